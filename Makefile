@@ -1,0 +1,59 @@
+# Four verbs: make check test bench leaderboard. `make demo` shows the whole road on the mini suite.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+GRUE := $(BIN)/grue
+READY := $(VENV)/.ready
+
+# torch in several processes with several threads each slows every one of them down.
+export OMP_NUM_THREADS ?= 1
+export TOKENIZERS_PARALLELISM := false
+export HF_HUB_OFFLINE ?= 1
+
+.PHONY: help install demo test test-all check bench leaderboard check-submissions clean
+.DEFAULT_GOAL := help
+
+help:  ## Show this list.
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
+
+install: $(READY)  ## Create .venv and install grue with everything its tests need.
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --upgrade pip
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+demo: $(READY)  ## Train NLPO on mini CommonGen, evaluate it and print the board.
+	$(GRUE) train --task commongen --algo supervised+nlpo --runs .demo/runs
+	$(GRUE) evaluate --task commongen --baseline zero-shot --runs .demo/runs
+	$(GRUE) evaluate --checkpoint .demo/runs/mini/commongen/supervised/seed-1
+	$(GRUE) evaluate --checkpoint .demo/runs/mini/commongen/supervised+nlpo/seed-1
+	$(GRUE) leaderboard --task commongen --runs .demo/runs
+
+test: $(READY)  ## Install, and run the tests that take minutes.
+	$(BIN)/python -m pytest -n 2 -m 'not slow'
+
+test-all: $(READY)  ## Run every test.
+	$(BIN)/python -m pytest -n 2
+
+check: $(READY)  ## Lint, check types, and see that the committed board is current.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(GRUE) tasks validate tasks/*/*.toml
+	$(GRUE) leaderboard --no-local --format markdown --output leaderboard/mini.md --check
+
+bench: $(READY)  ## Run the benchmarks; ratios are side by side in one run.
+	for file in benchmarks/*.py; do $(BIN)/python $$file || exit 1; done
+
+leaderboard: $(READY)  ## Write leaderboard/ again from submissions/.
+	$(GRUE) leaderboard --no-local --format markdown --output leaderboard/mini.md
+	$(GRUE) leaderboard --no-local --format json --output leaderboard/mini.json
+
+check-submissions: $(READY)  ## Score every submission again from its predictions.
+	$(GRUE) submit check submissions
+
+clean:  ## Remove everything that make made.
+	rm -rf $(VENV) .demo build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,115 @@
+"""`grue leaderboard` and `grue submit check`."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from grue import files
+from grue.cli import options
+from grue.errors import SubmissionError
+
+if TYPE_CHECKING:
+    from grue.leaderboard import Board
+
+
+@click.command()
+@options.suite
+@click.option("--task", "task_name", help="Show one task with all its metrics, ordered by it alone.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["rich", "markdown", "json"]),
+    help="[default: rich on a terminal, else markdown]",
+)
+@options.runs
+@click.option(
+    "--submissions", type=click.Path(path_type=Path), default=Path("submissions"), help="Folder of submitted results."
+)
+@click.option("--no-local", is_flag=True, help="Leave out the results under --runs.")
+@click.option("--output", type=click.Path(path_type=Path), help="File to write instead of printing.")
+@click.option("--check", is_flag=True, help="Fail if the file of --output is not what would be written.")
+def leaderboard(
+    suite: str,
+    task_name: str | None,
+    form: str | None,
+    runs: Path,
+    submissions: Path,
+    no_local: bool,
+    output: Path | None,
+    check: bool,
+) -> None:
+    """Print the board: submissions, and the results of this folder's runs as local rows."""
+    from grue import submissions as submitted
+    from grue.leaderboard import find_results, rank
+    from grue.tasks import load_task, task_names
+
+    tasks = [load_task(name, suite) for name in ([task_name] if task_name else task_names(suite))]
+    entries = submitted.results(submissions) if submissions.is_dir() else []
+    board = rank([*entries, *([] if no_local else find_results(runs))], tasks)
+    form = form or ("rich" if output is None and click.get_text_stream("stdout").isatty() else "markdown")
+    if form == "rich":
+        _print_tables(board)
+        return
+    text = _render(board, form)
+    if output is None:
+        click.echo(text, nl=False)
+    elif not check:
+        files.write_text(output, text)
+        click.echo(str(output))
+    elif not output.is_file() or output.read_text(encoding="utf-8") != text:
+        raise SubmissionError(f"{output} is not what the results give; run `make leaderboard` and commit it.")
+
+
+def _render(board: "Board", form: str) -> str:
+    from grue.render import as_json, markdown
+
+    return {"markdown": markdown.render, "json": as_json.render}[form](board)
+
+
+def _print_tables(board: "Board") -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from grue.render.page import page
+
+    content = page(board)
+    console = Console(highlight=False)
+    console.print(Text(content.title, style="bold"))
+    for table in content.tables:
+        shown = Table(title=table.title or None, title_justify="left")
+        for column in table.columns:
+            shown.add_column(Text(column.header), justify="right" if column.is_number else "left")
+        for row in table.rows:
+            shown.add_row(*map(Text, row))
+        console.print(shown)
+    for line in (*content.legend, *content.notes):
+        console.print(Text(f"· {line}", style="dim"))
+
+
+@click.group()
+def submit() -> None:
+    """Check submissions."""
+
+
+@submit.command("check")
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--report", type=click.Choice(["text", "json"]), default="text", help="How to report.")
+def check_submissions(paths: tuple[Path, ...], report: str) -> None:
+    """Check submissions: structure, frozen ids, and every score recomputed from the predictions.
+
+    PATHS are folders of submissions, `submissions` if none is given.
+    """
+    from grue.submissions import check
+
+    problems = [problem for path in paths or (Path("submissions"),) for problem in check(path)]
+    if report == "json":
+        click.echo(json.dumps([files.plain(problem) for problem in problems], indent=2))
+    for problem in problems if report == "text" else ():
+        click.echo(f"{problem.id} {problem.severity}: {problem.path}: {problem.message} {problem.cure}")
+    errors = sum(problem.severity == "error" for problem in problems)
+    if errors:
+        raise SubmissionError(f"{errors} problem{'s' if errors > 1 else ''} to mend before this can be merged.")
+    click.echo("All submissions are fine.", err=True)

@@ -1,0 +1,199 @@
+"""`grue evaluate`, `grue generate` and `grue score`."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from grue import files
+from grue.cli import options
+from grue.errors import ConfigError
+
+if TYPE_CHECKING:
+    from grue.records import Result, Score
+    from grue.tasks import Task
+    from grue.training.evaluate import System
+
+BASELINES = ("zero-shot", "null", "copy", "oracle")
+
+
+@click.command()
+@click.option("--checkpoint", type=click.Path(path_type=Path), help="Checkpoint folder of a run, or the run's folder.")
+@click.option("--model", help="Hugging Face model trained elsewhere: a folder or a hub id. Needs --task.")
+@click.option("--baseline", type=click.Choice(BASELINES), help="A system without training. Needs --task.")
+@click.option("--task", "task_name", help="Task to evaluate on. [default: the checkpoint's]")
+@options.suite
+@options.seeds
+@click.option("--split", help="Split to evaluate. [default: the task's evaluation split]")
+@click.option("--limit", type=click.IntRange(min=1), help="Evaluate only the first N examples; such a result is never ranked.")
+@click.option("--batch-size", type=click.IntRange(min=1), default=64, help="Prompts decoded at once.")
+@click.option("--output", type=click.Path(path_type=Path), help="Folder to write to. [default: the run's folder]")
+@click.option("--force", is_flag=True, help="Replace an evaluation that is there.")
+@options.runs
+@options.data
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def evaluate(
+    checkpoint: Path | None,
+    model: str | None,
+    baseline: str | None,
+    task_name: str | None,
+    suite: str,
+    seed: tuple[int, ...],
+    seed_range: str | None,
+    split: str | None,
+    limit: int | None,
+    batch_size: int,
+    output: Path | None,
+    force: bool,
+    runs: Path,
+    data_dir: Path | None,
+    offline: bool,
+    as_json: bool,
+) -> None:
+    """Generate predictions for a task's evaluation split and score them.
+
+    Writes predictions.jsonl, scores.jsonl and result.json. The same command goes on with an interrupted evaluation and
+    leaves a finished one alone.
+    """
+    from grue.cli.progress import evaluation_progress
+    from grue.training import evaluate as evaluation
+
+    if sum(choice is not None for choice in (checkpoint, model, baseline)) != 1:
+        raise ConfigError("Say what to evaluate: one of --checkpoint FOLDER, --model NAME or --baseline NAME.")
+    results = []
+    for one in [0] if checkpoint is not None else options.parse_seeds(seed, seed_range):
+        task, system, folder = _subject(checkpoint, model, baseline, task_name, suite, one, runs)
+        folder = output or folder
+        if force:
+            evaluation.discard(folder)
+        with evaluation_progress(f"{system.name} on {task.suite}/{task.name}") as progress:
+            result = evaluation.evaluate(
+                task,
+                system,
+                folder,
+                split=split,
+                limit=limit,
+                batch_size=batch_size,
+                data_dir=data_dir,
+                offline=offline,
+                progress=progress,
+            )
+        results.append(result)
+        if not as_json:
+            click.echo(summary(result, folder))
+    if as_json:
+        click.echo(json.dumps([files.plain(result) for result in results], indent=2))
+
+
+def _subject(
+    checkpoint: Path | None,
+    model: str | None,
+    baseline: str | None,
+    task_name: str | None,
+    suite: str,
+    seed: int,
+    runs: Path,
+) -> tuple["Task", "System", Path]:
+    from grue.tasks import load_task
+    from grue.training import evaluate as evaluation
+    from grue.training.checkpoint import find_checkpoint, read_manifest
+
+    if checkpoint is not None:
+        folder = find_checkpoint(checkpoint)
+        manifest = read_manifest(folder)
+        task = load_task(task_name, suite) if task_name else load_task(manifest.task, manifest.suite)
+        return task, evaluation.checkpoint_system(task, folder), folder.parent
+    if task_name is None:
+        raise ConfigError("--model and --baseline need --task: what should they be evaluated on?")
+    task = load_task(task_name, suite)
+    if model is not None:
+        system = evaluation.model_system(task, model, seed)
+    else:
+        system = evaluation.baseline_system(task, str(baseline), seed)
+    return task, system, runs / task.suite / task.name / system.name / f"seed-{seed}"
+
+
+@click.command()
+@click.option("--checkpoint", type=click.Path(path_type=Path), required=True, help="Checkpoint folder of a run, or the run's folder.")
+@click.option("--output", type=click.Path(path_type=Path), required=True, help="Predictions file to write.")
+@click.option("--split", help="Split to answer. [default: the task's evaluation split]")
+@click.option("--limit", type=click.IntRange(min=1), help="Answer only the first N examples.")
+@click.option("--batch-size", type=click.IntRange(min=1), default=64, help="Prompts decoded at once.")
+@options.data
+def generate(
+    checkpoint: Path,
+    output: Path,
+    split: str | None,
+    limit: int | None,
+    batch_size: int,
+    data_dir: Path | None,
+    offline: bool,
+) -> None:
+    """Write a checkpoint's predictions, without scoring them."""
+    from grue.cli.progress import evaluation_progress
+    from grue.data import load_examples
+    from grue.training.predict import predict_file
+
+    task, system, _ = _subject(checkpoint, None, None, None, "mini", 0, Path("runs"))
+    examples = load_examples(task, split or task.data.evaluation, data_dir, offline).examples[:limit]
+    assert system.model is not None and system.tokenizer is not None
+    with evaluation_progress(f"{system.name} on {task.suite}/{task.name}") as progress:
+        predict_file(
+            system.model,
+            system.tokenizer,
+            task,
+            examples,
+            system.seed,
+            output,
+            batch_size,
+            lambda done: progress(done, len(examples)),
+        )
+    click.echo(str(output))
+
+
+@click.command()
+@click.argument("predictions", type=click.Path(path_type=Path))
+@click.option("--task", "task_name", required=True, help="Task that the predictions are for.")
+@options.suite
+@click.option("--split", help="Split that the predictions are for. [default: the task's evaluation split]")
+@options.data
+@click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON.")
+def score(
+    predictions: Path, task_name: str, suite: str, split: str | None, data_dir: Path | None, offline: bool, as_json: bool
+) -> None:
+    r"""Score a predictions file: one {"id": …, "text": …} a line, for every example of the split."""
+    from grue.data import load_examples
+    from grue.scoring import read_predictions, score_predictions
+    from grue.tasks import load_task
+
+    task = load_task(task_name, suite)
+    split = split or task.data.evaluation
+    answers = read_predictions(predictions)
+    scored = score_predictions(task, split, load_examples(task, split, data_dir, offline).examples, answers)
+    if as_json:
+        click.echo(json.dumps({"task": task.name, "suite": task.suite, "split": split} | files.plain(scored), indent=2))
+        return
+    click.echo(_table(scored.scores, scored.preference, scored.naturalness))
+
+
+def summary(result: "Result", folder: Path) -> str:
+    """Return a result as a small table."""
+    counts = result.counts
+    notes = f"{counts['scored']} examples, {counts['empty']} empty, {counts['truncated']} cut at the length limit"
+    limited = "  (limited: never ranked)" if result.limited else ""
+    head = f"{result.system['name']} on {result.suite}/{result.task}, {result.split}, seed {result.seed}: {notes}{limited}"
+    return f"{head}\n{_table(result.scores, result.preference, result.naturalness)}\n→ {folder / 'result.json'}"
+
+
+def _table(scores: tuple["Score", ...], preference: float | None, naturalness: float | None) -> str:
+    rows = [
+        (f"{s.metric} {'↑' if s.direction == 'higher' else '↓'}", f"{s.value:.4f}", "" if s.scaled is None else f"{s.scaled:.1f}", s.axis)
+        for s in scores
+    ]
+    lines = [f"  {'metric':<14}{'value':>12}{'0–100':>8}  counts towards"]
+    lines += [f"  {name:<14}{value:>12}{scaled:>8}  {axis}" for name, value, scaled, axis in rows]
+    for name, value in (("preference", preference), ("naturalness", naturalness)):
+        if value is not None:
+            lines.append(f"  {name:<14}{'':>12}{value:>8.1f}")
+    return "\n".join(lines)

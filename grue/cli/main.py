@@ -1,0 +1,90 @@
+"""`grue`: the commands, and what becomes of an error.
+
+Commands import what they need when they run, so that `grue --help` answers at once.
+"""
+
+import sys
+from importlib import import_module
+from typing import Any
+
+import click
+
+from grue import __version__
+from grue.errors import GrueError
+
+# Command → module and attribute; a module is imported when its command is asked for.
+COMMANDS = {
+    "train": ("grue.cli.train", "Train a model on a task.", "train"),
+    "evaluate": ("grue.cli.evaluate", "Generate and score: a checkpoint, a model or a baseline.", "evaluate"),
+    "generate": ("grue.cli.evaluate", "Write a checkpoint's predictions.", "generate"),
+    "score": ("grue.cli.evaluate", "Score a predictions file.", "score"),
+    "leaderboard": ("grue.cli.board", "Print the board of all results.", "leaderboard"),
+    "submit": ("grue.cli.board", "Check submissions.", "submit"),
+    "tasks": ("grue.cli.inspect", "List, show and validate tasks.", "tasks"),
+    "schema": ("grue.cli.inspect", "Print the JSON Schema of a file.", "schema"),
+    "doctor": ("grue.cli.inspect", "Say what is installed, and what is missing for what.", "doctor"),
+    "mini": ("grue.cli.inspect", "The embedded suite: build its models again.", "mini"),
+}
+
+
+class Commands(click.Group):
+    """A group that loads its commands late and turns our errors into one message and an exit code."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the commands in the order in which a newcomer needs them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """Import and return a command."""
+        if name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[name]
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands without importing any of them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, help_text) for name, (_, help_text, _) in COMMANDS.items()])
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[Any, Any, list[str]]:
+        """Find a command, with the nearest spelling where there is none."""
+        from grue.errors import did_you_mean
+
+        if args[0] not in COMMANDS and not args[0].startswith("-"):
+            ctx.fail(f"There is no command {args[0]!r}.{did_you_mean(args[0], COMMANDS)}")
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; an error of ours is one message, a bug keeps its traceback."""
+        try:
+            return super().invoke(ctx)
+        except GrueError as error:
+            click.echo(f"Error: {error}", err=True)
+            ctx.exit(error.exit_code)
+        except KeyboardInterrupt:
+            click.echo("Interrupted. What was saved stays; the same command goes on from there.", err=True)
+            ctx.exit(130)
+        except BrokenPipeError:
+            # The reader of our output has gone, as `| head` does; nothing is left to say.
+            sys.stderr.close()
+            ctx.exit(0)
+
+
+@click.group(
+    cls=Commands,
+    context_settings={
+        "auto_envvar_prefix": "GRUE",
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 110,
+        "show_default": True,
+    },
+)
+@click.version_option(__version__, prog_name="grue")
+def main() -> None:
+    """Benchmark reinforcement learning on language generation.
+
+    Two suites share every command: `mini` (the default) is embedded, offline and takes minutes; `grue` is the paper's,
+    with real data and models. Every option can also be set by an environment variable: GRUE_TRAIN_TASK is
+    `grue train --task`.
+    """

@@ -1,0 +1,56 @@
+"""Options that several commands share."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from grue.errors import ConfigError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def suite(function: F) -> F:
+    """Add --suite."""
+    return click.option("--suite", default="mini", help="mini, grue, or a folder of task files.")(function)
+
+
+def runs(function: F) -> F:
+    """Add --runs."""
+    return click.option(
+        "--runs", type=click.Path(path_type=Path), default=Path("runs"), help="Folder that all runs lie in."
+    )(function)
+
+
+def data(function: F) -> F:
+    """Add --data-dir and --offline."""
+    function = click.option(
+        "--data-dir",
+        type=click.Path(path_type=Path),
+        help="Folder with the data set in its original layout, instead of the task's sources.",
+    )(function)
+    return click.option("--offline", is_flag=True, help="Use only what is on this machine.")(function)
+
+
+def seeds(function: F) -> F:
+    """Add --seed and --seeds."""
+    function = click.option("--seed", type=int, multiple=True, help="Seed; repeat for several. [default: 1]")(function)
+    return click.option("--seeds", "seed_range", help="Several seeds at once: 1-5, or 1,2,7.")(function)
+
+
+def parse_seeds(seed: tuple[int, ...], seed_range: str | None) -> list[int]:
+    """Return the seeds of --seed and --seeds, 1 if there are none.
+
+    Raises:
+        ConfigError: --seeds is not of the form 1-5 or 1,2,7.
+    """
+    found = list(seed)
+    for part in (seed_range or "").split(","):
+        first, dash, last = part.partition("-")
+        if not part:
+            continue
+        if not first.isdigit() or (dash and not last.isdigit()) or (dash and int(last) < int(first)):
+            raise ConfigError(f"--seeds {seed_range}: write a range such as 1-5, or a list such as 1,2,7.")
+        found += range(int(first), int(last or first) + 1)
+    return list(dict.fromkeys(found)) or [1]

@@ -1,0 +1,147 @@
+"""`grue train`."""
+
+import json
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from grue import files
+from grue.cli import options
+from grue.errors import ConfigError
+
+if TYPE_CHECKING:
+    from grue.training.run import Plan
+
+
+@click.command()
+@click.option("--task", "task_name", required=True, help="Name of a task, or the path of a task file.")
+@click.option("--algo", required=True, help="supervised, ppo, nlpo, or a warm start such as supervised+nlpo.")
+@options.suite
+@options.seeds
+@click.option("--reward", help="A metric, a weighted sum (0.5*meteor+0.5*coverage), or module:function. [default: the task's]")
+@click.option("--init", type=click.Path(path_type=Path), help="Checkpoint to start from, instead of the task's backbone.")
+@click.option("--preset", help="NLPO as the paper describes it (paper), as RL4LMs ran it (rl4lms), or stable.")
+@click.option("--config", "config_path", type=click.Path(path_type=Path), help="TOML file with values of the algorithm's configuration.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="One value of the configuration; repeat for several.")
+@click.option("--system", help="Name of the system, and of its folder. [default: the algorithm]")
+@options.runs
+@options.data
+@click.option("--threads", type=int, help="CPU threads of torch. [default: torch's choice]")
+@click.option("--dry-run", is_flag=True, help="Print the plan and do nothing.")
+def train(
+    task_name: str,
+    algo: str,
+    suite: str,
+    seed: tuple[int, ...],
+    seed_range: str | None,
+    reward: str | None,
+    init: Path | None,
+    preset: str | None,
+    config_path: Path | None,
+    settings: tuple[str, ...],
+    system: str | None,
+    runs: Path,
+    data_dir: Path | None,
+    offline: bool,
+    threads: int | None,
+    dry_run: bool,
+) -> None:
+    """Train a model on a task and keep the best checkpoint.
+
+    A run lies in RUNS/SUITE/TASK/SYSTEM/seed-N. The same command goes on with an interrupted run and leaves a finished
+    one alone. `--algo supervised+nlpo` trains a supervised model first (once, shared by all that start from it).
+    """
+    from grue.tasks import load_task
+    from grue.training.plan import plan_stages
+
+    task = load_task(task_name, suite)
+    overrides = {**(files.read_toml(config_path) if config_path else {}), **parse_settings(settings)}
+    stages = [
+        stage
+        for one in options.parse_seeds(seed, seed_range)
+        for stage in plan_stages(
+            task,
+            algo,
+            one,
+            runs,
+            overrides=overrides,
+            preset=preset,
+            reward=reward,
+            system=system,
+            init=init,
+            data_dir=data_dir,
+            offline=offline,
+        )
+    ]
+    if dry_run:
+        click.echo("\n".join(describe(stage) for stage in stages))
+        return
+    _train_all(stages, threads)
+
+
+def _train_all(stages: list["Plan"], threads: int | None) -> None:
+    import torch
+
+    from grue.cli.progress import TrainingProgress
+    from grue.training.run import train as train_stage
+
+    if threads:
+        torch.set_num_threads(threads)
+    with stop_on_signal() as stop, TrainingProgress() as progress:
+        for stage in stages:
+            progress.announce(stage)
+            checkpoint = train_stage(stage, progress, lambda: bool(stop))
+            progress.finished(stage)
+            click.echo(str(checkpoint))
+
+
+@contextmanager
+def stop_on_signal() -> Iterator[list[int]]:
+    """Collect the first Ctrl-C or SIGTERM instead of dying of it; a second Ctrl-C interrupts at once."""
+    received: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        if received:
+            raise KeyboardInterrupt
+        received.append(number)
+        click.echo("Stopping after this update; press Ctrl-C again to stop at once.", err=True)
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def parse_settings(settings: tuple[str, ...]) -> dict[str, Any]:
+    """Read `--set key=value`; a value is JSON where it is JSON, else text, and `none` turns an option off.
+
+    Raises:
+        ConfigError: There is no `=`.
+    """
+    parsed: dict[str, Any] = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise ConfigError(f"--set {setting}: write KEY=VALUE, such as --set learning_rate=1e-4.")
+        try:
+            parsed[key] = None if value.lower() == "none" else json.loads(value)
+        except ValueError:
+            parsed[key] = value
+    return parsed
+
+
+def describe(stage: "Plan") -> str:
+    """Return the plan of one stage as text."""
+    config = "\n".join(f"  {key} = {value}" for key, value in files.plain(stage.config).items())
+    start = stage.init or f"{stage.task.backbone.model} (backbone)"
+    return (
+        f"{stage.task.suite}/{stage.task.name} · {stage.algorithm} · seed {stage.seed}\n"
+        f"  folder = {stage.folder}\n  starts from = {start}\n  reward = {stage.reward}\n{config}"
+    )

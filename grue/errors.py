@@ -1,0 +1,53 @@
+"""The exceptions that a user can meet, each with the exit code of the command line.
+
+    GrueError
+    ├── ConfigError      2   a file or an option says something that cannot be
+    ├── UnknownName      2   no task, algorithm, metric … of that name
+    ├── DataError        3   data, a model or a checkpoint is missing, damaged or not what was asked for
+    ├── SubmissionError  1   predictions or a submission do not pass a check
+    └── TrainingError    1   a training run cannot go on
+
+A message says what is wrong, where, and what to do about it. Anything else that is raised is a bug and keeps its
+traceback.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class GrueError(Exception):
+    """Base of every error whose message is meant for the user."""
+
+    exit_code = 1
+
+
+class ConfigError(GrueError):
+    """A configuration file, task file or option that cannot be used as it is."""
+
+    exit_code = 2
+
+
+class UnknownName(GrueError):
+    """A name that no registry knows."""
+
+    exit_code = 2
+
+
+class DataError(GrueError):
+    """Data, a model or a checkpoint that is missing, damaged or not the one asked for."""
+
+    exit_code = 3
+
+
+class SubmissionError(GrueError):
+    """Predictions or a submission that do not pass a check."""
+
+
+class TrainingError(GrueError):
+    """A training run that cannot go on."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return `` Did you mean 'x'?`` for the closest known spelling, or an empty string."""
+    close = get_close_matches(name, sorted(known), n=1, cutoff=0.6)
+    return f" Did you mean {close[0]!r}?" if close else ""

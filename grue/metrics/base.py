@@ -1,0 +1,157 @@
+"""What a metric is: statistics an example first, a corpus value second, and a signature that says how."""
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from grue.errors import ConfigError, DataError, did_you_mean
+from grue.records import Direction, Example
+from grue.registry import Registry
+
+FloatArray = NDArray[np.float64]
+
+
+class Metric(Protocol):
+    """One metric, made ready for a set of examples.
+
+    The statistics of an example are what a corpus value needs of it: for BLEU the matches and lengths, for ROUGE the
+    F1 itself. N = examples, K = numbers an example.
+    """
+
+    @property
+    def direction(self) -> Direction:
+        """Whether higher or lower values are better."""
+
+    @property
+    def signature(self) -> str:
+        """All that decides the value: `rougeL|stem:porter|refs:max`."""
+
+    def prepare(self, examples: Sequence[Example]) -> None:
+        """See the examples that will be scored (an evaluation split, or the training split of a reward).
+
+        Corpus-dependent parts are fixed here, CIDEr's document frequencies for one, and reference-side work is done
+        once. Scoring an example that was not prepared is allowed.
+        """
+
+    def statistics(self, examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
+        """Return [N, K] statistics of `texts`, one text an example; an empty text is legal and scores worst."""
+
+    def per_example(self, statistics: FloatArray) -> FloatArray:
+        """Return [N] values of the single examples, on the metric's scale."""
+
+    def corpus(self, statistics: FloatArray) -> float:
+        """Return the value over all examples, on the metric's scale."""
+
+
+class Average:
+    """A metric with one value an example, whose corpus value is the mean.
+
+    Args:
+        signature: All that decides the value.
+        values: (examples, texts) → one value an example, on the metric's scale.
+        prepare: See `Metric.prepare`.
+        direction: Whether higher or lower values are better.
+    """
+
+    def __init__(
+        self,
+        signature: str,
+        values: Callable[[Sequence[Example], Sequence[str]], Sequence[float]],
+        prepare: Callable[[Sequence[Example]], None] | None = None,
+        direction: Direction = "higher",
+    ) -> None:
+        self.signature = signature
+        self.direction = direction
+        self._values = values
+        self._prepare = prepare
+
+    def prepare(self, examples: Sequence[Example]) -> None:
+        """Do the reference-side work of the metric, if it has any."""
+        if self._prepare is not None:
+            self._prepare(examples)
+
+    def statistics(self, examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
+        """Return the values as [N, 1]."""
+        return np.array(self._values(examples, texts), dtype=np.float64).reshape(-1, 1)
+
+    def per_example(self, statistics: FloatArray) -> FloatArray:
+        """Return the [N] values."""
+        return statistics[:, 0]
+
+    def corpus(self, statistics: FloatArray) -> float:
+        """Return the mean."""
+        return float(statistics.mean())
+
+
+MetricFactory = Callable[..., Metric]
+
+_LEXICAL = ("bleu1", "bleu2", "bleu3", "bleu4", "sacrebleu", "rouge1", "rouge2", "rougeL", "rougeLsum", "meteor")
+_CAPTIONS = ("cider", "coverage")
+_NEURAL = ("sentiment", "perplexity")
+DIVERSITY = (
+    "msttr",
+    "distinct1",
+    "distinct2",
+    "entropy1",
+    "entropy2",
+    "unique1",
+    "unique2",
+    "vocabulary",
+    "mean_length",
+)
+"""The set that describes every system's texts; reported with each result, outside the score."""
+
+METRICS: Registry[MetricFactory] = Registry(
+    "metric",
+    modules={
+        **dict.fromkeys(_LEXICAL, "grue.metrics.lexical"),
+        **dict.fromkeys(_CAPTIONS, "grue.metrics.captions"),
+        **dict.fromkeys(DIVERSITY, "grue.metrics.diversity"),
+        **dict.fromkeys(_NEURAL, "grue.metrics.neural"),
+    },
+    entry_points="grue.metrics",
+)
+
+
+def make_metric(name: str, /, **options: Any) -> Metric:
+    """Return a fresh metric by name; `options` are those of the task file.
+
+    Raises:
+        UnknownName: No metric is called so.
+        ConfigError: The metric does not know one of the options, lacks one, or wants another type.
+    """
+    factory = METRICS[name]
+    parameters = inspect.signature(factory).parameters
+    for option, value in options.items():
+        if option not in parameters:
+            known = f"Known: {', '.join(parameters)}." if parameters else "It has none."
+            raise ConfigError(
+                f"The metric {name!r} has no option {option!r}.{did_you_mean(option, parameters)} {known}"
+            )
+        wanted = parameters[option].annotation
+        if wanted in _TYPES and type(value) is not wanted:
+            raise ConfigError(f"The metric {name!r}: the option {option!r} must be {_TYPES[wanted]}, found {value!r}.")
+    for option, parameter in parameters.items():
+        if option not in options and parameter.default is parameter.empty:
+            raise ConfigError(f"The metric {name!r} needs the option {option!r}; set it in the task file's options.")
+    return factory(**options)
+
+
+_TYPES = {str: "a string", int: "a whole number", bool: "true or false"}
+
+
+def references_of(example: Example, metric: str) -> tuple[str, ...]:
+    """Return the example's references, at least one.
+
+    Raises:
+        DataError: It has none, so `metric` has nothing to compare a text with.
+    """
+    if not example.references:
+        raise DataError(
+            f"The example {example.id!r} has no reference, which {metric} needs; "
+            "score a split with references or take another metric."
+        )
+    return example.references

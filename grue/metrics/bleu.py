@@ -1,0 +1,147 @@
+"""BLEU (Papineni et al. 2002) twice: as RL4LMs and nmt compute it, 0–1, and as sacreBLEU does, 0–100.
+
+The statistics of an example are integers that add up over a corpus: candidate length, reference length, then matched
+n-grams of each order, then possible n-grams of each order.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from grue.errors import ConfigError, did_you_mean
+from grue.metrics.base import FloatArray, references_of
+from grue.metrics.tokens import TOKENIZERS
+from grue.records import Direction, Example
+
+Ngrams = Counter[tuple[str, ...]]
+
+
+class Bleu:
+    """BLEU-n, 0–1: no smoothing over a corpus, and the shortest reference gives the length to reach.
+
+    A single example is smoothed after Lin & Och (2004), one more match and one more possible n-gram for each order
+    above 1, so that an exact copy of any length is worth 1 and a text without a common word 0.
+
+    Args:
+        order: Longest n-gram.
+        tokenizer: "whitespace", as the papers' numbers have it, or "words".
+    """
+
+    direction: Direction = "higher"
+
+    def __init__(self, order: int, tokenizer: str = "whitespace") -> None:
+        self.order = order
+        self.signature = f"bleu{order}|case:mixed|tok:{tokenizer}|smooth:none|refs:clipped-union|reflen:shortest"
+        self._tokenize = TOKENIZERS[tokenizer]
+        self._prepared: dict[tuple[str, ...], tuple[int, Ngrams]] = {}
+
+    def prepare(self, examples: Sequence[Example]) -> None:
+        """Count the references' n-grams once."""
+        for example in examples:
+            self._prepared[example.references] = self._read_references(example)
+
+    def statistics(self, examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
+        """Return [N, 2 + 2·order] counts; see the module's docstring."""
+        rows = [self._row(example, text) for example, text in zip(examples, texts, strict=True)]
+        return np.array(rows, dtype=np.float64).reshape(len(rows), 2 + 2 * self.order)
+
+    def per_example(self, statistics: FloatArray) -> FloatArray:
+        """Return [N] smoothed sentence BLEU."""
+        smoothed = statistics.copy()
+        smoothed[:, 3 : 2 + self.order] += 1  # matches of orders 2, 3, …
+        smoothed[:, 3 + self.order :] += 1
+        return np.array([self._value(row) for row in smoothed], dtype=np.float64)
+
+    def corpus(self, statistics: FloatArray) -> float:
+        """Return BLEU of the summed counts."""
+        return self._value(statistics.sum(axis=0))
+
+    def _value(self, row: FloatArray) -> float:
+        candidate_length, reference_length = row[:2]
+        matches, possible = row[2 : 2 + self.order], row[2 + self.order :]
+        if not matches.all():
+            return 0.0
+        shortfall = min(0.0, 1.0 - reference_length / candidate_length)
+        return math.exp(shortfall + float(np.log(matches / possible).mean()))
+
+    def _row(self, example: Example, text: str) -> list[int]:
+        shortest, allowed = self._prepared.get(example.references) or self._read_references(example)
+        tokens = self._tokenize(text)
+        matches = [0] * self.order
+        for ngram, count in count_ngrams(tokens, self.order).items():
+            matches[len(ngram) - 1] += min(count, allowed[ngram])
+        possible = [max(0, len(tokens) - extra) for extra in range(self.order)]
+        return [len(tokens), shortest, *matches, *possible]
+
+    def _read_references(self, example: Example) -> tuple[int, Ngrams]:
+        """Return the length of the shortest reference and, for each n-gram, its highest count in any reference."""
+        references = [self._tokenize(reference) for reference in references_of(example, f"bleu{self.order}")]
+        union: Ngrams = Counter()
+        for tokens in references:
+            union |= count_ngrams(tokens, self.order)
+        return min(map(len, references)), union
+
+
+def count_ngrams(tokens: Sequence[str], longest: int) -> Ngrams:
+    """Return the counts of all n-grams of 1 to `longest` tokens."""
+    counts: Ngrams = Counter()
+    for order in range(1, longest + 1):
+        counts.update(zip(*(tokens[start:] for start in range(order)), strict=False))
+    return counts
+
+
+class SacreBleu:
+    """BLEU by the library sacrebleu, 0–100; the corpus value is the library's to the last digit.
+
+    A single example counts only the n-gram orders it is long enough for (sacrebleu's effective order).
+
+    Args:
+        tokenize: The library's tokenizer: "13a", "intl", "char", "none", …
+    """
+
+    direction: Direction = "higher"
+    order = 4
+
+    def __init__(self, tokenize: str = "13a") -> None:
+        from sacrebleu.metrics.bleu import BLEU  # slow to import, and most metrics do not need it
+
+        if tokenize not in BLEU.TOKENIZERS:
+            raise ConfigError(
+                f"sacrebleu has no tokenizer {tokenize!r}.{did_you_mean(tokenize, BLEU.TOKENIZERS)} "
+                f"Known: {', '.join(sorted(BLEU.TOKENIZERS))}."
+            )
+        self._library = BLEU(tokenize=tokenize, effective_order=True)
+        self.signature = f"sacrebleu|case:mixed|tok:{tokenize}|smooth:exp|eff:no|reflen:closest"
+
+    def prepare(self, examples: Sequence[Example]) -> None:
+        """Do nothing: the library keeps the tokens of recent references by itself."""
+
+    def statistics(self, examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
+        """Return [N, 10] counts; see the module's docstring."""
+        rows = []
+        for example, text in zip(examples, texts, strict=True):
+            score = self._library.sentence_score(text, references_of(example, "sacrebleu"))
+            rows.append([score.sys_len, score.ref_len, *score.counts, *score.totals])
+        return np.array(rows, dtype=np.float64).reshape(len(rows), 2 + 2 * self.order)
+
+    def per_example(self, statistics: FloatArray) -> FloatArray:
+        """Return [N] sentence BLEU with effective order."""
+        return np.array([self._value(row, effective_order=True) for row in statistics], dtype=np.float64)
+
+    def corpus(self, statistics: FloatArray) -> float:
+        """Return BLEU of the summed counts."""
+        return self._value(statistics.sum(axis=0), effective_order=False)
+
+    def _value(self, row: FloatArray, effective_order: bool) -> float:
+        candidate_length, reference_length, *counts = map(int, row)
+        score = self._library.compute_bleu(
+            correct=counts[: self.order],
+            total=counts[self.order :],
+            sys_len=candidate_length,
+            ref_len=reference_length,
+            smooth_method="exp",
+            effective_order=effective_order,
+        )
+        return float(score.score)

@@ -1,0 +1,85 @@
+"""What words mean the same and which words are forms of one: WordNet 3.0, from tables that ship with the package.
+
+`tools/build_wordnet.py` makes the tables. Looking a word up follows WordNet's own morphology (morphy(7WN), each rule
+applied once), for all parts of speech.
+"""
+
+import gzip
+from collections.abc import Iterator
+from functools import cache, lru_cache
+from importlib import resources
+
+DATA = "wordnet:3.0"
+
+PARTS_OF_SPEECH = "nvar"
+_ENDINGS = {
+    "n": (
+        ("s", ""),
+        ("ses", "s"),
+        ("ves", "f"),
+        ("xes", "x"),
+        ("zes", "z"),
+        ("ches", "ch"),
+        ("shes", "sh"),
+        ("men", "man"),
+        ("ies", "y"),
+    ),
+    "v": (("s", ""), ("ies", "y"), ("es", "e"), ("es", ""), ("ed", "e"), ("ed", ""), ("ing", "e"), ("ing", "")),
+    "a": (("er", ""), ("est", ""), ("er", "e"), ("est", "e")),
+    "r": (),
+}
+
+Table = dict[str, dict[str, list[str]]]
+
+
+@lru_cache(maxsize=1 << 17)
+def lemmas(word: str) -> frozenset[str]:
+    """Return the words of WordNet that `word`, in lower case, can be a form of: leaves → leaf, leave."""
+    return frozenset(lemma for part in PARTS_OF_SPEECH for lemma in _lemmas_as(part, word))
+
+
+@lru_cache(maxsize=1 << 17)
+def synonyms(word: str) -> frozenset[str]:
+    """Return `word` and the single words that share a synset with one of its lemmas, spelt as in WordNet."""
+    found = {word}
+    for part in PARTS_OF_SPEECH:
+        for lemma in _lemmas_as(part, word):
+            for synset in _synsets()[part][lemma]:
+                found.update(synset.split(" "))
+    return frozenset(found)
+
+
+def _lemmas_as(part: str, word: str) -> Iterator[str]:
+    irregular = _exceptions()[part].get(word)
+    if irregular is None:
+        candidates = [word[: -len(old)] + new for old, new in _ENDINGS[part] if word.endswith(old)]
+    else:
+        candidates = irregular
+    return (lemma for lemma in dict.fromkeys([word, *candidates]) if lemma in _synsets()[part])
+
+
+@cache
+def _synsets() -> Table:
+    """Return part of speech → lemma in lower case → its synsets, each the words of one line."""
+    table: Table = {part: {} for part in PARTS_OF_SPEECH}
+    for part, words in _lines("wordnet_synsets.txt.gz"):
+        for word in words.lower().split(" "):
+            table[part].setdefault(word, []).append(words)
+    return table
+
+
+@cache
+def _exceptions() -> Table:
+    """Return part of speech → irregular form → its lemmas."""
+    table: Table = {part: {} for part in PARTS_OF_SPEECH}
+    for part, words in _lines("wordnet_exceptions.txt.gz"):
+        form, *bases = words.split(" ")
+        table[part][form] = bases
+    return table
+
+
+def _lines(name: str) -> Iterator[tuple[str, str]]:
+    packed = (resources.files("grue.metrics") / "data" / name).read_bytes()
+    for line in gzip.decompress(packed).decode("utf-8").splitlines():
+        part, _, words = line.partition(" ")
+        yield part, words

@@ -1,0 +1,34 @@
+"""IMDB in the mini world: film reviews, their label, and how each goes on if it ends well."""
+
+from functools import cache
+from typing import Any
+
+from grue.mini.chance import Dice
+from grue.mini.reviews import draw_review
+from grue.mini.world import SEEDS, load_world
+
+SPLITS = {"train": 2000, "validation": 200, "test": 400}
+
+
+@cache
+def rows(revision: str) -> dict[str, tuple[dict[str, Any], ...]]:
+    """Return the rows of every split: text, label (half of them 1) and positive_continuation."""
+    dice = Dice(SEEDS[revision] + 2)
+    world = load_world(revision)
+    halves: set[str] = set()
+    ends: set[str] = set()
+    splits: dict[str, tuple[dict[str, Any], ...]] = {}
+    for split, count in SPLITS.items():
+        drawn: list[dict[str, Any]] = []
+        for label in dice.shuffled([0, 1] * (count // 2)):
+            while True:
+                review = draw_review(dice, world, label, both=True)
+                words = review.text.split(" ")
+                half = " ".join(words[: len(words) // 2])
+                if half not in halves and review.positive not in ends:
+                    break
+            halves.add(half)
+            ends.add(review.positive)
+            drawn.append({"text": review.text, "label": label, "positive_continuation": review.positive})
+        splits[split] = tuple(drawn)
+    return splits

@@ -1,0 +1,113 @@
+"""The nouns that flow through the house, and their JSON shape."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+SCHEMA_VERSION = 1
+
+Direction = Literal["higher", "lower"]
+Axis = Literal["preference", "naturalness", "diversity"]
+Status = Literal["local", "reported", "rescored", "reproduced"]
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One input of a task.
+
+    Attributes:
+        id: Unique within the task, stable between versions of the code.
+        prompt: The text a model sees, before tokenisation and truncation.
+        references: What people wrote; empty where the task has none for this input.
+        meta: What only some metrics need: concepts, a label, a table.
+    """
+
+    id: str
+    prompt: str
+    references: tuple[str, ...]
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What a system wrote for the example `id`; `truncated` if it reached the length limit before it ended."""
+
+    id: str
+    text: str
+    truncated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One metric's value over a split.
+
+    Attributes:
+        metric: Name in the task file.
+        axis: What the metric counts towards.
+        value: Corpus value on the metric's own scale.
+        scaled: `value` mapped to 0–100 by the task file's range; None for the diversity set.
+        n: Number of examples behind it.
+        direction: Whether higher or lower is better.
+        signature: Tokeniser, stemming, reference handling, model revision: all that decides the value.
+    """
+
+    metric: str
+    axis: Axis
+    value: float
+    scaled: float | None
+    n: int
+    direction: Direction
+    signature: str
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A run's scores and everything needed to make them again: the content of `result.json`.
+
+    Attributes:
+        preference: Mean of the scaled preference metrics, 0–100; None if the task has none.
+        naturalness: Mean of the scaled naturalness metrics, 0–100; None if the task has none.
+        system: name, algorithm, backbone and revision, parameters, training tokens and seconds.
+        data: source used, its revision, rows and the hash of the ids.
+        hashes: sha256 of examples, prompts, predictions and configuration.
+        counts: expected, scored, empty, truncated.
+        limited: True if only part of the split was scored; such a result can never be submitted.
+    """
+
+    schema: int
+    status: Literal["complete", "failed"]
+    grue: Mapping[str, Any]
+    suite: str
+    task: str
+    task_version: int
+    task_hash: str
+    split: str
+    seed: int
+    system: Mapping[str, Any]
+    data: Mapping[str, Any]
+    generation: Mapping[str, Any]
+    determinism: Mapping[str, Any]
+    scores: tuple[Score, ...]
+    preference: float | None
+    naturalness: float | None
+    hashes: Mapping[str, str]
+    counts: Mapping[str, int]
+    timing: Mapping[str, float]
+    packages: Mapping[str, str]
+    limited: bool
+    errors: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A result on its way to the board: the file that holds it, and how far it can be trusted.
+
+    Attributes:
+        status: "local" for the runs of this machine, "reported" without predictions, "rescored" with predictions that
+            the scores follow from, "reproduced" if it was trained again from its configuration.
+    """
+
+    result: Result
+    path: Path
+    status: Status

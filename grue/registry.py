@@ -1,0 +1,79 @@
+"""Names that a user may type, mapped to the code behind them."""
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Generic, TypeVar
+
+from grue.errors import ConfigError, UnknownName, did_you_mean
+
+T = TypeVar("T")
+
+
+class Registry(Generic[T]):
+    """A dictionary of named things of one kind, filled by decorators, lazily and by plug-ins.
+
+    Args:
+        noun: What the things are, for messages: "metric".
+        modules: Names whose module registers them once imported, so that a heavy module is loaded only when
+            one of its names is asked for.
+        entry_points: Group of installed entry points searched at the first miss: "grue.metrics".
+    """
+
+    def __init__(self, noun: str, modules: Mapping[str, str] | None = None, entry_points: str | None = None) -> None:
+        self.noun = noun
+        self._modules = dict(modules or {})
+        self._entry_points = entry_points
+        self._things: dict[str, T] = {}
+
+    def register(self, name: str) -> Callable[[T], T]:
+        """Return a decorator that files its argument under `name`.
+
+        Raises:
+            ConfigError: The name is taken by another thing.
+        """
+
+        def keep(thing: T) -> T:
+            if self._things.setdefault(name, thing) is not thing:
+                raise ConfigError(f"Two {self.noun}s are called {name!r}; rename one of them.")
+            return thing
+
+        return keep
+
+    def names(self) -> list[str]:
+        """Return every known name, sorted, plug-ins included."""
+        return sorted({*self._things, *self._modules, *self._plugins()})
+
+    def __contains__(self, name: str) -> bool:
+        """Whether something has that name; loads nothing."""
+        return name in self._things or name in self._modules or name in self._plugins()
+
+    def __getitem__(self, name: str) -> T:
+        """Return the thing called `name`.
+
+        Raises:
+            UnknownName: Nothing has that name; the message lists what does.
+            ConfigError: Two installed packages offer a thing of that name.
+        """
+        if name in self._things:
+            return self._things[name]
+        if name in self._modules:
+            import_module(self._modules[name])
+            return self._things[name]
+        plugins = self._plugins()
+        if name not in plugins:
+            known = self.names()
+            listed = ", ".join(known) or "none"
+            raise UnknownName(f"There is no {self.noun} {name!r}.{did_you_mean(name, known)} Known: {listed}.")
+        self._things[name] = plugins[name].load()
+        return self._things[name]
+
+    def _plugins(self) -> dict[str, EntryPoint]:
+        found: dict[str, EntryPoint] = {}
+        for entry in entry_points(group=self._entry_points) if self._entry_points else ():
+            if found.setdefault(entry.name, entry).value != entry.value:
+                raise ConfigError(
+                    f"Two installed packages offer a {self.noun} {entry.name!r}: {found[entry.name].value} and "
+                    f"{entry.value}; uninstall one of them."
+                )
+        return found

@@ -1,0 +1,1 @@
+"""The shelf of renderers: pure functions from a board to text."""

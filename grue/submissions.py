@@ -1,0 +1,299 @@
+"""The folder `submissions/`: its shape, its results, and what a submission must pass.
+
+    submissions/<suite>/<system>/submission.toml
+    submissions/<suite>/<system>/<task>/seed-<n>.result.json
+    submissions/<suite>/<system>/<task>/seed-<n>.predictions.jsonl.gz
+
+Submissions come from strangers. They are data: nothing in them is executed, and nothing in them can switch a check off.
+"""
+
+import gzip
+import math
+import re
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from grue.data import load_examples
+from grue.errors import ConfigError, DataError, GrueError, SubmissionError
+from grue.files import from_dict, load_toml, read_json
+from grue.records import SCHEMA_VERSION, Entry, Example, Result, Score
+from grue.scoring import Scored, read_predictions, score_predictions
+from grue.tasks import SUITES, Task, load_task, task_names
+
+MAX_BYTES = 10_000_000
+TOLERANCE = 1e-6
+MODEL_TOLERANCE = 1e-4  # for metrics that run a model, whose last digits depend on the machine
+
+_RESULT = re.compile(r"seed-(0|[1-9]\d*)\.result\.json")
+
+CURES = {
+    "GRUE-S001": "Keep submission.toml and <task>/seed-<n>.result.json with its .predictions.jsonl.gz; nothing else.",
+    "GRUE-S002": "Mend submission.toml; submissions/README.md shows one.",
+    "GRUE-S003": "Hand in the result.json that `grue evaluate` wrote, unchanged.",
+    "GRUE-S004": "Move the file to where its content belongs: <suite>/<system>/<task>/seed-<n>.result.json.",
+    "GRUE-S005": "Evaluate again without --limit.",
+    "GRUE-S006": "Evaluate again with the task as it is now, on its evaluation split.",
+    "GRUE-S007": "Hand in the predictions.jsonl of the run, packed with gzip.",
+    "GRUE-S008": "Evaluate again, so that every example of the split has one prediction.",
+    "GRUE-S009": "Score these predictions again with `grue score` and hand in that result.json.",
+    "GRUE-S010": "Make `seeds` in submission.toml and the seeds of every task's files the same.",
+}
+"""What to do about each kind of problem; the ids never change their meaning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """What `submission.toml` says about a system.
+
+    Attributes:
+        seeds: The seeds of every task; each has a result, failed runs included.
+        training_data: What the system was trained on beside the tasks' own training splits.
+        budget: Training in tokens, hours and devices, in words.
+    """
+
+    name: str
+    authors: tuple[str, ...]
+    licence: str
+    algorithm: str
+    backbone: str
+    seeds: tuple[int, ...]
+    training_data: str
+    budget: str
+    link: str = ""
+    contact: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something wrong with a submission; an "error" keeps it off the board, a "warning" asks for a person's eye."""
+
+    id: str
+    severity: Literal["error", "warning"]
+    path: str
+    message: str
+    cure: str
+
+
+def read_result(path: Path) -> Result:
+    """Read a `result.json`.
+
+    Raises:
+        DataError: The file cannot be read, or is no result of this version.
+    """
+    data = read_json(path)
+    schema = data.get("schema") if isinstance(data, dict) else None
+    if schema != SCHEMA_VERSION:
+        raise DataError(f"{path}: not a result of schema {SCHEMA_VERSION}, which this version of grue reads: {schema}.")
+    try:
+        result = from_dict(Result, data, str(path))
+    except ConfigError as error:
+        raise DataError(str(error)) from error
+    if not isinstance(result.system.get("name"), str):
+        raise DataError(f"{path}: system: the key 'name' is missing or no string.")
+    return result
+
+
+def results(folder: Path) -> list[Entry]:
+    """Read the results of every submission in `folder`; `check` says whether they may be believed.
+
+    Raises:
+        DataError: There is no such folder, or a result cannot be read.
+    """
+    return [
+        Entry(read_result(path), path, "rescored" if _predictions_of(path).is_file() else "reported")
+        for system in _systems(folder)
+        for path in sorted(system.glob("*/seed-*.result.json"))
+    ]
+
+
+def check(folder: Path) -> list[Problem]:
+    """Return every problem of the submissions in `folder`, which is `submissions/` or one system's folder in it.
+
+    Raises:
+        DataError: There is no such folder, or the examples of a task cannot be loaded.
+    """
+    examples = cache(_evaluation_examples)
+    return [problem for system in _systems(folder) for problem in _check_system(system, examples)]
+
+
+def _systems(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        raise DataError(f"{folder}: there is no such folder of submissions.")
+    if (folder / "submission.toml").is_file():
+        return [folder]
+    return sorted(path for path in folder.glob("[!.]*/[!.]*") if path.is_dir())
+
+
+def _predictions_of(result: Path) -> Path:
+    return result.with_name(result.name.replace(".result.json", ".predictions.jsonl.gz"))
+
+
+def _result_of(predictions: Path) -> Path:
+    return predictions.with_name(predictions.name.replace(".predictions.jsonl.gz", ".result.json"))
+
+
+# --- checks ----------------------------------------------------------------------------------------------------------
+
+Examples = Callable[[str, str], Sequence[Example]]  # (task, suite) → the examples that are scored
+
+
+def _evaluation_examples(name: str, suite: str) -> Sequence[Example]:
+    task = load_task(name, suite)
+    return load_examples(task, task.data.evaluation).examples
+
+
+def _error(number: int, path: Path, message: str) -> Problem:
+    name = f"GRUE-S{number:03}"
+    return Problem(name, "error", str(path), message, CURES[name])
+
+
+def _check_system(system: Path, examples: Examples) -> Iterator[Problem]:
+    suite = system.resolve().parent.name
+    if suite not in SUITES:
+        yield _error(1, system, f"{suite!r} is no suite; a submission lies under {' or '.join(SUITES)}.")
+        return
+    links = [path for path in (system, *sorted(system.rglob("*"))) if path.is_symlink()]
+    if links:  # nothing is read of a folder that may lead out of itself
+        yield from (_error(1, path, "is a link.") for path in links)
+        return
+    yield from _check_structure(system, suite)
+    submission = None
+    try:
+        submission = load_toml(system / "submission.toml", Submission)
+    except ConfigError as error:
+        yield _error(2, system / "submission.toml", str(error))
+    if submission is not None:
+        yield from _check_submission(system, submission)
+    for path in sorted(system.glob("*/seed-*.result.json")):
+        if path.parent.name in task_names(suite):
+            yield from _check_result(path, load_task(path.parent.name, suite), examples)
+
+
+def _check_structure(system: Path, suite: str) -> Iterator[Problem]:
+    tasks = "|".join(map(re.escape, task_names(suite)))
+    shape = re.compile(rf"submission\.toml|({tasks})/seed-(0|[1-9]\d*)\.(result\.json|predictions\.jsonl\.gz)")
+    for path in sorted(path for path in system.rglob("*") if path.is_file()):
+        if not shape.fullmatch(path.relative_to(system).as_posix()):
+            yield _error(1, path, "is not a file of a submission.")
+    for path in sorted(system.glob("*/seed-*.predictions.jsonl.gz")):
+        if not _result_of(path).is_file():
+            yield _error(1, path, f"has no {_result_of(path).name} beside it.")
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+-]*", system.name):
+        yield _error(1, system, "is no name of a system: use letters, digits, '_', '-', '+' and '.'.")
+    if not any(system.glob("*/seed-*.result.json")):
+        yield _error(1, system, "holds no result.")
+
+
+def _check_submission(system: Path, submission: Submission) -> Iterator[Problem]:
+    path = system / "submission.toml"
+    if submission.name != system.name:
+        yield _error(2, path, f"name: {submission.name!r}, but the folder is called {system.name!r}.")
+    if len(set(submission.seeds)) < len(submission.seeds):
+        yield _error(10, path, f"seeds: one stands there twice: {_listed(submission.seeds)}.")
+    for task in sorted(folder for folder in system.iterdir() if folder.is_dir()):
+        found = {int(match[1]) for file in task.iterdir() if (match := _RESULT.fullmatch(file.name))}
+        if found != set(submission.seeds):
+            yield _error(10, task, f"has seeds {_listed(found)}; submission.toml declares {_listed(submission.seeds)}.")
+
+
+def _check_result(path: Path, task: Task, examples: Examples) -> Iterator[Problem]:
+    try:
+        result = read_result(path)
+    except DataError as error:
+        yield _error(3, path, str(error))
+        return
+    yield from _check_place(path, result)
+    if result.limited:
+        yield _error(5, path, "was scored on a part of the split.")
+    evaluated, wanted = (result.task_hash, result.split), (task.hash, task.data.evaluation)
+    if evaluated != wanted:
+        told = " and ".join(f"{task_hash[:12]}, split {split!r}" for task_hash, split in (evaluated, wanted))
+        yield _error(6, path, f"what was evaluated and what the task is now differ: {told}.")
+    if evaluated == wanted and not result.limited and result.status == "complete":
+        yield from _check_scores(path, result, task, examples)
+
+
+def _check_place(path: Path, result: Result) -> Iterator[Problem]:
+    suite, system, task = path.resolve().parts[-4:-1]
+    seed = path.name.removesuffix(".result.json")
+    for key, said, place in (
+        ("suite", result.suite, suite),
+        ("system", result.system["name"], system),
+        ("task", result.task, task),
+        ("seed", f"seed-{result.seed}", seed),
+    ):
+        if said != place:
+            yield _error(4, path, f"{key}: the file says {said!r}, its place says {place!r}.")
+
+
+def _check_scores(path: Path, result: Result, task: Task, examples: Examples) -> Iterator[Problem]:
+    predictions_path = _predictions_of(path)
+    if _unpacks_to_more_than(predictions_path, MAX_BYTES):
+        yield _error(7, predictions_path, f"unpacks to more than {MAX_BYTES:,} bytes.")
+        return
+    try:
+        predictions = read_predictions(predictions_path)
+    except GrueError as error:
+        yield _error(7, predictions_path, str(error))
+        return
+    try:
+        scored = score_predictions(task, task.data.evaluation, examples(task.name, task.suite), predictions)
+    except SubmissionError as error:
+        yield _error(8, predictions_path, str(error))
+        return
+    for difference in _differences(result, scored, task):
+        yield _error(9, path, difference)
+
+
+def _unpacks_to_more_than(path: Path, limit: int) -> bool:
+    with suppress(OSError, EOFError, zlib.error), gzip.open(path) as handle:  # what is damaged, its reader reports
+        return len(handle.read(limit + 1)) > limit
+    return False
+
+
+def _differences(result: Result, scored: Scored, task: Task) -> Iterator[str]:
+    """Yield where a result says another score than its predictions have."""
+    tolerances = {spec.name: MODEL_TOLERANCE if "model" in spec.options else TOLERANCE for spec in task.metrics}
+    claimed = {score.metric: score for score in result.scores}
+    for score in scored.scores:
+        claim = claimed.pop(score.metric, None)
+        if claim is None:
+            yield f"{score.metric}: missing; computed from the predictions: {score.value!r}."
+        elif not _same_score(claim, score, tolerances.get(score.metric, TOLERANCE)):
+            yield f"{score.metric}: says {_shown(claim)}; computed from the predictions: {_shown(score)}."
+    for metric in claimed:
+        yield f"{metric}: is not computed for this task."
+    loosest = 100 * max(tolerances.values())
+    for axis, said, computed in (
+        ("preference", result.preference, scored.preference),
+        ("naturalness", result.naturalness, scored.naturalness),
+    ):
+        if not _close(said, computed, loosest):
+            yield f"{axis}: says {said!r}; computed from the predictions: {computed!r}."
+
+
+def _same_score(one: Score, other: Score, tolerance: float) -> bool:
+    """Whether two scores agree in all but rounding; `scaled`, out of 100, is allowed a hundred times the tolerance."""
+    if replace(one, value=0.0, scaled=None) != replace(other, value=0.0, scaled=None):
+        return False
+    return _close(one.value, other.value, tolerance) and _close(one.scaled, other.scaled, 100 * tolerance)
+
+
+def _close(one: float | None, other: float | None, tolerance: float) -> bool:
+    if one is None or other is None:
+        return one is other
+    return math.isclose(one, other, rel_tol=tolerance, abs_tol=tolerance)
+
+
+def _shown(score: Score) -> str:
+    scaled = "" if score.scaled is None else f" → {score.scaled!r}"
+    return f"{score.value!r}{scaled} ({score.axis}, {score.direction} is better, n {score.n}, {score.signature})"
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(numbers))) or "none"

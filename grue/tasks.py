@@ -1,0 +1,277 @@
+"""Tasks: what a task file says, where task files are, and the hash that is a task's identity."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+from grue import files
+from grue.errors import ConfigError, UnknownName, did_you_mean
+from grue.records import Axis, Direction
+
+SCHEMA_VERSION = 1
+SUITES = ("mini", "grue")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One place that a task's data can come from.
+
+    Attributes:
+        kind: "mini" draws from the embedded world, "hub" reads parquet from the Hugging Face hub.
+        name: The mini task, or the hub's data set id.
+        config: The data set's configuration on the hub.
+        revision: Pinned commit or branch; the mini world pins its seed here.
+        files: Split → file pattern within the repository, where the hub needs it spelt out.
+        columns: The columns to read; empty means all.
+    """
+
+    kind: Literal["mini", "hub"]
+    name: str
+    config: str = ""
+    revision: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """One split: which rows, how many, and the hash that freezes their ids.
+
+    Attributes:
+        source: The split's name at the source.
+        rows: Rows at the source; another count is an error. 0 where it could not be known offline.
+        examples: Examples after grouping and selection. 0 where it could not be known offline.
+        ids_sha256: sha256 of the example ids, one a line; empty where it could not be known offline.
+        take: How many examples, drawn by the hash of their id (and so independent of the rows' order); 0 for all.
+        skip: How many examples of that order to pass over first, so that two splits of one source never meet.
+    """
+
+    source: str
+    rows: int = 0
+    examples: int = 0
+    ids_sha256: str = ""
+    take: int = 0
+    skip: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """Where the examples come from and how a row becomes one."""
+
+    format: str
+    language: str
+    licence: str
+    sources: tuple[Source, ...]
+    splits: Mapping[str, Split]
+    evaluation: str
+    citation: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """How prompts are cut: at most `max_tokens`, the excess taken off the side `truncation`."""
+
+    max_tokens: int
+    truncation: Literal["left", "right"]
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """Decoding settings, in the terms of Hugging Face's `GenerationConfig`; `top_k = 0` means no truncation."""
+
+    max_new_tokens: int
+    min_new_tokens: int = 0
+    do_sample: bool = False
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    num_beams: int = 1
+    length_penalty: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class MetricSpec:
+    """One metric of a task's mix.
+
+    Attributes:
+        name: Registered metric name.
+        axis: What it counts towards; "diversity" is reported and never scored.
+        range: The raw values mapped to 0 and 100, worst first; clipped. None for the diversity set.
+        reference: For perplexity: the perplexity of the references, so that 100·min(1, reference/value) is the score.
+        options: Keyword arguments of the metric.
+    """
+
+    name: str
+    axis: Axis
+    range: tuple[float, float] | None = None
+    reference: float | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def scale(self, value: float) -> float | None:
+        """Map a raw corpus value to 0–100, or None for a metric outside the score."""
+        if self.reference is not None:
+            return 100.0 * min(1.0, self.reference / value)
+        if self.range is None:
+            return None
+        worst, best = self.range
+        return 100.0 * min(1.0, max(0.0, (value - worst) / (best - worst)))
+
+    @property
+    def direction(self) -> Direction:
+        """Whether higher or lower raw values are better, as the scaling says."""
+        lower = self.reference is not None or (self.range is not None and self.range[0] > self.range[1])
+        return "lower" if lower else "higher"
+
+
+@dataclass(frozen=True, slots=True)
+class Backbone:
+    """The model that training starts from: a hub id, a local folder, or `mini:<asset>`."""
+
+    family: Literal["causal", "seq2seq"]
+    model: str
+    revision: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task file.
+
+    Attributes:
+        rollout: Decoding during reinforcement learning.
+        decoding: Decoding in evaluation.
+        reward: The default reward: a metric's name, a weighted sum of such names, or `module:function`.
+        recipes: Algorithm (or warm start, "supervised+ppo") → values of its configuration.
+    """
+
+    schema: int
+    name: str
+    suite: str
+    version: int
+    title: str
+    description: str
+    data: Data
+    prompt: Prompt
+    rollout: Generation
+    decoding: Generation
+    backbone: Backbone
+    reward: str
+    metrics: tuple[MetricSpec, ...]
+    recipes: Mapping[str, Mapping[str, Any]]
+    changelog: tuple[str, ...] = ()
+
+    @property
+    def hash(self) -> str:
+        """sha256 of everything in the file that can change a score; prose, the licence and recipes cannot.
+
+        A value that is its key's default does not count either, so that a new key leaves every task what it was. In
+        return, a default never changes.
+        """
+        identity = _without_defaults(self)
+        for prose in ("title", "description", "changelog", "recipes"):
+            identity.pop(prose, None)
+        for prose in ("licence", "citation"):
+            identity["data"].pop(prose, None)
+        return files.sha256_json(identity)
+
+
+def _without_defaults(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        pairs = ((f, getattr(value, f.name)) for f in fields(value))
+        return {f.name: _without_defaults(item) for f, item in pairs if item != _default(f)}
+    if isinstance(value, Mapping):
+        return {key: _without_defaults(item) for key, item in value.items()}
+    return [_without_defaults(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _default(key: Field[Any]) -> Any:
+    return key.default if key.default_factory is MISSING else key.default_factory()
+
+
+def task_folder() -> Path:
+    """Return the folder of suites: `tasks/` of a checkout, or the package's own copy of it."""
+    return Path(str(resources.files("grue") / "_tasks")) if _packaged() else Path(__file__).parent.parent / "tasks"
+
+
+def _packaged() -> bool:
+    return (resources.files("grue") / "_tasks").is_dir()
+
+
+def suite_folder(suite: str) -> Path:
+    """Return the folder of a suite: one that ships, or any folder of task files.
+
+    Raises:
+        UnknownName: Neither.
+    """
+    if suite in SUITES:
+        return task_folder() / suite
+    if Path(suite).is_dir():
+        return Path(suite)
+    known = ", ".join(SUITES)
+    close = did_you_mean(suite, SUITES)
+    raise UnknownName(f"There is no suite {suite!r}.{close} Known: {known}, or the path of a folder of task files.")
+
+
+def task_names(suite: str) -> list[str]:
+    """Return the names of a suite's tasks, sorted."""
+    return sorted(path.stem for path in suite_folder(suite).glob("*.toml"))
+
+
+def load_task(name: str, suite: str = "mini") -> Task:
+    """Load a task by name from a suite, or from a file if `name` ends in `.toml`.
+
+    Raises:
+        UnknownName: The suite has no such task.
+        ConfigError: The task file is not as it should be.
+    """
+    if name.endswith(".toml"):
+        return _load(Path(name))
+    known = task_names(suite)
+    if name not in known:
+        listed = ", ".join(known) or "none"
+        raise UnknownName(f"The suite {suite!r} has no task {name!r}.{did_you_mean(name, known)} Known: {listed}.")
+    path = suite_folder(suite) / f"{name}.toml"
+    task = _load(path)
+    for key, said, wanted in (("name", task.name, path.stem), ("suite", task.suite, path.resolve().parent.name)):
+        if said != wanted:
+            raise ConfigError(f"{path}: {key}: {said!r} is not what the file's place says: {wanted!r}; rename one.")
+    return task
+
+
+def _load(path: Path) -> Task:
+    table = files.read_toml(path)
+    if table.get("schema") != SCHEMA_VERSION:
+        found = table.get("schema", "none")
+        cure = "upgrade grue or mend the file"
+        raise ConfigError(f"{path}: schema: this version of grue reads {SCHEMA_VERSION}, found {found}; {cure}.")
+    task = files.from_dict(Task, table, str(path))
+    for problem in _problems(task):
+        raise ConfigError(f"{path}: {problem}")
+    return task
+
+
+def _problems(task: Task) -> Iterator[str]:
+    """Yield what the types of a task file cannot say."""
+    for key, name in (("name", task.name), ("suite", task.suite)):
+        if not re.fullmatch(r"[a-z0-9][a-z0-9_.-]*", name):
+            yield f"{key}: {name!r} becomes a folder's name; use small letters, digits, '_', '-' and '.'."
+    if not task.data.sources:
+        yield "data.sources: at least one source is needed."
+    if task.data.evaluation not in task.data.splits:
+        close = did_you_mean(task.data.evaluation, task.data.splits)
+        yield f"data.evaluation: no split {task.data.evaluation!r}.{close} Known: {', '.join(task.data.splits)}."
+    names = [spec.name for spec in task.metrics]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield f"metrics: {name!r} is listed twice; keep one."
+    for spec in task.metrics:
+        scales = [scale for scale in (spec.range, spec.reference) if scale is not None]
+        if spec.axis != "diversity" and len(scales) != 1:
+            yield f"metrics: {spec.name!r} needs either a range or a reference to be scored."
+        if spec.axis == "diversity" and scales:
+            yield f"metrics: {spec.name!r} is outside the score, so that it has no range and no reference."
+        if spec.range is not None and spec.range[0] == spec.range[1]:
+            yield f"metrics: {spec.name!r}: the ends of its range are the same."
+        if spec.reference is not None and spec.reference <= 0:
+            yield f"metrics: {spec.name!r}: its reference must be above 0."

@@ -1,0 +1,1 @@
+"""The bundled trainer: pure formulas, one sampler, one file for each algorithm."""

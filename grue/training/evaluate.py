@@ -1,0 +1,251 @@
+"""Evaluation: a system's predictions for a split, their scores, and the record of how both came about."""
+
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+import grue
+from grue import files
+from grue.data import Loaded, load_examples
+from grue.errors import ConfigError
+from grue.models import load_language_model
+from grue.records import SCHEMA_VERSION, Example, Prediction, Result
+from grue.scoring import Scored, score_predictions
+from grue.tasks import Task
+from grue.training import checkpoint
+from grue.training.policy import check_lengths
+from grue.training.predict import predict_file, write_predictions
+
+Baseline = Literal["zero-shot", "null", "copy", "oracle"]
+BASELINES: Mapping[str, str] = {
+    "zero-shot": "the task's backbone as it is, before any training",
+    "null": "the same sentence for every input: the first reference of the first training example",
+    "copy": "the prompt itself",
+    "oracle": "the first reference, where there is one",
+}
+PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "sacrebleu", "rouge-score", "nltk")
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """What is evaluated.
+
+    Attributes:
+        record: What the result says of it.
+        seed: The seed that it was trained with, and that its sampling draws from.
+        weights: sha256 of the weights, so that predictions of other weights are never taken for its own.
+    """
+
+    name: str
+    record: Mapping[str, Any]
+    seed: int
+    weights: str
+    model: PreTrainedModel | None = None
+    tokenizer: PreTrainedTokenizerBase | None = None
+
+
+def checkpoint_system(task: Task, folder: Path) -> System:
+    """Return the system of a checkpoint of ours.
+
+    Raises:
+        DataError: It is no checkpoint, is damaged, or belongs to another task.
+    """
+    manifest = checkpoint.read_manifest(folder)
+    checkpoint.check_task(manifest, folder, task)
+    model, tokenizer = load_language_model(task.backbone.family, str(folder))
+    record = {
+        "name": manifest.system,
+        "algorithm": manifest.algorithm,
+        "backbone": manifest.backbone,
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "training": dict(manifest.training),
+        "update": manifest.update,
+        "config_sha256": manifest.config_sha256,
+    }
+    return System(manifest.system, record, manifest.seed, files.sha256_json(manifest.files), model, tokenizer)
+
+
+def model_system(task: Task, name: str, seed: int) -> System:
+    """Return the system of a Hugging Face model trained elsewhere: a folder, or a hub id."""
+    model, tokenizer = load_language_model(task.backbone.family, name)
+    title = Path(name).name
+    parameters = sum(p.numel() for p in model.parameters())
+    return System(title, {"name": title, "algorithm": "external", "backbone": name, "parameters": parameters}, seed, name, model, tokenizer)
+
+
+def baseline_system(task: Task, baseline: str, seed: int) -> System:
+    """Return one of `BASELINES` as a system."""
+    if baseline != "zero-shot":
+        return System(baseline, {"name": baseline, "algorithm": baseline}, seed, baseline)
+    backbone = task.backbone
+    model, tokenizer = load_language_model(backbone.family, backbone.model, backbone.revision)
+    parameters = sum(p.numel() for p in model.parameters())
+    record = {"name": baseline, "algorithm": baseline, "backbone": backbone.model, "parameters": parameters}
+    return System(baseline, record, seed, f"{backbone.model}@{backbone.revision}", model, tokenizer)
+
+
+def evaluate(
+    task: Task,
+    system: System,
+    folder: Path,
+    *,
+    split: str | None = None,
+    limit: int | None = None,
+    batch_size: int = 64,
+    data_dir: Path | None = None,
+    offline: bool = False,
+    progress: Progress = lambda done, total: None,
+) -> Result:
+    """Write `predictions.jsonl`, `scores.jsonl` and `result.json` into `folder`, and return the result.
+
+    An interrupted evaluation goes on with the predictions that are there; a finished one is only read.
+
+    Raises:
+        ConfigError: The folder holds an evaluation of another system or with other settings.
+        DataError: Data cannot be had, or something cannot be written.
+    """
+    split = split or task.data.evaluation
+    identity = {
+        "task_hash": task.hash,
+        "split": split,
+        "weights": system.weights,
+        "seed": system.seed,
+        "limit": limit,
+        "data_dir": None if data_dir is None else str(data_dir),
+    }
+    if _claim(folder, identity):
+        return files.load_json(folder / "result.json", Result)
+    loaded = load_examples(task, split, data_dir, offline)
+    examples = loaded.examples[:limit]
+    started = time.monotonic()
+    path = folder / "predictions.jsonl"
+    if system.model is None:
+        predictions = _answer_without_model(task, system, examples, path, data_dir, offline)
+    else:
+        check_lengths(system.model, task)
+        assert system.tokenizer is not None
+        total = len(examples)
+        predictions = predict_file(
+            system.model, system.tokenizer, task, examples, system.seed, path, batch_size, lambda done: progress(done, total)
+        )
+    generated = time.monotonic()
+    scored = score_predictions(task, split, examples, predictions)
+    timing = {"generation_seconds": generated - started, "scoring_seconds": time.monotonic() - generated}
+    result = make_result(task, split, scored, loaded, system, timing, limited=limit is not None, batch_size=batch_size)
+    write_scores(folder / "scores.jsonl", examples, scored)
+    files.write_json(folder / "result.json", result)
+    return result
+
+
+def _claim(folder: Path, identity: Mapping[str, Any]) -> bool:
+    """Return whether the folder holds this very evaluation, finished; make the folder ours if it holds none."""
+    path = folder / "evaluation.json"
+    if not path.exists():
+        files.write_json(path, identity)
+        (folder / "predictions.jsonl").unlink(missing_ok=True)
+        (folder / "result.json").unlink(missing_ok=True)
+        return False
+    found = files.read_json(path)
+    differing = [key for key in identity if found.get(key) != identity[key]]
+    if differing:
+        key = differing[0]
+        raise ConfigError(
+            f"{folder}: holds an evaluation with {key} = {found.get(key)!r}, not {identity[key]!r}. "
+            "Write elsewhere with --output, or replace it with --force."
+        )
+    return (folder / "result.json").exists()
+
+
+def discard(folder: Path) -> None:
+    """Remove an evaluation, and nothing else, from a run's folder."""
+    for name in ("evaluation.json", "predictions.jsonl", "scores.jsonl", "result.json"):
+        (folder / name).unlink(missing_ok=True)
+
+
+def _answer_without_model(
+    task: Task, system: System, examples: Sequence[Example], path: Path, data_dir: Path | None, offline: bool
+) -> list[Prediction]:
+    if system.name == "copy":
+        texts = [example.prompt for example in examples]
+    elif system.name == "oracle":
+        texts = [example.references[0] if example.references else "" for example in examples]
+    else:
+        train = load_examples(task, "train", data_dir, offline).examples
+        texts = [next(example.references[0] for example in train if example.references)] * len(examples)
+    predictions = [Prediction(example.id, text) for example, text in zip(examples, texts, strict=True)]
+    write_predictions(path, predictions)
+    return predictions
+
+
+def write_scores(path: Path, examples: Sequence[Example], scored: Scored) -> None:
+    """Write one line an example with its value of every metric that has one."""
+    rows = ({"id": e.id} | {name: values[i] for name, values in scored.per_example.items()} for i, e in enumerate(examples))
+    files.write_jsonl(path, rows)
+
+
+def make_result(
+    task: Task,
+    split: str,
+    scored: Scored,
+    loaded: Loaded,
+    system: System,
+    timing: Mapping[str, float],
+    *,
+    limited: bool,
+    batch_size: int,
+) -> Result:
+    """Put together everything that `result.json` says."""
+    parameter = next(system.model.parameters(), None) if system.model is not None else None
+    return Result(
+        schema=SCHEMA_VERSION,
+        status="complete",
+        grue=code_version(),
+        suite=task.suite,
+        task=task.name,
+        task_version=task.version,
+        task_hash=task.hash,
+        split=split,
+        seed=system.seed,
+        system={**system.record, "weights": system.weights},
+        data=loaded.provenance(),
+        generation=files.plain(task.decoding),
+        determinism={
+            "batch_size": batch_size,
+            "dtype": "none" if parameter is None else str(parameter.dtype).removeprefix("torch."),
+            "device": "none" if parameter is None else str(parameter.device),
+            "threads": torch.get_num_threads(),
+        },
+        scores=scored.scores,
+        preference=scored.preference,
+        naturalness=scored.naturalness,
+        hashes=scored.hashes,
+        counts=scored.counts,
+        timing=timing,
+        packages={name: version(name) for name in PACKAGES} | {"python": platform.python_version()},
+        limited=limited,
+    )
+
+
+def code_version() -> dict[str, Any]:
+    """Return version, commit and whether the checkout was changed; commit is empty outside a checkout."""
+    root = Path(grue.__file__).parent.parent
+    if not (root / ".git").exists():
+        return {"version": grue.__version__, "commit": "", "dirty": False}
+    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
+
+    def git(*arguments: str) -> str:
+        done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, env=environment)
+        return done.stdout.strip()
+
+    return {"version": grue.__version__, "commit": git("rev-parse", "HEAD"), "dirty": bool(git("status", "--porcelain"))}

@@ -1,0 +1,51 @@
+"""Natural language policy optimisation: PPO that samples inside the nucleus of a masking policy.
+
+Ramamurthy et al. (2023), §4 and Algorithm 1. The masking policy is a copy of the policy, refreshed every μ updates;
+RL4LMs' own never was (`mask_source = "frozen"`). The mask of each drawn token is stored and replayed in the update,
+so that the ratio is one of the restricted, renormalised policies.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+from torch import Tensor
+
+from grue.training import functional as rl
+from grue.training.config import NLPOConfig
+from grue.training.optimisation import set_learning_rate
+from grue.training.policy import freeze
+from grue.training.ppo import Learner, collect, describe, improve, make_learner, next_kl_coefficient
+from grue.training.rollout import Mask
+from grue.training.run import ALGORITHMS, Run
+
+
+@ALGORITHMS.register("nlpo")
+def train(run: Run, config: NLPOConfig) -> None:
+    """Train `run.policy` in place."""
+    learner = make_learner(run.policy, config)
+    if config.mask != "top_k":
+        # The reference is the initial policy already, so a frozen mask needs no copy of its own.
+        learner.mask_model = learner.reference if config.mask_source == "frozen" else freeze(run.policy)
+    for update in range(run.resume(learner, config.updates), config.updates):
+        set_learning_rate(learner.optimizer, config, update, config.updates)
+        refresh_mask(learner, config)
+        experience = collect(run, learner, config, update, Mask(learner.mask_model, mask_rule(config)))
+        losses = improve(learner, config, experience, run, update)
+        line = describe(experience, learner) | losses | {"mask/age": float(learner.mask_age)}
+        learner.kl_coefficient = next_kl_coefficient(learner.kl_coefficient, experience, config)
+        learner.mask_age += 1
+        run.end_update(update + 1, config.updates, line, learner)
+
+
+def refresh_mask(learner: Learner, config: NLPOConfig) -> None:
+    """Copy the policy into the masking policy once it is μ updates old (Algorithm 1, line 9)."""
+    if config.mask_source == "periodic" and learner.mask_model is not None and learner.mask_age >= config.mask_updates:
+        learner.mask_model.load_state_dict(learner.policy.state_dict())
+        learner.mask_age = 0
+
+
+def mask_rule(config: NLPOConfig) -> Callable[[Tensor], Tensor]:
+    """Return the rule that turns logits [B, V] into what stays open, [B, V] bool."""
+    if config.mask == "learned_top_p":
+        return partial(rl.top_p_support, p=config.top_p, min_tokens_to_keep=config.min_tokens_to_keep)
+    return partial(rl.top_k_support, k=max(config.top_k, config.min_tokens_to_keep))

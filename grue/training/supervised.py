@@ -1,0 +1,90 @@
+"""Supervised fine-tuning: the likelihood of the references, given their prompts.
+
+The loss is over the response only, never over the prompt; every reference of an example is a training pair; examples
+without a reference (an IMDB review that ends badly, say) are left out.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from grue.errors import TrainingError
+from grue.training import functional as rl
+from grue.training.config import SupervisedConfig
+from grue.training.optimisation import make_optimizer, set_learning_rate, step
+from grue.training.policy import Tokens, assert_no_dropout, encode_prompts, encode_responses, forward
+from grue.training.rollout import generator, length_batches
+from grue.training.run import ALGORITHMS, Run
+
+
+@dataclass
+class Learner:
+    """The policy and its optimiser."""
+
+    policy: PreTrainedModel
+    optimizer: torch.optim.Optimizer
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return everything needed to go on."""
+        return {"policy": self.policy.state_dict(), "optimizer": self.optimizer.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go back to a saved state."""
+        self.policy.load_state_dict(state["policy"])
+        self.optimizer.load_state_dict(state["optimizer"])
+
+
+@ALGORITHMS.register("supervised")
+def train(run: Run, config: SupervisedConfig) -> None:
+    """Train `run.policy` in place; an update is an epoch."""
+    assert_no_dropout(run.policy)
+    learner = Learner(run.policy, make_optimizer([run.policy], config))
+    prompts, responses = encode_pairs(run)
+    steps = math.ceil(len(prompts.ids) / config.batch_size)
+    for epoch in range(run.resume(learner, config.epochs), config.epochs):
+        order = torch.randperm(len(prompts.ids), generator=generator(run.seed, "pairs", epoch))
+        losses, norms = [], []
+        for index, rows in enumerate(order.split(config.batch_size)):
+            set_learning_rate(learner.optimizer, config, epoch * steps + index, config.epochs * steps)
+            losses.append(pair_gradient(run.policy, prompts, responses, rows, config))
+            norms.append(step(learner.optimizer, config, f"epoch {epoch}"))
+        line = {
+            "loss/total": float(torch.stack(losses).mean()),
+            "policy/grad_norm": float(torch.stack(norms).mean()),
+            "tokens": float(responses.mask.sum()),
+            "episodes": float(len(order)),
+        }
+        run.end_update(epoch + 1, config.epochs, line, learner)
+
+
+def encode_pairs(run: Run) -> tuple[Tokens, Tokens]:
+    """Return prompts and references of all training pairs, tokenised.
+
+    Raises:
+        TrainingError: No example has a reference.
+    """
+    pairs = [(example.prompt, reference) for example in run.examples for reference in example.references]
+    if not pairs:
+        raise TrainingError(f"{run.task.suite}/{run.task.name}: no training example has a reference to learn from.")
+    prompts = encode_prompts(run.policy, run.tokenizer, [prompt for prompt, _ in pairs], run.task.prompt)
+    limit = run.task.rollout.max_new_tokens
+    return prompts, encode_responses(run.policy, run.tokenizer, [text for _, text in pairs], limit)
+
+
+def pair_gradient(
+    policy: PreTrainedModel, prompts: Tokens, responses: Tokens, rows: Tensor, config: SupervisedConfig
+) -> Tensor:
+    """Accumulate the gradient of the mean negative log-likelihood over the tokens of some pairs; return that mean."""
+    tokens = responses.mask[rows].sum()
+    total = torch.zeros(())
+    for part in length_batches(responses.mask, rows, config.micro_batch_size):
+        targets = responses.rows(part)
+        logits, _ = forward(policy, prompts.rows(part), targets)
+        loss = -(rl.log_probs(logits, targets.ids) * targets.mask).sum() / tokens
+        loss.backward()  # type: ignore[no-untyped-call]
+        total = total + loss.detach().cpu()
+    return total

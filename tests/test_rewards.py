@@ -1,0 +1,198 @@
+"""Rewards: expressions, options, direction, and the checks on their values."""
+
+import dataclasses
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from grue.errors import ConfigError, TrainingError, UnknownName
+from grue.metrics.base import METRICS, Average, make_metric
+from grue.metrics.rewards import make_reward, metric_reward, parse_reward
+from grue.records import Example
+from grue.tasks import Backbone, Data, Generation, MetricSpec, Prompt, Source, Split, Task
+
+EXAMPLES = [
+    Example("a", "", ("the dog runs .",), {"concepts": ["dog", "run"]}),
+    Example("b", "", ("a cat sleeps .", "cats sleep"), {"concepts": ["cat", "sleep"]}),
+]
+TEXTS = ["the dog", "cats sleep"]
+
+
+def task(*metrics):
+    generation = Generation(max_new_tokens=8)
+    return Task(
+        schema=1,
+        name="tiny",
+        suite="tests",
+        version=1,
+        title="",
+        description="",
+        data=Data("commongen", "en", "", (Source("mini", "commongen"),), {"test": Split("test")}, "test"),
+        prompt=Prompt(8, "left"),
+        rollout=generation,
+        decoding=generation,
+        backbone=Backbone("causal", "tiny"),
+        reward="meteor",
+        metrics=metrics,
+        recipes={},
+    )
+
+
+def values(name, **options):
+    metric = make_metric(name, **options)
+    metric.prepare(EXAMPLES)
+    return metric.per_example(metric.statistics(EXAMPLES, TEXTS))
+
+
+@pytest.fixture
+def user_module(tmp_path, monkeypatch):
+    """A module of the user's own, importable."""
+    (tmp_path / "user_rewards.py").write_text(
+        "import numpy\n"
+        "def length(examples, texts): return [len(text) for text in texts]\n"
+        "def array(examples, texts): return numpy.ones(len(texts))\n"
+        "def short(examples, texts): return [1.0]\n"
+        "def nothing(examples, texts): pass\n"
+        "def infinite(examples, texts): return [0.0, float('inf')]\n"
+        "def words(examples, texts): return ['high' for _ in texts]\n"
+        "number = 3\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield "user_rewards"
+    sys.modules.pop("user_rewards", None)
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("meteor", [(1.0, "meteor")]),
+        (" 0.25*meteor+0.75*coverage ", [(0.25, "meteor"), (0.75, "coverage")]),
+        ("meteor - 1e-2 * mean_length", [(1.0, "meteor"), (-0.01, "mean_length")]),
+        ("-rougeL + .5*my.package:reward", [(-1.0, "rougeL"), (0.5, "my.package:reward")]),
+    ],
+)
+def test_expressions(expression, expected):
+    assert parse_reward(expression) == expected
+
+
+@pytest.mark.parametrize(
+    ("expression", "rest"),
+    [
+        ("", ""),
+        ("meteor coverage", "coverage"),
+        ("2*", "2*"),
+        ("meteor +", "+"),
+        ("a/b", "/b"),
+        ("2*3*meteor", "2*3*meteor"),
+    ],
+)
+def test_unreadable_expressions(expression, rest):
+    with pytest.raises(ConfigError) as error:
+        parse_reward(expression)
+    assert str(error.value) == (
+        f"The reward {expression!r} cannot be read at {rest!r}; "
+        "write a metric, module:function, or a sum such as '0.25*meteor + 0.75*coverage'."
+    )
+
+
+def test_a_metric_is_a_reward():
+    assert make_reward("meteor", task(), EXAMPLES)(EXAMPLES, TEXTS) == list(values("meteor"))
+
+
+def test_a_weighted_sum():
+    found = make_reward("0.25*meteor + 0.75*coverage - 0.1*mean_length", task(), EXAMPLES)(EXAMPLES, TEXTS)
+    expected = 0.25 * values("meteor") + 0.75 * values("coverage") - 0.1 * values("mean_length")
+    assert found == pytest.approx(list(expected), abs=1e-12)
+
+
+def test_options_come_from_the_task():
+    listed = task(MetricSpec("bleu1", "preference", (0.0, 1.0), options={"tokenizer": "words"}))
+    texts = ["the dog.", "cats"]
+    assert (
+        make_reward("bleu1", listed, EXAMPLES)(EXAMPLES[:1], texts[:1])[0]
+        > make_reward("bleu1", task(), EXAMPLES)(EXAMPLES[:1], texts[:1])[0]
+    )
+
+
+def test_metrics_are_prepared_on_the_training_examples():
+    found = make_reward("cider", task(), EXAMPLES)(EXAMPLES[:1], TEXTS[:1])
+    assert found == [values("cider")[0]]
+
+
+def test_lower_is_better_is_turned_round():
+    METRICS._things["errors_made"] = lambda: Average("errors_made", lambda e, t: [2.0, 3.0], direction="lower")
+    try:
+        assert metric_reward("errors_made", {}, EXAMPLES[:0])(EXAMPLES, TEXTS) == [-2.0, -3.0]
+    finally:
+        del METRICS._things["errors_made"]
+
+
+def test_a_function_of_the_users(user_module):
+    reward = make_reward(f"2*{user_module}:length + {user_module}:array", task(), EXAMPLES)
+    assert reward(EXAMPLES, TEXTS) == [15.0, 21.0]
+    assert all(type(value) is float for value in reward(EXAMPLES, TEXTS))
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        ("short", "The reward 'user_rewards:short' gave 1 values for 2 texts; return one number a text."),
+        ("nothing", "The reward 'user_rewards:nothing' gave None for 2 texts; return one number a text."),
+        (
+            "infinite",
+            "The reward 'user_rewards:infinite' gave inf for the example 'b'; a reward must be a finite number. "
+            "The text was 'cats sleep'.",
+        ),
+        (
+            "words",
+            "The reward 'user_rewards:words' gave 'high' for the example 'a'; a reward must be a finite number. "
+            "The text was 'the dog'.",
+        ),
+    ],
+)
+def test_values_that_cannot_be(user_module, function, message):
+    reward = make_reward(f"{user_module}:{function}", task(), EXAMPLES)
+    with pytest.raises(TrainingError) as error:
+        reward(EXAMPLES, TEXTS)
+    assert str(error.value) == message
+
+
+def test_functions_that_are_not_there(user_module):
+    with pytest.raises(
+        ConfigError, match=r"The reward 'no_module:f': the module 'no_module' cannot be imported: No mod"
+    ):
+        make_reward("no_module:f", task(), EXAMPLES)
+    with pytest.raises(
+        ConfigError, match=r"The reward 'user_rewards:lenth': user_rewards has no function 'lenth'\. Did y"
+    ):
+        make_reward("user_rewards:lenth", task(), EXAMPLES)
+    with pytest.raises(ConfigError, match="has no function 'number'"):
+        make_reward("user_rewards:number", task(), EXAMPLES)
+
+
+def test_metrics_that_cannot_be_rewards():
+    with pytest.raises(UnknownName, match=r"There is no metric 'metoer'\. Did you mean 'meteor'\?"):
+        make_reward("metoer", task(), EXAMPLES)
+    with pytest.raises(ConfigError, match=r"distinct1 describes a whole set of texts"):
+        make_reward("distinct1", task(), EXAMPLES)
+
+
+def test_an_exact_value_stays_exact():
+    reward = make_reward("meteor", task(), EXAMPLES)
+    assert np.array_equal(reward(EXAMPLES, TEXTS), values("meteor"))
+    assert reward([], []) == []
+
+
+def test_lexical_rewards_need_no_torch():
+    code = (
+        "import sys\nfrom grue.metrics.rewards import make_reward\nfrom grue.metrics.base import make_metric\n"
+        "make_metric('rougeL'); make_metric('meteor'); make_metric('cider'); make_metric('msttr'); make_metric('bleu4')\n"
+        "import grue.scoring\nassert 'torch' not in sys.modules and 'transformers' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_task_helper_is_a_task():
+    assert dataclasses.is_dataclass(task())
