@@ -4,7 +4,6 @@ Whatever the source, rows become examples through the task's format, and counts 
 against the task file before anything is returned.
 """
 
-import hashlib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -91,34 +90,42 @@ def _read_source(source: Source, split: Split, offline: bool) -> Rows:
     return _read_hub(source, split, offline)
 
 
-def _examples(task: Task, split: Split, rows: Sequence[Mapping[str, Any]], name: str, revision: str, checked: bool) -> Loaded:
+def _examples(
+    task: Task, split: Split, rows: Sequence[Mapping[str, Any]], name: str, revision: str, checked: bool
+) -> Loaded:
     where = f"{task.suite}/{task.name}, split {split.source!r} of {name}"
     if checked and split.rows and len(rows) != split.rows:
-        raise DataError(f"{where}: {len(rows)} rows, the task file says {split.rows}. The data set has changed; see its revision.")
+        raise DataError(
+            f"{where}: {len(rows)} rows, the task file says {split.rows}. The data set has changed; see its revision."
+        )
     examples = tuple(_select(list(FORMATS[task.data.format](rows)), split))
     ids_sha256 = hash_ids(examples)
     if not examples:
         raise DataError(f"{where}: no examples.")
     if checked and split.examples and len(examples) != split.examples:
-        raise DataError(f"{where}: {len(examples)} examples, the task file says {split.examples}. The data set has changed.")
+        raise DataError(
+            f"{where}: {len(examples)} examples, the task file says {split.examples}. The data set has changed."
+        )
     if checked and split.ids_sha256 and ids_sha256 != split.ids_sha256:
         raise DataError(
-            f"{where}: the ids' sha256 is {ids_sha256}, the task file says {split.ids_sha256}. The data set has changed."
+            f"{where}: the ids' sha256 is {ids_sha256}, the task file says {split.ids_sha256}. It has changed."
         )
     return Loaded(examples, name, revision, len(rows), ids_sha256, checked)
 
 
 def _select(examples: list[Example], split: Split) -> list[Example]:
-    if not (split.take or split.skip):
+    """Return the share of the examples that the split takes, in their own order."""
+    if (split.begin, split.end) == (0.0, 1.0):
         return examples
-    order = sorted(examples, key=lambda example: hashlib.sha256(example.id.encode()).hexdigest())
-    chosen = {example.id for example in order[split.skip : split.skip + split.take if split.take else None]}
+    order = sorted(examples, key=lambda example: files.sha256_text(example.id))
+    first, last = round(split.begin * len(order)), round(split.end * len(order))
+    chosen = {example.id for example in order[first:last]}
     return [example for example in examples if example.id in chosen]
 
 
 def hash_ids(examples: Sequence[Example]) -> str:
-    """Return the sha256 of the ids, one a line, in order."""
-    return files.sha256_text("".join(f"{example.id}\n" for example in examples))
+    """Return the sha256 of the sorted ids, one a line; the order of a source's rows is no part of a data set."""
+    return files.sha256_text("".join(sorted(f"{example.id}\n" for example in examples)))
 
 
 # --- the hub ---------------------------------------------------------------------------------------------------------
@@ -163,15 +170,18 @@ def read_folder(layout: str, folder: Path, split: str) -> Rows:
 def read_commongen(folder: Path, split: str) -> Rows:
     """Yield CommonGen's rows: `commongen.<split>.jsonl`, or its `src_alpha` and `tgt` texts, line by line."""
     short = {"validation": "dev"}.get(split, split)
-    for found in sorted(folder.rglob(f"commongen.{short}.jsonl")):
-        return (row for _, row in files.read_jsonl(found))
-    sources = sorted(folder.rglob(f"commongen.{short}*.src_alpha.txt"))
-    if not sources:
-        raise DataError(f"{folder}: no commongen.{short}.jsonl and no commongen.{short}*.src_alpha.txt in it.")
-    targets = Path(str(sources[0]).replace(".src_alpha.txt", ".tgt.txt"))
-    concepts, sentences = _lines(sources[0]), _lines(targets)
+    # The folder itself or one below it; where several files hold the split, the fullest.
+    names = (f"commongen.{short}.jsonl", f"commongen.{short}*.src_alpha.txt")
+    found = [path for name in names for pattern in (name, f"*/{name}") for path in folder.glob(pattern)]
+    if not found:
+        raise DataError(f"{folder}: no {names[0]} and no {names[1]} in it or in a folder of it.")
+    best = max(sorted(found), key=lambda path: path.stat().st_size)
+    if best.suffix == ".jsonl":
+        return (row for _, row in files.read_jsonl(best))
+    targets = Path(str(best).replace(".src_alpha.txt", ".tgt.txt"))
+    concepts, sentences = _lines(best), _lines(targets)
     if len(concepts) != len(sentences):
-        raise DataError(f"{targets}: {len(sentences)} lines, but {sources[0].name} has {len(concepts)}.")
+        raise DataError(f"{targets}: {len(sentences)} lines, but {best.name} has {len(concepts)}.")
     pairs = zip(concepts, sentences, strict=True)
     return ({"concepts": words.split(), "target": sentence} for words, sentence in pairs)
 
@@ -183,7 +193,7 @@ def read_imdb(folder: Path, split: str) -> Rows:
     if root is None:
         raise DataError(f"{folder}: no folder {split!r} with pos and neg in it, neither here nor under aclImdb.")
     rows = [
-        {"id": f"{split}/{name}/{path.stem}", "text": path.read_text(encoding="utf-8"), "label": label}
+        {"text": path.read_bytes().decode("utf-8"), "label": label}
         for label, name in enumerate(("neg", "pos"))
         for path in sorted((root / split / name).glob("*.txt"), key=lambda path: int(path.stem.split("_")[0]))
     ]

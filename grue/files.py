@@ -122,6 +122,45 @@ def _shown(value: Any) -> str:
     return f"{type(value).__name__} {shown if len(shown) <= 80 else shown[:79] + '…'}"
 
 
+def json_schema(cls: type) -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of what `from_dict` accepts for the dataclass `cls`."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": cls.__name__, **_schema_of(cls)}
+
+
+def _schema_of(hint: Any) -> dict[str, Any]:
+    origin, args = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return {}
+    if hint is type(None):
+        return {"type": "null"}
+    if origin in (Union, types.UnionType):
+        return {"anyOf": [_schema_of(arg) for arg in args]}
+    if origin is Literal:
+        return {"enum": list(args)}
+    if is_dataclass(hint):
+        return _object_schema(cast(type, hint))
+    if origin is tuple:
+        if args[-1] is Ellipsis:
+            return {"type": "array", "items": _schema_of(args[0])}
+        return {
+            "type": "array",
+            "prefixItems": [_schema_of(arg) for arg in args],
+            "minItems": len(args),
+            "maxItems": len(args),
+        }
+    if origin is not None and issubclass(origin, Mapping):
+        return {"type": "object", "additionalProperties": _schema_of(args[1])}
+    return {"type": {str: "string", int: "integer", float: "number", bool: "boolean"}[hint]}
+
+
+def _object_schema(cls: type) -> dict[str, Any]:
+    hints = get_type_hints(cls)
+    known = [f for f in fields(cast(Any, cls)) if f.init]
+    required = [f.name for f in known if f.default is MISSING and f.default_factory is MISSING]
+    properties = {f.name: _schema_of(hints[f.name]) for f in known}
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
 # --- TOML ------------------------------------------------------------------------------------------------------------
 
 

@@ -74,7 +74,7 @@ def imdb(rows: Iterable[Row]) -> Iterator[Example]:
     `positive_continuation` where there is one, else the second half of a positive review; a negative review has none.
     An id is the hash of the row's text; a text that comes again gets a number.
 
-    Source: Maas et al. 2011, "Learning Word Vectors for Sentiment Analysis"; the task is that of Ramamurthy et al. 2023.
+    Source: Maas et al. 2011, "Learning Word Vectors for Sentiment Analysis"; as a task, Ramamurthy et al. 2023.
 
     Raises:
         DataError: A row without text and label, or a text of fewer than two words; names the row.
@@ -82,13 +82,14 @@ def imdb(rows: Iterable[Row]) -> Iterator[Example]:
     seen: dict[str, int] = {}
     for number, row in enumerate(rows, start=1):
         if "text" not in row or row.get("label") not in (0, 1):
+            label = f", label {row['label']!r}" if "label" in row else ""
             raise DataError(
-                f"imdb, row {number}: expected the columns text and label (0 or 1), found {', '.join(row)}"
-                f"{', label ' + repr(row['label']) if 'label' in row else ''}. Is this a labelled split of the right data set?"
+                f"imdb, row {number}: expected the columns text and label (0 or 1), found {', '.join(row)}{label}. "
+                "Is this a labelled split of the right data set?"
             )
         first, second = split_review(row["text"])
         if not first:
-            raise DataError(f"imdb, row {number}: the text {row['text']!r} has fewer than two words and cannot be halved.")
+            raise DataError(f"imdb, row {number}: {row['text']!r} has fewer than two words and cannot be halved.")
         seen[row["text"]] = seen.get(row["text"], 0) + 1
         again = seen[row["text"]]
         given = row.get("positive_continuation")

@@ -59,6 +59,7 @@ def score_predictions(
         SubmissionError: An example has no prediction or two, or a prediction no example.
         UnknownName: A wanted metric is not one of the task's.
         ConfigError: The task file scales a metric against its direction.
+        DataError: There are no examples, or a metric gives a value that is not a finite number.
     """
     if not examples:
         raise DataError(f"The split {split!r} of {task.name} has no examples to score.")
@@ -106,6 +107,9 @@ def score_metric(
     metric.prepare(examples)
     statistics = metric.statistics(examples, texts)
     value = metric.corpus(statistics)
+    values = tuple(map(float, metric.per_example(statistics))) if scored else None
+    if not np.isfinite([value, *(values or ())]).all():
+        raise DataError(f"The metric {spec.name!r} gave a value that is not a finite number; is its model damaged?")
     score = Score(
         metric=spec.name,
         axis=spec.axis,
@@ -115,7 +119,7 @@ def score_metric(
         direction=metric.direction,
         signature=metric.signature,
     )
-    return score, tuple(map(float, metric.per_example(statistics))) if scored else None
+    return score, values
 
 
 def chosen_metrics(task: Task, wanted: Sequence[str] | None) -> list[MetricSpec]:

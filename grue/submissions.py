@@ -152,6 +152,11 @@ def _error(number: int, path: Path, message: str) -> Problem:
     return Problem(name, "error", str(path), message, CURES[name])
 
 
+def _told(error: GrueError, path: Path) -> str:
+    """Return the message without the path that it begins with, which the problem says itself."""
+    return str(error).removeprefix(str(path)).lstrip(":, ")
+
+
 def _check_system(system: Path, examples: Examples) -> Iterator[Problem]:
     suite = system.resolve().parent.name
     if suite not in SUITES:
@@ -166,11 +171,11 @@ def _check_system(system: Path, examples: Examples) -> Iterator[Problem]:
     try:
         submission = load_toml(system / "submission.toml", Submission)
     except ConfigError as error:
-        yield _error(2, system / "submission.toml", str(error))
+        yield _error(2, system / "submission.toml", _told(error, system / "submission.toml"))
     if submission is not None:
-        yield from _check_submission(system, submission)
+        yield from _check_submission(system, suite, submission)
     for path in sorted(system.glob("*/seed-*.result.json")):
-        if path.parent.name in task_names(suite):
+        if _RESULT.fullmatch(path.name) and path.parent.name in task_names(suite):
             yield from _check_result(path, load_task(path.parent.name, suite), examples)
 
 
@@ -189,13 +194,13 @@ def _check_structure(system: Path, suite: str) -> Iterator[Problem]:
         yield _error(1, system, "holds no result.")
 
 
-def _check_submission(system: Path, submission: Submission) -> Iterator[Problem]:
+def _check_submission(system: Path, suite: str, submission: Submission) -> Iterator[Problem]:
     path = system / "submission.toml"
     if submission.name != system.name:
         yield _error(2, path, f"name: {submission.name!r}, but the folder is called {system.name!r}.")
     if len(set(submission.seeds)) < len(submission.seeds):
         yield _error(10, path, f"seeds: one stands there twice: {_listed(submission.seeds)}.")
-    for task in sorted(folder for folder in system.iterdir() if folder.is_dir()):
+    for task in (system / name for name in task_names(suite) if (system / name).is_dir()):
         found = {int(match[1]) for file in task.iterdir() if (match := _RESULT.fullmatch(file.name))}
         if found != set(submission.seeds):
             yield _error(10, task, f"has seeds {_listed(found)}; submission.toml declares {_listed(submission.seeds)}.")
@@ -205,7 +210,7 @@ def _check_result(path: Path, task: Task, examples: Examples) -> Iterator[Proble
     try:
         result = read_result(path)
     except DataError as error:
-        yield _error(3, path, str(error))
+        yield _error(3, path, _told(error, path))
         return
     yield from _check_place(path, result)
     if result.limited:
@@ -239,7 +244,7 @@ def _check_scores(path: Path, result: Result, task: Task, examples: Examples) ->
     try:
         predictions = read_predictions(predictions_path)
     except GrueError as error:
-        yield _error(7, predictions_path, str(error))
+        yield _error(7, predictions_path, _told(error, predictions_path))
         return
     try:
         scored = score_predictions(task, task.data.evaluation, examples(task.name, task.suite), predictions)

@@ -45,16 +45,16 @@ class Split:
         rows: Rows at the source; another count is an error. 0 where it could not be known offline.
         examples: Examples after grouping and selection. 0 where it could not be known offline.
         ids_sha256: sha256 of the example ids, one a line; empty where it could not be known offline.
-        take: How many examples, drawn by the hash of their id (and so independent of the rows' order); 0 for all.
-        skip: How many examples of that order to pass over first, so that two splits of one source never meet.
+        begin, end: The share of the examples that belongs to the split, in the order of the hash of their ids: that
+            order does not depend on the source's, and two splits with shares apart never meet.
     """
 
     source: str
     rows: int = 0
     examples: int = 0
     ids_sha256: str = ""
-    take: int = 0
-    skip: int = 0
+    begin: float = 0.0
+    end: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

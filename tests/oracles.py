@@ -1,4 +1,4 @@
-"""Slow, obvious versions of the trainer's formulas: plain loops over Python floats, sharing no code with the product."""
+"""Slow, obvious versions of the trainer's formulas: plain loops over floats, sharing no code with the product."""
 
 import math
 

@@ -9,7 +9,8 @@ from grue.errors import ConfigError, DataError
 from grue.metrics.base import make_metric
 from grue.records import Example
 
-WORDS = "the a dog cat runs sleeps in on field mat red , . The A".split()
+SOME_WORDS = "the a dog cat runs sleeps in on field mat red , . The A"
+WORDS = SOME_WORDS.split()
 
 
 def draw(seed, count):
@@ -80,7 +81,9 @@ def test_cider_wants_to_be_prepared():
         (["horse"], "a horse-drawn cart", 1.0),
         (["dog"], "the dog's bone", 1.0),
         (["happy"], "the happiest day", 1.0),
-        (["selfie"], "a selfie", 1.0),  # a word that WordNet does not have
+        (["selfie", "wetsuit"], "a selfie in wetsuits", 1.0),  # words that WordNet does not have
+        (["shear"], "a sheep is shorn", 1.0),
+        (["bu"], "a bus", 0.0),
         (["frisbee", "catch"], "caught it", 0.5),
     ],
 )

@@ -78,7 +78,7 @@ def test_plain_data_becomes_the_dataclass() -> None:
         ({"part": {"size": float("inf")}}, "f: part: size: expected a finite number, found float inf."),
         ({"part": {"size": float("nan")}}, "f: part: size: expected a finite number, found float nan."),
         ({"part": {"size": 1, "kind": "sm"}}, "f: part: kind: str 'sm' is not one of big, small, 1."),
-        ({"part": {"size": 1, "kind": "bg"}}, "f: part: kind: str 'bg' is not one of big, small, 1. Did you mean 'big'?"),  # noqa: E501
+        ({"part": {"size": 1, "kind": "bg"}}, "f: part: kind: str 'bg' is not one of big, small, 1. Did you mean 'big'?"),
         ({"part": {"size": 1, "kind": True}}, "f: part: kind: bool True is not one of big, small, 1."),
         ({"count": 1.0}, "f: count: expected a whole number, found float 1.0."),
         ({"count": True}, "f: count: expected a whole number, found bool True."),

@@ -48,7 +48,9 @@ def test_log_probs_are_renormalised_over_the_support(logits, chance):
     for b in range(B):
         for t in range(T):
             allowed = support[b, t].nonzero().flatten().tolist()
-            assert float(found[b, t]) == pytest.approx(oracles.token_log_prob(logits[b, t].tolist(), 3, allowed), abs=1e-5)
+            assert float(found[b, t]) == pytest.approx(
+                oracles.token_log_prob(logits[b, t].tolist(), 3, allowed), abs=1e-5
+            )
 
 
 def test_an_open_support_changes_no_bit(logits, chance):
@@ -61,7 +63,9 @@ def test_log_mass_is_the_log_probability_of_the_support(logits, chance):
     support = torch.rand(B, T, V, generator=chance) < 0.5
     support[..., 0] = True
     found = rl.log_mass(logits, support)
-    inside = sum(p for p, open_ in zip(oracles.softmax(logits[1, 2].tolist()), support[1, 2].tolist(), strict=True) if open_)
+    inside = sum(
+        p for p, open_ in zip(oracles.softmax(logits[1, 2].tolist()), support[1, 2].tolist(), strict=True) if open_
+    )
     assert float(found[1, 2]) == pytest.approx(math.log(inside), abs=1e-5)
     assert (found <= 1e-6).all()
 
@@ -141,7 +145,9 @@ def test_kl_controllers_step_as_their_papers_say():
     assert rl.rl4lms_kl_step(0.1, kl=0.2, target=0.1) == pytest.approx(0.1 * (1 + 0.1 * 0.2))
     assert rl.rl4lms_kl_step(0.1, kl=0.11, target=0.1) == pytest.approx(0.1 * (1 + 0.1 * 0.1))
     assert rl.rl4lms_kl_step(0.1, kl=0.0, target=0.1) == pytest.approx(0.1 * (1 - 0.1 * 0.2))
-    assert rl.ziegler_kl_step(0.2, kl=12.0, target=6.0, samples=64, horizon=10_000) == pytest.approx(0.2 * (1 + 0.2 * 0.0064))
+    assert rl.ziegler_kl_step(0.2, kl=12.0, target=6.0, samples=64, horizon=10_000) == pytest.approx(
+        0.2 * (1 + 0.2 * 0.0064)
+    )
 
 
 def test_token_rewards_put_the_score_on_the_last_token_that_counts(chance, mask):
@@ -178,7 +184,9 @@ def test_gae_without_discount_is_return_minus_value(chance, mask):
 def test_what_lies_behind_the_end_changes_no_advantage(chance, mask):
     rewards, values = rand(chance, B, T) * mask, rand(chance, B, T)
     noise = rand(chance, B, T) * 100 * ~mask
-    for before, after in zip(rl.gae(rewards, values, mask, 0.9, 0.9), rl.gae(rewards, values + noise, mask, 0.9, 0.9), strict=True):
+    for before, after in zip(
+        rl.gae(rewards, values, mask, 0.9, 0.9), rl.gae(rewards, values + noise, mask, 0.9, 0.9), strict=True
+    ):
         assert torch.equal(before, after)
 
 

@@ -27,7 +27,8 @@ ODD = [
     "x" * 300,
     "\u2028a\u0085b",
 ]
-PLAIN = "the a dogs dog running ran run happily happy car cars auto automobile big large on in , . isn't it".split()
+WORDS = "the a dogs dog running ran run happily happy car cars auto automobile big large on in , . isn't it"
+PLAIN = WORDS.split()
 
 
 def draw_text(generator, vocabulary, longest):

@@ -61,8 +61,8 @@ def test_preparing_changes_no_value(name):
 @pytest.mark.parametrize("name", [*LEXICAL, "cider"])
 def test_example_without_references(name):
     metric = make_metric(name)
+    metric.prepare(EXAMPLES)
     with pytest.raises(DataError) as error:
-        metric.prepare([Example("x7", "", ())])
         metric.statistics([Example("x7", "", ())], ["text"])
     assert str(error.value) == (
         f"The example 'x7' has no reference, which {name} needs; score a split with references or take another metric."

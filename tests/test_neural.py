@@ -215,7 +215,7 @@ def test_sentiment_does_not_depend_on_the_batch(classifier, batch_size):
 def test_sentiment_of_empty_texts(classifier):
     metric = make_metric("sentiment", model=classifier[0], label=1)
     values = metric.per_example(metric.statistics([EXAMPLES[0], EXAMPLES[3]], ["", ""]))
-    assert ((0 < values) & (values < 1)).all()
+    assert ((values > 0) & (values < 1)).all()
 
 
 def test_sentiment_without_that_label(classifier):

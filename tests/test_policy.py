@@ -21,7 +21,11 @@ FAMILIES = ["causal", "seq2seq"]
 PROMPT = Prompt(max_tokens=10, truncation="left")
 
 
-def batch(family, texts=("the dog sees", "a cat likes the red ball", "man"), replies=("a house", "the tree", "a small blue bird")):
+def batch(
+    family,
+    texts=("the dog sees", "a cat likes the red ball", "man"),
+    replies=("a house", "the tree", "a small blue bird"),
+):
     model, tokenizer = tiny.model(family), tiny.tokenizer(family)
     return model, encode_prompts(model, tokenizer, texts, PROMPT), encode_responses(model, tokenizer, replies, 6)
 
@@ -92,7 +96,9 @@ def test_samples_do_not_depend_on_the_batch(family):
 def test_no_response_ends_before_its_minimum_length(family):
     model, prompts, _ = batch(family)
     settings = Generation(max_new_tokens=6, min_new_tokens=4, do_sample=True)
-    rollout = sample_responses(model, prompts, settings, torch.rand(3, 6, generator=torch.Generator().manual_seed(0)), eos=1)
+    rollout = sample_responses(
+        model, prompts, settings, torch.rand(3, 6, generator=torch.Generator().manual_seed(0)), eos=1
+    )
     assert (rollout.responses.mask.sum(1) >= 4).all()
     assert not (rollout.responses.ids[:, :4] == 1).any()
     support = rollout.open_vocabulary(torch.arange(3), rollout.responses.ids.shape[1], model.config.vocab_size)

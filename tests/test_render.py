@@ -1,5 +1,4 @@
 """What is shown of a board, to the letter."""
-# ruff: noqa: E501  (tables are shown as they are printed)
 
 import json
 import random
@@ -11,7 +10,7 @@ from factories import LIKED, a_result, a_score, a_task, entries
 from grue.leaderboard import Board, rank
 from grue.records import Entry
 from grue.render import as_json, markdown
-from grue.render.page import page
+from grue.render.page import Heading, Table, narrow, page
 from grue.tasks import MetricSpec
 
 STORIES = a_task("stories")
@@ -81,10 +80,10 @@ def test_the_view_of_one_task() -> None:
 
 ## Diversity, outside the score
 
-| rank | system   | status               | seeds |   words ↑ |
-| ---: | :------- | :------------------- | ----: | --------: |
-|    – | ppo      | local, preliminary   |     3 |         – |
-|    – | measured | local, too few seeds |     1 | 12.50 ± – |
+| rank | system   |     words |
+| ---: | :------- | --------: |
+|    – | ppo      |         – |
+|    – | measured | 12.50 ± – |
 
 - Preference and naturalness go from 0 to 100, higher is better. ± is half the width of the 95 % interval over seeds for the preference, and the standard deviation over seeds elsewhere. – is unknown.
 - A rank is 1 + the number of systems whose interval lies wholly above: a shared rank is too close to call. It takes 5 seeds; with 3 or more a system is preliminary.
@@ -145,6 +144,19 @@ def test_a_lower_is_better_range_is_shown_worst_first() -> None:
         "Scaled to 0 to 100: liked from 1 to 0."
         in page(rank(entries(task, "a", {1: 1.0}, naturalness=None), [task])).legend
     )
+
+
+def test_a_wide_table_is_cut_to_the_width_of_a_terminal() -> None:
+    headings = tuple(Heading(f"column {n}") for n in range(6))
+    wide = Table("Title", headings, (("1", "ppo", "a", "b", "c" * 30, "d"),))
+    whole = 1 + 5 * (len("column 0") + 3) + (30 + 3)
+    assert narrow(wide, whole) == [wide]
+    first, second, third = narrow(wide, 45)
+    assert (first.title, first.rows) == ("Title", (("1", "ppo", "a", "b"),))
+    assert (second.title, second.rows) == ("", (("1", "ppo", "c" * 30),))  # too wide alone, and still shown
+    assert third.rows == (("1", "ppo", "d"),)
+    assert [column.header for column in third.columns] == ["column 0", "column 1", "column 5"]
+    assert [len(part.columns) for part in narrow(wide, whole - 1)] == [5, 3]
 
 
 def test_json_holds_the_board_in_full_precision() -> None:

@@ -1,43 +1,29 @@
 """Rewards: expressions, options, direction, and the checks on their values."""
 
-import dataclasses
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
+from factories import a_task
 
 from grue.errors import ConfigError, TrainingError, UnknownName
 from grue.metrics.base import METRICS, Average, make_metric
 from grue.metrics.rewards import make_reward, metric_reward, parse_reward
 from grue.records import Example
-from grue.tasks import Backbone, Data, Generation, MetricSpec, Prompt, Source, Split, Task
+from grue.tasks import MetricSpec
 
 EXAMPLES = [
     Example("a", "", ("the dog runs .",), {"concepts": ["dog", "run"]}),
     Example("b", "", ("a cat sleeps .", "cats sleep"), {"concepts": ["cat", "sleep"]}),
 ]
 TEXTS = ["the dog", "cats sleep"]
+ROOT = Path(__file__).parent.parent
 
 
 def task(*metrics):
-    generation = Generation(max_new_tokens=8)
-    return Task(
-        schema=1,
-        name="tiny",
-        suite="tests",
-        version=1,
-        title="",
-        description="",
-        data=Data("commongen", "en", "", (Source("mini", "commongen"),), {"test": Split("test")}, "test"),
-        prompt=Prompt(8, "left"),
-        rollout=generation,
-        decoding=generation,
-        backbone=Backbone("causal", "tiny"),
-        reward="meteor",
-        metrics=metrics,
-        recipes={},
-    )
+    return a_task("tiny", metrics)
 
 
 def values(name, **options):
@@ -121,12 +107,10 @@ def test_metrics_are_prepared_on_the_training_examples():
     assert found == [values("cider")[0]]
 
 
-def test_lower_is_better_is_turned_round():
-    METRICS._things["errors_made"] = lambda: Average("errors_made", lambda e, t: [2.0, 3.0], direction="lower")
-    try:
-        assert metric_reward("errors_made", {}, EXAMPLES[:0])(EXAMPLES, TEXTS) == [-2.0, -3.0]
-    finally:
-        del METRICS._things["errors_made"]
+def test_lower_is_better_is_turned_round(monkeypatch):
+    mistakes = Average("mistakes", lambda examples, texts: [2.0, 3.0], direction="lower")
+    monkeypatch.setitem(METRICS._things, "mistakes", lambda: mistakes)
+    assert metric_reward("mistakes", {}, [])(EXAMPLES, TEXTS) == [-2.0, -3.0]
 
 
 def test_a_function_of_the_users(user_module):
@@ -187,12 +171,8 @@ def test_an_exact_value_stays_exact():
 
 def test_lexical_rewards_need_no_torch():
     code = (
-        "import sys\nfrom grue.metrics.rewards import make_reward\nfrom grue.metrics.base import make_metric\n"
-        "make_metric('rougeL'); make_metric('meteor'); make_metric('cider'); make_metric('msttr'); make_metric('bleu4')\n"
-        "import grue.scoring\nassert 'torch' not in sys.modules and 'transformers' not in sys.modules"
+        "import sys, grue.scoring, grue.metrics.rewards\nfrom grue.metrics.base import make_metric\n"
+        "for name in ('rougeL', 'meteor', 'cider', 'coverage', 'bleu4', 'sacrebleu', 'msttr'): make_metric(name)\n"
+        "assert 'torch' not in sys.modules and 'transformers' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_task_helper_is_a_task():
-    assert dataclasses.is_dataclass(task())
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)

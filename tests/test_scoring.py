@@ -4,13 +4,13 @@ import json
 import random
 
 import pytest
+from factories import a_task
 
 from grue.errors import ConfigError, DataError, SubmissionError, UnknownName
-from grue.metrics.base import DIVERSITY, make_metric
+from grue.metrics.base import DIVERSITY, METRICS, Average, make_metric
 from grue.records import Example, Prediction
 from grue.scoring import match, read_predictions, score_predictions
 from grue.tasks import MetricSpec, load_task
-from tests.test_rewards import task
 
 EXAMPLES = [
     Example("a", "dog run", ("the dog runs .", "a dog ran"), {"concepts": ["dog", "run"]}),
@@ -25,6 +25,10 @@ PREDICTIONS = [
 ROUGE = MetricSpec("rougeL", "preference", (0.0, 1.0))
 COVERAGE = MetricSpec("coverage", "preference", (0.0, 0.5))
 LENGTH = MetricSpec("mean_length", "naturalness", (0.0, 10.0))
+
+
+def task(*metrics):
+    return a_task("tiny", metrics)
 
 
 def raw(name):
@@ -135,6 +139,12 @@ def test_a_range_the_wrong_way_round():
 def test_a_diversity_metric_cannot_be_scored():
     with pytest.raises(ConfigError, match="give it the axis 'diversity'"):
         score_predictions(task(MetricSpec("msttr", "preference", (0.0, 1.0))), "test", EXAMPLES, PREDICTIONS)
+
+
+def test_a_value_that_is_no_number(monkeypatch):
+    monkeypatch.setitem(METRICS._things, "broken", lambda: Average("broken", lambda e, t: [0.0, float("nan"), 1.0]))
+    with pytest.raises(DataError, match="The metric 'broken' gave a value that is not a finite number"):
+        score_predictions(task(MetricSpec("broken", "preference", (0.0, 1.0))), "test", EXAMPLES, PREDICTIONS)
 
 
 def write(path, *lines):

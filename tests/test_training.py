@@ -25,7 +25,10 @@ def train(run):
 
 def logged(folder):
     """The log without its clock."""
-    return [{key: value for key, value in line.items() if key != "seconds"} for _, line in read_jsonl(folder / "train.jsonl")]
+    return [
+        {key: value for key, value in line.items() if key != "seconds"}
+        for _, line in read_jsonl(folder / "train.jsonl")
+    ]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -85,8 +88,14 @@ def test_an_interrupted_run_goes_on_bit_for_bit(family, algorithm, tmp_path):
 @pytest.mark.parametrize("algorithm", ["supervised", "ppo", "nlpo"])
 def test_accumulated_gradients_are_those_of_the_whole_minibatch(family, algorithm, tmp_path):
     """One step, so that Adam's division by tiny second moments cannot blow rounding up."""
-    steps = {"epochs": 1, "batch_size": 24} if algorithm == "supervised" else {"updates": 1, "epochs": 1, "minibatch_size": 12}
-    runs = [train(tiny.run(family, algorithm, tmp_path / str(size), micro_batch_size=size, **steps)) for size in (64, 5, 1)]
+    steps = (
+        {"epochs": 1, "batch_size": 24}
+        if algorithm == "supervised"
+        else {"updates": 1, "epochs": 1, "minibatch_size": 12}
+    )
+    runs = [
+        train(tiny.run(family, algorithm, tmp_path / str(size), micro_batch_size=size, **steps)) for size in (64, 5, 1)
+    ]
     lines = [run.observer.lines[0] for run in runs]
     for line in lines[1:]:
         assert line["policy/grad_norm"] == pytest.approx(lines[0]["policy/grad_norm"], rel=1e-4)
@@ -148,7 +157,9 @@ def test_the_kl_coefficient_follows_its_controller(tmp_path):
     lines = run.observer.lines
     for before, after in zip(lines, lines[1:], strict=False):
         error = max(-0.2, min(0.2, (before["objective/kl"] - 0.01) / 0.01))
-        assert after["objective/kl_coefficient"] == pytest.approx(before["objective/kl_coefficient"] * (1 + 0.1 * error))
+        assert after["objective/kl_coefficient"] == pytest.approx(
+            before["objective/kl_coefficient"] * (1 + 0.1 * error)
+        )
 
 
 def test_stop_kl_ends_an_update_early(tmp_path):
@@ -281,6 +292,13 @@ def test_every_example_comes_once_before_any_comes_twice():
 
 def test_the_defaults_are_the_papers():
     config = PPOConfig()
-    paper = {"clip": 0.2, "gamma": 0.99, "gae_lambda": 0.95, "epochs": 5, "minibatch_size": 64, "value_coefficient": 0.5}
+    paper = {
+        "clip": 0.2,
+        "gamma": 0.99,
+        "gae_lambda": 0.95,
+        "epochs": 5,
+        "minibatch_size": 64,
+        "value_coefficient": 0.5,
+    }
     assert {key: getattr(config, key) for key in paper} == paper
     assert (NLPOConfig().top_p, NLPOConfig().mask_updates, NLPOConfig().mask_source) == (0.9, 5, "periodic")

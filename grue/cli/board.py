@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 @click.command()
 @options.suite
-@click.option("--task", "task_name", help="Show one task with all its metrics, ordered by it alone.")
-@click.option(
+@options.option("--task", "task_name", help="Show one task with all its metrics, ordered by it alone.")
+@options.option(
     "--format",
     "form",
     type=click.Choice(["rich", "markdown", "json"]),
     help="[default: rich on a terminal, else markdown]",
 )
 @options.runs
-@click.option(
+@options.option(
     "--submissions", type=click.Path(path_type=Path), default=Path("submissions"), help="Folder of submitted results."
 )
-@click.option("--no-local", is_flag=True, help="Leave out the results under --runs.")
-@click.option("--output", type=click.Path(path_type=Path), help="File to write instead of printing.")
-@click.option("--check", is_flag=True, help="Fail if the file of --output is not what would be written.")
+@options.option("--no-local", is_flag=True, help="Leave out the results under --runs.")
+@options.option("--output", type=click.Path(path_type=Path), help="File to write instead of printing.")
+@options.option("--check", is_flag=True, help="Fail if the file of --output is not what would be written.")
 def leaderboard(
     suite: str,
     task_name: str | None,
@@ -65,7 +65,7 @@ def leaderboard(
 def _render(board: "Board", form: str) -> str:
     from grue.render import as_json, markdown
 
-    return {"markdown": markdown.render, "json": as_json.render}[form](board)
+    return markdown.render(board) if form == "markdown" else as_json.render(board)
 
 
 def _print_tables(board: "Board") -> None:
@@ -73,12 +73,12 @@ def _print_tables(board: "Board") -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from grue.render.page import page
+    from grue.render.page import narrow, page
 
     content = page(board)
     console = Console(highlight=False)
     console.print(Text(content.title, style="bold"))
-    for table in content.tables:
+    for table in (part for whole in content.tables for part in narrow(whole, console.width)):
         shown = Table(title=table.title or None, title_justify="left")
         for column in table.columns:
             shown.add_column(Text(column.header), justify="right" if column.is_number else "left")
@@ -96,7 +96,7 @@ def submit() -> None:
 
 @submit.command("check")
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--report", type=click.Choice(["text", "json"]), default="text", help="How to report.")
+@options.option("--report", type=click.Choice(["text", "json"]), default="text", help="How to report.")
 def check_submissions(paths: tuple[Path, ...], report: str) -> None:
     """Check submissions: structure, frozen ids, and every score recomputed from the predictions.
 

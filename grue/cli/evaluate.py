@@ -19,20 +19,24 @@ BASELINES = ("zero-shot", "null", "copy", "oracle")
 
 
 @click.command()
-@click.option("--checkpoint", type=click.Path(path_type=Path), help="Checkpoint folder of a run, or the run's folder.")
-@click.option("--model", help="Hugging Face model trained elsewhere: a folder or a hub id. Needs --task.")
-@click.option("--baseline", type=click.Choice(BASELINES), help="A system without training. Needs --task.")
-@click.option("--task", "task_name", help="Task to evaluate on. [default: the checkpoint's]")
+@options.option(
+    "--checkpoint", type=click.Path(path_type=Path), help="Checkpoint folder of a run, or the run's folder."
+)
+@options.option("--model", help="Hugging Face model trained elsewhere: a folder or a hub id. Needs --task.")
+@options.option("--baseline", type=click.Choice(BASELINES), help="A system without training. Needs --task.")
+@options.option("--task", "task_name", help="Task to evaluate on. [default: the checkpoint's]")
 @options.suite
 @options.seeds
-@click.option("--split", help="Split to evaluate. [default: the task's evaluation split]")
-@click.option("--limit", type=click.IntRange(min=1), help="Evaluate only the first N examples; such a result is never ranked.")
-@click.option("--batch-size", type=click.IntRange(min=1), default=64, help="Prompts decoded at once.")
-@click.option("--output", type=click.Path(path_type=Path), help="Folder to write to. [default: the run's folder]")
-@click.option("--force", is_flag=True, help="Replace an evaluation that is there.")
+@options.option("--split", help="Split to evaluate. [default: the task's evaluation split]")
+@options.option(
+    "--limit", type=click.IntRange(min=1), help="Evaluate only the first N examples; such a result is never ranked."
+)
+@options.option("--batch-size", type=click.IntRange(min=1), default=64, help="Prompts decoded at once.")
+@options.option("--output", type=click.Path(path_type=Path), help="Folder to write to. [default: the run's folder]")
+@options.option("--force", is_flag=True, help="Replace an evaluation that is there.")
 @options.runs
 @options.data
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@options.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def evaluate(
     checkpoint: Path | None,
     model: str | None,
@@ -115,11 +119,16 @@ def _subject(
 
 
 @click.command()
-@click.option("--checkpoint", type=click.Path(path_type=Path), required=True, help="Checkpoint folder of a run, or the run's folder.")
-@click.option("--output", type=click.Path(path_type=Path), required=True, help="Predictions file to write.")
-@click.option("--split", help="Split to answer. [default: the task's evaluation split]")
-@click.option("--limit", type=click.IntRange(min=1), help="Answer only the first N examples.")
-@click.option("--batch-size", type=click.IntRange(min=1), default=64, help="Prompts decoded at once.")
+@options.option(
+    "--checkpoint",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="Checkpoint folder of a run, or the run's folder.",
+)
+@options.option("--output", type=click.Path(path_type=Path), required=True, help="Predictions file to write.")
+@options.option("--split", help="Split to answer. [default: the task's evaluation split]")
+@options.option("--limit", type=click.IntRange(min=1), help="Answer only the first N examples.")
+@options.option("--batch-size", type=click.IntRange(min=1), default=64, help="Prompts decoded at once.")
 @options.data
 def generate(
     checkpoint: Path,
@@ -154,13 +163,19 @@ def generate(
 
 @click.command()
 @click.argument("predictions", type=click.Path(path_type=Path))
-@click.option("--task", "task_name", required=True, help="Task that the predictions are for.")
+@options.option("--task", "task_name", required=True, help="Task that the predictions are for.")
 @options.suite
-@click.option("--split", help="Split that the predictions are for. [default: the task's evaluation split]")
+@options.option("--split", help="Split that the predictions are for. [default: the task's evaluation split]")
 @options.data
-@click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON.")
+@options.option("--json", "as_json", is_flag=True, help="Print the scores as JSON.")
 def score(
-    predictions: Path, task_name: str, suite: str, split: str | None, data_dir: Path | None, offline: bool, as_json: bool
+    predictions: Path,
+    task_name: str,
+    suite: str,
+    split: str | None,
+    data_dir: Path | None,
+    offline: bool,
+    as_json: bool,
 ) -> None:
     r"""Score a predictions file: one {"id": …, "text": …} a line, for every example of the split."""
     from grue.data import load_examples
@@ -182,13 +197,20 @@ def summary(result: "Result", folder: Path) -> str:
     counts = result.counts
     notes = f"{counts['scored']} examples, {counts['empty']} empty, {counts['truncated']} cut at the length limit"
     limited = "  (limited: never ranked)" if result.limited else ""
-    head = f"{result.system['name']} on {result.suite}/{result.task}, {result.split}, seed {result.seed}: {notes}{limited}"
+    head = (
+        f"{result.system['name']} on {result.suite}/{result.task}, {result.split}, seed {result.seed}: {notes}{limited}"
+    )
     return f"{head}\n{_table(result.scores, result.preference, result.naturalness)}\n→ {folder / 'result.json'}"
 
 
 def _table(scores: tuple["Score", ...], preference: float | None, naturalness: float | None) -> str:
     rows = [
-        (f"{s.metric} {'↑' if s.direction == 'higher' else '↓'}", f"{s.value:.4f}", "" if s.scaled is None else f"{s.scaled:.1f}", s.axis)
+        (
+            f"{s.metric} {'↑' if s.direction == 'higher' else '↓'}",
+            f"{s.value:.4f}",
+            "" if s.scaled is None else f"{s.scaled:.1f}",
+            s.axis,
+        )
         for s in scores
     ]
     lines = [f"  {'metric':<14}{'value':>12}{'0–100':>8}  counts towards"]

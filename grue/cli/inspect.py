@@ -16,14 +16,22 @@ def tasks() -> None:
 
 @tasks.command("list")
 @options.suite
-@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+@options.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def list_tasks(suite: str, as_json: bool) -> None:
     """List a suite's tasks."""
     from grue.tasks import load_task, task_names
 
     found = [load_task(name, suite) for name in task_names(suite)]
     if as_json:
-        click.echo(json.dumps([{"name": t.name, "suite": t.suite, "version": t.version, "hash": t.hash, "title": t.title} for t in found], indent=2))
+        click.echo(
+            json.dumps(
+                [
+                    {"name": t.name, "suite": t.suite, "version": t.version, "hash": t.hash, "title": t.title}
+                    for t in found
+                ],
+                indent=2,
+            )
+        )
         return
     for task in found:
         scored = ", ".join(spec.name for spec in task.metrics if spec.axis != "diversity")
@@ -34,10 +42,12 @@ def list_tasks(suite: str, as_json: bool) -> None:
 @click.argument("name")
 @options.suite
 @options.data
-@click.option("--split", help="Split to take the examples from. [default: the task's evaluation split]")
-@click.option("--examples", "count", type=click.IntRange(min=0), default=3, help="How many examples to show.")
-@click.option("--json", "as_json", is_flag=True, help="Print the task file's content as JSON.")
-def show(name: str, suite: str, data_dir: Path | None, offline: bool, split: str | None, count: int, as_json: bool) -> None:
+@options.option("--split", help="Split to take the examples from. [default: the task's evaluation split]")
+@options.option("--examples", "count", type=click.IntRange(min=0), default=3, help="How many examples to show.")
+@options.option("--json", "as_json", is_flag=True, help="Print the task file's content as JSON.")
+def show(
+    name: str, suite: str, data_dir: Path | None, offline: bool, split: str | None, count: int, as_json: bool
+) -> None:
     """Show a task: its settings, its hash and a few examples as a model sees them."""
     from grue.data import load_examples
     from grue.tasks import load_task
@@ -47,10 +57,15 @@ def show(name: str, suite: str, data_dir: Path | None, offline: bool, split: str
         click.echo(json.dumps({"hash": task.hash} | files.plain(task), indent=2, ensure_ascii=False))
         return
     click.echo(f"{task.title}  ({task.suite}/{task.name}, version {task.version})\n{task.description}\n")
-    click.echo(f"  hash      {task.hash}\n  backbone  {task.backbone.model} ({task.backbone.family})\n  reward    {task.reward}")
+    click.echo(f"  hash      {task.hash}\n  backbone  {task.backbone.model} ({task.backbone.family})")
+    click.echo(f"  reward    {task.reward}")
     click.echo(f"  prompt    at most {task.prompt.max_tokens} tokens, cut on the {task.prompt.truncation}")
     for spec in task.metrics:
-        scale = f"0–100 from {spec.range[0]:g} to {spec.range[1]:g}" if spec.range else f"100·min(1, {spec.reference}/value)"
+        scale = (
+            f"0–100 from {spec.range[0]:g} to {spec.range[1]:g}"
+            if spec.range
+            else f"100·min(1, {spec.reference}/value)"
+        )
         click.echo(f"  {spec.axis:<12}{spec.name:<12}{scale}")
     for example in load_examples(task, split or task.data.evaluation, data_dir, offline).examples[:count]:
         click.echo(f"\n[{example.id}]\n  prompt     {example.prompt}")
@@ -97,7 +112,10 @@ def doctor() -> None:
         click.echo(f"  {'ok ' if finding.fine else '-- '} {finding.what:<24}{finding.state}")
         problems += not finding.fine and finding.needed
     if problems:
-        click.echo("Something that grue cannot do without is missing; `pip install --force-reinstall grue` brings it.", err=True)
+        click.echo(
+            "Something that grue cannot do without is missing; `pip install --force-reinstall grue` brings it.",
+            err=True,
+        )
         raise SystemExit(3)
 
 
@@ -107,8 +125,8 @@ def mini() -> None:
 
 
 @mini.command()
-@click.option("--output", type=click.Path(path_type=Path), help="Folder to write to. [default: the package's own]")
-@click.option("--only", multiple=True, help="Build only this model; repeat for several.")
+@options.option("--output", type=click.Path(path_type=Path), help="Folder to write to. [default: the package's own]")
+@options.option("--only", multiple=True, help="Build only this model; repeat for several.")
 def build(output: Path | None, only: tuple[str, ...]) -> None:
     """Train the small models of the mini suite again, from nothing."""
     from grue.mini.assets import MODELS

@@ -74,7 +74,6 @@ class Commands(click.Group):
 @click.group(
     cls=Commands,
     context_settings={
-        "auto_envvar_prefix": "GRUE",
         "help_option_names": ["-h", "--help"],
         "max_content_width": 110,
         "show_default": True,
@@ -85,6 +84,5 @@ def main() -> None:
     """Benchmark reinforcement learning on language generation.
 
     Two suites share every command: `mini` (the default) is embedded, offline and takes minutes; `grue` is the paper's,
-    with real data and models. Every option can also be set by an environment variable: GRUE_TRAIN_TASK is
-    `grue train --task`.
+    with real data and models. Every option can also be set by the environment: GRUE_RUNS is `--runs`.
     """

@@ -11,32 +11,39 @@ from grue.errors import ConfigError
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+def option(*declarations: str, **settings: Any) -> Callable[[F], F]:
+    """Declare an option that can also be set by the environment: `--batch-size` is GRUE_BATCH_SIZE."""
+    flag = next(part for part in declarations if part.startswith("--"))
+    name = f"GRUE_{flag.removeprefix('--').replace('-', '_').upper()}"
+    return click.option(*declarations, envvar=name, **settings)
+
+
 def suite(function: F) -> F:
     """Add --suite."""
-    return click.option("--suite", default="mini", help="mini, grue, or a folder of task files.")(function)
+    return option("--suite", default="mini", help="mini, grue, or a folder of task files.")(function)
 
 
 def runs(function: F) -> F:
     """Add --runs."""
-    return click.option(
-        "--runs", type=click.Path(path_type=Path), default=Path("runs"), help="Folder that all runs lie in."
-    )(function)
+    return option("--runs", type=click.Path(path_type=Path), default=Path("runs"), help="Folder that all runs lie in.")(
+        function
+    )
 
 
 def data(function: F) -> F:
     """Add --data-dir and --offline."""
-    function = click.option(
+    function = option(
         "--data-dir",
         type=click.Path(path_type=Path),
         help="Folder with the data set in its original layout, instead of the task's sources.",
     )(function)
-    return click.option("--offline", is_flag=True, help="Use only what is on this machine.")(function)
+    return option("--offline", is_flag=True, help="Use only what is on this machine.")(function)
 
 
 def seeds(function: F) -> F:
     """Add --seed and --seeds."""
-    function = click.option("--seed", type=int, multiple=True, help="Seed; repeat for several. [default: 1]")(function)
-    return click.option("--seeds", "seed_range", help="Several seeds at once: 1-5, or 1,2,7.")(function)
+    function = option("--seed", type=int, multiple=True, help="Seed; repeat for several. [default: 1]")(function)
+    return option("--seeds", "seed_range", help="Several seeds at once: 1-5, or 1,2,7.")(function)
 
 
 def parse_seeds(seed: tuple[int, ...], seed_range: str | None) -> list[int]:

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from grue.records import Example
 
@@ -43,7 +51,9 @@ class TrainingProgress:
         self.bar.__enter__()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.bar.__exit__(kind, error, trace)
 
     def announce(self, plan: "Plan") -> None:
@@ -53,7 +63,9 @@ class TrainingProgress:
     def finished(self, plan: "Plan") -> None:
         """Say that a stage is over."""
         if self._job is None:
-            self.console.print(f"  finished before; nothing to do. Evaluate it: grue evaluate --checkpoint {plan.folder / 'checkpoint'}")
+            self.console.print(
+                f"  finished before; nothing to do. Evaluate it: grue evaluate --checkpoint {plan.checkpoint}"
+            )
         else:
             self.bar.remove_task(self._job)
             self._job = None
@@ -91,7 +103,14 @@ class TrainingProgress:
 def evaluation_progress(title: str) -> Iterator[Callable[[int, int], None]]:
     """Yield a function that takes (done, total) and moves a bar; silent where stderr is no terminal."""
     console = error_console()
-    columns = (TextColumn("[bold]{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, TextColumn("left"), TimeRemainingColumn(), console=console, disable=not console.is_terminal) as bar:
+    columns = (
+        TextColumn("[bold]{task.description}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(
+        *columns, TextColumn("left"), TimeRemainingColumn(), console=console, disable=not console.is_terminal
+    ) as bar:
         job = bar.add_task(title, total=None)
         yield lambda done, total: bar.update(job, completed=done, total=total)

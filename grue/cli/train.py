@@ -15,24 +15,38 @@ from grue.cli import options
 from grue.errors import ConfigError
 
 if TYPE_CHECKING:
-    from grue.training.run import Plan
+    from grue.training.plan import Plan
 
 
 @click.command()
-@click.option("--task", "task_name", required=True, help="Name of a task, or the path of a task file.")
-@click.option("--algo", required=True, help="supervised, ppo, nlpo, or a warm start such as supervised+nlpo.")
+@options.option("--task", "task_name", required=True, help="Name of a task, or the path of a task file.")
+@options.option("--algo", required=True, help="supervised, ppo, nlpo, or a warm start such as supervised+nlpo.")
 @options.suite
 @options.seeds
-@click.option("--reward", help="A metric, a weighted sum (0.5*meteor+0.5*coverage), or module:function. [default: the task's]")
-@click.option("--init", type=click.Path(path_type=Path), help="Checkpoint to start from, instead of the task's backbone.")
-@click.option("--preset", help="NLPO as the paper describes it (paper), as RL4LMs ran it (rl4lms), or stable.")
-@click.option("--config", "config_path", type=click.Path(path_type=Path), help="TOML file with values of the algorithm's configuration.")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="One value of the configuration; repeat for several.")
-@click.option("--system", help="Name of the system, and of its folder. [default: the algorithm]")
+@options.option(
+    "--reward", help="A metric, a weighted sum (0.5*meteor+0.5*coverage), or module:function. [default: the task's]"
+)
+@options.option(
+    "--init", type=click.Path(path_type=Path), help="Checkpoint to start from, instead of the task's backbone."
+)
+@options.option(
+    "--backbone", help="Model to start from instead of the task's: a folder, a hub id, or mini:seq2seq, say."
+)
+@options.option("--preset", help="NLPO as the paper describes it (paper), as RL4LMs ran it (rl4lms), or stable.")
+@options.option(
+    "--config",
+    "config_path",
+    type=click.Path(path_type=Path),
+    help="TOML file with values of the algorithm's configuration.",
+)
+@options.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="One value of the configuration; repeat for several."
+)
+@options.option("--system", help="Name of the system, and of its folder. [default: the algorithm]")
 @options.runs
 @options.data
-@click.option("--threads", type=int, help="CPU threads of torch. [default: torch's choice]")
-@click.option("--dry-run", is_flag=True, help="Print the plan and do nothing.")
+@options.option("--threads", type=int, help="CPU threads of torch. [default: torch's choice]")
+@options.option("--dry-run", is_flag=True, help="Print the plan and do nothing.")
 def train(
     task_name: str,
     algo: str,
@@ -41,6 +55,7 @@ def train(
     seed_range: str | None,
     reward: str | None,
     init: Path | None,
+    backbone: str | None,
     preset: str | None,
     config_path: Path | None,
     settings: tuple[str, ...],
@@ -74,6 +89,7 @@ def train(
             reward=reward,
             system=system,
             init=init,
+            backbone=backbone,
             data_dir=data_dir,
             offline=offline,
         )
@@ -140,7 +156,7 @@ def parse_settings(settings: tuple[str, ...]) -> dict[str, Any]:
 def describe(stage: "Plan") -> str:
     """Return the plan of one stage as text."""
     config = "\n".join(f"  {key} = {value}" for key, value in files.plain(stage.config).items())
-    start = stage.init or f"{stage.task.backbone.model} (backbone)"
+    start = stage.init or f"{stage.start.model} (backbone)"
     return (
         f"{stage.task.suite}/{stage.task.name} · {stage.algorithm} · seed {stage.seed}\n"
         f"  folder = {stage.folder}\n  starts from = {start}\n  reward = {stage.reward}\n{config}"

@@ -116,6 +116,9 @@ METRICS: Registry[MetricFactory] = Registry(
 )
 
 
+_TYPES = {str: "a string", int: "a whole number", bool: "true or false"}
+
+
 def make_metric(name: str, /, **options: Any) -> Metric:
     """Return a fresh metric by name; `options` are those of the task file.
 
@@ -138,9 +141,6 @@ def make_metric(name: str, /, **options: Any) -> Metric:
         if option not in options and parameter.default is parameter.empty:
             raise ConfigError(f"The metric {name!r} needs the option {option!r}; set it in the task file's options.")
     return factory(**options)
-
-
-_TYPES = {str: "a string", int: "a whole number", bool: "true or false"}
 
 
 def references_of(example: Example, metric: str) -> tuple[str, ...]:

@@ -28,11 +28,15 @@ class Dice:
 
     def favour(self, things: Sequence[T]) -> T:
         """Return one of the things, the first the likeliest: words of a language are not used evenly."""
-        return things[int(self.random() ** 1.8 * len(things))]
+        point = self.random()
+        return things[int(point * point * len(things))]  # a product, not a power: the same on every machine
 
     def weighted(self, things: Sequence[tuple[float, T]]) -> T:
         """Return one of the (weight, thing) pairs' things; the weights need not add up to one."""
-        point = self.random() * sum(weight for weight, _ in things)
+        total = 0.0
+        for weight, _ in things:
+            total += weight
+        point = self.random() * total
         for weight, thing in things:
             point -= weight
             if point < 0:

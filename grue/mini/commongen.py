@@ -10,11 +10,13 @@ from typing import Any
 
 from grue.mini.chance import Dice
 from grue.mini.grammar import sentence
+from grue.mini.lexicon import load_lexicon, pluralise, verb
 from grue.mini.world import SEEDS, Activity, Event, Filler, draw_event, load_world
 
 SPLITS = {"train": 2000, "validation": 200, "test": 400}
 SIZES = ((493, 3), (250, 4), (250, 5))
 REFERENCES = 4
+ATTEMPTS = 24
 WORDS = range(6, 19)
 COLOURLESS = ("man", "woman", "friend", "neighbor", "lady", "kid")
 
@@ -73,11 +75,10 @@ def draw_concepts(dice: Dice, activity: Activity, size: int) -> ConceptSet | Non
         options.append(("what", (event.what.noun.lemma,)))
     if event.who.noun.lemma not in COLOURLESS or dice.chance(0.15):
         options.append(("who", (event.who.noun.lemma,)))
-    for role in ("place", "place", "tool", "pose", "wear"):
+    for role in ("place", "place", "tool", "pose", "wear"):  # a place is twice as likely as the others
         filler: Filler | None = getattr(event, role)
         if filler and dice.chance(0.8 if role in ("place", "tool") else 0.25):
-            words = ("wear",) if role == "wear" else ("stand",) if False else ()
-            options.append((role, (filler.noun.lemma, *words)))
+            options.append((role, ("wear", filler.noun.lemma) if role == "wear" else (filler.noun.lemma,)))
     if event.step and dice.chance(0.5):
         options.append(("step", event.step.concepts))
     if event.why and event.why.concepts and dice.chance(0.4):
@@ -98,21 +99,22 @@ def _choose(dice: Dice, event: Event, options: list[tuple[str, tuple[str, ...]]]
         roles.add(role)
     if len(concepts) != size:
         return None
-    kept = {role: getattr(event, role) if role in roles else None for role in ("place", "tool", "pose", "wear", "step", "why")}
-    return ConceptSet(tuple(concepts), replace(event, **kept), "who" in roles, "what" in roles)
+    dropped = {role: None for role in ("place", "tool", "pose", "wear", "step", "why") if role not in roles}
+    kept = replace(event, **dropped)  # type: ignore[arg-type]
+    return ConceptSet(tuple(concepts), kept, "who" in roles, "what" in roles)
 
 
 def write_references(dice: Dice, asked: ConceptSet, taken: set[str]) -> list[str] | None:
     """Return four different references, none of them `taken`, or None if the event resists."""
     references: list[str] = []
     bags: list[set[str]] = []
-    for _ in range(40):
+    for _ in range(ATTEMPTS):
         text = sentence(dice, _retold(dice, asked))
         words = text[:-1].lower().replace(",", "").split()
         bag = set(words)
-        if len(words) not in WORDS or text in taken or len(words) - len(bag) > 3:
+        if len(words) not in WORDS or text in taken or not all(bag & forms(concept) for concept in asked.concepts):
             continue
-        if any(len(bag & other) > 0.62 * min(len(bag), len(other)) for other in bags):
+        if any(_alike(bag, other, len(asked.concepts)) for other in bags):
             continue
         references.append(text)
         bags.append(bag)
@@ -121,9 +123,22 @@ def write_references(dice: Dice, asked: ConceptSet, taken: set[str]) -> list[str
     return None
 
 
+def _alike(one: set[str], other: set[str], concepts: int) -> bool:
+    """Return whether two references share more than half of the words that the concepts leave open."""
+    return 2 * (len(one & other) - concepts) > min(len(one), len(other)) - concepts
+
+
+@cache
+def forms(lemma: str) -> frozenset[str]:
+    """Return every form of a lemma, as a noun and as a verb."""
+    word, noun = verb(lemma), load_lexicon().nouns.get(lemma)
+    plural = noun.plural if noun else pluralise(lemma)
+    return frozenset((lemma, plural, word.third, word.past, word.participle, word.gerund))
+
+
 def _retold(dice: Dice, asked: ConceptSet) -> Event:
     event, fresh = asked.event, draw_event(dice, asked.event.activity)
-    free = max(0.0, 1.0 - 0.16 * len(asked.concepts))
+    free = max(0.0, 1.0 - 0.18 * len(asked.concepts))
 
     def also(chance: float) -> bool:
         return dice.chance(chance * free)

@@ -1,6 +1,7 @@
 """The one entrance to the mini world's task data."""
 
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from typing import Any
 
 from grue.errors import DataError, UnknownName, did_you_mean
@@ -24,9 +25,11 @@ def rows(task: str, split: str, revision: str) -> list[dict[str, Any]]:
         raise UnknownName(f"The mini world has no task {task!r}.{did_you_mean(task, TASKS)} Known: {', '.join(TASKS)}.")
     if revision not in SEEDS:
         known = ", ".join(SEEDS)
-        raise DataError(f"The mini world has no revision {revision!r}; known: {known}. Correct the task file or upgrade grue.")
+        cure = "Correct the task file or upgrade grue."
+        raise DataError(f"The mini world has no revision {revision!r}; known: {known}. {cure}")
     splits = TASKS[task](revision)
     if split not in splits:
         known = ", ".join(splits)
-        raise UnknownName(f"The mini task {task!r} has no split {split!r}.{did_you_mean(split, splits)} Known: {known}.")
-    return [dict(row) for row in splits[split]]
+        close = did_you_mean(split, splits)
+        raise UnknownName(f"The mini task {task!r} has no split {split!r}.{close} Known: {known}.")
+    return deepcopy(list(splits[split]))

@@ -4,10 +4,11 @@ from functools import cache
 from typing import Any
 
 from grue.mini.chance import Dice
-from grue.mini.reviews import draw_review
+from grue.mini.reviews import draw_review, positive_continuation
 from grue.mini.world import SEEDS, load_world
 
 SPLITS = {"train": 2000, "validation": 200, "test": 400}
+SHORTEST_PROMPT = 20
 
 
 @cache
@@ -15,20 +16,24 @@ def rows(revision: str) -> dict[str, tuple[dict[str, Any], ...]]:
     """Return the rows of every split: text, label (half of them 1) and positive_continuation."""
     dice = Dice(SEEDS[revision] + 2)
     world = load_world(revision)
-    halves: set[str] = set()
+    beginnings: set[str] = set()
     ends: set[str] = set()
     splits: dict[str, tuple[dict[str, Any], ...]] = {}
     for split, count in SPLITS.items():
         drawn: list[dict[str, Any]] = []
         for label in dice.shuffled([0, 1] * (count // 2)):
             while True:
-                review = draw_review(dice, world, label, both=True)
-                words = review.text.split(" ")
-                half = " ".join(words[: len(words) // 2])
-                if half not in halves and review.positive not in ends:
+                review = draw_review(dice, world, label)
+                positive = positive_continuation(review)
+                if beginning(review.text) not in beginnings and positive not in ends:
                     break
-            halves.add(half)
-            ends.add(review.positive)
-            drawn.append({"text": review.text, "label": label, "positive_continuation": review.positive})
+            beginnings.add(beginning(review.text))
+            ends.add(positive)
+            drawn.append({"text": review.text, "label": label, "positive_continuation": positive})
         splits[split] = tuple(drawn)
     return splits
+
+
+def beginning(text: str) -> str:
+    """Return the first words of a review, as many as every prompt has: no two reviews of the task share them."""
+    return " ".join(text.split(" ")[:SHORTEST_PROMPT])

@@ -60,7 +60,7 @@ class Lexicon:
     def noun(self, word: str) -> Noun:
         """Return the noun of that lemma; an unknown one is an error in the data files."""
         if word not in self.nouns:
-            raise DataError(f"{HERE / 'lexicon.toml'}: the noun {word!r} is used but not listed under any kind; add it.")
+            raise DataError(f"{HERE / 'lexicon.toml'}: the noun {word!r} is used but no kind lists it; add it.")
         return self.nouns[word]
 
 
@@ -76,7 +76,10 @@ def load_lexicon() -> Lexicon:
             word = marked.rstrip("~+!")
             pronoun = pronouns.get(word, "any" if kind in PEOPLE else "they" if kind == "group" else "it")
             plural = word if number == "plural" else data["plural"].get(word, pluralise(word))
-            nouns.setdefault(word, Noun(word, plural, kind, tuple(entry["adjectives"].split()), number, pronoun))
+            adjectives = tuple(adjective for adjective in entry["adjectives"].split() if adjective != word)
+            if word in nouns:
+                raise DataError(f"{HERE / 'lexicon.toml'}: the noun {word!r} is listed under two kinds.")
+            nouns[word] = Noun(word, plural, kind, adjectives, number, pronoun)
     return Lexicon(
         nouns=nouns,
         irregular={lemma: tuple(forms.split()) for lemma, forms in data["irregular"].items()},

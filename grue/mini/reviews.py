@@ -17,12 +17,22 @@ from grue.mini.lexicon import HERE, capitalise, with_article
 from grue.mini.world import Film, World, draw_event
 
 WORDS = range(40, 61)
-OPENING = range(21, 38)
-LEAN = 0.62
+OPENING = range(22, 29)  # words before the verdict, at least
+LEAST = 6  # words of opinion in the first half
+UNCOUNTED = ("music", "acting", "dialogue", "pacing", "direction", "editing", "camera work")
+LEAN = 0.66  # chance that an opinion of the opening sides with the verdict
 UNDECIDED = 0.08
-FACTS_FIRST = ((5, 1), (5, 2))
 
-Pieces = tuple[str, ...]
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A sentence split at its slots, so that every other piece is a slot's name.
+
+    Two lines of one topic are not said in one review: they would repeat or contradict each other.
+    """
+
+    pieces: tuple[str, ...]
+    topic: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +47,13 @@ class Aspect:
 
 @dataclass(frozen=True, slots=True)
 class Phrases:
-    """All of `reviews.toml`; sentences are split at their slots, so that every other piece is a slot's name."""
+    """All of `reviews.toml`."""
 
     aspects: tuple[Aspect, ...]
-    neutral: tuple[Pieces, ...]
-    lean: dict[str, tuple[Pieces, ...]]
-    decide: dict[str, tuple[Pieces, ...]]
-    close: dict[str, tuple[Pieces, ...]]
+    facts: dict[str, tuple[Line, ...]]
+    lean: dict[str, tuple[Line, ...]]
+    decide: dict[str, tuple[Line, ...]]
+    close: dict[str, tuple[Line, ...]]
     words: dict[str, tuple[str, ...]]
 
 
@@ -52,8 +62,8 @@ def load_phrases() -> Phrases:
     """Read `reviews.toml`."""
     data: dict[str, Any] = read_toml(HERE / "reviews.toml")
 
-    def sentences(lines: list[str]) -> tuple[Pieces, ...]:
-        return tuple(tuple(re.split(r"\{(\w+)\}", line)) for line in lines)
+    def sentences(lines: list[str]) -> tuple[Line, ...]:
+        return tuple(Line(tuple(re.split(r"\{(\w+)\}", line)), _topic(line)) for line in lines)
 
     def words(text: str | list[str]) -> tuple[str, ...]:
         return tuple(text if isinstance(text, list) else text.split(";") if ";" in text else text.split())
@@ -63,12 +73,17 @@ def load_phrases() -> Phrases:
             Aspect(name.rstrip("*"), name.endswith("*"), tuple(plus.split()), tuple(minus.split()))
             for name, (plus, minus) in data["aspects"].items()
         ),
-        neutral=sentences(data["neutral"]["lines"]),
+        facts={place: sentences(lines) for place, lines in data["facts"].items()},
         lean={side: sentences(lines) for side, lines in data["lean"].items()},
         decide={side: sentences(lines) for side, lines in data["decide"].items()},
         close={side: sentences(lines) for side, lines in data["close"].items()},
         words={key: words(text) for key, text in {**data["words"], **data["verdicts"]}.items()},
     )
+
+
+def _topic(line: str) -> str:
+    first, second, *_ = f"{line} ".split(" ")
+    return line if first in ("The", "At") else first if first.startswith("{") else f"{first} {second}"
 
 
 class Speaker:
@@ -78,16 +93,16 @@ class Speaker:
         self.dice, self.world, self.film = dice, world, film
         self.phrases = load_phrases()
         self.aspects = dice.shuffled(self.phrases.aspects)
-        self.said: set[Pieces] = set()
+        self.said: set[str] = set()
 
-    def say(self, sentences: tuple[Pieces, ...]) -> str:
+    def say(self, sentences: tuple[Line, ...]) -> str:
         """Return one of the sentences that was not said yet, with its slots filled."""
         chosen = self.dice.pick(sentences)
-        while chosen in self.said:
+        while chosen.topic in self.said:
             chosen = self.dice.pick(sentences)
-        self.said.add(chosen)
-        self.aspects.append(self.aspects.pop(0))
-        return capitalise("".join(self._fill(piece) if place % 2 else piece for place, piece in enumerate(chosen)))
+        self.said.add(chosen.topic)
+        self.aspects = self.aspects[2:] + self.aspects[:2]
+        return capitalise("".join(self._fill(piece) if i % 2 else piece for i, piece in enumerate(chosen.pieces)))
 
     def _fill(self, slot: str) -> str:
         if slot in SLOTS:
@@ -101,6 +116,11 @@ class Speaker:
     def event(self) -> str:
         """Return something that happens in the film, as a clause."""
         return clause(self.dice, draw_event(self.dice, self.dice.pick(self.world.activities)))
+
+
+def _with_adjective(aspect: Aspect, adjective: str) -> str:
+    words = f"{adjective} {aspect.name}"
+    return words if aspect.several or aspect.name in UNCOUNTED else with_article(words)
 
 
 def _is(index: int, one: str, many: str) -> Callable[[Speaker], str]:
@@ -138,16 +158,34 @@ SLOTS: dict[str, Callable[[Speaker], str]] = {
     "bad2": lambda s: s.dice.favour(s.aspect(1).minus),
     "a_good": lambda s: with_article(s.dice.favour(s.aspect(0).plus)),
     "a_bad": lambda s: with_article(s.dice.favour(s.aspect(0).minus)),
+    "good_first": lambda s: s.aspect(0).plus[0],
+    "bad_first": lambda s: s.aspect(0).minus[0],
+    "good_other": lambda s: s.dice.pick(s.aspect(0).plus[1:]),
+    "bad_other": lambda s: s.dice.pick(s.aspect(0).minus[1:]),
+    "has": _is(0, "has", "have"),
+    "good_thing": lambda s: _with_adjective(s.aspect(0), s.dice.favour(s.aspect(0).plus)),
+    "bad_thing": lambda s: _with_adjective(s.aspect(0), s.dice.favour(s.aspect(0).minus)),
     "verdict_good": lambda s: s.dice.favour(s.phrases.words["good"]),
     "verdict_bad": lambda s: s.dice.favour(s.phrases.words["bad"]),
 }
 
 
-def opening(speaker: Speaker, label: int) -> str:
-    """Return the first part of a review: facts, and opinions that lean towards the label."""
+def facts(speaker: Speaker) -> str:
+    """Return how a review starts: what the film is and how the speaker came to see it."""
+    first = speaker.say(speaker.phrases.facts["first"])
+    if len(first.split()) < 11 and speaker.dice.chance(0.7):
+        return f"{first} {speaker.say(speaker.phrases.facts['more'])}"
+    return first
+
+
+def opinions(speaker: Speaker, label: int, count: int) -> str:
+    """Return at least `count` words of opinions on this and that, which lean towards the label."""
     dice, phrases = speaker.dice, speaker.phrases
-    sentences = [speaker.say(phrases.neutral) for _ in range(dice.weighted(FACTS_FIRST))]
-    while len(" ".join(sentences).split()) < OPENING.start:
+    sentences: list[str] = []
+    while len(" ".join(sentences).split()) < count:
+        if sentences and dice.chance(0.15):
+            sentences.append(speaker.say(phrases.facts["more"]))
+            continue
         side = "both" if dice.chance(0.25) else "plus" if dice.chance(LEAN if label else 1 - LEAN) else "minus"
         sentences.append(speaker.say(phrases.lean[side]))
     return " ".join(sentences)
@@ -162,8 +200,7 @@ def verdict(speaker: Speaker, label: int, undecided: bool) -> str:
     side = "plus" if label else "minus"
     sentences = [speaker.say(phrases.decide[side])]
     if dice.chance(0.35):
-        other = speaker.say(phrases.lean["minus" if label else "plus"])
-        sentences.insert(0, other)
+        sentences.insert(0, speaker.say(phrases.lean["minus" if label else "plus"]))
     if dice.chance(0.55):
         sentences.append(speaker.say(phrases.decide[side]))
     if dice.chance(0.45):
@@ -173,35 +210,48 @@ def verdict(speaker: Speaker, label: int, undecided: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """A review, and for a negative one how it would have gone on had the film pleased."""
+    """A review in two parts; its first half, by words, lies within the opening."""
 
     label: int
-    text: str
-    positive: str
+    opening: str
+    verdict: str
+    speaker: Speaker
+
+    @property
+    def text(self) -> str:
+        """The whole review."""
+        return f"{self.opening} {self.verdict}"
+
+    @property
+    def second_half(self) -> str:
+        """What comes after the first half of the words, rounded down."""
+        words = self.text.split(" ")
+        return " ".join(words[len(words) // 2 :])
 
 
-def draw_review(dice: Dice, world: World, label: int, both: bool = False) -> Review:
-    """Draw a review of 40 to 60 words whose first half, by words, lies within the opening.
-
-    Args:
-        both: Whether to write the positive end of a negative review too; it starts from the same half.
-    """
+def draw_review(dice: Dice, world: World, label: int) -> Review:
+    """Draw a review of 40 to 60 words."""
     while True:
         speaker = Speaker(dice, world, dice.favour(world.films))
-        start = opening(speaker, label)
+        known = facts(speaker)
+        first = len(known.split(" "))
+        start = f"{known} {opinions(speaker, label, dice.pick(OPENING) - first)}"
+        said = frozenset(speaker.said)
         for _ in range(4):
+            speaker.said = set(said)
             end = verdict(speaker, label, dice.chance(UNDECIDED))
-            known, size = len(start.split(" ")), len(end.split(" "))
-            if known <= OPENING[-1] and known + size in WORDS and (known + size) // 2 <= known:
-                text = f"{start} {end}"
-                words = start.split(" ")
-                half = (known + size) // 2
-                other = _positive_end(speaker, size) if both and label == 0 else end
-                return Review(label, text, " ".join([*words[half:], *other.split(" ")]))
+            length, size = len(start.split(" ")), len(end.split(" "))
+            if length + size in WORDS and first + LEAST <= (length + size) // 2 <= length:
+                speaker.said = set(said)
+                return Review(label, start, end, speaker)
 
 
-def _positive_end(speaker: Speaker, size: int) -> str:
-    speaker.said.clear()
-    while abs(len((end := verdict(speaker, 1, False)).split()) - size) > 6:
-        speaker.said.clear()
-    return end
+def positive_continuation(review: Review) -> str:
+    """Return a second half that makes the review positive: its own, or for a negative review another of like length."""
+    if review.label:
+        return review.second_half
+    rest = review.second_half.removesuffix(review.verdict)
+    said, size = frozenset(review.speaker.said), len(review.verdict.split(" "))
+    while abs(len((end := verdict(review.speaker, 1, False)).split(" ")) - size) > 6:
+        review.speaker.said = set(said)
+    return rest + end

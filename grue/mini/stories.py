@@ -7,24 +7,33 @@ from functools import cache
 from grue.files import read_toml
 from grue.mini.chance import Dice
 from grue.mini.grammar import (
-    STATIC, Mention, Mood, clause, finish, join, mood, phrase, place, predicate, sentence, stage, subject, thing, tool,
-)  # fmt: skip
-from grue.mini.lexicon import HERE, capitalise, conjugate, load_lexicon, verb, with_article
+    BARE,
+    PAST,
+    PRESENT,
+    STATIC,
+    Mood,
+    Pace,
+    clause,
+    mood,
+    predicate,
+    sentence,
+    stage,
+)
+from grue.mini.lexicon import HERE, Noun, capitalise, conjugate, verb, with_article
+from grue.mini.phrases import Mention, finish, join, phrase, place, subject, tool
 from grue.mini.template import FORMS
 from grue.mini.world import Activity, Event, Filler, Person, Town, World, draw_event, load_activities
 
-PRESENT = Mood("", "finite", "present", "present")
-PAST = Mood("", "finite", "past", "past")
-BARE = Mood("", "bare", "past", "past")
+INDOORS_AND_OUT = ("body", "plain", "talk", "feast", "contest", "weather")  # kinds that are no place to look around
+PORTABLE = ("tool", "instrument", "toy", "container", "device", "stuff")
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class Spot:
     """Somewhere that several things go on at once."""
 
     filler: Filler
-    preposition: str
-    activities: tuple[tuple[Activity, Filler], ...]
+    activities: tuple[Activity, ...]
 
 
 @cache
@@ -33,94 +42,102 @@ def _lines() -> dict[str, dict[str, list[str]]]:
 
 
 @cache
-def _stages() -> tuple[Stage, ...]:
-    found: dict[tuple[str, str], list[tuple[Activity, Filler]]] = {}
+def _spots() -> tuple[Spot, ...]:
+    found: dict[tuple[str, str], dict[Activity, Filler]] = {}
     for activity in load_activities():
         for filler in activity.places:
             for preposition in filler.prepositions:
-                if preposition in STATIC and filler.noun.kind not in ("body", "time", "abstract", "talk"):
-                    found.setdefault((preposition, filler.noun.lemma), []).append((activity, filler))
-    return tuple(
-        Stage(shared[0][1], preposition, tuple(shared)) for (preposition, _), shared in found.items() if len(shared) > 3
-    )
+                if preposition in STATIC and filler.noun.kind not in INDOORS_AND_OUT:
+                    here = replace(filler, prepositions=(preposition,))
+                    found.setdefault((preposition, filler.noun.lemma), {})[activity] = here
+    return tuple(Spot(next(iter(shared.values())), tuple(shared)) for shared in found.values() if len(shared) > 3)
 
 
-def _bare(event: Event, **roles: object) -> Event:
-    empty = Event(event.activity, event.who, event.what)
-    return replace(empty, **roles)  # type: ignore[arg-type]
+@cache
+def _handy() -> tuple[tuple[Activity, tuple[Filler, ...]], ...]:
+    """Activities of people that need a thing which can be lost, with these things."""
+    needs = [(a, tuple(f for f in a.tools if f.noun.kind in PORTABLE)) for a in load_activities()]
+    return tuple((a, tools) for a, tools in needs if tools and all(f.noun.person for f in a.who))
+
+
+@cache
+def _work(job: Noun) -> tuple[Activity, ...]:
+    """Activities of a trade: what its people do and not everyone does."""
+    everyone = ("man", "woman", "boy", "girl")
+    does = [(a, [filler.noun.lemma for filler in a.who]) for a in load_activities()]
+    return tuple(a for a, who in does if job.lemma in who and not any(word in who for word in everyone))
+
+
+def _only(event: Event, **roles: object) -> Event:
+    """Return the event with no other optional roles than these."""
+    return replace(Event(event.activity, event.who, event.what), **roles)  # type: ignore[arg-type]
 
 
 def _named(person: Person) -> Mention:
     return Mention(person.name, person.pronoun, False, person.first)
 
 
-def _pronoun(who: Mention) -> Mention:
-    return replace(who, text=who.pronoun, plural=who.pronoun == "they")
-
-
 def album(dice: Dice, world: World) -> str:
     """Write a few sentences that have nothing to do with each other, like captions on a page."""
-    sentences = [_caption(dice, dice.pick(world.activities)) for _ in range(2 + int(dice.random() * 3))]
-    return " ".join(sentences)
+    return " ".join(_caption(dice, dice.pick(world.activities)) for _ in range(2 + int(dice.random() * 3)))
 
 
 def _caption(dice: Dice, activity: Activity) -> str:
-    event = draw_event(dice, activity)
     chances = {"place": 0.6, "tool": 0.3, "wear": 0.12, "pose": 0.12, "step": 0.25, "why": 0.2}
     dropped = {role: None for role, chance in chances.items() if not dice.chance(chance)}
-    return sentence(dice, replace(event, **dropped))  # type: ignore[arg-type]
+    return sentence(dice, replace(draw_event(dice, activity), **dropped))  # type: ignore[arg-type]
 
 
 def scene(dice: Dice, world: World) -> str:
     """Describe what several people and animals do at one place, at one time."""
     lines = _lines()["scene"]
-    here = dice.pick(_stages())
-    pace = dice.pick(("present", "present", "past"))
-    where = place(dice, Filler(here.filler.noun, (here.preposition,), here.filler.several))
-    opening = dice.pick(lines[pace]).replace("WHERE", where)
-    sentences = [capitalise(opening)]
-    for index, (activity, _) in enumerate(dice.sample(here.activities, 2 + int(dice.random() * 3))):
+    here = dice.pick(_spots())
+    pace: Pace = dice.pick(("present", "present", "past"))
+    sentences = [capitalise(dice.pick(lines[pace]).format(where=place(dice, here.filler)))]
+    for index, activity in enumerate(dice.sample(here.activities, 2 + int(dice.random() * 3))):
         event = draw_event(dice, activity)
-        event = _bare(event, step=event.step if dice.chance(0.3) else None, wear=event.wear if dice.chance(0.2) else None)
+        event = _only(event, step=event.step if dice.chance(0.3) else None)
         who = subject(dice, event.who)
-        told = predicate(dice, stage(dice, event, who), mood(dice, who, pace))
         link = dice.pick(lines["links"]) if index and dice.chance(0.5) else ""
-        sentences.append(finish(link, who.text, told))
+        sentences.append(finish(link, who.text, predicate(dice, stage(dice, event, who), mood(dice, who, pace))))
         if dice.chance(0.3):
-            sentences.append(_aside(dice, who, pace))
+            be = conjugate(verb("be"), "past" if pace == "past" else "present", who.pronoun == "they")
+            asides = lines["asides" if event.who.noun.person else "asides_animal"]
+            sentences.append(finish(who.pronoun, be, dice.pick(asides)))
     if dice.chance(0.7):
         sentences.append(dice.pick(lines["closing_" + pace]))
     return " ".join(sentences)
 
 
-def _aside(dice: Dice, who: Mention, pace: str) -> str:
-    be = conjugate(verb("be"), "past" if pace == "past" else "present", who.pronoun == "they")
-    return finish(who.pronoun, be, dice.pick(_lines()["scene"]["asides"]))
-
-
 def portrait(dice: Dice, world: World) -> str:
     """Tell who somebody is: trade, town, habits and friends."""
     lines = _lines()["portrait"]
-    person = dice.favour(world.people)
-    friend = dice.pick(world.people)
-    who = _named(person)
-    he = capitalise(person.pronoun)
-    his = FORMS[person.pronoun]["his"]
-    job = with_article(f"{person.trait} {person.job.lemma}")
-    sentences = [f"{person.name} is {job} from {person.town}."]
-    habit = _bare(draw_event(dice, person.loves))
-    habit = replace(habit, place=dice.pick(person.loves.places) if person.loves.places else None)
-    sentences.append(finish(dice.pick(lines["when"]), person.pronoun, predicate(dice, stage(dice, habit, who), PRESENT)))
-    work = [a for a in world.activities if any(f.noun is person.job for f in a.who)]
+    person, friend = dice.favour(world.people), dice.pick(world.people)
+    who, his = _named(person), FORMS[person.pronoun]["his"]
+    habit = draw_event(dice, person.loves)
+    habit = _only(habit, place=dice.pick(person.loves.places) if person.loves.places else None)
+    does = predicate(dice, stage(dice, habit, who), PRESENT)
+    sentences = [
+        f"{person.name} is {with_article(f'{person.trait} {person.job.lemma}')} from {person.town}.",
+        finish(dice.pick(lines["when"]), person.pronoun, does),
+    ]
+    work = _work(person.job)
     if work and dice.chance(0.8):
-        event = _bare(draw_event(dice, dice.pick(work)))
-        told = predicate(dice, stage(dice, event, who, 0), BARE)
-        sentences.append(finish(dice.pick(lines["work"]).replace("HE", person.pronoun).replace("HIS", his), told))
+        duty = dice.pick(lines["work"]).format(he=person.pronoun, his=his)
+        event = _only(draw_event(dice, dice.pick(work)))
+        sentences.append(finish(duty, predicate(dice, stage(dice, event, who, 0), BARE)))
     for line in dice.sample(lines["facts"], 1 + int(dice.random() * 2)):
         sentences.append(
-            line.replace("HE", he).replace("HIS", his).replace("AGE", str(person.age)).replace("FRIEND", friend.name)
-            .replace("TRADE", with_article(friend.job.lemma)).replace("FIRST", person.first)
-        )  # fmt: skip
+            line.format(
+                he=person.pronoun,
+                He=capitalise(person.pronoun),
+                His=capitalise(his),
+                age=person.age,
+                first=person.first,
+                friend=friend.name,
+                a_trade=with_article(friend.job.lemma),
+            )
+        )
     return " ".join(sentences)
 
 
@@ -128,11 +145,10 @@ def town(dice: Dice, world: World) -> str:
     """Describe a town and what goes on there."""
     lines = _lines()["town"]
     here = dice.favour(world.towns)
-    people = [person for person in world.people if person.town == here.name]
+    people = [person for person in world.people if person.town == here.name and person.job.lemma != "mayor"]
     sentences = [f"{here.name} is {with_article(here.size)} {here.near}, known for {here.famous_for}."]
     for line in dice.sample(lines["facts"], 2 + int(dice.random() * 2)):
-        someone = dice.pick(people or world.people)
-        sentences.append(_about_town(line, here, someone))
+        sentences.append(_about_town(line, here, dice.pick(people or world.people)))
     if dice.chance(0.6):
         event = draw_event(dice, dice.pick(world.activities))
         sentences.append(finish(dice.pick(lines["often"]) + ",", clause(dice, event)))
@@ -140,89 +156,101 @@ def town(dice: Dice, world: World) -> str:
 
 
 def _about_town(line: str, here: Town, someone: Person) -> str:
-    return (
-        line.replace("TOWN", here.name).replace("LOOK", here.look).replace("PEOPLE", f"{here.people:,}")
-        .replace("YEAR", str(here.founded)).replace("NAME", someone.name).replace("JOB", someone.job.lemma)
-        .replace("SIZE", here.size)
-    )  # fmt: skip
+    return line.format(
+        town=here.name,
+        look=here.look,
+        people=f"{here.people:,}",
+        year=here.founded,
+        size=here.size,
+        name=someone.name,
+        job=someone.job.lemma,
+        a_job=with_article(someone.job.lemma),
+    )
 
 
 def tale(dice: Dice, world: World) -> str:
-    """Tell a short story: a wish, what stood in its way, and how it ended."""
-    lines = _lines()["tale"]
+    """Tell a short story: a wish, what stood in its way, who helped, and how it ended."""
     hero, helper = dice.sample(world.people, 2)
-    activity = dice.pick([hero.loves, dice.pick(world.activities)])
-    while not activity.tools or not any(f.noun.person for f in activity.who):
-        activity = dice.pick(world.activities)
-    event = _bare(draw_event(dice, activity))
-    who = _named(hero)
-    told = stage(dice, event, who, 0)
-    wish = predicate(dice, told, BARE)
-    again = predicate(dice, told, PAST)
-    needed = dice.pick(activity.tools)
-    missing = thing(dice, replace(needed, several=False))
-    he, his, him = (FORMS[hero.pronoun][form] for form in ("he", "his", "him"))
-    she, her = (FORMS[helper.pronoun][form] for form in ("he", "his"))
-    parts = [dice.pick(lines["wish"]), dice.pick(lines["trouble"]), dice.pick(lines["help"]), dice.pick(lines["end"])]
-    text = " ".join(parts)
-    for slot, value in (
-        ("HERO", hero.name), ("FIRST", hero.first), ("JOB", with_article(hero.job.lemma)), ("TOWN", hero.town), ("WISH", wish),
-        ("AGAIN", again), ("TOOL", needed.noun.plural if needed.several else needed.noun.lemma), ("HELPER", helper.name),
-        ("FRIEND", helper.first), ("TRADE", with_article(helper.job.lemma)), ("she_", she), ("her_", her), ("She_", capitalise(she)), ("he_", he), ("his_", his), ("him_", him),
-        ("He_", capitalise(he)), ("IT", "them" if missing.plural else "it"),
-    ):  # fmt: skip
-        text = text.replace(slot, value)
-    return text
+    activity, tools = dice.pick(_handy())
+    needed, who = dice.pick(tools), _named(hero)
+    told = stage(dice, _only(draw_event(dice, activity)), who, 0)
+    lines = _lines()["tale"]
+    several = needed.several or needed.noun.number == "plural"
+    text = " ".join(dice.pick(lines[part]) for part in ("wish", "trouble", "help", "end"))
+    return text.format(
+        hero=hero.name,
+        first=hero.first,
+        a_job=with_article(hero.job.lemma),
+        town=hero.town,
+        wish=predicate(dice, told, BARE),
+        deed=predicate(dice, told, PAST),
+        tool=needed.noun.plural if several else needed.noun.lemma,
+        it="them" if several else "it",
+        was="were" if several else "was",
+        helper=helper.name,
+        friend=helper.first,
+        a_trade=with_article(helper.job.lemma),
+        **FORMS[hero.pronoun],
+        He=capitalise(hero.pronoun),
+        she=helper.pronoun,
+        her=FORMS[helper.pronoun]["his"],
+    )
 
 
 def report(dice: Dice, world: World) -> str:
     """Write a piece of local news: what happened, to whom, and what people say."""
     lines = _lines()["report"]
     here, mayor, witness = dice.pick(world.towns), dice.pick(world.people), dice.pick(world.people)
-    activity = dice.pick(world.activities)
-    event = draw_event(dice, activity)
-    event = _bare(event, place=event.place, why=event.why if dice.chance(0.3) else None)
+    event = draw_event(dice, dice.pick(world.activities))
+    event = _only(event, place=event.place, why=event.why if dice.chance(0.3) else None)
     who = subject(dice, event.who)
-    past = join(who.text, predicate(dice, stage(dice, event, who, 0), PAST))
-    text = " ".join([dice.pick(lines["lead"]), *dice.sample(lines["body"], 1 + int(dice.random() * 2)), dice.pick(lines["last"])])
-    for slot, value in (
-        ("TOWN", here.name), ("SIZE", here.size), ("EVENT", past), ("MAYOR", mayor.name), ("WITNESS", witness.name),
-        ("JOB", with_article(witness.job.lemma)), ("DAY", dice.pick(lines["days"])), ("COUNT", str(2 + int(dice.random() * 40))),
-        ("FAMOUS", here.famous_for),
-    ):  # fmt: skip
-        text = text.replace(slot, value)
-    return capitalise(text)
+    body = dice.sample(lines["body"], 1 + int(dice.random() * 2))
+    text = " ".join([dice.pick(lines["lead"]), *body, dice.pick(lines["last"])])
+    return capitalise(
+        text.format(
+            town=here.name,
+            size=here.size,
+            famous=here.famous_for,
+            event=join(who.text, predicate(dice, stage(dice, event, who, 0), PAST)),
+            mayor=mayor.name,
+            witness=witness.name,
+            a_job=with_article(witness.job.lemma),
+            day=dice.pick(lines["days"]),
+            count=2 + int(dice.random() * 40),
+        )
+    )
 
 
 def knowledge(dice: Dice, world: World) -> str:
-    """Say what everyone knows about an activity: who does it, where, with what and what for."""
+    """Say what everyone knows about an activity: who does it, where, with what and what comes next."""
     activity = dice.pick(world.activities)
     event = draw_event(dice, activity)
     who = Mention(phrase(dice, event.who.noun, "a", adjective=0), "it", False, "")
-    base = stage(dice, _bare(event), who, 0)
-    gerund = predicate(dice, base, Mood("", "gerund", "present", "present"))
-    sentences = [finish(who.text, dice.pick(("can", "may", "often has to", "likes to")), predicate(dice, base, BARE))]
-    if activity.places:
-        spots = list(dict.fromkeys(place(dice, dice.pick(activity.places)) for _ in range(2)))
-        sentences.append(f"This happens {' or '.join(spots)}.")
+    base = stage(dice, _only(event), replace(who, pronoun="they"), 0)
+    sentences: list[str] = []
+    spots = [filler for filler in activity.places if filler.prepositions[0] in STATIC]
+    if spots:
+        sentences.append(f"This happens {' or '.join(place(dice, spot) for spot in dice.sample(spots, 2))}.")
     if activity.tools:
-        needed = tool(dice, dice.pick(activity.tools), replace(who, pronoun="they"))
-        sentences.append(f"You need {needed.replace('their ', 'your ')} for {gerund.split(' while ')[0]}.")
+        gerund = predicate(dice, base, Mood("", "gerund", "present", "present"))
+        needed = tool(dice, dice.pick(activity.tools), base.who)
+        sentences.append(f"You need {needed} for {gerund}.".replace(" their ", " your "))
     if activity.how:
         sentences.append(f"It is done {dice.pick(activity.how)}.")
     if activity.wear:
-        worn = dice.pick(activity.wear).noun
-        sentences.append(f"For this work people wear {worn.plural}.")
+        sentences.append(f"For this people wear {dice.pick(activity.wear).noun.plural}.")
     if activity.steps:
         step = dice.pick(activity.steps)
-        rest = step.rest.fill("they", base.thing, "present")
-        sentences.append(f"Afterwards people often {step.verb.lemma} {rest}.")
-    return " ".join([sentences[0], *dice.shuffled(sentences[1:])])
+        rest = step.rest.fill("they", base.what.pronoun if base.what else "it", "present")
+        sentences.append(finish("afterwards people often", step.verb.lemma, rest))
+    may = dice.pick(("can", "may", "often has to", "likes to"))
+    first = finish(who.text, may, predicate(dice, replace(base, who=who), BARE))
+    return " ".join([first, *dice.shuffled(sentences)])
 
 
 Genre = Callable[[Dice, World], str]
 GENRES: tuple[tuple[float, Genre], ...] = (
-    (22, album), (22, scene), (12, portrait), (8, town), (14, tale), (10, report), (10, knowledge),
+    (24, album), (22, scene), (12, portrait), (8, town), (14, tale), (10, report), (8, knowledge),
 )  # fmt: skip
 
 

@@ -1,8 +1,9 @@
 """Pieces of sentences that fit themselves to the person, the thing and the tense they are said of.
 
-    because {he} [be] tired        {he} {his} {him}: the person;  {it}: the thing
-    because the roof <leak>        <verb>: third person singular;  [verb]: agrees with the pronoun before it
-    hang {it} on the *line         *word: a concept that a sentence may be asked to use
+- ``because {he} [be] tired``: {he} {his} {him} are the person's pronouns, {it} the thing's; [verb] agrees with the
+  pronoun before it, and is plural where there is none;
+- ``because the roof <leak>``: <verb> is third person singular;
+- ``hang {it} on the *line``: *word is a concept that a sentence may be asked to use.
 """
 
 import re
@@ -55,7 +56,7 @@ def parse_template(source: str) -> Template:
 
 
 def _thing(person: str, thing: str, tense: Tense) -> str:
-    return "them" if thing == "they" else "it"
+    return FORMS[thing]["him"]
 
 
 def _person(form: str) -> Piece:

@@ -44,12 +44,10 @@ def sentences(text: str) -> list[str]:
 
 
 def _unseen_review(dice: Dice, label: int, revision: str) -> str:
-    held_out = _held_out_reviews(revision)
+    beginnings, ends = _held_out_reviews(revision)
     while True:
         text = draw_review(dice, load_world(revision), label).text
-        words = text.split(" ")
-        half = len(words) // 2
-        if " ".join(words[:half]) not in held_out and " ".join(words[half:]) not in held_out:
+        if imdb.beginning(text) not in beginnings and not text.endswith(ends.get(_tail(text), ())):
             return text
 
 
@@ -60,13 +58,17 @@ def _held_out_sentences(revision: str) -> frozenset[str]:
 
 
 @cache
-def _held_out_reviews(revision: str) -> frozenset[str]:
-    """Both halves of the held-out reviews, and their positive ends."""
+def _held_out_reviews(revision: str) -> tuple[frozenset[str], dict[str, tuple[str, ...]]]:
+    """Return the beginnings of the held-out reviews, and how they end or would end, by their last words."""
     splits = imdb.rows(revision)
-    texts: set[str] = set()
-    for split in HELD_OUT:
-        for row in splits[split]:
-            words = row["text"].split(" ")
-            half = len(words) // 2
-            texts.update((" ".join(words[:half]), " ".join(words[half:]), row["positive_continuation"]))
-    return frozenset(texts)
+    held_out = [row for split in HELD_OUT for row in splits[split]]
+    ends: dict[str, tuple[str, ...]] = {}
+    for row in held_out:
+        words = row["text"].split(" ")
+        for end in (" ".join(words[len(words) // 2 :]), row["positive_continuation"]):
+            ends[_tail(end)] = (*ends.get(_tail(end), ()), end)
+    return frozenset(imdb.beginning(row["text"]) for row in held_out), ends
+
+
+def _tail(text: str) -> str:
+    return text[-24:]

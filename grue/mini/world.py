@@ -14,7 +14,6 @@ from grue.mini.lexicon import ANIMALS, HERE, Noun, Verb, load_lexicon, verb
 from grue.mini.template import Template, parse_template
 
 SEEDS = {"1": 20230501}
-STANDING = ("stove", "counter", "sink", "ladder", "window", "board", "class", "mirror", "roof", "porch", "lamp", "wall")
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table of plain text, ready to be laid out."""
+    """A table of plain text, ready to be laid out; its first two columns, rank and system, say whose a row is."""
 
     title: str
     columns: tuple[Heading, ...]
@@ -53,6 +53,30 @@ def page(board: Board) -> Page:
     return Page(title, tuple(tables), (*_legend(board), *_scales(one)), notes)
 
 
+def narrow(table: Table, width: int) -> list[Table]:
+    """Cut a table into tables of at most `width` characters, borders counted, where the columns allow it.
+
+    Rank and system are repeated in each, and the title stands over the first.
+    """
+    sizes = [max(len(cell) for cell in cells) + 3 for cells in zip(_headers(table), *table.rows, strict=True)]
+    parts: list[list[int]] = [[]]
+    for column in range(2, len(sizes)):
+        taken = 1 + sum(sizes[:2]) + sum(sizes[known] for known in parts[-1])
+        if parts[-1] and taken + sizes[column] > width:
+            parts.append([])
+        parts[-1].append(column)
+    return [_part(table, [0, 1, *part], "" if i else table.title) for i, part in enumerate(parts)]
+
+
+def _headers(table: Table) -> list[str]:
+    return [column.header for column in table.columns]
+
+
+def _part(table: Table, columns: Sequence[int], title: str) -> Table:
+    rows = tuple(tuple(row[column] for column in columns) for row in table.rows)
+    return Table(title, tuple(table.columns[column] for column in columns), rows)
+
+
 # --- tables ----------------------------------------------------------------------------------------------------------
 
 
@@ -75,9 +99,9 @@ def _overview(board: Board) -> Table:
 
 
 def _metrics(board: Board, task: BoardTask, axes: Sequence[Axis], title: str) -> Table:
-    """One row a system: the task's axes where they are asked for, then the raw metrics of `axes`."""
+    """One row a system: the task's scaled axes where they are asked for, then the raw metrics of `axes`."""
     cells = [row.cells[task.name] for row in board.rows]
-    columns = _who(board.rows)
+    columns = _who(board.rows)[: 2 if "diversity" in axes else None]
     if "preference" in axes and task.has("preference"):
         columns.append((Heading("preference ↑"), _headline(board.rows)))
     if "naturalness" in axes and task.has("naturalness"):
@@ -85,7 +109,8 @@ def _metrics(board: Board, task: BoardTask, axes: Sequence[Axis], title: str) ->
     for column in task.columns:
         if column.axis in axes:
             estimates = [cell.metrics.get(column.metric) for cell in cells]
-            heading = Heading(f"{column.metric} {ARROWS[column.direction]}")
+            arrow = "" if column.axis == "diversity" else f" {ARROWS[column.direction]}"
+            heading = Heading(column.metric + arrow)
             columns.append((heading, _estimates(estimates, _decimals(estimates))))
     return _table(title, columns)
 

@@ -73,7 +73,7 @@ def save_checkpoint(
         files.write_json(temporary / MANIFEST, {**manifest, "schema": 1, "files": sums})
         temporary.chmod(0o755)
         _replace_folder(temporary, folder)
-    except (OSError, RuntimeError, DataError) as error:
+    except (OSError, RuntimeError) as error:
         # safetensors reports a full disk as a RuntimeError of its own.
         raise DataError(f"{folder}: the checkpoint cannot be written: {error}. The one before is untouched.") from error
     finally:
@@ -82,7 +82,7 @@ def save_checkpoint(
 
 
 def _replace_folder(new: Path, folder: Path) -> None:
-    previous = folder.with_name(f".{folder.name}.previous")
+    previous = _set_aside(folder)
     shutil.rmtree(previous, ignore_errors=True)
     if folder.exists():
         os.replace(folder, previous)
@@ -90,9 +90,14 @@ def _replace_folder(new: Path, folder: Path) -> None:
     shutil.rmtree(previous, ignore_errors=True)
 
 
+def _set_aside(folder: Path) -> Path:
+    absolute = folder.absolute()
+    return absolute.parent / f".{absolute.name}.previous"
+
+
 def restore_interrupted(folder: Path) -> None:
     """Put back the checkpoint that a crash between the two renames of a replacement left aside."""
-    previous = folder.with_name(f".{folder.name}.previous")
+    previous = _set_aside(folder)
     if previous.exists() and not folder.exists():
         os.replace(previous, folder)
 
@@ -124,7 +129,9 @@ def read_manifest(folder: Path) -> Manifest:
         if not (folder / name).is_file():
             raise DataError(f"{folder}: damaged: {name} is missing. Train again, or copy the whole folder.")
         if files.sha256_file(folder / name) != expected:
-            raise DataError(f"{folder}: damaged: {name} is not the file that was saved. Train again, or copy the whole folder.")
+            raise DataError(
+                f"{folder}: damaged: {name} is not the file that was saved. Train again, or copy the whole folder."
+            )
     return manifest
 
 

@@ -101,7 +101,7 @@ class PPOConfig(Common):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NLPOConfig(PPOConfig):
-    """Natural language policy optimisation: PPO whose sampler is restricted by a masking policy (paper §4, Algorithm 1).
+    """Natural language policy optimisation: PPO with a sampler restricted by a masking policy (paper §4, Algorithm 1).
 
     Attributes:
         mask: "learned_top_p" and "learned_top_k" take the mask from the masking policy, "top_k" from the policy itself.
@@ -151,7 +151,9 @@ def split_algorithm(name: str) -> tuple[str, ...]:
     for stage in stages:
         if stage not in CONFIGS:
             known = [*CONFIGS, *(f"supervised+{other}" for other in CONFIGS if other != "supervised")]
-            raise UnknownName(f"There is no algorithm {stage!r}.{did_you_mean(stage, known)} Known: {', '.join(known)}.")
+            raise UnknownName(
+                f"There is no algorithm {stage!r}.{did_you_mean(stage, known)} Known: {', '.join(known)}."
+            )
     if len(stages) > 2 or (len(stages) == 2 and (stages[0] != "supervised" or stages[1] == "supervised")):
         raise ConfigError(f"{name!r} is no chain of stages; write supervised+ALGORITHM, such as supervised+nlpo.")
     return stages
@@ -169,7 +171,9 @@ def make_config(task: Task, algorithm: str, overrides: Mapping[str, Any], preset
     recipe: dict[str, Any] = {**task.recipes.get(stage, {}), **task.recipes.get(algorithm, {})}
     if preset is not None:
         if preset not in PRESETS:
-            raise UnknownName(f"There is no preset {preset!r}.{did_you_mean(preset, PRESETS)} Known: {', '.join(PRESETS)}.")
+            raise UnknownName(
+                f"There is no preset {preset!r}.{did_you_mean(preset, PRESETS)} Known: {', '.join(PRESETS)}."
+            )
         if stage != "nlpo":
             raise ConfigError(f"The preset {preset!r} is one of NLPO's; {algorithm!r} has none.")
         recipe |= PRESETS[preset]
@@ -179,9 +183,9 @@ def make_config(task: Task, algorithm: str, overrides: Mapping[str, Any], preset
 
 
 def _validate(config: Common, where: str) -> None:
-    positive = ("learning_rate", "epochs", "updates", "rollouts", "batch_size", "minibatch_size", "micro_batch_size")
-    positive += ("validate_every", "save_every", "validation_examples", "mask_updates", "max_grad_norm")
-    unit = ("gamma", "gae_lambda", "warmup", "top_p")
+    positive = {"learning_rate", "epochs", "updates", "rollouts", "batch_size", "minibatch_size", "micro_batch_size"}
+    positive |= {"validate_every", "save_every", "validation_examples", "mask_updates", "max_grad_norm"}
+    unit = {"gamma", "gae_lambda", "warmup", "top_p"}
     for key, value in plain(config).items():
         if key in positive and value <= 0:
             raise ConfigError(f"{where}: {key} must be above 0, found {value}.")

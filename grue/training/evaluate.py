@@ -81,7 +81,14 @@ def model_system(task: Task, name: str, seed: int) -> System:
     model, tokenizer = load_language_model(task.backbone.family, name)
     title = Path(name).name
     parameters = sum(p.numel() for p in model.parameters())
-    return System(title, {"name": title, "algorithm": "external", "backbone": name, "parameters": parameters}, seed, name, model, tokenizer)
+    return System(
+        title,
+        {"name": title, "algorithm": "external", "backbone": name, "parameters": parameters},
+        seed,
+        name,
+        model,
+        tokenizer,
+    )
 
 
 def baseline_system(task: Task, baseline: str, seed: int) -> System:
@@ -137,7 +144,14 @@ def evaluate(
         assert system.tokenizer is not None
         total = len(examples)
         predictions = predict_file(
-            system.model, system.tokenizer, task, examples, system.seed, path, batch_size, lambda done: progress(done, total)
+            system.model,
+            system.tokenizer,
+            task,
+            examples,
+            system.seed,
+            path,
+            batch_size,
+            lambda done: progress(done, total),
         )
     generated = time.monotonic()
     scored = score_predictions(task, split, examples, predictions)
@@ -190,7 +204,9 @@ def _answer_without_model(
 
 def write_scores(path: Path, examples: Sequence[Example], scored: Scored) -> None:
     """Write one line an example with its value of every metric that has one."""
-    rows = ({"id": e.id} | {name: values[i] for name, values in scored.per_example.items()} for i, e in enumerate(examples))
+    rows = (
+        {"id": e.id} | {name: values[i] for name, values in scored.per_example.items()} for i, e in enumerate(examples)
+    )
     files.write_jsonl(path, rows)
 
 
@@ -248,4 +264,8 @@ def code_version() -> dict[str, Any]:
         done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, env=environment)
         return done.stdout.strip()
 
-    return {"version": grue.__version__, "commit": git("rev-parse", "HEAD"), "dirty": bool(git("status", "--porcelain"))}
+    return {
+        "version": grue.__version__,
+        "commit": git("rev-parse", "HEAD"),
+        "dirty": bool(git("status", "--porcelain")),
+    }

@@ -158,7 +158,10 @@ def whiten(values: Tensor, mask: Tensor) -> Tensor:
 
 
 def clipped_policy_loss(new: Tensor, old: Tensor, advantages: Tensor, clip: float) -> Tensor:
-    """Return the loss of a token, [B, T]: −min(r·A, clip(r, 1 ± ε)·A), r = π_new/π_old (Schulman et al. 2017, Eq. 7)."""
+    """Return the loss of each token, [B, T]: −min(r·A, clip(r, 1 ± ε)·A) with r = π_new/π_old.
+
+    Schulman et al. (2017), Eq. 7.
+    """
     ratio = (new - old).exp()
     return torch.maximum(-advantages * ratio, -advantages * ratio.clamp(1.0 - clip, 1.0 + clip))
 
@@ -179,9 +182,9 @@ _BITS = tuple(1 << i for i in range(8))
 
 def pack_bits(support: Tensor) -> Tensor:
     """Pack a bool tensor [..., V] into uint8 [..., ⌈V/8⌉], an eighth of its size."""
-    padded = F.pad(support, (0, -support.shape[-1] % 8)).unflatten(-1, (-1, 8))
+    padded: Tensor = F.pad(support, (0, -support.shape[-1] % 8)).unflatten(-1, (-1, 8))
     weights = torch.tensor(_BITS, dtype=torch.uint8, device=support.device)
-    return (padded * weights).sum(-1, dtype=torch.uint8)
+    return torch.sum(padded * weights, -1, dtype=torch.uint8)
 
 
 def unpack_bits(packed: Tensor, size: int) -> Tensor:

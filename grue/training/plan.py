@@ -7,7 +7,7 @@ from typing import Any
 
 from grue import files
 from grue.errors import ConfigError
-from grue.tasks import Task
+from grue.tasks import Backbone, Task
 from grue.training import checkpoint
 from grue.training.config import Common, make_config, split_algorithm
 
@@ -18,7 +18,8 @@ class Plan:
 
     Attributes:
         system: Name of the system, and of its folder.
-        init: Checkpoint that the policy starts from; None starts from the task's backbone.
+        init: Checkpoint that the policy starts from; None starts from the backbone.
+        backbone: Model to start from instead of the task's own.
         folder: Where the run lies.
     """
 
@@ -30,8 +31,14 @@ class Plan:
     system: str
     folder: Path
     init: Path | None = None
+    backbone: Backbone | None = None
     data_dir: Path | None = None
     offline: bool = False
+
+    @property
+    def start(self) -> Backbone:
+        """The model that the policy starts from where there is no checkpoint to start from."""
+        return self.backbone or self.task.backbone
 
     @property
     def title(self) -> str:
@@ -53,8 +60,8 @@ class Plan:
             "algorithm": self.algorithm,
             "reward": self.reward,
             "seed": self.seed,
-            "backbone": self.task.backbone.model,
-            "backbone_revision": self.task.backbone.revision,
+            "backbone": self.start.model,
+            "backbone_revision": self.start.revision,
             "data_dir": "" if self.data_dir is None else str(self.data_dir),
             "init_sha256": "" if manifest is None else files.sha256_json(manifest.files),
             "config": files.plain(self.config),
@@ -72,6 +79,7 @@ def plan_stages(
     reward: str | None = None,
     system: str | None = None,
     init: Path | None = None,
+    backbone: str | None = None,
     data_dir: Path | None = None,
     offline: bool = False,
 ) -> list[Plan]:
@@ -82,7 +90,9 @@ def plan_stages(
     """
     stages = split_algorithm(algorithm)
     if init is not None and len(stages) > 1:
-        raise ConfigError(f"--init starts from a checkpoint; with it, write --algo {stages[-1]} instead of {algorithm}.")
+        raise ConfigError(
+            f"--init starts from a checkpoint; with it, write --algo {stages[-1]} instead of {algorithm}."
+        )
     plans: list[Plan] = []
     for stage in stages:
         last = stage == stages[-1]
@@ -99,6 +109,7 @@ def plan_stages(
                 system=title,
                 folder=runs / task.suite / task.name / title / f"seed-{seed}",
                 init=plans[-1].checkpoint if plans else init,
+                backbone=Backbone(task.backbone.family, backbone) if backbone else None,
                 data_dir=data_dir,
                 offline=offline,
             )

@@ -244,10 +244,15 @@ class Critic(nn.Module):
 
 def freeze(model: PreTrainedModel) -> PreTrainedModel:
     """Return a copy of the model that never learns: the reference, or the masking policy."""
-    return copy.deepcopy(model).requires_grad_(False).eval()
+    frozen: PreTrainedModel = copy.deepcopy(model).requires_grad_(False).eval()
+    return frozen
 
 
 def assert_no_dropout(model: nn.Module) -> None:
     """Fail if dropout could act: rollouts and updates must see the same policy (paper §5.4)."""
-    active = [name for name, module in model.named_modules() if isinstance(module, nn.Dropout) and module.training and module.p]
+    active = [
+        name
+        for name, module in model.named_modules()
+        if isinstance(module, nn.Dropout) and module.training and module.p
+    ]
     assert not active, f"dropout is active in {active[:3]}"

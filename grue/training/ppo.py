@@ -164,7 +164,9 @@ def minibatch_gradient(
         for name, value in sums.items():
             value = value.detach()
             worst = name == "ratio_error"
-            totals[name] = torch.maximum(totals[name], value) if worst and name in totals else totals.get(name, 0) + value
+            totals[name] = (
+                torch.maximum(totals[name], value) if worst and name in totals else totals.get(name, 0) + value
+            )
     names = {"loss": "loss/total", "policy_loss": "loss/policy", "value_loss": "loss/value"}
     return {
         names.get(name, f"policy/{name}"): value if name == "ratio_error" else value / tokens

@@ -58,7 +58,9 @@ def _search(
         pad_token_id=eos if tokenizer.pad_token_id is None else tokenizer.pad_token_id,
         decoder_start_token_id=model.config.decoder_start_token_id if is_seq2seq(model) else None,
     )
-    ids = model.generate(prompts.ids, attention_mask=prompts.mask.long(), generation_config=config)
+    ids = model.generate(  # type: ignore[operator]  # a mixin that the checker takes for a tensor
+        prompts.ids, attention_mask=prompts.mask.long(), generation_config=config
+    )
     ids = ids[:, 1:] if is_seq2seq(model) else ids[:, prompts.ids.shape[1] :]
     ended = (ids == eos).int().cumsum(1)
     mask = (ended == 0) | ((ended == 1) & (ids == eos))
@@ -89,7 +91,9 @@ def predict_file(
         done = {prediction.id: prediction for prediction in read_predictions(path)}
     strangers = done.keys() - {example.id for example in examples}
     if strangers:
-        raise DataError(f"{path}: holds answers to other examples ({sorted(strangers)[0]}, …); remove it or write elsewhere.")
+        raise DataError(
+            f"{path}: holds answers to other examples ({sorted(strangers)[0]}, …); remove it or write elsewhere."
+        )
     progress(len(done))
     left = sorted((e for e in examples if e.id not in done), key=lambda example: len(example.prompt))
     for start in range(0, len(left), batch_size):

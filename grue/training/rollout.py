@@ -71,7 +71,7 @@ def draw_examples(examples: Sequence[Example], count: int, seed: int, update: in
 
     The order is a function of seed and update alone, so that an interrupted run goes on where it was.
     """
-    drawn = []
+    drawn: list[Example] = []
     for position in range(update * count, (update + 1) * count):
         epoch, index = divmod(position, len(examples))
         if index == 0 or not drawn:

@@ -16,6 +16,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from grue import files
 from grue.data import load_examples
 from grue.errors import GrueError
+from grue.metrics.rewards import Reward, make_reward
 from grue.models import load_language_model
 from grue.records import Example
 from grue.registry import Registry
@@ -26,7 +27,6 @@ from grue.training.config import split_algorithm
 from grue.training.plan import Plan, claim_folder, finished
 from grue.training.policy import check_lengths
 from grue.training.predict import predict
-from grue.metrics.rewards import Reward, make_reward
 
 # An algorithm trains `run.policy` in place; the config is of the class that `config.CONFIGS` names.
 ALGORITHMS: Registry[Callable[["Run", Any], None]] = Registry(
@@ -123,7 +123,9 @@ class Run:
         learner.load_state_dict(state["learner"])
         self.best, self.training, done = state["best"], state["training"], int(state["done"])
         files.drop_torn_line(self.log_path)
-        files.write_jsonl(self.log_path, [line for _, line in files.read_jsonl(self.log_path) if line["update"] <= done])
+        files.write_jsonl(
+            self.log_path, [line for _, line in files.read_jsonl(self.log_path) if line["update"] <= done]
+        )
         self.observer.started(self.plan, done, total)
         return done
 
@@ -172,7 +174,7 @@ class Run:
             "task_hash": plan.task.hash,
             "system": plan.system,
             "algorithm": plan.algorithm,
-            "backbone": plan.task.backbone.model,
+            "backbone": plan.start.model,
             "seed": plan.seed,
             "update": done,
             "config_sha256": files.sha256_json(plan.record()),
@@ -193,7 +195,11 @@ def validate(run: Run) -> dict[str, float]:
     ]
     scored = score_predictions(run.task, "validation", run.validation, predictions)
     rewards = run.reward(run.validation, [prediction.text for prediction in predictions])
-    figures = {"reward": sum(rewards) / len(rewards), "preference": scored.preference, "naturalness": scored.naturalness}
+    figures = {
+        "reward": sum(rewards) / len(rewards),
+        "preference": scored.preference,
+        "naturalness": scored.naturalness,
+    }
     return {name: value for name, value in figures.items() if value is not None}
 
 
@@ -212,18 +218,19 @@ def train(plan: Plan, observer: Observer, stop: Callable[[], bool] = lambda: Fal
     if plan.init is not None:
         manifest = checkpoint.read_manifest(plan.init)
         checkpoint.check_task(manifest, plan.init, plan.task)
-    claim_folder(plan)
-    policy, tokenizer = _load_policy(plan)
-    check_lengths(policy, plan.task)
     examples = load_examples(plan.task, "train", plan.data_dir, plan.offline).examples
     validation = load_examples(plan.task, "validation", plan.data_dir, plan.offline).examples
+    reward = make_reward(plan.reward, plan.task, examples)
+    policy, tokenizer = _load_policy(plan)
+    check_lengths(policy, plan.task)
+    claim_folder(plan)
     run = Run(
         plan=plan,
         policy=policy,
         tokenizer=tokenizer,
         examples=examples,
         validation=validation[: plan.config.validation_examples],
-        reward=make_reward(plan.reward, plan.task, examples),
+        reward=reward,
         observer=observer,
         stop=stop,
         training={"tokens": 0.0, "episodes": 0.0, "seconds": 0.0} | (dict(manifest.training) if manifest else {}),
@@ -235,7 +242,7 @@ def train(plan: Plan, observer: Observer, stop: Callable[[], bool] = lambda: Fal
 
 
 def _load_policy(plan: Plan) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    backbone = plan.task.backbone
+    start = plan.start
     if plan.init is None:
-        return load_language_model(backbone.family, backbone.model, backbone.revision)
-    return load_language_model(backbone.family, str(plan.init))
+        return load_language_model(start.family, start.model, start.revision)
+    return load_language_model(start.family, str(plan.init))

@@ -1,0 +1,70 @@
+"""Measure the mini world: `python benchmarks/mini_world.py` prints the figures of docs/mini.md as a plain table."""
+
+import math
+import re
+import time
+from collections import Counter
+from collections.abc import Sequence
+from itertools import combinations
+
+from grue.mini.draw import rows
+from grue.mini.text import paragraphs, reviews
+
+
+def words_of(text: str) -> list[str]:
+    return re.findall(r"[a-z-]+", text.lower())
+
+
+def describe(name: str, texts: Sequence[str]) -> None:
+    counts = Counter(word for text in texts for word in words_of(text))
+    total = sum(counts.values())
+    entropy = -sum(count / total * math.log2(count / total) for count in counts.values())
+    lengths = sorted(len(text.split()) for text in texts)
+    low, middle, high = (lengths[int(share * (len(lengths) - 1))] for share in (0.05, 0.5, 0.95))
+    print(f"{name:30} {len(texts):6} {len(counts):6} {entropy:8.2f} {low:5} {middle:5} {high:5}")
+
+
+def bayes_accuracy(size: int, order: int) -> float:
+    """Return the held-out accuracy of naive Bayes over n-grams up to `order` on `size` training reviews."""
+
+    def grams(text: str) -> set[str]:
+        words = re.findall(r"[a-z]+|[.,;:?]", text.lower())
+        return {" ".join(words[i : i + n]) for n in range(1, order + 1) for i in range(len(words) - n + 1)}
+
+    seen: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
+    for text, label in reviews(size, seed=101):
+        seen[label].update(grams(text))
+    held_out = reviews(2000, seed=102)
+    right = 0
+    for text, label in held_out:
+        vote = sum(math.log((seen[1][gram] + 0.5) / (seen[0][gram] + 0.5)) for gram in grams(text))
+        right += int(vote > 0) == label
+    return right / len(held_out)
+
+
+def main() -> None:
+    print(f"{'text':30} {'n':>6} {'types':>6} {'entropy':>8} {'p5':>5} {'p50':>5} {'p95':>5}")
+    started = time.perf_counter()
+    plain = paragraphs(20_000, seed=1)
+    rate = 20_000 / (time.perf_counter() - started)
+    describe("plain paragraphs", plain)
+    for split in ("train", "validation", "test"):
+        targets = [text for row in rows("commongen", split, "1") for text in row["targets"]]
+        describe(f"commongen references, {split}", targets)
+    for split in ("train", "validation", "test"):
+        describe(f"imdb reviews, {split}", [row["text"] for row in rows("imdb", split, "1")])
+    test, train = rows("commongen", "test", "1"), rows("commongen", "train", "1")
+    bags = [[set(words_of(text)) for text in row["targets"]] for row in test]
+    shared = [len(a & b) / len(a | b) for four in bags for a, b in combinations(four, 2)]
+    sets = [frozenset(row["concepts"]) for row in train]
+    inside = sum(any(frozenset(row["concepts"]) < other for other in sets) for row in test)
+    print(f"words that two references of a test set share (Jaccard, mean): {sum(shared) / len(shared):.2f}")
+    print(f"test sets that are part of a larger training set: {inside} of {len(test)}")
+    print(f"concept lemmas in training: {len(frozenset().union(*sets))}")
+    for order in (1, 2):
+        print(f"naive Bayes on n-grams up to {order}, 8,000 reviews: {bayes_accuracy(8000, order):.1%} held out")
+    print(f"paragraphs a second, one core: {rate:.0f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""What is installed, what is missing, and what it would be for."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+
+from grue.errors import GrueError
+from grue.mini import assets
+
+NEEDED = (
+    "torch",
+    "transformers",
+    "datasets",
+    "evaluate",
+    "sacrebleu",
+    "rouge-score",
+    "bert-score",
+    "pandas",
+    "rich",
+    "click",
+)
+OPTIONAL = {"tensorboard": "training curves in TensorBoard: pip install 'grue[tensorboard]'"}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at; `needed` if nothing works without it."""
+
+    what: str
+    fine: bool
+    state: str
+    needed: bool
+
+
+def examine() -> Iterator[Finding]:
+    """Look at packages, small models and the hub."""
+    for name in NEEDED:
+        found = _version(name)
+        yield Finding(name, found is not None, found or "missing", needed=True)
+    for name, purpose in OPTIONAL.items():
+        found = _version(name)
+        yield Finding(name, found is not None, found or f"missing; it would give {purpose}", needed=False)
+    for name in assets.read_manifest().assets:
+        try:
+            assets.locate(name)
+            yield Finding(f"mini:{name}", True, "whole", needed=True)
+        except GrueError as error:
+            yield Finding(f"mini:{name}", False, str(error), needed=True)
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,223 @@
+"""The command line as its user meets it: what is printed, where, and with which exit code."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from grue.cli.main import COMMANDS, main
+from grue.cli.options import parse_seeds
+from grue.cli.train import parse_settings
+from grue.errors import ConfigError
+
+
+def grue(*arguments, **environment):
+    return CliRunner().invoke(main, [str(a) for a in arguments], env=environment)
+
+
+def python(code, *flags):
+    return subprocess.run([sys.executable, *flags, "-c", code], capture_output=True, text=True, check=True)
+
+
+def test_help_loads_no_heavy_library():
+    heavy = "('torch', 'transformers', 'datasets', 'pandas', 'rich', 'numpy')"
+    code = f"""
+import sys
+from click.testing import CliRunner
+from grue.cli.main import main
+result = CliRunner().invoke(main, ['--help'])
+assert result.exit_code == 0 and 'leaderboard' in result.output, result.output
+print([name for name in {heavy} if name in sys.modules])
+"""
+    assert python(code).stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(command):
+    result = grue(command, "--help")
+    assert result.exit_code == 0
+    assert result.output.startswith("Usage:")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["trian"], 2, "There is no command 'trian'. Did you mean 'train'?"),
+        (["train", "--task", "comongen", "--algo", "nlpo"], 2, "The suite 'mini' has no task 'comongen'. Did you mean 'commongen'?"),
+        (["train", "--task", "commongen", "--algo", "nplo"], 2, "There is no algorithm 'nplo'. Did you mean 'nlpo'?"),
+        (["train", "--task", "commongen", "--algo", "ppo", "--set", "clip"], 2, "--set clip: write KEY=VALUE"),
+        (["train", "--task", "commongen", "--algo", "ppo", "--set", "clop=1"], 2, "unknown key 'clop'. Did you mean 'clip'?"),
+        (["train", "--task", "commongen", "--algo", "ppo", "--suite", "mimi"], 2, "There is no suite 'mimi'. Did you mean 'mini'?"),
+        (["train", "--task", "commongen", "--algo", "ppo", "--seeds", "5-1"], 2, "--seeds 5-1: write a range such as 1-5"),
+        (["train", "--task", "commongen", "--algo", "ppo", "--config", "no.toml"], 2, "no.toml: cannot be read: No such file"),
+        (["evaluate"], 2, "Say what to evaluate: one of --checkpoint FOLDER, --model NAME or --baseline NAME."),
+        (["evaluate", "--baseline", "copy"], 2, "--model and --baseline need --task"),
+        (["evaluate", "--checkpoint", "nowhere"], 3, "nowhere: there is no such checkpoint folder; `grue train` makes one."),
+        (["evaluate", "--checkpoint", "."], 3, "no checkpoint of grue: it has no grue.json"),
+        (["score", "no.jsonl", "--task", "commongen"], 3, "no.jsonl: cannot be read: No such file or directory"),
+        (["leaderboard", "--task", "imbd"], 2, "The suite 'mini' has no task 'imbd'. Did you mean 'imdb'?"),
+        (["submit", "check", "nowhere"], 3, "nowhere: there is no such folder of submissions."),
+    ],
+)  # fmt: skip
+def test_bad_input_is_one_message_and_an_exit_code(arguments, code, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = grue(*arguments)
+    assert result.exit_code == code
+    assert message in result.stderr
+    assert "Traceback" not in result.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_reward_is_refused_before_anything_is_trained(tmp_path):
+    result = grue("train", "--task", "commongen", "--algo", "ppo", "--reward", "meteo", "--runs", tmp_path)
+    assert result.exit_code == 2
+    assert "There is no metric 'meteo'. Did you mean 'meteor'?" in result.stderr
+
+
+def test_a_dry_run_prints_the_plan_and_does_nothing(tmp_path):
+    result = grue(
+        "train", "--task", "commongen", "--algo", "supervised+nlpo", "--seeds", "1-2", "--runs", tmp_path, "--dry-run"
+    )
+    assert result.exit_code == 0
+    assert result.stdout.count("mini/commongen · supervised · seed") == 2
+    assert result.stdout.count("mini/commongen · supervised+nlpo · seed") == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_options_come_from_the_environment(tmp_path):
+    result = grue("train", "--dry-run", "--runs", tmp_path, GRUE_TASK="imdb", GRUE_ALGO="ppo")
+    assert "mini/imdb · ppo · seed 1" in result.stdout
+
+
+def test_flags_win_over_the_config_file(tmp_path):
+    (tmp_path / "my.toml").write_text("clip = 0.3\ngamma = 0.5\n")
+    arguments = [
+        "train",
+        "--task",
+        "imdb",
+        "--algo",
+        "ppo",
+        "--dry-run",
+        "--config",
+        tmp_path / "my.toml",
+        "--set",
+        "clip=0.1",
+    ]
+    output = grue(*arguments).stdout
+    assert "clip = 0.1\n" in output
+    assert "gamma = 0.5\n" in output
+
+
+def test_a_place_that_cannot_be_written_is_said_so(tmp_path):
+    (tmp_path / "runs").write_text("a file where a folder should be")
+    result = grue("evaluate", "--baseline", "copy", "--task", "commongen", "--runs", tmp_path / "runs")
+    assert result.exit_code == 3
+    assert "cannot be written: Not a directory" in result.stderr
+
+
+def test_seeds():
+    assert parse_seeds((), None) == [1]
+    assert parse_seeds((4, 2), None) == [4, 2]
+    assert parse_seeds((4,), "1-3,4,9") == [4, 1, 2, 3, 9]
+    with pytest.raises(ConfigError, match="--seeds x: write a range"):
+        parse_seeds((), "x")
+
+
+def test_settings_are_json_where_they_can_be():
+    settings = ("a=1", "b=0.5", "c=true", "d=shared", "e=none", "f=1e-4")
+    assert parse_settings(settings) == {"a": 1, "b": 0.5, "c": True, "d": "shared", "e": None, "f": 1e-4}
+
+
+# --- baselines, scoring and the board, on the mini suite -------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory):
+    """A runs folder with the copy and null baselines of CommonGen in it."""
+    runs = tmp_path_factory.mktemp("runs")
+    for baseline in ("copy", "null"):
+        result = grue("evaluate", "--task", "commongen", "--baseline", baseline, "--runs", runs)
+        assert result.exit_code == 0, result.output
+    return runs
+
+
+def test_an_evaluation_leaves_predictions_scores_and_a_result(evaluated):
+    folder = evaluated / "mini" / "commongen" / "copy" / "seed-1"
+    predictions = [json.loads(line) for line in (folder / "predictions.jsonl").read_text().splitlines()]
+    scores = [json.loads(line) for line in (folder / "scores.jsonl").read_text().splitlines()]
+    result = json.loads((folder / "result.json").read_text())
+    assert len(predictions) == len(scores) == result["counts"]["scored"] == 400
+    assert predictions[0]["text"].startswith("generate a sentence with: ")
+    assert [line["id"] for line in scores] == [line["id"] for line in predictions]
+    assert {score["metric"] for score in result["scores"]} >= {"cider", "meteor", "coverage", "distinct1"}
+    assert result["system"]["name"] == "copy"
+    assert result["limited"] is False
+    assert result["data"]["checked"] is True
+
+
+def test_a_finished_evaluation_is_only_read(evaluated):
+    path = evaluated / "mini" / "commongen" / "copy" / "seed-1" / "result.json"
+    before = path.stat().st_mtime_ns
+    again = grue("evaluate", "--task", "commongen", "--baseline", "copy", "--runs", evaluated)
+    assert again.exit_code == 0
+    assert path.stat().st_mtime_ns == before
+
+
+def test_another_evaluation_in_the_same_folder_is_refused(evaluated):
+    other = grue("evaluate", "--task", "commongen", "--baseline", "copy", "--runs", evaluated, "--limit", 5)
+    assert other.exit_code == 2
+    assert "holds an evaluation with limit = None, not 5. Write elsewhere with --output" in other.stderr
+
+
+def test_the_same_scores_come_from_the_predictions_file_alone(evaluated):
+    folder = evaluated / "mini" / "commongen" / "copy" / "seed-1"
+    scored = json.loads(grue("score", folder / "predictions.jsonl", "--task", "commongen", "--json").stdout)
+    result = json.loads((folder / "result.json").read_text())
+    assert scored["scores"] == result["scores"]
+    assert scored["preference"] == result["preference"]
+
+
+@pytest.mark.parametrize(
+    ("damage", "code", "message"),
+    [
+        (lambda lines: lines[1:], 1, "do not fit the split's 400 examples: 1 missing"),
+        (lambda lines: [*lines, lines[0]], 1, "1 given more than once"),
+        (lambda lines: [*lines, b'{"id":"nobody","text":""}'], 1, "1 unknown ('nobody')"),
+        (lambda lines: [*lines[:7], b'{"id": "x", "text": ', *lines[8:]], 3, "line 8: not valid JSON"),
+        (lambda lines: [*lines[:7], b'{"id":"\xff"}', *lines[8:]], 3, "line 8: not valid UTF-8"),
+        (lambda lines: [*lines[:7], b'{"id":"a","txt":"b"}', *lines[8:]], 1, "line 8: unknown key 'txt'. Did you mean 'text'?"),
+    ],
+)  # fmt: skip
+def test_a_bad_predictions_file_is_refused(evaluated, damage, code, message, tmp_path):
+    lines = (evaluated / "mini" / "commongen" / "copy" / "seed-1" / "predictions.jsonl").read_bytes().splitlines()
+    path = tmp_path / "predictions.jsonl"
+    path.write_bytes(b"\n".join(damage(lines)) + b"\n")
+    result = grue("score", path, "--task", "commongen")
+    assert result.exit_code == code
+    assert message in result.stderr
+
+
+def test_the_board_shows_what_was_evaluated(evaluated, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    board = json.loads(grue("leaderboard", "--task", "commongen", "--format", "json", "--runs", evaluated).stdout)
+    assert [row["system"] for row in board["rows"]] == ["copy", "null"] or [row["system"] for row in board["rows"]] == [
+        "null",
+        "copy",
+    ]
+    markdown = grue("leaderboard", "--task", "commongen", "--format", "markdown", "--runs", evaluated).stdout
+    assert "| copy" in markdown
+    assert "| null" in markdown
+
+
+def test_a_stale_board_is_noticed(evaluated, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    arguments = ["leaderboard", "--format", "markdown", "--runs", evaluated, "--output", "board.md"]
+    assert grue(*arguments, "--check").exit_code == 1
+    assert grue(*arguments).exit_code == 0
+    assert grue(*arguments, "--check").exit_code == 0
+    (tmp_path / "board.md").write_text("old")
+    stale = grue(*arguments, "--check")
+    assert stale.exit_code == 1
+    assert "board.md is not what the results give; run `make leaderboard`" in stale.stderr
