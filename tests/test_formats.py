@@ -82,7 +82,10 @@ def test_imdb_turns_line_breaks_into_one_space() -> None:
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"text": "a b", "label": -1}, "imdb, row 1: expected the columns text and label (0 or 1), found text, label, label -1."),
+        (
+            {"text": "a b", "label": -1},
+            "imdb, row 1: expected the columns text and label (0 or 1), found text, label, label -1.",
+        ),
         ({"review": "a b"}, "imdb, row 1: expected the columns text and label (0 or 1), found review."),
         ({"text": "one", "label": 1}, "imdb, row 1: 'one' has fewer than two words and cannot be halved."),
     ],
@@ -122,7 +125,11 @@ def test_real_commongen_in_both_layouts() -> None:
     assert len(original) == 992 == len({e.id for e in original})
     assert sum(len(e.references) for e in original) == 4018
     hub = [
-        {"concept_set_idx": i, "concepts": [c.rsplit("_", 1)[0] for c in row["concept_set"].split("#")][::-1], "target": t}
+        {
+            "concept_set_idx": i,
+            "concepts": [c.rsplit("_", 1)[0] for c in row["concept_set"].split("#")][::-1],
+            "target": t,
+        }
         for i, row in enumerate(_real_commongen())
         for t in row["scene"]
     ]
@@ -135,7 +142,9 @@ def test_real_commongen_in_both_layouts() -> None:
 def test_real_imdb_reviews_are_halved_without_loss() -> None:
     paths = sorted((REAL / "imdb" / "aclImdb").glob("*/*/*_*.txt"))
     assert len(paths) == 1000
-    raw: list[dict[str, Any]] = [{"text": p.read_bytes().decode("utf-8"), "label": int(p.parent.name == "pos")} for p in paths]
+    raw: list[dict[str, Any]] = [
+        {"text": p.read_bytes().decode("utf-8"), "label": int(p.parent.name == "pos")} for p in paths
+    ]
     examples = list(FORMATS["imdb"](raw))
     assert len({e.id for e in examples}) == 1000
     for example, row in zip(examples, raw, strict=True):

@@ -59,17 +59,6 @@ def test_an_open_support_changes_no_bit(logits, chance):
     assert torch.equal(rl.log_probs(logits, tokens), rl.log_probs(logits, tokens, everything))
 
 
-def test_log_mass_is_the_log_probability_of_the_support(logits, chance):
-    support = torch.rand(B, T, V, generator=chance) < 0.5
-    support[..., 0] = True
-    found = rl.log_mass(logits, support)
-    inside = sum(
-        p for p, open_ in zip(oracles.softmax(logits[1, 2].tolist()), support[1, 2].tolist(), strict=True) if open_
-    )
-    assert float(found[1, 2]) == pytest.approx(math.log(inside), abs=1e-5)
-    assert (found <= 1e-6).all()
-
-
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.9, 0.99])
 def test_nucleus_is_the_smallest_set_that_reaches_p(logits, p):
     found = rl.top_p_support(logits, p)

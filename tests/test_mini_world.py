@@ -20,7 +20,19 @@ from grue.mini.text import paragraphs, reviews, sentences
 from grue.mini.world import load_world
 
 SPLITS = {"train": 2000, "validation": 200, "test": 400}
-MODULES = ("chance", "lexicon", "template", "world", "grammar", "reviews", "stories", "commongen", "imdb", "text", "draw")
+MODULES = (
+    "chance",
+    "lexicon",
+    "template",
+    "world",
+    "grammar",
+    "reviews",
+    "stories",
+    "commongen",
+    "imdb",
+    "text",
+    "draw",
+)
 FROZEN = {
     ("commongen", "train"): "5ed11e9a69f804b1",
     ("commongen", "validation"): "f9dfc46b053aa259",
@@ -237,7 +249,7 @@ def test_text_is_typeset_and_agrees_with_its_articles() -> None:
     vowel_sound = re.compile(r"^(?!uni|use|usu|eur|one)[aeiou]|^(hour|honest)", re.I)
     for text in text_of_every_kind():
         assert text == text.strip() and "  " not in text and "\n" not in text, text
-        assert text[0].isupper() or text[0] in "\"0123456789", text
+        assert text[0].isupper() or text[0] in '"0123456789', text
         assert text[-1] in '.?!"', text
         assert not re.search(r"[{}\[\]<>*_|]|\b[A-Z]{3,}\b", text), text
         assert not re.search(r" [,.;:?!]|[,;:][A-Za-z]|\.[A-Za-z]", text), text
@@ -312,7 +324,9 @@ def test_rows_are_copies() -> None:
          "The mini world has no revision '7'; known: 1. Correct the task file or upgrade grue."),
     ],
 )  # fmt: skip
-def test_unknown_names_say_what_is_known(task: str, split: str, revision: str, error: type[Exception], message: str) -> None:
+def test_unknown_names_say_what_is_known(
+    task: str, split: str, revision: str, error: type[Exception], message: str
+) -> None:
     with pytest.raises(error) as caught:
         rows(task, split, revision)
     assert str(caught.value) == message

@@ -1,5 +1,8 @@
 """Causal and encoder-decoder models seen alike: padding, caches and batch composition change nothing."""
 
+import math
+
+import oracles
 import pytest
 import tiny
 import torch
@@ -15,7 +18,7 @@ from grue.training.policy import (
     next_logits,
     trunk_states,
 )
-from grue.training.rollout import example_uniforms, sample_responses
+from grue.training.rollout import example_uniforms, sample_responses, score_tokens
 
 FAMILIES = ["causal", "seq2seq"]
 PROMPT = Prompt(max_tokens=10, truncation="left")
@@ -150,3 +153,23 @@ def test_rows_drops_the_columns_that_nobody_uses():
     part = Tokens(ids, mask).rows(torch.tensor([0, 1]))
     assert part.ids.tolist() == [[1, 2, 3], [5, 6, 7]]
     assert part.mask.tolist() == [[False, True, True], [True, True, True]]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_scored_tokens_are_those_of_the_stored_support(family):
+    model, prompts, _ = batch(family)
+    settings = Generation(max_new_tokens=6, do_sample=True, top_k=5)
+    uniforms = torch.rand(3, 6, generator=torch.Generator().manual_seed(1))
+    rollout = sample_responses(model, prompts, settings, uniforms, eos=1)
+    with torch.no_grad():
+        scored = score_tokens(model, None, rollout, torch.arange(3), 1.0, entropy=True)
+        logits, _ = forward(model, prompts, rollout.responses)
+    for b, t in rollout.responses.mask.nonzero().tolist():
+        row, token = logits[b, t].tolist(), int(rollout.responses.ids[b, t])
+        kept = sorted(range(len(row)), key=lambda v: -row[v])[:5]
+        probabilities = oracles.softmax(row)
+        assert float(scored.plain[b, t]) == pytest.approx(oracles.token_log_prob(row, token), abs=1e-4)
+        assert float(scored.restricted[b, t]) == pytest.approx(oracles.token_log_prob(row, token, kept), abs=1e-4)
+        assert math.exp(float(scored.log_mass[b, t])) == pytest.approx(sum(probabilities[v] for v in kept), abs=1e-4)
+        expected = oracles.entropy(oracles.softmax([row[v] for v in kept]))
+        assert float(scored.entropy[b, t]) == pytest.approx(expected, abs=1e-4)

@@ -1,6 +1,7 @@
 """`grue leaderboard` and `grue submit check`."""
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,8 +48,10 @@ def leaderboard(
 
     tasks = [load_task(name, suite) for name in ([task_name] if task_name else task_names(suite))]
     entries = submitted.results(submissions) if submissions.is_dir() else []
-    board = rank([*entries, *([] if no_local else find_results(runs))], tasks)
-    form = form or ("rich" if output is None and click.get_text_stream("stdout").isatty() else "markdown")
+    if not no_local:
+        entries += find_results(runs)
+    board = rank(entries, tasks)
+    form = form or ("rich" if output is None and sys.stdout.isatty() else "markdown")
     if form == "rich":
         _print_tables(board)
         return

@@ -105,13 +105,15 @@ def _train_all(stages: list["Plan"], threads: int | None) -> None:
 
     from grue.cli.progress import TrainingProgress
     from grue.training.run import train as train_stage
+    from grue.training.tracking import Observers, TensorBoard, tensorboard_installed
 
     if threads:
         torch.set_num_threads(threads)
     with stop_on_signal() as stop, TrainingProgress() as progress:
+        observers = Observers([progress, TensorBoard()] if tensorboard_installed() else [progress])
         for stage in stages:
             progress.announce(stage)
-            checkpoint = train_stage(stage, progress, lambda: bool(stop))
+            checkpoint = train_stage(stage, observers, lambda: bool(stop))
             progress.finished(stage)
             click.echo(str(checkpoint))
 

@@ -67,11 +67,6 @@ def log_probs(logits: Tensor, tokens: Tensor, support: Tensor | None = None) -> 
     return chosen - restrict(logits, support).logsumexp(-1)
 
 
-def log_mass(logits: Tensor, support: Tensor) -> Tensor:
-    """Return the log of the probability that lies inside the support, [B, T], at most 0."""
-    return restrict(logits, support).logsumexp(-1) - logits.float().logsumexp(-1)
-
-
 def entropy(logits: Tensor, support: Tensor | None = None) -> Tensor:
     """Return the entropy in nats of the distribution over the support, [B, T]."""
     log_p = restrict(logits, support).log_softmax(-1)

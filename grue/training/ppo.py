@@ -160,7 +160,7 @@ def minibatch_gradient(
     for part in length_batches(mask, rows, config.micro_batch_size):
         sums = token_losses(learner, config, experience, part, temperature)
         # Each micro-batch adds its sum over the whole minibatch's count; a mean of means would favour short responses.
-        (sums["loss"] / tokens).backward()  # type: ignore[no-untyped-call]
+        (sums["loss"] / tokens).backward()
         for name, value in sums.items():
             value = value.detach()
             worst = name == "ratio_error"
@@ -178,7 +178,8 @@ def token_losses(
     learner: Learner, config: PPOConfig, experience: Experience, rows: Tensor, temperature: float
 ) -> dict[str, Tensor]:
     """Return sums over the tokens of some rows: the loss, its parts and what is logged of the ratio."""
-    scored = score_tokens(learner.policy, learner.critic, experience.rollout, rows, temperature)
+    wants_entropy = config.entropy_coefficient != 0.0
+    scored = score_tokens(learner.policy, learner.critic, experience.rollout, rows, temperature, wants_entropy)
     width = scored.plain.shape[1]
     mask = experience.rollout.responses.mask[rows, :width]
     old, advantages = experience.log_probs[rows, :width], experience.advantages[rows, :width]
@@ -189,7 +190,7 @@ def token_losses(
         scored.values, experience.returns[rows, :width], experience.values[rows, :width], config.value_clip
     )
     loss = policy_loss + config.value_coefficient * value_loss
-    if config.entropy_coefficient:
+    if scored.entropy is not None:
         loss = loss - config.entropy_coefficient * scored.entropy
     if isinstance(config, NLPOConfig) and config.mass_coefficient:
         loss = loss - config.mass_coefficient * scored.log_mass

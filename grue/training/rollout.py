@@ -152,17 +152,33 @@ def _pack(supports: list[Tensor | None], counts: Tensor) -> tuple[Tensor | None,
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """What the policy says of drawn tokens, each [B, T]; `plain` over the vocabulary, `restricted` over the support."""
+    """What the policy says of drawn tokens, each [B, T], 0 where nothing counts.
+
+    Attributes:
+        plain: log π over the whole vocabulary.
+        restricted: log π renormalised over the support.
+        entropy: Of the restricted distribution; None unless asked for.
+        values: The critic's; None without one.
+    """
 
     plain: Tensor
     restricted: Tensor
-    log_mass: Tensor
-    entropy: Tensor
+    entropy: Tensor | None
     values: Tensor | None
+
+    @property
+    def log_mass(self) -> Tensor:
+        """The log of the probability inside the support: what renormalising takes off."""
+        return self.plain - self.restricted
 
 
 def score_tokens(
-    policy: PreTrainedModel, critic: Critic | None, rollout: Rollout, rows: Tensor, temperature: float
+    policy: PreTrainedModel,
+    critic: Critic | None,
+    rollout: Rollout,
+    rows: Tensor,
+    temperature: float,
+    entropy: bool,
 ) -> Scored:
     """Run policy and critic over some rows of a rollout, trimmed to their longest; with gradients if enabled."""
     prompts, responses = rollout.prompts.rows(rows), rollout.responses.rows(rows)
@@ -170,19 +186,17 @@ def score_tokens(
     logits, states = forward(policy, prompts, responses, states=shared)
     logits = logits.float() / temperature
     support = rollout.open_vocabulary(rows, responses.ids.shape[1], logits.shape[-1])
-    plain = rl.log_probs(logits, responses.ids)
+    # After the end a row's stored token may be closed: its log-probability is minus infinity, so it is cut out
+    # rather than multiplied by 0.
+    beyond = ~responses.mask
+    plain = rl.log_probs(logits, responses.ids).masked_fill(beyond, 0.0)
+    restricted = plain if support is None else rl.log_probs(logits, responses.ids, support).masked_fill(beyond, 0.0)
     return Scored(
-        plain=plain * responses.mask,
-        restricted=plain * responses.mask if support is None else _counted(logits, responses, support),
-        log_mass=torch.zeros_like(plain) if support is None else rl.log_mass(logits, support) * responses.mask,
-        entropy=rl.entropy(logits, support) * responses.mask,
+        plain=plain,
+        restricted=restricted,
+        entropy=rl.entropy(logits, support) * responses.mask if entropy else None,
         values=None if critic is None else critic(prompts, responses, states) * responses.mask,
     )
-
-
-def _counted(logits: Tensor, responses: Tokens, support: Tensor) -> Tensor:
-    # After the end a row's stored token may be closed: its log-probability is minus infinity and must not meet a 0.
-    return rl.log_probs(logits, responses.ids, support).masked_fill(~responses.mask, 0.0)
 
 
 @torch.no_grad()
@@ -193,7 +207,7 @@ def score_all(
     size, width = rollout.responses.ids.shape
     parts: dict[str, Tensor] = {}
     for rows in length_batches(rollout.responses.mask, torch.arange(size), micro_batch):
-        scored = score_tokens(policy, critic, rollout, rows, temperature)
+        scored = score_tokens(policy, critic, rollout, rows, temperature, entropy=critic is not None)
         for name in Scored.__slots__:
             part = getattr(scored, name)
             if part is not None:
@@ -248,7 +262,7 @@ def evaluate_rollout(
     mask = rollout.responses.mask
     now = score_all(policy, critic, rollout, temperature, config.micro_batch_size)
     before = score_all(reference, None, rollout, temperature, config.micro_batch_size)
-    assert now.values is not None
+    assert now.values is not None and now.entropy is not None
     scores = scores.to(mask.device) - config.missing_eos_penalty * rollout.truncated
     kl_vocabulary = rl.kl_k1(now.plain, before.plain)
     kl = rl.kl_k1(now.restricted, before.restricted) if config.kl_over == "support" else kl_vocabulary

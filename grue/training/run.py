@@ -27,6 +27,7 @@ from grue.training.config import split_algorithm
 from grue.training.plan import Plan, claim_folder, finished
 from grue.training.policy import check_lengths
 from grue.training.predict import predict
+from grue.training.tracking import Observer
 
 # An algorithm trains `run.policy` in place; the config is of the class that `config.CONFIGS` names.
 ALGORITHMS: Registry[Callable[["Run", Any], None]] = Registry(
@@ -50,22 +51,6 @@ class Stateful(Protocol):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go back to a saved state."""
-
-
-class Observer(Protocol):
-    """Someone who watches a run: the command line's progress bar, a tracker, a test."""
-
-    def started(self, plan: Plan, done: int, total: int) -> None:
-        """A run begins, or goes on after `done` of its `total` updates."""
-
-    def updated(self, done: int, total: int, line: Mapping[str, float]) -> None:
-        """An update is over; `line` is what train.jsonl keeps of it."""
-
-    def sampled(self, example: Example, text: str, score: float) -> None:
-        """One of the update's responses."""
-
-    def validated(self, done: int, figures: Mapping[str, float], best: bool) -> None:
-        """The policy was validated, and is the best so far or not."""
 
 
 @dataclass

@@ -85,6 +85,6 @@ def pair_gradient(
         targets = responses.rows(part)
         logits, _ = forward(policy, prompts.rows(part), targets)
         loss = -(rl.log_probs(logits, targets.ids) * targets.mask).sum() / tokens
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         total = total + loss.detach().cpu()
     return total
