@@ -135,6 +135,15 @@ def test_right_padding_changes_nothing_in_an_encoder_decoder():
     torch.testing.assert_close(padded, torch.stack(alone), atol=1e-4, rtol=1e-4)
 
 
+def test_padding_changes_nothing_in_the_classifier():
+    model, tokenizer = load_classifier("mini:sentiment")
+    texts = ["The plot is dull.", "I laughed, I cried, and I want to see it again, in spite of the slow second half."]
+    batch = tokenizer(texts, return_tensors="pt", padding=True)
+    assert batch.attention_mask[0, -1] == 0
+    alone = [model(**tokenizer(text, return_tensors="pt")).logits[0] for text in texts]
+    torch.testing.assert_close(model(**batch).logits, torch.stack(alone), atol=1e-4, rtol=1e-4)
+
+
 @pytest.mark.parametrize("name", ["causal", "perplexity"])
 def test_held_out_perplexity_is_that_of_the_manifest(name):
     model, tokenizer = load_scoring_model("causal", f"mini:{name}")

@@ -58,14 +58,14 @@ class TrainingProgress:
 
     def announce(self, plan: "Plan") -> None:
         """Say what comes next."""
-        self.console.print(f"[bold]{plan.title}[/bold]  suite {plan.task.suite}, reward {plan.reward} → {plan.folder}")
+        where = escape(f"suite {plan.task.suite}, reward {plan.reward} → {plan.folder}")
+        self.console.print(f"[bold]{plan.title}[/bold]  {where}", soft_wrap=True)
 
     def finished(self, plan: "Plan") -> None:
         """Say that a stage is over."""
         if self._job is None:
-            self.console.print(
-                f"  finished before; nothing to do. Evaluate it: grue evaluate --checkpoint {plan.checkpoint}"
-            )
+            next_step = escape(f"grue evaluate --checkpoint {plan.checkpoint}")
+            self.console.print(f"  finished before; nothing to do. Evaluate it: {next_step}", soft_wrap=True)
         else:
             self.bar.remove_task(self._job)
             self._job = None
@@ -93,7 +93,7 @@ class TrainingProgress:
         """Print the validation's figures, and a response of the last rollout."""
         shown = "  ".join(f"{name} {value:.3f}" for name, value in figures.items())
         mark = "  [green]best so far, kept[/green]" if best else ""
-        self.console.print(f"  update {done:>4}  validation: {shown}{mark}")
+        self.console.print(f"  update {done:>4}  validation: {shown}{mark}", soft_wrap=True)
         if self._sample:
             self.console.print(f"    [dim]{escape(self._sample)}[/dim]", soft_wrap=True)
             self._sample = ""

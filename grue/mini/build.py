@@ -10,8 +10,8 @@ import platform
 import random
 import re
 import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -46,7 +46,8 @@ class Recipe:
         shape: Sizes, as that class's configuration calls them.
         training: The world text it reads once.
         rate: Peak learning rate.
-        tokens: Padded tokens a batch (of the source, for an encoder-decoder).
+        tokens: Padded tokens a batch, source and target together.
+        boosts: Parameter name, or a part of it → multiple of the rate it learns at, without weight decay.
     """
 
     description: str
@@ -57,6 +58,7 @@ class Recipe:
     seed: int
     rate: float
     tokens: int
+    boosts: Mapping[str, float] = field(default_factory=dict)
 
 
 RECIPES = {
@@ -71,20 +73,22 @@ RECIPES = {
         tokens=768,
     ),
     "seq2seq": Recipe(
-        description="Backbone for text to text: an encoder-decoder that fills hidden spans of the world's plain text.",
+        description="Backbone for text to text: an encoder-decoder that restores the world's plain text from parts.",
         family="seq2seq",
         architecture="T5ForConditionalGeneration",
-        shape={"d_model": 128, "d_kv": 32, "d_ff": 512, "num_layers": 3, "num_decoder_layers": 3, "num_heads": 4},
-        training=TrainingData("paragraphs", WORLD, seed=1002, count=24_000),
+        shape={"d_model": 128, "d_kv": 32, "d_ff": 512, "num_layers": 2, "num_decoder_layers": 2, "num_heads": 4},
+        training=TrainingData("paragraphs", WORLD, seed=1002, count=28_000),
         seed=2,
-        rate=3e-3,
-        tokens=768,
+        rate=2e-3,
+        tokens=1024,
+        # T5 starts its embeddings fifty times larger than GPT-2 and learns where to look from the bias alone
+        boosts={"shared": 6.0, "relative_attention_bias": 15.0},
     ),
     "perplexity": Recipe(
         description="Scorer of fluency: a language model that shares neither text, seed nor shape with the backbone.",
         family="causal",
         architecture="GPT2LMHeadModel",
-        shape={"n_embd": 160, "n_layer": 2, "n_head": 5, "n_positions": LONGEST},
+        shape={"n_embd": 112, "n_layer": 3, "n_head": 4, "n_positions": LONGEST},
         training=TrainingData("paragraphs", WORLD, seed=1003, count=24_000),
         seed=3,
         rate=3e-3,
@@ -93,9 +97,9 @@ RECIPES = {
     "sentiment": Recipe(
         description="Scorer of sentiment: label 1 for a positive film review, trained on whole reviews and on parts.",
         family="classifier",
-        architecture="DistilBertForSequenceClassification",
-        shape={"dim": 96, "hidden_dim": 384, "n_layers": 2, "n_heads": 4, "max_position_embeddings": LONGEST_REVIEW},
-        training=TrainingData("reviews", WORLD, seed=1004, count=24_000),
+        architecture="ModernBertForSequenceClassification",
+        shape={"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4},
+        training=TrainingData("reviews", WORLD, seed=1004, count=60_000),
         seed=4,
         rate=2e-3,
         tokens=1024,
@@ -139,7 +143,7 @@ def _make(recipe: Recipe, tokenizer: Any, folder: Path, tell: Callable[[str], No
         torch.manual_seed(recipe.seed)
         model = _new_model(recipe, wrapped)
         log(f"{pretrain.parameter_count(model)} parameters, {len(batches)} steps")
-        pretrain.fit(model, batches, recipe.rate, log)
+        pretrain.fit(model, batches, recipe.rate, recipe.boosts, log)
     pretrain.round_to_half(model)
     held_out = _FIGURES[recipe.family](recipe, wrapped, model)
     log(", ".join(f"{figure} {value:.4g}" for figure, value in held_out.items()))
@@ -237,10 +241,17 @@ def _new_model(recipe: Recipe, tokenizer: PreTrainedTokenizerFast) -> PreTrained
         common["decoder_start_token_id"] = pad
         t5 = library.T5Config(**recipe.shape, **common, dropout_rate=0.0)
         return library.T5ForConditionalGeneration(t5)
-    off = {"dropout": 0.0, "attention_dropout": 0.0, "seq_classif_dropout": 0.0}
     labels: dict[str, Any] = {"id2label": {0: "negative", 1: "positive"}, "label2id": {"negative": 0, "positive": 1}}
-    bert = library.DistilBertConfig(**recipe.shape, **common, **off, **labels)
-    return library.DistilBertForSequenceClassification(bert)
+    common["cls_token_id"] = common["bos_token_id"] = tokenizer.cls_token_id
+    bert = library.ModernBertConfig(
+        **recipe.shape,
+        **common,
+        **labels,
+        sep_token_id=eos,
+        max_position_embeddings=LONGEST_REVIEW,
+        classifier_pooling="mean",  # the first token alone learns nothing from scratch
+    )
+    return library.ModernBertForSequenceClassification(bert)
 
 
 # --- batches and figures, by family ----------------------------------------------------------------------------------
@@ -277,19 +288,25 @@ def _windows(texts: Sequence[str], rng: random.Random) -> list[str]:
     return windows
 
 
-# (share of tokens hidden, mean length of a span): T5's own setting, and a harder one that makes the decoder write
-NOISE = ((0.15, 3.0), (0.5, 4.0))
+# (share of tokens hidden, mean length of a span)
+NOISE = ((0.3, 3.0), (0.7, 2.0), (0.7, 4.0))
 
 
 def _pairs(
     tokenizer: PreTrainedTokenizerFast, data: TrainingData, noise: Sequence[tuple[float, float]], rng: random.Random
 ) -> list[pretrain.Pair]:
+    """Pair each window, T5's sentinels in place of its hidden spans, with the whole of it.
+
+    The target is the text and not only what is hidden, because a model this small would otherwise hardly learn to
+    write sentences, nor to take over words that it is given.
+    """
     sentinels = [int(tokenizer.vocab[sentinel]) for sentinel in SENTINELS]
     pairs = []
     for row in _ids(tokenizer, _windows(paragraphs(data.count, data.seed, data.revision), rng)):
         density, mean = noise[int(rng.random() * len(noise))]
         hidden = pretrain.spans(len(row), density, mean, len(SENTINELS), rng)
-        pairs.append(pretrain.corrupt(row, hidden, sentinels, tokenizer.eos_token_id))
+        source = pretrain.corrupt(row, hidden, sentinels)
+        pairs.append(([*source, tokenizer.eos_token_id], [*row, tokenizer.eos_token_id]))
     return pairs
 
 
@@ -304,12 +321,12 @@ def _seq2seq_batches(
 def _seq2seq_figures(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, model: PreTrainedModel) -> dict[str, float]:
     data = replace(recipe.training, seed=HELD_OUT_SEED, count=HELD_OUT)
     figures = {}
-    for density, mean in NOISE:
+    for density, mean in NOISE[:2]:
         pairs = _pairs(tokenizer, data, [(density, mean)], random.Random(0))
         batches = [pretrain.seq2seq_batch(pairs[i : i + 16]) for i in range(0, len(pairs), 16)]
         perplexity, accuracy = pretrain.token_figures(model, batches)
         figures[f"perplexity_hidden_{density:.0%}"] = perplexity
-        figures[f"accuracy_hidden_{density:.0%}"] = accuracy
+        figures[f"next_token_accuracy_hidden_{density:.0%}"] = accuracy
     return figures
 
 

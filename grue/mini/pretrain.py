@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 Row = list[int]
 Pair = tuple[Row, Row]
+Batch = dict[str, "torch.Tensor"]
 Log = Callable[[str], None]
 
 IGNORED = -100  # the label that transformers' losses skip
@@ -71,24 +72,22 @@ def _segments(total: int, count: int, rng: random.Random) -> list[int]:
     return [end - start for start, end in zip(cuts, cuts[1:], strict=False)]
 
 
-def corrupt(row: Row, hidden: Sequence[tuple[int, int]], sentinels: Sequence[int], eos: int) -> Pair:
-    """Replace each hidden span by its sentinel; the target lists the sentinels, each followed by what it hides."""
+def corrupt(row: Row, hidden: Sequence[tuple[int, int]], sentinels: Sequence[int]) -> Row:
+    """Replace each hidden span by its sentinel."""
     source: Row = []
-    target: Row = []
     position = 0
     for sentinel, (start, end) in zip(sentinels, hidden, strict=False):
         source += [*row[position:start], sentinel]
-        target += [sentinel, *row[start:end]]
         position = end
-    return [*source, *row[position:], eos], [*target, eos]
+    return [*source, *row[position:]]
 
 
-def causal_batch(rows: Sequence[Row]) -> dict[str, torch.Tensor]:
+def causal_batch(rows: Sequence[Row]) -> Batch:
     """Stack rows, padded on the right, where causal attention never looks back from: no mask is needed."""
     return {"input_ids": _stack(rows, 0), "labels": _stack(rows, IGNORED)}
 
 
-def seq2seq_batch(pairs: Sequence[Pair]) -> dict[str, torch.Tensor]:
+def seq2seq_batch(pairs: Sequence[Pair]) -> Batch:
     """Stack sources and targets, padded on the right."""
     sources = [source for source, _ in pairs]
     return {
@@ -98,7 +97,7 @@ def seq2seq_batch(pairs: Sequence[Pair]) -> dict[str, torch.Tensor]:
     }
 
 
-def classifier_batch(rows: Sequence[Row], labels: Sequence[int]) -> dict[str, torch.Tensor]:
+def classifier_batch(rows: Sequence[Row], labels: Sequence[int]) -> Batch:
     """Stack rows, padded on the right, with one label each."""
     import torch
 
@@ -113,22 +112,20 @@ def _stack(rows: Sequence[Row], filler: int) -> torch.Tensor:
     return torch.tensor([[*row, *[filler] * (width - len(row))] for row in rows])
 
 
-def fit(model: PreTrainedModel, batches: Sequence[dict[str, torch.Tensor]], rate: float, log: Log) -> None:
-    """Train on each batch once: AdamW, linear warm-up to `rate`, cosine decay to zero, gradient norm clipped at 1."""
+def fit(model: PreTrainedModel, batches: Sequence[Batch], rate: float, boosts: Mapping[str, float], log: Log) -> None:
+    """Train on each batch once: AdamW, linear warm-up to `rate`, cosine decay to zero, gradient norm clipped at 1.
+
+    Parameters with a part of `boosts` in their name learn at that multiple of the rate, without weight decay.
+    """
     import torch
 
-    matrices = [p for p in model.parameters() if p.dim() > 1]
-    vectors = [p for p in model.parameters() if p.dim() < 2]
-    optimizer = torch.optim.AdamW(
-        [{"params": matrices, "weight_decay": 0.1}, {"params": vectors, "weight_decay": 0.0}],
-        betas=(0.9, 0.98),
-        fused=True,
-    )
+    groups = [_group(name, parameter, boosts) for name, parameter in model.named_parameters()]
+    optimizer = torch.optim.AdamW(groups, betas=(0.9, 0.98), fused=True)
     model.train()
     recent = 0.0
     for step, (scale, batch) in enumerate(zip(_schedule(len(batches)), batches, strict=True), start=1):
         for group in optimizer.param_groups:
-            group["lr"] = rate * scale
+            group["lr"] = rate * scale * group["boost"]
         loss = model(**batch).loss
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -139,6 +136,12 @@ def fit(model: PreTrainedModel, batches: Sequence[dict[str, torch.Tensor]], rate
             log(f"step {step} of {len(batches)}, loss {recent / ((step - 1) % 500 + 1):.3f}")
             recent = 0.0
     model.train(False)
+
+
+def _group(name: str, parameter: torch.Tensor, boosts: Mapping[str, float]) -> dict[str, Any]:
+    boost = next((multiple for part, multiple in boosts.items() if part in name), 1.0)
+    decay = 0.1 if parameter.dim() > 1 and boost == 1.0 else 0.0
+    return {"params": [parameter], "weight_decay": decay, "boost": boost}
 
 
 def _schedule(steps: int) -> Iterator[float]:
@@ -152,7 +155,7 @@ def round_to_half(model: torch.nn.Module) -> None:
     model.half().float()
 
 
-def token_figures(model: PreTrainedModel, batches: Sequence[dict[str, torch.Tensor]]) -> tuple[float, float]:
+def token_figures(model: PreTrainedModel, batches: Sequence[Batch]) -> tuple[float, float]:
     """Return the perplexity of the labels and the share of them that the model ranks first, in one pass each batch."""
     import torch
 
@@ -170,7 +173,7 @@ def token_figures(model: PreTrainedModel, batches: Sequence[dict[str, torch.Tens
     return math.exp(total / count), right / count
 
 
-def class_figures(model: PreTrainedModel, batches: Sequence[dict[str, torch.Tensor]]) -> tuple[float, float]:
+def class_figures(model: PreTrainedModel, batches: Sequence[Batch]) -> tuple[float, float]:
     """Return the accuracy and the expected calibration error (ten bins of the probability of label 1), both 0–1."""
     import torch
 

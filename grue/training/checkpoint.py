@@ -6,7 +6,6 @@ file. Both are filled under a temporary name and renamed, so that nothing half-w
 
 import os
 import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,23 +61,23 @@ def save_checkpoint(
     Raises:
         DataError: It cannot be written; the old one is untouched.
     """
-    temporary = None
+    temporary = folder.absolute().parent / f".{folder.absolute().name}.new"
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+        shutil.rmtree(temporary, ignore_errors=True)  # of a process that was killed while it wrote
+        temporary.mkdir(parents=True)
         with quiet():
             model.save_pretrained(temporary)
             tokenizer.save_pretrained(temporary)
+        for path in temporary.glob("*.safetensors"):
+            shutil.copymode(temporary / "config.json", path)  # safetensors keeps its files from all but their owner
         sums = {path.name: files.sha256_file(path) for path in sorted(temporary.iterdir())}
         files.write_json(temporary / MANIFEST, {**manifest, "schema": 1, "files": sums})
-        temporary.chmod(0o755)
         _replace_folder(temporary, folder)
     except (OSError, RuntimeError) as error:
         # safetensors reports a full disk as a RuntimeError of its own.
         raise DataError(f"{folder}: the checkpoint cannot be written: {error}. The one before is untouched.") from error
     finally:
-        if temporary is not None:
-            shutil.rmtree(temporary, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _replace_folder(new: Path, folder: Path) -> None:

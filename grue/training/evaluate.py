@@ -166,9 +166,10 @@ def _claim(folder: Path, identity: Mapping[str, Any]) -> bool:
     """Return whether the folder holds this very evaluation, finished; make the folder ours if it holds none."""
     path = folder / "evaluation.json"
     if not path.exists():
-        files.write_json(path, identity)
+        # First what may be another's, then the claim: in between, a kill leaves a folder that holds nothing.
         (folder / "predictions.jsonl").unlink(missing_ok=True)
         (folder / "result.json").unlink(missing_ok=True)
+        files.write_json(path, identity)
         return False
     found = files.read_json(path)
     differing = [key for key in identity if found.get(key) != identity[key]]

@@ -95,11 +95,15 @@ def predict_file(
             f"{path}: holds answers to other examples ({sorted(strangers)[0]}, …); remove it or write elsewhere."
         )
     progress(len(done))
-    left = sorted((e for e in examples if e.id not in done), key=lambda example: len(example.prompt))
-    for start in range(0, len(left), batch_size):
-        batch = predict(model, tokenizer, task, left[start : start + batch_size], task.decoding, seed)
-        files.append_jsonl(path, map(prediction_record, batch))
-        done |= {prediction.id: prediction for prediction in batch}
+    order = sorted(examples, key=lambda example: len(example.prompt))
+    for start in range(0, len(order), batch_size):
+        batch = order[start : start + batch_size]
+        if all(example.id in done for example in batch):
+            continue
+        # A batch of which only a part was kept is answered whole: rounding depends on the neighbours.
+        new = [p for p in predict(model, tokenizer, task, batch, task.decoding, seed) if p.id not in done]
+        files.append_jsonl(path, map(prediction_record, new))
+        done |= {prediction.id: prediction for prediction in new}
         progress(len(done))
     predictions = [done[example.id] for example in examples]
     write_predictions(path, predictions)

@@ -144,11 +144,12 @@ class Run:
     def _validate(self, done: int) -> None:
         """Measure the policy on validation examples, and keep it as the checkpoint if it is the best so far."""
         figures = validate(self)
-        best = self.best is None or figures["preference"] > self.best
+        value = figures.get("preference", figures["reward"])
+        best = self.best is None or value > self.best
         files.append_jsonl(self.log_path, [{"update": done, **{f"validation/{k}": v for k, v in figures.items()}}])
         self.observer.validated(done, figures, best)
         if best:
-            self.best = figures["preference"]
+            self.best = value
             checkpoint.save_checkpoint(self.plan.checkpoint, self.policy, self.tokenizer, self._manifest(done, figures))
 
     def _manifest(self, done: int, figures: Mapping[str, float]) -> dict[str, Any]:
@@ -198,6 +199,7 @@ def train(plan: Plan, observer: Observer, stop: Callable[[], bool] = lambda: Fal
     """
     checkpoint.restore_interrupted(plan.checkpoint)
     if finished(plan):
+        (plan.folder / "state.pt").unlink(missing_ok=True)  # a kill between the last line and its removal leaves it
         return plan.checkpoint
     manifest = None
     if plan.init is not None:
