@@ -27,6 +27,7 @@ from transformers import (
 )
 from transformers.utils import logging
 
+from grue import files
 from grue.errors import DataError
 from grue.mini import assets
 
@@ -60,6 +61,20 @@ def locate_model(name: str) -> str:
     if name.startswith((".", "/", "~")) or name.count("/") > 1:
         raise DataError(f"There is no folder {name!r}: give the folder of a saved model, a hub id or mini:<name>.")
     return name
+
+
+@cache
+def weights_id(name: str, revision: str = "") -> str:
+    """Return what tells a model's weights from others': the sha256 of a folder's files, or a hub id and its revision.
+
+    Args:
+        name: See `locate_model`.
+        revision: Commit or tag of a hub model.
+    """
+    where = Path(locate_model(name))
+    if not where.is_dir():
+        return f"{name}@{revision or 'main'}"
+    return files.sha256_json({path.name: files.sha256_file(path) for path in where.iterdir() if path.is_file()})
 
 
 def load_language_model(family: Family, name: str, revision: str = "") -> Loaded:

@@ -111,7 +111,7 @@ def test_a_full_disk_while_saving_the_state_keeps_the_state_before(tmp_path, mon
     checkpoint.save_state(path, {"done": 1})
 
     def full(content, target):
-        target.write_bytes(b"half")
+        target.write(b"half")
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:

@@ -7,7 +7,7 @@ import tiny
 
 from grue.errors import ConfigError, UnknownName
 from grue.training.config import make_config, split_algorithm
-from grue.training.plan import plan_stages
+from grue.training.plan import plan_stages, sole_owner
 
 
 def task(**recipes):
@@ -68,3 +68,11 @@ def test_a_warm_start_shares_its_first_stage(tmp_path):
     assert [plan.algorithm for plan in plan_stages(tiny.task("causal"), "supervised", 3, tmp_path)] == ["supervised"]
     with pytest.raises(ConfigError, match="--init starts from a checkpoint; with it, write --algo ppo"):
         plan_stages(tiny.task("causal"), "supervised+ppo", 3, tmp_path, init=tmp_path)
+
+
+def test_a_folder_has_one_process_at_a_time(tmp_path):
+    message = "another process is training here"
+    with sole_owner(tmp_path / "run"), pytest.raises(ConfigError, match=message), sole_owner(tmp_path / "run"):
+        pass
+    with sole_owner(tmp_path / "run"):
+        pass

@@ -131,5 +131,7 @@ def build(output: Path | None, only: tuple[str, ...]) -> None:
     """Train the small models of the mini suite again, from nothing."""
     from grue.mini.assets import MODELS
     from grue.mini.build import build as build_models
+    from grue.models import quiet
 
-    build_models(output or MODELS, only=only or None, log=lambda line: click.echo(line, err=True))
+    with quiet():
+        build_models(output or MODELS, only=only or None, log=lambda line: click.echo(line, err=True))

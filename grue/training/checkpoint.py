@@ -156,7 +156,10 @@ def save_state(path: Path, state: Mapping[str, Any]) -> None:
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        torch.save(dict(state), temporary)
+        with temporary.open("wb") as handle:
+            torch.save(dict(state), handle)
+            handle.flush()
+            os.fsync(handle.fileno())
         os.replace(temporary, path)
     except (OSError, RuntimeError) as error:
         raise DataError(f"{path}: cannot be written: {error}. The state before is untouched.") from error

@@ -17,7 +17,7 @@ import grue
 from grue import files
 from grue.data import Loaded, load_examples
 from grue.errors import ConfigError
-from grue.models import load_language_model
+from grue.models import load_language_model, weights_id
 from grue.records import SCHEMA_VERSION, Example, Prediction, Result
 from grue.scoring import Scored, score_predictions
 from grue.tasks import Task
@@ -80,15 +80,13 @@ def model_system(task: Task, name: str, seed: int) -> System:
     """Return the system of a Hugging Face model trained elsewhere: a folder, or a hub id."""
     model, tokenizer = load_language_model(task.backbone.family, name)
     title = Path(name).name
-    parameters = sum(p.numel() for p in model.parameters())
-    return System(
-        title,
-        {"name": title, "algorithm": "external", "backbone": name, "parameters": parameters},
-        seed,
-        name,
-        model,
-        tokenizer,
-    )
+    record = {
+        "name": title,
+        "algorithm": "external",
+        "backbone": name,
+        "parameters": sum(p.numel() for p in model.parameters()),
+    }
+    return System(title, record, seed, weights_id(name), model, tokenizer)
 
 
 def baseline_system(task: Task, baseline: str, seed: int) -> System:
@@ -99,7 +97,7 @@ def baseline_system(task: Task, baseline: str, seed: int) -> System:
     model, tokenizer = load_language_model(backbone.family, backbone.model, backbone.revision)
     parameters = sum(p.numel() for p in model.parameters())
     record = {"name": baseline, "algorithm": baseline, "backbone": backbone.model, "parameters": parameters}
-    return System(baseline, record, seed, f"{backbone.model}@{backbone.revision}", model, tokenizer)
+    return System(baseline, record, seed, weights_id(backbone.model, backbone.revision), model, tokenizer)
 
 
 def evaluate(
@@ -129,7 +127,7 @@ def evaluate(
         "weights": system.weights,
         "seed": system.seed,
         "limit": limit,
-        "data_dir": None if data_dir is None else str(data_dir),
+        "data_dir": None if data_dir is None else str(data_dir.resolve()),
     }
     if _claim(folder, identity):
         return files.load_json(folder / "result.json", Result)
@@ -167,8 +165,8 @@ def _claim(folder: Path, identity: Mapping[str, Any]) -> bool:
     path = folder / "evaluation.json"
     if not path.exists():
         # First what may be another's, then the claim: in between, a kill leaves a folder that holds nothing.
-        (folder / "predictions.jsonl").unlink(missing_ok=True)
-        (folder / "result.json").unlink(missing_ok=True)
+        if folder.is_dir():
+            discard(folder)
         files.write_json(path, identity)
         return False
     found = files.read_json(path)

@@ -1,12 +1,15 @@
 """What a run will do, and the folder that it claims: made from the command line before anything is loaded."""
 
-from collections.abc import Mapping
+import fcntl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from grue import files
-from grue.errors import ConfigError
+from grue.errors import ConfigError, DataError
+from grue.models import weights_id
 from grue.tasks import Backbone, Task
 from grue.training import checkpoint
 from grue.training.config import Common, make_config, split_algorithm
@@ -61,8 +64,8 @@ class Plan:
             "reward": self.reward,
             "seed": self.seed,
             "backbone": self.start.model,
-            "backbone_revision": self.start.revision,
-            "data_dir": "" if self.data_dir is None else str(self.data_dir),
+            "backbone_weights": weights_id(self.start.model, self.start.revision),
+            "data_dir": "" if self.data_dir is None else str(self.data_dir.resolve()),
             "init_sha256": "" if manifest is None else files.sha256_json(manifest.files),
             "config": files.plain(self.config),
         }
@@ -139,6 +142,30 @@ def claim_folder(plan: Plan) -> None:
         _refuse_other_configuration(plan)
     else:
         files.write_toml(plan.folder / "config.toml", plan.record())
+
+
+@contextmanager
+def sole_owner(folder: Path) -> Iterator[None]:
+    """Hold the run's folder, so that no second process trains in it; a process that dies lets go of it.
+
+    Raises:
+        ConfigError: Another process holds it.
+        DataError: The folder cannot be written.
+    """
+    path = folder / ".lock"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = path.open("w")
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written: {error.strerror}.") from error
+    with handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise ConfigError(
+                f"{folder}: another process is training here; wait for it, or choose --system NAME."
+            ) from error
+        yield
 
 
 def _refuse_other_configuration(plan: Plan) -> None:

@@ -24,7 +24,7 @@ from grue.scoring import score_predictions
 from grue.tasks import Task
 from grue.training import checkpoint
 from grue.training.config import split_algorithm
-from grue.training.plan import Plan, claim_folder, finished
+from grue.training.plan import Plan, claim_folder, finished, sole_owner
 from grue.training.policy import check_lengths
 from grue.training.predict import predict
 from grue.training.tracking import Observer
@@ -201,17 +201,28 @@ def train(plan: Plan, observer: Observer, stop: Callable[[], bool] = lambda: Fal
     if finished(plan):
         (plan.folder / "state.pt").unlink(missing_ok=True)  # a kill between the last line and its removal leaves it
         return plan.checkpoint
-    manifest = None
+    run = _prepare(plan, observer, stop)
+    with sole_owner(plan.folder):
+        claim_folder(plan)
+        ALGORITHMS[split_algorithm(plan.algorithm)[-1]](run, plan.config)
+        files.append_jsonl(run.log_path, [{"finished": True, "training": run.training}])
+        run.state_path.unlink(missing_ok=True)
+    return plan.checkpoint
+
+
+def _prepare(plan: Plan, observer: Observer, stop: Callable[[], bool]) -> Run:
+    """Load everything a run needs; the folder is claimed only once all of that is there."""
+    training = {"tokens": 0.0, "episodes": 0.0, "seconds": 0.0}
     if plan.init is not None:
         manifest = checkpoint.read_manifest(plan.init)
         checkpoint.check_task(manifest, plan.init, plan.task)
+        training |= manifest.training
     examples = load_examples(plan.task, "train", plan.data_dir, plan.offline).examples
     validation = load_examples(plan.task, "validation", plan.data_dir, plan.offline).examples
     reward = make_reward(plan.reward, plan.task, examples)
     policy, tokenizer = _load_policy(plan)
     check_lengths(policy, plan.task)
-    claim_folder(plan)
-    run = Run(
+    return Run(
         plan=plan,
         policy=policy,
         tokenizer=tokenizer,
@@ -220,12 +231,8 @@ def train(plan: Plan, observer: Observer, stop: Callable[[], bool] = lambda: Fal
         reward=reward,
         observer=observer,
         stop=stop,
-        training={"tokens": 0.0, "episodes": 0.0, "seconds": 0.0} | (dict(manifest.training) if manifest else {}),
+        training=training,
     )
-    ALGORITHMS[split_algorithm(plan.algorithm)[-1]](run, plan.config)
-    files.append_jsonl(run.log_path, [{"finished": True, "training": run.training}])
-    run.state_path.unlink(missing_ok=True)
-    return plan.checkpoint
 
 
 def _load_policy(plan: Plan) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:

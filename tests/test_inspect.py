@@ -1,0 +1,67 @@
+"""`grue schema`, `grue doctor` and TensorBoard: small things that must be true."""
+
+import dataclasses
+import json
+
+import pytest
+import tiny
+from click.testing import CliRunner
+
+from grue.cli.main import main
+from grue.records import Result
+from grue.training.run import ALGORITHMS
+from grue.training.tracking import Observers, TensorBoard
+
+
+def grue(*arguments):
+    return CliRunner().invoke(main, list(arguments))
+
+
+def test_the_schema_lists_what_a_result_must_say():
+    schema = json.loads(grue("schema", "result").stdout)
+    assert set(schema["properties"]) == {f.name for f in dataclasses.fields(Result)}
+    assert "errors" not in schema["required"]
+    assert "task_hash" in schema["required"]
+    assert schema["properties"]["status"] == {"enum": ["complete", "failed"]}
+    assert schema["properties"]["scores"]["items"]["properties"]["value"] == {"type": "number"}
+    assert schema["additionalProperties"] is False
+
+
+@pytest.mark.parametrize("kind", ["task", "example", "prediction"])
+def test_every_kind_of_file_has_a_schema(kind):
+    assert json.loads(grue("schema", kind).stdout)["type"] == "object"
+
+
+def test_the_doctor_finds_packages_and_small_models():
+    result = grue("doctor")
+    assert result.exit_code == 0
+    for name in ("torch", "transformers", "mini:causal", "mini:seq2seq"):
+        assert f"ok  {name}" in result.stdout
+
+
+def test_a_damaged_small_model_is_found_by_the_doctor(monkeypatch):
+    from grue.errors import DataError
+    from grue.mini import assets
+
+    def damaged(name):
+        raise DataError(f"{name} is damaged")
+
+    monkeypatch.setattr(assets, "locate", damaged)
+    result = grue("doctor")
+    assert result.exit_code == 3
+    assert "--  mini:causal" in result.stdout
+
+
+def test_tensorboard_gets_every_figure(tmp_path):
+    pytest.importorskip("tensorboard", reason="the tensorboard extra is not installed")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    run = tiny.run("causal", "ppo", tmp_path, updates=3)
+    run.observer = Observers([run.observer, TensorBoard()])
+    ALGORITHMS["ppo"](run, run.plan.config)
+    events = EventAccumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    rewards = [event.value for event in events.Scalars("objective/reward")]
+    logged = [json.loads(line) for line in (tmp_path / "train.jsonl").read_text().splitlines()]
+    assert rewards == pytest.approx([line["objective/reward"] for line in logged if "objective/reward" in line])
+    assert [event.step for event in events.Scalars("validation/preference")] == [0, 2, 3]
