@@ -65,3 +65,12 @@ def test_tensorboard_gets_every_figure(tmp_path):
     logged = [json.loads(line) for line in (tmp_path / "train.jsonl").read_text().splitlines()]
     assert rewards == pytest.approx([line["objective/reward"] for line in logged if "objective/reward" in line])
     assert [event.step for event in events.Scalars("validation/preference")] == [0, 2, 3]
+
+
+def test_task_files_are_validated_without_their_models(tmp_path):
+    from grue.tasks import suite_folder
+
+    paths = sorted(map(str, suite_folder("grue").glob("*.toml")))
+    result = grue("tasks", "validate", *paths)
+    assert result.exit_code == 0
+    assert result.stdout.count(": fine (grue/") == len(paths) > 1

@@ -77,14 +77,14 @@ def show(
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
 def validate(paths: tuple[Path, ...]) -> None:
     """Check task files: keys, types, metrics and recipes."""
-    from grue.metrics.base import make_metric
+    from grue.metrics.base import metric_factory
     from grue.tasks import load_task
     from grue.training.config import make_config
 
     for path in paths:
         task = load_task(str(path))
         for spec in task.metrics:
-            make_metric(spec.name, **spec.options)
+            metric_factory(spec.name, spec.options)
         for algorithm in task.recipes:
             make_config(task, algorithm, {})
         click.echo(f"{path}: fine ({task.suite}/{task.name}, hash {task.hash[:12]})")

@@ -1,7 +1,7 @@
 """What a metric is: statistics an example first, a corpus value second, and a signature that says how."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -123,6 +123,15 @@ def make_metric(name: str, /, **options: Any) -> Metric:
     """Return a fresh metric by name; `options` are those of the task file.
 
     Raises:
+        UnknownName, ConfigError: As `metric_factory`.
+    """
+    return metric_factory(name, options)(**options)
+
+
+def metric_factory(name: str, options: Mapping[str, Any]) -> MetricFactory:
+    """Return what makes the metric `name`, its options checked, without making it (which may load a model).
+
+    Raises:
         UnknownName: No metric is called so.
         ConfigError: The metric does not know one of the options, lacks one, or wants another type.
     """
@@ -140,7 +149,7 @@ def make_metric(name: str, /, **options: Any) -> Metric:
     for option, parameter in parameters.items():
         if option not in options and parameter.default is parameter.empty:
             raise ConfigError(f"The metric {name!r} needs the option {option!r}; set it in the task file's options.")
-    return factory(**options)
+    return factory
 
 
 def references_of(example: Example, metric: str) -> tuple[str, ...]:
