@@ -154,7 +154,13 @@ def test_every_way_of_installing_has_the_same_tasks(built, installed, tmp_path):
 def test_a_changed_task_file_counts_at_once_in_a_checkout_and_an_editable_install(built, installed, tmp_path):
     editable = tmp_path / "editable"
     pip("install", "--no-deps", "--target", editable, built.editable)
-    as_editable = f"import site; site.addsitedir({str(editable)!r})"
+    # The environment of the tests may have an editable install of its own, whose finder would come first.
+    forget = "[sys.modules.pop(name) for name in list(sys.modules) if name.startswith('__editable__')]"
+    others = "[f for f in sys.meta_path if not getattr(f, '__module__', '').startswith('__editable__')]"
+    as_editable = (
+        f"import site, sys; sys.meta_path[:] = {others}; {forget}; "
+        f"sys.path.insert(0, {str(editable)!r}); site.addsitedir({str(editable)!r})"
+    )
     before = hashes(built.tree, tmp_path)[1]
     path = built.tree / "tasks" / "mini" / "imdb.toml"
     original = path.read_bytes()
