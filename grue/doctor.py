@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
 from grue.errors import GrueError
+from grue.metrics import spice
 from grue.mini import assets
 
 NEEDED = (
@@ -33,7 +34,7 @@ class Finding:
 
 
 def examine() -> Iterator[Finding]:
-    """Look at packages, small models and the hub."""
+    """Look at packages, small models and the tools that some metrics need."""
     for name in NEEDED:
         found = _version(name)
         yield Finding(name, found is not None, found or "missing", needed=True)
@@ -46,6 +47,9 @@ def examine() -> Iterator[Finding]:
             yield Finding(f"mini:{name}", True, "whole", needed=True)
         except GrueError as error:
             yield Finding(f"mini:{name}", False, str(error), needed=True)
+    missing = spice.problems(*spice.settings())
+    state = "ready" if not missing else f"{' '.join(missing)} It would give the metric spice; spice_lite needs nothing."
+    yield Finding("spice", not missing, state, needed=False)
 
 
 def _version(name: str) -> str | None:

@@ -4,6 +4,7 @@
     ├── ConfigError      2   a file or an option says something that cannot be
     ├── UnknownName      2   no task, algorithm, metric … of that name
     ├── DataError        3   data, a model or a checkpoint is missing, damaged or not what was asked for
+    │   └── Unavailable  3   something optional is not installed here: SPICE's jar, a module of a hub
     ├── SubmissionError  1   predictions or a submission do not pass a check
     └── TrainingError    1   a training run cannot go on
 
@@ -37,6 +38,10 @@ class DataError(GrueError):
     """Data, a model or a checkpoint that is missing, damaged or not the one asked for."""
 
     exit_code = 3
+
+
+class Unavailable(DataError):
+    """Something optional that is not installed on this machine; all else can go on without it."""
 
 
 class SubmissionError(GrueError):

@@ -164,6 +164,20 @@ def _object_schema(cls: type) -> dict[str, Any]:
 # --- TOML ------------------------------------------------------------------------------------------------------------
 
 
+def read_text(path: Path, error_class: type[GrueError] = DataError) -> str:
+    """Read a UTF-8 file; line ends stay as they are.
+
+    Raises:
+        DataError: The file is missing, unreadable or not UTF-8; `error_class` names another class for that.
+    """
+    try:
+        return path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise error_class(f"{path}: not valid UTF-8 at byte {error.start}.") from error
+    except OSError as error:
+        raise error_class(f"{path}: cannot be read: {_reason(error)}.") from error
+
+
 def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file.
 
@@ -171,7 +185,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         ConfigError: The file is missing, or is not TOML (duplicate keys included); names the line.
     """
     try:
-        return tomllib.loads(_read_text(path, ConfigError))
+        return tomllib.loads(read_text(path, ConfigError))
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: not valid TOML: {error}.") from error
 
@@ -229,7 +243,7 @@ def read_json(path: Path) -> Any:
         DataError: The file is missing, is not UTF-8 or not strict JSON: a key that stands twice in an object, NaN, a
             number beyond a float's range and half of a surrogate pair are refused.
     """
-    return _parse_json(_read_text(path, DataError), str(path))
+    return _parse_json(read_text(path), str(path))
 
 
 def load_json(path: Path, cls: type[T]) -> T:
@@ -389,15 +403,6 @@ def _cannot_write(path: Path, error: OSError) -> DataError:
 
 def _reason(error: Exception) -> str:
     return (isinstance(error, OSError) and error.strerror) or str(error)
-
-
-def _read_text(path: Path, error_class: type[GrueError]) -> str:
-    try:
-        return path.read_bytes().decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise error_class(f"{path}: not valid UTF-8 at byte {error.start}.") from error
-    except OSError as error:
-        raise error_class(f"{path}: cannot be read: {_reason(error)}.") from error
 
 
 def sha256_text(text: str) -> str:

@@ -139,7 +139,12 @@ def rank(entries: Iterable[Entry], tasks: Sequence[Task]) -> Board:
     _refuse_twins(current)
     columns = tuple(_board_task(task, current) for task in by_name.values())
     rows = _with_ranks([_row(list(group), columns) for _, group in groupby(current, key=_row_key)])
-    notes = (*_misfit_notes(ours, by_name), *_failure_notes(rows), *_signature_notes(current))
+    notes = (
+        *_misfit_notes(ours, by_name),
+        *_failure_notes(rows),
+        *_error_notes(current),
+        *_signature_notes(current),
+    )
     return Board(BOARD_SCHEMA, suites[0], LEVEL, columns, rows, notes)
 
 
@@ -188,7 +193,8 @@ def _row(entries: Sequence[Entry], tasks: Sequence[BoardTask]) -> Row:
     cells = {task.name: _cell(group, task) for task, group in groups.items() if group}
     whole = len(cells) == len(tasks)
     liked = {name: cell.preference.by_seed.values() for name, cell in cells.items() if cell.preference}
-    natural = [cell.naturalness.mean for cell in cells.values() if cell.naturalness]
+    natural = [cells[task.name].naturalness for task in tasks if task.has("naturalness") and task.name in cells]
+    known = [estimate.mean for estimate in natural if estimate is not None]
     return Row(
         system=first.system["name"],
         status=entries[0].status,
@@ -196,7 +202,7 @@ def _row(entries: Sequence[Entry], tasks: Sequence[BoardTask]) -> Row:
         rank=None,
         preference=mean_over_tasks(liked) if whole and liked else None,
         interval=satterthwaite_interval(liked, LEVEL) if whole and liked else None,
-        naturalness=mean(natural) if whole and natural else None,
+        naturalness=mean(known) if whole and known and len(known) == len(natural) else None,
         cells=cells,
     )
 
@@ -227,10 +233,13 @@ def _cell(entries: Sequence[Entry], task: BoardTask) -> Cell:
     )
 
 
-def _axis(entries: Sequence[Entry], axis: Literal["preference", "naturalness"]) -> Estimate:
+def _axis(entries: Sequence[Entry], axis: Literal["preference", "naturalness"]) -> Estimate | None:
+    """Return the estimate of an axis; None if a metric of naturalness could not be computed where a seed was scored."""
     by_seed = {}
     for entry in entries:
         value = getattr(entry.result, axis) if entry.result.status == "complete" else FLOOR
+        if value is None and axis == "naturalness" and entry.result.errors:
+            return None
         if value is None:
             raise DataError(f"{entry.path}: {axis} is missing, although the task scores it; score the run again.")
         by_seed[entry.result.seed] = value
@@ -304,6 +313,14 @@ def _failure_notes(rows: Sequence[Row]) -> Iterator[str]:
         for task, cell in row.cells.items():
             if cell.failed:
                 yield f"{task}: {row.system} ({_seeds(cell.failed)}) failed and counts as {FLOOR:g}."
+
+
+def _error_notes(entries: Sequence[Entry]) -> Iterator[str]:
+    """Yield what could not be scored."""
+    for entry in entries:
+        for error in entry.result.errors:
+            name, seed = entry.result.system["name"], entry.result.seed
+            yield f"{entry.result.task}: {name} (seed {seed}) was not scored by {error}"
 
 
 def _signature_notes(entries: Sequence[Entry]) -> Iterator[str]:

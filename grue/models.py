@@ -1,12 +1,14 @@
-"""Finding and loading language models and classifiers: the small ones that ship, local folders, pinned hub models.
+"""Finding and loading models and their tokenizers: the small ones that ship, local folders, pinned hub models.
 
-Everything is float32, in evaluation mode and free of dropout, also should someone call `.train()`.
+Everything is float32, in evaluation mode and free of dropout, also should someone call `.train()`. Models that score
+are loaded once a process and stand on the scoring device; a language model for training is the caller's to place.
 
 Padding. A tokenizer without a pad token (GPT-2) pads with its end-of-text token; the vocabulary is never resized. This
 is safe here because masks are carried by position from where a batch is made, never recovered from ids. The small
 models of the mini suite have a pad token of their own.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -15,8 +17,10 @@ from typing import Any, Literal
 
 import torch
 from safetensors import SafetensorError
+from torch import nn
 from transformers import (
     AutoConfig,
+    AutoModel,
     AutoModelForCausalLM,
     AutoModelForSeq2SeqLM,
     AutoModelForSequenceClassification,
@@ -28,7 +32,7 @@ from transformers import (
 from transformers.utils import logging
 
 from grue import files
-from grue.errors import DataError
+from grue.errors import ConfigError, DataError
 from grue.mini import assets
 
 Family = Literal["causal", "seq2seq"]
@@ -38,6 +42,7 @@ _PURPOSE = {
     AutoModelForCausalLM: "a causal language model",
     AutoModelForSeq2SeqLM: "an encoder-decoder language model",
     AutoModelForSequenceClassification: "a text classifier",
+    AutoModel: "an encoder",
 }
 
 
@@ -77,6 +82,26 @@ def weights_id(name: str, revision: str = "") -> str:
     return files.sha256_json({path.name: files.sha256_file(path) for path in where.iterdir() if path.is_file()})
 
 
+def scoring_device() -> torch.device:
+    """Return where models score: what the environment variable GRUE_DEVICE says, else the GPU if there is one.
+
+    Raises:
+        ConfigError: torch cannot use the device that GRUE_DEVICE names.
+    """
+    wanted = os.environ.get("GRUE_DEVICE", "")
+    if not wanted:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(wanted)
+        torch.zeros(1, device=device).item()
+    except (RuntimeError, AssertionError, ImportError) as error:  # what torch raises for devices that it lacks
+        raise ConfigError(
+            f"GRUE_DEVICE is {wanted!r}, which torch cannot use here: {str(error).splitlines()[0].rstrip('.')}. "
+            "Set it to cpu, cuda or cuda:<number>, or unset it."
+        ) from error
+    return device
+
+
 def load_language_model(family: Family, name: str, revision: str = "") -> Loaded:
     """Load a fresh copy of a language model and its tokenizer.
 
@@ -103,28 +128,89 @@ def load_language_model(family: Family, name: str, revision: str = "") -> Loaded
 
 @cache
 def load_scoring_model(family: Family, name: str, revision: str = "") -> Loaded:
-    """Load a language model for scoring: shared by the whole process, not to be trained.
+    """Load a language model for scoring: shared by the whole process, on the scoring device, not to be trained.
 
-    Args and errors as in `load_language_model`.
+    Args and errors as in `load_language_model` and `scoring_device`.
     """
     model, tokenizer = load_language_model(family, name, revision)
-    return model.requires_grad_(False), tokenizer
+    return _to_score(model), tokenizer
 
 
 @cache
-def load_classifier(name: str, revision: str = "") -> Loaded:
-    """Load a text classifier for scoring: shared by the whole process, not to be trained.
+def load_classifier(name: str, revision: str = "", cut: Literal["left", "right"] = "left") -> Loaded:
+    """Load a text classifier for scoring: shared by the whole process, on the scoring device, not to be trained.
 
-    Its tokenizer pads on the right and cuts long texts on the left, where a continuation matters least.
+    Its tokenizer pads on the right.
 
-    Args and errors as in `load_language_model`.
+    Args:
+        name: See `locate_model`.
+        revision: As in `load_language_model`.
+        cut: Where its tokenizer cuts long texts: "left", where what stands before a continuation begins, or "right".
+
+    Raises:
+        DataError: As `load_language_model`; or its tokenizer cannot pad.
+        ConfigError: As `scoring_device`.
     """
     model, tokenizer = _load(AutoModelForSequenceClassification, name, revision)
+    return _to_score(model), _padding_right(name, tokenizer, cut)
+
+
+@cache
+def load_encoder(name: str, revision: str = "", layers: int = 0) -> Loaded:
+    """Load the encoder of a model for scoring: shared by the whole process, on the scoring device, not to be trained.
+
+    Its tokenizer pads and cuts long texts on the right.
+
+    Args:
+        name: See `locate_model`.
+        revision: As in `load_language_model`.
+        layers: Keep this many of its layers, the lowest ones; 0 keeps all.
+
+    Raises:
+        DataError: As `load_language_model`; or its tokenizer cannot pad.
+        ConfigError: It has fewer layers or cannot be cut; or as `scoring_device`.
+    """
+    model, tokenizer = _load(AutoModel, name, revision)
+    encoder = model.encoder if hasattr(model, "encoder") and hasattr(model, "decoder") else model
+    if layers:
+        _keep_layers(name, encoder, layers)
+    return _to_score(encoder), _padding_right(name, tokenizer, "right")
+
+
+def _to_score(model: Any) -> PreTrainedModel:
+    found: PreTrainedModel = model.requires_grad_(False).to(scoring_device())
+    return found
+
+
+def _padding_right(name: str, tokenizer: PreTrainedTokenizerBase, cut: str) -> PreTrainedTokenizerBase:
     if tokenizer.pad_token_id is None:
-        raise DataError(f"{name}: its tokenizer has no pad token, so texts cannot be classified in batches.")
+        raise DataError(f"{name}: its tokenizer has no pad token, so texts cannot be read in batches.")
     tokenizer.padding_side = "right"
-    tokenizer.truncation_side = "left"
-    return model.requires_grad_(False), tokenizer
+    tokenizer.truncation_side = cut
+    return tokenizer
+
+
+def _keep_layers(name: str, encoder: Any, layers: int) -> None:
+    """Drop the upper layers in place, so that the output is the hidden state of layer number `layers`.
+
+    The same models are left as by bert-score's `get_model`, which finds the layers by the names of attributes.
+    """
+    depth = encoder.config.num_hidden_layers
+    if not 0 < layers <= depth:
+        raise ConfigError(f"{name} has the layers 1 to {depth}, not {layers}; give one of them.")
+    if layers == depth:
+        return
+    stacks = [each for each in encoder.modules() if isinstance(each, nn.ModuleList) and len(each) == depth]
+    if hasattr(encoder, "n_layers"):  # XLM keeps the parts of its layers in several lists
+        encoder.n_layers = layers
+    elif stacks:
+        del stacks[0][layers:]  # the outermost list comes first
+    elif encoder.config.model_type == "albert":  # one layer, run through many times
+        encoder.config.num_hidden_layers = layers
+    else:
+        raise ConfigError(
+            f"{name}, a model of type {encoder.config.model_type}, cannot be cut at a layer; take another."
+        )
 
 
 def _load(auto: Any, name: str, revision: str) -> Loaded:
@@ -140,6 +226,8 @@ def _load(auto: Any, name: str, revision: str) -> Loaded:
     except (OSError, ValueError, SafetensorError) as error:
         raise _unloadable(auto, name, revision, error) from error
     absent = sorted({*info["missing_keys"], *(str(key) for key in info["mismatched_keys"])})
+    if auto is AutoModel:  # many checkpoints come without the pooler, which no layer's output needs
+        absent = [key for key in absent if not key.startswith("pooler.")]
     if absent:
         raise DataError(
             f"{name} is not {_PURPOSE[auto]}: weights are missing or misshapen ({', '.join(absent[:3])}"

@@ -8,7 +8,7 @@ from typing import Any, Literal
 SCHEMA_VERSION = 1
 
 Direction = Literal["higher", "lower"]
-Axis = Literal["preference", "naturalness", "diversity"]
+Axis = Literal["preference", "naturalness", "diversity", "none"]
 Status = Literal["local", "reported", "rescored", "reproduced"]
 
 
@@ -44,9 +44,9 @@ class Score:
 
     Attributes:
         metric: Name in the task file.
-        axis: What the metric counts towards.
+        axis: What the metric counts towards; "none" if it was asked for beside the task's own.
         value: Corpus value on the metric's own scale.
-        scaled: `value` mapped to 0–100 by the task file's range; None for the diversity set.
+        scaled: `value` mapped to 0–100 by the task file's range; None outside the score.
         n: Number of examples behind it.
         direction: Whether higher or lower is better.
         signature: Tokeniser, stemming, reference handling, model revision: all that decides the value.

@@ -2,17 +2,27 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from grue import files
-from grue.errors import ConfigError, DataError, SubmissionError, UnknownName, did_you_mean
-from grue.metrics.base import DIVERSITY, make_metric
+from grue.errors import ConfigError, DataError, SubmissionError, Unavailable, did_you_mean
+from grue.metrics.base import (
+    DIVERSITY,
+    FloatArray,
+    Metric,
+    OfCorpusOnly,
+    Subset,
+    make_metric,
+    metric_factory,
+)
 from grue.records import Axis, Example, Prediction, Score
 from grue.tasks import MetricSpec, Task
+
+SCORED: tuple[Axis, ...] = ("preference", "naturalness")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +32,12 @@ class Scored:
     Attributes:
         scores: One for each metric: the task's in the file's order, then the diversity set.
         ids: The examples' ids, in the split's order.
-        per_example: Metric of the preference or naturalness axis → one raw value an example, in the order of `ids`.
+        per_example: Metric → one raw value an example, in the order of `ids`; not for metrics of whole corpora.
         preference: Mean of the scaled preference metrics, 0–100; None if the task has none or not all were asked for.
         naturalness: The same for naturalness.
         counts: expected and scored examples, and how many predictions are empty or truncated.
         hashes: sha256 of the examples, prompts and predictions, in the split's order whatever the file's.
+        errors: What could not be scored on this machine, and why.
     """
 
     split: str
@@ -37,6 +48,7 @@ class Scored:
     naturalness: float | None
     counts: Mapping[str, int]
     hashes: Mapping[str, str]
+    errors: tuple[str, ...] = ()
 
 
 def score_predictions(
@@ -44,31 +56,57 @@ def score_predictions(
     split: str,
     examples: Sequence[Example],
     predictions: Iterable[Prediction],
-    metrics: Sequence[str] | None = None,
+    metrics: Sequence[MetricSpec] | None = None,
 ) -> Scored:
-    """Score one prediction for each example.
+    """Score one prediction for each example of a task's split.
 
     Args:
         task: The task.
         split: Name of the split, for the record.
         examples: The split's examples; metrics are prepared on them.
         predictions: One for each example, in any order.
-        metrics: Names of the metrics wanted, out of the task's and the diversity set; None for all of them.
+        metrics: What to compute (see `chosen_metrics`); None for the task's metrics and the diversity set, of which
+            those that this machine cannot compute are left out and told in `errors`.
 
     Raises:
         SubmissionError: An example has no prediction or two, or a prediction no example.
-        UnknownName: A wanted metric is not one of the task's.
         ConfigError: The task file scales a metric against its direction.
+        Unavailable: This machine cannot compute one of the `metrics` given.
         DataError: There are no examples, or a metric gives a value that is not a finite number.
     """
     if not examples:
         raise DataError(f"The split {split!r} of {task.name} has no examples to score.")
+    specs = metrics if metrics is not None else chosen_metrics(task)
+    scored = score_examples(specs, examples, predictions, split=split, skip_unavailable=metrics is None)
+    return replace(
+        scored,
+        preference=axis_mean(task, scored.scores, "preference"),
+        naturalness=axis_mean(task, scored.scores, "naturalness"),
+    )
+
+
+def score_examples(
+    specs: Sequence[MetricSpec],
+    examples: Sequence[Example],
+    predictions: Iterable[Prediction],
+    *,
+    split: str = "",
+    skip_unavailable: bool = False,
+) -> Scored:
+    """Score one prediction for each example, of a task or not; errors as in `score_predictions`."""
     ordered = match(examples, predictions)
     texts = [prediction.text for prediction in ordered]
     scores: list[Score] = []
     per_example: dict[str, tuple[float, ...]] = {}
-    for spec in chosen_metrics(task, metrics):
-        score, values = score_metric(spec, examples, texts)
+    errors: list[str] = []
+    for spec in specs:
+        try:
+            score, values = score_metric(spec, examples, texts)
+        except Unavailable as error:
+            if not skip_unavailable:
+                raise
+            errors.append(f"{spec.name}: {error}")
+            continue
         scores.append(score)
         if values is not None:
             per_example[spec.name] = values
@@ -77,8 +115,8 @@ def score_predictions(
         scores=tuple(scores),
         ids=tuple(example.id for example in examples),
         per_example=per_example,
-        preference=axis_mean(task, scores, "preference"),
-        naturalness=axis_mean(task, scores, "naturalness"),
+        preference=None,
+        naturalness=None,
         counts={
             "expected": len(examples),
             "scored": len(ordered),
@@ -90,16 +128,16 @@ def score_predictions(
             "prompts": files.sha256_json([[example.id, example.prompt] for example in examples]),
             "predictions": files.sha256_json(ordered),
         },
+        errors=tuple(errors),
     )
 
 
 def score_metric(
     spec: MetricSpec, examples: Sequence[Example], texts: Sequence[str]
 ) -> tuple[Score, tuple[float, ...] | None]:
-    """Return a metric's score and, unless it is outside the score, its value for each example."""
+    """Return a metric's score, and its value for each example or None if it describes only whole corpora."""
     metric = make_metric(spec.name, **spec.options)
-    scored = spec.axis != "diversity"
-    if scored and metric.direction != spec.direction:
+    if spec.axis in SCORED and metric.direction != spec.direction:
         raise ConfigError(
             f"The task file scales {spec.name!r} as if {spec.direction} were better, but {metric.direction} is; "
             "turn its range round."
@@ -107,35 +145,62 @@ def score_metric(
     metric.prepare(examples)
     statistics = metric.statistics(examples, texts)
     value = metric.corpus(statistics)
-    values = tuple(map(float, metric.per_example(statistics))) if scored else None
+    values = None if spec.axis == "diversity" else _values(spec, metric, statistics)
     if not np.isfinite([value, *(values or ())]).all():
         raise DataError(f"The metric {spec.name!r} gave a value that is not a finite number; is its model damaged?")
     score = Score(
         metric=spec.name,
         axis=spec.axis,
         value=value,
-        scaled=spec.scale(value) if scored else None,
-        n=len(examples),
+        scaled=spec.scale(value) if spec.axis in SCORED else None,
+        n=int(statistics[:, 0].sum()) if isinstance(metric, Subset) else len(examples),
         direction=metric.direction,
         signature=metric.signature,
     )
     return score, values
 
 
-def chosen_metrics(task: Task, wanted: Sequence[str] | None) -> list[MetricSpec]:
-    """Return the task's metrics, then the rest of the diversity set; only the `wanted` names unless that is None.
+def _values(spec: MetricSpec, metric: Metric, statistics: FloatArray) -> tuple[float, ...] | None:
+    try:
+        return tuple(map(float, metric.per_example(statistics)))
+    except OfCorpusOnly:
+        if spec.axis in SCORED:
+            raise
+        return None
+
+
+def chosen_metrics(
+    task: Task | None = None,
+    wanted: Sequence[str] | None = None,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+) -> list[MetricSpec]:
+    """Return what to compute.
+
+    Args:
+        task: Gives its own metrics axis, range and options.
+        wanted: Names of metrics, of the task or any other; None for the task's and the rest of the diversity set.
+        options: Metric → options that go before those of the task file.
 
     Raises:
-        UnknownName: A wanted name is neither.
+        UnknownName: No metric has a wanted name.
+        ConfigError: Options are for a metric that is not computed, or none that it knows.
     """
-    listed = {spec.name: spec for spec in task.metrics}
-    known = listed | {name: MetricSpec(name, "diversity") for name in DIVERSITY if name not in listed}
-    for name in wanted or ():
-        if name not in known:
-            raise UnknownName(
-                f"The task {task.name!r} has no metric {name!r}.{did_you_mean(name, known)} Known: {', '.join(known)}."
+    listed = {spec.name: spec for spec in task.metrics} if task is not None else {}
+    names = list(dict.fromkeys([*listed, *DIVERSITY] if wanted is None else wanted))
+    options = options or {}
+    for name in options:
+        if name not in names:
+            raise ConfigError(
+                f"There are options for {name!r}, which is not computed.{did_you_mean(name, names)} "
+                f"Computed: {', '.join(names)}."
             )
-    return [spec for name, spec in known.items() if wanted is None or name in wanted]
+    chosen = []
+    for name in names:
+        spec = listed.get(name) or MetricSpec(name, "diversity" if name in DIVERSITY else "none")
+        spec = replace(spec, options={**spec.options, **options.get(name, {})})
+        metric_factory(name, spec.options)  # a name or an option that is wrong is told before anything is computed
+        chosen.append(spec)
+    return chosen
 
 
 def axis_mean(task: Task, scores: Sequence[Score], axis: Axis) -> float | None:
@@ -193,3 +258,63 @@ def _prediction(record: Mapping[str, Any], where: str) -> Prediction:
         return files.from_dict(Prediction, record, where)
     except ConfigError as error:
         raise SubmissionError(str(error)) from error
+
+
+def read_plain_predictions(path: Path) -> list[Prediction]:
+    """Read plain text, one prediction a line; ids are line numbers."""
+    return [Prediction(str(number), text) for number, text in enumerate(_plain_lines(path), start=1)]
+
+
+# --- examples of one's own -------------------------------------------------------------------------------------------
+
+
+def read_examples(path: Path) -> list[Example]:
+    """Read examples: one JSON object a line, {"id", "references", "prompt", "meta"}, the last two of which may lack.
+
+    Raises:
+        DataError: The file cannot be read, an id stands twice, or a line does not say what an example is.
+    """
+    examples: dict[str, Example] = {}
+    for number, record in files.read_jsonl(path):
+        where = f"{path}, line {number}"
+        try:
+            example = files.from_dict(Example, {"prompt": "", **record}, where)
+        except ConfigError as error:
+            raise DataError(str(error)) from error
+        if examples.setdefault(example.id, example) is not example:
+            raise DataError(f"{where}: the id {example.id!r} stands there twice; ids must be distinct.")
+    if not examples:
+        raise DataError(f"{path}: holds no example.")
+    return list(examples.values())
+
+
+def read_plain_examples(paths: Sequence[Path]) -> list[Example]:
+    """Read references from plain text, one a line; several files hold several references of the same examples.
+
+    Raises:
+        DataError: A file cannot be read or is empty, or the files have different numbers of lines.
+    """
+    columns = [_plain_lines(path) for path in paths]
+    for path, column in zip(paths, columns, strict=True):
+        if not column or len(column) != len(columns[0]):
+            raise DataError(
+                f"{path}: {len(column)} lines, but {paths[0]} has {len(columns[0])}; "
+                "references need one line for each prediction."
+            )
+    return [Example(str(number), "", tuple(row)) for number, row in enumerate(zip(*columns, strict=True), start=1)]
+
+
+def _plain_lines(path: Path) -> list[str]:
+    r"""Return a file's lines, ended by "\n" or "\r\n" only: other signs that Unicode calls line ends are text."""
+    lines = [line.removesuffix("\r") for line in files.read_text(path).split("\n")]
+    return lines if lines[-1] else lines[:-1]
+
+
+# --- values of single examples ---------------------------------------------------------------------------------------
+
+
+def write_per_example(path: Path, scored: Scored) -> None:
+    """Write one line an example with its value of every metric that has one."""
+    columns = scored.per_example
+    rows = ({"id": name} | {metric: columns[metric][i] for metric in columns} for i, name in enumerate(scored.ids))
+    files.write_jsonl(path, rows)

@@ -251,6 +251,8 @@ def _check_scores(path: Path, result: Result, task: Task, examples: Examples) ->
     except SubmissionError as error:
         yield _error(8, predictions_path, str(error))
         return
+    for metric in scored.errors:
+        yield _error(9, path, f"could not be scored again here by {metric}")
     for difference in _differences(result, scored, task):
         yield _error(9, path, difference)
 

@@ -4,3 +4,17 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ["HF_HUB_OFFLINE"] = "1"
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Print what tests measured: the largest difference between a metric and its reference library."""
+    measured = [
+        (report.nodeid.split("::")[-1], value)
+        for report in terminalreporter.stats.get("passed", [])
+        for name, value in report.user_properties
+        if name == "largest difference"
+    ]
+    if measured:
+        terminalreporter.section("largest differences from the reference libraries")
+        for name, value in sorted(measured):
+            terminalreporter.write_line(f"{name:44}{value}")

@@ -42,3 +42,64 @@ def entropy(probabilities):
 def clipped_loss(new, old, advantage, clip):
     ratio = math.exp(new - old)
     return -min(ratio * advantage, max(1 - clip, min(1 + clip, ratio)) * advantage)
+
+
+def parent(text, references, table, highlighted, smoothing=1e-5):
+    """(precision, recall, F1) of PARENT as ToTTo's script defines it (Dhingra et al. 2019, §3), from tokens, by loops.
+
+    `table` and `highlighted` are lists of values, each a list of tokens; the weight of the table's recall is automatic.
+    """
+    words = {token for value in table for token in value}
+
+    def ngrams(tokens, n):
+        return [tuple(tokens[i : i + n]) for i in range(len(tokens) - n + 1)]
+
+    def entailed(ngram):
+        return sum(token in words for token in ngram) / len(ngram)
+
+    def mentioned(tokens):
+        return sum(longest_common_subsequence(value, tokens) / len(value) for value in highlighted) / len(highlighted)
+
+    def geometric(shares):
+        if shares[0] == 0:
+            return 0.0
+        return math.prod((share or smoothing) ** 0.25 for share in shares)
+
+    best = None
+    for reference in references:
+        precisions, recalls = [], []
+        for n in range(1, 5):
+            ours, theirs = ngrams(text, n), ngrams(reference, n)
+            backed = total = 0.0
+            for ngram in set(ours):
+                in_reference = min(1.0, theirs.count(ngram) / ours.count(ngram))
+                backed += ours.count(ngram) * (in_reference + (1 - in_reference) * entailed(ngram))
+                total += ours.count(ngram)
+            precisions.append(backed / total if total else 0.0)
+            said = total = 0.0
+            for ngram in set(theirs):
+                in_text = min(1.0, ours.count(ngram) / theirs.count(ngram))
+                said += theirs.count(ngram) * entailed(ngram) * in_text
+                total += theirs.count(ngram) * entailed(ngram)
+            recalls.append(said / total if total else 1.0)
+        weight = 1 - mentioned(reference)
+        precision = geometric(precisions)
+        recall = (geometric(recalls) or smoothing) ** (1 - weight) * (mentioned(text) or smoothing) ** weight
+        f1 = 2 * precision * recall / (precision + recall + 1e-8)
+        if best is None or f1 > best[2]:
+            best = precision, recall, f1
+    return best
+
+
+def longest_common_subsequence(x, y):
+    """Length of the longest common subsequence, by the table of all prefixes."""
+    table = {}
+    for i in range(len(x) + 1):
+        for j in range(len(y) + 1):
+            if i == 0 or j == 0:
+                table[i, j] = 0
+            elif x[i - 1] == y[j - 1]:
+                table[i, j] = table[i - 1, j - 1] + 1
+            else:
+                table[i, j] = max(table[i - 1, j], table[i, j - 1])
+    return table[len(x), len(y)]

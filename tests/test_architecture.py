@@ -16,10 +16,10 @@ ORDER = (
     *("errors", "registry", "records", "files", "tasks", "formats", "mini", "data", "models", "metrics", "scoring"),
     *("stats", "submissions", "leaderboard", "render", "training", "sweep", "doctor", "cli", "__main__"),
 )
-MODELS = r"training/.*|models\.py|metrics/neural\.py"
+MODELS = r"training/.*|models\.py|metrics/neural/.*"
 AT_IMPORT = {"torch": MODELS, "transformers": MODELS, "evaluate": "(?!)", "ray": "(?!)"}
 ANYWHERE = {"datasets": r"data\.py", "click": "cli/.*", "rich": "cli/.*", "pandas": r"leaderboard\.py|render/.*"}
-BASES = re.compile(r"Exception|\w*Error|nn\.Module|click\.Group|Protocol(\[.*\])?|Generic\[.*\]")
+BASES = re.compile(r"Exception|\w*Error|nn\.Module|click\.Group|Protocol(\[.*\])?|Generic\[.*\]|evaluate\.Metric")
 
 
 @cache

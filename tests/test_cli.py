@@ -8,8 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from grue.cli.main import COMMANDS, main
-from grue.cli.options import parse_seeds
-from grue.cli.train import parse_settings
+from grue.cli.options import parse_seeds, parse_settings
 from grue.errors import ConfigError
 
 

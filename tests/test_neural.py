@@ -1,4 +1,4 @@
-"""Sentiment and perplexity against one unpadded forward pass a text."""
+"""Sentiment and both perplexities against one unpadded forward pass a text, and what all metrics of models share."""
 
 import math
 
@@ -13,9 +13,10 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from grue.errors import ConfigError
+from grue.errors import ConfigError, DataError
 from grue.metrics.base import make_metric
-from grue.metrics.neural import batches, seam
+from grue.metrics.neural.batching import batches, clean, require_finite, seam
+from grue.models import load_classifier, load_encoder, load_language_model, load_scoring_model, scoring_device
 from grue.records import Example
 
 WINDOW = 32
@@ -229,3 +230,203 @@ def test_signatures(classifier, language_model):
     assert metric.signature == f"sentiment|model:{classifier[0]}|revision:|label:1|cut:left"
     metric = make_metric("perplexity", model=language_model[0])
     assert metric.signature == f"perplexity|model:{language_model[0]}|revision:|of:text given prompt|empty:end of text"
+
+
+# --- the policy's perplexity on references ---------------------------------------------------------------------------
+
+NAME = "perplexity:policy_on_references"
+REFERRED = [
+    Example("a", "the film", ("is slow but the music is lovely .", "is a surprise")),
+    Example("b", "I liked it ", ()),
+    Example("c", "slow but", (" the end is lovely and the film is a surprise and the music is slow",)),
+    Example("d", "", ("much \ud800 größe 🙂",)),
+]
+WHOLE = [
+    "the film is slow but the music is lovely .",
+    "the film is a surprise",
+    "slow but the end is lovely and the film is a surprise and the music is slow",
+    "much \ufffd größe 🙂",
+]
+ALONE = [
+    "is slow but the music is lovely .",
+    "is a surprise",
+    " the end is lovely and the film is a surprise and the music is slow",
+    "much \ufffd größe 🙂",
+]
+
+
+def strided(model, tokenizer, texts, stride):
+    """RL4LMs' number: a window's mean loss counts once for each of its new tokens, of which the very first has none."""
+    ids = tokenizer("\n\n".join(texts), verbose=False)["input_ids"]
+    total = 0.0
+    for start in range(0, len(ids), stride):
+        end = min(start + stride, len(ids))
+        kept = ids[max(0, start + stride - WINDOW) : end]
+        new = end - start
+        predicted = min(new, len(kept) - 1)
+        total += surprise(model, kept, len(kept) - predicted) / predicted * new
+    return math.exp(total / len(ids)), len(ids)
+
+
+@pytest.mark.parametrize("stride", [2, 7, 16, WINDOW - 1])
+@pytest.mark.parametrize(("of", "texts"), [("whole", WHOLE), ("reference", ALONE)])
+def test_policy_on_references_is_the_strided_number(language_model, stride, of, texts):
+    folder, model, tokenizer = language_model
+    expected, tokens = strided(model, tokenizer, texts, stride)
+    metric = make_metric(NAME, model=folder, stride=stride, of=of)
+    metric.prepare(REFERRED)
+    statistics = metric.statistics(REFERRED, [""] * 4)
+    assert statistics[:, 1].sum() == tokens > 2 * WINDOW
+    assert metric.corpus(statistics) == pytest.approx(expected, rel=1e-5)
+    assert statistics[1].tolist() == [0, 0]
+    assert metric.statistics(REFERRED, ["other", "texts", "do", "nothing"]).tolist() == statistics.tolist()
+
+
+def test_policy_on_references_counts_each_token_with_its_example(language_model):
+    folder, _, tokenizer = language_model
+    statistics = make_metric(NAME, model=folder, stride=16).statistics(REFERRED, [""] * 4)
+    first = tokenizer("\n\n".join([*WHOLE[:2], ""]))["input_ids"]  # what follows starts anew after the line ends
+    last = tokenizer(WHOLE[3])["input_ids"]
+    assert statistics[0, 1] == len(first)
+    assert statistics[3, 1] == len(last)
+
+
+def test_policy_on_references_by_hand(tmp_path):
+    """A model that knows nothing gives every token log V; the first window predicts one token fewer, and is made up."""
+    tokenizer = make_tokenizer(classifier=False)
+    config = GPT2Config(vocab_size=len(tokenizer), n_positions=WINDOW, n_embd=16, n_layer=1, n_head=2, eos_token_id=1)
+    model = GPT2LMHeadModel(config)
+    model.transformer.wte.weight.data.zero_()
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    metric = make_metric(NAME, model=str(tmp_path), stride=8)
+    statistics = metric.statistics(REFERRED, [""] * 4)
+    assert metric.corpus(statistics) == pytest.approx(len(tokenizer), rel=1e-5)
+    short = [Example("short", "", ("the film is",))]
+    statistics = metric.statistics(short, [""])
+    count = len(tokenizer("the film is")["input_ids"])
+    assert statistics.tolist() == [[pytest.approx(count * math.log(len(tokenizer)), rel=1e-5), count]]
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 64])
+def test_policy_on_references_does_not_depend_on_the_batch(language_model, batch_size):
+    expected = make_metric(NAME, model=language_model[0], stride=5).statistics(REFERRED, [""] * 4)
+    found = make_metric(NAME, model=language_model[0], stride=5, batch_size=batch_size).statistics(REFERRED, [""] * 4)
+    assert found[:, 1].tolist() == expected[:, 1].tolist()
+    assert found[:, 0] == pytest.approx(expected[:, 0], rel=1e-5)
+
+
+def test_policy_on_references_has_no_value_for_a_text(language_model):
+    metric = make_metric(NAME, model=language_model[0], stride=5)
+    with pytest.raises(ConfigError) as caught:
+        metric.per_example(metric.statistics(REFERRED, [""] * 4))
+    assert str(caught.value) == (
+        "perplexity:policy_on_references describes the policy and looks at no text, so it can be neither a reward nor "
+        "a scored metric; give it the axis 'diversity', or take the metric perplexity."
+    )
+    assert metric.direction == "lower"
+    assert metric.signature == f"{NAME}|model:{language_model[0]}|revision:|of:whole|stride:5|window:32|mean:rl4lms"
+
+
+def test_policy_on_references_without_any(language_model):
+    metric = make_metric(NAME, model=language_model[0], stride=5)
+    with pytest.raises(
+        DataError, match="The example 'b' has no reference, which perplexity:policy_on_references needs"
+    ):
+        metric.statistics([REFERRED[1]], [""])
+    for empty in ("", "a"):
+        with pytest.raises(DataError, match="needs references of two tokens at least, found"):
+            metric.statistics([Example("e", "", (empty,))], [""])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"stride": 1}, "the stride must be at least 2 and less than the 32 tokens that {} reads, found 1."),
+        ({"stride": WINDOW}, "the stride must be at least 2 and less than the 32 tokens that {} reads, found 32."),
+        ({"of": "text", "stride": 5}, "of must be one of whole, reference, found 'text'."),
+    ],
+)
+def test_policy_on_references_with_bad_options(language_model, options, message):
+    with pytest.raises(ConfigError) as caught:
+        make_metric(NAME, model=language_model[0], **options)
+    assert str(caught.value) == f"The metric {NAME!r}: {message.format(language_model[0])}"
+
+
+# --- odd texts, damaged models, devices ------------------------------------------------------------------------------
+
+ODD = ["a\r\nb", "a\x00b\x07", "größe 東京", "\u2028a\u0085b", "🙂", "שלום", "\ud800", "film \udfff!", "slow " * 20_000]
+
+
+def test_lone_surrogates_are_replaced():
+    assert clean("\ud800film\udfff \udbff\udc00 🙂") == "\ufffdfilm\ufffd \ufffd\ufffd 🙂"
+
+
+@pytest.mark.parametrize("text", ODD)
+def test_odd_texts(language_model, classifier, text):
+    for example in (Example("as text", "the film", ()), Example("as prompt", text[:100], ())):
+        (value,) = make_metric("sentiment", model=classifier[0], label=0).statistics([example], [text])[0]
+        assert 0 < value < 1
+        loss, count = make_metric("perplexity", model=language_model[0]).statistics([example], [text])[0]
+        assert loss > 0
+        assert count == len(language_model[2]("".join(seam("x", clean(text))))["input_ids"]) - 1
+
+
+def test_no_examples(language_model, classifier):
+    assert make_metric("sentiment", model=classifier[0], label=0).statistics([], []).shape == (0, 1)
+    assert make_metric("perplexity", model=language_model[0]).statistics([], []).shape == (0, 2)
+
+
+@pytest.mark.parametrize(("name", "options"), [("perplexity", {}), (NAME, {"stride": 5}), ("sentiment", {"label": 0})])
+def test_a_damaged_model_is_an_error(language_model, classifier, tmp_path, name, options):
+    _, model, tokenizer = classifier if name == "sentiment" else language_model
+    model.save_pretrained(tmp_path, state_dict={k: v * math.nan for k, v in model.state_dict().items()})
+    tokenizer.save_pretrained(tmp_path)
+    with pytest.raises(DataError) as caught:
+        make_metric(name, model=str(tmp_path), **options).statistics(REFERRED, ["is slow"] * 4)
+    assert str(caught.value) == (
+        f"The metric {name!r}: {tmp_path} gave a value that is not a finite number for the example 'a'; "
+        "its weights are damaged, or it does not work in float32. Take another copy or another model."
+    )
+
+
+def test_values_that_are_finite_pass():
+    examples = EXAMPLES[:2]
+    assert require_finite("m", "model", examples, [[1, 2], [3, 4]]).tolist() == [[1, 2], [3, 4]]
+    for value in (math.nan, math.inf, -math.inf):
+        with pytest.raises(DataError, match="for the example 'e1'"):
+            require_finite("m", "model", examples, [[1, 2], [3, value]])
+
+
+def test_scoring_device(monkeypatch, language_model):
+    monkeypatch.delenv("GRUE_DEVICE", raising=False)
+    assert scoring_device().type == ("cuda" if torch.cuda.is_available() else "cpu")
+    monkeypatch.setenv("GRUE_DEVICE", "")
+    assert scoring_device().type == ("cuda" if torch.cuda.is_available() else "cpu")
+    monkeypatch.setenv("GRUE_DEVICE", "cpu")
+    assert scoring_device() == torch.device("cpu")
+
+
+@pytest.mark.parametrize("value", ["gpu", "cuda:99", "meta", "hpu"])
+def test_a_device_that_torch_cannot_use_is_an_error(monkeypatch, value):
+    monkeypatch.setenv("GRUE_DEVICE", value)
+    with pytest.raises(ConfigError) as caught:
+        scoring_device()
+    assert str(caught.value).startswith(f"GRUE_DEVICE is {value!r}, which torch cannot use here: ")
+    assert str(caught.value).endswith(". Set it to cpu, cuda or cuda:<number>, or unset it.")
+
+
+@pytest.mark.parametrize(
+    ("load", "arguments"),
+    [(load_scoring_model, ("causal", 0)), (load_classifier, (1,)), (load_encoder, (1,))],
+    ids=["scoring model", "classifier", "encoder"],
+)
+def test_what_scores_is_put_on_the_scoring_device(monkeypatch, tmp_path, language_model, classifier, load, arguments):
+    """A device that keeps no numbers stands in for a GPU."""
+    monkeypatch.setattr("grue.models.scoring_device", lambda: torch.device("meta"))
+    *first, which = arguments
+    _, model, tokenizer = (language_model, classifier)[which]
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    assert load(*first, str(tmp_path))[0].device.type == "meta"
+    assert load_language_model("causal", language_model[0])[0].device.type == "cpu"

@@ -2,14 +2,15 @@
 
 import json
 import random
+from dataclasses import replace
 
 import pytest
 from factories import a_task
 
-from grue.errors import ConfigError, DataError, SubmissionError, UnknownName
+from grue.errors import ConfigError, DataError, SubmissionError, Unavailable, UnknownName
 from grue.metrics.base import DIVERSITY, METRICS, Average, make_metric
 from grue.records import Example, Prediction
-from grue.scoring import match, read_predictions, score_predictions
+from grue.scoring import chosen_metrics, match, read_predictions, score_examples, score_predictions
 from grue.tasks import MetricSpec, load_task
 
 EXAMPLES = [
@@ -81,16 +82,61 @@ def test_hashes_tell_predictions_apart():
 
 
 def test_only_some_metrics():
-    scored = score_predictions(
-        task(ROUGE, COVERAGE, LENGTH), "test", EXAMPLES, PREDICTIONS, ["msttr", "coverage", "mean_length"]
-    )
-    assert [score.metric for score in scored.scores] == ["coverage", "mean_length", "msttr"]
+    scored_task = task(ROUGE, COVERAGE, LENGTH)
+    specs = chosen_metrics(scored_task, ["msttr", "coverage", "mean_length", "chrf"])
+    scored = score_predictions(scored_task, "test", EXAMPLES, PREDICTIONS, specs)
+    assert [(score.metric, score.axis) for score in scored.scores] == [
+        ("msttr", "diversity"),
+        ("coverage", "preference"),
+        ("mean_length", "naturalness"),
+        ("chrf", "none"),
+    ]
+    assert scored.scores[3].scaled is None
+    assert set(scored.per_example) == {"coverage", "mean_length", "chrf"}
     assert scored.preference is None, "half of the preference metrics are no preference"
     assert scored.naturalness is not None
-    with pytest.raises(
-        UnknownName, match=r"The task 'tiny' has no metric 'covrage'\. Did you mean 'coverage'\? Known: rougeL"
-    ):
-        score_predictions(task(ROUGE, COVERAGE), "test", EXAMPLES, PREDICTIONS, ["covrage"])
+    with pytest.raises(UnknownName, match=r"There is no metric 'covrage'\. Did you mean 'coverage'\?"):
+        chosen_metrics(scored_task, ["covrage"])
+
+
+def test_options_go_before_the_task_files():
+    spec = replace(ROUGE, options={"stem": True})
+    (chosen,) = chosen_metrics(task(spec), ["rougeL"], {"rougeL": {"stem": False}})
+    assert (chosen.options, chosen.range) == ({"stem": False}, ROUGE.range)
+    with pytest.raises(ConfigError) as error:
+        chosen_metrics(task(spec), ["rougeL"], {"rougel": {"stem": False}})
+    assert str(error.value) == (
+        "There are options for 'rougel', which is not computed. Did you mean 'rougeL'? Computed: rougeL."
+    )
+    with pytest.raises(ConfigError, match=r"The metric 'rougeL' has no option 'steam'\. Did you mean 'stem'\?"):
+        chosen_metrics(None, ["rougeL"], {"rougeL": {"steam": True}})
+
+
+def test_what_this_machine_cannot_compute_is_told(monkeypatch):
+    monkeypatch.setenv("GRUE_SPICE_HOME", "")
+    spice = MetricSpec("spice", "naturalness", (0.0, 1.0))
+    scored = score_predictions(task(ROUGE, spice), "test", EXAMPLES, PREDICTIONS)
+    assert "spice" not in [score.metric for score in scored.scores]
+    assert scored.preference is not None
+    assert scored.naturalness is None
+    assert len(scored.errors) == 1
+    assert scored.errors[0].startswith("spice: spice cannot run here:\n- ")
+    with pytest.raises(Unavailable, match="spice cannot run here"):
+        score_predictions(task(ROUGE, spice), "test", EXAMPLES, PREDICTIONS, [spice])
+
+
+def test_a_subset_counts_its_own_examples():
+    examples = [replace(e, meta={**e.meta, "overlap": index == 0}) for index, e in enumerate(EXAMPLES)]
+    specs = chosen_metrics(None, ["sacrebleu", "sacrebleu_overlap", "sacrebleu_nonoverlap"])
+    scored = score_examples(specs, examples, PREDICTIONS)
+    assert [score.n for score in scored.scores] == [len(examples), 1, len(examples) - 1]
+    assert scored.per_example["sacrebleu_overlap"] == scored.per_example["sacrebleu"]
+    alone = score_examples(specs[:1], examples[:1], [p for p in PREDICTIONS if p.id == examples[0].id])
+    assert scored.scores[1].value == alone.scores[0].value
+    with pytest.raises(DataError, match="does not say overlap in its meta, which sacrebleu_overlap needs"):
+        score_examples(specs, EXAMPLES, PREDICTIONS)
+    with pytest.raises(DataError, match="sacrebleu_nonoverlap: none of the 1 examples has overlap = False"):
+        score_examples(specs[2:], examples[:1], [p for p in PREDICTIONS if p.id == examples[0].id])
 
 
 def test_all_empty():

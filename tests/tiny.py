@@ -13,7 +13,7 @@ from grue.training.config import CONFIGS
 from grue.training.plan import Plan
 from grue.training.run import Run
 
-WORDS = "the a dog cat man bird sees finds likes red blue small ball house tree in on near and runs".split()  # noqa: SIM905
+WORDS = "the a dog cat man bird sees finds likes red blue small ball house tree in on near and runs".split()
 
 
 def tokenizer(family):

@@ -1,4 +1,4 @@
-"""`grue evaluate`, `grue generate` and `grue score`."""
+"""`grue evaluate` and `grue generate`."""
 
 import json
 from pathlib import Path
@@ -8,10 +8,11 @@ import click
 
 from grue import files
 from grue.cli import options
+from grue.cli.score import score_table
 from grue.errors import ConfigError
 
 if TYPE_CHECKING:
-    from grue.records import Result, Score
+    from grue.records import Result
     from grue.tasks import Task
     from grue.training.evaluate import System
 
@@ -84,6 +85,8 @@ def evaluate(
                 progress=progress,
             )
         results.append(result)
+        for error in result.errors:
+            click.echo(f"Not scored by {error}", err=True)
         if not as_json:
             click.echo(summary(result, folder))
     if as_json:
@@ -161,37 +164,6 @@ def generate(
     click.echo(str(output))
 
 
-@click.command()
-@click.argument("predictions", type=click.Path(path_type=Path))
-@options.option("--task", "task_name", required=True, help="Task that the predictions are for.")
-@options.suite
-@options.option("--split", help="Split that the predictions are for. [default: the task's evaluation split]")
-@options.data
-@options.option("--json", "as_json", is_flag=True, help="Print the scores as JSON.")
-def score(
-    predictions: Path,
-    task_name: str,
-    suite: str,
-    split: str | None,
-    data_dir: Path | None,
-    offline: bool,
-    as_json: bool,
-) -> None:
-    r"""Score a predictions file: one {"id": …, "text": …} a line, for every example of the split."""
-    from grue.data import load_examples
-    from grue.scoring import read_predictions, score_predictions
-    from grue.tasks import load_task
-
-    task = load_task(task_name, suite)
-    split = split or task.data.evaluation
-    answers = read_predictions(predictions)
-    scored = score_predictions(task, split, load_examples(task, split, data_dir, offline).examples, answers)
-    if as_json:
-        click.echo(json.dumps({"task": task.name, "suite": task.suite, "split": split} | files.plain(scored), indent=2))
-        return
-    click.echo(_table(scored.scores, scored.preference, scored.naturalness))
-
-
 def summary(result: "Result", folder: Path) -> str:
     """Return a result as a small table."""
     counts = result.counts
@@ -200,22 +172,4 @@ def summary(result: "Result", folder: Path) -> str:
     head = (
         f"{result.system['name']} on {result.suite}/{result.task}, {result.split}, seed {result.seed}: {notes}{limited}"
     )
-    return f"{head}\n{_table(result.scores, result.preference, result.naturalness)}\n→ {folder / 'result.json'}"
-
-
-def _table(scores: tuple["Score", ...], preference: float | None, naturalness: float | None) -> str:
-    rows = [
-        (
-            f"{s.metric} {'↑' if s.direction == 'higher' else '↓'}",
-            f"{s.value:.4f}",
-            "" if s.scaled is None else f"{s.scaled:.1f}",
-            s.axis,
-        )
-        for s in scores
-    ]
-    lines = [f"  {'metric':<14}{'value':>12}{'0–100':>8}  counts towards"]
-    lines += [f"  {name:<14}{value:>12}{scaled:>8}  {axis}" for name, value, scaled, axis in rows]
-    for name, value in (("preference", preference), ("naturalness", naturalness)):
-        if value is not None:
-            lines.append(f"  {name:<14}{'':>12}{value:>8.1f}")
-    return "\n".join(lines)
+    return f"{head}\n{score_table(result.scores, result.preference, result.naturalness)}\n→ {folder / 'result.json'}"

@@ -1,5 +1,6 @@
 """Options that several commands share."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -61,3 +62,21 @@ def parse_seeds(seed: tuple[int, ...], seed_range: str | None) -> list[int]:
             raise ConfigError(f"--seeds {seed_range}: write a range such as 1-5, or a list such as 1,2,7.")
         found += range(int(first), int(last or first) + 1)
     return list(dict.fromkeys(found)) or [1]
+
+
+def parse_settings(settings: tuple[str, ...]) -> dict[str, Any]:
+    """Read `--set key=value`; a value is JSON where it is JSON, else text, and `none` turns an option off.
+
+    Raises:
+        ConfigError: There is no `=`.
+    """
+    parsed: dict[str, Any] = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise ConfigError(f"--set {setting}: write KEY=VALUE, such as --set learning_rate=1e-4.")
+        try:
+            parsed[key] = None if value.lower() == "none" else json.loads(value)
+        except ValueError:
+            parsed[key] = value
+    return parsed

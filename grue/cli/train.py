@@ -1,18 +1,16 @@
 """`grue train`."""
 
-import json
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from grue import files
 from grue.cli import options
-from grue.errors import ConfigError
 
 if TYPE_CHECKING:
     from grue.training.plan import Plan
@@ -75,7 +73,7 @@ def train(
     from grue.training.plan import plan_stages
 
     task = load_task(task_name, suite)
-    overrides = {**(files.read_toml(config_path) if config_path else {}), **parse_settings(settings)}
+    overrides = {**(files.read_toml(config_path) if config_path else {}), **options.parse_settings(settings)}
     stages = [
         stage
         for one in options.parse_seeds(seed, seed_range)
@@ -135,24 +133,6 @@ def stop_on_signal() -> Iterator[list[int]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def parse_settings(settings: tuple[str, ...]) -> dict[str, Any]:
-    """Read `--set key=value`; a value is JSON where it is JSON, else text, and `none` turns an option off.
-
-    Raises:
-        ConfigError: There is no `=`.
-    """
-    parsed: dict[str, Any] = {}
-    for setting in settings:
-        key, equals, value = setting.partition("=")
-        if not equals:
-            raise ConfigError(f"--set {setting}: write KEY=VALUE, such as --set learning_rate=1e-4.")
-        try:
-            parsed[key] = None if value.lower() == "none" else json.loads(value)
-        except ValueError:
-            parsed[key] = value
-    return parsed
 
 
 def describe(stage: "Plan") -> str:

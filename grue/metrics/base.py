@@ -2,12 +2,14 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from grue.errors import ConfigError, DataError, did_you_mean
+from grue.metrics.catalogue import CARDS
 from grue.records import Direction, Example
 from grue.registry import Registry
 
@@ -44,6 +46,16 @@ class Metric(Protocol):
 
     def corpus(self, statistics: FloatArray) -> float:
         """Return the value over all examples, on the metric's scale."""
+
+
+class OfCorpusOnly(ConfigError):
+    """A single text was to get a value by a metric that describes whole sets of texts."""
+
+    def __init__(self, metric: str) -> None:
+        super().__init__(
+            f"{metric} describes a whole set of texts and has no value for a single one, so it can be neither a "
+            "reward nor a scored metric; give it the axis 'diversity', or take another metric."
+        )
 
 
 class Average:
@@ -86,11 +98,60 @@ class Average:
         return float(statistics.mean())
 
 
+class Subset:
+    """A metric over some of the examples: those whose `meta[key]` is `wanted`.
+
+    Every example keeps its statistics and its value; only the corpus value leaves the others out.
+
+    Args:
+        name: Registered name.
+        metric: What is computed.
+        key: Key of the examples' meta.
+        wanted: Its value for the examples that count.
+    """
+
+    def __init__(self, name: str, metric: Metric, key: str, wanted: bool) -> None:
+        self.name = name
+        self.direction = metric.direction
+        self.signature = f"{name}|{metric.signature}|only:{key}={str(wanted).lower()}"
+        self._metric = metric
+        self._key = key
+        self._wanted = wanted
+
+    def prepare(self, examples: Sequence[Example]) -> None:
+        """Prepare the metric."""
+        self._metric.prepare(examples)
+
+    def statistics(self, examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
+        """Return [N, 1 + K]: whether the example counts, then the metric's statistics."""
+        counts = np.array([[float(self._is_member(example))] for example in examples]).reshape(-1, 1)
+        return np.hstack([counts, self._metric.statistics(examples, texts)])
+
+    def per_example(self, statistics: FloatArray) -> FloatArray:
+        """Return [N] values, of the examples that do not count too."""
+        return self._metric.per_example(statistics[:, 1:])
+
+    def corpus(self, statistics: FloatArray) -> float:
+        """Return the value over the examples that count.
+
+        Raises:
+            DataError: None does.
+        """
+        members = statistics[statistics[:, 0] == 1, 1:]
+        if not len(members):
+            raise DataError(f"{self.name}: none of the {len(statistics)} examples has {self._key} = {self._wanted}.")
+        return self._metric.corpus(members)
+
+    def _is_member(self, example: Example) -> bool:
+        if not isinstance(example.meta.get(self._key), bool):
+            raise DataError(
+                f"The example {example.id!r} does not say {self._key} in its meta, which {self.name} needs."
+            )
+        return bool(example.meta[self._key] is self._wanted)
+
+
 MetricFactory = Callable[..., Metric]
 
-_LEXICAL = ("bleu1", "bleu2", "bleu3", "bleu4", "sacrebleu", "rouge1", "rouge2", "rougeL", "rougeLsum", "meteor")
-_CAPTIONS = ("cider", "coverage")
-_NEURAL = ("sentiment", "perplexity")
 DIVERSITY = (
     "msttr",
     "distinct1",
@@ -106,15 +167,12 @@ DIVERSITY = (
 
 METRICS: Registry[MetricFactory] = Registry(
     "metric",
-    modules={
-        **dict.fromkeys(_LEXICAL, "grue.metrics.lexical"),
-        **dict.fromkeys(_CAPTIONS, "grue.metrics.captions"),
-        **dict.fromkeys(DIVERSITY, "grue.metrics.diversity"),
-        **dict.fromkeys(_NEURAL, "grue.metrics.neural"),
-    },
+    modules={name: f"grue.metrics.{card.module}" for name, card in CARDS.items()},
     entry_points="grue.metrics",
 )
 
+EVALUATE = "evaluate:"
+"""What the name of a metric of the library `evaluate` begins with: `evaluate:exact_match`."""
 
 _TYPES = {str: "a string", int: "a whole number", bool: "true or false"}
 
@@ -135,8 +193,8 @@ def metric_factory(name: str, options: Mapping[str, Any]) -> MetricFactory:
         UnknownName: No metric is called so.
         ConfigError: The metric does not know one of the options, lacks one, or wants another type.
     """
-    factory = METRICS[name]
-    parameters = inspect.signature(factory).parameters
+    factory = _evaluate_factory(name) if name.startswith(EVALUATE) else METRICS[name]
+    parameters = _parameters(factory)
     for option, value in options.items():
         if option not in parameters:
             known = f"Known: {', '.join(parameters)}." if parameters else "It has none."
@@ -149,6 +207,30 @@ def metric_factory(name: str, options: Mapping[str, Any]) -> MetricFactory:
     for option, parameter in parameters.items():
         if option not in options and parameter.default is parameter.empty:
             raise ConfigError(f"The metric {name!r} needs the option {option!r}; set it in the task file's options.")
+    return factory
+
+
+def metric_parameters(name: str) -> Mapping[str, inspect.Parameter]:
+    """Return the options of a metric.
+
+    Raises:
+        UnknownName: No metric is called so.
+    """
+    return _parameters(_evaluate_factory(name) if name.startswith(EVALUATE) else METRICS[name])
+
+
+def _parameters(factory: MetricFactory) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(factory).parameters
+
+
+def is_metric(name: str) -> bool:
+    """Whether `name` can be made into a metric: one that is registered, or any of the library `evaluate`."""
+    return name in METRICS or name.startswith(EVALUATE)
+
+
+def _evaluate_factory(name: str) -> MetricFactory:
+    # The adapter is itself made of metrics, so that it comes after this module.
+    factory: MetricFactory = import_module("grue.metrics.hub").evaluate_metric(name)
     return factory
 
 

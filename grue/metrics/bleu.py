@@ -7,6 +7,7 @@ n-grams of each order, then possible n-grams of each order.
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,6 +19,41 @@ from grue.records import Direction, Example
 Ngrams = Counter[tuple[str, ...]]
 
 
+@dataclass(frozen=True, slots=True)
+class References:
+    """An example's references: their lengths, and for each n-gram its highest count in any of them."""
+
+    lengths: list[int]
+    counts: Ngrams
+
+
+def read_references(references: Sequence[Sequence[str]], order: int) -> References:
+    """Read references that are already split."""
+    union: Ngrams = Counter()
+    for tokens in references:
+        for ngram, count in count_ngrams(tokens, order).items():
+            if count > union[ngram]:
+                union[ngram] = count
+    return References([len(tokens) for tokens in references], union)
+
+
+def count_ngrams(tokens: Sequence[str], longest: int) -> Ngrams:
+    """Return the counts of all n-grams of 1 to `longest` tokens."""
+    counts: Ngrams = Counter()
+    for order in range(1, longest + 1):
+        counts.update(zip(*(tokens[start:] for start in range(order)), strict=False))
+    return counts
+
+
+def count_matches(tokens: Sequence[str], references: References, order: int) -> list[int]:
+    """Return the matched n-grams of each order, then the possible ones."""
+    matches = [0] * order
+    counts = count_ngrams(tokens, order)
+    for ngram in counts.keys() & references.counts.keys():
+        matches[len(ngram) - 1] += min(counts[ngram], references.counts[ngram])
+    return [*matches, *(max(0, len(tokens) - extra) for extra in range(order))]
+
+
 class Bleu:
     """BLEU-n, 0–1: no smoothing over a corpus, and the shortest reference gives the length to reach.
 
@@ -26,7 +62,7 @@ class Bleu:
 
     Args:
         order: Longest n-gram.
-        tokenizer: "whitespace", as the papers' numbers have it, or "words".
+        tokenizer: "whitespace", as the papers' numbers have it, "words" or "treebank".
     """
 
     direction: Direction = "higher"
@@ -35,12 +71,11 @@ class Bleu:
         self.order = order
         self.signature = f"bleu{order}|case:mixed|tok:{tokenizer}|smooth:none|refs:clipped-union|reflen:shortest"
         self._tokenize = TOKENIZERS[tokenizer]
-        self._prepared: dict[tuple[str, ...], tuple[int, Ngrams]] = {}
+        self._prepared: dict[tuple[str, ...], References] = {}
 
     def prepare(self, examples: Sequence[Example]) -> None:
         """Count the references' n-grams once."""
-        for example in examples:
-            self._prepared[example.references] = self._read_references(example)
+        self._prepared = {example.references: self._read_references(example) for example in examples}
 
     def statistics(self, examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
         """Return [N, 2 + 2·order] counts; see the module's docstring."""
@@ -67,44 +102,29 @@ class Bleu:
         return math.exp(shortfall + float(np.log(matches / possible).mean()))
 
     def _row(self, example: Example, text: str) -> list[int]:
-        shortest, allowed = self._prepared.get(example.references) or self._read_references(example)
+        references = self._prepared.get(example.references) or self._read_references(example)
         tokens = self._tokenize(text)
-        matches = [0] * self.order
-        for ngram, count in count_ngrams(tokens, self.order).items():
-            matches[len(ngram) - 1] += min(count, allowed[ngram])
-        possible = [max(0, len(tokens) - extra) for extra in range(self.order)]
-        return [len(tokens), shortest, *matches, *possible]
+        return [len(tokens), min(references.lengths), *count_matches(tokens, references, self.order)]
 
-    def _read_references(self, example: Example) -> tuple[int, Ngrams]:
-        """Return the length of the shortest reference and, for each n-gram, its highest count in any reference."""
-        references = [self._tokenize(reference) for reference in references_of(example, f"bleu{self.order}")]
-        union: Ngrams = Counter()
-        for tokens in references:
-            union |= count_ngrams(tokens, self.order)
-        return min(map(len, references)), union
-
-
-def count_ngrams(tokens: Sequence[str], longest: int) -> Ngrams:
-    """Return the counts of all n-grams of 1 to `longest` tokens."""
-    counts: Ngrams = Counter()
-    for order in range(1, longest + 1):
-        counts.update(zip(*(tokens[start:] for start in range(order)), strict=False))
-    return counts
+    def _read_references(self, example: Example) -> References:
+        texts = references_of(example, f"bleu{self.order}")
+        return read_references([self._tokenize(text) for text in texts], self.order)
 
 
 class SacreBleu:
-    """BLEU by the library sacrebleu, 0–100; the corpus value is the library's to the last digit.
+    """BLEU by the library sacrebleu, 0–100: its tokenizers, its formula and its smoothing, over our counts.
 
     A single example counts only the n-gram orders it is long enough for (sacrebleu's effective order).
 
     Args:
         tokenize: The library's tokenizer: "13a", "intl", "char", "none", …
+        lowercase: Whether case is ignored, as ToTTo's official script does.
     """
 
     direction: Direction = "higher"
     order = 4
 
-    def __init__(self, tokenize: str = "13a") -> None:
+    def __init__(self, tokenize: str = "13a", lowercase: bool = False) -> None:
         from sacrebleu.metrics.bleu import BLEU  # slow to import, and most metrics do not need it
 
         if tokenize not in BLEU.TOKENIZERS:
@@ -112,18 +132,19 @@ class SacreBleu:
                 f"sacrebleu has no tokenizer {tokenize!r}.{did_you_mean(tokenize, BLEU.TOKENIZERS)} "
                 f"Known: {', '.join(sorted(BLEU.TOKENIZERS))}."
             )
-        self._library = BLEU(tokenize=tokenize, effective_order=True)
-        self.signature = f"sacrebleu|case:mixed|tok:{tokenize}|smooth:exp|eff:no|reflen:closest"
+        self._library = BLEU(tokenize=tokenize)
+        self._lowercase = lowercase
+        case = "lower" if lowercase else "mixed"
+        self.signature = f"sacrebleu|case:{case}|tok:{tokenize}|smooth:exp|eff:no|reflen:closest"
+        self._prepared: dict[tuple[str, ...], References] = {}
 
     def prepare(self, examples: Sequence[Example]) -> None:
-        """Do nothing: the library keeps the tokens of recent references by itself."""
+        """Count the references' n-grams once."""
+        self._prepared = {example.references: self._read_references(example) for example in examples}
 
     def statistics(self, examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
         """Return [N, 10] counts; see the module's docstring."""
-        rows = []
-        for example, text in zip(examples, texts, strict=True):
-            score = self._library.sentence_score(text, references_of(example, "sacrebleu"))
-            rows.append([score.sys_len, score.ref_len, *score.counts, *score.totals])
+        rows = [self._row(example, text) for example, text in zip(examples, texts, strict=True)]
         return np.array(rows, dtype=np.float64).reshape(len(rows), 2 + 2 * self.order)
 
     def per_example(self, statistics: FloatArray) -> FloatArray:
@@ -145,3 +166,16 @@ class SacreBleu:
             effective_order=effective_order,
         )
         return float(score.score)
+
+    def _row(self, example: Example, text: str) -> list[int]:
+        references = self._prepared.get(example.references) or self._read_references(example)
+        tokens = self._split(text)
+        closest = min(references.lengths, key=lambda length: (abs(length - len(tokens)), length))
+        return [len(tokens), closest, *count_matches(tokens, references, self.order)]
+
+    def _read_references(self, example: Example) -> References:
+        return read_references([self._split(text) for text in references_of(example, "sacrebleu")], self.order)
+
+    def _split(self, text: str) -> list[str]:
+        found: str = self._library.tokenizer((text.lower() if self._lowercase else text).rstrip())
+        return found.split()

@@ -1,18 +1,19 @@
 """How varied a system's texts are as a whole, after GEM and NLG-diversity; no references are looked at.
 
-All but `mean_length` have no value for a single text, so they cannot be rewards. All depend on how many texts there
-are: compare systems on the same split only. Tokens are lower-case words and signs; n-grams never cross texts.
+Only `mean_length` has a value for a single text; the others cannot be rewards. All depend on how many texts there are:
+compare systems on the same split only. Tokens are lower-case words and signs, as nltk splits them;
+with `punctuation = false` those that are a single sign of punctuation do not count. n-grams never cross texts.
 """
 
+import string
 from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from grue.errors import ConfigError
-from grue.metrics.base import METRICS, Average, FloatArray
-from grue.metrics.tokens import words
+from grue.metrics.base import METRICS, Average, FloatArray, OfCorpusOnly
+from grue.metrics.treebank import treebank
 from grue.records import Direction, Example
 
 WINDOW = 100
@@ -27,14 +28,16 @@ class Diversity:
     Args:
         name: Registered name.
         value: Token numbers [N, longest text] → the value.
+        punctuation: Whether single signs of punctuation count as words.
     """
 
     direction: Direction = "higher"
 
-    def __init__(self, name: str, value: Callable[[NDArray[np.int64]], float]) -> None:
+    def __init__(self, name: str, value: Callable[[NDArray[np.int64]], float], punctuation: bool = True) -> None:
         self.name = name
-        self.signature = f"{name}|case:lower|tok:words"
+        self.signature = f"{name}|case:lower|tok:treebank|punct:{'yes' if punctuation else 'no'}"
         self._value = value
+        self._punctuation = punctuation
 
     def prepare(self, examples: Sequence[Example]) -> None:
         """Do nothing: only the texts count."""
@@ -42,7 +45,9 @@ class Diversity:
     def statistics(self, examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
         """Return [N, K] token numbers, K = tokens of the longest text."""
         numbers: dict[str, int] = {}
-        rows = [[numbers.setdefault(token, len(numbers)) for token in words(text.lower())] for text in texts]
+        rows = [
+            [numbers.setdefault(token, len(numbers)) for token in tokens_of(text, self._punctuation)] for text in texts
+        ]
         padded = np.full((len(rows), max(map(len, rows), default=0)), -1.0)
         for row, tokens in zip(padded, rows, strict=True):
             row[: len(tokens)] = tokens
@@ -52,16 +57,19 @@ class Diversity:
         """Refuse.
 
         Raises:
-            ConfigError: Always.
+            OfCorpusOnly: Always.
         """
-        raise ConfigError(
-            f"{self.name} describes a whole set of texts and has no value for a single one, so it can be neither a "
-            "reward nor a scored metric; give it the axis 'diversity', or take another metric."
-        )
+        raise OfCorpusOnly(self.name)
 
     def corpus(self, statistics: FloatArray) -> float:
         """Return the value over all texts."""
         return self._value(statistics.astype(np.int64))
+
+
+def tokens_of(text: str, punctuation: bool) -> list[str]:
+    """Return the tokens of a text in lower case."""
+    found = treebank(text.lower())
+    return found if punctuation else [token for token in found if token not in string.punctuation]
 
 
 def ngram_counts(numbers: NDArray[np.int64], order: int) -> NDArray[np.int64]:
@@ -90,14 +98,24 @@ def entropy(order: int, numbers: NDArray[np.int64]) -> float:
     return abs(float((shares * np.log2(shares)).sum()))
 
 
+def conditional_entropy(order: int, numbers: NDArray[np.int64]) -> float:
+    """Return the entropy of an n-gram's last token given those before it, in bits; 0 where there is none.
+
+    The tokens before it are counted where they begin an n-gram, so that the entropies are of the same positions.
+    """
+    followed = numbers[:, : max(0, numbers.shape[1] - 1)].copy()
+    followed[numbers[:, 1:] < 0] = -1
+    return max(0.0, entropy(order, numbers) - entropy(order - 1, followed))
+
+
 def unique(order: int, numbers: NDArray[np.int64]) -> float:
     """Return the number of n-grams that occur once in all texts."""
     return float((ngram_counts(numbers, order) == 1).sum())
 
 
-def vocabulary(numbers: NDArray[np.int64]) -> float:
-    """Return the number of distinct tokens."""
-    return float(len(ngram_counts(numbers, 1)))
+def vocabulary(order: int, numbers: NDArray[np.int64]) -> float:
+    """Return the number of distinct n-grams."""
+    return float(len(ngram_counts(numbers, order)))
 
 
 def msttr(numbers: NDArray[np.int64]) -> float:
@@ -112,15 +130,33 @@ def msttr(numbers: NDArray[np.int64]) -> float:
     return float(np.mean([len(np.unique(window)) / WINDOW for window in tokens[:full].reshape(-1, WINDOW)]))
 
 
-for _order in (1, 2):
+def lengths(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the number of tokens of each text; [0] where there is no text."""
+    found: NDArray[np.int64] = (numbers >= 0).sum(axis=1)
+    return found if len(found) else np.zeros(1, dtype=np.int64)
+
+
+for _order in (1, 2, 3):
     METRICS.register(f"distinct{_order}")(partial(Diversity, f"distinct{_order}", partial(distinct, _order)))
     METRICS.register(f"entropy{_order}")(partial(Diversity, f"entropy{_order}", partial(entropy, _order)))
     METRICS.register(f"unique{_order}")(partial(Diversity, f"unique{_order}", partial(unique, _order)))
-METRICS.register("vocabulary")(partial(Diversity, "vocabulary", vocabulary))
+    _name = f"vocabulary{_order}" if _order > 1 else "vocabulary"
+    METRICS.register(_name)(partial(Diversity, _name, partial(vocabulary, _order)))
+for _order in (2, 3):
+    _name = f"conditional_entropy{_order}"
+    METRICS.register(_name)(partial(Diversity, _name, partial(conditional_entropy, _order)))
 METRICS.register("msttr")(partial(Diversity, "msttr", msttr))
+METRICS.register("std_length")(partial(Diversity, "std_length", lambda numbers: float(lengths(numbers).std())))
+METRICS.register("median_length")(
+    partial(Diversity, "median_length", lambda numbers: float(np.median(lengths(numbers))))
+)
+METRICS.register("min_length")(partial(Diversity, "min_length", lambda numbers: float(lengths(numbers).min())))
+METRICS.register("max_length")(partial(Diversity, "max_length", lambda numbers: float(lengths(numbers).max())))
+METRICS.register("total_length")(partial(Diversity, "total_length", lambda numbers: float(lengths(numbers).sum())))
 
 
 @METRICS.register("mean_length")
-def mean_length() -> Average:
-    """Return the number of tokens of a text."""
-    return Average("mean_length|tok:words", lambda examples, texts: [float(len(words(text))) for text in texts])
+def mean_length(punctuation: bool = True) -> Average:
+    """Return the number of tokens of a text; without `punctuation` single signs of it do not count."""
+    signature = f"mean_length|case:lower|tok:treebank|punct:{'yes' if punctuation else 'no'}"
+    return Average(signature, lambda examples, texts: [float(len(tokens_of(text, punctuation))) for text in texts])

@@ -6,7 +6,8 @@ candidate. Like nltk, the last stage looks the stem up and not the word.
 
 from dataclasses import dataclass
 
-from grue.metrics.tokens import stem, words
+from grue.metrics.tokens import stem
+from grue.metrics.treebank import treebank
 from grue.metrics.wordnet import synonyms
 
 ALPHA, BETA, GAMMA = 0.9, 3.0, 0.5
@@ -22,7 +23,7 @@ class Words:
 
 def read(text: str) -> Words:
     """Read a text into words and stems."""
-    return from_words(words(text))
+    return from_words(treebank(text))
 
 
 def from_words(found: list[str]) -> Words:

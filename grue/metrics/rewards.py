@@ -1,7 +1,8 @@
 """Metrics as rewards: one value a text, higher is better.
 
-A reward is written as the task file writes it: a metric's name, `module:function`, or a weighted sum of such terms,
-"0.25*meteor + 0.75*coverage - 0.01*mean_length".
+A reward is written as the task file writes it: a metric's name, one of `COMBINATIONS`, a function that is not a metric
+(`REWARDS`, `module:function`), or a weighted sum of such terms, "0.25*meteor + 0.75*coverage - 0.01*mean_length".
+Values keep the metric's own scale: sacreBLEU counts to 100, CIDEr to 10. Where lower is better they are negated.
 """
 
 import math
@@ -11,11 +12,23 @@ from importlib import import_module
 from typing import Any
 
 from grue.errors import ConfigError, TrainingError, did_you_mean
-from grue.metrics.base import METRICS, make_metric
+from grue.metrics.base import is_metric, make_metric
 from grue.records import Example
+from grue.registry import Registry
 from grue.tasks import Task
 
 Reward = Callable[[Sequence[Example], Sequence[str]], list[float]]
+
+REWARDS: Registry[Reward] = Registry("reward", entry_points="grue.rewards")
+"""Rewards that are no metrics: functions of (examples, texts) that return one number a text."""
+
+COMBINATIONS: dict[str, tuple[tuple[float, str], ...]] = {
+    "spider": ((0.5, "spice"), (0.5, "cider")),
+    "spider_lite": ((0.5, "spice_lite"), (0.5, "cider")),
+    "rouge_combined": ((1 / 3, "rouge1"), (1 / 3, "rouge2"), (1 / 3, "rougeL")),
+    "meteor_parent": ((0.5, "meteor"), (0.5, "parent")),
+}
+"""Sums that have a name: SPIDEr (Liu et al. 2017), RL4LMs' rouge_combined and ToTTo's METEOR + PARENT."""
 
 TERM = re.compile(
     r"\s*(?P<sign>[+-])?\s*(?:(?P<weight>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*\*\s*)?(?P<name>[A-Za-z_][\w.:]*)\s*"
@@ -48,7 +61,7 @@ def make_reward(expression: str, task: Task, examples: Sequence[Example]) -> Rew
 
 
 def parse_reward(expression: str) -> list[tuple[float, str]]:
-    """Return the (weight, name) pairs of a weighted sum.
+    """Return the (weight, name) pairs of a weighted sum; a combination is replaced by its terms.
 
     Raises:
         ConfigError: It is not a weighted sum; the message shows where reading stopped.
@@ -63,7 +76,8 @@ def parse_reward(expression: str) -> list[tuple[float, str]]:
                 "write a metric, module:function, or a sum such as '0.25*meteor + 0.75*coverage'."
             )
         sign = -1.0 if term["sign"] == "-" else 1.0
-        terms.append((sign * float(term["weight"] or 1), term["name"]))
+        weight = sign * float(term["weight"] or 1)
+        terms += [(weight * share, name) for share, name in COMBINATIONS.get(term["name"], ((1.0, term["name"]),))]
         position = term.end()
     return terms
 
@@ -131,8 +145,26 @@ def _is_finite(value: Any) -> bool:
         return False
 
 
+@REWARDS.register("repeat_penalty")
+def repeat_penalty(examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
+    """Return −1 for a text that repeats the task instead of doing it, else 0 (RL4LMs' common_gen_repeat_penalty).
+
+    It does if it lists all concepts in the prompt's order, or says "generate" or "sentence". Meant to be added to a
+    metric: "meteor + repeat_penalty".
+    """
+
+    def repeats(example: Example, text: str) -> bool:
+        listed = " ".join(str(concept).lower() for concept in example.meta.get("concepts", ()))
+        said = text.lower()
+        return "generate" in said or "sentence" in said or (bool(listed) and listed in said)
+
+    return [-1.0 if repeats(example, text) else 0.0 for example, text in zip(examples, texts, strict=True)]
+
+
 def _reward_of(name: str, task: Task, examples: Sequence[Example]) -> Reward:
-    if name not in METRICS and ":" in name:
+    if name in REWARDS:
+        return checked(name, REWARDS[name])
+    if not is_metric(name) and ":" in name:
         return imported_reward(name)
     options = next((spec.options for spec in task.metrics if spec.name == name), {})
     return metric_reward(name, options, examples)

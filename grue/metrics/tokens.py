@@ -8,7 +8,7 @@ from grue.registry import Registry
 
 Tokenizer = Callable[[str], list[str]]
 
-TOKENIZERS: Registry[Tokenizer] = Registry("tokenizer")
+TOKENIZERS: Registry[Tokenizer] = Registry("tokenizer", modules={"treebank": "grue.metrics.treebank"})
 
 WORD = re.compile(
     r"""
@@ -40,6 +40,56 @@ def words(text: str) -> list[str]:
 def whitespace(text: str) -> list[str]:
     """Split at white space only: "mat." is one word."""
     return text.split()
+
+
+_ABBREVIATIONS = """
+    mr mrs ms dr prof rev gen col capt lt sgt sen rep gov pres hon st sr jr messrs mme mlle
+    vs etc cf al ca viz approx est dept univ assn bros co corp inc ltd nos vol vols fig figs eq pp p ed eds
+    jan feb mar apr jun jul aug sep sept oct nov dec
+    ave blvd rd mt ft u.s u.k u.n e.g i.e a.m p.m d.c
+"""
+ABBREVIATIONS = frozenset(_ABBREVIATIONS.split())
+_STOP = re.compile(r"""[.!?]+[)\]}"'»”’]*(?=\s+[("'«“‘\[]*[^\W_a-z])""")
+
+
+def sentences(text: str) -> list[str]:
+    """Split text into sentences, without the white space around them; a text of white space has none.
+
+    A sentence ends at . ! or ? (and closing marks after it) before white space and something that can open another: a
+    capital letter, a digit or a letter without case. The full stop of an abbreviation or an initial ends none.
+    """
+    found: list[str] = []
+    start = 0
+    for stop in _STOP.finditer(text):
+        if stop[0] == "." and _is_abbreviated(text, stop.start()):
+            continue
+        found.append(text[start : stop.end()].strip())
+        start = stop.end()
+    rest = text[start:].strip()
+    return [*found, rest] if rest else found
+
+
+def _is_abbreviated(text: str, stop: int) -> bool:
+    """Whether the word before the full stop at `stop` is an abbreviation or a capital by itself."""
+    start = stop
+    while start and stop - start < 12 and not text[start - 1].isspace():
+        start -= 1
+    word = text[start:stop].lstrip("(\"'«“‘[")
+    return word.lower() in ABBREVIATIONS or (len(word) == 1 and word.isupper() and word != "I")
+
+
+@TOKENIZERS.register("13a")
+def tokens_13a(text: str) -> list[str]:
+    """Split text as sacreBLEU's default tokenizer does (mteval-v13a)."""
+    return _mteval_13a()(text.strip()).split()
+
+
+@cache
+def _mteval_13a() -> Callable[[str], str]:
+    from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a  # slow to import, and most metrics do not need it
+
+    tokenizer: Callable[[str], str] = Tokenizer13a()
+    return tokenizer
 
 
 @lru_cache(maxsize=1 << 17)

@@ -1,11 +1,11 @@
 """What words mean the same and which words are forms of one: WordNet 3.0, from tables that ship with the package.
 
-`tools/build_wordnet.py` makes the tables. Looking a word up follows WordNet's own morphology (morphy(7WN), each rule
-applied once), for all parts of speech.
+`tools/build_wordnet.py` and `tools/build_wordnet_uses.py` make the tables. Looking a word up follows WordNet's own
+morphology (morphy(7WN), each rule applied once), for all parts of speech.
 """
 
 import gzip
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from importlib import resources
 
@@ -49,8 +49,25 @@ def synonyms(word: str) -> frozenset[str]:
     return frozenset(found)
 
 
+@lru_cache(maxsize=1 << 17)
+def readings(word: str) -> Mapping[str, tuple[str, int]]:
+    """Return part of speech → (lemma, uses) for all that `word`, in lower case, can be: barks → n bark, v bark.
+
+    Of several lemmas the most used one is taken, saw → v see; a verb stays itself unless another is used more than ten
+    times as often, lay → v lay. Uses are counted in WordNet's own tagged texts and are 0 for many a rare word.
+    """
+    found: dict[str, tuple[str, int]] = {}
+    for part in PARTS_OF_SPEECH:
+        uses = {lemma: _uses().get((part, lemma), 0) for lemma in _lemmas_as(part, word)}
+        if uses:
+            best = max(uses, key=uses.__getitem__)
+            is_itself = part == "v" and 10 * uses.get(word, -1) >= uses[best]
+            found[part] = (word if is_itself else best, uses[best])
+    return found
+
+
 def _lemmas_as(part: str, word: str) -> Iterator[str]:
-    irregular = _exceptions()[part].get(word)
+    irregular = exceptions()[part].get(word)
     if irregular is None:
         candidates = [word[: -len(old)] + new for old, new in _ENDINGS[part] if word.endswith(old)]
     else:
@@ -69,13 +86,20 @@ def _synsets() -> Table:
 
 
 @cache
-def _exceptions() -> Table:
+def exceptions() -> Table:
     """Return part of speech → irregular form → its lemmas."""
     table: Table = {part: {} for part in PARTS_OF_SPEECH}
     for part, words in _lines("wordnet_exceptions.txt.gz"):
         form, *bases = words.split(" ")
         table[part][form] = bases
     return table
+
+
+@cache
+def _uses() -> dict[tuple[str, str], int]:
+    """Return (part of speech, lemma) → how often it is used."""
+    counted = ((part, line.split(" ")) for part, line in _lines("wordnet_uses.txt.gz"))
+    return {(part, lemma): int(count) for part, (lemma, count) in counted}
 
 
 def _lines(name: str) -> Iterator[tuple[str, str]]:

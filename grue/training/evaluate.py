@@ -19,7 +19,7 @@ from grue.data import Loaded, load_examples
 from grue.errors import ConfigError
 from grue.models import load_language_model, weights_id
 from grue.records import SCHEMA_VERSION, Example, Prediction, Result
-from grue.scoring import Scored, score_predictions
+from grue.scoring import Scored, score_predictions, write_per_example
 from grue.tasks import Task
 from grue.training import checkpoint
 from grue.training.policy import check_lengths
@@ -155,7 +155,7 @@ def evaluate(
     scored = score_predictions(task, split, examples, predictions)
     timing = {"generation_seconds": generated - started, "scoring_seconds": time.monotonic() - generated}
     result = make_result(task, split, scored, loaded, system, timing, limited=limit is not None, batch_size=batch_size)
-    write_scores(folder / "scores.jsonl", examples, scored)
+    write_per_example(folder / "scores.jsonl", scored)
     files.write_json(folder / "result.json", result)
     return result
 
@@ -201,14 +201,6 @@ def _answer_without_model(
     return predictions
 
 
-def write_scores(path: Path, examples: Sequence[Example], scored: Scored) -> None:
-    """Write one line an example with its value of every metric that has one."""
-    rows = (
-        {"id": e.id} | {name: values[i] for name, values in scored.per_example.items()} for i, e in enumerate(examples)
-    )
-    files.write_jsonl(path, rows)
-
-
 def make_result(
     task: Task,
     split: str,
@@ -249,6 +241,7 @@ def make_result(
         timing=timing,
         packages={name: version(name) for name in PACKAGES} | {"python": platform.python_version()},
         limited=limited,
+        errors=scored.errors,
     )
 
 

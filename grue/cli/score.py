@@ -1,0 +1,176 @@
+"""`grue score`: any system's predictions, for a task or for references of one's own."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from grue import files
+from grue.cli import options
+from grue.errors import ConfigError
+
+if TYPE_CHECKING:
+    from grue.records import Score
+    from grue.scoring import Scored
+
+
+@click.command()
+@click.argument("predictions", type=click.Path(path_type=Path))
+@options.option("--task", "task_name", help="Task that the predictions are for.")
+@options.suite
+@options.option("--split", help="Split that the predictions are for. [default: the task's evaluation split]")
+@options.data
+@options.option(
+    "--examples",
+    "examples_path",
+    type=click.Path(path_type=Path),
+    help='Instead of a task: one {"id": …, "references": […], "prompt": …, "meta": {…}} a line.',
+)
+@options.option(
+    "--references",
+    "reference_paths",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="Instead of a task: plain text, one reference a line, as PREDICTIONS then is too; repeat for several.",
+)
+@options.option("--metrics", help="Comma-separated, of the task or any other. [default: the task's, and diversity]")
+@options.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="METRIC.OPTION=VALUE",
+    help="One option of a metric, such as bertscore.model=PATH; repeat for several.",
+)
+@options.option(
+    "--per-example", type=click.Path(path_type=Path), help="File to write each example's values to, one JSON a line."
+)
+@options.option("--json", "as_json", is_flag=True, help="Print the scores as JSON.")
+def score(
+    predictions: Path,
+    task_name: str | None,
+    suite: str,
+    split: str | None,
+    data_dir: Path | None,
+    offline: bool,
+    examples_path: Path | None,
+    reference_paths: tuple[Path, ...],
+    metrics: str | None,
+    settings: tuple[str, ...],
+    per_example: Path | None,
+    as_json: bool,
+) -> None:
+    r"""Score a predictions file: one {"id": …, "text": …} a line, for every example of the split.
+
+    \b
+    grue score predictions.jsonl --task commongen
+    grue score predictions.jsonl --task commongen --metrics meteor,chrf --json
+    grue score system.de --references newstest2016.de --metrics sacrebleu,chrf,ter
+    grue score predictions.jsonl --examples mine.jsonl --metrics bertscore \
+        --set bertscore.model=PATH --set bertscore.layer=17
+    """
+    if sum([task_name is not None, examples_path is not None, bool(reference_paths)]) != 1:
+        raise ConfigError("Say what to score against: one of --task NAME, --examples FILE or --references FILE.")
+    wanted = None if metrics is None else [name.strip() for name in metrics.split(",") if name.strip()]
+    if task_name is None and not wanted:
+        raise ConfigError(
+            "Without --task there are no default metrics: name them with --metrics, such as meteor,rougeL."
+        )
+    chosen = parse_metric_settings(settings)
+    if task_name is not None:
+        scored, head = _score_task(predictions, task_name, suite, split, data_dir, offline, wanted, chosen)
+    else:
+        scored = _score_own(predictions, examples_path, reference_paths, wanted or [], chosen)
+        head = {}
+    for error in scored.errors:
+        click.echo(f"Not scored by {error}", err=True)
+    if per_example is not None:
+        from grue.scoring import write_per_example
+
+        write_per_example(per_example, scored)
+    if as_json:
+        click.echo(json.dumps(head | files.plain(scored), indent=2))
+        return
+    click.echo(score_table(scored.scores, scored.preference, scored.naturalness))
+
+
+def _score_task(
+    predictions: Path,
+    name: str,
+    suite: str,
+    split: str | None,
+    data_dir: Path | None,
+    offline: bool,
+    wanted: Sequence[str] | None,
+    metric_options: dict[str, dict[str, Any]],
+) -> tuple["Scored", dict[str, str]]:
+    from grue.data import load_examples
+    from grue.scoring import chosen_metrics, read_predictions, score_predictions
+    from grue.tasks import load_task
+
+    task = load_task(name, suite)
+    split = split or task.data.evaluation
+    # Without a choice of one's own, what this machine cannot compute is left out and told.
+    specs = chosen_metrics(task, wanted, metric_options) if wanted is not None or metric_options else None
+    answers = read_predictions(predictions)
+    examples = load_examples(task, split, data_dir, offline).examples
+    scored = score_predictions(task, split, examples, answers, specs)
+    return scored, {"task": task.name, "suite": task.suite}
+
+
+def _score_own(
+    predictions: Path,
+    examples_path: Path | None,
+    reference_paths: Sequence[Path],
+    wanted: Sequence[str],
+    metric_options: dict[str, dict[str, Any]],
+) -> "Scored":
+    from grue.scoring import (
+        chosen_metrics,
+        read_examples,
+        read_plain_examples,
+        read_plain_predictions,
+        read_predictions,
+        score_examples,
+    )
+
+    specs = chosen_metrics(None, wanted, metric_options)
+    if examples_path is not None:
+        return score_examples(specs, read_examples(examples_path), read_predictions(predictions))
+    return score_examples(specs, read_plain_examples(reference_paths), read_plain_predictions(predictions))
+
+
+def parse_metric_settings(settings: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Read `--set metric.option=value` into metric → option → value.
+
+    Raises:
+        ConfigError: There is no `=`, or no `.` before it.
+    """
+    parsed: dict[str, dict[str, Any]] = {}
+    for key, value in options.parse_settings(tuple(settings)).items():
+        metric, dot, option = key.rpartition(".")
+        if not dot or not metric or not option:
+            raise ConfigError(f"--set {key}: write METRIC.OPTION=VALUE, such as --set bertscore.layer=17.")
+        parsed.setdefault(metric, {})[option] = value
+    return parsed
+
+
+def score_table(scores: Sequence["Score"], preference: float | None, naturalness: float | None) -> str:
+    """Return scores as a small table."""
+    rows = [
+        (
+            f"{s.metric} {'↑' if s.direction == 'higher' else '↓'}",
+            f"{s.value:.4f}",
+            "" if s.scaled is None else f"{s.scaled:.1f}",
+            "" if s.axis == "none" else s.axis,
+        )
+        for s in scores
+    ]
+    width = max([14, *(len(name) + 1 for name, *_ in rows)])
+    lines = [f"  {'metric':<{width}}{'value':>12}{'0–100':>8}  counts towards"]
+    lines += [f"  {name:<{width}}{value:>12}{scaled:>8}  {axis}".rstrip() for name, value, scaled, axis in rows]
+    for name, mean in (("preference", preference), ("naturalness", naturalness)):
+        if mean is not None:
+            lines.append(f"  {name:<{width}}{'':>12}{mean:>8.1f}")
+    return "\n".join(lines)

@@ -1,0 +1,129 @@
+"""chrF (Popović 2015, 2017) as the library sacrebleu 2.6 defines it: F2 of character and word n-grams, 0–100."""
+
+import string
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from grue.metrics.base import FloatArray, references_of
+from grue.metrics.bleu import count_ngrams
+from grue.records import Direction, Example
+
+CHARACTERS = 6
+BETA = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Ngrams:
+    """A text as n-grams: strings of 1 to 6 characters, then tuples of words.
+
+    Attributes:
+        counts: n-gram → how often it occurs.
+        totals: Number of n-grams of each order, characters first.
+    """
+
+    counts: Counter[str | tuple[str, ...]]
+    totals: list[int]
+
+
+class Chrf:
+    """chrF, or chrF++ with words.
+
+    The statistics of an example are three numbers an order, summed over a corpus: n-grams of the text, of the reference
+    and shared; of several references the one with the best score counts.
+
+    Args:
+        name: Registered name.
+        words: Longest word n-gram: 0 for chrF, 2 for chrF++.
+    """
+
+    direction: Direction = "higher"
+
+    def __init__(self, name: str, words: int) -> None:
+        self._name = name
+        self._words = words
+        self.signature = f"{name}|case:mixed|eff:yes|nc:{CHARACTERS}|nw:{words}|space:no|beta:{BETA}|refs:best"
+        self._prepared: dict[tuple[str, ...], list[Ngrams]] = {}
+
+    def prepare(self, examples: Sequence[Example]) -> None:
+        """Count the references' n-grams once."""
+        self._prepared = {example.references: self._read_references(example) for example in examples}
+
+    def statistics(self, examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
+        """Return [N, 3·orders] counts; see the class's docstring."""
+        rows = [self._row(example, text) for example, text in zip(examples, texts, strict=True)]
+        return np.array(rows, dtype=np.float64).reshape(len(rows), 3 * (CHARACTERS + self._words))
+
+    def per_example(self, statistics: FloatArray) -> FloatArray:
+        """Return [N] values of the single examples."""
+        return np.array([f_score(row.tolist()) for row in statistics], dtype=np.float64)
+
+    def corpus(self, statistics: FloatArray) -> float:
+        """Return the value of the summed counts."""
+        return f_score(statistics.sum(axis=0).tolist())
+
+    def _row(self, example: Example, text: str) -> list[int]:
+        candidate = self._read(text)
+        references = self._prepared.get(example.references) or self._read_references(example)
+        return max((compare(candidate, reference) for reference in references), key=f_score)
+
+    def _read_references(self, example: Example) -> list[Ngrams]:
+        return [self._read(reference) for reference in references_of(example, self._name)]
+
+    def _read(self, text: str) -> Ngrams:
+        letters = "".join(text.split())
+        counts: Counter[str | tuple[str, ...]] = Counter(letters)
+        for order in range(2, CHARACTERS + 1):
+            counts.update([letters[start : start + order] for start in range(len(letters) - order + 1)])
+        totals = [max(0, len(letters) - extra) for extra in range(CHARACTERS)]
+        if self._words:
+            found = words_and_punctuation(text)
+            counts.update(count_ngrams(found, self._words))
+            totals += [max(0, len(found) - extra) for extra in range(self._words)]
+        return Ngrams(counts, totals)
+
+
+def words_and_punctuation(text: str) -> list[str]:
+    """Split text at white space, and one sign of punctuation from each word's end or else from its start."""
+    found: list[str] = []
+    for word in text.split():
+        if len(word) > 1 and word[-1] in string.punctuation:
+            found += [word[:-1], word[-1]]
+        elif len(word) > 1 and word[0] in string.punctuation:
+            found += [word[0], word[1:]]
+        else:
+            found.append(word)
+    return found
+
+
+def compare(candidate: Ngrams, reference: Ngrams) -> list[int]:
+    """Return n-grams of the candidate, of the reference and shared, order by order.
+
+    The candidate's do not count for an order of which the reference has none.
+    """
+    shared = [0] * len(candidate.totals)
+    for ngram in candidate.counts.keys() & reference.counts.keys():
+        order = len(ngram) - 1 if isinstance(ngram, str) else CHARACTERS + len(ngram) - 1
+        shared[order] += min(candidate.counts[ngram], reference.counts[ngram])
+    row: list[int] = []
+    for found, wanted, both in zip(candidate.totals, reference.totals, shared, strict=True):
+        row += [found if wanted else 0, wanted, both]
+    return row
+
+
+def f_score(row: Sequence[float]) -> float:
+    """Return F2 of the mean precision and the mean recall over the orders that both texts have, 0–100."""
+    precision = recall = 0.0
+    orders = 0
+    for found, wanted, both in zip(row[0::3], row[1::3], row[2::3], strict=True):
+        if found and wanted:
+            precision += both / found
+            recall += both / wanted
+            orders += 1
+    if not precision + recall:
+        return 0.0
+    precision, recall = precision / orders, recall / orders
+    weight = BETA**2
+    return 100 * (1 + weight) * precision * recall / (weight * precision + recall)

@@ -1,0 +1,275 @@
+"""CIDEr-D (Vedantam et al. 2015) as pycocoevalcap 1.2 computes it, all texts of a call at once.
+
+An n-gram is a number, and a text the sorted array of its n-grams with a weight each (count × idf). All references lie
+end to end in one such array, in which the n-grams of all candidates are looked up together.
+"""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain, count
+
+import numpy as np
+from numpy.typing import NDArray
+
+from grue.errors import ConfigError
+from grue.metrics.base import METRICS, Average, FloatArray, references_of
+from grue.metrics.tokens import TOKENIZERS, Tokenizer
+from grue.records import Example
+
+IntArray = NDArray[np.int64]
+
+LONGEST = 4
+SIGMA = 6.0
+CHUNK = 1024  # candidates that are compared at once, which bounds memory
+
+# A key says which n-gram of which text: text · 2³⁶ + index of the n-gram among those of its order · 4 + order − 1.
+_TEXT, _INDEX = 36, 2
+_ORDERS = (1 << _INDEX) - 1
+_NGRAMS = (1 << _TEXT) - 1
+
+
+@METRICS.register("cider")
+def cider(tokenizer: str = "words") -> Average:
+    """Return CIDEr-D on pycocoevalcap's scale: 0–10, a copy of a lone reference is 10.
+
+    How rare an n-gram is comes from the references of the prepared examples, and stays the same whatever is scored:
+    for a report that is the evaluated split, for a reward the training split.
+
+    Args:
+        tokenizer: "words" (case and punctuation kept, as RL4LMs has it), "treebank" or "whitespace".
+    """
+    consensus = Consensus(TOKENIZERS[tokenizer])
+    signature = f"cider|version:d|n:{LONGEST}|sigma:{SIGMA:g}|case:mixed|tok:{tokenizer}|idf:prepared|refs:mean"
+    return Average(signature, consensus.values, consensus.prepare)
+
+
+@dataclass(frozen=True, slots=True)
+class Bags:
+    """Texts as n-grams, L distinct ones in all.
+
+    Attributes:
+        keys: [L] which n-gram of which text, ascending.
+        counts: [L] how often the text has it.
+        lengths: [texts] number of tokens.
+    """
+
+    keys: IntArray
+    counts: IntArray
+    lengths: IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """Texts as weighted n-grams.
+
+    Attributes:
+        keys: [L] which n-gram of which text, ascending.
+        weights: [L] count × idf.
+        norms: [texts, 4] Euclidean norm of the weights of each order.
+        lengths: [texts] number of tokens.
+    """
+
+    keys: IntArray
+    weights: FloatArray
+    norms: FloatArray
+    lengths: IntArray
+
+
+class Numbering:
+    """The numbers of n-grams: an n-gram is numbered by the one that it begins with and its last token.
+
+    Attributes:
+        tokens: Token → number.
+        longer: For each order from 2 to 4 the known pairs (number of the beginning · 2³¹ + last token), ascending.
+    """
+
+    def __init__(self) -> None:
+        self.tokens: defaultdict[str, int] = defaultdict(count().__next__)
+        self.longer: list[IntArray] = []
+
+    def learn(self, texts: Sequence[Sequence[str]]) -> Bags:
+        """Number the n-grams of `texts`, the first that it sees."""
+        bags = self._bags(texts, self.tokens.__getitem__, self._learn_longer)
+        self.tokens.default_factory = None
+        return bags
+
+    def read(self, texts: Sequence[Sequence[str]]) -> Bags:
+        """Number the n-grams of `texts`; unknown ones get numbers behind the known, for this call only."""
+        strangers: defaultdict[str, int] = defaultdict(count(len(self.tokens)).__next__)
+
+        def number(token: str) -> int:
+            known = self.tokens.get(token)
+            return strangers[token] if known is None else known
+
+        return self._bags(texts, number, self._find_longer)
+
+    def known(self, order: int) -> int:
+        """Return how many n-grams of `order` tokens are known."""
+        return len(self.tokens) if order == 1 else len(self.longer[order - 2])
+
+    def _learn_longer(self, order: int, pairs: IntArray) -> IntArray:
+        known, numbers = np.unique(pairs, return_inverse=True)
+        self.longer.append(known)
+        return numbers
+
+    def _find_longer(self, order: int, pairs: IntArray) -> IntArray:
+        known = self.longer[order - 2]
+        numbers = np.searchsorted(known, pairs)
+        strange = numbers == len(known)
+        strange[~strange] = known[numbers[~strange]] != pairs[~strange]
+        numbers[strange] = len(known) + np.unique(pairs[strange], return_inverse=True)[1]
+        return numbers
+
+    @staticmethod
+    def _bags(
+        texts: Sequence[Sequence[str]],
+        number: Callable[[str], int],
+        number_longer: Callable[[int, IntArray], IntArray],
+    ) -> Bags:
+        lengths = np.array([len(tokens) for tokens in texts], dtype=np.int64)
+        tokens = np.array([number(token) for token in chain.from_iterable(texts)], dtype=np.int64)
+        text = np.repeat(np.arange(len(texts)), lengths)
+        end = np.repeat(np.cumsum(lengths), lengths)
+        starts, numbers = np.arange(len(tokens)), tokens
+        keys = [text << _TEXT | numbers << _INDEX]
+        for order in range(2, LONGEST + 1):
+            within = starts + order <= end[starts]
+            starts = starts[within]
+            numbers = number_longer(order, numbers[within] << 31 | tokens[starts + order - 1])
+            keys.append(text[starts] << _TEXT | numbers << _INDEX | order - 1)
+        distinct, counts = np.unique(np.concatenate(keys), return_counts=True)
+        return Bags(distinct, counts, lengths)
+
+
+class Consensus:
+    """CIDEr's weights of n-grams, its references as vectors, and the values of texts against them."""
+
+    def __init__(self, tokenize: Tokenizer) -> None:
+        self._tokenize = tokenize
+        self._numbering = Numbering()
+        self._idf: list[FloatArray] = []  # of each order's n-grams, and last that of an n-gram in no reference
+        self._references: Vectors | None = None
+        self._rows: dict[tuple[str, ...], range] = {}
+
+    def prepare(self, examples: Sequence[Example]) -> None:
+        """Count in how many examples' references each n-gram occurs, and weigh the references."""
+        times = Counter(references_of(example, "cider") for example in examples)
+        self._rows = _consecutive(times)
+        self._numbering = Numbering()
+        bags = self._numbering.learn([self._tokenize(text) for texts in times for text in texts])
+        # An n-gram counts once an example, however many of its references have it.
+        example = np.repeat(np.arange(len(times)), [len(texts) for texts in times])[bags.keys >> _TEXT]
+        once = np.unique(example << _TEXT | bags.keys & _NGRAMS)
+        multiplicity = np.array(list(times.values()), dtype=np.float64)[once >> _TEXT]
+        order, index = once & _ORDERS, (once & _NGRAMS) >> _INDEX
+        unseen = math.log(len(examples)) if examples else 0.0
+        self._idf = []
+        for each in range(LONGEST):
+            seen_in = np.bincount(index[order == each], multiplicity[order == each], self._numbering.known(each + 1))
+            self._idf.append(np.append(unseen - np.log(seen_in), unseen))
+        self._references = self._weigh(bags)
+
+    def values(self, examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
+        """Return the mean similarity of each text to its references, times ten.
+
+        Raises:
+            ConfigError: Nothing was prepared, so that no n-gram has a weight.
+        """
+        if self._references is None:
+            raise ConfigError("cider weighs n-grams by how rare they are in references: call prepare(examples) first.")
+        found: list[float] = []
+        for start in range(0, len(texts), CHUNK):
+            found += self._chunk(self._references, examples[start : start + CHUNK], texts[start : start + CHUNK])
+        return found
+
+    def _chunk(self, references: Vectors, examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
+        # References that were not prepared are read together with the candidates, behind them.
+        new = dict.fromkeys(references_of(e, "cider") for e in examples if e.references not in self._rows)
+        rows = self._rows | _consecutive(new, start=len(references.lengths))
+        vectors = self._weigh(self._numbering.read([self._tokenize(text) for text in (*texts, *chain(*new))]))
+        candidates, added = _parted(vectors, len(texts))
+        return mean_similarity(candidates, _joined(references, added), [rows[e.references] for e in examples])
+
+    def _weigh(self, bags: Bags) -> Vectors:
+        text, order, index = bags.keys >> _TEXT, bags.keys & _ORDERS, (bags.keys & _NGRAMS) >> _INDEX
+        weights = bags.counts.astype(np.float64)
+        for each, idf in enumerate(self._idf):
+            weights[order == each] *= idf[np.minimum(index[order == each], len(idf) - 1)]
+        texts = len(bags.lengths)
+        squares = np.bincount(text * LONGEST + order, weights**2, texts * LONGEST)
+        return Vectors(bags.keys, weights, np.sqrt(squares).reshape(texts, LONGEST), bags.lengths)
+
+
+def _consecutive(groups: Iterable[tuple[str, ...]], start: int = 0) -> dict[tuple[str, ...], range]:
+    """Return the rows of each group of texts when all are laid end to end."""
+    rows = {}
+    for group in groups:
+        rows[group] = range(start, start + len(group))
+        start += len(group)
+    return rows
+
+
+def _parted(vectors: Vectors, texts: int) -> tuple[Vectors, Vectors]:
+    """Return the first texts and the others, each counted from 0."""
+    here = int(np.searchsorted(vectors.keys, texts << _TEXT))
+    return (
+        Vectors(vectors.keys[:here], vectors.weights[:here], vectors.norms[:texts], vectors.lengths[:texts]),
+        Vectors(
+            vectors.keys[here:] - (texts << _TEXT),
+            vectors.weights[here:],
+            vectors.norms[texts:],
+            vectors.lengths[texts:],
+        ),
+    )
+
+
+def _joined(first: Vectors, second: Vectors) -> Vectors:
+    """Return the texts of both, those of `second` behind."""
+    if not len(second.lengths):
+        return first
+    return Vectors(
+        np.concatenate([first.keys, second.keys + (len(first.lengths) << _TEXT)]),
+        np.concatenate([first.weights, second.weights]),
+        np.concatenate([first.norms, second.norms]),
+        np.concatenate([first.lengths, second.lengths]),
+    )
+
+
+def mean_similarity(candidates: Vectors, references: Vectors, rows: Sequence[range]) -> list[float]:
+    """Return ten times the mean similarity of each candidate to its references.
+
+    A similarity is the mean over orders of the clipped cosine, times a Gaussian of the difference in length.
+
+    Args:
+        candidates: N texts.
+        references: All references.
+        rows: For each candidate the references that are its own.
+    """
+    sizes = np.array([len(each) for each in rows])
+    candidate = np.repeat(np.arange(len(rows)), sizes)  # [pairs]
+    reference = np.array(list(chain.from_iterable(rows)), dtype=np.int64)  # [pairs]
+    # Every n-gram of a candidate meets every one of its references: [M] = Σ n-grams × references.
+    text = candidates.keys >> _TEXT
+    repeats = sizes[text]
+    entry = np.repeat(np.arange(len(text)), repeats)
+    nth = np.arange(len(entry)) - np.repeat(np.cumsum(repeats) - repeats, repeats)
+    pair = (np.cumsum(sizes) - sizes)[text[entry]] + nth
+    keys = reference[pair] << _TEXT | candidates.keys[entry] & _NGRAMS
+    place = np.searchsorted(references.keys, keys)
+    shared = place < len(references.keys)
+    shared[shared] = references.keys[place[shared]] == keys[shared]
+    entry, pair, wanted = entry[shared], pair[shared], references.weights[place[shared]]
+    products = np.bincount(
+        pair * LONGEST + (candidates.keys[entry] & _ORDERS),
+        np.minimum(candidates.weights[entry], wanted) * wanted,
+        len(candidate) * LONGEST,
+    ).reshape(-1, LONGEST)
+    norms = candidates.norms[candidate] * references.norms[reference]
+    cosines = np.divide(products, norms, out=np.zeros(norms.shape), where=norms > 0)
+    # pycocoevalcap counts a text's bigrams and calls it the length.
+    bigrams = [np.maximum(lengths - 1, 0) for lengths in (candidates.lengths[candidate], references.lengths[reference])]
+    similarities = cosines.mean(axis=1) * np.exp(-((bigrams[0] - bigrams[1]) ** 2) / (2 * SIGMA**2))
+    values: list[float] = (10.0 * np.bincount(candidate, similarities, len(rows)) / sizes).tolist()
+    return values

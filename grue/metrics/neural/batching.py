@@ -1,0 +1,110 @@
+"""What every metric that asks a model needs: clean inputs, cut to size, in batches that do not change the values."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import nn
+
+from grue.errors import DataError
+from grue.metrics.base import FloatArray
+from grue.records import Example
+
+BLOCK = 64
+"""Batches whose inputs are encoded and sorted by length together: little padding, and memory that stays the same."""
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def seam(prompt: str, text: str) -> tuple[str, str]:
+    """Split prompt + text so that white space opens the text, which is how byte-level tokenizers cut words.
+
+    One space stands between the two unless the prompt ends or the text starts with white space, or either is empty.
+    """
+    context = prompt.rstrip()
+    if not context or not text or text[0].isspace():
+        return context, text
+    return context, (prompt[len(context) :] or " ") + text
+
+
+def clean(text: str) -> str:
+    """Replace lone surrogates, which no tokenizer can encode, by U+FFFD."""
+    return _SURROGATE.sub("\ufffd", text)
+
+
+def window(model: Any, tokenizer: Any) -> int | None:
+    """Return how many tokens the model reads at most, or None if it has no limit."""
+    limits = [tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None)]
+    limits += [
+        module.num_embeddings - module.padding_idx - 1  # RoBERTa counts positions from behind its padding's
+        for name, module in model.named_modules()
+        if name.endswith("position_embeddings") and isinstance(module, nn.Embedding) and module.padding_idx is not None
+    ]
+    found = [int(limit) for limit in limits if limit is not None and limit < 1_000_000]  # transformers' "none" is 1e30
+    return min(found, default=None)
+
+
+def batches(lengths: Sequence[int], size: int) -> Iterator[list[int]]:
+    """Yield the indices of inputs in batches of similar length, longest first."""
+    order = sorted(range(len(lengths)), key=lambda index: -lengths[index])
+    for start in range(0, len(order), size):
+        yield order[start : start + size]
+
+
+def logits(
+    model: Any, tokenizer: Any, inputs: Iterable[tuple[str, ...]], size: int, longest: int | None = None
+) -> FloatArray:
+    """Return what a text classifier says to each input, as [N, labels].
+
+    Args:
+        model: The classifier.
+        tokenizer: Its tokenizer, which decides on which side long inputs are cut.
+        inputs: Tuples of one text, or of two to be read as a pair, of which the longer is cut first.
+        size: Inputs at a time; does not change the values.
+        longest: Tokens of an input at most, if fewer than the model's own limit.
+    """
+    limits = [limit for limit in (longest, window(model, tokenizer)) if limit is not None]
+    stream = iter(inputs)
+    found: list[FloatArray] = []
+    while block := list(islice(stream, BLOCK * size)):
+        found.append(_block_logits(model, tokenizer, block, size, min(limits, default=None)))
+    return np.concatenate(found) if found else np.zeros((0, model.config.num_labels))
+
+
+@torch.inference_mode()
+def _block_logits(
+    model: Any, tokenizer: Any, block: list[tuple[str, ...]], size: int, longest: int | None
+) -> FloatArray:
+    columns = [[clean(text) for text in texts] for texts in zip(*block, strict=True)]
+    typed = (getattr(model.config, "type_vocab_size", None) or 0) > 1  # the model decides, not the tokenizer's class
+    encoded = tokenizer(
+        *columns, truncation=longest is not None, max_length=longest, return_token_type_ids=typed, verbose=False
+    )
+    keys = ["input_ids", "attention_mask", *(["token_type_ids"] if typed else [])]
+    found = np.zeros((len(block), model.config.num_labels))
+    for batch in batches([len(ids) for ids in encoded["input_ids"]], size):
+        rows = {key: [encoded[key][index] for index in batch] for key in keys}
+        padded = tokenizer.pad(rows, return_tensors="pt").to(model.device)
+        found[batch] = model(**padded).logits.double().cpu().numpy()
+    return found
+
+
+def require_finite(metric: str, model: str, examples: Sequence[Example], values: ArrayLike) -> FloatArray:
+    """Return the values, one or several an example, if all are finite numbers.
+
+    Raises:
+        DataError: One is not; names the metric, the model and the first such example.
+    """
+    found = np.asarray(values, dtype=np.float64)
+    broken = ~np.isfinite(found).all(axis=tuple(range(1, found.ndim)))
+    if broken.any():
+        raise DataError(
+            f"The metric {metric!r}: {model} gave a value that is not a finite number for the example "
+            f"{examples[int(broken.argmax())].id!r}; its weights are damaged, or it does not work in float32. "
+            "Take another copy or another model."
+        )
+    return found

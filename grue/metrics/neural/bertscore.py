@@ -1,0 +1,202 @@
+"""BERTScore: how well the contextual embeddings of a text's word pieces match those of a reference.
+
+bert-score's own functions embed and match. Around them stand the things that decide whether a value can be relied on:
+empty texts never reach the library, which cannot read them; only pairs of the same two lengths are matched together,
+since the library's padding takes the place of a negative cosine; and a value of NaN is an error instead of 0.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import torch
+from bert_score.utils import get_bert_embedding, get_idf_dict, greedy_cos_idf, model2layers
+from torch import Tensor
+
+from grue.errors import ConfigError
+from grue.metrics.base import METRICS, Average, FloatArray, references_of
+from grue.metrics.neural.batching import batches, clean, require_finite, window
+from grue.models import load_encoder
+from grue.records import Example
+
+PARTS = ("precision", "recall", "f1")
+BLOCK = 512  # examples whose embeddings are in memory together
+MOST_KEPT = 4 << 30  # bytes of references' embeddings that are kept for the next call
+MOVED = ("FacebookAI/", "albert/", "distilbert/", "google-bert/", "google-t5/", "xlnet/")
+"""Where the hub now has models that bert-score knows by their bare names."""
+
+
+@METRICS.register("bertscore")
+def bertscore(
+    model: str, layer: int = 0, revision: str = "", batch_size: int = 32, idf: bool = False, part: str = "f1"
+) -> Average:
+    """Return BERTScore against the best reference, not rescaled: −1 to 1, in practice near the upper end.
+
+    An empty text, and an empty reference, give 0. What is too long for the model is cut on the right.
+
+    Args:
+        model: Hub id or local folder of an encoder.
+        layer: Which layer's output is matched, 1 for the lowest; 0 takes the one that bert-score recommends, which is
+            known for many hub ids: 17 for roberta-large, 9 for bert-base-multilingual-cased.
+        revision: Commit or tag of a hub model.
+        batch_size: Texts at a time; does not change the values.
+        idf: Weigh word pieces by how rare they are in the references of the prepared examples.
+        part: "f1", "precision" (of the text's word pieces) or "recall" (of the reference's). Each is the best over the
+            references by itself, as in bert-score, so that the three may be of different references.
+
+    Raises:
+        ConfigError: The layer is not known or not one of the model's, or `part` is none of the three.
+
+    Source: Zhang et al. 2020, "BERTScore: Evaluating Text Generation with BERT".
+    """
+    if part not in PARTS:
+        raise ConfigError(f"The metric 'bertscore': part must be one of {', '.join(PARTS)}, found {part!r}.")
+    layer = layer or recommended_layer(model)
+    matching = Matching(model, layer, revision, batch_size, idf, part)
+    signature = (
+        f"bertscore|model:{model}|revision:{revision}|layer:{layer}|idf:{'prepared' if idf else 'no'}|part:{part}"
+        f"|rescaled:no|cut:right|empty:0|refs:best|bert-score:{version('bert-score')}"
+    )
+    return Average(signature, matching.values, matching.prepare)
+
+
+def recommended_layer(model: str) -> int:
+    """Return the layer that bert-score's authors found best for a hub model.
+
+    Raises:
+        ConfigError: They did not look at it, or the model is a local folder.
+    """
+    organisation = next((each for each in MOVED if model.startswith(each)), "")
+    found: int | None = None if Path(model).is_dir() else model2layers.get(model.removeprefix(organisation))
+    if not found:
+        raise ConfigError(
+            f"The metric 'bertscore': bert-score recommends no layer for {model}; set the option layer, "
+            "say to two thirds of the model's number of layers."
+        )
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """A text's word pieces: `pieces` [T, D] float32 and `weights` [T], both in main memory."""
+
+    pieces: Tensor
+    weights: Tensor
+
+
+class Matching:
+    """The encoder, the weights of word pieces, and the embeddings of prepared references.
+
+    A prepared reference is embedded when it is first needed and then kept, up to 4 GiB of them.
+    """
+
+    def __init__(self, model: str, layer: int, revision: str, batch_size: int, idf: bool, part: str) -> None:
+        self._name = model
+        self._encoder, self._tokenizer = load_encoder(model, revision, layer)
+        longest = window(self._encoder, self._tokenizer)
+        self._tokenizer.model_max_length = longest or 1_000_000  # the library cuts there, and 1e30 would be refused
+        self._batch_size = batch_size
+        self._idf = idf
+        self._column = PARTS.index(part)
+        self._weights: Mapping[int, float] | None = None if idf else even_weights(self._tokenizer)
+        self._prepared: dict[str, Embedded | None] = {}
+        self._room = MOST_KEPT
+
+    def prepare(self, examples: Sequence[Example]) -> None:
+        """Note which references will come back, and count how rare word pieces are in them if that matters."""
+        references = [clean(text).strip() for example in examples for text in references_of(example, "bertscore")]
+        if self._idf:
+            filled = [text for text in references if text]
+            self._weights = get_idf_dict(filled, self._tokenizer, nthreads=0)  # in this process
+        self._prepared = dict.fromkeys(references)
+        self._room = MOST_KEPT
+
+    def values(self, examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
+        """Return the highest value that each text reaches.
+
+        Raises:
+            ConfigError: Weights by rarity were asked for and nothing was prepared.
+        """
+        blocks = [slice(start, start + BLOCK) for start in range(0, len(texts), BLOCK)]
+        found = [self._block(examples[block], texts[block]) for block in blocks]
+        return list(require_finite("bertscore", self._name, examples, np.concatenate([*found, np.zeros(0)])))
+
+    @torch.inference_mode()
+    def _block(self, examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
+        pairs = [
+            (owner, clean(reference).strip(), clean(text).strip())
+            for owner, (example, text) in enumerate(zip(examples, texts, strict=True))
+            for reference in references_of(example, "bertscore")
+        ]
+        embedded = self._embed({text for _, *pair in pairs for text in pair})
+        full = [index for index, (_, *pair) in enumerate(pairs) if all(text in embedded for text in pair)]
+        scores = np.zeros(len(pairs))
+        scores[full] = self._match([(embedded[pairs[index][1]], embedded[pairs[index][2]]) for index in full])
+        best = np.full(len(texts), -math.inf)
+        with np.errstate(invalid="ignore"):  # NaN stays NaN, and is told of with its example
+            np.maximum.at(best, [owner for owner, *_ in pairs], scores)
+        return best
+
+    def _embed(self, texts: Collection[str]) -> dict[str, Embedded]:
+        """Return the embeddings of the texts that are not empty, those of prepared references from memory."""
+        if self._weights is None:
+            raise ConfigError(
+                "bertscore with idf weighs word pieces by how rare they are in references: "
+                "call prepare(examples) first."
+            )
+        found = {text: kept for text in texts if (kept := self._prepared.get(text)) is not None}
+        new = sorted(text for text in texts if text and text not in found)
+        for batch in batches([len(text) for text in new], self._batch_size):
+            chosen = [new[index] for index in batch]
+            pieces, mask, weights = get_bert_embedding(
+                chosen, self._encoder, self._tokenizer, self._weights, device=self._encoder.device
+            )
+            for row, text in enumerate(chosen):
+                length = int(mask[row].sum())
+                if weights[row].any():  # else nothing but special tokens, or nothing of any weight
+                    found[text] = Embedded(pieces[row, :length].cpu().clone(), weights[row, :length].clone())
+                    self._keep(text, found[text])
+        return found
+
+    def _keep(self, text: str, embedded: Embedded) -> None:
+        size = embedded.pieces.nbytes
+        if text in self._prepared and size <= self._room:
+            self._prepared[text] = embedded
+            self._room -= size
+
+    def _match(self, pairs: Sequence[tuple[Embedded, Embedded]]) -> FloatArray:
+        """Return the chosen part for each (reference, text)."""
+        groups: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+        for index, (reference, text) in enumerate(pairs):
+            groups[len(reference.pieces), len(text.pieces)].append(index)
+        found = np.zeros(len(pairs))
+        for members in groups.values():
+            for start in range(0, len(members), self._batch_size):
+                batch = members[start : start + self._batch_size]
+                references, texts = zip(*(pairs[index] for index in batch), strict=True)
+                found[batch] = self._match_alike(references, texts).double().cpu().numpy()
+        return found
+
+    def _match_alike(self, references: Sequence[Embedded], texts: Sequence[Embedded]) -> Tensor:
+        """Return [B] values of pairs whose references are of one length, and whose texts are of one length."""
+        inputs: list[Tensor] = []
+        for group in (references, texts):
+            pieces = torch.stack([each.pieces for each in group]).to(self._encoder.device)  # a copy: it is divided
+            weights = torch.stack([each.weights for each in group])
+            inputs += [pieces, torch.ones(pieces.shape[:2], device=pieces.device), weights]
+        precision, recall, f1 = greedy_cos_idf(*inputs)
+        broken = precision.isnan() | recall.isnan()
+        parts: Tensor = torch.stack([precision, recall, torch.where(broken, torch.nan, f1)])
+        return parts[self._column]
+
+
+def even_weights(tokenizer: object) -> Mapping[int, float]:
+    """Return weights of 1, but 0 for what opens and closes a text: it can be matched, and does not count."""
+    weights: defaultdict[int, float] = defaultdict(lambda: 1.0)
+    for name in ("cls_token_id", "sep_token_id"):
+        weights[getattr(tokenizer, name)] = 0.0
+    return weights

@@ -1,0 +1,49 @@
+"""BLEURT: a regression model's score of a text beside its reference."""
+
+from collections.abc import Callable, Sequence
+from statistics import fmean
+
+from grue.errors import ConfigError
+from grue.metrics.base import METRICS, Average, references_of
+from grue.metrics.neural.batching import logits, require_finite
+from grue.models import load_classifier
+from grue.records import Example
+
+MULTI_REF: dict[str, Callable[[list[float]], float]] = {"mean": fmean, "max": max}
+
+
+@METRICS.register("bleurt")
+def bleurt(model: str, revision: str = "", batch_size: int = 32, multi_ref: str = "mean") -> Average:
+    """Return BLEURT, mostly between 0 and 1 but without bounds; checkpoints are different metrics.
+
+    The model reads reference and text, in this order, and a pair that is too long loses the ends of whichever is the
+    longer. An empty text is scored by the model like any other.
+
+    Args:
+        model: Hub id or local folder of a BERT-type checkpoint, converted for transformers: one output, no labels.
+        revision: Commit or tag of a hub model.
+        batch_size: Pairs at a time; does not change the values.
+        multi_ref: "mean" over an example's references, as ToTTo's evaluation has it, or "max".
+
+    Raises:
+        ConfigError: The model has several outputs, or `multi_ref` is neither.
+
+    Source: Sellam et al. 2020, "BLEURT: Learning Robust Metrics for Text Generation".
+    """
+    if multi_ref not in MULTI_REF:
+        raise ConfigError(f"The metric 'bleurt': multi_ref must be one of {', '.join(MULTI_REF)}, found {multi_ref!r}.")
+    regression, tokenizer = load_classifier(model, revision, cut="right")
+    if regression.config.num_labels != 1:
+        raise ConfigError(
+            f"The metric 'bleurt': {model} has {regression.config.num_labels} outputs, not one; "
+            "give a BLEURT checkpoint, converted with one label."
+        )
+
+    def values(examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
+        references = [references_of(example, "bleurt") for example in examples]
+        pairs = [(each, text) for group, text in zip(references, texts, strict=True) for each in group]
+        scores = iter(logits(regression, tokenizer, pairs, batch_size)[:, 0])
+        found = [MULTI_REF[multi_ref]([next(scores) for _ in group]) for group in references]
+        return list(require_finite("bleurt", model, examples, found))
+
+    return Average(f"bleurt|model:{model}|revision:{revision}|cut:longest first|refs:{multi_ref}", values)

@@ -1,0 +1,124 @@
+"""Metrics that ask a text classifier: the probability of a label, and whether a text has the wanted dialogue act."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from grue.errors import ConfigError, DataError
+from grue.metrics.base import METRICS, Average, FloatArray
+from grue.metrics.neural.batching import logits, require_finite, seam
+from grue.models import load_classifier
+from grue.records import Example
+
+
+@METRICS.register("sentiment")
+def sentiment(model: str, label: int, revision: str = "", batch_size: int = 32) -> Average:
+    """Return the probability that a classifier gives to `label` for prompt and text together, 0–1.
+
+    What is too long for the classifier is cut on the left, so that the text stays.
+
+    Args:
+        model: Hub id, local folder or `mini:<asset>`.
+        label: Index of the label whose probability counts.
+        revision: Commit or tag of a hub model.
+        batch_size: Inputs at a time; does not change the values.
+
+    Raises:
+        ConfigError: The classifier has no such label.
+    """
+    classifier, tokenizer = load_classifier(model, revision)
+    require_label("sentiment", model, classifier, label)
+
+    def values(examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
+        inputs = [("".join(seam(example.prompt, text)),) for example, text in zip(examples, texts, strict=True)]
+        found = require_finite("sentiment", model, examples, logits(classifier, tokenizer, inputs, batch_size))
+        return list(softmax(found)[:, label])
+
+    return Average(f"sentiment|model:{model}|revision:{revision}|label:{label}|cut:left", values)
+
+
+@METRICS.register("intent")
+def intent(model: str, revision: str = "", batch_size: int = 32) -> Average:
+    """Return 1 where a text has the dialogue act that its example asks for, else 0.
+
+    The act is the classifier's most probable label for the last utterance and the text together; the one asked for is
+    `meta["intent"]`, the index of a label. An empty text has no act and is 0. What is too long for the classifier is
+    cut on the left, so that the text stays.
+
+    Args:
+        model: Hub id, local folder or `mini:<asset>`.
+        revision: Commit or tag of a hub model.
+        batch_size: Inputs at a time; does not change the values.
+
+    Source: Ramamurthy et al. 2023, RL4LMs' intent_accuracy, which puts nothing between the utterance and the text.
+    """
+    classifier, tokenizer = load_classifier(model, revision)
+
+    def prepare(examples: Sequence[Example]) -> None:
+        for example in examples:
+            last_utterance_of(example)
+            require_label("intent", model, classifier, intent_of(example))
+
+    def values(examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
+        prepare(examples)
+        inputs = [
+            ("".join(seam(last_utterance_of(example), text)),) for example, text in zip(examples, texts, strict=True)
+        ]
+        found = require_finite("intent", model, examples, logits(classifier, tokenizer, inputs, batch_size))
+        return [
+            float(text.strip() != "" and act == intent_of(example))
+            for example, text, act in zip(examples, texts, found.argmax(axis=1), strict=True)
+        ]
+
+    return Average(
+        f"intent|model:{model}|revision:{revision}|of:last utterance and text|cut:left|empty:0", values, prepare
+    )
+
+
+def intent_of(example: Example) -> int:
+    """Return the label of the act that an example asks for.
+
+    Raises:
+        DataError: It carries none, or something that is not a whole number.
+    """
+    found = example.meta.get("intent")
+    if type(found) is not int:
+        raise DataError(
+            f"The example {example.id!r} needs the index of a label as intent in its meta, found {found!r}; "
+            "mend its data format, or take another metric than intent."
+        )
+    return found
+
+
+def last_utterance_of(example: Example) -> str:
+    """Return what was said last before the text.
+
+    Raises:
+        DataError: The example does not carry it.
+    """
+    found = example.meta.get("last_utterance")
+    if not isinstance(found, str):
+        raise DataError(
+            f"The example {example.id!r} needs a text as last_utterance in its meta, found {found!r}; "
+            "mend its data format, or take another metric than intent."
+        )
+    return found
+
+
+def require_label(metric: str, model: str, classifier: Any, label: int) -> None:
+    """Check that a classifier, by the name of `model`, has a label.
+
+    Raises:
+        ConfigError: It has not.
+    """
+    labels = classifier.config.num_labels
+    if not 0 <= label < labels:
+        raise ConfigError(f"The metric {metric!r}: {model} has the labels 0 to {labels - 1}, not {label}.")
+
+
+def softmax(scores: FloatArray) -> FloatArray:
+    """Return probabilities [N, labels] of logits."""
+    powers: FloatArray = np.exp(scores - scores.max(axis=1, keepdims=True))
+    powers /= powers.sum(axis=1, keepdims=True)
+    return powers

@@ -1,0 +1,234 @@
+"""Perplexity of texts under a language model, and the perplexity that RL4LMs reports, which looks at no text at all."""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from grue.errors import ConfigError, DataError
+from grue.metrics.base import METRICS, FloatArray, references_of
+from grue.metrics.neural.batching import batches, clean, require_finite, seam, window
+from grue.models import load_scoring_model, quiet
+from grue.records import Direction, Example
+
+NAME = "perplexity:policy_on_references"
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A stretch of tokens, of which the last `scored` count; `key` is what the caller knows it by."""
+
+    key: int
+    ids: list[int]
+    scored: int
+
+
+@METRICS.register("perplexity")
+class Perplexity:
+    """Perplexity of the texts, given their prompts, under a language model that is not the policy; 1 is the best.
+
+    The corpus value is exp(total negative log-likelihood / total tokens). An empty text counts as one token, the
+    model's end of text. A text longer than the model's window is scored piece by piece, each token with at least half
+    a window before it.
+
+    Args:
+        model: Hub id, local folder or `mini:<asset>` of a causal language model.
+        revision: Commit or tag of a hub model.
+        batch_size: Windows at a time; does not change the values.
+    """
+
+    direction: Direction = "lower"
+
+    def __init__(self, model: str, revision: str = "", batch_size: int = 32) -> None:
+        self._name = model
+        self._model, self._tokenizer = load_scoring_model("causal", model, revision)
+        self._batch_size = batch_size
+        self.signature = f"perplexity|model:{model}|revision:{revision}|of:text given prompt|empty:end of text"
+
+    def prepare(self, examples: Sequence[Example]) -> None:
+        """Do nothing: only prompts and texts count."""
+
+    def statistics(self, examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
+        """Return [N, 2]: negative log-likelihood of the text in nats, and its number of tokens."""
+        found = np.zeros((len(texts), 2))
+        windows = [
+            piece
+            for index, (example, text) in enumerate(zip(examples, texts, strict=True))
+            for piece in self._windows(index, example.prompt, text)
+        ]
+        for piece, losses in scored_windows(self._model, windows, self._batch_size):
+            found[piece.key] += losses.sum(), piece.scored
+        return require_finite("perplexity", self._name, examples, found)
+
+    def per_example(self, statistics: FloatArray) -> FloatArray:
+        """Return [N] perplexities of the single texts."""
+        return np.exp(statistics[:, 0] / statistics[:, 1])
+
+    def corpus(self, statistics: FloatArray) -> float:
+        """Return the perplexity of all texts, each token weighing the same."""
+        return corpus_perplexity(statistics)
+
+    def _windows(self, example: int, prompt: str, text: str) -> Iterator[Window]:
+        context, continuation = seam(prompt, text)
+        end = self._tokenizer.eos_token_id
+        start = end if self._tokenizer.bos_token_id is None else self._tokenizer.bos_token_id
+        before = self._ids(context) or [start]
+        after = self._ids(continuation) if text.strip() else []
+        ids = before + (after or [end])
+        longest = window(self._model, self._tokenizer) or len(ids)
+        step = max(1, longest // 2)
+        for first in range(len(before), len(ids), step):
+            stop = min(len(ids), first + step)
+            yield Window(example, ids[max(0, stop - longest) : stop], stop - first)
+
+    def _ids(self, text: str) -> list[int]:
+        found: list[int] = self._tokenizer(clean(text), add_special_tokens=False, verbose=False)["input_ids"]
+        return found
+
+
+@METRICS.register("perplexity:policy_on_references")
+class PolicyOnReferences:
+    """Perplexity of the references under the policy itself: what RL4LMs reports as perplexity. No text is looked at.
+
+    All references are joined by an empty line to one long text, over which a window slides; each token is scored once,
+    with what stands before it in its window. As in RL4LMs, the mean of a window's losses is multiplied by the number of
+    its tokens that are new, although the first window predicts one fewer; the value is exp(sum / all tokens). An
+    example without references adds nothing. A policy that copies people's texts does well, whatever it would write.
+
+    Args:
+        model: Local folder or hub id of the policy, a causal language model.
+        revision: Commit or tag of a hub model.
+        stride: Tokens by which the window moves: 512 for IMDB, 128 for DailyDialog.
+        batch_size: Windows at a time; does not change the values.
+        of: "whole" joins prompt and reference, which makes IMDB's whole review; "reference" leaves the prompts out, as
+            RL4LMs' data set for DailyDialog has it.
+
+    Raises:
+        ConfigError: The stride does not fit the model's window, or `of` is neither.
+    """
+
+    direction: Direction = "lower"
+
+    def __init__(
+        self, model: str, revision: str = "", stride: int = 512, batch_size: int = 4, of: str = "whole"
+    ) -> None:
+        self._name = model
+        self._model, self._tokenizer = load_scoring_model("causal", model, revision)
+        self._longest = window(self._model, self._tokenizer)
+        self._batch_size = batch_size
+        self._stride = stride
+        self._of = of
+        if of not in ("whole", "reference"):
+            raise ConfigError(f"The metric {NAME!r}: of must be one of whole, reference, found {of!r}.")
+        if stride < 2 or stride >= (self._longest or stride + 1):
+            raise ConfigError(
+                f"The metric {NAME!r}: the stride must be at least 2 and less than the {self._longest} tokens that "
+                f"{model} reads, found {stride}."
+            )
+        self.signature = (
+            f"{NAME}|model:{model}|revision:{revision}|of:{of}|stride:{stride}|window:{self._longest}|mean:rl4lms"
+        )
+
+    def prepare(self, examples: Sequence[Example]) -> None:
+        """Do nothing: the references are scored when they are asked for."""
+
+    def statistics(self, examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
+        """Return [N, 2]: RL4LMs' negative log-likelihood of an example's references in nats, and their tokens.
+
+        Raises:
+            DataError: No example has a reference, or there is only one token.
+        """
+        parts = [
+            (index, clean(self._part(example, reference)))
+            for index, example in enumerate(examples)
+            for reference in example.references
+        ]
+        if not parts and examples:
+            references_of(examples[0], NAME)
+        ids, owners = self._tokens(parts)
+        found = np.zeros((len(examples), 2))
+        np.add.at(found[:, 1], owners, 1)
+        for piece, losses in scored_windows(self._model, list(self._windows(ids)), self._batch_size):
+            new = piece.scored + (piece.key == 1)  # the very first token is new, and not predicted
+            stretch = slice(piece.key, piece.key + piece.scored)
+            np.add.at(found[:, 0], owners[stretch], losses * (new / piece.scored))
+        return require_finite(NAME, self._name, examples, found)
+
+    def per_example(self, statistics: FloatArray) -> FloatArray:
+        """Refuse.
+
+        Raises:
+            ConfigError: Always.
+        """
+        raise ConfigError(
+            f"{NAME} describes the policy and looks at no text, so it can be neither a reward nor a scored metric; "
+            "give it the axis 'diversity', or take the metric perplexity."
+        )
+
+    def corpus(self, statistics: FloatArray) -> float:
+        """Return exp(sum of the losses / number of all tokens)."""
+        return corpus_perplexity(statistics)
+
+    def _part(self, example: Example, reference: str) -> str:
+        return "".join(seam(example.prompt, reference)) if self._of == "whole" else reference
+
+    def _tokens(self, parts: Sequence[tuple[int, str]]) -> tuple[list[int], Any]:
+        """Return the ids of the long text, and as [tokens] the example in which each begins."""
+        if not self._tokenizer.is_fast:
+            raise ConfigError(
+                f"The metric {NAME!r}: {self._name} needs a fast tokenizer, which knows where tokens are."
+            )
+        with quiet():  # a text longer than the model's window is meant
+            encoded = self._tokenizer("\n\n".join(text for _, text in parts), return_offsets_mapping=True)
+        ids: list[int] = encoded["input_ids"]
+        if len(ids) < 2:
+            raise DataError(f"The metric {NAME!r} needs references of two tokens at least, found {len(ids)}.")
+        starts = np.cumsum([0, *(len(text) + 2 for _, text in parts[:-1])]).tolist()
+        owners = [parts[bisect_right(starts, start) - 1][0] for start, _ in encoded["offset_mapping"]]
+        return ids, np.array(owners)
+
+    def _windows(self, ids: list[int]) -> Iterator[Window]:
+        """Yield the windows; the key is the place of the first scored token."""
+        for first in range(0, len(ids), self._stride):
+            begin = max(first + self._stride - self._longest, 0) if self._longest else 0
+            stop = min(first + self._stride, len(ids))
+            scored = stop - max(first, 1)  # nothing stands before the very first token
+            yield Window(stop - scored, ids[begin:stop], scored)
+
+
+def corpus_perplexity(statistics: FloatArray) -> float:
+    """Return exp(sum of losses / sum of tokens) of [N, 2] losses and tokens."""
+    loss, count = statistics.sum(axis=0)
+    return float(np.exp(loss / count))
+
+
+@torch.inference_mode()
+def scored_windows(model: Any, windows: Sequence[Window], size: int) -> Iterator[tuple[Window, FloatArray]]:
+    """Yield each window with the negative log-likelihoods of its scored tokens in nats, in any order."""
+    for batch in batches([len(piece.ids) for piece in windows], size):
+        chosen = [windows[index] for index in batch]
+        for piece, losses in zip(chosen, window_losses(model, chosen).double().cpu().numpy(), strict=True):
+            yield piece, losses[len(losses) - piece.scored :]
+
+
+def window_losses(model: Any, batch: Sequence[Window]) -> Tensor:
+    """Return [B, S] negative log-likelihoods in nats of the last S tokens of each window, S = the most scored of any.
+
+    Padding is on the left, so that the scored tokens of all rows stand in the last columns and only their logits are
+    made; positions count from each row's first real token.
+    """
+    length, scored = max(len(piece.ids) for piece in batch), max(piece.scored for piece in batch)
+    ids = torch.tensor([[0] * (length - len(piece.ids)) + piece.ids for piece in batch]).to(model.device)
+    mask = torch.tensor([[0] * (length - len(piece.ids)) + [1] * len(piece.ids) for piece in batch]).to(model.device)
+    logits = model(
+        input_ids=ids,
+        attention_mask=mask,
+        position_ids=(mask.cumsum(dim=1) - 1).clamp(min=0),
+        logits_to_keep=scored + 1,
+    ).logits[:, :-1]
+    losses: Tensor = -logits.float().log_softmax(dim=-1).gather(-1, ids[:, -scored:, None])[..., 0]
+    return losses

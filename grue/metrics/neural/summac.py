@@ -1,0 +1,115 @@
+"""SummaC-ZS: whether each sentence of a summary follows from some sentence of its document."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from grue.errors import ConfigError, DataError
+from grue.metrics.base import METRICS, Average
+from grue.metrics.neural.batching import logits, require_finite
+from grue.metrics.neural.classify import require_label, softmax
+from grue.metrics.tokens import sentences
+from grue.models import load_classifier
+from grue.records import Example
+
+SHORTEST = 11  # characters of a sentence that says something
+MOST = 100  # sentences of a document that are looked at
+LONGEST = 500  # tokens of a pair
+SOURCES = ("document", "prompt")
+
+Pair = tuple[list[str], list[str]]
+"""The sentences of a document and those of its summary."""
+
+
+@METRICS.register("summac")
+def summac(
+    model: str,
+    entailment: int,
+    contradiction: int = -1,
+    revision: str = "",
+    batch_size: int = 32,
+    use_con: bool = False,
+    source: str = "document",
+) -> Average:
+    """Return SummaC-ZS of texts as summaries: 0–1, or −1 to 1 with `use_con`.
+
+    For each sentence of the text it takes the highest probability, over the first 100 sentences of the document, that
+    a natural-language-inference model gives to "the document's sentence entails the text's"; the value is the mean over
+    the text's sentences. Sentences of ten characters or fewer are left out, unless there is no other. An empty text or
+    document gives 0.
+
+    Args:
+        model: Hub id or local folder of a classifier that reads (premise, hypothesis).
+        entailment: Index of its label for entailment, 2 for roberta-large-mnli.
+        contradiction: Index of its label for contradiction, 0 for roberta-large-mnli; only `use_con` needs it.
+        revision: Commit or tag of a hub model.
+        batch_size: Pairs of sentences at a time; does not change the values.
+        use_con: Subtract the highest probability of contradiction, as SummaC's own default does and RL4LMs does not.
+        source: "document" takes an example's `meta["document"]`, the article without the instruction, and the prompt
+            where there is none; "prompt" always takes the prompt, as RL4LMs does.
+
+    Raises:
+        ConfigError: The model has no such label, or `source` is neither.
+
+    Source: Laban et al. 2022, "SummaC: Re-Visiting NLI-based Models for Inconsistency Detection in Summarization".
+    """
+    if source not in SOURCES:
+        raise ConfigError(f"The metric 'summac': source must be one of {', '.join(SOURCES)}, found {source!r}.")
+    classifier, tokenizer = load_classifier(model, revision, cut="right")
+    require_label("summac", model, classifier, entailment)
+    if use_con:
+        require_label("summac", model, classifier, contradiction)
+
+    def values(examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
+        pairs = [
+            (informative(source_of(example, source))[:MOST], informative(text))
+            for example, text in zip(examples, texts, strict=True)
+        ]
+        rows = softmax(logits(classifier, tokenizer, crossed(pairs), batch_size, LONGEST))
+        found = np.zeros(len(pairs))
+        start = 0
+        for index, (premises, hypotheses) in enumerate(pairs):
+            shape = (len(premises), len(hypotheses), -1)
+            count = len(premises) * len(hypotheses)
+            if count:
+                best = rows[start : start + count].reshape(shape).max(axis=0)  # [hypotheses, labels]
+                against = best[:, contradiction] if use_con else 0.0
+                found[index] = (best[:, entailment] - against).mean()
+            start += count
+        return list(require_finite("summac", model, examples, found))
+
+    against = f"|contradiction:{contradiction}" if use_con else ""
+    return Average(
+        f"summac|version:zs|model:{model}|revision:{revision}|entailment:{entailment}{against}|of:{source}"
+        f"|split:sentences|shortest:{SHORTEST}|most:{MOST}|cut:{LONGEST}",
+        values,
+    )
+
+
+def source_of(example: Example, source: str) -> str:
+    """Return the document that an example's summary must follow from.
+
+    Raises:
+        DataError: Its `meta["document"]` is not a text.
+    """
+    document = example.meta.get("document", example.prompt) if source == "document" else example.prompt
+    if not isinstance(document, str):
+        raise DataError(
+            f"The example {example.id!r} has {document!r} as document in its meta, but summac needs a text there; "
+            "mend its data format."
+        )
+    return document
+
+
+def informative(text: str) -> list[str]:
+    """Return the sentences of more than ten characters, or all if there are only shorter ones."""
+    found = sentences(text)
+    return [sentence for sentence in found if len(sentence) >= SHORTEST] or found
+
+
+def crossed(pairs: Sequence[Pair]) -> Iterator[tuple[str, str]]:
+    """Yield every sentence of a document with every sentence of its summary, document by document."""
+    for premises, hypotheses in pairs:
+        for premise in premises:
+            for hypothesis in hypotheses:
+                yield premise, hypothesis

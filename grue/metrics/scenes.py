@@ -1,0 +1,78 @@
+"""spice_lite: whether a text says who does what, where and with what, as its references do.
+
+Our own rules after the idea of SPICE (Anderson et al. 2016), without a parser: never SPICE, nor to be compared with it.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from grue.metrics import wordnet
+from grue.metrics.base import METRICS, Average, references_of
+from grue.metrics.clauses import Tuple, read
+from grue.records import Example
+
+
+class Graph:
+    """The tuples of one or more texts, each once however it is worded.
+
+    Two tuples are the same if they are equally long and their words are, one by one, equal or synonyms.
+    """
+
+    def __init__(self, tuples: Iterable[Tuple]) -> None:
+        self.tuples: list[Tuple] = []
+        self._by_start: dict[tuple[int, str], list[Tuple]] = {}
+        for each in tuples:
+            if each not in self:
+                self.tuples.append(each)
+                self._by_start.setdefault((len(each), each[0]), []).append(each)
+
+    def __contains__(self, wanted: Tuple) -> bool:
+        for start in wordnet.synonyms(wanted[0]):
+            for known in self._by_start.get((len(wanted), start), ()):
+                if all(map(are_synonyms, wanted[1:], known[1:])):
+                    return True
+        return False
+
+
+def are_synonyms(one: str, other: str) -> bool:
+    """Whether two words, or two relations word by word, are equal or share a synset: take to, carry to."""
+    if one == other:
+        return True
+    left, right = one.split(" "), other.split(" ")
+    return len(left) == len(right) and all(b in wordnet.synonyms(a) for a, b in zip(left, right, strict=True))
+
+
+def f1(reference: Graph, candidate: Graph) -> float:
+    """Return the harmonic mean of the shares of tuples that match, 0 if none does."""
+    hits = sum(each in reference for each in candidate.tuples)
+    if not hits:
+        return 0.0
+    precision, recall = hits / len(candidate.tuples), min(1.0, hits / len(reference.tuples))
+    return 2 * precision * recall / (precision + recall)
+
+
+class Scenes:
+    """Values of texts against the graphs of references, which are made once for prepared examples."""
+
+    def __init__(self) -> None:
+        self._prepared: dict[tuple[str, ...], Graph] = {}
+
+    def prepare(self, examples: Sequence[Example]) -> None:
+        """Read the references once."""
+        self._prepared = {example.references: _merged(example) for example in examples}
+
+    def values(self, examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
+        """Return the F1 of each text."""
+        graphs = (self._prepared.get(example.references) or _merged(example) for example in examples)
+        return [f1(graph, Graph(read(text))) for graph, text in zip(graphs, texts, strict=True)]
+
+
+def _merged(example: Example) -> Graph:
+    return Graph(each for text in references_of(example, "spice_lite") for each in read(text))
+
+
+@METRICS.register("spice_lite")
+def spice_lite() -> Average:
+    """Return the F1 of a text's tuples and those of all its references together, 0–1."""
+    scenes = Scenes()
+    signature = f"spice_lite|rules:1|case:lower|tok:words|tags:{wordnet.DATA}|synonyms:{wordnet.DATA}|refs:merged"
+    return Average(signature, scenes.values, scenes.prepare)

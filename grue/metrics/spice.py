@@ -1,0 +1,158 @@
+"""SPICE (Anderson et al. 2016) by its official program, which the user brings: a jar, CoreNLP's models and a Java.
+
+Nothing of it is part of this package: the jar is under the AGPL. It stops on Java 15 and later, where the script engine
+that it prints with is gone.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from grue.errors import DataError, Unavailable
+from grue.metrics.base import METRICS, Average, references_of
+from grue.records import Example
+
+HOME = "GRUE_SPICE_HOME"
+JAVA = "GRUE_SPICE_JAVA"
+JAVAS = range(8, 15)
+JAR = "spice-1.0.jar"
+CORENLP = ("stanford-corenlp-3.6.0.jar", "stanford-corenlp-3.6.0-models.jar")
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+_UNSAFE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
+
+
+@METRICS.register("spice")
+def spice(home: str = "", java: str = "", memory: str = "8G") -> Average:
+    """Return SPICE, 0–1.
+
+    Every call starts the program, which loads a parser for half a minute: a metric for reports, not for rewards.
+
+    Args:
+        home: Folder with spice-1.0.jar and lib/; by default the environment variable GRUE_SPICE_HOME.
+        java: Program to run it with; by default GRUE_SPICE_JAVA, or java.
+        memory: Most memory that Java may take.
+
+    Raises:
+        Unavailable: Something of that is missing; the message says what.
+    """
+    home, java = settings(home, java)
+    missing = problems(home, java)
+    if missing:
+        listed = "".join(f"\n- {problem}" for problem in missing)
+        raise Unavailable(f"spice cannot run here:{listed}\nspice_lite needs none of this, but is another metric.")
+
+    def values(examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
+        items = [
+            {"image_id": index, "test": clean(text), "refs": list(filter(None, map(clean, references)))}
+            for index, (references, text) in enumerate(
+                zip((references_of(example, "spice") for example in examples), texts, strict=True)
+            )
+        ]
+        scored = run([item for item in items if item["test"] and item["refs"]], Path(home), java, memory)
+        return [scored.get(index, 0.0) for index in range(len(items))]
+
+    def prepare(examples: Sequence[Example]) -> None:
+        for example in examples:
+            references_of(example, "spice")
+
+    return Average("spice|jar:1.0|corenlp:3.6.0|refs:merged", values, prepare)
+
+
+def settings(home: str = "", java: str = "") -> tuple[str, str]:
+    """Return the folder, "" if none is set, and the Java to use: the options, else the environment's."""
+    return home or os.environ.get(HOME, ""), java or os.environ.get(JAVA, "") or "java"
+
+
+def problems(home: str, java: str) -> list[str]:
+    """Return what is missing to run SPICE, each with its cure; nothing but `java -version` is started."""
+    return [*_problems_of_java(java), *_problems_of_home(home)]
+
+
+def _problems_of_java(java: str) -> list[str]:
+    wanted = f"install Java {JAVAS[0]} to {JAVAS[-1]} and name the program in {JAVA} or the option java"
+    if shutil.which(java) is None:
+        return [f"There is no program {java!r}; {wanted}."]
+    try:
+        answer = subprocess.run([java, "-version"], capture_output=True, text=True, errors="replace", check=False)
+    except OSError as error:
+        return [f"{java!r} does not start ({error.strerror}); {wanted}."]
+    version = _VERSION.search(answer.stderr + answer.stdout)
+    if version is None:
+        return [f"{java!r} does not say its version as Java does; {wanted}."]
+    if int(version[1]) not in JAVAS:
+        return [f"{java!r} is Java {version[1]}, which SPICE does not run on; {wanted}."]
+    return []
+
+
+def _problems_of_home(home: str) -> list[str]:
+    if not home:
+        return [f"No folder is named; unpack SPICE-1.0.zip and name its folder in {HOME} or the option home."]
+    folder = Path(home)
+    found = []
+    if not (folder / JAR).is_file():
+        found.append(f"{folder / JAR} is missing; unpack SPICE-1.0.zip from https://panderson.me/spice there.")
+    for name in CORENLP:
+        if not (folder / "lib" / name).is_file():
+            archive = "stanford-corenlp-full-2015-12-09.zip"
+            found.append(f"{folder / 'lib' / name} is missing; it is in {archive} from https://nlp.stanford.edu.")
+    return found
+
+
+def clean(text: str) -> str:
+    """Return `text` on one line, without control characters and halves of surrogate pairs."""
+    return _UNSAFE.sub(" ", text).strip()
+
+
+def run(items: Sequence[dict[str, Any]], home: Path, java: str, memory: str) -> dict[int, float]:
+    """Return image_id → F1 of the program for items of image_id, test and refs; nothing is started for no item.
+
+    Raises:
+        DataError: The program failed, or did not answer every item.
+    """
+    if not items:
+        return {}
+    with TemporaryDirectory(prefix="grue-spice-") as folder:
+        given, out = Path(folder, "in.json"), Path(folder, "out.json")
+        given.write_text(json.dumps(items), encoding="utf-8")
+        program = Path(shutil.which(java) or java).absolute()  # it runs in another folder
+        command = [str(program), f"-Xmx{memory}", "-jar", str(home.absolute() / JAR), str(given), "-out", str(out)]
+        done = subprocess.run(
+            [*command, "-detailed", "-silent"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+        if done.returncode or not out.is_file():
+            said = "\n".join((done.stderr.strip() or done.stdout.strip() or "nothing").splitlines()[-20:])
+            raise DataError(
+                f"SPICE stopped with code {done.returncode} and wrote no scores; run {JAR} by hand to see why. "
+                f"It said:\n{said}"
+            )
+        answer = out.read_text(encoding="utf-8", errors="replace")
+    scores = _parse(answer)
+    unanswered = [item["image_id"] for item in items if item["image_id"] not in scores]
+    if unanswered:
+        raise DataError(
+            f"SPICE scored {len(items) - len(unanswered)} of {len(items)} texts, not the one at {unanswered[0]}; "
+            f"check that {JAR} is the official release."
+        )
+    return scores
+
+
+def _parse(answer: str) -> dict[int, float]:
+    """Return image_id → F1; only the program's sub-categories may be NaN or null, where a text has no such tuple."""
+    try:
+        return {int(item["image_id"]): float(item["scores"]["All"]["f"]) for item in json.loads(answer)}
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(
+            f"SPICE's scores are not of its format ({type(error).__name__}: {error}); "
+            f"check that {JAR} is the official release."
+        ) from error

@@ -1,0 +1,220 @@
+"""Metrics of sentences that describe a table: PARENT, and the two halves of ToTTo.
+
+PARENT (Dhingra et al. 2019) asks whether an n-gram that a reference lacks is at least backed by the table, and whether
+what the table says is said. ToTTo's version of it is the one here: entailment is the share of an n-gram's tokens that
+occur in the table, and the weight of the table's recall follows from how much of the table the reference repeats.
+
+An example's `meta["table"]` lists the values of all cells, the titles and the text around the table;
+`meta["highlighted"]` those of the highlighted cells and the titles; `meta["overlap"]` whether training had its headers.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from grue.errors import DataError
+from grue.metrics import lcs
+from grue.metrics.base import METRICS, Average, Subset, references_of
+from grue.metrics.bleu import SacreBleu
+from grue.metrics.tokens import TOKENIZERS, Tokenizer, tokens_13a
+from grue.records import Example
+
+ORDERS = 4
+SMOOTHING = 1e-5
+Part = Literal["precision", "recall", "f1"]
+Ngram = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A reference as PARENT sees it.
+
+    Attributes:
+        counts: For each order the reference's n-grams and their counts.
+        backed: For each order the n-grams' entailment times count, and last the sum.
+        table_weight: Weight of the table's recall, 0–1: the part of the table that the reference leaves out.
+    """
+
+    counts: list[Counter[Ngram]]
+    backed: list[tuple[dict[Ngram, float], float]]
+    table_weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """An example made ready: the table's words, its highlighted values, and the references."""
+
+    words: frozenset[str]
+    highlighted: list[lcs.Tokens]
+    references: list[Reference]
+
+
+class Parent:
+    """PARENT of texts against tables and references.
+
+    Args:
+        tokenize: Splits texts and references, in lower case; the table is always split by sacreBLEU's 13a.
+        filled_up_to: Number of references that "<null>" fills an example's up to, as the official script does.
+    """
+
+    def __init__(self, tokenize: Tokenizer, filled_up_to: int = 0) -> None:
+        self._tokenize = tokenize
+        self._filled_up_to = filled_up_to
+        self._prepared: dict[str, tuple[Example, Table]] = {}
+
+    def prepare(self, examples: Sequence[Example]) -> None:
+        """Read tables and references once."""
+        self._prepared = {example.id: (example, self._read(example)) for example in examples}
+
+    def values(self, part: Part, examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
+        """Return one part of the score of each text at its best reference, 0–1."""
+        return [self.score(example, text)[part] for example, text in zip(examples, texts, strict=True)]
+
+    def score(self, example: Example, text: str) -> Mapping[Part, float]:
+        """Return precision, recall and F1 at the reference with the highest F1, 0–1 each."""
+        known, table = self._prepared.get(example.id, (None, None))
+        if table is None or known is not example:
+            table = self._read(example)
+        tokens = self._tokenize(text.lower())
+        counts = count_by_order(tokens)
+        backing = [{ngram: backing_of(ngram, table.words) for ngram in order} for order in counts]
+        mentioned = mention(table.highlighted, tokens) or SMOOTHING
+        best: Mapping[Part, float] | None = None
+        for reference in table.references:
+            precision = mean_precision(counts, backing, reference)
+            weight = reference.table_weight
+            recall = mean_recall(counts, reference) ** (1 - weight) * mentioned**weight
+            f1 = 2 * precision * recall / (precision + recall + 1e-8)
+            if best is None or f1 > best["f1"]:
+                best = {"precision": precision, "recall": recall, "f1": f1}
+        assert best is not None
+        return best
+
+    def _read(self, example: Example) -> Table:
+        cells, highlighted = values_of(example, "table"), values_of(example, "highlighted")
+        words = frozenset(token for value in cells for token in value)
+        entries = [lcs.read(value) for value in highlighted]
+        references = list(references_of(example, "parent"))
+        references += ["<null>"] * (self._filled_up_to - len(references))
+        return Table(words, entries, [self._reference(text, words, entries) for text in references])
+
+    def _reference(self, text: str, words: frozenset[str], entries: list[lcs.Tokens]) -> Reference:
+        tokens = self._tokenize(text.lower())
+        counts = count_by_order(tokens)
+        backed = []
+        for order in counts:
+            weighed = {ngram: count * backing_of(ngram, words) for ngram, count in order.items()}
+            backed.append((weighed, math.fsum(weighed.values())))
+        return Reference(counts, backed, 1 - mention(entries, tokens))
+
+
+def values_of(example: Example, key: str) -> list[list[str]]:
+    """Return the values of a table in the example's meta as lists of 13a tokens in lower case; empty ones are left out.
+
+    Raises:
+        DataError: There is no such table, or it has no word.
+    """
+    values = example.meta.get(key, ())
+    found = [tokens for value in values if (tokens := tokens_13a(str(value).lower()))]
+    if not found:
+        raise DataError(
+            f"The example {example.id!r} has no values under {key!r} in its meta, which parent needs; "
+            "take another metric."
+        )
+    return found
+
+
+def count_by_order(tokens: Sequence[str]) -> list[Counter[Ngram]]:
+    """Return the counts of the n-grams of 1 to 4 tokens."""
+    later = [tokens[start:] for start in range(ORDERS)]
+    return [Counter(zip(*later[:order], strict=False)) for order in range(1, ORDERS + 1)]
+
+
+def backing_of(ngram: Ngram, words: frozenset[str]) -> float:
+    """Return the share of an n-gram's tokens that the table has."""
+    return sum([token in words for token in ngram]) / len(ngram)
+
+
+def mention(entries: Sequence[lcs.Tokens], tokens: Sequence[str]) -> float:
+    """Return the mean share of a value that the text repeats in its order."""
+    return sum([lcs.length(entry, tokens) / len(entry.tokens) for entry in entries]) / len(entries)
+
+
+def mean_precision(counts: list[Counter[Ngram]], backing: list[dict[Ngram, float]], reference: Reference) -> float:
+    """Return the geometric mean over orders of the share of n-grams that reference or table back; 0 without a word."""
+    shares = []
+    for order, backed, wanted in zip(counts, backing, reference.counts, strict=True):
+        total = 0.0
+        for ngram, count in order.items():
+            found = wanted.get(ngram, 0)
+            # As many as the reference has are right; the others as far as the table backs them.
+            total += count if found >= count else found + (count - found) * backed[ngram]
+        shares.append(total / order.total() if order else 0.0)
+    return geometric_mean(shares)
+
+
+def mean_recall(counts: list[Counter[Ngram]], reference: Reference) -> float:
+    """Return the geometric mean over orders of how much of the reference that the table backs is said."""
+    shares = []
+    for order, wanted, (backed, total) in zip(counts, reference.counts, reference.backed, strict=True):
+        shared = order.keys() & wanted.keys()
+        said = math.fsum([backed[ngram] * min(1.0, order[ngram] / wanted[ngram]) for ngram in shared])
+        shares.append(said / total if total else 1.0)
+    return geometric_mean(shares) or SMOOTHING
+
+
+def geometric_mean(shares: Sequence[float]) -> float:
+    """Return the geometric mean, a 0 of an order above 1 smoothed; 0 if that of order 1 is 0."""
+    if not shares[0]:
+        return 0.0
+    return math.exp(math.fsum([math.log(share or SMOOTHING) for share in shares]) / len(shares))
+
+
+# --- by name ---------------------------------------------------------------------------------------------------------
+
+
+def parent_metric(name: str, part: Part, tokenizer: str, filled_up_to: int = 0) -> Average:
+    """Return a part of PARENT as a metric."""
+    parent = Parent(TOKENIZERS[tokenizer], filled_up_to)
+    references = f"<null> up to {filled_up_to}" if filled_up_to else "as given"
+    signature = f"{name}|case:lower|tok:{tokenizer}|lambda:auto|smooth:{SMOOTHING:g}|refs:best of {references}"
+    return Average(signature, partial(parent.values, part), parent.prepare)
+
+
+def _parent(name: str, part: Part) -> Callable[..., Average]:
+    def make(tokenizer: str = "13a") -> Average:
+        """Return a part of PARENT, 0–1.
+
+        Args:
+            tokenizer: "13a", or "whitespace" as the official unit test splits texts.
+        """
+        return parent_metric(name, part, tokenizer)
+
+    return make
+
+
+def _parent_of(name: str, overlap: bool) -> Callable[..., Subset]:
+    def make(tokenizer: str = "13a") -> Subset:
+        """Return PARENT over the examples with, or without, overlap; `tokenizer` as for `parent`."""
+        return Subset(name, parent_metric("parent", "f1", tokenizer), "overlap", overlap)
+
+    return make
+
+
+def _sacrebleu_of(name: str, overlap: bool) -> Callable[..., Subset]:
+    def make(tokenize: str = "13a", lowercase: bool = False) -> Subset:
+        """Return sacreBLEU over the examples with, or without, overlap; options as for `sacrebleu`."""
+        return Subset(name, SacreBleu(tokenize, lowercase), "overlap", overlap)
+
+    return make
+
+
+METRICS.register("parent")(_parent("parent", "f1"))
+METRICS.register("parent_precision")(_parent("parent_precision", "precision"))
+METRICS.register("parent_recall")(_parent("parent_recall", "recall"))
+for _half, _overlap in (("overlap", True), ("nonoverlap", False)):
+    METRICS.register(f"parent_{_half}")(_parent_of(f"parent_{_half}", _overlap))
+    METRICS.register(f"sacrebleu_{_half}")(_sacrebleu_of(f"sacrebleu_{_half}", _overlap))

@@ -1,0 +1,309 @@
+"""Translation edit rate (Snover et al. 2006) as the library sacrebleu 2.6 defines it, limits and tie rules included.
+
+A hypothesis is turned into a reference by moving blocks of words, each move one edit, as long as a move brings the edit
+distance down; what is left counts as insertions, deletions and substitutions. Most of the time goes into the distances
+of hypotheses with one more move. They come from rapidfuzz, many times faster than the library's search in Python.
+
+That search looks only at a band around the diagonal of the edit table, so that for long and very different texts it
+finds less than the best. Where the band could matter the distance is computed here in the same band.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from rapidfuzz.distance import Levenshtein
+
+from grue.metrics.base import FloatArray, references_of
+from grue.records import Direction, Example
+
+LONGEST_BLOCK = 10
+FURTHEST_MOVE = 50
+MOST_CANDIDATES = 1000
+BAND = 25
+MOST_BITS = 512  # beyond, rows of bits would take more memory than the band
+
+_KEEP, _SUBSTITUTE, _DELETE, _INSERT = range(4)
+
+
+class Ter:
+    """TER in edits for a hundred reference words, 0 is the best; words are what stands between white space.
+
+    The statistics of an example are its edits to the nearest reference and the mean length of its references.
+
+    Args:
+        case_sensitive: Whether "The" and "the" differ; sacrebleu's default is that they do not.
+    """
+
+    direction: Direction = "lower"
+
+    def __init__(self, case_sensitive: bool = False) -> None:
+        self._case_sensitive = case_sensitive
+        case = "mixed" if case_sensitive else "lower"
+        self.signature = f"ter|case:{case}|tok:tercom|norm:no|punct:yes|refs:nearest|reflen:mean"
+        self._prepared: dict[tuple[str, ...], list[list[str]]] = {}
+
+    def prepare(self, examples: Sequence[Example]) -> None:
+        """Split the references once."""
+        self._prepared = {example.references: self._read_references(example) for example in examples}
+
+    def statistics(self, examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
+        """Return [N, 2]: edits, and reference words."""
+        rows = []
+        for example, text in zip(examples, texts, strict=True):
+            references = self._prepared.get(example.references) or self._read_references(example)
+            words = self._words(text)
+            nearest = min(edits(words, reference) for reference in references)
+            rows.append((nearest, sum(map(len, references)) / len(references)))
+        return np.array(rows, dtype=np.float64).reshape(len(rows), 2)
+
+    def per_example(self, statistics: FloatArray) -> FloatArray:
+        """Return [N] TER."""
+        return np.array([_rate(row) for row in statistics], dtype=np.float64)
+
+    def corpus(self, statistics: FloatArray) -> float:
+        """Return the TER of all edits and all reference words."""
+        return _rate(statistics.sum(axis=0))
+
+    def _read_references(self, example: Example) -> list[list[str]]:
+        return [self._words(reference) for reference in references_of(example, "ter")]
+
+    def _words(self, text: str) -> list[str]:
+        return (text if self._case_sensitive else text.lower()).split()
+
+
+def _rate(row: FloatArray) -> float:
+    edited, length = row
+    if not length:
+        return 100.0 if edited else 0.0
+    return float(100.0 * edited / length)
+
+
+def edits(hypothesis: Sequence[str], reference: Sequence[str]) -> int:
+    """Return how many edits, moves of blocks among them, turn `hypothesis` into `reference`."""
+    numbers: dict[str, int] = {}
+    # One letter a word: slices of a string move blocks fast, and rapidfuzz reads strings without converting them.
+    words, wanted = (
+        "".join(chr(numbers.setdefault(word, len(numbers))) for word in text) for text in (hypothesis, reference)
+    )
+    if not wanted:
+        return len(words)
+    moves = candidates = 0
+    while True:
+        alignment = align(words, wanted)
+        best, tried = best_move(words, wanted, alignment)
+        candidates += tried
+        if best is None or candidates >= MOST_CANDIDATES:
+            return moves + alignment.distance
+        words = best
+        moves += 1
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """How a hypothesis is edited into a reference.
+
+    Attributes:
+        distance: Insertions, deletions and substitutions.
+        place: Reference index → index of the hypothesis word that it stands on or behind.
+        wrong: Running count of hypothesis words that are deleted or substituted, starting with 0.
+        unmet: Running count of reference words that are inserted or substituted, starting with 0.
+    """
+
+    distance: int
+    place: list[int]
+    wrong: list[int]
+    unmet: list[int]
+
+
+def align(words: str, wanted: str) -> Alignment:
+    """Return the best alignment; of equal ones the one that prefers substituting, then deleting, then inserting."""
+    distance = Levenshtein.distance(words, wanted)
+    # Not only the best path must lie in the band, but also those to its neighbours, which decide between equal steps.
+    reach = distance + 1 + abs(len(words) - len(wanted))
+    if len(wanted) <= MOST_BITS and _within_band(reach, wanted):
+        steps = _path(words, wanted)
+    else:
+        distance, steps = _path_in_band(words, wanted)
+    place, wrong, unmet = [0] * len(wanted), [0] * len(words), [0] * len(wanted)
+    i, j = len(words), len(wanted)
+    for step in steps:
+        if step == _INSERT:
+            j -= 1
+            place[j], unmet[j] = i - 1, 1
+        elif step == _DELETE:
+            i -= 1
+            wrong[i] = 1
+        else:
+            i, j = i - 1, j - 1
+            place[j] = i
+            wrong[i] = unmet[j] = int(step == _SUBSTITUTE)
+    return Alignment(distance, place, _running(wrong), _running(unmet))
+
+
+def _running(flags: Sequence[int]) -> list[int]:
+    total = 0
+    return [0, *(total := total + flag for flag in flags)]
+
+
+def best_move(words: str, wanted: str, now: Alignment) -> tuple[str | None, int]:
+    """Return `words` after the move that saves most, or None if no move saves, and how many moves were tried.
+
+    Of moves that save alike the longest block wins, then the one from furthest left, then the one to furthest left.
+    """
+    best: tuple[int, int, int, int] | None = None
+    moved_best = None
+    tried = 0
+    cutoff = len(words) + len(wanted)
+    for start, place, length in _blocks(words, wanted, now):
+        for target in _targets(now, place, length):
+            moved = move(words, start, length, target)
+            tried += 1
+            distance = _distance(moved, wanted, cutoff)
+            candidate = (-distance, length, -start, -target)
+            if best is None or candidate > best:
+                best, moved_best, cutoff = candidate, moved, distance
+        if tried >= MOST_CANDIDATES:
+            break
+    if best is None or -best[0] >= now.distance:
+        return None, tried
+    return moved_best, tried
+
+
+def _blocks(words: str, wanted: str, now: Alignment) -> Iterator[tuple[int, int, int]]:
+    """Yield (start, reference index, length) of equal blocks that are wrong where they are and unmet where they go."""
+    places: dict[str, list[int]] = {}
+    for index, word in enumerate(wanted):
+        places.setdefault(word, []).append(index)
+    for start, word in enumerate(words):
+        for place in places.get(word, ()):
+            if abs(place - start) > FURTHEST_MOVE:
+                continue
+            longest = min(LONGEST_BLOCK, len(words) - start, len(wanted) - place)
+            for length in range(1, longest + 1):
+                if words[start + length - 1] != wanted[place + length - 1]:
+                    break
+                wrong = now.wrong[start + length] > now.wrong[start]
+                unmet = now.unmet[place + length] > now.unmet[place]
+                if wrong and unmet and not start <= now.place[place] < start + length:
+                    yield start, place, length
+
+
+def _targets(now: Alignment, place: int, length: int) -> Iterator[int]:
+    """Yield the hypothesis positions before which a block can go that belongs at the reference index `place`."""
+    before = -1
+    for index in range(place - 1, place + length):
+        target = 0 if index < 0 else now.place[index] + 1
+        if target != before:
+            yield target
+        before = target
+
+
+def move(words: str, start: int, length: int, target: int) -> str:
+    """Return `words` with the block at `start` moved to before `target`."""
+    block, end = words[start : start + length], start + length
+    if target < start:
+        return words[:target] + block + words[target:start] + words[end:]
+    if target > end:
+        return words[:start] + words[end:target] + block + words[target:]
+    return words[:start] + words[end : target + length] + block + words[target + length :]
+
+
+def _distance(words: str, wanted: str, cutoff: int) -> int:
+    """Return the edit distance within the band; what is above `cutoff` may be any number above it."""
+    distance: int = Levenshtein.distance(words, wanted, score_cutoff=cutoff)
+    # A best path has at most this many insertions, or deletions.
+    reach = (distance + abs(len(words) - len(wanted))) / 2
+    if distance > cutoff or _within_band(reach, wanted):
+        return distance
+    return _path_in_band(words, wanted)[0]
+
+
+def _within_band(reach: float, wanted: str) -> bool:
+    """Whether paths that get `reach` cells away from the straight line between the table's corners stay in the band.
+
+    Rounding takes one cell, and the band ends one cell earlier on the right. A narrow table is within it as a whole.
+    """
+    return len(wanted) < BAND or reach <= BAND - 2
+
+
+def _path(words: str, wanted: str) -> list[int]:
+    """Return the steps from the last cell of the whole edit table back to the first, found with bit masks.
+
+    Bit j of a row's `level` is set where cell [i, j + 1] is as far as the one before it on the diagonal, of its `up`
+    where it is one further than the cell above (Myers 1999, Hyyrö 2003).
+    """
+    full = (1 << len(wanted)) - 1
+    positions: dict[str, int] = {}
+    for index, letter in enumerate(wanted):
+        positions[letter] = positions.get(letter, 0) | 1 << index
+    rising, falling = full, 0  # differences along a row
+    rows = []
+    for word in words:
+        match = positions.get(word, 0)
+        level = ((((match & rising) + rising) ^ rising) | match | falling) & full
+        up = (falling | ~(level | rising)) & full
+        down = level & rising
+        rows.append((match, level, up))
+        up = up << 1 | 1
+        rising, falling = (down << 1 | ~(level | up)) & full, up & level
+    steps = []
+    i, j = len(words), len(wanted)
+    while i or j:
+        match, level, up = rows[i - 1] if i else (0, full, 0)
+        bit = 1 << (j - 1) if j else 0
+        if match & bit:
+            step = _KEEP
+        elif bit and not level & bit:
+            step = _SUBSTITUTE
+        elif not bit or up & bit:
+            step = _DELETE
+        else:
+            step = _INSERT
+        steps.append(step)
+        i, j = i - (step != _INSERT), j - (step != _DELETE)
+    return steps
+
+
+def _path_in_band(words: str, wanted: str) -> tuple[int, list[int]]:
+    """Return the edit distance within the band, and the steps from the last cell back to the first.
+
+    Of the table only the band is kept: for each row the column of its first cell, and a step a cell.
+    """
+    width, infinite = len(wanted), len(words) + len(wanted) + 1
+    slope = width / len(words) if words else 1.0
+    band = math.ceil(slope / 2 + BAND) if slope / 2 > BAND else BAND
+    letters = "\U0010ffff" + wanted  # column 0 has no word
+    table = [(0, bytearray([_INSERT]) * (width + 1))]
+    above, above_first = list(range(width + 1)), 0
+    for i, word in enumerate(words, start=1):
+        middle = math.floor(i * slope)
+        first = max(0, middle - band)
+        last = width + 1 if i == len(words) else min(width + 1, middle + band)
+        # The cells above and up to the left of every cell of this row.
+        over = [*([infinite] if first == above_first else []), *above[max(0, first - 1 - above_first) :]]
+        over += [infinite] * (last - first + 1 - len(over))
+        row, steps = [], bytearray()
+        left = infinite
+        for diagonal, up, letter in zip(over, over[1:], letters[first:last], strict=False):
+            if word == letter:
+                best, step = diagonal, _KEEP
+            else:
+                best, step = diagonal + 1, _SUBSTITUTE
+            if up + 1 < best:
+                best, step = up + 1, _DELETE
+            if left + 1 < best:
+                best, step = left + 1, _INSERT
+            row.append(best)
+            steps.append(step)
+            left = best
+        table.append((first, steps))
+        above, above_first = row, first
+    path = []
+    i, j = len(words), width
+    while i or j:
+        first, steps = table[i]
+        path.append(steps[j - first])
+        i, j = i - (path[-1] != _INSERT), j - (path[-1] != _DELETE)
+    return above[-1], path
