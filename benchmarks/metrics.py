@@ -2,37 +2,110 @@
 
     python benchmarks/metrics.py
 
-Texts are drawn from a fixed seed: 400 candidates of about 15 words, 4 references each. Times are microseconds a text,
-the best of three passes; "reward" has the references prepared, as in training.
+Texts are sentences and paragraphs of the mini world, disturbed as a system's outputs are: words exchanged, left out,
+moved. Every pass has texts of its own, so that no library and no metric of ours finds its answers in a cache; what is
+remembered of single words is warm, as in any long run. A "report" reads the references and scores once; a "reward" has
+its references prepared, as in training. Times are microseconds a text, medians of five passes that take turns; values
+are compared, and a difference above 1e-9 of a metric's scale stops the run.
 """
 
+import gc
 import random
+import resource
+import statistics
+import sys
 import time
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
 
+from nltk.tokenize import NLTKWordTokenizer
 from nltk.translate.meteor_score import meteor_score
 from pycocoevalcap.cider.cider import Cider
 from rouge_score.rouge_scorer import RougeScorer
-from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics import BLEU, CHRF, TER
 
 from grue.metrics.base import Metric, make_metric
-from grue.metrics.tokens import words
+from grue.metrics.tokens import sentences, tokens_13a
 from grue.metrics.wordnet import synonyms
+from grue.mini.draw import rows
+from grue.mini.text import paragraphs
 from grue.records import Example
 
-WORDS = """
-the a and , . in on at with two one while because before after near behind toward under dog horse child farmer doctor
-painter pilot basket bridge boat window garden barn market river tired happy young old red broken shiny quiet leads
-carries paints sells opened watching running cleaned hides slowly carefully today
-"""
-VOCABULARY = WORDS.split()
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+import oracles
+
+PASSES = 5
+ROUGE = ("rouge1", "rouge2", "rougeL", "rougeLsum")
+LEXICAL = (*ROUGE, "bleu1", "bleu2", "bleu3", "bleu4", "sacrebleu", "chrf", "chrfpp", "ter", "meteor", "cider")
+Texts = tuple[list[Example], list[str]]
+Library = Callable[[list[Example], list[str]], list[float]]
 
 
-def sentence(generator: random.Random) -> str:
-    """Return about 15 words, frequent ones more often."""
-    length = 10 + int(generator.random() * 11)
-    return " ".join(VOCABULARY[int(len(VOCABULARY) * generator.random() ** 1.5)] for _ in range(length))
+# --- texts -----------------------------------------------------------------------------------------------------------
+
+
+@cache
+def captions() -> list[tuple[str, ...]]:
+    """Return sets of four sentences of about 14 words that describe the same event."""
+    return [tuple(row["targets"]) for row in rows("commongen", "train", "1")]
+
+
+@cache
+def summaries() -> list[str]:
+    """Return texts of four lines and about 60 words."""
+    found = []
+    parts = iter(sentence for text in paragraphs(30_000, seed=7) for sentence in sentences(text))
+    while True:
+        lines: list[str] = []
+        while sum(len(line.split()) for line in lines) < 54:
+            line = next(parts, None)
+            if line is None:
+                return found
+            lines.append(line)
+        found.append("\n".join(lines))
+
+
+def disturbed(generator: random.Random, text: str, words: Sequence[str]) -> str:
+    """Return the text with a block moved, one word in five exchanged and one in ten left out."""
+    found = [words[int(len(words) * generator.random())] if generator.random() < 0.2 else w for w in text.split(" ")]
+    found = [word for word in found if generator.random() > 0.1]
+    start = int(len(found) * generator.random() * 0.7)
+    block = found[start : start + max(2, len(found) // 5)]
+    rest = found[:start] + found[start + len(block) :]
+    place = int((len(rest) + 1) * generator.random())
+    return " ".join(rest[:place] + block + rest[place:])
+
+
+def draw(kind: str, seed: int, count: int) -> Texts:
+    """Return `count` examples and candidates that no other seed has."""
+    generator = random.Random(seed)
+    if kind == "sentences, 4 references":
+        chosen = captions()[seed * count : (seed + 1) * count]
+    elif kind == "sentences":
+        chosen = [four[:1] for four in captions()[seed * count : (seed + 1) * count]]
+    else:
+        chosen = [(text,) for text in summaries()[seed * count : (seed + 1) * count]]
+    assert len(chosen) == count, "not enough texts"
+    words = [word for references in chosen for word in references[0].split()]
+    examples = [Example(f"{seed}-{i}", "", references) for i, references in enumerate(chosen)]
+    return examples, [disturbed(generator, references[0], words) for references in chosen]
+
+
+def draw_tables(cells: int, seed: int, count: int) -> Texts:
+    """Return examples with tables of that many cells beside one reference, and candidates."""
+    generator = random.Random(seed)
+    examples, texts = draw("sentences, 4 references", seed, count)
+    words = [word for text in texts for word in text.split()]
+    tabled = []
+    for example in examples:
+        values = [" ".join(generator.choices(words, k=1 + int(3 * generator.random()))) for _ in range(cells - 3)]
+        values += [" ".join(example.references[0].split()[:2]), *example.references[0].split()[-2:]]
+        tabled.append(Example(example.id, "", example.references[:3], {"table": values, "highlighted": values[-4:]}))
+    return tabled, texts
+
+
+# --- libraries -------------------------------------------------------------------------------------------------------
 
 
 class Lemma:
@@ -47,7 +120,7 @@ class Lemma:
 
 
 class Synset:
-    """Our synonyms of a word as one synset, so that nltk's METEOR needs no download."""
+    """Our synonyms of a word as one synset: nltk's own reader of WordNet is slower and needs a download."""
 
     def __init__(self, word: str) -> None:
         self.word = word
@@ -65,55 +138,186 @@ class OurWordNet:
         return [Synset(word)]
 
 
-def best_time(work: Callable[[], object]) -> float:
-    """Return the seconds of the fastest of three passes."""
-    passes = []
-    for _ in range(3):
-        start = time.perf_counter()
-        work()
-        passes.append(time.perf_counter() - start)
-    return min(passes)
+def rouge_library(examples: list[Example], texts: list[str]) -> list[float]:
+    """Return the sum of the four F1 of each text."""
+    scorer = RougeScorer(list(ROUGE), use_stemmer=True)
+    scores = (scorer.score_multi(e.references, text) for e, text in zip(examples, texts, strict=True))
+    return [sum(each[name].fmeasure for name in ROUGE) for each in scores]
 
 
-def libraries(examples: list[Example], texts: list[str]) -> dict[str, Callable[[], object]]:
-    """Return metric → what scores all texts with the metric's reference library."""
-    pairs = list(zip(examples, texts, strict=True))
-    split = [([words(reference) for reference in example.references], words(text)) for example, text in pairs]
-    captions = {e.id: list(e.references) for e in examples}, {e.id: [text] for e, text in pairs}
-    bleu = BLEU(effective_order=True)
+def meteor_library(examples: list[Example], texts: list[str]) -> list[float]:
+    """Return METEOR, words split by nltk."""
+    tokenizer, wordnet = NLTKWordTokenizer(), OurWordNet()
 
-    def rouge(name: str) -> list[object]:
-        scorer = RougeScorer([name], use_stemmer=True)
-        return [scorer.score_multi(example.references, text) for example, text in pairs]
+    def split(text: str) -> list[str]:
+        return [token for sentence in sentences(text) for token in tokenizer.tokenize(sentence)]
 
-    return {
-        **{name: partial(rouge, name) for name in ("rouge1", "rouge2", "rougeL", "rougeLsum")},
-        "meteor": lambda: [meteor_score(references, text, wordnet=OurWordNet()) for references, text in split],
-        "cider": lambda: Cider().compute_score(*captions),
-        "sacrebleu": lambda: [bleu.sentence_score(text, example.references) for example, text in pairs],
-    }
+    return [
+        meteor_score([split(r) for r in e.references], split(text), wordnet=wordnet)
+        for e, text in zip(examples, texts, strict=True)
+    ]
+
+
+def cider_library(examples: list[Example], texts: list[str]) -> list[float]:
+    """Return CIDEr of each text."""
+    references = {e.id: list(e.references) for e in examples}
+    return list(Cider().compute_score(references, {e.id: [t] for e, t in zip(examples, texts, strict=True)})[1])
+
+
+def parent_library(examples: list[Example], texts: list[str]) -> list[float]:
+    """Return PARENT's F1 by plain loops."""
+
+    def split(text: str) -> list[str]:
+        return tokens_13a(text.lower())
+
+    return [
+        oracles.parent(
+            split(text),
+            [split(reference) for reference in e.references],
+            [split(value) for value in e.meta["table"]],
+            [split(value) for value in e.meta["highlighted"]],
+        )[2]
+        for e, text in zip(examples, texts, strict=True)
+    ]
+
+
+def sentence_scores(library: BLEU | CHRF | TER) -> Library:
+    """Return what scores each text by itself with a metric of sacrebleu."""
+    return lambda examples, texts: [
+        library.sentence_score(text, e.references).score for e, text in zip(examples, texts, strict=True)
+    ]
+
+
+# --- measuring -------------------------------------------------------------------------------------------------------
+
+
+def timed(work: Callable[[], list[float]]) -> tuple[float, list[float]]:
+    """Return the CPU seconds that `work` takes, and what it returns."""
+    gc.collect()
+    start = time.process_time()
+    values = work()
+    return time.process_time() - start, values
+
+
+def values_of(metrics: Sequence[Metric], examples: list[Example], texts: list[str]) -> list[float]:
+    """Return the sum of the metrics for each text."""
+    columns = [metric.per_example(metric.statistics(examples, texts)).tolist() for metric in metrics]
+    return [sum(row) for row in zip(*columns, strict=True)]
+
+
+def compare(
+    name: str, kind: str, make: Callable[[], list[Metric]], library: Library, texts: Iterator[Texts], scale: float
+) -> None:
+    """Print a row of the table."""
+    times: dict[str, list[float]] = {"library": [], "report": [], "reward": []}
+    largest = 0.0
+    for turn, (examples, candidates) in enumerate(texts):
+
+        def report(examples: list[Example] = examples, candidates: list[str] = candidates) -> list[float]:
+            metrics = make()
+            for metric in metrics:
+                metric.prepare(examples)
+            return values_of(metrics, examples, candidates)
+
+        prepared = make()
+        seconds, expected = timed(lambda e=examples, c=candidates: library(e, c))
+        reported, found = timed(report)
+        for metric in prepared:
+            metric.prepare(examples)
+        # Other texts for the same references, so that nothing is remembered of them.
+        fresh = [f"{text} again" for text in candidates]
+        rewarded, _ = timed(lambda p=prepared, e=examples, f=fresh: values_of(p, e, f))
+        largest = max([largest, *(abs(a - b) for a, b in zip(expected, found, strict=True))])
+        if turn:  # the first pass warms up
+            for key, value in (("library", seconds), ("report", reported), ("reward", rewarded)):
+                times[key].append(1e6 * value / len(candidates))
+    assert largest <= 1e-9 * scale, f"{name} differs by {largest}"
+    theirs, ours, reward = (statistics.median(times[key]) for key in ("library", "report", "reward"))
+    print(
+        f"{name:22} {kind:24} {theirs:10.0f} {ours:9.0f} {theirs / ours:7.1f} {reward:9.0f} {theirs / reward:7.1f}"
+        f"   {largest:.0e}"
+    )
+
+
+def table() -> None:
+    """Print each metric beside its library."""
+    print(
+        f"{'metric':22} {'texts':24} {'library us':>10} {'report us':>9} {'ratio':>7} {'reward us':>9} {'ratio':>7}"
+        "   largest difference"
+    )
+    kinds = ("sentences", "sentences, 4 references", "summaries")
+    rows_ = [
+        ("rouge, 4 types", ROUGE, {}, rouge_library, kinds, 4.0),
+        ("meteor", ("meteor",), {}, meteor_library, kinds, 1.0),
+        ("cider", ("cider",), {"tokenizer": "whitespace"}, cider_library, kinds, 10.0),
+        ("sentence bleu", ("sacrebleu",), {}, sentence_scores(BLEU(effective_order=True)), kinds, 100.0),
+        ("chrf", ("chrf",), {}, sentence_scores(CHRF()), kinds, 100.0),
+        ("chrf++", ("chrfpp",), {}, sentence_scores(CHRF(word_order=2)), kinds, 100.0),
+        ("ter, blocks moved", ("ter",), {}, sentence_scores(TER()), kinds, 100.0),
+    ]
+    for name, metrics, options, library, of, scale in rows_:
+        for kind in of:
+            count = 20 if name.startswith("ter") and kind == "summaries" else 100
+            compare(
+                name,
+                kind,
+                lambda metrics=metrics, options=options: [make_metric(each, **options) for each in metrics],
+                library,
+                (draw(kind, seed, count) for seed in range(PASSES + 1)),
+                scale,
+            )
+    for cells in (30, 200):
+        compare(
+            "parent",
+            f"{cells} cells, 3 references",
+            lambda: [make_metric("parent")],
+            parent_library,
+            (draw_tables(cells, seed, 100) for seed in range(PASSES + 1)),
+            1.0,
+        )
+
+
+def rewards() -> None:
+    """Print how long a batch of 64 texts takes as a reward."""
+    print("\na reward batch of 64 sentences, references prepared")
+    for names in (("meteor",), ("rougeL",), ROUGE, ("cider",), ("sacrebleu",), ("spice_lite",)):
+        metrics = [make_metric(name) for name in names]
+        passes = []
+        for seed in range(PASSES + 1):
+            examples, texts = draw("sentences, 4 references", seed, 64)
+            for metric in metrics:
+                metric.prepare(examples)
+            passes.append(timed(lambda m=metrics, e=examples, t=texts: values_of(m, e, t))[0])
+        print(f"  {' + '.join(names):40} {1e3 * statistics.median(passes[1:]):6.1f} ms")
+
+
+def whole_split(count: int = 11_490) -> None:
+    """Print how long all lexical metrics take on as many summaries as CNN/DailyMail's test split has."""
+    examples, texts = draw("summaries", 0, count)
+    print(f"\n{count:,} summaries of about 60 words, one reference, as a report")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    total = 0.0
+    for name in LEXICAL:
+        seconds, _ = timed(lambda name=name: report_of(name, examples, texts))
+        total += seconds
+        print(f"  {name:12} {seconds:7.1f} s")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(f"  {'all':12} {total:7.1f} s, peak memory {before / 1024:.0f} → {peak / 1024:.0f} MiB")
+
+
+def report_of(name: str, examples: list[Example], texts: list[str]) -> list[float]:
+    """Return a metric's values and corpus value."""
+    metric = make_metric(name)
+    metric.prepare(examples)
+    computed = metric.statistics(examples, texts)
+    return [*metric.per_example(computed).tolist(), metric.corpus(computed)]
 
 
 def main() -> None:
-    """Print one line a metric."""
-    generator = random.Random(1)
-    examples = [Example(str(i), "", tuple(sentence(generator) for _ in range(4))) for i in range(400)]
-    texts = [sentence(generator) for _ in examples]
-    print(
-        f"{'metric':10} {'library':>9} {'report':>9} {'ratio':>6} {'reward':>9} {'ratio':>6}   us a text, 4 references"
-    )
-    for name, library in libraries(examples, texts).items():
-        metric = make_metric(name, **({"tokenizer": "whitespace"} if name == "cider" else {}))
-
-        def reward(metric: Metric = metric) -> object:
-            return metric.per_example(metric.statistics(examples, texts))
-
-        def report(metric: Metric = metric) -> object:
-            metric.prepare(examples)
-            return metric.corpus(metric.statistics(examples, texts))
-
-        theirs, ours, prepared = (1e6 * best_time(work) / len(texts) for work in (library, report, reward))
-        print(f"{name:10} {theirs:9.1f} {ours:9.1f} {theirs / ours:6.1f} {prepared:9.1f} {theirs / prepared:6.1f}")
+    """Print all tables."""
+    table()
+    rewards()
+    whole_split()
 
 
 if __name__ == "__main__":

@@ -1,14 +1,19 @@
 """Measure the mini world: `python benchmarks/mini_world.py` prints the figures of docs/mini.md as a plain table."""
 
 import math
+import random
 import re
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import combinations
 
+from grue.metrics.base import make_metric
+from grue.metrics.tags import tag
+from grue.metrics.tokens import words
 from grue.mini.draw import rows
 from grue.mini.text import paragraphs, reviews
+from grue.records import Example
 
 
 def words_of(text: str) -> list[str]:
@@ -42,6 +47,42 @@ def bayes_accuracy(size: int, order: int) -> float:
     return right / len(held_out)
 
 
+def spice_lite_of(disturb: Callable[[str, random.Random], str]) -> float:
+    """Return the mean spice_lite of the test references, disturbed, each against the other three of its set."""
+    generator = random.Random(1)
+    examples, texts = [], []
+    for number, row in enumerate(rows("commongen", "test", "1")):
+        for index, text in enumerate(row["targets"]):
+            others = tuple(other for place, other in enumerate(row["targets"]) if place != index)
+            examples.append(Example(f"{number}-{index}", "", others))
+            texts.append(disturb(text, generator))
+    metric = make_metric("spice_lite")
+    return metric.corpus(metric.statistics(examples, texts))
+
+
+def with_nouns_exchanged(text: str, generator: random.Random) -> str:
+    """Return the text with its first and its last different noun exchanged."""
+    tokens = words(text)
+    lowered = [token.lower() for token in tokens]
+    nouns = [place for place, found in enumerate(tag(lowered)) if found == "noun"]
+    if nouns and lowered[nouns[0]] != lowered[nouns[-1]]:
+        tokens[nouns[0]], tokens[nouns[-1]] = tokens[nouns[-1]], tokens[nouns[0]]
+    return " ".join(tokens)
+
+
+def with_words_shuffled(text: str, generator: random.Random) -> str:
+    """Return the text's words in another order."""
+    found = text.split()
+    generator.shuffle(found)
+    return " ".join(found)
+
+
+def of_another_set(text: str, generator: random.Random) -> str:
+    """Return any reference of the test split."""
+    split = rows("commongen", "test", "1")
+    return split[int(len(split) * generator.random())]["targets"][0]
+
+
 def main() -> None:
     print(f"{'text':30} {'n':>6} {'types':>6} {'entropy':>8} {'p5':>5} {'p50':>5} {'p95':>5}")
     started = time.perf_counter()
@@ -61,6 +102,11 @@ def main() -> None:
     print(f"words that two references of a test set share (Jaccard, mean): {sum(shared) / len(shared):.2f}")
     print(f"test sets that are part of a larger training set: {inside} of {len(test)}")
     print(f"concept lemmas in training: {len(frozenset().union(*sets))}")
+    print("spice_lite of a test reference against the other three of its set:")
+    print(f"  as it is                          {spice_lite_of(lambda text, generator: text):.3f}")
+    print(f"  first and last noun exchanged     {spice_lite_of(with_nouns_exchanged):.3f}")
+    print(f"  words shuffled                    {spice_lite_of(with_words_shuffled):.3f}")
+    print(f"  a reference of another set        {spice_lite_of(of_another_set):.3f}")
     for order in (1, 2):
         print(f"naive Bayes on n-grams up to {order}, 8,000 reviews: {bayes_accuracy(8000, order):.1%} held out")
     print(f"paragraphs a second, one core: {rate:.0f}")

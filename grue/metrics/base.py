@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from grue.records import Direction, Example
 from grue.registry import Registry
 
 FloatArray = NDArray[np.float64]
+T = TypeVar("T")
 
 
 class Metric(Protocol):
@@ -56,6 +57,35 @@ class OfCorpusOnly(ConfigError):
             f"{metric} describes a whole set of texts and has no value for a single one, so it can be neither a "
             "reward nor a scored metric; give it the axis 'diversity', or take another metric."
         )
+
+
+class Prepared(Generic[T]):
+    """What was read of examples, their references above all, remembered for as many as memory bears.
+
+    Args:
+        read: Reads an example.
+        most: How many are remembered; the oldest give way.
+    """
+
+    def __init__(self, read: Callable[[Example], T], most: int = 1 << 14) -> None:
+        self._read = read
+        self._most = most
+        self._known: dict[tuple[str, tuple[str, ...]], T] = {}
+
+    def prepare(self, examples: Sequence[Example]) -> None:
+        """Read the examples ahead, as many as are remembered."""
+        for example in examples[: self._most]:
+            self(example)
+
+    def __call__(self, example: Example) -> T:
+        """Return what is read of an example."""
+        key = example.id, example.references
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._read(example)
+            if len(self._known) > self._most:
+                del self._known[next(iter(self._known))]
+        return found
 
 
 class Average:

@@ -8,11 +8,12 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
 from grue.errors import ConfigError, did_you_mean
-from grue.metrics.base import FloatArray, references_of
+from grue.metrics.base import FloatArray, Prepared, references_of
 from grue.metrics.tokens import TOKENIZERS
 from grue.records import Direction, Example
 
@@ -29,20 +30,18 @@ class References:
 
 def read_references(references: Sequence[Sequence[str]], order: int) -> References:
     """Read references that are already split."""
-    union: Ngrams = Counter()
-    for tokens in references:
+    union = count_ngrams(references[0], order)
+    for tokens in references[1:]:
         for ngram, count in count_ngrams(tokens, order).items():
-            if count > union[ngram]:
+            if count > union.get(ngram, 0):
                 union[ngram] = count
     return References([len(tokens) for tokens in references], union)
 
 
 def count_ngrams(tokens: Sequence[str], longest: int) -> Ngrams:
     """Return the counts of all n-grams of 1 to `longest` tokens."""
-    counts: Ngrams = Counter()
-    for order in range(1, longest + 1):
-        counts.update(zip(*(tokens[start:] for start in range(order)), strict=False))
-    return counts
+    later = [tokens[start:] for start in range(longest)]
+    return Counter(chain.from_iterable(zip(*later[:order], strict=False) for order in range(1, longest + 1)))
 
 
 def count_matches(tokens: Sequence[str], references: References, order: int) -> list[int]:
@@ -71,11 +70,11 @@ class Bleu:
         self.order = order
         self.signature = f"bleu{order}|case:mixed|tok:{tokenizer}|smooth:none|refs:clipped-union|reflen:shortest"
         self._tokenize = TOKENIZERS[tokenizer]
-        self._prepared: dict[tuple[str, ...], References] = {}
+        self._references = Prepared(self._read_references)
 
     def prepare(self, examples: Sequence[Example]) -> None:
-        """Count the references' n-grams once."""
-        self._prepared = {example.references: self._read_references(example) for example in examples}
+        """Count the references' n-grams ahead."""
+        self._references.prepare(examples)
 
     def statistics(self, examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
         """Return [N, 2 + 2·order] counts; see the module's docstring."""
@@ -102,7 +101,7 @@ class Bleu:
         return math.exp(shortfall + float(np.log(matches / possible).mean()))
 
     def _row(self, example: Example, text: str) -> list[int]:
-        references = self._prepared.get(example.references) or self._read_references(example)
+        references = self._references(example)
         tokens = self._tokenize(text)
         return [len(tokens), min(references.lengths), *count_matches(tokens, references, self.order)]
 
@@ -136,11 +135,11 @@ class SacreBleu:
         self._lowercase = lowercase
         case = "lower" if lowercase else "mixed"
         self.signature = f"sacrebleu|case:{case}|tok:{tokenize}|smooth:exp|eff:no|reflen:closest"
-        self._prepared: dict[tuple[str, ...], References] = {}
+        self._references = Prepared(self._read_references)
 
     def prepare(self, examples: Sequence[Example]) -> None:
-        """Count the references' n-grams once."""
-        self._prepared = {example.references: self._read_references(example) for example in examples}
+        """Count the references' n-grams ahead."""
+        self._references.prepare(examples)
 
     def statistics(self, examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
         """Return [N, 10] counts; see the module's docstring."""
@@ -149,26 +148,23 @@ class SacreBleu:
 
     def per_example(self, statistics: FloatArray) -> FloatArray:
         """Return [N] sentence BLEU with effective order."""
-        return np.array([self._value(row, effective_order=True) for row in statistics], dtype=np.float64)
+        return np.array([_sentence_value(row.tolist(), self.order) for row in statistics], dtype=np.float64)
 
     def corpus(self, statistics: FloatArray) -> float:
         """Return BLEU of the summed counts."""
-        return self._value(statistics.sum(axis=0), effective_order=False)
-
-    def _value(self, row: FloatArray, effective_order: bool) -> float:
-        candidate_length, reference_length, *counts = map(int, row)
+        candidate_length, reference_length, *counts = map(int, statistics.sum(axis=0))
         score = self._library.compute_bleu(
             correct=counts[: self.order],
             total=counts[self.order :],
             sys_len=candidate_length,
             ref_len=reference_length,
             smooth_method="exp",
-            effective_order=effective_order,
+            effective_order=False,
         )
         return float(score.score)
 
     def _row(self, example: Example, text: str) -> list[int]:
-        references = self._prepared.get(example.references) or self._read_references(example)
+        references = self._references(example)
         tokens = self._split(text)
         closest = min(references.lengths, key=lambda length: (abs(length - len(tokens)), length))
         return [len(tokens), closest, *count_matches(tokens, references, self.order)]
@@ -179,3 +175,21 @@ class SacreBleu:
     def _split(self, text: str) -> list[str]:
         found: str = self._library.tokenizer((text.lower() if self._lowercase else text).rstrip())
         return found.split()
+
+
+def _sentence_value(row: Sequence[float], order: int) -> float:
+    """Return sacreBLEU's sentence BLEU of one row of counts; the library's own function writes a report as well."""
+    candidate_length, reference_length = row[:2]
+    matches, possible = row[2 : 2 + order], row[2 + order :]
+    if not any(matches):
+        return 0.0
+    logs = []
+    halves = 1.0
+    for matched, total in zip(matches, possible, strict=True):
+        if not total:
+            break
+        if not matched:  # counts as half a match, the next such order as a quarter, and so on
+            halves *= 2
+        logs.append(math.log(100.0 * matched / total if matched else 100.0 / (halves * total)))
+    brevity = 1.0 if candidate_length >= reference_length else math.exp(1 - reference_length / candidate_length)
+    return brevity * math.exp(sum(logs) / len(logs))

@@ -7,24 +7,27 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from grue.metrics.base import FloatArray, references_of
+from grue.metrics.base import FloatArray, Prepared, references_of
 from grue.metrics.bleu import count_ngrams
 from grue.records import Direction, Example
 
 CHARACTERS = 6
 BETA = 2
+MOST_PREPARED = 1 << 10  # a text's character n-grams take a hundred times its own room
 
 
 @dataclass(frozen=True, slots=True)
 class Ngrams:
-    """A text as n-grams: strings of 1 to 6 characters, then tuples of words.
+    """A text as n-grams.
 
     Attributes:
-        counts: n-gram → how often it occurs.
+        characters: String of 1 to 6 characters → how often it occurs.
+        words: Tuple of words → how often it occurs; empty for chrF.
         totals: Number of n-grams of each order, characters first.
     """
 
-    counts: Counter[str | tuple[str, ...]]
+    characters: Counter[str]
+    words: Counter[tuple[str, ...]]
     totals: list[int]
 
 
@@ -45,11 +48,11 @@ class Chrf:
         self._name = name
         self._words = words
         self.signature = f"{name}|case:mixed|eff:yes|nc:{CHARACTERS}|nw:{words}|space:no|beta:{BETA}|refs:best"
-        self._prepared: dict[tuple[str, ...], list[Ngrams]] = {}
+        self._references = Prepared(self._read_references, MOST_PREPARED)
 
     def prepare(self, examples: Sequence[Example]) -> None:
-        """Count the references' n-grams once."""
-        self._prepared = {example.references: self._read_references(example) for example in examples}
+        """Count the references' n-grams ahead."""
+        self._references.prepare(examples)
 
     def statistics(self, examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
         """Return [N, 3·orders] counts; see the class's docstring."""
@@ -66,23 +69,22 @@ class Chrf:
 
     def _row(self, example: Example, text: str) -> list[int]:
         candidate = self._read(text)
-        references = self._prepared.get(example.references) or self._read_references(example)
-        return max((compare(candidate, reference) for reference in references), key=f_score)
+        rows = [compare(candidate, reference) for reference in self._references(example)]
+        return max(rows, key=f_score) if len(rows) > 1 else rows[0]
 
     def _read_references(self, example: Example) -> list[Ngrams]:
         return [self._read(reference) for reference in references_of(example, self._name)]
 
     def _read(self, text: str) -> Ngrams:
         letters = "".join(text.split())
-        counts: Counter[str | tuple[str, ...]] = Counter(letters)
-        for order in range(2, CHARACTERS + 1):
-            counts.update([letters[start : start + order] for start in range(len(letters) - order + 1)])
-        totals = [max(0, len(letters) - extra) for extra in range(CHARACTERS)]
-        if self._words:
-            found = words_and_punctuation(text)
-            counts.update(count_ngrams(found, self._words))
-            totals += [max(0, len(found) - extra) for extra in range(self._words)]
-        return Ngrams(counts, totals)
+        length = len(letters)
+        characters = Counter(
+            [letters[i : i + order] for order in range(1, CHARACTERS + 1) for i in range(length - order + 1)]
+        )
+        found = words_and_punctuation(text) if self._words else []
+        totals = [max(0, length - extra) for extra in range(CHARACTERS)]
+        totals += [max(0, len(found) - extra) for extra in range(self._words)]
+        return Ngrams(characters, count_ngrams(found, self._words), totals)
 
 
 def words_and_punctuation(text: str) -> list[str]:
@@ -104,9 +106,11 @@ def compare(candidate: Ngrams, reference: Ngrams) -> list[int]:
     The candidate's do not count for an order of which the reference has none.
     """
     shared = [0] * len(candidate.totals)
-    for ngram in candidate.counts.keys() & reference.counts.keys():
-        order = len(ngram) - 1 if isinstance(ngram, str) else CHARACTERS + len(ngram) - 1
-        shared[order] += min(candidate.counts[ngram], reference.counts[ngram])
+    for piece in candidate.characters.keys() & reference.characters.keys():
+        ours, theirs = candidate.characters[piece], reference.characters[piece]
+        shared[len(piece) - 1] += ours if ours < theirs else theirs
+    for ngram in candidate.words.keys() & reference.words.keys():
+        shared[CHARACTERS + len(ngram) - 1] += min(candidate.words[ngram], reference.words[ngram])
     row: list[int] = []
     for found, wanted, both in zip(candidate.totals, reference.totals, shared, strict=True):
         row += [found if wanted else 0, wanted, both]

@@ -2,55 +2,47 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Any, TypeVar, cast
 
 from grue.errors import ConfigError
 from grue.metrics import meteor, rouge, wordnet
-from grue.metrics.base import METRICS, Average, references_of
+from grue.metrics.base import METRICS, Average, Prepared, references_of
 from grue.metrics.bleu import Bleu, SacreBleu
 from grue.metrics.chrf import Chrf
 from grue.metrics.ter import Ter
 from grue.records import Example
 
-T = TypeVar("T")
+R = TypeVar("R")
+C = TypeVar("C")
 
 
-class BestReference(Generic[T]):
-    """Values of texts against the best of each example's references.
+def best_of_references(
+    name: str,
+    details: str,
+    read: Callable[[str], R],
+    compare: Callable[[R, C], float],
+    read_candidate: Callable[[str], C] | None = None,
+) -> Average:
+    """Return a metric whose value is the highest that a text reaches with any of its example's references.
 
     Args:
-        name: Registered name of the metric, for messages.
-        read: Turns a text, reference or candidate, into what `compare` needs; done once for prepared references.
+        name: Registered name of the metric.
+        details: The rest of its signature.
+        read: Turns a reference into what `compare` needs; done once for prepared ones.
         compare: Value of (reference, candidate).
+        read_candidate: The same for a candidate; None where both are read alike.
     """
+    read_text = read_candidate or cast(Callable[[str], C], read)
+    references = Prepared(lambda example: [read(reference) for reference in references_of(example, name)])
 
-    def __init__(self, name: str, read: Callable[[str], T], compare: Callable[[T, T], float]) -> None:
-        self._name = name
-        self._read = read
-        self._compare = compare
-        self._prepared: dict[tuple[str, ...], list[T]] = {}
+    def best(example: Example, text: str) -> float:
+        candidate = read_text(text)
+        return max([compare(reference, candidate) for reference in references(example)])
 
-    def prepare(self, examples: Sequence[Example]) -> None:
-        """Read the references once."""
-        self._prepared = {example.references: self._read_references(example) for example in examples}
+    def values(examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
+        return [best(example, text) for example, text in zip(examples, texts, strict=True)]
 
-    def values(self, examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
-        """Return the highest value that each text reaches."""
-        return [self._best(example, text) for example, text in zip(examples, texts, strict=True)]
-
-    def _best(self, example: Example, text: str) -> float:
-        references = self._prepared.get(example.references) or self._read_references(example)
-        candidate = self._read(text)
-        return max(self._compare(reference, candidate) for reference in references)
-
-    def _read_references(self, example: Example) -> list[T]:
-        return [self._read(reference) for reference in references_of(example, self._name)]
-
-
-def best_of_references(name: str, details: str, read: Callable[[str], T], compare: Callable[[T, T], float]) -> Average:
-    """Return the metric `name` of values against the best reference."""
-    best = BestReference(name, read, compare)
-    return Average(f"{name}|{details}|refs:best", best.values, best.prepare)
+    return Average(f"{name}|{details}|refs:best", values, references.prepare)
 
 
 for _order in (1, 2, 3, 4):
@@ -85,16 +77,20 @@ def rouge2(stem: bool = True) -> Average:
     return best_of_references("rouge2", _rouge_details(stem), rouge.ngrams(2, stem), rouge.ngram_f1)
 
 
+def _sequences(stem: bool) -> tuple[Any, ...]:
+    return partial(rouge.sequence, stem=stem), rouge.lcs_f1, partial(rouge.rouge_tokens, stem=stem)
+
+
 @METRICS.register("rougeL")
 def rouge_l(stem: bool = True) -> Average:
     """Return ROUGE-L F1 over the whole text, 0–1; `stem` as for `rouge1`."""
-    return best_of_references("rougeL", _rouge_details(stem), partial(rouge.sequence, stem=stem), rouge.lcs_f1)
+    return best_of_references("rougeL", _rouge_details(stem), *_sequences(stem))
 
 
 @METRICS.register("rougeLmax")
 def rouge_l_max(stem: bool = True) -> Average:
     """Return ROUGE-L F1 against the best reference, 0–1; `stem` as for `rouge1`."""
-    return best_of_references("rougeLmax", _rouge_details(stem), partial(rouge.sequence, stem=stem), rouge.lcs_f1)
+    return best_of_references("rougeLmax", _rouge_details(stem), *_sequences(stem))
 
 
 @METRICS.register("rougeLsum")

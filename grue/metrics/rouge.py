@@ -4,15 +4,16 @@ Two steps each: read a text once, then compare a reference with a candidate. Val
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import chain
+from typing import Any
 
 from rouge_score.tokenize import tokenize
 
 from grue.metrics import lcs, tokens
 from grue.metrics.tokens import sentences
-
-Ngrams = Counter[tuple[str, ...]]
 
 MOST_REMEMBERED = 10_000  # characters
 
@@ -24,7 +25,10 @@ def rouge_tokens(text: str, stem: bool = True) -> tuple[str, ...]:
 
 
 def _rouge_tokens(text: str, stem: bool) -> tuple[str, ...]:
-    return tuple(token for chunk in text.split() for token in _chunk_tokens(chunk, stem))
+    found: list[str] = []
+    for chunk in text.split():
+        found += _chunk_tokens(chunk, stem)
+    return tuple(found)
 
 
 _remembered = lru_cache(maxsize=1 << 16)(_rouge_tokens)
@@ -47,12 +51,22 @@ def f1(overlap: int, candidate_total: int, reference_total: int) -> float:
 # --- ROUGE-N: shared n-grams -----------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class Ngrams:
+    """A text as counts of its n-grams of one order, and their number."""
+
+    counts: Counter[Any]
+    total: int
+
+
 def ngrams(order: int, stem: bool = True) -> Callable[[str], Ngrams]:
-    """Return a reader of text into counts of its n-grams of that order."""
+    """Return a reader of text into its n-grams of that order."""
 
     def read(text: str) -> Ngrams:
         found = rouge_tokens(text, stem)
-        return Counter(zip(*(found[start:] for start in range(order)), strict=False))
+        # One word need not be a tuple of one word.
+        counted = found if order == 1 else zip(*(found[start:] for start in range(order)), strict=False)
+        return Ngrams(Counter(counted), max(0, len(found) - order + 1))
 
     return read
 
@@ -60,9 +74,9 @@ def ngrams(order: int, stem: bool = True) -> Callable[[str], Ngrams]:
 def ngram_f1(reference: Ngrams, candidate: Ngrams) -> float:
     """Compare two texts by the n-grams they share, each counted as often as in the text that has fewer of it."""
     overlap = 0
-    for ngram in reference.keys() & candidate.keys():
-        overlap += min(reference[ngram], candidate[ngram])
-    return f1(overlap, candidate.total(), reference.total()) if overlap else 0.0
+    for ngram in reference.counts.keys() & candidate.counts.keys():
+        overlap += min(reference.counts[ngram], candidate.counts[ngram])
+    return f1(overlap, candidate.total, reference.total)
 
 
 # --- ROUGE-L: the longest common subsequence -------------------------------------------------------------------------
@@ -73,40 +87,46 @@ def sequence(text: str, stem: bool = True) -> lcs.Tokens:
     return lcs.read(rouge_tokens(text, stem))
 
 
-def lcs_f1(reference: lcs.Tokens, candidate: lcs.Tokens) -> float:
+def lcs_f1(reference: lcs.Tokens, candidate: Sequence[str]) -> float:
     """Compare two texts by the length of their longest common subsequence of tokens."""
-    overlap = lcs.length(reference, candidate.tokens)
-    return f1(overlap, len(candidate.tokens), len(reference.tokens))
+    return f1(lcs.length(reference, candidate), len(candidate), len(reference.tokens))
 
 
 # --- ROUGE-Lsum: the union of common subsequences, line by line ------------------------------------------------------
 
 
-def lines(split: str = "newline", stem: bool = True) -> Callable[[str], list[lcs.Tokens]]:
-    r"""Return a reader of text into one sequence a line, ended by "\n" only, or a sentence (`split` "sentences")."""
+Lines = list[tuple[str, ...]]
+
+
+def lines(split: str = "newline", stem: bool = True) -> Callable[[str], Lines]:
+    r"""Return a reader of text into the tokens of each line, ended by "\n" only, or sentence (`split` "sentences")."""
     parts = sentences if split == "sentences" else partial(str.split, sep="\n")
 
-    def read(text: str) -> list[lcs.Tokens]:
-        return [sequence(part, stem) for part in parts(text) if part]
+    def read(text: str) -> Lines:
+        return [rouge_tokens(part, stem) for part in parts(text) if part]
 
     return read
 
 
-def union_lcs_f1(reference: list[lcs.Tokens], candidate: list[lcs.Tokens]) -> float:
+def union_lcs_f1(reference: Lines, candidate: Lines) -> float:
     """Compare two texts by what each reference line shares with any candidate line, no token counted too often."""
-    left_in_reference = Counter(token for line in reference for token in line.tokens)
-    left_in_candidate = Counter(token for line in candidate for token in line.tokens)
+    columns = [lcs.read(line) for line in candidate]
+    totals = sum(map(len, candidate)), sum(map(len, reference))
+    if len(reference) == len(candidate) == 1:
+        return f1(lcs.length(columns[0], reference[0]), *totals)
+    left_in_reference = Counter(chain.from_iterable(reference))
+    left_in_candidate = Counter(chain.from_iterable(candidate))
     hits = 0
     for line in reference:
         union = 0
-        for other in candidate:
-            union |= lcs.common_positions(line.tokens, other)
+        for other in columns:
+            union |= lcs.common_positions(line, other)
         while union:
             lowest = union & -union
             union ^= lowest
-            token = line.tokens[lowest.bit_length() - 1]
+            token = line[lowest.bit_length() - 1]
             if left_in_candidate[token] and left_in_reference[token]:
                 hits += 1
                 left_in_candidate[token] -= 1
                 left_in_reference[token] -= 1
-    return f1(hits, sum(len(line.tokens) for line in candidate), sum(len(line.tokens) for line in reference))
+    return f1(hits, *totals)

@@ -6,7 +6,7 @@ Our own rules after the idea of SPICE (Anderson et al. 2016), without a parser: 
 from collections.abc import Iterable, Sequence
 
 from grue.metrics import wordnet
-from grue.metrics.base import METRICS, Average, references_of
+from grue.metrics.base import METRICS, Average, Prepared, references_of
 from grue.metrics.clauses import Tuple, read
 from grue.records import Example
 
@@ -50,29 +50,18 @@ def f1(reference: Graph, candidate: Graph) -> float:
     return 2 * precision * recall / (precision + recall)
 
 
-class Scenes:
-    """Values of texts against the graphs of references, which are made once for prepared examples."""
-
-    def __init__(self) -> None:
-        self._prepared: dict[tuple[str, ...], Graph] = {}
-
-    def prepare(self, examples: Sequence[Example]) -> None:
-        """Read the references once."""
-        self._prepared = {example.references: _merged(example) for example in examples}
-
-    def values(self, examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
-        """Return the F1 of each text."""
-        graphs = (self._prepared.get(example.references) or _merged(example) for example in examples)
-        return [f1(graph, Graph(read(text))) for graph, text in zip(graphs, texts, strict=True)]
-
-
-def _merged(example: Example) -> Graph:
+def merged(example: Example) -> Graph:
+    """Return the graph of all references of an example."""
     return Graph(each for text in references_of(example, "spice_lite") for each in read(text))
 
 
 @METRICS.register("spice_lite")
 def spice_lite() -> Average:
     """Return the F1 of a text's tuples and those of all its references together, 0–1."""
-    scenes = Scenes()
+    graph_of = Prepared(merged)
+
+    def values(examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
+        return [f1(graph_of(example), Graph(read(text))) for example, text in zip(examples, texts, strict=True)]
+
     signature = f"spice_lite|rules:1|case:lower|tok:words|tags:{wordnet.DATA}|synonyms:{wordnet.DATA}|refs:merged"
-    return Average(signature, scenes.values, scenes.prepare)
+    return Average(signature, values, graph_of.prepare)

@@ -17,7 +17,7 @@ from typing import Literal
 
 from grue.errors import DataError
 from grue.metrics import lcs
-from grue.metrics.base import METRICS, Average, Subset, references_of
+from grue.metrics.base import METRICS, Average, Prepared, Subset, references_of
 from grue.metrics.bleu import SacreBleu
 from grue.metrics.tokens import TOKENIZERS, Tokenizer, tokens_13a
 from grue.records import Example
@@ -63,11 +63,11 @@ class Parent:
     def __init__(self, tokenize: Tokenizer, filled_up_to: int = 0) -> None:
         self._tokenize = tokenize
         self._filled_up_to = filled_up_to
-        self._prepared: dict[str, tuple[Example, Table]] = {}
+        self._table_of = Prepared(self._read)
 
     def prepare(self, examples: Sequence[Example]) -> None:
-        """Read tables and references once."""
-        self._prepared = {example.id: (example, self._read(example)) for example in examples}
+        """Read tables and references ahead."""
+        self._table_of.prepare(examples)
 
     def values(self, part: Part, examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
         """Return one part of the score of each text at its best reference, 0–1."""
@@ -75,16 +75,14 @@ class Parent:
 
     def score(self, example: Example, text: str) -> Mapping[Part, float]:
         """Return precision, recall and F1 at the reference with the highest F1, 0–1 each."""
-        known, table = self._prepared.get(example.id, (None, None))
-        if table is None or known is not example:
-            table = self._read(example)
+        table = self._table_of(example)
         tokens = self._tokenize(text.lower())
         counts = count_by_order(tokens)
-        backing = [{ngram: backing_of(ngram, table.words) for ngram in order} for order in counts]
+        backed = backed_by_order(tokens, table.words)
         mentioned = mention(table.highlighted, tokens) or SMOOTHING
         best: Mapping[Part, float] | None = None
         for reference in table.references:
-            precision = mean_precision(counts, backing, reference)
+            precision = mean_precision(counts, backed, reference, table.words)
             weight = reference.table_weight
             recall = mean_recall(counts, reference) ** (1 - weight) * mentioned**weight
             f1 = 2 * precision * recall / (precision + recall + 1e-8)
@@ -143,15 +141,27 @@ def mention(entries: Sequence[lcs.Tokens], tokens: Sequence[str]) -> float:
     return sum([lcs.length(entry, tokens) / len(entry.tokens) for entry in entries]) / len(entries)
 
 
-def mean_precision(counts: list[Counter[Ngram]], backing: list[dict[Ngram, float]], reference: Reference) -> float:
+def backed_by_order(tokens: Sequence[str], words: frozenset[str]) -> list[float]:
+    """Return for each order the sum of the entailments of all n-grams."""
+    running = [0]
+    for token in tokens:
+        running.append(running[-1] + (token in words))
+    sums = []
+    for order in range(1, ORDERS + 1):
+        windows = zip(running, running[order:], strict=False)
+        sums.append(sum([after - before for before, after in windows]) / order)
+    return sums
+
+
+def mean_precision(
+    counts: list[Counter[Ngram]], backed: list[float], reference: Reference, words: frozenset[str]
+) -> float:
     """Return the geometric mean over orders of the share of n-grams that reference or table back; 0 without a word."""
     shares = []
-    for order, backed, wanted in zip(counts, backing, reference.counts, strict=True):
-        total = 0.0
-        for ngram, count in order.items():
-            found = wanted.get(ngram, 0)
-            # As many as the reference has are right; the others as far as the table backs them.
-            total += count if found >= count else found + (count - found) * backed[ngram]
+    for order, total, wanted in zip(counts, backed, reference.counts, strict=True):
+        # As many as the reference has are right, the others as far as the table backs them.
+        for ngram in order.keys() & wanted.keys():
+            total += min(order[ngram], wanted[ngram]) * (1 - backing_of(ngram, words))
         shares.append(total / order.total() if order else 0.0)
     return geometric_mean(shares)
 

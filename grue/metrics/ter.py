@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from rapidfuzz.distance import Levenshtein
 
-from grue.metrics.base import FloatArray, references_of
+from grue.metrics.base import FloatArray, Prepared, references_of
 from grue.records import Direction, Example
 
 LONGEST_BLOCK = 10
@@ -42,17 +42,17 @@ class Ter:
         self._case_sensitive = case_sensitive
         case = "mixed" if case_sensitive else "lower"
         self.signature = f"ter|case:{case}|tok:tercom|norm:no|punct:yes|refs:nearest|reflen:mean"
-        self._prepared: dict[tuple[str, ...], list[list[str]]] = {}
+        self._references = Prepared(self._read_references)
 
     def prepare(self, examples: Sequence[Example]) -> None:
-        """Split the references once."""
-        self._prepared = {example.references: self._read_references(example) for example in examples}
+        """Split the references ahead."""
+        self._references.prepare(examples)
 
     def statistics(self, examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
         """Return [N, 2]: edits, and reference words."""
         rows = []
         for example, text in zip(examples, texts, strict=True):
-            references = self._prepared.get(example.references) or self._read_references(example)
+            references = self._references(example)
             words = self._words(text)
             nearest = min(edits(words, reference) for reference in references)
             rows.append((nearest, sum(map(len, references)) / len(references)))
