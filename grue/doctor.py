@@ -16,7 +16,12 @@ NEEDED = (
     "sacrebleu",
     "rouge-score",
     "bert-score",
+    "nltk",
+    "rapidfuzz",
+    "numpy",
     "pandas",
+    "safetensors",
+    "tomli-w",
     "rich",
     "click",
 )

@@ -241,7 +241,8 @@ def _axis(entries: Sequence[Entry], axis: Literal["preference", "naturalness"]) 
         if value is None and axis == "naturalness" and entry.result.errors:
             return None
         if value is None:
-            raise DataError(f"{entry.path}: {axis} is missing, although the task scores it; score the run again.")
+            why = "".join(f" It was not scored by {error}" for error in entry.result.errors)
+            raise DataError(f"{entry.path}: {axis} is missing, although the task scores it; score the run again.{why}")
         by_seed[entry.result.seed] = value
     return _estimate(by_seed)
 
@@ -316,11 +317,13 @@ def _failure_notes(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _error_notes(entries: Sequence[Entry]) -> Iterator[str]:
-    """Yield what could not be scored."""
-    for entry in entries:
-        for error in entry.result.errors:
-            name, seed = entry.result.system["name"], entry.result.seed
-            yield f"{entry.result.task}: {name} (seed {seed}) was not scored by {error}"
+    """Yield what could not be scored; the reasons, several lines that name places of a machine, stay in the results."""
+    found: dict[tuple[str, str], list[Result]] = {}
+    for result in (entry.result for entry in entries):
+        for error in result.errors:
+            found.setdefault((result.task, error.partition(": ")[0]), []).append(result)
+    for (task, metric), results in sorted(found.items(), key=lambda item: item[0]):
+        yield f"{task}: {metric} could not be computed for {_listed(results)}; each result.json says why."
 
 
 def _signature_notes(entries: Sequence[Entry]) -> Iterator[str]:

@@ -102,6 +102,16 @@ def scoring_device() -> torch.device:
     return device
 
 
+def signed(name: str, revision: str = "") -> str:
+    """Return what a metric's signature says of its model: `model:…|revision:…`, alike wherever a folder lies.
+
+    A hub model is named with its revision, a local folder by its last part and the sha256 of its files.
+    """
+    if name.startswith("mini:") or not Path(name).is_dir():
+        return f"model:{name}|revision:{revision}"
+    return f"model:{Path(name).resolve().name}|revision:sha256-{weights_id(name)[:16]}"
+
+
 def load_language_model(family: Family, name: str, revision: str = "") -> Loaded:
     """Load a fresh copy of a language model and its tokenizer.
 

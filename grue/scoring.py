@@ -57,6 +57,7 @@ def score_predictions(
     examples: Sequence[Example],
     predictions: Iterable[Prediction],
     metrics: Sequence[MetricSpec] | None = None,
+    skip_unavailable: bool = False,
 ) -> Scored:
     """Score one prediction for each example of a task's split.
 
@@ -67,17 +68,20 @@ def score_predictions(
         predictions: One for each example, in any order.
         metrics: What to compute (see `chosen_metrics`); None for the task's metrics and the diversity set, of which
             those that this machine cannot compute are left out and told in `errors`.
+        skip_unavailable: Whether that goes for the `metrics` given, too.
 
     Raises:
         SubmissionError: An example has no prediction or two, or a prediction no example.
         ConfigError: The task file scales a metric against its direction.
-        Unavailable: This machine cannot compute one of the `metrics` given.
+        Unavailable: This machine cannot compute one of the `metrics` given, and it is not to be skipped.
         DataError: There are no examples, or a metric gives a value that is not a finite number.
     """
     if not examples:
         raise DataError(f"The split {split!r} of {task.name} has no examples to score.")
     specs = metrics if metrics is not None else chosen_metrics(task)
-    scored = score_examples(specs, examples, predictions, split=split, skip_unavailable=metrics is None)
+    scored = score_examples(
+        specs, examples, predictions, split=split, skip_unavailable=skip_unavailable or metrics is None
+    )
     return replace(
         scored,
         preference=axis_mean(task, scored.scores, "preference"),
@@ -296,7 +300,9 @@ def read_plain_examples(paths: Sequence[Path]) -> list[Example]:
     """
     columns = [_plain_lines(path) for path in paths]
     for path, column in zip(paths, columns, strict=True):
-        if not column or len(column) != len(columns[0]):
+        if not column:
+            raise DataError(f"{path}: is empty; references need one line for each prediction.")
+        if len(column) != len(columns[0]):
             raise DataError(
                 f"{path}: {len(column)} lines, but {paths[0]} has {len(columns[0])}; "
                 "references need one line for each prediction."
@@ -306,7 +312,8 @@ def read_plain_examples(paths: Sequence[Path]) -> list[Example]:
 
 def _plain_lines(path: Path) -> list[str]:
     r"""Return a file's lines, ended by "\n" or "\r\n" only: other signs that Unicode calls line ends are text."""
-    lines = [line.removesuffix("\r") for line in files.read_text(path).split("\n")]
+    text = files.read_text(path).removeprefix("\ufeff")  # some editors begin a file with a mark of its encoding
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
     return lines if lines[-1] else lines[:-1]
 
 

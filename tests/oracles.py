@@ -49,12 +49,12 @@ def parent(text, references, table, highlighted, smoothing=1e-5):
 
     `table` and `highlighted` are lists of values, each a list of tokens; the weight of the table's recall is automatic.
     """
-    words = {token for value in table for token in value}
 
     def ngrams(tokens, n):
         return [tuple(tokens[i : i + n]) for i in range(len(tokens) - n + 1)]
 
     def entailed(ngram):
+        words = {token for value in table for token in value}  # the script, too, reads the table for each n-gram
         return sum(token in words for token in ngram) / len(ngram)
 
     def mentioned(tokens):

@@ -26,7 +26,7 @@ from transformers import (
 from grue.errors import ConfigError, DataError
 from grue.metrics.base import make_metric
 from grue.metrics.neural import bertscore as module
-from grue.models import load_encoder
+from grue.models import load_encoder, signed
 from grue.records import Example
 
 REFERENCES = [
@@ -377,7 +377,7 @@ def test_signature(encoder):
     metric = make_metric("bertscore", model=encoder[0], layer=2, idf=True, part="recall", batch_size=3)
     assert metric.direction == "higher"
     assert metric.signature == (
-        f"bertscore|model:{encoder[0]}|revision:|layer:2|idf:prepared|part:recall"
+        f"bertscore|{signed(encoder[0])}|layer:2|idf:prepared|part:recall"
         f"|rescaled:no|cut:right|empty:0|refs:best|bert-score:{version('bert-score')}"
     )
 

@@ -7,6 +7,7 @@ from transformers import DistilBertConfig, DistilBertForSequenceClassification
 
 from grue.errors import ConfigError, DataError
 from grue.metrics.base import make_metric
+from grue.models import signed
 from grue.records import Example
 
 REFERENCES = [
@@ -121,4 +122,4 @@ def test_a_damaged_model_is_an_error(regression, tmp_path):
 def test_signature(regression):
     metric = make_metric("bleurt", model=regression[0], revision="r", batch_size=3, multi_ref="max")
     assert metric.direction == "higher"
-    assert metric.signature == f"bleurt|model:{regression[0]}|revision:r|cut:longest first|refs:max"
+    assert metric.signature == f"bleurt|{signed(regression[0])}|cut:longest first|refs:max"

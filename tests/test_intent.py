@@ -5,6 +5,7 @@ import tiny_bert
 
 from grue.errors import ConfigError, DataError
 from grue.metrics.base import make_metric
+from grue.models import signed
 from grue.records import Example
 
 LABELS = 4
@@ -116,4 +117,4 @@ def test_a_damaged_model_is_an_error(classifier, tmp_path):
 def test_signature(classifier):
     metric = make_metric("intent", model=classifier[0], revision="r", batch_size=3)
     assert metric.direction == "higher"
-    assert metric.signature == (f"intent|model:{classifier[0]}|revision:r|of:last utterance and text|cut:left|empty:0")
+    assert metric.signature == (f"intent|{signed(classifier[0])}|of:last utterance and text|cut:left|empty:0")

@@ -221,6 +221,19 @@ def test_values_computed_in_two_ways_are_noted() -> None:
     assert board.notes == ("stories: liked was computed in 2 ways, liked|v1 and liked|v2; score the runs again.",)
 
 
+def test_what_could_not_be_scored_is_noted_once_and_leaves_no_naturalness() -> None:
+    task = a_task()
+    reasons = ("fluent: fluent cannot run here:\n- There is no program '/home/me/java'.",)
+    whole = entries(task, "ppo", dict.fromkeys((1, 2, 3), 50.0))
+    lacking = entries(task, "nlpo", dict.fromkeys((1, 2, 3), 60.0), naturalness=None, errors=reasons)
+    board = rank([*whole, *lacking], [task])
+    assert {row.system: row.naturalness for row in board.rows} == {"ppo": 50.0, "nlpo": None}
+    assert [row.system for row in board.rows] == ["nlpo", "ppo"]
+    assert board.notes == (
+        "stories: fluent could not be computed for nlpo (seeds 1, 2, 3); each result.json says why.",
+    )
+
+
 def test_columns_are_the_task_files_metrics_then_what_else_was_measured() -> None:
     scores = (a_score("words", 9.0, "diversity"), a_score("bigrams", 5.0, "diversity"), a_score("liked", 0.4))
     board = rank([Entry(a_result(STORIES, "ppo", 1, 40.0, scores=scores), Path("r"), "local")], [STORIES])

@@ -15,8 +15,9 @@ from transformers import (
 
 from grue.errors import ConfigError, DataError
 from grue.metrics.base import make_metric
-from grue.metrics.neural.batching import batches, clean, require_finite, seam
-from grue.models import load_classifier, load_encoder, load_language_model, load_scoring_model, scoring_device
+from grue.metrics.neural.batching import batches, require_finite, seam
+from grue.metrics.tokens import without_surrogates
+from grue.models import load_classifier, load_encoder, load_language_model, load_scoring_model, scoring_device, signed
 from grue.records import Example
 
 WINDOW = 32
@@ -227,9 +228,9 @@ def test_sentiment_without_that_label(classifier):
 
 def test_signatures(classifier, language_model):
     metric = make_metric("sentiment", model=classifier[0], label=1, batch_size=7)
-    assert metric.signature == f"sentiment|model:{classifier[0]}|revision:|label:1|cut:left"
+    assert metric.signature == f"sentiment|{signed(classifier[0])}|label:1|cut:left"
     metric = make_metric("perplexity", model=language_model[0])
-    assert metric.signature == f"perplexity|model:{language_model[0]}|revision:|of:text given prompt|empty:end of text"
+    assert metric.signature == f"perplexity|{signed(language_model[0])}|of:text given prompt|empty:end of text"
 
 
 # --- the policy's perplexity on references ---------------------------------------------------------------------------
@@ -325,7 +326,7 @@ def test_policy_on_references_has_no_value_for_a_text(language_model):
         "a scored metric; give it the axis 'diversity', or take the metric perplexity."
     )
     assert metric.direction == "lower"
-    assert metric.signature == f"{NAME}|model:{language_model[0]}|revision:|of:whole|stride:5|window:32|mean:rl4lms"
+    assert metric.signature == f"{NAME}|{signed(language_model[0])}|of:whole|stride:5|window:32|mean:rl4lms"
 
 
 def test_policy_on_references_without_any(language_model):
@@ -359,7 +360,7 @@ ODD = ["a\r\nb", "a\x00b\x07", "größe 東京", "\u2028a\u0085b", "🙂", "של
 
 
 def test_lone_surrogates_are_replaced():
-    assert clean("\ud800film\udfff \udbff\udc00 🙂") == "\ufffdfilm\ufffd \ufffd\ufffd 🙂"
+    assert without_surrogates("\ud800film\udfff \udbff\udc00 🙂") == "\ufffdfilm\ufffd \ufffd\ufffd 🙂"
 
 
 @pytest.mark.parametrize("text", ODD)
@@ -369,7 +370,7 @@ def test_odd_texts(language_model, classifier, text):
         assert 0 < value < 1
         loss, count = make_metric("perplexity", model=language_model[0]).statistics([example], [text])[0]
         assert loss > 0
-        assert count == len(language_model[2]("".join(seam("x", clean(text))))["input_ids"]) - 1
+        assert count == len(language_model[2]("".join(seam("x", without_surrogates(text))))["input_ids"]) - 1
 
 
 def test_no_examples(language_model, classifier):

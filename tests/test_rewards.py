@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from factories import a_task
 
-from grue.errors import ConfigError, TrainingError, UnknownName
+from grue.errors import ConfigError, DataError, TrainingError, UnknownName
+from grue.metrics import hub
 from grue.metrics.base import METRICS, Average, make_metric
-from grue.metrics.rewards import make_reward, metric_reward, parse_reward
+from grue.metrics.rewards import REWARDS, make_reward, metric_reward, parse_reward
 from grue.records import Example
 from grue.tasks import MetricSpec
 
@@ -167,6 +168,142 @@ def test_an_exact_value_stays_exact():
     reward = make_reward("meteor", task(), EXAMPLES)
     assert np.array_equal(reward(EXAMPLES, TEXTS), values("meteor"))
     assert reward([], []) == []
+
+
+# --- names beside the metrics' ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("spider", [(0.5, "spice"), (0.5, "cider")]),
+        ("spider_lite", [(0.5, "spice_lite"), (0.5, "cider")]),
+        ("rouge_combined", [(1 / 3, "rouge1"), (1 / 3, "rouge2"), (1 / 3, "rougeL")]),
+        ("2*meteor_parent - rouge1", [(1.0, "meteor"), (1.0, "parent"), (-1.0, "rouge1")]),
+        ("meteor + repeat_penalty", [(1.0, "meteor"), (1.0, "repeat_penalty")]),
+        (
+            "0.5*evaluate:exact_match + 0.5*rouge_l_max:rl4lms",
+            [(0.5, "evaluate:exact_match"), (0.5, "rouge_l_max:rl4lms")],
+        ),
+    ],
+)
+def test_combinations_are_their_terms(expression, expected):
+    assert parse_reward(expression) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "terms"),
+    [
+        ("spider_lite", {"spice_lite": 0.5, "cider": 0.5}),
+        ("rouge_combined", {"rouge1": 1 / 3, "rouge2": 1 / 3, "rougeL": 1 / 3}),
+    ],
+)
+def test_a_combination_is_the_mean_of_its_metrics(name, terms):
+    found = make_reward(name, task(), EXAMPLES)(EXAMPLES, TEXTS)
+    expected = sum(weight * values(term) for term, weight in terms.items())
+    assert found == pytest.approx(list(expected), abs=1e-12)
+    assert make_reward(f"-3*{name}", task(), EXAMPLES)(EXAMPLES, TEXTS) == pytest.approx(list(-3 * expected), abs=1e-12)
+
+
+def test_rouge_combined_by_hand():
+    """the dog, of "the dog runs .": words 2 of 2 and 2 of 3, pairs 1 of 1 and 1 of 2, in order 2 of 2 and 2 of 3."""
+    found = make_reward("rouge_combined", task(), EXAMPLES)(EXAMPLES[:1], TEXTS[:1])
+    assert found == [pytest.approx((4 / 5 + 2 / 3 + 4 / 5) / 3)]
+
+
+def test_meteor_parent():
+    tabled = [Example(e.id, "", e.references, {"table": ["the dog", "cat"], "highlighted": ["dog"]}) for e in EXAMPLES]
+    parts = []
+    for name in ("meteor", "parent"):
+        metric = make_metric(name)
+        parts.append(metric.per_example(metric.statistics(tabled, TEXTS)))
+    found = make_reward("meteor_parent", task(), tabled)(tabled, TEXTS)
+    assert found == pytest.approx(list((parts[0] + parts[1]) / 2), abs=1e-12)
+    with pytest.raises(DataError, match="The example 'a' has no values under 'table' in its meta, which parent needs"):
+        make_reward("meteor_parent", task(), EXAMPLES)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The dogs run.", 0.0),
+        ("The dog runs.", -1.0),  # letters are compared, not words, as in RL4LMs
+        ("", 0.0),
+        ("A dog run is long.", -1.0),  # both concepts as the prompt lists them
+        ("A DOG RUN.", -1.0),
+        ("They run a dog.", 0.0),
+        ("Generate it", -1.0),
+        ("one more sentence", -1.0),
+    ],
+)
+def test_repeat_penalty(text, expected):
+    assert make_reward("repeat_penalty", task(), EXAMPLES)(EXAMPLES[:1], [text]) == [expected]
+    bare = Example("c", "", ("x",))
+    without = -1.0 if "entence" in text or "enerate" in text else 0.0
+    assert make_reward("repeat_penalty", task(), [bare])([bare], [text]) == [without]
+
+
+def test_repeat_penalty_in_a_sum():
+    texts = ["the dog run", "cats sleep"]
+    found = make_reward("meteor + 0.5*repeat_penalty", task(), EXAMPLES)(EXAMPLES, texts)
+    metric = make_metric("meteor")
+    meteor = metric.per_example(metric.statistics(EXAMPLES, texts))
+    assert found == pytest.approx([meteor[0] - 0.5, meteor[1]], abs=1e-12)
+
+
+def test_a_metric_that_counts_errors_is_negated():
+    examples = [Example("a", "", ("a b c d",)), Example("b", "", ("a b",))]
+    texts = ["a b x d", ""]
+    assert make_reward("ter", task(), examples)(examples, texts) == [-25.0, -100.0]
+    assert make_reward("-0.01*ter", task(), examples)(examples, texts) == [0.25, 1.0], "one minus too many"
+    found = make_reward("rouge1 + 0.01*ter", task(), examples)(examples, texts)
+    assert found == pytest.approx([3 / 4 - 0.25, -1.0])
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """A package that offers two rewards and a metric by entry points."""
+    (tmp_path / "offered.py").write_text(
+        "def brevity(examples, texts): return [-len(text) for text in texts]\n"
+        "def broken(examples, texts): return [float('nan')] * len(texts)\n"
+    )
+    info = tmp_path / "offered-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: offered\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[grue.rewards]\nbrevity = offered:brevity\nbroken = offered:broken\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(REWARDS, "_things", dict(REWARDS._things))
+    yield
+    sys.modules.pop("offered", None)
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_reward_of_another_package():
+    assert make_reward("brevity", task(), EXAMPLES)(EXAMPLES, TEXTS) == [-7.0, -10.0]
+    assert make_reward("2*brevity + repeat_penalty", task(), EXAMPLES)(EXAMPLES, TEXTS) == [-14.0, -20.0]
+    with pytest.raises(TrainingError, match=r"The reward 'broken' gave nan for the example 'a'"):
+        make_reward("broken", task(), EXAMPLES)(EXAMPLES, TEXTS)
+
+
+def test_a_metric_of_the_library_evaluate(monkeypatch):
+    """The name goes to the adapter, with the task's options, and is not taken for module:function."""
+    asked = []
+
+    def evaluate_metric(name):
+        asked.append(name)
+        return lambda key="": Average(f"{name}|{key}", lambda examples, texts: [float(len(key)) for _ in texts])
+
+    monkeypatch.setattr(hub, "evaluate_metric", evaluate_metric)
+    listed = task(MetricSpec("evaluate:exact_match", "preference", (0.0, 1.0), options={"key": "four"}))
+    reward = make_reward("0.5*evaluate:exact_match + 0.0*meteor", listed, EXAMPLES)
+    assert reward(EXAMPLES, TEXTS) == [2.0, 2.0]
+    assert set(asked) == {"evaluate:exact_match"}
+
+
+def test_a_name_of_the_library_evaluate_without_a_name():
+    with pytest.raises(ConfigError) as error:
+        make_reward("evaluate:", task(), EXAMPLES)
+    assert str(error.value) == "'evaluate:' lacks the metric's name or path: write evaluate:exact_match, say."
 
 
 def test_lexical_rewards_need_no_torch():

@@ -253,7 +253,7 @@ def test_rounding_is_no_difference(ours: Path, change: float) -> None:
         (lambda d: d["scores"][0].update(scaled=99.0), "cider: says "),
         (lambda d: d.update(preference=99.0), "preference: says 99.0; computed from the predictions: "),
         (lambda d: d.update(preference=None), "preference: says None; computed from the predictions: "),
-        (lambda d: d.update(naturalness=50.0), "naturalness: says 50.0; computed from the predictions: None."),
+        (lambda d: d.update(naturalness=50.0), "naturalness: says 50.0; computed from the predictions: 60.0."),
     ],
 )
 def test_every_part_of_a_score_is_compared(ours: Path, change: Callable[[dict[str, Any]], object], start: str) -> None:

@@ -8,6 +8,7 @@ import tiny_bert
 from grue.errors import ConfigError, DataError
 from grue.metrics.base import make_metric
 from grue.metrics.neural import batching
+from grue.models import signed
 from grue.records import Example
 
 ENTAILMENT, CONTRADICTION = 2, 0
@@ -163,11 +164,10 @@ def test_signatures(nli):
     metric = make_metric("summac", model=nli[0], entailment=2, batch_size=3)
     assert metric.direction == "higher"
     assert metric.signature == (
-        f"summac|version:zs|model:{nli[0]}|revision:|entailment:2|of:document"
-        "|split:sentences|shortest:11|most:100|cut:500"
+        f"summac|version:zs|{signed(nli[0])}|entailment:2|of:document|split:sentences|shortest:11|most:100|cut:500"
     )
     metric = make_metric("summac", model=nli[0], entailment=2, contradiction=0, use_con=True, source="prompt")
     assert metric.signature == (
-        f"summac|version:zs|model:{nli[0]}|revision:|entailment:2|contradiction:0|of:prompt"
+        f"summac|version:zs|{signed(nli[0])}|entailment:2|contradiction:0|of:prompt"
         "|split:sentences|shortest:11|most:100|cut:500"
     )

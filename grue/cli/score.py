@@ -61,19 +61,23 @@ def score(
     per_example: Path | None,
     as_json: bool,
 ) -> None:
-    r"""Score a predictions file: one {"id": …, "text": …} a line, for every example of the split.
+    """Score a predictions file: one {"id": …, "text": …} a line, for every example of the split.
 
     \b
     grue score predictions.jsonl --task commongen
     grue score predictions.jsonl --task commongen --metrics meteor,chrf --json
     grue score system.de --references newstest2016.de --metrics sacrebleu,chrf,ter
-    grue score predictions.jsonl --examples mine.jsonl --metrics bertscore \
+    grue score predictions.jsonl --examples mine.jsonl --metrics bertscore \\
         --set bertscore.model=PATH --set bertscore.layer=17
-    """
+    """  # noqa: D301 (click reads the escape)
     if sum([task_name is not None, examples_path is not None, bool(reference_paths)]) != 1:
         raise ConfigError("Say what to score against: one of --task NAME, --examples FILE or --references FILE.")
+    if task_name is None and (split is not None or data_dir is not None):
+        raise ConfigError("--split and --data-dir say which examples of a task are meant; they need --task.")
     wanted = None if metrics is None else [name.strip() for name in metrics.split(",") if name.strip()]
-    if task_name is None and not wanted:
+    if wanted == []:
+        raise ConfigError(f"--metrics {metrics!r} names no metric; write names such as meteor,rougeL.")
+    if task_name is None and wanted is None:
         raise ConfigError(
             "Without --task there are no default metrics: name them with --metrics, such as meteor,rougeL."
         )
@@ -111,11 +115,11 @@ def _score_task(
 
     task = load_task(name, suite)
     split = split or task.data.evaluation
-    # Without a choice of one's own, what this machine cannot compute is left out and told.
-    specs = chosen_metrics(task, wanted, metric_options) if wanted is not None or metric_options else None
+    specs = chosen_metrics(task, wanted, metric_options)
     answers = read_predictions(predictions)
     examples = load_examples(task, split, data_dir, offline).examples
-    scored = score_predictions(task, split, examples, answers, specs)
+    # Without a choice of one's own, what this machine cannot compute is left out and told.
+    scored = score_predictions(task, split, examples, answers, specs, skip_unavailable=wanted is None)
     return scored, {"task": task.name, "suite": task.suite}
 
 
@@ -147,12 +151,20 @@ def parse_metric_settings(settings: Sequence[str]) -> dict[str, dict[str, Any]]:
     Raises:
         ConfigError: There is no `=`, or no `.` before it.
     """
+    from grue.metrics.base import is_metric, metric_parameters
+
     parsed: dict[str, dict[str, Any]] = {}
     for key, value in options.parse_settings(tuple(settings)).items():
         metric, dot, option = key.rpartition(".")
         if not dot or not metric or not option:
             raise ConfigError(f"--set {key}: write METRIC.OPTION=VALUE, such as --set bertscore.layer=17.")
         parsed.setdefault(metric, {})[option] = value
+    for setting in settings:  # what an option takes as text is text, also where it looks like a number or like none
+        key, _, text = setting.partition("=")
+        metric, _, option = key.rpartition(".")
+        known = metric_parameters(metric).get(option) if is_metric(metric) else None
+        if known is not None and known.annotation is str and not isinstance(parsed[metric][option], str):
+            parsed[metric][option] = text
     return parsed
 
 

@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from grue.errors import ConfigError, DataError, did_you_mean
+from grue.errors import ConfigError, DataError, Unavailable, did_you_mean
 from grue.metrics.catalogue import CARDS
 from grue.records import Direction, Example
 from grue.registry import Registry
@@ -50,12 +50,23 @@ class Metric(Protocol):
 
 
 class OfCorpusOnly(ConfigError):
-    """A single text was to get a value by a metric that describes whole sets of texts."""
+    """A single text was to get a value by a metric that has none for single texts.
 
-    def __init__(self, metric: str) -> None:
+    Args:
+        metric: Its name.
+        describes: What it describes instead.
+        instead: What to take instead.
+    """
+
+    def __init__(
+        self,
+        metric: str,
+        describes: str = "a whole set of texts and has no value for a single one",
+        instead: str = "another metric",
+    ) -> None:
         super().__init__(
-            f"{metric} describes a whole set of texts and has no value for a single one, so it can be neither a "
-            "reward nor a scored metric; give it the axis 'diversity', or take another metric."
+            f"{metric} describes {describes}, so it can be neither a reward nor a scored metric; "
+            f"give it the axis 'diversity', or take {instead}."
         )
 
 
@@ -70,7 +81,7 @@ class Prepared(Generic[T]):
     def __init__(self, read: Callable[[Example], T], most: int = 1 << 14) -> None:
         self._read = read
         self._most = most
-        self._known: dict[tuple[str, tuple[str, ...]], T] = {}
+        self._known: dict[tuple[str, tuple[str, ...]], tuple[Example, T]] = {}
 
     def prepare(self, examples: Sequence[Example]) -> None:
         """Read the examples ahead, as many as are remembered."""
@@ -80,12 +91,13 @@ class Prepared(Generic[T]):
     def __call__(self, example: Example) -> T:
         """Return what is read of an example."""
         key = example.id, example.references
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = self._read(example)
+        known = self._known.get(key)
+        # Ids are distinct within a split; another call may have another table under the same id.
+        if known is None or (known[0] is not example and known[0].meta != example.meta):
+            known = self._known[key] = example, self._read(example)
             if len(self._known) > self._most:
                 del self._known[next(iter(self._known))]
-        return found
+        return known[1]
 
 
 class Average:
@@ -165,11 +177,11 @@ class Subset:
         """Return the value over the examples that count.
 
         Raises:
-            DataError: None does.
+            Unavailable: None does, as may happen with a part of a split.
         """
         members = statistics[statistics[:, 0] == 1, 1:]
         if not len(members):
-            raise DataError(f"{self.name}: none of the {len(statistics)} examples has {self._key} = {self._wanted}.")
+            raise Unavailable(f"{self.name}: none of the {len(statistics)} examples has {self._key} = {self._wanted}.")
         return self._metric.corpus(members)
 
     def _is_member(self, example: Example) -> bool:
@@ -276,3 +288,18 @@ def references_of(example: Example, metric: str) -> tuple[str, ...]:
             "score a split with references or take another metric."
         )
     return example.references
+
+
+def listed(example: Example, key: str, metric: str) -> Sequence[Any]:
+    """Return the list under `key` of an example's meta, an empty one if there is nothing.
+
+    Raises:
+        DataError: Something else stands there: a string, say, whose letters would be taken for values.
+    """
+    found = example.meta.get(key, ())
+    if not isinstance(found, list | tuple):
+        raise DataError(
+            f"The example {example.id!r} has {found!r} as {key} in its meta, but {metric} needs a list there; "
+            "mend its data format."
+        )
+    return found

@@ -12,7 +12,7 @@ from itertools import chain
 
 import numpy as np
 
-from grue.errors import ConfigError, did_you_mean
+from grue.errors import ConfigError, Unavailable, did_you_mean
 from grue.metrics.base import FloatArray, Prepared, references_of
 from grue.metrics.tokens import TOKENIZERS
 from grue.records import Direction, Example
@@ -32,9 +32,11 @@ def read_references(references: Sequence[Sequence[str]], order: int) -> Referenc
     """Read references that are already split."""
     union = count_ngrams(references[0], order)
     for tokens in references[1:]:
-        for ngram, count in count_ngrams(tokens, order).items():
-            if count > union.get(ngram, 0):
-                union[ngram] = count
+        counts = count_ngrams(tokens, order)
+        for ngram in counts.keys() & union.keys():
+            if union[ngram] > counts[ngram]:
+                counts[ngram] = union[ngram]
+        dict.update(union, counts)  # a counter's own update would add
     return References([len(tokens) for tokens in references], union)
 
 
@@ -118,6 +120,10 @@ class SacreBleu:
     Args:
         tokenize: The library's tokenizer: "13a", "intl", "char", "none", …
         lowercase: Whether case is ignored, as ToTTo's official script does.
+
+    Raises:
+        ConfigError: The library has no such tokenizer.
+        Unavailable: The tokenizer needs a package that is not installed.
     """
 
     direction: Direction = "higher"
@@ -131,7 +137,11 @@ class SacreBleu:
                 f"sacrebleu has no tokenizer {tokenize!r}.{did_you_mean(tokenize, BLEU.TOKENIZERS)} "
                 f"Known: {', '.join(sorted(BLEU.TOKENIZERS))}."
             )
-        self._library = BLEU(tokenize=tokenize)
+        try:
+            self._library = BLEU(tokenize=tokenize)
+        except (ImportError, OSError, RuntimeError) as error:  # some tokenizers come with packages of their own
+            reason = " ".join(str(error).split())
+            raise Unavailable(f"sacrebleu's tokenizer {tokenize!r} cannot run here: {reason}") from error
         self._lowercase = lowercase
         case = "lower" if lowercase else "mixed"
         self.signature = f"sacrebleu|case:{case}|tok:{tokenize}|smooth:exp|eff:no|reflen:closest"

@@ -62,11 +62,16 @@ _ALL_TEXTS = "all texts together"
 
 
 def _bleu(order: int) -> Card:
+    precision = (
+        f"Geometric mean of clipped precisions of n-grams of 1 to {order} words"
+        if order > 1
+        else ("Clipped precision of words")
+    )
     return Card(
         "lexical",
         "overlap",
         (0, 1),
-        f"Geometric mean of clipped n-gram precisions up to {order} words, times the brevity penalty against the "
+        f"{precision}, times the brevity penalty against the "
         "shortest reference; words are what stands between white space, a corpus is not smoothed. "
         "A single text is smoothed by one for orders above 1.",
         "Papineni et al. 2002; tensorflow/nmt and RL4LMs' bleu",
@@ -313,8 +318,10 @@ CARDS: dict[str, Card] = {
     "entropy1": _of_all_texts("Shannon entropy of the words, in bits"),
     "entropy2": _of_all_texts("Shannon entropy of pairs of neighbouring words, in bits"),
     "entropy3": _of_all_texts("Shannon entropy of triples of neighbouring words, in bits"),
-    "conditional_entropy2": _of_all_texts("Entropy of a word given the word before it, in bits"),
-    "conditional_entropy3": _of_all_texts("Entropy of a word given the two words before it, in bits"),
+    "conditional_entropy2": _of_all_texts(
+        "Entropy of a word given the word before it, in bits; GEM counts a text's last word as one before, too"
+    ),
+    "conditional_entropy3": _of_all_texts("Entropy of a word given the two words before it, in bits, likewise"),
     "unique1": _of_all_texts("Number of words that occur once"),
     "unique2": _of_all_texts("Number of pairs of neighbouring words that occur once"),
     "unique3": _of_all_texts("Number of triples of neighbouring words that occur once"),
@@ -355,7 +362,7 @@ CARDS: dict[str, Card] = {
         "rl4lms",
         "rl4lms",
         (0, 1),
-        "PARENT with the references filled up to three with <null>, which backs every text that copies the table.",
+        "PARENT with the references filled up to three with <null>, so that a text that copies the table gets 1.",
         "RL4LMs and the official ToTTo scripts",
         needs=_TABLE,
     ),

@@ -32,10 +32,11 @@ _NGRAMS = (1 << _TEXT) - 1
 
 @METRICS.register("cider")
 def cider(tokenizer: str = "words") -> Average:
-    """Return CIDEr-D on pycocoevalcap's scale: 0–10, a copy of a lone reference is 10.
+    """Return CIDEr-D on pycocoevalcap's scale: 0–10, a copy of a lone reference of four words or more is 10.
 
     How rare an n-gram is comes from the references of the prepared examples, and stays the same whatever is scored:
-    for a report that is the evaluated split, for a reward the training split.
+    for a report that is the evaluated split, for a reward the training split. What all of them share weighs nothing,
+    so that all values are 0 where only one example was prepared.
 
     Args:
         tokenizer: "words" (case and punctuation kept, as RL4LMs has it), "treebank" or "whitespace".
@@ -180,17 +181,19 @@ class Consensus:
         if self._references is None:
             raise ConfigError("cider weighs n-grams by how rare they are in references: call prepare(examples) first.")
         found: list[float] = []
-        for start in range(0, len(texts), CHUNK):
-            found += self._chunk(self._references, examples[start : start + CHUNK], texts[start : start + CHUNK])
+        pairs = list(zip(examples, texts, strict=True))
+        for start in range(0, len(pairs), CHUNK):
+            found += self._chunk(self._references, *zip(*pairs[start : start + CHUNK], strict=True))
         return found
 
     def _chunk(self, references: Vectors, examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
         # References that were not prepared are read together with the candidates, behind them.
         new = dict.fromkeys(references_of(e, "cider") for e in examples if e.references not in self._rows)
-        rows = self._rows | _consecutive(new, start=len(references.lengths))
+        added_rows = _consecutive(new, start=len(references.lengths))
+        rows = [self._rows.get(e.references) or added_rows[e.references] for e in examples]
         vectors = self._weigh(self._numbering.read([self._tokenize(text) for text in (*texts, *chain(*new))]))
         candidates, added = _parted(vectors, len(texts))
-        return mean_similarity(candidates, _joined(references, added), [rows[e.references] for e in examples])
+        return mean_similarity(candidates, _joined(references, added), rows)
 
     def _weigh(self, bags: Bags) -> Vectors:
         text, order, index = bags.keys >> _TEXT, bags.keys & _ORDERS, (bags.keys & _NGRAMS) >> _INDEX

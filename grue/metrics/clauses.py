@@ -28,6 +28,8 @@ QUANTITIES = frozenset(
 """Nouns that leave their part in a clause to the noun after "of": a group of boys plays."""
 ACCESSORIES = frozenset(("wear", "hold", "carry", "have", "use"))
 """Verbs whose object does not do what follows: a boy wearing a cap riding a sled."""
+MOST = 64
+"""Things that one verb can have in one role; a longer list is no clause, and all pairs of two lists would be many."""
 _KINDS: dict[Tag, Kind] = {
     "pronoun": "pronoun",
     "anaphor": "anaphor",
@@ -337,7 +339,7 @@ def _inherited(current: Clause, own: Sequence[Chunk], opening: Sequence[Chunk], 
 
 def relations_of(clause: Clause) -> Iterator[Tuple]:
     """Yield the tuples of a clause; a passive with "by" becomes active, a bare verb an attribute."""
-    subjects, objects, phrases = clause.subjects, clause.objects, clause.phrases
+    subjects, objects, phrases = clause.subjects[:MOST], clause.objects[:MOST], clause.phrases[:MOST]
     agents = _agents(clause)
     if agents:
         subjects, objects = agents, subjects

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from grue.errors import DataError
 from grue.metrics import wordnet
-from grue.metrics.base import METRICS, Average
+from grue.metrics.base import METRICS, Average, listed
 from grue.metrics.tokens import words
 from grue.records import Example
 
@@ -35,9 +35,9 @@ def concepts_of(example: Example) -> frozenset[str]:
     """Return the distinct concepts of an example, in lower case.
 
     Raises:
-        DataError: The example carries none.
+        DataError: The example carries none, or something that is no list.
     """
-    concepts = frozenset(str(concept).lower() for concept in example.meta.get("concepts", ()))
+    concepts = frozenset(str(concept).lower() for concept in listed(example, "concepts", "coverage"))
     if not concepts:
         raise DataError(
             f"The example {example.id!r} has no concepts in its meta, which coverage needs; take another metric."

@@ -17,17 +17,18 @@ from grue.metrics.treebank import treebank
 from grue.records import Direction, Example
 
 WINDOW = 100
+SIGNS = frozenset(string.punctuation)
 
 
 class Diversity:
     """A value of all texts together.
 
-    The statistics of a text are the numbers of its tokens, padded with −1; a token has one number within a call of
-    `statistics`, so any rows of the array stand for a set of texts.
+    The statistics of a text are one number, under which the object keeps its tokens: an array of tokens would be as
+    wide as the longest text. Any rows stand for a set of texts.
 
     Args:
         name: Registered name.
-        value: Token numbers [N, longest text] → the value.
+        value: Token numbers [T], all texts end to end and a 0 behind each → the value.
         punctuation: Whether single signs of punctuation count as words.
     """
 
@@ -35,23 +36,23 @@ class Diversity:
 
     def __init__(self, name: str, value: Callable[[NDArray[np.int64]], float], punctuation: bool = True) -> None:
         self.name = name
-        self.signature = f"{name}|case:lower|tok:treebank|punct:{'yes' if punctuation else 'no'}"
+        self.signature = f"{name}|case:lower|tok:treebank|sentences:rules|punct:{'yes' if punctuation else 'no'}"
         self._value = value
         self._punctuation = punctuation
+        self._numbers: dict[str, int] = {}
+        self._texts: list[NDArray[np.int64]] = []
 
     def prepare(self, examples: Sequence[Example]) -> None:
         """Do nothing: only the texts count."""
 
     def statistics(self, examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
-        """Return [N, K] token numbers, K = tokens of the longest text."""
-        numbers: dict[str, int] = {}
-        rows = [
-            [numbers.setdefault(token, len(numbers)) for token in tokens_of(text, self._punctuation)] for text in texts
-        ]
-        padded = np.full((len(rows), max(map(len, rows), default=0)), -1.0)
-        for row, tokens in zip(padded, rows, strict=True):
-            row[: len(tokens)] = tokens
-        return padded
+        """Return [N, 1] numbers of the texts, which stay valid."""
+        first = len(self._texts)
+        for text in texts:
+            tokens = tokens_of(text, self._punctuation)
+            numbers = [self._numbers.setdefault(token, len(self._numbers) + 1) for token in tokens]
+            self._texts.append(np.array([*numbers, 0], dtype=np.int64))
+        return np.arange(first, len(self._texts), dtype=np.float64).reshape(-1, 1)
 
     def per_example(self, statistics: FloatArray) -> FloatArray:
         """Refuse.
@@ -63,26 +64,27 @@ class Diversity:
 
     def corpus(self, statistics: FloatArray) -> float:
         """Return the value over all texts."""
-        return self._value(statistics.astype(np.int64))
+        texts = [self._texts[int(number)] for number in statistics[:, 0]]
+        return self._value(np.concatenate([np.zeros(0, dtype=np.int64), *texts]))
 
 
 def tokens_of(text: str, punctuation: bool) -> list[str]:
     """Return the tokens of a text in lower case."""
-    found = treebank(text.lower())
-    return found if punctuation else [token for token in found if token not in string.punctuation]
+    found = [token.lower() for token in treebank(text)]  # capitals tell where sentences begin
+    return found if punctuation else [token for token in found if token not in SIGNS]
 
 
 def ngram_counts(numbers: NDArray[np.int64], order: int) -> NDArray[np.int64]:
-    """Return how often each distinct n-gram occurs; `numbers` is [N, K], padded with −1."""
-    if numbers.shape[1] < order:
-        return np.zeros(0, dtype=np.int64)
+    """Return how often each distinct n-gram occurs; `numbers` is [T], with a 0 behind each text."""
     size = int(numbers.max(initial=0)) + 1
-    width = numbers.shape[1] - order + 1
-    keys = np.zeros((numbers.shape[0], width), dtype=np.int64)
+    width = max(0, len(numbers) - order + 1)
+    keys = np.zeros(width, dtype=np.int64)
+    within = np.ones(width, dtype=np.bool_)  # whether no text ends in it
     for start in range(order):
-        keys = keys * size + numbers[:, start : start + width]
-    complete = numbers[:, order - 1 :] >= 0  # padding is on the right: the last token decides
-    return np.unique(keys[complete], return_counts=True)[1]
+        tokens = numbers[start : start + width]
+        keys = keys * size + tokens
+        within &= tokens > 0
+    return np.unique(keys[within], return_counts=True)[1]
 
 
 def distinct(order: int, numbers: NDArray[np.int64]) -> float:
@@ -103,8 +105,7 @@ def conditional_entropy(order: int, numbers: NDArray[np.int64]) -> float:
 
     The tokens before it are counted where they begin an n-gram, so that the entropies are of the same positions.
     """
-    followed = numbers[:, : max(0, numbers.shape[1] - 1)].copy()
-    followed[numbers[:, 1:] < 0] = -1
+    followed = np.where(numbers[1:] > 0, numbers[:-1], 0)
     return max(0.0, entropy(order, numbers) - entropy(order - 1, followed))
 
 
@@ -123,7 +124,7 @@ def msttr(numbers: NDArray[np.int64]) -> float:
 
     The texts are joined in order, and a last window that is not full is dropped unless it is the only one.
     """
-    tokens = numbers[numbers >= 0]
+    tokens = numbers[numbers > 0]
     full = len(tokens) // WINDOW * WINDOW
     if not full:
         return distinct(1, numbers)
@@ -132,7 +133,7 @@ def msttr(numbers: NDArray[np.int64]) -> float:
 
 def lengths(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the number of tokens of each text; [0] where there is no text."""
-    found: NDArray[np.int64] = (numbers >= 0).sum(axis=1)
+    found: NDArray[np.int64] = np.diff(np.flatnonzero(numbers == 0), prepend=-1) - 1
     return found if len(found) else np.zeros(1, dtype=np.int64)
 
 
@@ -158,5 +159,5 @@ METRICS.register("total_length")(partial(Diversity, "total_length", lambda numbe
 @METRICS.register("mean_length")
 def mean_length(punctuation: bool = True) -> Average:
     """Return the number of tokens of a text; without `punctuation` single signs of it do not count."""
-    signature = f"mean_length|case:lower|tok:treebank|punct:{'yes' if punctuation else 'no'}"
+    signature = f"mean_length|case:lower|tok:treebank|sentences:rules|punct:{'yes' if punctuation else 'no'}"
     return Average(signature, lambda examples, texts: [float(len(tokens_of(text, punctuation))) for text in texts])

@@ -5,7 +5,6 @@ on this machine. The other way, `as_evaluate("meteor")` is an evaluation module 
 `evaluate.load(SCRIPT, "meteor")`.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from numbers import Real
@@ -17,12 +16,12 @@ import numpy as np
 from grue.errors import ConfigError, DataError
 from grue.metrics.base import EVALUATE, FloatArray, MetricFactory, make_metric, references_of
 from grue.metrics.catalogue import CARDS
+from grue.metrics.tokens import without_surrogates
 from grue.records import Direction, Example
 
 SCRIPT = str(Path(__file__).with_name("evaluate_module.py"))
 """What `evaluate.load` takes for a path; the configuration's name is the metric's."""
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 Row = dict[str, Any]
 
@@ -31,7 +30,13 @@ Row = dict[str, Any]
 
 
 def evaluate_metric(name: str) -> MetricFactory:
-    """Return what makes the metric `name`, "evaluate:" and a name or path of that library; nothing is loaded yet."""
+    """Return what makes the metric `name`, "evaluate:" and a name or path of that library; nothing is loaded yet.
+
+    Raises:
+        ConfigError: Nothing stands behind "evaluate:".
+    """
+    if not name.removeprefix(EVALUATE).strip("/ "):
+        raise ConfigError(f"{name!r} lacks the metric's name or path: write {EVALUATE}exact_match, say.")
     return partial(Evaluated, name)
 
 
@@ -97,12 +102,12 @@ class Evaluated:
         return self._value(self._numbered(statistics))
 
     def _row(self, example: Example, text: str) -> Row:
-        row: Row = {"predictions": well_formed(text)}
+        row: Row = {"predictions": without_surrogates(text)}
         if "references" in self._columns:
-            references = [well_formed(reference) for reference in references_of(example, self._name)]
+            references = [without_surrogates(reference) for reference in references_of(example, self._name)]
             row["references"] = references if self._all else references[0]
         if "sources" in self._columns:
-            row["sources"] = well_formed(example.prompt)
+            row["sources"] = without_surrogates(example.prompt)
         return row
 
     def _numbered(self, statistics: FloatArray) -> list[Row]:
@@ -171,11 +176,6 @@ def columns_of(module: Any, name: str) -> list[str]:
             "example has; take another metric."
         )
     return list(features)
-
-
-def well_formed(text: str) -> str:
-    """Return the text with halves of surrogate pairs replaced, which no table of the library can hold."""
-    return _SURROGATE.sub("\ufffd", text)
 
 
 # --- ours as its -----------------------------------------------------------------------------------------------------

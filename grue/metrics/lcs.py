@@ -4,7 +4,7 @@ A row of the usual table, the best lengths of the first i tokens of one text and
 integer: cell [i, j] is the number of its zero bits among the low j bits (Hyyrö 2004).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isqrt
 
@@ -42,40 +42,41 @@ def common_positions(rows: Sequence[str], columns: Tokens) -> int:
     """Return the positions in `rows` of one longest common subsequence, as bits.
 
     Of several subsequences the choice is rouge-score's: walking back from the end, step left in the columns only where
-    that is strictly better. Of many rows only every √n-th is kept and those between are made again on the way back, so
-    that memory stays small for two long texts.
+    that is strictly better. The walk passes rows without a match as if they were not there, so they are left out. Of
+    many rows only every √n-th is kept and those between are made again on the way back, so that memory stays small for
+    two long texts.
     """
-    step = max(SHORT, isqrt(len(rows)) + 1)
-    kept = [(1 << len(columns.tokens)) - 1]
-    for start in range(0, len(rows) - step, step):
-        *_, last = _table(columns, rows[start : start + step], kept[-1])
-        kept.append(last)
+    matching = [index for index, token in enumerate(rows) if token in columns.positions]
+    step = max(SHORT, isqrt(len(matching)) + 1)
+    matches = [columns.positions[rows[index]] for index in matching]
+    above = (1 << len(columns.tokens)) - 1
+    blocks = []
+    for start in range(0, len(matches), step):
+        blocks.append((start, above))
+        above = _table(columns, matches[start : start + step], above)[-1] if start + step < len(matches) else 0
     found, j = 0, len(columns.tokens)
-    for block in range(len(kept) - 1, -1, -1):
-        start = block * step
-        table = list(_table(columns, rows[start : start + step], kept[block]))
+    for start, first in reversed(blocks):
+        table = _table(columns, matches[start : start + step], first)
         i = len(table) - 1
         while i and j:
-            if rows[start + i - 1] == columns.tokens[j - 1]:
+            left = (1 << (j - 1)) - 1
+            if matches[start + i - 1] >> (j - 1) & 1:
                 i, j = i - 1, j - 1
-                found |= 1 << (start + i)
-            elif _cell(table[i], j - 1) > _cell(table[i - 1], j):
+                found |= 1 << matching[start + i]
+            # Lengths are numbers of zero bits: of j − 1 in this row, and of j in the row above.
+            elif (table[i] & left).bit_count() < (table[i - 1] & (left << 1 | 1)).bit_count() - 1:
                 j -= 1
             else:
                 i -= 1
     return found
 
 
-def _table(columns: Tokens, rows: Sequence[str], above: int) -> Iterator[int]:
-    """Yield the row `above` and then one row a token."""
+def _table(columns: Tokens, matches: Sequence[int], above: int) -> list[int]:
+    """Return the row `above` and then one row for each row's matches."""
     full = (1 << len(columns.tokens)) - 1
-    yield above
-    for token in rows:
-        if matches := columns.positions.get(token):
-            shared = above & matches
-            above = ((above + shared) | (above - shared)) & full
-        yield above
-
-
-def _cell(row: int, columns: int) -> int:
-    return columns - (row & ((1 << columns) - 1)).bit_count()
+    table = [above]
+    for match in matches:
+        shared = above & match
+        above = ((above + shared) | (above - shared)) & full
+        table.append(above)
+    return table

@@ -116,5 +116,5 @@ def rouge_lsum(split: str = "newline", stem: bool = True) -> Average:
 @METRICS.register("meteor")
 def meteor_nltk() -> Average:
     """Return METEOR in nltk's version, 0–1."""
-    details = f"version:nltk3.10.4|case:lower|tok:treebank|stem:porter|synonyms:{wordnet.DATA}"
+    details = f"version:nltk3.10.4|case:lower|tok:treebank|sentences:rules|stem:porter|synonyms:{wordnet.DATA}"
     return best_of_references("meteor", details, meteor.read, meteor.meteor)

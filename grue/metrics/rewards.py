@@ -149,8 +149,8 @@ def _is_finite(value: Any) -> bool:
 def repeat_penalty(examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
     """Return −1 for a text that repeats the task instead of doing it, else 0 (RL4LMs' common_gen_repeat_penalty).
 
-    It does if it lists all concepts in the prompt's order, or says "generate" or "sentence". Meant to be added to a
-    metric: "meteor + repeat_penalty".
+    It does if the concepts stand in it as in the prompt, or if "generate" or "sentence" does. Letters are compared, so
+    that "the dog runs" repeats the concepts dog and run. Meant to be added to a metric: "meteor + repeat_penalty".
     """
 
     def repeats(example: Example, text: str) -> bool:

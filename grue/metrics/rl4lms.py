@@ -16,13 +16,13 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import cache
 
 import numpy as np
 
 from grue.metrics import lcs, lexical, meteor, tables, wordnet
 from grue.metrics.base import METRICS, Average, Metric, references_of
-from grue.metrics.tokens import ABBREVIATIONS
+from grue.metrics.tokens import ABBREVIATIONS, remembered
 from grue.metrics.treebank import split_sentence_37
 from grue.records import Example
 
@@ -158,7 +158,7 @@ def rouge_l_max() -> Average:
 
 
 def read_lines(text: str) -> list[lcs.Tokens]:
-    """Read a text's first hundred words as one sequence of stems a line."""
+    """Read a text's first hundred words as one sequence of stems a line; lines without a word share nothing."""
     return [lcs.read(_stems(line)) for line in _first_words(text)]
 
 
@@ -182,9 +182,9 @@ def weighted_f1(reference: list[lcs.Tokens], candidate: list[lcs.Tokens]) -> flo
 def _first_words(text: str) -> Iterator[str]:
     left = LIMIT
     for line in text.split("\n"):
-        found = line.split()[:left]
-        left -= len(found)
-        yield " ".join(found)
+        if found := line.split()[:left]:
+            left -= len(found)
+            yield " ".join(found)
 
 
 def _stems(line: str) -> list[str]:
@@ -193,7 +193,7 @@ def _stems(line: str) -> list[str]:
     return [_stem(word).replace("_cannot_", "cannot") for word in split_sentence_37(kept)]
 
 
-@lru_cache(maxsize=1 << 17)
+@remembered
 def _stem(word: str) -> str:
     if len(word) <= 3:
         return word

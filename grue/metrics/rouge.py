@@ -4,7 +4,7 @@ Two steps each: read a text once, then compare a reference with a candidate. Val
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import chain
@@ -13,7 +13,7 @@ from typing import Any
 from rouge_score.tokenize import tokenize
 
 from grue.metrics import lcs, tokens
-from grue.metrics.tokens import sentences
+from grue.metrics.tokens import remembered, sentences
 
 MOST_REMEMBERED = 10_000  # characters
 
@@ -26,18 +26,24 @@ def rouge_tokens(text: str, stem: bool = True) -> tuple[str, ...]:
 
 def _rouge_tokens(text: str, stem: bool) -> tuple[str, ...]:
     found: list[str] = []
+    split = _stemmed if stem else _plain
     for chunk in text.split():
-        found += _chunk_tokens(chunk, stem)
+        found += split(chunk)
     return tuple(found)
 
 
 _remembered = lru_cache(maxsize=1 << 16)(_rouge_tokens)
 
 
-@lru_cache(maxsize=1 << 17)
-def _chunk_tokens(chunk: str, stem: bool) -> tuple[str, ...]:
+@remembered
+def _stemmed(chunk: str) -> tuple[str, ...]:
     """Split a chunk without blanks by the library; its rules look no further."""
-    return tuple(tokenize(chunk, tokens if stem else None))  # the module's cached `stem` in the stemmer's place
+    return tuple(tokenize(chunk, tokens))  # the module's cached `stem` in the stemmer's place
+
+
+@remembered
+def _plain(chunk: str) -> tuple[str, ...]:
+    return tuple(tokenize(chunk, None))
 
 
 def f1(overlap: int, candidate_total: int, reference_total: int) -> float:
@@ -53,9 +59,16 @@ def f1(overlap: int, candidate_total: int, reference_total: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Ngrams:
-    """A text as counts of its n-grams of one order, and their number."""
+    """A text as its n-grams of one order, words by themselves for order 1.
 
-    counts: Counter[Any]
+    Attributes:
+        distinct: The n-grams.
+        repeated: Count of those that occur more than once; sets are faster than counters, and most occur once.
+        total: Number of n-grams, each as often as it occurs.
+    """
+
+    distinct: set[Any]
+    repeated: dict[Any, int]
     total: int
 
 
@@ -64,18 +77,20 @@ def ngrams(order: int, stem: bool = True) -> Callable[[str], Ngrams]:
 
     def read(text: str) -> Ngrams:
         found = rouge_tokens(text, stem)
-        # One word need not be a tuple of one word.
-        counted = found if order == 1 else zip(*(found[start:] for start in range(order)), strict=False)
-        return Ngrams(Counter(counted), max(0, len(found) - order + 1))
+        listed = found if order == 1 else list(zip(*(found[start:] for start in range(order)), strict=False))
+        distinct = set(listed)
+        if len(distinct) == len(listed):
+            return Ngrams(distinct, {}, len(listed))
+        return Ngrams(distinct, {ngram: n for ngram, n in Counter(listed).items() if n > 1}, len(listed))
 
     return read
 
 
 def ngram_f1(reference: Ngrams, candidate: Ngrams) -> float:
     """Compare two texts by the n-grams they share, each counted as often as in the text that has fewer of it."""
-    overlap = 0
-    for ngram in reference.counts.keys() & candidate.counts.keys():
-        overlap += min(reference.counts[ngram], candidate.counts[ngram])
+    overlap = len(reference.distinct & candidate.distinct)
+    for ngram in reference.repeated.keys() & candidate.repeated.keys():
+        overlap += min(reference.repeated[ngram], candidate.repeated[ngram]) - 1
     return f1(overlap, candidate.total, reference.total)
 
 
@@ -110,17 +125,17 @@ def lines(split: str = "newline", stem: bool = True) -> Callable[[str], Lines]:
 
 def union_lcs_f1(reference: Lines, candidate: Lines) -> float:
     """Compare two texts by what each reference line shares with any candidate line, no token counted too often."""
-    columns = [lcs.read(line) for line in candidate]
+    columns = [lcs.read(line) for line in dict.fromkeys(candidate)]
     totals = sum(map(len, candidate)), sum(map(len, reference))
     if len(reference) == len(candidate) == 1:
         return f1(lcs.length(columns[0], reference[0]), *totals)
     left_in_reference = Counter(chain.from_iterable(reference))
     left_in_candidate = Counter(chain.from_iterable(candidate))
+    having = columns_by_token(columns)
+    unions = {line: union_of_common(line, columns, having) for line in dict.fromkeys(reference)}
     hits = 0
     for line in reference:
-        union = 0
-        for other in columns:
-            union |= lcs.common_positions(line, other)
+        union = unions[line]
         while union:
             lowest = union & -union
             union ^= lowest
@@ -130,3 +145,29 @@ def union_lcs_f1(reference: Lines, candidate: Lines) -> float:
                 left_in_candidate[token] -= 1
                 left_in_reference[token] -= 1
     return f1(hits, *totals)
+
+
+def columns_by_token(columns: Sequence[lcs.Tokens]) -> dict[str, list[int]]:
+    """Return token → the columns that have it."""
+    having: dict[str, list[int]] = {}
+    for index, column in enumerate(columns):
+        for token in column.positions:
+            having.setdefault(token, []).append(index)
+    return having
+
+
+def union_of_common(line: Sequence[str], columns: Sequence[lcs.Tokens], having: Mapping[str, Sequence[int]]) -> int:
+    """Return the positions in `line` that its longest common subsequence with any of the columns takes, as bits.
+
+    Only columns that have a token can take its position, and of those one is enough.
+    """
+    union = 0
+    compared: set[int] = set()
+    for position, token in enumerate(line):
+        for index in having.get(token, ()):
+            if union >> position & 1:
+                break
+            if index not in compared:
+                compared.add(index)
+                union |= lcs.common_positions(line, columns[index])
+    return union

@@ -3,7 +3,7 @@
 Our own rules after the idea of SPICE (Anderson et al. 2016), without a parser: never SPICE, nor to be compared with it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from grue.metrics import wordnet
 from grue.metrics.base import METRICS, Average, Prepared, references_of
@@ -14,23 +14,29 @@ from grue.records import Example
 class Graph:
     """The tuples of one or more texts, each once however it is worded.
 
-    Two tuples are the same if they are equally long and their words are, one by one, equal or synonyms.
+    Two tuples are the same if they are equally long and their words are, one by one, equal or synonyms. The first and
+    the last are single words, by which the others are found.
     """
 
     def __init__(self, tuples: Iterable[Tuple]) -> None:
         self.tuples: list[Tuple] = []
-        self._by_start: dict[tuple[int, str], list[Tuple]] = {}
+        self._by_ends: dict[tuple[int, str], dict[str, list[Tuple]]] = {}
         for each in tuples:
             if each not in self:
                 self.tuples.append(each)
-                self._by_start.setdefault((len(each), each[0]), []).append(each)
+                self._by_ends.setdefault((len(each), each[0]), {}).setdefault(each[-1], []).append(each)
 
     def __contains__(self, wanted: Tuple) -> bool:
+        return any(all(map(are_synonyms, wanted[1:-1], known[1:-1])) for known in self._with_ends_of(wanted))
+
+    def _with_ends_of(self, wanted: Tuple) -> Iterator[Tuple]:
+        """Yield the tuples that are as long and whose ends are the same as those of `wanted`, or synonyms."""
+        ends = wordnet.synonyms(wanted[-1])
         for start in wordnet.synonyms(wanted[0]):
-            for known in self._by_start.get((len(wanted), start), ()):
-                if all(map(are_synonyms, wanted[1:], known[1:])):
-                    return True
-        return False
+            if by_end := self._by_ends.get((len(wanted), start)):
+                for end in min(by_end, ends, key=len):
+                    if end in ends:
+                        yield from by_end.get(end, ())
 
 
 def are_synonyms(one: str, other: str) -> bool:

@@ -17,13 +17,14 @@ from typing import Literal
 
 from grue.errors import DataError
 from grue.metrics import lcs
-from grue.metrics.base import METRICS, Average, Prepared, Subset, references_of
+from grue.metrics.base import METRICS, Average, Prepared, Subset, listed, references_of
 from grue.metrics.bleu import SacreBleu
 from grue.metrics.tokens import TOKENIZERS, Tokenizer, tokens_13a
 from grue.records import Example
 
 ORDERS = 4
 SMOOTHING = 1e-5
+MOST_PREPARED = 1 << 12  # a table of 150 cells takes some 140 KB
 Part = Literal["precision", "recall", "f1"]
 Ngram = tuple[str, ...]
 
@@ -63,7 +64,7 @@ class Parent:
     def __init__(self, tokenize: Tokenizer, filled_up_to: int = 0) -> None:
         self._tokenize = tokenize
         self._filled_up_to = filled_up_to
-        self._table_of = Prepared(self._read)
+        self._table_of = Prepared(self._read, MOST_PREPARED)
 
     def prepare(self, examples: Sequence[Example]) -> None:
         """Read tables and references ahead."""
@@ -113,9 +114,9 @@ def values_of(example: Example, key: str) -> list[list[str]]:
     """Return the values of a table in the example's meta as lists of 13a tokens in lower case; empty ones are left out.
 
     Raises:
-        DataError: There is no such table, or it has no word.
+        DataError: There is no such table, it is no list, or it has no word.
     """
-    values = example.meta.get(key, ())
+    values = listed(example, key, "parent")
     found = [tokens for value in values if (tokens := tokens_13a(str(value).lower()))]
     if not found:
         raise DataError(

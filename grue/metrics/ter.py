@@ -5,12 +5,18 @@ distance down; what is left counts as insertions, deletions and substitutions. M
 of hypotheses with one more move. They come from rapidfuzz, many times faster than the library's search in Python.
 
 That search looks only at a band around the diagonal of the edit table, so that for long and very different texts it
-finds less than the best. Where the band could matter the distance is computed here in the same band.
+finds less than the best. Where the band could matter the distance is computed here in the same band. A move changes a
+few rows of the table; those before and behind them are computed once for all moves, so that a move costs the same in a
+text of twenty thousand words as in one of a hundred.
 """
 
 import math
+from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from operator import add
 
 import numpy as np
 from rapidfuzz.distance import Levenshtein
@@ -23,6 +29,9 @@ FURTHEST_MOVE = 50
 MOST_CANDIDATES = 1000
 BAND = 25
 MOST_BITS = 512  # beyond, rows of bits would take more memory than the band
+MOST_WHOLE = 2000  # beyond, the rows of the band that a move changes are sooner done than a whole distance
+
+INFINITE = 1 << 30
 
 _KEEP, _SUBSTITUTE, _DELETE, _INSERT = range(4)
 
@@ -92,6 +101,8 @@ def edits(hypothesis: Sequence[str], reference: Sequence[str]) -> int:
     moves = candidates = 0
     while True:
         alignment = align(words, wanted)
+        if not alignment.distance:
+            return moves
         best, tried = best_move(words, wanted, alignment)
         candidates += tried
         if best is None or candidates >= MOST_CANDIDATES:
@@ -119,7 +130,7 @@ class Alignment:
 
 def align(words: str, wanted: str) -> Alignment:
     """Return the best alignment; of equal ones the one that prefers substituting, then deleting, then inserting."""
-    distance = Levenshtein.distance(words, wanted)
+    distance = Levenshtein.distance(words, wanted) if len(wanted) <= MOST_BITS else len(words) + len(wanted)
     # Not only the best path must lie in the band, but also those to its neighbours, which decide between equal steps.
     reach = distance + 1 + abs(len(words) - len(wanted))
     if len(wanted) <= MOST_BITS and _within_band(reach, wanted):
@@ -156,11 +167,12 @@ def best_move(words: str, wanted: str, now: Alignment) -> tuple[str | None, int]
     moved_best = None
     tried = 0
     cutoff = len(words) + len(wanted)
+    band = Band(words, wanted)
     for start, place, length in _blocks(words, wanted, now):
         for target in _targets(now, place, length):
             moved = move(words, start, length, target)
             tried += 1
-            distance = _distance(moved, wanted, cutoff)
+            distance = _distance(moved, band, min(start, target), max(start, target) + length, cutoff)
             candidate = (-distance, length, -start, -target)
             if best is None or candidate > best:
                 best, moved_best, cutoff = candidate, moved, distance
@@ -177,9 +189,11 @@ def _blocks(words: str, wanted: str, now: Alignment) -> Iterator[tuple[int, int,
     for index, word in enumerate(wanted):
         places.setdefault(word, []).append(index)
     for start, word in enumerate(words):
-        for place in places.get(word, ()):
-            if abs(place - start) > FURTHEST_MOVE:
-                continue
+        if now.wrong[min(start + LONGEST_BLOCK, len(words))] == now.wrong[start]:
+            continue
+        found = places.get(word, [])
+        near = slice(bisect_left(found, start - FURTHEST_MOVE), bisect_right(found, start + FURTHEST_MOVE))
+        for place in found[near]:
             longest = min(LONGEST_BLOCK, len(words) - start, len(wanted) - place)
             for length in range(1, longest + 1):
                 if words[start + length - 1] != wanted[place + length - 1]:
@@ -210,14 +224,19 @@ def move(words: str, start: int, length: int, target: int) -> str:
     return words[:start] + words[end : target + length] + block + words[target + length :]
 
 
-def _distance(words: str, wanted: str, cutoff: int) -> int:
-    """Return the edit distance within the band; what is above `cutoff` may be any number above it."""
-    distance: int = Levenshtein.distance(words, wanted, score_cutoff=cutoff)
-    # A best path has at most this many insertions, or deletions.
-    reach = (distance + abs(len(words) - len(wanted))) / 2
-    if distance > cutoff or _within_band(reach, wanted):
-        return distance
-    return _path_in_band(words, wanted)[0]
+def _distance(moved: str, band: "Band", first: int, last: int, cutoff: int) -> int:
+    """Return the edit distance within the band after a move that changes the words from `first` to before `last`.
+
+    What is above `cutoff` may be any number above it.
+    """
+    wanted = band.wanted
+    if len(wanted) <= MOST_WHOLE:
+        distance: int = Levenshtein.distance(moved, wanted, score_cutoff=cutoff)
+        # A best path has at most this many insertions, or deletions.
+        reach = (distance + abs(len(moved) - len(wanted))) / 2
+        if distance > cutoff or _within_band(reach, wanted):
+            return distance
+    return band.distance(moved, first, min(last, len(moved)))
 
 
 def _within_band(reach: float, wanted: str) -> bool:
@@ -267,43 +286,107 @@ def _path(words: str, wanted: str) -> list[int]:
 
 
 def _path_in_band(words: str, wanted: str) -> tuple[int, list[int]]:
-    """Return the edit distance within the band, and the steps from the last cell back to the first.
-
-    Of the table only the band is kept: for each row the column of its first cell, and a step a cell.
-    """
-    width, infinite = len(wanted), len(words) + len(wanted) + 1
-    slope = width / len(words) if words else 1.0
-    band = math.ceil(slope / 2 + BAND) if slope / 2 > BAND else BAND
-    letters = "\U0010ffff" + wanted  # column 0 has no word
-    table = [(0, bytearray([_INSERT]) * (width + 1))]
-    above, above_first = list(range(width + 1)), 0
-    for i, word in enumerate(words, start=1):
-        middle = math.floor(i * slope)
-        first = max(0, middle - band)
-        last = width + 1 if i == len(words) else min(width + 1, middle + band)
-        # The cells above and up to the left of every cell of this row.
-        over = [*([infinite] if first == above_first else []), *above[max(0, first - 1 - above_first) :]]
-        over += [infinite] * (last - first + 1 - len(over))
-        row, steps = [], bytearray()
-        left = infinite
-        for diagonal, up, letter in zip(over, over[1:], letters[first:last], strict=False):
-            if word == letter:
-                best, step = diagonal, _KEEP
-            else:
-                best, step = diagonal + 1, _SUBSTITUTE
-            if up + 1 < best:
-                best, step = up + 1, _DELETE
-            if left + 1 < best:
-                best, step = left + 1, _INSERT
-            row.append(best)
-            steps.append(step)
-            left = best
-        table.append((first, steps))
-        above, above_first = row, first
+    """Return the edit distance within the band, and the steps from the last cell back to the first."""
+    spans = _spans(len(words), len(wanted))
+    row: Sequence[int] = range(len(wanted) + 1)
+    table = [bytes([_INSERT]) * (len(wanted) + 1)]
+    for word, above, span in zip(words, spans, spans[1:], strict=False):
+        row, steps = _row(word, wanted, above, span, row)
+        table.append(bytes(steps))
     path = []
-    i, j = len(words), width
+    i, j = len(words), len(wanted)
     while i or j:
-        first, steps = table[i]
-        path.append(steps[j - first])
+        path.append(table[i][j - spans[i].start])
         i, j = i - (path[-1] != _INSERT), j - (path[-1] != _DELETE)
-    return above[-1], path
+    return row[-1], path
+
+
+def _spans(rows: int, width: int) -> list[range]:
+    """Return the columns of the edit table's rows, 0 to `rows`, that lie in the band; of the first and last row all.
+
+    The last row, like the others, has none far to the left.
+    """
+    slope = width / rows if rows else 1.0
+    band = math.ceil(slope / 2 + BAND) if slope / 2 > BAND else BAND
+    spans = [range(width + 1)]
+    for i in range(1, rows + 1):
+        middle = math.floor(i * slope)
+        spans.append(range(max(0, middle - band), width + 1 if i == rows else min(width + 1, middle + band)))
+    return spans
+
+
+def _row(word: str, wanted: str, above: range, here: range, over: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Return the distances of the cells `here` in a word's row, and the last step to each.
+
+    Args:
+        word: The row's word.
+        wanted: Column j is that of wanted[j − 1].
+        above: Columns of the row before.
+        here: Columns of this row, none further left.
+        over: Distances of the row before.
+    """
+    # The cells above and up to the left of every cell of this row.
+    padded = [*([INFINITE] if here.start == above.start else []), *over[max(0, here.start - 1 - above.start) :]]
+    padded += [INFINITE] * (len(here) + 1 - len(padded))
+    letters = wanted[here.start - 1 : here.stop - 1] if here.start else f"\U0010ffff{wanted[: here.stop - 1]}"
+    row, steps = [], []
+    left = INFINITE
+    for diagonal, up, letter in zip(padded, padded[1:], letters, strict=False):
+        if word == letter:
+            best, step = diagonal, _KEEP
+        else:
+            best, step = diagonal + 1, _SUBSTITUTE
+        if up + 1 < best:
+            best, step = up + 1, _DELETE
+        if left + 1 < best:
+            best, step = left + 1, _INSERT
+        row.append(best)
+        steps.append(step)
+        left = best
+    return row, steps
+
+
+class Band:
+    """The distances within the band of a text's edit table, by which those of the moved text are soon found.
+
+    Args:
+        words: The text before the move.
+        wanted: The reference.
+    """
+
+    def __init__(self, words: str, wanted: str) -> None:
+        self.words = words
+        self.wanted = wanted
+
+    def distance(self, moved: str, first: int, last: int) -> int:
+        """Return the distance of `moved`, which differs from the text only from word `first` to before `last`."""
+        row: Sequence[int] = self._before[first]
+        for i in range(first, last):
+            row, _ = _row(moved[i], self.wanted, self._spans[i], self._spans[i + 1], row)
+        distance: int = min(map(add, row, self._behind[last]))
+        return distance
+
+    @cached_property
+    def _spans(self) -> list[range]:
+        return _spans(len(self.words), len(self.wanted))
+
+    @cached_property
+    def _before(self) -> list["array[int]"]:
+        """For each row the distances from the table's first cell."""
+        return _rows(self.words, self.wanted, self._spans)
+
+    @cached_property
+    def _behind(self) -> list["array[int]"]:
+        """For each row but the first the distances to the table's last cell: those of the table turned round."""
+        width = len(self.wanted) + 1
+        turned = [range(width - span.stop, width - span.start) for span in self._spans[:0:-1]]
+        rows = _rows(self.words[:0:-1], self.wanted[::-1], turned)
+        return [array("i"), *(row[::-1] for row in reversed(rows))]
+
+
+def _rows(words: str, wanted: str, spans: Sequence[range]) -> list["array[int]"]:
+    """Return the distances from the table's first cell to the cells of each row."""
+    rows = [array("i", spans[0])]
+    for word, above, span in zip(words, spans, spans[1:], strict=False):
+        rows.append(array("i", _row(word, wanted, above, span, rows[-1])[0]))
+    return rows

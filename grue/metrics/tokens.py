@@ -2,11 +2,30 @@
 
 import re
 from collections.abc import Callable
-from functools import cache, lru_cache
+from functools import cache, lru_cache, wraps
+from typing import TypeVar
 
 from grue.registry import Registry
 
+T = TypeVar("T")
 Tokenizer = Callable[[str], list[str]]
+
+MOST_REMEMBERED = 1 << 17
+LONGEST_REMEMBERED = 100  # characters: what is longer is no word, and many such would fill the memory
+
+
+def remembered(function: Callable[[str], T]) -> Callable[[str], T]:
+    """Return a function of a word that remembers what it said of words of ordinary length."""
+    known = lru_cache(maxsize=MOST_REMEMBERED)(function)
+
+    @wraps(function)
+    def look_up(word: str) -> T:
+        return known(word) if len(word) <= LONGEST_REMEMBERED else function(word)
+
+    return look_up
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 TOKENIZERS: Registry[Tokenizer] = Registry("tokenizer", modules={"treebank": "grue.metrics.treebank"})
 
@@ -24,6 +43,11 @@ WORD = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
+
+
+def without_surrogates(text: str) -> str:
+    """Replace halves of surrogate pairs, which neither tokenizers nor files can hold, by U+FFFD."""
+    return _SURROGATE.sub("\ufffd", text)
 
 
 @TOKENIZERS.register("words")
@@ -49,7 +73,7 @@ _ABBREVIATIONS = """
     ave blvd rd mt ft u.s u.k u.n e.g i.e a.m p.m d.c
 """
 ABBREVIATIONS = frozenset(_ABBREVIATIONS.split())
-_STOP = re.compile(r"""[.!?]+[)\]}"'»”’]*(?=\s+[("'«“‘\[]*[^\W_a-z])""")
+_STOP = re.compile(r"""(?<![.!?])[.!?]++[)\]}"'»”’]*+(?=\s+[("'«“‘\[]*([^\W_]))""")
 
 
 def sentences(text: str) -> list[str]:
@@ -61,7 +85,7 @@ def sentences(text: str) -> list[str]:
     found: list[str] = []
     start = 0
     for stop in _STOP.finditer(text):
-        if stop[0] == "." and _is_abbreviated(text, stop.start()):
+        if stop[1].islower() or (stop[0] == "." and _is_abbreviated(text, stop.start())):
             continue
         found.append(text[start : stop.end()].strip())
         start = stop.end()
@@ -92,7 +116,7 @@ def _mteval_13a() -> Callable[[str], str]:
     return tokenizer
 
 
-@lru_cache(maxsize=1 << 17)
+@remembered
 def stem(word: str) -> str:
     """Return the Porter stem of `word`, in lower case (nltk's extensions of the algorithm)."""
     return _porter()(word)

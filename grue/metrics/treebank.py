@@ -9,9 +9,8 @@ The rules of nltk 3.7 stand beside them for the numbers that RL4LMs published.
 """
 
 import re
-from functools import lru_cache
 
-from grue.metrics.tokens import TOKENIZERS, Tokenizer, sentences
+from grue.metrics.tokens import TOKENIZERS, Tokenizer, remembered, sentences
 
 Rule = tuple[re.Pattern[str], str]
 
@@ -114,11 +113,11 @@ def _splitter(
             text = pattern.sub(spaced, text)
         return text.split()
 
-    @lru_cache(maxsize=1 << 17)
+    @remembered
     def split_chunk(chunk: str) -> tuple[str, ...]:
         return (chunk,) if chunk.isalpha() and len(chunk) < 4 else tuple(apply(any_chunk, f" {chunk} "))
 
-    @lru_cache(maxsize=1 << 16)
+    @remembered
     def split_last_chunk(chunk: str) -> tuple[str, ...]:
         return tuple(apply(last_chunk, f" {chunk}"))
 

@@ -6,8 +6,10 @@ morphology (morphy(7WN), each rule applied once), for all parts of speech.
 
 import gzip
 from collections.abc import Iterator, Mapping
-from functools import cache, lru_cache
+from functools import cache
 from importlib import resources
+
+from grue.metrics.tokens import remembered
 
 DATA = "wordnet:3.0"
 
@@ -32,13 +34,13 @@ _ENDINGS = {
 Table = dict[str, dict[str, list[str]]]
 
 
-@lru_cache(maxsize=1 << 17)
+@remembered
 def lemmas(word: str) -> frozenset[str]:
     """Return the words of WordNet that `word`, in lower case, can be a form of: leaves → leaf, leave."""
     return frozenset(lemma for part in PARTS_OF_SPEECH for lemma in _lemmas_as(part, word))
 
 
-@lru_cache(maxsize=1 << 17)
+@remembered
 def synonyms(word: str) -> frozenset[str]:
     """Return `word` and the single words that share a synset with one of its lemmas, spelt as in WordNet."""
     found = {word}
@@ -49,7 +51,7 @@ def synonyms(word: str) -> frozenset[str]:
     return frozenset(found)
 
 
-@lru_cache(maxsize=1 << 17)
+@remembered
 def readings(word: str) -> Mapping[str, tuple[str, int]]:
     """Return part of speech → (lemma, uses) for all that `word`, in lower case, can be: barks → n bark, v bark.
 

@@ -1,6 +1,5 @@
 """What every metric that asks a model needs: clean inputs, cut to size, in batches that do not change the values."""
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
@@ -10,14 +9,13 @@ import torch
 from numpy.typing import ArrayLike
 from torch import nn
 
-from grue.errors import DataError
+from grue.errors import ConfigError, DataError
 from grue.metrics.base import FloatArray
+from grue.metrics.tokens import without_surrogates
 from grue.records import Example
 
 BLOCK = 64
 """Batches whose inputs are encoded and sorted by length together: little padding, and memory that stays the same."""
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def seam(prompt: str, text: str) -> tuple[str, str]:
@@ -29,11 +27,6 @@ def seam(prompt: str, text: str) -> tuple[str, str]:
     if not context or not text or text[0].isspace():
         return context, text
     return context, (prompt[len(context) :] or " ") + text
-
-
-def clean(text: str) -> str:
-    """Replace lone surrogates, which no tokenizer can encode, by U+FFFD."""
-    return _SURROGATE.sub("\ufffd", text)
 
 
 def window(model: Any, tokenizer: Any) -> int | None:
@@ -48,8 +41,23 @@ def window(model: Any, tokenizer: Any) -> int | None:
     return min(found, default=None)
 
 
+def require_batch_size(size: int) -> None:
+    """Check that a batch holds something.
+
+    Raises:
+        ConfigError: It does not.
+    """
+    if size < 1:
+        raise ConfigError(f"The option batch_size must be at least 1, found {size}.")
+
+
 def batches(lengths: Sequence[int], size: int) -> Iterator[list[int]]:
-    """Yield the indices of inputs in batches of similar length, longest first."""
+    """Yield the indices of inputs in batches of similar length, longest first.
+
+    Raises:
+        ConfigError: As `require_batch_size`.
+    """
+    require_batch_size(size)
     order = sorted(range(len(lengths)), key=lambda index: -lengths[index])
     for start in range(0, len(order), size):
         yield order[start : start + size]
@@ -66,7 +74,11 @@ def logits(
         inputs: Tuples of one text, or of two to be read as a pair, of which the longer is cut first.
         size: Inputs at a time; does not change the values.
         longest: Tokens of an input at most, if fewer than the model's own limit.
+
+    Raises:
+        ConfigError: As `require_batch_size`.
     """
+    require_batch_size(size)
     limits = [limit for limit in (longest, window(model, tokenizer)) if limit is not None]
     stream = iter(inputs)
     found: list[FloatArray] = []
@@ -79,7 +91,7 @@ def logits(
 def _block_logits(
     model: Any, tokenizer: Any, block: list[tuple[str, ...]], size: int, longest: int | None
 ) -> FloatArray:
-    columns = [[clean(text) for text in texts] for texts in zip(*block, strict=True)]
+    columns = [[without_surrogates(text) for text in texts] for texts in zip(*block, strict=True)]
     typed = (getattr(model.config, "type_vocab_size", None) or 0) > 1  # the model decides, not the tokenizer's class
     encoded = tokenizer(
         *columns, truncation=longest is not None, max_length=longest, return_token_type_ids=typed, verbose=False

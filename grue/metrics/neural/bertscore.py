@@ -19,8 +19,9 @@ from torch import Tensor
 
 from grue.errors import ConfigError
 from grue.metrics.base import METRICS, Average, FloatArray, references_of
-from grue.metrics.neural.batching import batches, clean, require_finite, window
-from grue.models import load_encoder
+from grue.metrics.neural.batching import batches, require_finite, window
+from grue.metrics.tokens import without_surrogates
+from grue.models import load_encoder, signed
 from grue.records import Example
 
 PARTS = ("precision", "recall", "f1")
@@ -58,7 +59,7 @@ def bertscore(
     layer = layer or recommended_layer(model)
     matching = Matching(model, layer, revision, batch_size, idf, part)
     signature = (
-        f"bertscore|model:{model}|revision:{revision}|layer:{layer}|idf:{'prepared' if idf else 'no'}|part:{part}"
+        f"bertscore|{signed(model, revision)}|layer:{layer}|idf:{'prepared' if idf else 'no'}|part:{part}"
         f"|rescaled:no|cut:right|empty:0|refs:best|bert-score:{version('bert-score')}"
     )
     return Average(signature, matching.values, matching.prepare)
@@ -108,7 +109,9 @@ class Matching:
 
     def prepare(self, examples: Sequence[Example]) -> None:
         """Note which references will come back, and count how rare word pieces are in them if that matters."""
-        references = [clean(text).strip() for example in examples for text in references_of(example, "bertscore")]
+        references = [
+            without_surrogates(text).strip() for example in examples for text in references_of(example, "bertscore")
+        ]
         if self._idf:
             filled = [text for text in references if text]
             self._weights = get_idf_dict(filled, self._tokenizer, nthreads=0)  # in this process
@@ -128,7 +131,7 @@ class Matching:
     @torch.inference_mode()
     def _block(self, examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
         pairs = [
-            (owner, clean(reference).strip(), clean(text).strip())
+            (owner, without_surrogates(reference).strip(), without_surrogates(text).strip())
             for owner, (example, text) in enumerate(zip(examples, texts, strict=True))
             for reference in references_of(example, "bertscore")
         ]

@@ -6,7 +6,7 @@ from statistics import fmean
 from grue.errors import ConfigError
 from grue.metrics.base import METRICS, Average, references_of
 from grue.metrics.neural.batching import logits, require_finite
-from grue.models import load_classifier
+from grue.models import load_classifier, signed
 from grue.records import Example
 
 MULTI_REF: dict[str, Callable[[list[float]], float]] = {"mean": fmean, "max": max}
@@ -46,4 +46,4 @@ def bleurt(model: str, revision: str = "", batch_size: int = 32, multi_ref: str 
         found = [MULTI_REF[multi_ref]([next(scores) for _ in group]) for group in references]
         return list(require_finite("bleurt", model, examples, found))
 
-    return Average(f"bleurt|model:{model}|revision:{revision}|cut:longest first|refs:{multi_ref}", values)
+    return Average(f"bleurt|{signed(model, revision)}|cut:longest first|refs:{multi_ref}", values)

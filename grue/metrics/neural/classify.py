@@ -8,7 +8,7 @@ import numpy as np
 from grue.errors import ConfigError, DataError
 from grue.metrics.base import METRICS, Average, FloatArray
 from grue.metrics.neural.batching import logits, require_finite, seam
-from grue.models import load_classifier
+from grue.models import load_classifier, signed
 from grue.records import Example
 
 
@@ -35,7 +35,7 @@ def sentiment(model: str, label: int, revision: str = "", batch_size: int = 32) 
         found = require_finite("sentiment", model, examples, logits(classifier, tokenizer, inputs, batch_size))
         return list(softmax(found)[:, label])
 
-    return Average(f"sentiment|model:{model}|revision:{revision}|label:{label}|cut:left", values)
+    return Average(f"sentiment|{signed(model, revision)}|label:{label}|cut:left", values)
 
 
 @METRICS.register("intent")
@@ -71,9 +71,7 @@ def intent(model: str, revision: str = "", batch_size: int = 32) -> Average:
             for example, text, act in zip(examples, texts, found.argmax(axis=1), strict=True)
         ]
 
-    return Average(
-        f"intent|model:{model}|revision:{revision}|of:last utterance and text|cut:left|empty:0", values, prepare
-    )
+    return Average(f"intent|{signed(model, revision)}|of:last utterance and text|cut:left|empty:0", values, prepare)
 
 
 def intent_of(example: Example) -> int:

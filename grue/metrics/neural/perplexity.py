@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from grue.errors import ConfigError, DataError
-from grue.metrics.base import METRICS, FloatArray, references_of
-from grue.metrics.neural.batching import batches, clean, require_finite, seam, window
-from grue.models import load_scoring_model, quiet
+from grue.metrics.base import METRICS, FloatArray, OfCorpusOnly, references_of
+from grue.metrics.neural.batching import batches, require_finite, seam, window
+from grue.metrics.tokens import without_surrogates
+from grue.models import load_scoring_model, quiet, signed
 from grue.records import Direction, Example
 
 NAME = "perplexity:policy_on_references"
@@ -47,7 +48,7 @@ class Perplexity:
         self._name = model
         self._model, self._tokenizer = load_scoring_model("causal", model, revision)
         self._batch_size = batch_size
-        self.signature = f"perplexity|model:{model}|revision:{revision}|of:text given prompt|empty:end of text"
+        self.signature = f"perplexity|{signed(model, revision)}|of:text given prompt|empty:end of text"
 
     def prepare(self, examples: Sequence[Example]) -> None:
         """Do nothing: only prompts and texts count."""
@@ -86,7 +87,9 @@ class Perplexity:
             yield Window(example, ids[max(0, stop - longest) : stop], stop - first)
 
     def _ids(self, text: str) -> list[int]:
-        found: list[int] = self._tokenizer(clean(text), add_special_tokens=False, verbose=False)["input_ids"]
+        found: list[int] = self._tokenizer(without_surrogates(text), add_special_tokens=False, verbose=False)[
+            "input_ids"
+        ]
         return found
 
 
@@ -129,9 +132,7 @@ class PolicyOnReferences:
                 f"The metric {NAME!r}: the stride must be at least 2 and less than the {self._longest} tokens that "
                 f"{model} reads, found {stride}."
             )
-        self.signature = (
-            f"{NAME}|model:{model}|revision:{revision}|of:{of}|stride:{stride}|window:{self._longest}|mean:rl4lms"
-        )
+        self.signature = f"{NAME}|{signed(model, revision)}|of:{of}|stride:{stride}|window:{self._longest}|mean:rl4lms"
 
     def prepare(self, examples: Sequence[Example]) -> None:
         """Do nothing: the references are scored when they are asked for."""
@@ -143,7 +144,7 @@ class PolicyOnReferences:
             DataError: No example has a reference, or there is only one token.
         """
         parts = [
-            (index, clean(self._part(example, reference)))
+            (index, without_surrogates(self._part(example, reference)))
             for index, example in enumerate(examples)
             for reference in example.references
         ]
@@ -162,12 +163,9 @@ class PolicyOnReferences:
         """Refuse.
 
         Raises:
-            ConfigError: Always.
+            OfCorpusOnly: Always.
         """
-        raise ConfigError(
-            f"{NAME} describes the policy and looks at no text, so it can be neither a reward nor a scored metric; "
-            "give it the axis 'diversity', or take the metric perplexity."
-        )
+        raise OfCorpusOnly(NAME, describes="the policy and looks at no text", instead="the metric perplexity")
 
     def corpus(self, statistics: FloatArray) -> float:
         """Return exp(sum of the losses / number of all tokens)."""

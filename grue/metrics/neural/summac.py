@@ -9,7 +9,7 @@ from grue.metrics.base import METRICS, Average
 from grue.metrics.neural.batching import logits, require_finite
 from grue.metrics.neural.classify import require_label, softmax
 from grue.metrics.tokens import sentences
-from grue.models import load_classifier
+from grue.models import load_classifier, signed
 from grue.records import Example
 
 SHORTEST = 11  # characters of a sentence that says something
@@ -80,7 +80,7 @@ def summac(
 
     against = f"|contradiction:{contradiction}" if use_con else ""
     return Average(
-        f"summac|version:zs|model:{model}|revision:{revision}|entailment:{entailment}{against}|of:{source}"
+        f"summac|version:zs|{signed(model, revision)}|entailment:{entailment}{against}|of:{source}"
         f"|split:sentences|shortest:{SHORTEST}|most:{MOST}|cut:{LONGEST}",
         values,
     )
