@@ -26,6 +26,7 @@ DIVERSITY = [name for name, card in CARDS.items() if card.family == "diversity"]
 COPIES = ["bleu1", "bleu4", "sacrebleu", "chrf", "chrfpp", "sacrebleu_overlap"]
 """Metrics whose best value a copy reaches in any script; the others see only Latin letters, or need several words."""
 PARENT_F1 = ["parent", "parent_overlap", "parent_nonoverlap", "parent:rl4lms"]
+BY_LINES = ["rougeLsum", "rougeLsum:rl4lms", "rouge_l_max:rl4lms"]
 PRINTED = ["meteor:rl4lms", "rouge1:rl4lms", "rouge2:rl4lms", "rougeL:rl4lms", "rougeLsum:rl4lms"]
 
 META = {"concepts": ["dog", "run"], "table": ["the dog", "field", "3.5"], "highlighted": ["the dog", "field"]}
@@ -191,8 +192,11 @@ def test_another_number_of_references_for_each_example(name):
 # --- odd signs -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("space", SPACES, ids=ascii)
-@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize(
+    ("name", "space"),
+    [(name, space) for name in METRICS for space in SPACES if not (name in BY_LINES and "\n" in space)],
+    ids=ascii,
+)
 def test_white_space_is_a_space(name, space):
     plain, other = "the dog runs in the field", space.join("the dog runs in the field".split())
     assert value(name, [REFERENCE], other) == value(name, [REFERENCE], plain) > 0
@@ -203,6 +207,8 @@ def test_white_space_is_a_space(name, space):
 @pytest.mark.parametrize("end", ["\n", "\r\n"], ids=ascii)
 def test_lines_are_ended_by_a_line_feed_only(end):
     assert value("rougeLsum", [f"one two{end}three four"], f"three four{end}one two") == 1.0
+    assert value("rouge_l_max:rl4lms", [f"one two{end}three four"], f"three four{end}one two") == 1.0
+    assert value("rougeLsum:rl4lms", ["one two"], f"two{end}one") == 1.0
     for no_end in ("\r", "\x0b", "\x0c", "\x85", "\u2028", "\u2029"):
         assert value("rougeLsum", [f"one two{no_end}three four"], f"three four{no_end}one two") == 0.5
 
@@ -269,7 +275,7 @@ def test_a_huge_text_and_a_huge_reference(name, kind):
     huge = LONG[kind]
     low, high = CARDS[name].range
     for references, text in (([REFERENCE], huge), ([huge], REFERENCE), ([huge], UNRELATED), ([huge], huge)):
-        assert low <= value(name, references, text) <= high
+        assert low <= value(name, references, text) <= high + 1e-9
     if name in (*COPIES, "ter"):
         assert value(name, [huge], huge) == (0.0 if name == "ter" else pytest.approx(high))
 

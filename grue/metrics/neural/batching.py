@@ -16,6 +16,11 @@ from grue.records import Example
 
 BLOCK = 64
 """Batches whose inputs are encoded and sorted by length together: little padding, and memory that stays the same."""
+CHARACTERS = 32
+"""Characters that are read of a text of a pair for each token that fits, many more than tokens have on the average.
+
+Of two texts that it cuts, a tokenizer makes every pair of pieces: for two of 100,000 characters more than memory holds.
+"""
 
 
 def seam(prompt: str, text: str) -> tuple[str, str]:
@@ -92,6 +97,8 @@ def _block_logits(
     model: Any, tokenizer: Any, block: list[tuple[str, ...]], size: int, longest: int | None
 ) -> FloatArray:
     columns = [[without_surrogates(text) for text in texts] for texts in zip(*block, strict=True)]
+    if longest is not None and len(columns) > 1:
+        columns = [[text[: CHARACTERS * longest] for text in texts] for texts in columns]
     typed = (getattr(model.config, "type_vocab_size", None) or 0) > 1  # the model decides, not the tokenizer's class
     encoded = tokenizer(
         *columns, truncation=longest is not None, max_length=longest, return_token_type_ids=typed, verbose=False
