@@ -263,7 +263,7 @@ LONG = {
     "list": " and ".join(f"u{i}" for i in range(5000)) + " hold " + " and ".join(f"v{i}" for i in range(5000)),
 }
 UNRELATED = a_text(4, [f"z{i}" for i in range(5000)])
-LARGEST = 400 << 20
+LARGEST = 100 << 20
 """Bytes that a metric may take for a text of 100,000 characters; a square would be 10,000,000,000."""
 LONG_KINDS = [kind if kind == "20,000 words" else pytest.param(kind, marks=pytest.mark.slow) for kind in LONG]
 
