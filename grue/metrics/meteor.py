@@ -29,7 +29,7 @@ def read(text: str) -> Words:
 def from_words(found: list[str]) -> Words:
     """Read a text that is already split."""
     lowered = [word.lower() for word in found]
-    return Words(lowered, [stem(word) for word in lowered])
+    return Words(lowered, stem.each(lowered))
 
 
 def meteor(reference: Words, candidate: Words) -> float:

@@ -22,7 +22,7 @@ import numpy as np
 
 from grue.metrics import lcs, lexical, meteor, tables, wordnet
 from grue.metrics.base import METRICS, Average, Metric, references_of
-from grue.metrics.tokens import ABBREVIATIONS, remembered
+from grue.metrics.tokens import ABBREVIATIONS, Remembered
 from grue.metrics.treebank import split_sentence_37
 from grue.records import Example
 
@@ -193,7 +193,7 @@ def _stems(line: str) -> list[str]:
     return [_stem(word).replace("_cannot_", "cannot") for word in split_sentence_37(kept)]
 
 
-@remembered
+@Remembered
 def _stem(word: str) -> str:
     if len(word) <= 3:
         return word

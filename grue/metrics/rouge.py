@@ -13,7 +13,7 @@ from typing import Any
 from rouge_score.tokenize import tokenize
 
 from grue.metrics import lcs, tokens
-from grue.metrics.tokens import remembered, sentences
+from grue.metrics.tokens import Remembered, sentences
 
 MOST_REMEMBERED = 10_000  # characters
 
@@ -25,23 +25,19 @@ def rouge_tokens(text: str, stem: bool = True) -> tuple[str, ...]:
 
 
 def _rouge_tokens(text: str, stem: bool) -> tuple[str, ...]:
-    found: list[str] = []
-    split = _stemmed if stem else _plain
-    for chunk in text.split():
-        found += split(chunk)
-    return tuple(found)
+    return tuple(chain.from_iterable((_stemmed if stem else _plain).each(text.split())))
 
 
 _remembered = lru_cache(maxsize=1 << 16)(_rouge_tokens)
 
 
-@remembered
+@Remembered
 def _stemmed(chunk: str) -> tuple[str, ...]:
     """Split a chunk without blanks by the library; its rules look no further."""
     return tuple(tokenize(chunk, tokens))  # the module's cached `stem` in the stemmer's place
 
 
-@remembered
+@Remembered
 def _plain(chunk: str) -> tuple[str, ...]:
     return tuple(tokenize(chunk, None))
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from grue.metrics.tokens import remembered
+from grue.metrics.tokens import Remembered
 from grue.metrics.wordnet import readings
 
 Tag = Literal[
@@ -256,7 +256,7 @@ def _acts(word: str, verbal: Form, ahead: str, context: Context) -> bool:
     return context.adverb and context.before not in ("be", "preposition") and verb > other
 
 
-@remembered
+@Remembered
 def form(word: str) -> Form | None:
     """Return the form of the verb that `word` can be, or None: bark base, barks s, barking ing, barked and ran ed."""
     found = readings(word).get("v")
@@ -284,7 +284,7 @@ def is_nominal(word: str) -> bool:
     return word.isalnum() and word not in CLOSED and _best(word) in "na"
 
 
-@remembered
+@Remembered
 def _best(word: str) -> str:
     found = readings(word)
     return max(found, key=lambda part: found[part][1]) if found else "n"

@@ -9,8 +9,9 @@ The rules of nltk 3.7 stand beside them for the numbers that RL4LMs published.
 """
 
 import re
+from itertools import chain
 
-from grue.metrics.tokens import TOKENIZERS, Tokenizer, remembered, sentences
+from grue.metrics.tokens import TOKENIZERS, Remembered, Tokenizer, sentences
 
 Rule = tuple[re.Pattern[str], str]
 
@@ -113,11 +114,11 @@ def _splitter(
             text = pattern.sub(spaced, text)
         return text.split()
 
-    @remembered
+    @Remembered
     def split_chunk(chunk: str) -> tuple[str, ...]:
         return (chunk,) if chunk.isalpha() and len(chunk) < 4 else tuple(apply(any_chunk, f" {chunk} "))
 
-    @remembered
+    @Remembered
     def split_last_chunk(chunk: str) -> tuple[str, ...]:
         return tuple(apply(last_chunk, f" {chunk}"))
 
@@ -127,11 +128,8 @@ def _splitter(
             return []
         if _looks_beyond_chunks(sentence, chunks[-1]):
             return apply(last_chunk, sentence)
-        tokens: list[str] = []
-        for chunk in chunks[:-1]:
-            tokens += split_chunk(chunk)
-        tokens += split_last_chunk(f"{chunks[-1]} " if sentence[-1] == " " else chunks[-1])
-        return tokens
+        last = split_last_chunk(f"{chunks[-1]} " if sentence[-1] == " " else chunks[-1])
+        return [*chain.from_iterable(split_chunk.each(chunks[:-1])), *last]
 
     return split
 

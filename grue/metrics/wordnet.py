@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import resources
 
-from grue.metrics.tokens import remembered
+from grue.metrics.tokens import Remembered
 
 DATA = "wordnet:3.0"
 
@@ -34,13 +34,13 @@ _ENDINGS = {
 Table = dict[str, dict[str, list[str]]]
 
 
-@remembered
+@Remembered
 def lemmas(word: str) -> frozenset[str]:
     """Return the words of WordNet that `word`, in lower case, can be a form of: leaves → leaf, leave."""
     return frozenset(lemma for part in PARTS_OF_SPEECH for lemma in _lemmas_as(part, word))
 
 
-@remembered
+@Remembered
 def synonyms(word: str) -> frozenset[str]:
     """Return `word` and the single words that share a synset with one of its lemmas, spelt as in WordNet."""
     found = {word}
@@ -51,7 +51,7 @@ def synonyms(word: str) -> frozenset[str]:
     return frozenset(found)
 
 
-@remembered
+@Remembered
 def readings(word: str) -> Mapping[str, tuple[str, int]]:
     """Return part of speech → (lemma, uses) for all that `word`, in lower case, can be: barks → n bark, v bark.
 
