@@ -71,14 +71,18 @@ def summaries() -> list[str]:
 
 
 def disturbed(generator: random.Random, text: str, words: Sequence[str]) -> str:
-    """Return the text with a block moved, one word in five exchanged and one in ten left out."""
-    found = [words[int(len(words) * generator.random())] if generator.random() < 0.2 else w for w in text.split(" ")]
+    """Return the text with a block moved, one word in five exchanged, one in ten left out; its last sign stays."""
+    sign = text[-1] if text[-1] in ".!?" else ""
+    found = [
+        words[int(len(words) * generator.random())] if generator.random() < 0.2 else word
+        for word in text.removesuffix(sign).split(" ")
+    ]
     found = [word for word in found if generator.random() > 0.1]
     start = int(len(found) * generator.random() * 0.7)
     block = found[start : start + max(2, len(found) // 5)]
     rest = found[:start] + found[start + len(block) :]
     place = int((len(rest) + 1) * generator.random())
-    return " ".join(rest[:place] + block + rest[place:])
+    return " ".join(rest[:place] + block + rest[place:]) + sign
 
 
 def draw(kind: str, seed: int, count: int) -> Texts:
@@ -91,7 +95,7 @@ def draw(kind: str, seed: int, count: int) -> Texts:
     else:
         chosen = [(text,) for text in summaries()[seed * count : (seed + 1) * count]]
     assert len(chosen) == count, "not enough texts"
-    words = [word for references in chosen for word in references[0].split()]
+    words = [word for references in chosen for word in references[0].rstrip(".!?").split()]
     examples = [Example(f"{seed}-{i}", "", references) for i, references in enumerate(chosen)]
     return examples, [disturbed(generator, references[0], words) for references in chosen]
 
@@ -240,7 +244,7 @@ def compare(
         for metric in prepared:
             metric.prepare(examples)
         # Other texts for the same references, so that nothing is remembered of them.
-        fresh = [f"{text} again" for text in candidates]
+        fresh = [f"again {text}" for text in candidates]
         rewarded, _ = timed(lambda p=prepared, e=examples, f=fresh: values_of(p, e, f))
         largest = max([largest, *(abs(a - b) for a, b in zip(expected, found, strict=True))])
         if turn:  # the first pass warms up
