@@ -46,7 +46,7 @@ check: $(READY)  ## Lint, check types, and see that the committed board and the 
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(GRUE) tasks validate tasks/*/*.toml
+	$(GRUE) tasks validate
 	$(BIN)/python tools/metrics_page.py --check
 	$(GRUE) leaderboard --no-local --format markdown --output leaderboard/mini.md --check
 

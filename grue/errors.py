@@ -4,7 +4,7 @@
     ├── ConfigError      2   a file or an option says something that cannot be
     ├── UnknownName      2   no task, algorithm, metric … of that name
     ├── DataError        3   data, a model or a checkpoint is missing, damaged or not what was asked for
-    │   └── Unavailable  3   something optional is not installed here: SPICE's jar, a module of a hub
+    │   └── Unavailable  3   something is not to be had on this machine: SPICE's jar, a model of the hub
     ├── SubmissionError  1   predictions or a submission do not pass a check
     └── TrainingError    1   a training run cannot go on
 
@@ -41,7 +41,7 @@ class DataError(GrueError):
 
 
 class Unavailable(DataError):
-    """Something optional that is not installed on this machine; all else can go on without it."""
+    """Something that is not to be had on this machine; what does not need it can go on without it."""
 
 
 class SubmissionError(GrueError):

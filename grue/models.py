@@ -32,7 +32,7 @@ from transformers import (
 from transformers.utils import logging
 
 from grue import files
-from grue.errors import ConfigError, DataError
+from grue.errors import ConfigError, DataError, Unavailable
 from grue.mini import assets
 
 Family = Literal["causal", "seq2seq"]
@@ -121,7 +121,8 @@ def load_language_model(family: Family, name: str, revision: str = "") -> Loaded
         revision: Commit or tag of a hub model; empty means the newest. Ignored for folders.
 
     Raises:
-        DataError: The model is missing, unreachable, incomplete or of another kind.
+        DataError: The model is missing, incomplete or of another kind.
+        Unavailable: It is a hub model and neither here nor to be reached.
     """
     auto = AutoModelForCausalLM if family == "causal" else AutoModelForSeq2SeqLM
     model, tokenizer = _load(auto, name, revision)
@@ -134,6 +135,21 @@ def load_language_model(family: Family, name: str, revision: str = "") -> Loaded
     if model.generation_config is not None:
         model.generation_config.pad_token_id = tokenizer.pad_token_id
     return model, tokenizer
+
+
+def load_tokenizer(name: str, revision: str = "") -> PreTrainedTokenizerBase:
+    """Load a tokenizer alone.
+
+    Args and errors as in `load_language_model`.
+    """
+    where = locate_model(name)
+    origin: dict[str, Any] = {} if Path(where).is_dir() else {"revision": revision or "main"}
+    try:
+        with quiet():
+            tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(where, **origin)
+    except (OSError, ValueError) as error:
+        raise _unloadable("a tokenizer", name, revision, error) from error
+    return tokenizer
 
 
 @cache
@@ -232,9 +248,8 @@ def _load(auto: Any, name: str, revision: str) -> Loaded:
             model, info = auto.from_pretrained(
                 where, config=config, dtype=torch.float32, output_loading_info=True, **origin
             )
-            tokenizer = AutoTokenizer.from_pretrained(where, **origin)
     except (OSError, ValueError, SafetensorError) as error:
-        raise _unloadable(auto, name, revision, error) from error
+        raise _unloadable(_PURPOSE[auto], name, revision, error) from error
     absent = sorted({*info["missing_keys"], *(str(key) for key in info["mismatched_keys"])})
     if auto is AutoModel:  # many checkpoints come without the pooler, which no layer's output needs
         absent = [key for key in absent if not key.startswith("pooler.")]
@@ -243,6 +258,7 @@ def _load(auto: Any, name: str, revision: str) -> Loaded:
             f"{name} is not {_PURPOSE[auto]}: weights are missing or misshapen ({', '.join(absent[:3])}"
             f"{', …' if len(absent) > 3 else ''}); give a model that was saved as one."
         )
+    tokenizer = load_tokenizer(name, revision)
     _check_tokenizer(name, model, tokenizer)
     return model.eval(), tokenizer
 
@@ -268,15 +284,15 @@ def _without_dropout(config: PretrainedConfig) -> PretrainedConfig:
     return config
 
 
-def _unloadable(auto: Any, name: str, revision: str, error: Exception) -> DataError:
+def _unloadable(purpose: str, name: str, revision: str, error: Exception) -> DataError:
     detail = str(error).strip().splitlines()[0].rstrip(".")
     if name.startswith("mini:") or Path(name).is_dir():
         return DataError(
-            f"{name} cannot be loaded as {_PURPOSE[auto]}: {detail}. "
+            f"{name} cannot be loaded as {purpose}: {detail}. "
             "The folder must hold config.json, model.safetensors and the tokenizer's files, as save_pretrained does it."
         )
     pinned = f" at revision {revision}" if revision else ""
-    return DataError(
+    return Unavailable(
         f"{name}{pinned} is neither a local folder nor to be had from the hub: {detail}. Fetch it once with a "
         f"connection (`hf download {name}`), give the path of a folder, or use the mini suite, whose models ship."
     )

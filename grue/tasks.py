@@ -15,25 +15,42 @@ SCHEMA_VERSION = 1
 SUITES = ("mini", "grue")
 
 
+PROSE = (
+    ("title",),
+    ("description",),
+    ("changelog",),
+    ("recipes",),
+    ("data", "licence"),
+    ("data", "citation"),
+    ("backbone", "warm_start"),
+)
+"""What a task file says that can change no score."""
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """One place that a task's data can come from.
 
     Attributes:
-        kind: "mini" draws from the embedded world, "hub" reads parquet from the Hugging Face hub.
-        name: The mini task, or the hub's data set id.
+        kind: "mini" draws from the embedded world, "hub" reads parquet from the Hugging Face hub, "files" the official
+            files by their addresses.
+        name: The mini task, the hub's data set id, or the layout that official files have.
         config: The data set's configuration on the hub.
-        revision: Pinned commit or branch; the mini world pins its seed here.
-        files: Split → file pattern within the repository, where the hub needs it spelt out.
-        columns: The columns to read; empty means all.
+        revision: Pinned commit or branch; the mini world pins its seed here. Empty where it could not be known offline.
+        files: Split → pattern of parquet files within the hub's repository.
+        columns: The columns to read, nested ones with dots ("document.summary.text"); empty means all.
+        urls: Addresses of the official files.
+        sha256: Address → sha256 of the file, where it is known.
     """
 
-    kind: Literal["mini", "hub"]
+    kind: Literal["mini", "hub", "files"]
     name: str
     config: str = ""
     revision: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
+    urls: tuple[str, ...] = ()
+    sha256: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +64,7 @@ class Split:
         ids_sha256: sha256 of the example ids, one a line; empty where it could not be known offline.
         begin, end: The share of the examples that belongs to the split, in the order of the hash of their ids: that
             order does not depend on the source's, and two splits with shares apart never meet.
+        without: Splits of this task whose examples, told by their ids, are left out of this one.
     """
 
     source: str
@@ -55,6 +73,7 @@ class Split:
     ids_sha256: str = ""
     begin: float = 0.0
     end: float = 1.0
+    without: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +147,17 @@ class MetricSpec:
 
 @dataclass(frozen=True, slots=True)
 class Backbone:
-    """The model that training starts from: a hub id, a local folder, or `mini:<asset>`."""
+    """The model that training starts from: a hub id, a local folder, or `mini:<asset>`.
+
+    Attributes:
+        warm_start: A published model that was trained on the task by maximum likelihood, where there is one; what
+            `grue train --warm-start` starts from. It changes no score, and is no part of a task's identity.
+    """
 
     family: Literal["causal", "seq2seq"]
     model: str
     revision: str = ""
+    warm_start: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,16 +189,15 @@ class Task:
 
     @property
     def hash(self) -> str:
-        """sha256 of everything in the file that can change a score; prose, the licence and recipes cannot.
+        """sha256 of everything in the file that can change a score: all but `PROSE`.
 
         A value that is its key's default does not count either, so that a new key leaves every task what it was. In
         return, a default never changes.
         """
         identity = _without_defaults(self)
-        for prose in ("title", "description", "changelog", "recipes"):
-            identity.pop(prose, None)
-        for prose in ("licence", "citation"):
-            identity["data"].pop(prose, None)
+        for *path, key in PROSE:
+            place = identity[path[0]] if path else identity
+            place.pop(key, None)
         return files.sha256_json(identity)
 
 
@@ -262,6 +286,10 @@ def _problems(task: Task) -> Iterator[str]:
     if task.data.evaluation not in task.data.splits:
         close = did_you_mean(task.data.evaluation, task.data.splits)
         yield f"data.evaluation: no split {task.data.evaluation!r}.{close} Known: {', '.join(task.data.splits)}."
+    for name, split in task.data.splits.items():
+        for other in split.without:
+            if other == name or other not in task.data.splits:
+                yield f"data.splits.{name}.without: {other!r} is no other split of this task."
     names = [spec.name for spec in task.metrics]
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield f"metrics: {name!r} is listed twice; keep one."
@@ -275,3 +303,79 @@ def _problems(task: Task) -> Iterator[str]:
             yield f"metrics: {spec.name!r}: the ends of its range are the same."
         if spec.reference is not None and spec.reference <= 0:
             yield f"metrics: {spec.name!r}: its reference must be above 0."
+
+
+# --- versions: what a task was, is on record -------------------------------------------------------------------------
+
+
+def versions_file() -> Path:
+    """Return the file that lists the hash of each version that a task of ours had."""
+    return task_folder() / "versions.json"
+
+
+def check_version(task: Task) -> None:
+    """Hold a task to the record of its versions.
+
+    Raises:
+        ConfigError: The version is on record with another hash, or not at all.
+    """
+    where = f"{task.suite}/{task.name}, version {task.version}"
+    known = files.read_json(versions_file()).get(f"{task.suite}/{task.name}", {}).get(str(task.version))
+    if known is None:
+        raise ConfigError(f"{where}: is not on record in {versions_file()}; record it with `grue tasks freeze`.")
+    if known != task.hash:
+        raise ConfigError(
+            f"{where}: its hash is {task.hash}, on record is {known}: something that affects scores has changed "
+            "(`grue tasks diff HEAD` shows what). Raise the version, say why in the changelog, and record it with "
+            "`grue tasks freeze`."
+        )
+
+
+def freeze_version(task: Task) -> bool:
+    """Put a task's version on record; return whether it was not there yet.
+
+    Raises:
+        ConfigError: It is on record with another hash, which stays.
+    """
+    path = versions_file()
+    record = files.read_json(path) if path.exists() else {}
+    versions = record.setdefault(f"{task.suite}/{task.name}", {})
+    if str(task.version) in versions:
+        check_version(task)
+        return False
+    versions[str(task.version)] = task.hash
+    files.write_json(path, dict(sorted(record.items())))
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A key in which two versions of a task file differ; None where it is absent."""
+
+    key: str
+    old: Any
+    new: Any
+    scores: bool
+
+
+def changes(old: Task, new: Task) -> list[Change]:
+    """Return what differs between two states of a task file, key by key, and whether it can change a score."""
+    before, after = _flat(_without_defaults(old)), _flat(_without_defaults(new))
+    prose = tuple(".".join(path) for path in PROSE)
+    return [
+        Change(key, before.get(key), after.get(key), not key.startswith(prose))
+        for key in sorted(before | after)
+        if before.get(key) != after.get(key)
+    ]
+
+
+def _flat(value: Any, key: str = "") -> dict[str, Any]:
+    """Return nested tables and lists as one table with dotted keys; a metric is named, not numbered."""
+    if isinstance(value, Mapping):
+        items = [(f"{key}.{name}" if key else str(name), item) for name, item in value.items()]
+    elif isinstance(value, list):
+        names = [item["name"] if isinstance(item, Mapping) and "name" in item else i for i, item in enumerate(value)]
+        items = [(f"{key}[{name}]", item) for name, item in zip(names, value, strict=True)]
+    else:
+        return {key: value}
+    return {name: leaf for place, item in items for name, leaf in _flat(item, place).items()}

@@ -16,14 +16,16 @@ if TYPE_CHECKING:
     from grue.tasks import Task
     from grue.training.evaluate import System
 
-BASELINES = ("zero-shot", "null", "copy", "oracle")
+BASELINES = ("zero-shot", "null", "copy", "lead", "oracle")
 
 
 @click.command()
 @options.option(
-    "--checkpoint", type=click.Path(path_type=Path), help="Checkpoint folder of a run, or the run's folder."
+    "--checkpoint",
+    type=click.Path(path_type=Path),
+    help="Checkpoint folder of a run, or the run's folder; with --task any model, as --model.",
 )
-@options.option("--model", help="Hugging Face model trained elsewhere: a folder or a hub id. Needs --task.")
+@options.option("--model", help="Hugging Face model trained elsewhere: a folder, a hub id or mini:causal, say. Needs --task.")
 @options.option("--baseline", type=click.Choice(BASELINES), help="A system without training. Needs --task.")
 @options.option("--task", "task_name", help="Task to evaluate on. [default: the checkpoint's]")
 @options.suite
@@ -63,9 +65,12 @@ def evaluate(
     """
     from grue.cli.progress import evaluation_progress
     from grue.training import evaluate as evaluation
+    from grue.training.checkpoint import is_checkpoint
 
     if sum(choice is not None for choice in (checkpoint, model, baseline)) != 1:
         raise ConfigError("Say what to evaluate: one of --checkpoint FOLDER, --model NAME or --baseline NAME.")
+    if checkpoint is not None and task_name is not None and not is_checkpoint(checkpoint):
+        model, checkpoint = str(checkpoint), None  # a model that was trained elsewhere, or not at all
     results = []
     for one in [0] if checkpoint is not None else options.parse_seeds(seed, seed_range):
         task, system, folder = _subject(checkpoint, model, baseline, task_name, suite, one, runs)

@@ -21,7 +21,7 @@ COMMANDS = {
     "leaderboard": ("grue.cli.board", "Print the board of all results.", "leaderboard"),
     "submit": ("grue.cli.board", "Check submissions.", "submit"),
     "metrics": ("grue.cli.metrics", "List and show metrics.", "metrics"),
-    "tasks": ("grue.cli.inspect", "List, show and validate tasks.", "tasks"),
+    "tasks": ("grue.cli.tasks", "List, show, validate and compare tasks.", "tasks"),
     "schema": ("grue.cli.inspect", "Print the JSON Schema of a file.", "schema"),
     "doctor": ("grue.cli.inspect", "Say what is installed, and what is missing for what.", "doctor"),
     "mini": ("grue.cli.inspect", "The embedded suite: build its models again.", "mini"),

@@ -1,6 +1,7 @@
 """Options that several commands share."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -38,7 +39,14 @@ def data(function: F) -> F:
         type=click.Path(path_type=Path),
         help="Folder with the data set in its original layout, instead of the task's sources.",
     )(function)
-    return option("--offline", is_flag=True, help="Use only what is on this machine.")(function)
+    return option("--offline", is_flag=True, callback=_go_offline, help="Use only what is on this machine.")(function)
+
+
+def _go_offline(context: click.Context, parameter: click.Parameter, offline: bool) -> bool:
+    """Tell the hub's library, which reads this when it is first imported, and commands import it later."""
+    if offline:
+        os.environ["HF_HUB_OFFLINE"] = "1"
+    return offline
 
 
 def seeds(function: F) -> F:

@@ -30,6 +30,11 @@ if TYPE_CHECKING:
 @options.option(
     "--backbone", help="Model to start from instead of the task's: a folder, a hub id, or mini:seq2seq, say."
 )
+@options.option(
+    "--warm-start",
+    is_flag=True,
+    help="With supervised+ALGORITHM: start from the published supervised model that the task file names.",
+)
 @options.option("--preset", help="NLPO as the paper describes it (paper), as RL4LMs ran it (rl4lms), or stable.")
 @options.option(
     "--config",
@@ -54,6 +59,7 @@ def train(
     reward: str | None,
     init: Path | None,
     backbone: str | None,
+    warm_start: bool,
     preset: str | None,
     config_path: Path | None,
     settings: tuple[str, ...],
@@ -88,6 +94,7 @@ def train(
             system=system,
             init=init,
             backbone=backbone,
+            warm_start=warm_start,
             data_dir=data_dir,
             offline=offline,
         )
@@ -138,7 +145,7 @@ def stop_on_signal() -> Iterator[list[int]]:
 def describe(stage: "Plan") -> str:
     """Return the plan of one stage as text."""
     config = "\n".join(f"  {key} = {value}" for key, value in files.plain(stage.config).items())
-    start = stage.init or f"{stage.start.model} (backbone)"
+    start = stage.init or stage.start.model
     return (
         f"{stage.task.suite}/{stage.task.name} · {stage.algorithm} · seed {stage.seed}\n"
         f"  folder = {stage.folder}\n  starts from = {start}\n  reward = {stage.reward}\n{config}"

@@ -108,6 +108,11 @@ def find_checkpoint(folder: Path) -> Path:
     return inner if inner.is_dir() and not (folder / MANIFEST).exists() else folder
 
 
+def is_checkpoint(folder: Path) -> bool:
+    """Return whether a folder is a checkpoint of ours, or a run's folder with one in it, whole or not."""
+    return (find_checkpoint(folder) / MANIFEST).exists()
+
+
 def read_manifest(folder: Path) -> Manifest:
     """Read and verify a checkpoint of ours.
 

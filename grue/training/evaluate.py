@@ -17,6 +17,7 @@ import grue
 from grue import files
 from grue.data import Loaded, load_examples
 from grue.errors import ConfigError
+from grue.metrics.tokens import sentences
 from grue.models import load_language_model, weights_id
 from grue.records import SCHEMA_VERSION, Example, Prediction, Result
 from grue.scoring import Scored, score_predictions, write_per_example
@@ -25,13 +26,15 @@ from grue.training import checkpoint
 from grue.training.policy import check_lengths
 from grue.training.predict import predict_file, write_predictions
 
-Baseline = Literal["zero-shot", "null", "copy", "oracle"]
+Baseline = Literal["zero-shot", "null", "copy", "lead", "oracle"]
 BASELINES: Mapping[str, str] = {
     "zero-shot": "the task's backbone as it is, before any training",
     "null": "the same sentence for every input: the first reference of the first training example",
     "copy": "the prompt itself",
+    "lead": "the first three sentences of the document, or of the prompt where there is none",
     "oracle": "the first reference, where there is one",
 }
+LEAD_SENTENCES = 3
 PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "sacrebleu", "rouge-score", "nltk")
 
 Progress = Callable[[int, int], None]
@@ -191,6 +194,8 @@ def _answer_without_model(
 ) -> list[Prediction]:
     if system.name == "copy":
         texts = [example.prompt for example in examples]
+    elif system.name == "lead":
+        texts = [lead(example) for example in examples]
     elif system.name == "oracle":
         texts = [example.references[0] if example.references else "" for example in examples]
     else:
@@ -199,6 +204,11 @@ def _answer_without_model(
     predictions = [Prediction(example.id, text) for example, text in zip(examples, texts, strict=True)]
     write_predictions(path, predictions)
     return predictions
+
+
+def lead(example: Example) -> str:
+    """Return the first three sentences of an example's document, a line each; of its prompt where it has none."""
+    return "\n".join(sentences(str(example.meta.get("document", example.prompt)))[:LEAD_SENTENCES])
 
 
 def make_result(

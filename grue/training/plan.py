@@ -83,15 +83,22 @@ def plan_stages(
     system: str | None = None,
     init: Path | None = None,
     backbone: str | None = None,
+    warm_start: bool = False,
     data_dir: Path | None = None,
     offline: bool = False,
 ) -> list[Plan]:
     """Return the runs that an algorithm takes: `supervised+nlpo` is two, the first shared by all that start from it.
 
+    Args:
+        warm_start: Leave the supervised stage out and start from the published model that the task file names.
+
     Raises:
         UnknownName, ConfigError: The algorithm, a key of its configuration or a value is wrong.
     """
     stages = split_algorithm(algorithm)
+    if warm_start:
+        _check_warm_start(task, stages, init, backbone)
+        stages, backbone = stages[1:], task.backbone.warm_start
     if init is not None and len(stages) > 1:
         raise ConfigError(
             f"--init starts from a checkpoint; with it, write --algo {stages[-1]} instead of {algorithm}."
@@ -99,7 +106,7 @@ def plan_stages(
     plans: list[Plan] = []
     for stage in stages:
         last = stage == stages[-1]
-        name = algorithm if last else stage
+        name = algorithm if last else stage  # a warm start keeps its name, and with it its recipe
         config = make_config(task, name, (overrides or {}) if last else {}, preset if last else None)
         title = (system or algorithm) if last else stage
         plans.append(
@@ -118,6 +125,17 @@ def plan_stages(
             )
         )
     return plans
+
+
+def _check_warm_start(task: Task, stages: tuple[str, ...], init: Path | None, backbone: str | None) -> None:
+    where = f"{task.suite}/{task.name}"
+    if not task.backbone.warm_start:
+        raise ConfigError(f"--warm-start: {where} names no published model; write --algo {'+'.join(stages)} alone.")
+    if len(stages) < 2 or init is not None or backbone is not None:
+        raise ConfigError(
+            f"--warm-start takes the place of the supervised stage ({task.backbone.warm_start} on {where}): "
+            "write it with --algo supervised+ALGORITHM, and without --init and --backbone."
+        )
 
 
 def finished(plan: Plan) -> bool:

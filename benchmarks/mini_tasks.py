@@ -1,0 +1,99 @@
+"""What the mini tasks tell apart: `python benchmarks/mini_tasks.py` trains, evaluates, and prints docs/mini.md's tables.
+
+For each task it evaluates the rows without training, trains the supervised system with one seed, and checks that null <
+zero-shot or copy < supervised < oracle on preference. Everything lies in `--runs`, and is not made twice.
+"""
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from grue.records import Result
+from grue.tasks import Task, load_task, task_names
+from grue.training.evaluate import baseline_system, checkpoint_system, evaluate
+from grue.training.plan import plan_stages
+from grue.training.run import train
+from grue.training.tracking import Observers
+
+BASELINES = ("null", "copy", "lead", "zero-shot")
+FREE = {"imdb"}  # its only preference metric reads no references, so that a constant can please it: docs/findings.md
+
+
+def evaluate_all(task: Task, runs: Path) -> tuple[dict[str, Result], float]:
+    """Return the result of each system on a task, worst expected first, and the seconds that training took."""
+    results = {}
+    for name in BASELINES:
+        folder = runs / task.suite / task.name / name / "seed-1"
+        results[name] = evaluate(task, baseline_system(task, name, 1), folder)
+    plan = plan_stages(task, "supervised", 1, runs)[-1]
+    started = time.monotonic()
+    checkpoint = train(plan, Observers([]))
+    seconds = time.monotonic() - started
+    results["supervised"] = evaluate(task, checkpoint_system(task, checkpoint), plan.folder)
+    folder = runs / task.suite / task.name / "oracle" / "seed-1"
+    results["oracle"] = evaluate(task, baseline_system(task, "oracle", 1), folder)
+    return results, seconds
+
+
+def table(task: Task, results: dict[str, Result]) -> str:
+    """Return the raw metrics of each system as a markdown table."""
+    names = [spec.name for spec in task.metrics]
+    rows = [["system", "preference", "naturalness", *names, "length"]]
+    for system, result in results.items():
+        values = {score.metric: score.value for score in result.scores}
+        axes = [f"{axis:.1f}" if axis is not None else "" for axis in (result.preference, result.naturalness)]
+        digits = [f"{values[name]:.3f}" if values[name] < 10 else f"{values[name]:.1f}" for name in names]
+        rows.append([system, *axes, *digits, f"{values['mean_length']:.1f}"])
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = [
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in rows
+    ]
+    rule = "|" + "|".join("-" * (width + 2) for width in widths) + "|"
+    return "\n".join([lines[0], rule, *lines[1:]])
+
+
+def disorder(task: Task, results: dict[str, Result]) -> list[str]:
+    """Return what is not as it should be: the order of the rows on preference, a metric that is flat or saturated."""
+    found = []
+    value = {name: result.preference or 0.0 for name, result in results.items()}
+    below = [name for name in (*BASELINES,) if not (task.name in FREE and name == "null")]
+    found += [f"{name} is not below supervised" for name in below if value[name] >= value["supervised"]]
+    if task.name not in FREE:
+        found += [f"{name} is not below oracle" for name in (*below, "supervised") if value[name] >= value["oracle"]]
+        if value["null"] >= max(value["zero-shot"], value["copy"]):
+            found.append("null is above zero-shot and copy")
+    for spec in task.metrics:
+        scaled = [
+            s.scaled
+            for result in results.values()
+            for s in result.scores
+            if s.metric == spec.name and s.scaled is not None
+        ]
+        if max(scaled) - min(scaled) < 5.0:
+            found.append(f"{spec.name} is flat: {min(scaled):.1f} to {max(scaled):.1f}")
+        supervised = next(s.scaled for s in results["supervised"].scores if s.metric == spec.name)
+        if supervised is not None and not 0.5 < supervised < 99.5:
+            found.append(f"{spec.name} is saturated: {supervised:.1f} for supervised")
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=Path, default=Path(".mini_tasks"))
+    parser.add_argument("--task", action="append", help="only this task; repeat for several")
+    chosen = parser.parse_args()
+    wrong = 0
+    for name in chosen.task or task_names("mini"):
+        task = load_task(name)
+        results, seconds = evaluate_all(task, chosen.runs)
+        problems = disorder(task, results)
+        wrong += len(problems)
+        print(f"\n{name}: supervised training took {seconds:.0f} s\n\n{table(task, results)}", flush=True)
+        for problem in problems:
+            print(f"! {problem}", flush=True)
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()

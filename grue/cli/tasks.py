@@ -1,0 +1,223 @@
+"""`grue tasks`: list, show, validate, compare and freeze task files."""
+
+import json
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from grue import files
+from grue.cli import options
+from grue.errors import ConfigError, DataError, GrueError
+
+if TYPE_CHECKING:
+    from grue.records import Example
+    from grue.tasks import MetricSpec, Task
+
+WIDTH = 100
+
+
+@click.group()
+def tasks() -> None:
+    """List, show and validate tasks."""
+
+
+@tasks.command("list")
+@options.option("--suite", help="mini, grue, or a folder of task files. [default: mini and grue]")
+@options.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+def list_tasks(suite: str | None, as_json: bool) -> None:
+    """List the tasks."""
+    from grue.tasks import SUITES, load_task, task_names
+
+    found = [load_task(name, each) for each in ([suite] if suite else SUITES) for name in task_names(each)]
+    if as_json:
+        keys = ("name", "suite", "version", "hash", "title")
+        click.echo(json.dumps([{key: getattr(t, key) for key in keys} for t in found], indent=2, ensure_ascii=False))
+        return
+    for task in found:
+        scored = ", ".join(spec.name for spec in task.metrics if spec.axis != "diversity")
+        name = f"{task.suite}/{task.name}"
+        click.echo(f"{name:<22}{task.title}\n{'':<22}{task.backbone.family} · {scored}")
+
+
+@tasks.command()
+@click.argument("name")
+@options.suite
+@options.data
+@options.option("--split", help="Split to take the examples from. [default: the task's evaluation split]")
+@options.option("--examples", "count", type=click.IntRange(min=0), default=3, help="How many examples to show.")
+@options.option("--json", "as_json", is_flag=True, help="Print the task file's content as JSON.")
+def show(
+    name: str, suite: str, data_dir: Path | None, offline: bool, split: str | None, count: int, as_json: bool
+) -> None:
+    """Show a task: its settings, a few examples as a model sees them, and how many tokens prompts have."""
+    from grue.data import load_examples
+    from grue.tasks import load_task
+
+    task = load_task(name, suite)
+    if as_json:
+        click.echo(json.dumps({"hash": task.hash} | files.plain(task), indent=2, ensure_ascii=False))
+        return
+    click.echo("\n".join(settings_of(task)))
+    if not count:
+        return
+    split = split or task.data.evaluation
+    loaded = load_examples(task, split, data_dir, offline)
+    click.echo(f"  {split:<12}{len(loaded.examples):,} examples of {loaded.rows:,} rows, from {loaded.source}")
+    lengths = prompt_lengths(task, loaded.examples)
+    for index, example in enumerate(loaded.examples[:count]):
+        click.echo("\n" + rendered(example, lengths[index] if lengths else None, task.prompt.max_tokens))
+    if lengths:
+        click.echo("\n" + length_summary(lengths, task))
+
+
+def settings_of(task: "Task") -> Iterator[str]:
+    """Yield what a task file says, a line each."""
+    start = task.backbone.warm_start and f"; published warm start {task.backbone.warm_start}"
+    yield f"{task.title}  ({task.suite}/{task.name}, version {task.version})\n{task.description}\n"
+    yield f"  hash        {task.hash}"
+    yield f"  backbone    {task.backbone.model} ({task.backbone.family}){start}"
+    yield f"  reward      {task.reward}"
+    yield f"  prompt      at most {task.prompt.max_tokens} tokens, cut on the {task.prompt.truncation}"
+    yield f"  recipes     {', '.join(task.recipes)}"
+    yield f"  licence     {task.data.licence}"
+    for spec in task.metrics:
+        yield f"  {spec.axis:<12}{spec.name:<20}{scale_of(spec)}"
+
+
+def scale_of(spec: "MetricSpec") -> str:
+    """Return how a metric's values become 0–100."""
+    if spec.range:
+        return f"0–100 from {spec.range[0]:g} to {spec.range[1]:g}"
+    return f"100·min(1, {spec.reference}/value)" if spec.reference else "outside the score"
+
+
+def rendered(example: "Example", tokens: int | None, most: int) -> str:
+    """Return an example as text, its long lines folded."""
+    cut = "" if tokens is None else f", {tokens} tokens{f', cut to {most}' if tokens > most else ''}"
+    lines = [f"[{example.id}]{cut}", folded("prompt", example.prompt)]
+    return "\n".join([*lines, *(folded("reference", text) for text in example.references)])
+
+
+def folded(label: str, text: str) -> str:
+    """Return a text behind its label, in lines of at most `WIDTH` characters."""
+    import textwrap
+
+    lines = [part for line in text.split("\n") for part in textwrap.wrap(line, WIDTH) or [""]]
+    return "\n".join(f"  {label if not index else '':<11}{line}" for index, line in enumerate(lines))
+
+
+def prompt_lengths(task: "Task", examples: Sequence["Example"]) -> list[int]:
+    """Return each prompt's length in tokens of the task's backbone; none, with a word why, without its tokenizer."""
+    from grue.models import load_tokenizer
+
+    try:
+        tokenizer = load_tokenizer(task.backbone.model, task.backbone.revision)
+    except GrueError as error:
+        click.echo(f"Tokens are not counted: {error}", err=True)
+        return []
+    lengths: list[int] = []
+    for start in range(0, len(examples), 1000):
+        prompts = [example.prompt for example in examples[start : start + 1000]]
+        lengths += [len(ids) for ids in tokenizer(prompts)["input_ids"]]
+    return lengths
+
+
+def length_summary(lengths: Sequence[int], task: "Task") -> str:
+    """Return how long prompts are and how many of them the task cuts."""
+    ordered, most = sorted(lengths), task.prompt.max_tokens
+    middle, high = ordered[len(ordered) // 2], ordered[len(ordered) * 95 // 100]
+    cut = sum(length > most for length in lengths)
+    return (
+        f"Prompts have {middle} tokens (median; 95 of 100 at most {high}, the longest {ordered[-1]}); "
+        f"{100 * cut / len(lengths):.1f} % of them are cut to {most}, on the {task.prompt.truncation}."
+    )
+
+
+@tasks.command()
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
+def validate(paths: tuple[Path, ...]) -> None:
+    """Check task files: keys, types, metrics and recipes; without PATHS those of both suites, versions included.
+
+    A task whose hash is not the one on record for its version has changed in something that affects scores.
+    """
+    from grue.metrics.base import metric_factory
+    from grue.tasks import check_version, load_task
+    from grue.training.config import make_config
+
+    for path in paths or _shipped():
+        task = load_task(str(path))
+        for spec in task.metrics:
+            metric_factory(spec.name, spec.options)
+        for algorithm in task.recipes:
+            make_config(task, algorithm, {})
+        if not paths:
+            check_version(task)
+        click.echo(f"{path}: fine ({task.suite}/{task.name}, version {task.version}, hash {task.hash[:12]})")
+
+
+@tasks.command()
+def freeze() -> None:
+    """Put the versions of our tasks on record, so that `grue tasks validate` sees when one changes."""
+    from grue.tasks import freeze_version, load_task
+
+    for path in _shipped():
+        task = load_task(str(path))
+        state = "recorded" if freeze_version(task) else "on record"
+        click.echo(f"{task.suite}/{task.name}, version {task.version}: {state}")
+
+
+@tasks.command()
+@click.argument("reference", default="HEAD")
+def diff(reference: str) -> None:
+    """Show how our tasks differ from those of a commit, and fail where a version should have been raised.
+
+    REFERENCE is a commit or branch of this checkout.
+    """
+    from grue.tasks import changes, load_task
+
+    forgotten = []
+    for path in _shipped():
+        new = load_task(str(path))
+        old = _task_at(reference, path)
+        if old is None:
+            click.echo(f"{new.suite}/{new.name}: new")
+            continue
+        found = changes(old, new)
+        for change in found:
+            mark = "*" if change.scores else " "
+            click.echo(f"{mark} {new.suite}/{new.name}: {change.key}: {change.old!r} → {change.new!r}")
+        if new.hash != old.hash and new.version <= old.version:
+            forgotten.append(f"{new.suite}/{new.name}")
+    if forgotten:
+        raise ConfigError(
+            f"{', '.join(forgotten)}: what is marked * affects scores, but the version was not raised; "
+            "raise it, and say why in the changelog."
+        )
+
+
+def _shipped() -> list[Path]:
+    from grue.tasks import SUITES, suite_folder
+
+    return [path for suite in SUITES for path in sorted(suite_folder(suite).glob("*.toml"))]
+
+
+def _task_at(reference: str, path: Path) -> "Task | None":
+    """Return a task as it was at a commit, or None if it was not there."""
+    from grue.tasks import load_task
+
+    def git(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(["git", "-C", str(path.parent), *arguments], capture_output=True, text=True)
+
+    if git("rev-parse", "--verify", "--quiet", f"{reference}^{{commit}}").returncode:
+        raise DataError(f"{reference!r} is no commit of the checkout that {path} lies in; fetch it, or name another.")
+    shown = git("show", f"{reference}:./{path.name}")
+    if shown.returncode:
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / path.name
+        files.write_text(copy, shown.stdout)
+        return load_task(str(copy))
