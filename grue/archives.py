@@ -1,0 +1,210 @@
+"""Files of a folder, those in its zip archives included: found by name, the nearest first, and read line by line."""
+
+import csv
+import io
+import json
+import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+from zipfile import BadZipFile, ZipFile
+
+from grue.errors import DataError
+
+DEPTH = 6  # folders and archives that are opened one within the other
+LONGEST_FIELD = 1 << 24  # characters; the csv module stops at 131,072, and articles may be longer
+DAMAGED = (OSError, EOFError, BadZipFile, zlib.error, NotImplementedError, RuntimeError)  # what zipfile raises
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class File:
+    """A file or folder on disk, or what lies in a zip archive there.
+
+    Attributes:
+        path: The place on disk.
+        inside: Where `path` is an archive: the member's name in it; one more name for each archive within an archive.
+    """
+
+    path: Path
+    inside: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """Return the whole path, members of archives as if these were folders."""
+        return "/".join((self.path.as_posix(), *self.inside))
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return PurePosixPath(str(self)).name
+
+    def beside(self, name: str) -> "File":
+        """Return the file of that name in the same folder or archive, which may not exist."""
+        if not self.inside:
+            return File(self.path.with_name(name))
+        return File(self.path, (*self.inside[:-1], str(PurePosixPath(self.inside[-1]).with_name(name))))
+
+
+# --- finding ---------------------------------------------------------------------------------------------------------
+
+
+def nearest(folder: Path, *patterns: str) -> list[File]:
+    """Return the files that match, of the level that is nearest to the folder; empty if there are none.
+
+    A zip archive is a level like a folder. A pattern is matched from the right: "test/dialogues.txt" wants the folder.
+    """
+    return next((found for found in _levels(folder, patterns) if found), [])
+
+
+def everywhere(folder: Path, *patterns: str) -> list[File]:
+    """Return the files of all levels that match, the nearest first."""
+    return [file for found in _levels(folder, patterns) for file in found]
+
+
+def the_one(folder: Path, *patterns: str) -> File:
+    """Return the nearest file that matches; of two that are as near, the one whose pattern comes first.
+
+    Raises:
+        DataError: There is none, or there are two of the same pattern.
+    """
+    found = nearest(folder, *patterns)
+    if not found:
+        raise DataError(f"{folder}: no {' and no '.join(patterns)} in it, in its folders or in its zip archives.")
+    best = next(fitting for pattern in patterns if (fitting := [file for file in found if _fits(file, pattern)]))
+    if len(best) > 1:
+        raise DataError(f"{folder}: which of {' and '.join(map(str, best[:2]))} is meant? Give a folder with one.")
+    return best[0]
+
+
+def _levels(folder: Path, patterns: tuple[str, ...]) -> Iterator[list[File]]:
+    level = [File(folder)]
+    for _ in range(DEPTH):
+        level = sorted(child for container in level for child in _children(container))
+        yield [file for file in level if any(_fits(file, pattern) for pattern in patterns)]
+        level = [file for file in level if file.name.endswith(".zip") or _is_folder(file)]
+
+
+def _fits(file: File, pattern: str) -> bool:
+    return PurePosixPath(str(file)).match(pattern)
+
+
+def _is_folder(file: File) -> bool:
+    return not file.inside and file.path.is_dir()
+
+
+def _children(container: File) -> Iterator[File]:
+    if _is_folder(container):
+        try:
+            yield from (File(path) for path in container.path.iterdir() if not path.name.startswith("."))
+        except OSError as error:
+            raise DataError(f"{container}: cannot be read: {error.strerror}.") from error
+        return
+    with opened(container) as handle:
+        try:
+            names = ZipFile(handle).namelist()
+        except DAMAGED as error:
+            raise DataError(f"{container}: not a zip archive that can be read: {error}.") from error
+    for name in names:
+        # An archive made on a Mac has a twin of each file that is none of the data: __MACOSX/._name.
+        if not name.endswith("/") and not PurePosixPath(name).name.startswith("."):
+            yield File(container.path, (*container.inside, name))
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def opened(file: File) -> Iterator[IO[bytes]]:
+    """Open a file for reading bytes, whatever archives it lies in.
+
+    Raises:
+        DataError: It is missing or damaged; also while it is read.
+    """
+    with ExitStack() as stack:
+        try:
+            handle: IO[bytes] = stack.enter_context(file.path.open("rb"))
+            for member in file.inside:
+                handle = stack.enter_context(stack.enter_context(ZipFile(handle)).open(member))
+            yield handle
+        except (*DAMAGED, KeyError) as error:
+            reason = (isinstance(error, OSError) and error.strerror) or error
+            raise DataError(f"{file}: cannot be read: {reason}.") from error
+
+
+def text(file: File) -> str:
+    """Return the whole of a UTF-8 file.
+
+    Raises:
+        DataError: It is missing, damaged or not UTF-8.
+    """
+    with opened(file) as handle:
+        return _decoded(handle.read(), str(file))
+
+
+def lines(file: File) -> Iterator[str]:
+    r"""Yield the lines of a UTF-8 file without their ends.
+
+    Lines end at "\n" or "\r\n" only: U+0085, U+2028 and the like are characters of a text.
+
+    Raises:
+        DataError: The file is missing, damaged or not UTF-8; names the line.
+    """
+    with opened(file) as handle:
+        for number, raw in enumerate(handle, start=1):
+            yield _decoded(raw, f"{file}, line {number}").removesuffix("\n").removesuffix("\r")
+
+
+def json_lines(file: File) -> Iterator[dict[str, Any]]:
+    """Yield the object of each line that is not blank.
+
+    Raises:
+        DataError: The file cannot be read, or a line is not an object in JSON; names the line.
+    """
+    for number, line in enumerate(lines(file), start=1):
+        if line.strip():
+            record = parsed(line, f"{file}, line {number}")
+            if not isinstance(record, dict):
+                raise DataError(f"{file}, line {number}: expected an object, found {record!r:.80}.")
+            yield record
+
+
+def parsed(source: str, where: str) -> Any:
+    """Return the value of a JSON text.
+
+    Raises:
+        DataError: It is not JSON.
+    """
+    try:
+        return json.loads(source)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{where}: not valid JSON: {error}.") from error
+
+
+def csv_rows(file: File, *columns: str) -> Iterator[dict[str, str]]:
+    """Yield the rows of a csv file by the names in its first line.
+
+    Raises:
+        DataError: The file cannot be read, lacks one of the columns, or has a row with more or fewer fields.
+    """
+    csv.field_size_limit(LONGEST_FIELD)
+    with opened(file) as handle, io.TextIOWrapper(handle, encoding="utf-8-sig", newline="") as decoded:
+        reader = csv.DictReader(decoded)
+        try:
+            missing = [column for column in columns if column not in (reader.fieldnames or ())]
+            if missing:
+                found = ", ".join(reader.fieldnames or ()) or "nothing"
+                raise DataError(f"{file}: no column {' and no column '.join(missing)}; found {found}.")
+            for row in reader:
+                if None in row or None in row.values():
+                    raise DataError(f"{file}, line {reader.line_num}: more or fewer fields than the first line names.")
+                yield row
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise DataError(f"{file}, line {reader.line_num + 1}: not a csv file in UTF-8: {error}.") from error
+
+
+def _decoded(raw: bytes, where: str) -> str:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{where}: not valid UTF-8 at byte {error.start}; save the file as UTF-8.") from error

@@ -1,0 +1,76 @@
+"""What the formats of all data sets share: values of rows, checked, and ids."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from grue.errors import DataError
+from grue.files import sha256_text
+
+Row = Mapping[str, Any]
+
+
+def short_hash(text: str) -> str:
+    """Return the first 16 hex digits of the text's sha256."""
+    return sha256_text(text)[:16]
+
+
+def numbered(name: str, times: dict[int, int]) -> str:
+    """Return the id itself, or with -2, -3, … if it came before.
+
+    Args:
+        times: How often each came, by eight bytes of its hash: ids of millions of rows would take much memory.
+    """
+    key = int(short_hash(name), 16)
+    times[key] = times.get(key, 0) + 1
+    return name if times[key] == 1 else f"{name}-{times[key]}"
+
+
+def text_of(value: Any, what: str, where: str) -> str:
+    """Return a value that should be a text.
+
+    Raises:
+        DataError: It is none, or one that no file can hold.
+    """
+    if not isinstance(value, str):
+        raise DataError(f"{where}: {what} should be a text, found {value!r:.80}.")
+    if not value.isascii():
+        try:
+            value.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise DataError(f"{where}: {what} has half of a surrogate pair at character {error.start}.") from error
+    return value
+
+
+def texts_of(values: Any, what: str, where: str) -> tuple[str, ...]:
+    """Return the values of a list of texts.
+
+    Raises:
+        DataError: It is no list, or not of texts.
+    """
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        raise DataError(f"{where}: {what} should be a list of texts, found {values!r:.80}.")
+    return tuple(text_of(value, f"{what}[{number}]", where) for number, value in enumerate(values))
+
+
+def with_columns(rows: Iterable[Row], name: str, *columns: str) -> Iterator[tuple[str, Row]]:
+    """Yield each row with its place, for messages.
+
+    Raises:
+        DataError: A row lacks one of the columns.
+    """
+    for number, row in enumerate(rows, start=1):
+        if not all(column in row for column in columns):
+            raise DataError(
+                f"{name}, row {number}: expected the columns {', '.join(columns)}; found {', '.join(map(str, row))}. "
+                "Is this the right data set?"
+            )
+        yield f"{name}, row {number}", row
+
+
+def within(value: Any, key: str) -> Any:
+    """Return a part of a nested column, None if it has none; of a list of parts, or a part of lists, the list."""
+    if isinstance(value, Mapping):
+        return value.get(key)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [within(each, key) for each in value]
+    return None
