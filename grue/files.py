@@ -13,7 +13,7 @@ import secrets
 import tomllib
 import types
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
@@ -210,12 +210,13 @@ def _without_none(value: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Turn dataclasses, mappings and tuples into the dictionaries and lists that JSON knows."""
+    """Turn dataclasses, mappings and sequences into the dictionaries and lists that JSON knows."""
     if is_dataclass(value) and not isinstance(value, type):
         return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
-    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
+    listed = isinstance(value, Sequence) and not isinstance(value, str | bytes)
+    return [plain(item) for item in value] if listed else value
 
 
 def canonical_json(value: Any) -> str:

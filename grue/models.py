@@ -32,6 +32,7 @@ from transformers import (
 from transformers.utils import logging
 
 from grue import files
+from grue.data import hub
 from grue.errors import ConfigError, DataError, Unavailable
 from grue.mini import assets
 
@@ -296,6 +297,26 @@ def _unloadable(purpose: str, name: str, revision: str, error: Exception) -> Dat
         f"{name}{pinned} is neither a local folder nor to be had from the hub: {detail}. Fetch it once with a "
         f"connection (`hf download {name}`), give the path of a folder, or use the mini suite, whose models ship."
     )
+
+
+def fetch_model(name: str, revision: str = "") -> Path:
+    """Bring a model into the hub's cache: weights once, in the best format there is, with tokenizer and configuration.
+
+    Raises:
+        DataError: It cannot be had.
+    """
+    from huggingface_hub import HfApi, snapshot_download
+
+    def fetch() -> str:
+        info = HfApi().model_info(name, revision=revision or None, timeout=30)
+        names = [file.rfilename for file in info.siblings or ()]
+        safe = any(file.endswith(".safetensors") and "/" not in file for file in names)
+        skipped = ["*/*", "*.h5", "*.msgpack", "*.ot", "*.onnx", "*.tflite", "*.gguf", "*.md"]
+        skipped += ["*.bin", "*.pt", "*.pth"] if safe else []
+        return snapshot_download(name, revision=revision or None, ignore_patterns=skipped)
+
+    with hub.explained(f"the model {name}" + (f" at {revision}" if revision else "")):
+        return Path(hub.patiently(fetch))
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from grue.metrics.base import (
     Subset,
     make_metric,
     metric_factory,
+    metric_parameters,
 )
 from grue.records import Axis, Example, Prediction, Score
 from grue.tasks import MetricSpec, Task
@@ -325,3 +326,14 @@ def write_per_example(path: Path, scored: Scored) -> None:
     columns = scored.per_example
     rows = ({"id": name} | {metric: columns[metric][i] for metric in columns} for i, name in enumerate(scored.ids))
     files.write_jsonl(path, rows)
+
+
+def needed_models(task: Task) -> list[tuple[str, str]]:
+    """Return the hub models that a task trains and scores with, as (name, revision)."""
+    found = [(task.backbone.model, task.backbone.revision)]
+    for spec in task.metrics:
+        options: dict[str, Any] = {name: known.default for name, known in metric_parameters(spec.name).items()}
+        options |= spec.options
+        if isinstance(options.get("model"), str):
+            found.append((options["model"], options.get("revision") or ""))
+    return [pair for pair in dict.fromkeys(found) if not pair[0].startswith("mini:") and not Path(pair[0]).is_dir()]

@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from grue.data import load_examples
+from grue.data.load import load_examples
 from grue.errors import ConfigError, DataError, GrueError, SubmissionError
 from grue.files import from_dict, load_toml, read_json
 from grue.records import SCHEMA_VERSION, Entry, Example, Result, Score

@@ -1,5 +1,6 @@
 """Tasks: what a task file says, where task files are, and the hash that is a task's identity."""
 
+import graphlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
@@ -290,6 +291,10 @@ def _problems(task: Task) -> Iterator[str]:
         for other in split.without:
             if other == name or other not in task.data.splits:
                 yield f"data.splits.{name}.without: {other!r} is no other split of this task."
+    try:
+        graphlib.TopologicalSorter({name: split.without for name, split in task.data.splits.items()}).prepare()
+    except graphlib.CycleError as error:
+        yield f"data.splits: {' is without '.join(error.args[1])}; one of them must come first."
     names = [spec.name for spec in task.metrics]
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield f"metrics: {name!r} is listed twice; keep one."

@@ -1,9 +1,13 @@
 import os
+import tempfile
 
 # One thread a process: two torch processes with two threads each slow each other tenfold.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ["HF_HUB_OFFLINE"] = "1"
+# What tests load is cached, too, but never among the user's own data.
+CACHE = tempfile.TemporaryDirectory(prefix="grue-cache-")
+os.environ["GRUE_CACHE"] = CACHE.name
 
 
 def pytest_terminal_summary(terminalreporter):

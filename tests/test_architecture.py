@@ -13,13 +13,18 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 ORDER = (
-    *("errors", "registry", "records", "files", "tasks", "formats", "mini", "data", "models", "metrics", "scoring"),
+    *("errors", "registry", "records", "files", "tasks", "mini", "data", "models", "metrics", "scoring"),
     *("stats", "submissions", "leaderboard", "render", "training", "sweep", "doctor", "cli", "__main__"),
 )
 MODELS = r"training/.*|models\.py|metrics/neural/.*"
 AT_IMPORT = {"torch": MODELS, "transformers": MODELS, "evaluate": "(?!)", "ray": "(?!)"}
-ANYWHERE = {"datasets": r"data\.py", "click": "cli/.*", "rich": "cli/.*", "pandas": r"leaderboard\.py|render/.*"}
-BASES = re.compile(r"Exception|\w*Error|nn\.Module|click\.Group|Protocol(\[.*\])?|Generic\[.*\]|evaluate\.Metric")
+ANYWHERE = {
+    **{"click": "cli/.*", "rich": "cli/.*", "pandas": r"leaderboard\.py|render/.*", "datasets": "(?!)"},
+    **{"huggingface_hub": r"data/hub\.py|models\.py", "pyarrow": r"data/.*"},
+}
+BASES = re.compile(
+    r"Exception|\w*Error|nn\.Module|click\.Group|io\.RawIOBase|Sequence\[Example\]|Protocol(\[.*\])?|Generic\[.*\]|evaluate\.Metric"
+)
 
 
 @cache

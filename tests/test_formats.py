@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from grue.data.formats import FORMATS, mended
 from grue.errors import DataError, UnknownName
-from grue.formats import FORMATS, mended
 from grue.mini.draw import rows
 from grue.records import Example
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from grue.archives import File, csv_rows, everywhere, lines, nearest, the_one
+from grue.data.archives import File, csv_rows, everywhere, lines, nearest, the_one
+from grue.data.formats import FORMATS
+from grue.data.layouts import FOLDERS, read_folder, read_story
 from grue.errors import DataError
-from grue.formats import FORMATS
-from grue.layouts import FOLDERS, read_folder, read_story
 
 
 def write(folder: Path, contents: Mapping[str, str | bytes]) -> Path:

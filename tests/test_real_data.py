@@ -23,7 +23,7 @@ from transformers import (
     T5Tokenizer,
 )
 
-from grue.data import load_examples
+from grue.data.load import load_examples
 from grue.mini.assets import MODELS
 from grue.models import load_language_model
 from grue.records import Prediction

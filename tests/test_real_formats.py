@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from grue.archives import File
+from grue.data.archives import File
 from grue.cli.main import main
-from grue.formats import FORMATS
-from grue.layouts import read_folder, read_story
+from grue.data.formats import FORMATS
+from grue.data.layouts import read_folder, read_story
 from grue.records import Example
 
 REAL = Path(__file__).parents[2] / "shared" / "data"

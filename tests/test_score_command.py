@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from grue.cli.main import main
 from grue.cli.score import parse_metric_settings
-from grue.data import load_examples
+from grue.data.load import load_examples
 from grue.errors import ConfigError
 from grue.metrics.base import METRICS
 from grue.metrics.catalogue import CARDS, FAMILIES

@@ -64,11 +64,19 @@ def test_a_task_file_of_ones_own_loads_by_path(tmp_path: Path) -> None:
         (lambda t: t["prompt"].update(max_tokens="8"), "prompt: max_tokens: expected a whole number, found str '8'."),
         (
             lambda t: t["data"]["sources"][0].update(kind="hb"),
-            "data: sources[0]: kind: str 'hb' is not one of mini, hub. Did you mean 'hub'?",
+            "data: sources[0]: kind: str 'hb' is not one of mini, hub, files. Did you mean 'hub'?",
         ),
         (
             lambda t: t["metrics"][0].update(range=[0.0, float("inf")]),
             "metrics[0]: range[1]: expected a finite number, found float inf.",
+        ),
+        (
+            lambda t: t["data"]["splits"]["train"].update(without=["train"]),
+            "data.splits.train.without: 'train' is no other split of this task.",
+        ),
+        (
+            lambda t: [t["data"]["splits"][a].update(without=[b]) for a, b in (("train", "test"), ("test", "train"))],
+            "data.splits: train is without test is without train; one of them must come first.",
         ),
         (
             lambda t: t["data"].update(evaluation="tset"),

@@ -25,7 +25,9 @@ BASELINES = ("zero-shot", "null", "copy", "lead", "oracle")
     type=click.Path(path_type=Path),
     help="Checkpoint folder of a run, or the run's folder; with --task any model, as --model.",
 )
-@options.option("--model", help="Hugging Face model trained elsewhere: a folder, a hub id or mini:causal, say. Needs --task.")
+@options.option(
+    "--model", help="Hugging Face model trained elsewhere: a folder, a hub id or mini:causal. Needs --task."
+)
 @options.option("--baseline", type=click.Choice(BASELINES), help="A system without training. Needs --task.")
 @options.option("--task", "task_name", help="Task to evaluate on. [default: the checkpoint's]")
 @options.suite
@@ -149,7 +151,7 @@ def generate(
 ) -> None:
     """Write a checkpoint's predictions, without scoring them."""
     from grue.cli.progress import evaluation_progress
-    from grue.data import load_examples
+    from grue.data.load import load_examples
     from grue.training.predict import predict_file
 
     task, system, _ = _subject(checkpoint, None, None, None, "mini", 0, Path("runs"))

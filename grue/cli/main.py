@@ -20,6 +20,7 @@ COMMANDS = {
     "score": ("grue.cli.score", "Score a predictions file.", "score"),
     "leaderboard": ("grue.cli.board", "Print the board of all results.", "leaderboard"),
     "submit": ("grue.cli.board", "Check submissions.", "submit"),
+    "data": ("grue.cli.data", "Fetch, find and verify the tasks' data.", "data"),
     "metrics": ("grue.cli.metrics", "List and show metrics.", "metrics"),
     "tasks": ("grue.cli.tasks", "List, show, validate and compare tasks.", "tasks"),
     "schema": ("grue.cli.inspect", "Print the JSON Schema of a file.", "schema"),

@@ -39,7 +39,13 @@ def data(function: F) -> F:
         type=click.Path(path_type=Path),
         help="Folder with the data set in its original layout, instead of the task's sources.",
     )(function)
-    return option("--offline", is_flag=True, callback=_go_offline, help="Use only what is on this machine.")(function)
+    return offline(function)
+
+
+def offline(function: F) -> F:
+    """Add --offline."""
+    explained = "Use only what is on this machine; no connection is opened."
+    return option("--offline", is_flag=True, callback=_go_offline, help=explained)(function)
 
 
 def _go_offline(context: click.Context, parameter: click.Parameter, offline: bool) -> bool:

@@ -109,7 +109,7 @@ def _score_task(
     wanted: Sequence[str] | None,
     metric_options: dict[str, dict[str, Any]],
 ) -> tuple["Scored", dict[str, str]]:
-    from grue.data import load_examples
+    from grue.data.load import load_examples
     from grue.scoring import chosen_metrics, read_predictions, score_predictions
     from grue.tasks import load_task
 

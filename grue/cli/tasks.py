@@ -54,7 +54,7 @@ def show(
     name: str, suite: str, data_dir: Path | None, offline: bool, split: str | None, count: int, as_json: bool
 ) -> None:
     """Show a task: its settings, a few examples as a model sees them, and how many tokens prompts have."""
-    from grue.data import load_examples
+    from grue.data.load import load_examples
     from grue.tasks import load_task
 
     task = load_task(name, suite)

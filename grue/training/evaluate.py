@@ -15,7 +15,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 import grue
 from grue import files
-from grue.data import Loaded, load_examples
+from grue.data.load import Loaded, load_examples
 from grue.errors import ConfigError
 from grue.metrics.tokens import sentences
 from grue.models import load_language_model, weights_id

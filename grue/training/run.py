@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from grue import files
-from grue.data import load_examples
+from grue.data.load import load_examples
 from grue.errors import GrueError
 from grue.metrics.rewards import Reward, make_reward
 from grue.models import load_language_model

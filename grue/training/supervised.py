@@ -43,45 +43,55 @@ def train(run: Run, config: SupervisedConfig) -> None:
     """Train `run.policy` in place; an update is an epoch."""
     assert_no_dropout(run.policy)
     learner = Learner(run.policy, make_optimizer([run.policy], config))
-    prompts, responses = encode_pairs(run)
-    steps = math.ceil(len(prompts.ids) / config.batch_size)
+    pairs = training_pairs(run)
+    steps = math.ceil(len(pairs) / config.batch_size)
     for epoch in range(run.resume(learner, config.epochs), config.epochs):
-        order = torch.randperm(len(prompts.ids), generator=generator(run.seed, "pairs", epoch))
-        losses, norms = [], []
+        order = torch.randperm(len(pairs), generator=generator(run.seed, "pairs", epoch))
+        losses, norms, tokens = [], [], 0
         for index, rows in enumerate(order.split(config.batch_size)):
             set_learning_rate(learner.optimizer, config, epoch * steps + index, config.epochs * steps)
-            losses.append(pair_gradient(run.policy, prompts, responses, rows, config))
+            prompts, responses = encode_pairs(run, pairs[rows])
+            tokens += int(responses.mask.sum())
+            losses.append(pair_gradient(run.policy, prompts, responses, config))
             norms.append(step(learner.optimizer, config, f"epoch {epoch}"))
         line = {
             "loss/total": float(torch.stack(losses).mean()),
             "policy/grad_norm": float(torch.stack(norms).mean()),
-            "tokens": float(responses.mask.sum()),
+            "tokens": float(tokens),
             "episodes": float(len(order)),
         }
         run.end_update(epoch + 1, config.epochs, line, learner)
 
 
-def encode_pairs(run: Run) -> tuple[Tokens, Tokens]:
-    """Return prompts and references of all training pairs, tokenised.
+def training_pairs(run: Run) -> Tensor:
+    """Return the pairs to learn from [N, 2], by the positions of the example and of one of its references.
+
+    Positions, because texts are tokenised step by step: WMT16's 4.5 million pairs would not fit into memory.
 
     Raises:
         TrainingError: No example has a reference.
     """
-    pairs = [(example.prompt, reference) for example in run.examples for reference in example.references]
-    if not pairs:
+    counts = torch.tensor([len(example.references) for example in run.examples])
+    if not counts.sum():
         raise TrainingError(f"{run.task.suite}/{run.task.name}: no training example has a reference to learn from.")
-    prompts = encode_prompts(run.policy, run.tokenizer, [prompt for prompt, _ in pairs], run.task.prompt)
-    limit = run.task.rollout.max_new_tokens
-    return prompts, encode_responses(run.policy, run.tokenizer, [text for _, text in pairs], limit)
+    first = counts.cumsum(0) - counts
+    examples = torch.arange(len(counts)).repeat_interleave(counts)
+    return torch.stack([examples, torch.arange(len(examples)) - first[examples]], 1)
 
 
-def pair_gradient(
-    policy: PreTrainedModel, prompts: Tokens, responses: Tokens, rows: Tensor, config: SupervisedConfig
-) -> Tensor:
-    """Accumulate the gradient of the mean negative log-likelihood over the tokens of some pairs; return that mean."""
-    tokens = responses.mask[rows].sum()
+def encode_pairs(run: Run, pairs: Tensor) -> tuple[Tokens, Tokens]:
+    """Return prompts and references of some pairs [N, 2], tokenised."""
+    found = [(run.examples[example], reference) for example, reference in pairs.tolist()]
+    prompts = encode_prompts(run.policy, run.tokenizer, [example.prompt for example, _ in found], run.task.prompt)
+    texts = [example.references[reference] for example, reference in found]
+    return prompts, encode_responses(run.policy, run.tokenizer, texts, run.task.rollout.max_new_tokens)
+
+
+def pair_gradient(policy: PreTrainedModel, prompts: Tokens, responses: Tokens, config: SupervisedConfig) -> Tensor:
+    """Accumulate the gradient of the mean negative log-likelihood over the tokens of all pairs; return that mean."""
+    tokens = responses.mask.sum()
     total = torch.zeros(())
-    for part in length_batches(responses.mask, rows, config.micro_batch_size):
+    for part in length_batches(responses.mask, torch.arange(len(responses.ids)), config.micro_batch_size):
         targets = responses.rows(part)
         logits, _ = forward(policy, prompts.rows(part), targets)
         loss = -(rl.log_probs(logits, targets.ids) * targets.mask).sum() / tokens

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from grue.data.rows import text_of
 from grue.errors import DataError
-from grue.rows import text_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from grue import files
-from grue.archives import File, csv_rows, everywhere, json_lines, lines, parsed, text, the_one
+from grue.data.archives import File, csv_rows, everywhere, json_lines, lines, parsed, text, the_one
 from grue.errors import DataError
 from grue.registry import Registry
 

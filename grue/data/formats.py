@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
+from grue.data.linearise import linearise, read_places, read_table
+from grue.data.rows import Row, numbered, short_hash, text_of, texts_of, with_columns, within
 from grue.errors import DataError
-from grue.linearise import linearise, read_places, read_table
 from grue.records import Example
 from grue.registry import Registry
-from grue.rows import Row, numbered, short_hash, text_of, texts_of, with_columns, within
 
 Format = Callable[[Iterable[Row]], Iterator[Example]]
 
-FORMATS: Registry[Format] = Registry("data format", entry_points="grue.formats")
+FORMATS: Registry[Format] = Registry("data format", entry_points="grue.data.formats")
 
 MOST_UTTERANCES = 5  # that a model sees of a dialogue; an utterance with fewer before it is no example
 END_OF_UTTERANCE = "<EOU>"

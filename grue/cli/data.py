@@ -1,0 +1,183 @@
+"""`grue data`: bringing data and models here, saying where they are, and checking them against the task files."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+from grue import files
+from grue.cli import options
+from grue.cli.progress import error_console
+from grue.data.cache import mirror_folder, size_text
+from grue.errors import ConfigError, DataError, did_you_mean
+
+if TYPE_CHECKING:
+    from grue.data.load import Loaded
+    from grue.tasks import Task
+
+
+@click.group()
+def data() -> None:
+    """Fetch, find and verify the tasks' data."""
+
+
+splits = options.option("--split", "wanted", multiple=True, help="Only this split; repeat for several. [default: all]")
+
+
+@data.command()
+@click.argument("names", metavar="TASK...", nargs=-1)
+@options.suite
+@splits
+@options.option(
+    "--output", type=click.Path(path_type=Path), help="Folder of the mirror. [default: $GRUE_DATA or the cache's]"
+)
+@options.option("--models", is_flag=True, help="Also fetch the models that the tasks train and score with.")
+@options.offline
+def fetch(
+    names: tuple[str, ...], suite: str, wanted: tuple[str, ...], output: Path | None, models: bool, offline: bool
+) -> None:
+    """Bring data, and with --models the models, to this machine, so that all else works offline.
+
+    Without TASK: all tasks of the suite. What is here and whole is not fetched again; what was interrupted goes on.
+    To use a mirror elsewhere, copy its folder and name it with GRUE_DATA.
+    """
+    from grue.data.places import fetch_split
+    from grue.models import fetch_model
+    from grue.scoring import needed_models
+
+    if output is not None:
+        os.environ["GRUE_DATA"] = str(output.resolve())
+    tasks = _tasks(names, suite)
+    for task in tasks:
+        for split in _splits(task, wanted):
+            with _bar(f"{task.name} {split}") as progress:
+                loaded, origin = fetch_split(task, split, offline, progress)
+            place = "nothing to fetch" if origin.held is None else str(origin.held.folder / origin.held.file)
+            click.echo(f"{task.suite}/{task.name} {split}: {_figures(loaded)} → {place}")
+    for name, revision in dict.fromkeys(pair for task in tasks if models for pair in needed_models(task)):
+        with _bar(name):
+            place = str(fetch_model(name, revision))
+        click.echo(f"model {name}: {place}")
+    click.echo(f"Offline from now on: --offline, or HF_HUB_OFFLINE=1. The mirror is {mirror_folder()}.", err=True)
+
+
+@data.command()
+@click.argument("names", metavar="TASK...", nargs=-1)
+@options.suite
+@splits
+@options.offline
+@options.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+def where(names: tuple[str, ...], suite: str, wanted: tuple[str, ...], offline: bool, as_json: bool) -> None:
+    """Say where each split would come from, in the order in which the places are tried.
+
+    Without TASK: all tasks of the suite. The place that would be used is marked with →.
+    """
+    from grue.data.places import places
+
+    found = {
+        (task.name, split): list(places(task, split, offline))
+        for task in _tasks(names, suite)
+        for split in _splits(task, wanted)
+    }
+    if as_json:
+        rows = [{"task": task, "split": split, "places": there} for (task, split), there in found.items()]
+        click.echo(files.indented_json(rows), nl=False)
+        return
+    for (task, split), there in found.items():
+        used = next((place for place in there if place.available), None)
+        click.echo(f"{suite}/{task} {split}{'' if used else ': not available'}")
+        for place in there:
+            size = "" if place.bytes is None else f"  {size_text(place.bytes)}"
+            note = f"  ({place.note})" if place.note else ""
+            click.echo(f"  {'→' if place is used else ' '} {place.kind:<7}{place.where}{size}{note}")
+
+
+@data.command()
+@click.argument("names", metavar="TASK...", nargs=-1)
+@options.suite
+@splits
+@options.offline
+def verify(names: tuple[str, ...], suite: str, wanted: tuple[str, ...], offline: bool) -> None:
+    """Load the data anew, compare it with the task files, and print what is missing there.
+
+    Ends with 1 if something differs, with 3 if data cannot be had.
+    """
+    from grue.data.load import differences
+    from grue.data.places import read_anew
+
+    failed: set[int] = set()
+    for task in _tasks(names, suite):
+        measured: dict[str, Loaded] = {}
+        for split in _splits(task, wanted):
+            title = f"{task.suite}/{task.name} {split}"
+            try:
+                with _bar(title) as progress:
+                    loaded = read_anew(task, split, offline, progress)
+            except DataError as error:
+                click.echo(f"{title}: not available\n{error}", err=True)
+                failed.add(3)
+                continue
+            measured[split] = loaded
+            found = list(differences(task.data.splits[split], loaded))
+            click.echo(f"{title}: {'differs' if found else 'fine'}, {_figures(loaded)}")
+            for what, here, said in found:
+                click.echo(f"  {what}: {here}, the task file says {said}")
+                failed.add(1)
+        click.echo("".join(f"{line}\n" for line in pinning_lines(task, measured)), nl=False)
+    if failed:
+        raise SystemExit(min(failed))
+
+
+def pinning_lines(task: "Task", measured: "dict[str, Loaded]") -> Iterator[str]:
+    """Yield what is to be pasted into a task file so that it pins what was measured; nothing if it does so already."""
+    for source in task.data.sources:
+        revisions = {loaded.revision for loaded in measured.values() if loaded.source == source.name}
+        if source.kind == "hub" and revisions - {source.revision}:
+            yield f"  # in the source {source.name}"
+            yield from (f'  revision = "{revision}"' for revision in sorted(revisions))
+    for split, loaded in measured.items():
+        said = task.data.splits[split]
+        if (said.rows, said.examples, said.ids_sha256) == (loaded.rows, len(loaded.examples), loaded.ids_sha256):
+            continue
+        share = f", begin = {said.begin}, end = {said.end}" if (said.begin, said.end) != (0.0, 1.0) else ""
+        without = ", ".join(f'"{other}"' for other in said.without)
+        yield (
+            f'  {split} = {{ source = "{said.source}", rows = {loaded.rows}, examples = {len(loaded.examples)}, '
+            f'ids_sha256 = "{loaded.ids_sha256}"{share}{f", without = [{without}]" if without else ""} }}'
+        )
+
+
+def _figures(loaded: "Loaded") -> str:
+    at = f"{loaded.source}@{loaded.revision[:12]}" if loaded.revision else loaded.source
+    return f"{loaded.rows:,} rows, {len(loaded.examples):,} examples from {at}"
+
+
+def _tasks(names: Sequence[str], suite: str) -> "list[Task]":
+    from grue.tasks import load_task, task_names
+
+    return [load_task(name, suite) for name in names or task_names(suite)]
+
+
+def _splits(task: "Task", wanted: Sequence[str]) -> list[str]:
+    for name in wanted:
+        if name not in task.data.splits:
+            close = did_you_mean(name, task.data.splits)
+            known = ", ".join(task.data.splits)
+            raise ConfigError(f"--split {name}: {task.suite}/{task.name} has no such split.{close} It has {known}.")
+    return list(wanted or task.data.splits)
+
+
+@contextmanager
+def _bar(title: str) -> Iterator[Callable[[int, int], None]]:
+    """Yield a function that takes (bytes done, bytes in all) and moves a bar; silent where stderr is no terminal."""
+    console = error_console()
+    columns = (TextColumn("[bold]{task.description}"), BarColumn(bar_width=24), DownloadColumn())
+    with Progress(
+        *columns, TransferSpeedColumn(), TimeRemainingColumn(), console=console, disable=not console.is_terminal
+    ) as bar:
+        job = bar.add_task(title, total=None)
+        yield lambda done, total: bar.update(job, completed=done, total=total or None)

@@ -1,0 +1,102 @@
+"""Examples in a file: a memory-mapped sequence, so that millions of them cost no memory and load at once.
+
+The file is Arrow's IPC format with the columns id, prompt, references and meta (JSON).
+"""
+
+import bisect
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, overload
+
+import pyarrow as pa
+
+from grue import files
+from grue.data.cache import writing
+from grue.errors import DataError
+from grue.records import Example
+
+BATCH = 2048
+SCHEMA = pa.schema(
+    [("id", pa.string()), ("prompt", pa.string()), ("references", pa.list_(pa.string())), ("meta", pa.string())]
+)
+
+
+class ExampleFile(Sequence[Example]):
+    """The examples of a file, or a stretch of them; reads what is asked for, when it is asked for.
+
+    Slices of step 1 are again stretches of the file. It can be pickled and forked: what travels is the path.
+
+    Raises:
+        DataError: The file is missing or damaged.
+    """
+
+    def __init__(self, path: Path, start: int = 0, stop: int | None = None) -> None:
+        self.path = path
+        try:
+            self._table = pa.ipc.open_file(pa.memory_map(str(path), "r")).read_all()
+        except (OSError, pa.ArrowException) as error:
+            raise DataError(f"{path}: cannot be read: {error}. Delete it; it is made again from the data.") from error
+        self._batches = self._table.to_batches()
+        self._ends: list[int] = []
+        for batch in self._batches:
+            self._ends.append(batch.num_rows + (self._ends[-1] if self._ends else 0))
+        self._start, self._stop, _ = slice(start, stop).indices(self._table.num_rows)
+
+    def __len__(self) -> int:
+        return max(0, self._stop - self._start)
+
+    @overload
+    def __getitem__(self, index: int) -> Example: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Example]: ...
+    def __getitem__(self, index: int | slice) -> Example | Sequence[Example]:
+        if isinstance(index, slice):
+            start, stop, step = index.indices(len(self))
+            if step == 1:
+                return ExampleFile(self.path, self._start + start, self._start + max(start, stop))
+            return tuple(self[i] for i in range(start, stop, step))
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"example {index} of {len(self)}")
+        row = self._start + index % len(self)
+        number = bisect.bisect_right(self._ends, row)
+        batch = self._batches[number]
+        return _example(batch.slice(row - self._ends[number] + batch.num_rows, 1).to_pylist()[0])
+
+    def __iter__(self) -> Iterator[Example]:
+        for batch in self._table.slice(self._start, len(self)).to_batches(max_chunksize=BATCH):
+            yield from map(_example, batch.to_pylist())
+
+    def __reduce__(self) -> tuple[type["ExampleFile"], tuple[Path, int, int]]:
+        return ExampleFile, (self.path, self._start, self._stop)
+
+    def ids(self) -> pa.ChunkedArray:
+        """Return the column of ids, which stays on disk."""
+        return self._table.column("id").slice(self._start, len(self))
+
+
+def write_examples(path: Path, examples: Iterable[Example]) -> None:
+    """Write examples to a file as they come, atomically: a temporary neighbour is filled and renamed.
+
+    Raises:
+        DataError: The place cannot be written, or is full; nothing is left behind.
+    """
+    with (
+        writing(path) as temporary,
+        pa.OSFile(str(temporary), "wb") as sink,
+        pa.ipc.new_file(sink, SCHEMA) as writer,
+    ):
+        stream = iter(examples)
+        while part := list(islice(stream, BATCH)):
+            writer.write_batch(pa.RecordBatch.from_pylist([_row(example) for example in part], schema=SCHEMA))
+
+
+def _row(example: Example) -> dict[str, Any]:
+    meta = files.canonical_json(example.meta) if example.meta else None
+    return {"id": example.id, "prompt": example.prompt, "references": example.references, "meta": meta}
+
+
+def _example(row: Mapping[str, Any]) -> Example:
+    meta = json.loads(row["meta"]) if row["meta"] else {}
+    return Example(row["id"], row["prompt"], tuple(row["references"]), meta)

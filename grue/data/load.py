@@ -1,0 +1,330 @@
+"""Examples: `load_examples(task, split)` from the mini world, the mirror, the hub, official files or a folder.
+
+Whatever the source, rows become examples through the task's format, a split takes its share of them, and counts and
+the hash of the ids are checked against the task file before anything is returned. The examples of real data are kept
+in a file of the cache, under a key of all that they follow from, and read from there: see `grue.data.examples`.
+"""
+
+import hashlib
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from grue import __version__, files
+from grue.data import mirror
+from grue.data.cache import alone, cache_folder, mirror_folder
+from grue.data.download import Progress, no_progress
+from grue.data.examples import ExampleFile, write_examples
+from grue.data.formats import FORMATS
+from grue.data.layouts import read_folder
+from grue.errors import DataError, did_you_mean
+from grue.mini import draw
+from grue.records import Example
+from grue.tasks import Source, Split, Task
+
+Rows = Iterable[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The examples of a split, and where they came from.
+
+    Attributes:
+        examples: A tuple for the mini world, else a memory-mapped sequence.
+        source: "mini", the hub's data set id, the name of the official files, or the folder.
+        revision: The commit at the hub, the seed of the mini world, the hash of official files' addresses.
+        rows: Rows at the source.
+        checked: Whether count and ids were compared with the task file; a folder in the original layout may hold a
+            part of the data set, and is not.
+    """
+
+    examples: Sequence[Example]
+    source: str
+    revision: str
+    rows: int
+    ids_sha256: str
+    checked: bool
+
+    def provenance(self) -> dict[str, Any]:
+        """Return what a result says of its data."""
+        return {
+            "source": self.source,
+            "revision": self.revision,
+            "rows": self.rows,
+            "examples": len(self.examples),
+            "ids_sha256": self.ids_sha256,
+            "checked": self.checked,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Rows that are on this machine.
+
+    Attributes:
+        identity: What tells their content from any other.
+        check: Raises DataError if they are damaged.
+        held: Where the mirror has them, if it does.
+    """
+
+    source: str
+    revision: str
+    identity: str
+    rows: Callable[[], Rows]
+    check: Callable[[], None] = lambda: None
+    held: mirror.Held | None = None
+
+
+def load_examples(
+    task: Task, split: str, data_dir: Path | None = None, offline: bool = False, progress: Progress = no_progress
+) -> Loaded:
+    """Load one split of a task.
+
+    Args:
+        data_dir: A folder in the data set's original layout, read instead of the task's sources.
+        offline: Use only what is on this machine: the mini world, the mirror, the hub's cache. HF_HUB_OFFLINE=1 does
+            the same.
+        progress: Told (bytes done, bytes in all) while something is transferred.
+
+    Raises:
+        DataError: No source can be read, or one is not what the task file says.
+    """
+    loaded = read_split(task, split, data_dir, offline, progress)
+    for what, found, said in differences(task.data.splits[split], loaded) if loaded.checked else ():
+        raise DataError(
+            f"{task.suite}/{task.name}, split {split!r} of {loaded.source}@{loaded.revision}: {what} {found}, the task "
+            f"file says {said}. The data set has changed; `grue data verify {task.name}` compares everything."
+        )
+    return loaded
+
+
+def differences(split: Split, loaded: Loaded) -> Iterator[tuple[str, object, object]]:
+    """Yield (what, found, said by the task file) for each figure that the task file has and that is another."""
+    for what, found, said in (
+        ("rows", loaded.rows, split.rows),
+        ("examples", len(loaded.examples), split.examples),
+        ("ids_sha256", loaded.ids_sha256, split.ids_sha256),
+    ):
+        if said and found != said:
+            yield what, found, said
+
+
+def read_split(
+    task: Task, split: str, data_dir: Path | None = None, offline: bool = False, progress: Progress = no_progress
+) -> Loaded:
+    """Load one split as `load_examples` does, without comparing it with the task file.
+
+    Raises:
+        DataError: There is no such split, no source can be read, it has no examples, or an id stands twice.
+    """
+    if split not in task.data.splits:
+        close = did_you_mean(split, task.data.splits)
+        known = ", ".join(task.data.splits)
+        raise DataError(f"{task.suite}/{task.name} has no split {split!r}.{close} It has {known}.")
+    origin = obtain(task, split, data_dir, offline, progress)
+    if origin.source == "mini":
+        drawn = list(origin.rows())
+        examples: Sequence[Example] = _few(task, split, drawn)
+        rows, ids_sha256 = len(drawn), hash_ids(_ids(examples))
+    else:
+        path = examples_path(task, split, origin, data_dir, offline)
+        if not (about_path(path).exists() and path.exists()):
+            _build(task, split, origin, path, data_dir, offline)
+        examples, about = ExampleFile(path), files.read_json(about_path(path))
+        rows, ids_sha256 = about["rows"], about["ids_sha256"]
+    if not examples:
+        raise DataError(f"{task.suite}/{task.name}, split {split!r} of {origin.source}: no examples.")
+    return Loaded(examples, origin.source, origin.revision, rows, ids_sha256, checked=data_dir is None)
+
+
+# --- where rows come from --------------------------------------------------------------------------------------------
+
+
+def is_offline(offline: bool = False) -> bool:
+    """Whether only what is on this machine may be used: as asked, or by HF_HUB_OFFLINE."""
+    return offline or os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
+
+
+def obtain(task: Task, split: str, data_dir: Path | None, offline: bool, progress: Progress = no_progress) -> Origin:
+    """Return a split's rows from the first source that has them, brought to this machine if they are not here.
+
+    Raises:
+        DataError: No source has them.
+    """
+    name = task.data.splits[split].source
+    if data_dir is not None:
+        return _folder_origin(task.data.format, data_dir, name)
+
+    def attempt(source: Source) -> Origin:
+        if source.kind == "mini":
+            return Origin("mini", source.revision, "", lambda: draw.rows(source.name, name, source.revision))
+        held = mirror.find(source, name)
+        return held_origin(held) if held is not None else fetch_from(source, task, split, offline, progress)
+
+    return first_source(task, split, attempt)
+
+
+def first_source(task: Task, split: str, attempt: Callable[[Source], Origin]) -> Origin:
+    """Return what the first source gives with which `attempt` succeeds.
+
+    Raises:
+        DataError: It succeeds with none; says why of each.
+    """
+    problems = []
+    for source in task.data.sources:
+        try:
+            return attempt(source)
+        except DataError as error:
+            problems.append(f"  {source.kind} {source.name}: {error}")
+    raise DataError(
+        f"{task.suite}/{task.name}, split {split!r}: no source could be read:\n" + "\n".join(problems) + "\n"
+        "Connect to the network, copy a mirror and name it with GRUE_DATA, or give the data's folder with --data-dir."
+    )
+
+
+def fetch_from(source: Source, task: Task, split: str, offline: bool, progress: Progress) -> Origin:
+    """Bring a split's rows from one source into the mirror of this machine.
+
+    Raises:
+        DataError: The source does not have them.
+    """
+    name, root = task.data.splits[split].source, mirror_folder()
+    return held_origin(mirror.fetch(source, name, root, task.data.licence, is_offline(offline), progress))
+
+
+def held_origin(held: mirror.Held) -> Origin:
+    """Return the rows of a split in the mirror."""
+    manifest, identity = held.manifest, held.identity
+    if manifest.kind == "files":
+        identity = files.sha256_json([identity, _code_hash(read_folder)])
+    return Origin(
+        manifest.name, manifest.revision, identity, lambda: mirror.rows(held), lambda: mirror.check(held), held
+    )
+
+
+def _folder_origin(layout: str, folder: Path, name: str) -> Origin:
+    there = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []
+    stats = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in there]
+    identity = files.sha256_json([stats, _code_hash(read_folder)])
+    return Origin(str(folder), "", identity, lambda: read_folder(layout, folder, name))
+
+
+# --- rows into examples ----------------------------------------------------------------------------------------------
+
+
+def _few(task: Task, split: str, rows: Rows) -> tuple[Example, ...]:
+    """Return the examples of the mini world, which are few, in memory."""
+    wanted = task.data.splits[split]
+    examples = tuple(FORMATS[task.data.format](rows))
+    kept = _kept(_ids(examples), wanted, _left_out(task, wanted, None, offline=True))
+    return tuple(example for example, keep in zip(examples, kept, strict=True) if keep)
+
+
+def _build(task: Task, split: str, origin: Origin, path: Path, data_dir: Path | None, offline: bool) -> None:
+    """Write the file of a split's examples; the file about it comes last, so that what is half done does not count."""
+    wanted, rows = task.data.splits[split], 0
+
+    def counted() -> Iterator[Mapping[str, Any]]:
+        nonlocal rows
+        for row in origin.rows():
+            rows += 1
+            yield row
+
+    left_out = _left_out(task, wanted, data_dir, offline)
+    with alone(path.with_suffix(".lock")):
+        if about_path(path).exists() and path.exists():
+            return  # another process was faster
+        origin.check()
+        write_examples(path, FORMATS[task.data.format](counted()))
+        examples: Sequence[Example] = ExampleFile(path)
+        if left_out or (wanted.begin, wanted.end) != (0.0, 1.0):
+            kept = _kept(_ids(examples), wanted, left_out)
+            write_examples(path, (example for example, keep in zip(examples, kept, strict=True) if keep))
+            examples = ExampleFile(path)
+        files.write_json(about_path(path), {"rows": rows, "ids_sha256": hash_ids(_ids(examples))})
+
+
+def _left_out(task: Task, split: Split, data_dir: Path | None, offline: bool) -> frozenset[str]:
+    others = (read_split(task, other, data_dir, offline).examples for other in split.without)
+    return frozenset(identity for examples in others for identity in _ids(examples))
+
+
+def _ids(examples: Sequence[Example]) -> Iterable[str]:
+    if isinstance(examples, ExampleFile):
+        return (identity for chunk in examples.ids().chunks for identity in chunk.to_pylist())
+    return (example.id for example in examples)
+
+
+def _kept(ids: Iterable[str], split: Split, left_out: frozenset[str]) -> "np.ndarray[Any, np.dtype[np.bool_]]":
+    """Return for each example whether it is in the split's share, and in no split that is to be left out."""
+    known = list(ids)
+    kept = np.ones(len(known), dtype=bool)
+    if (split.begin, split.end) != (0.0, 1.0):
+        digests = b"".join(hashlib.sha256(identity.encode()).digest() for identity in known)
+        words = np.frombuffer(digests, dtype=">u8").reshape(-1, 4)
+        order = np.lexsort(words.T[::-1])  # as the hex digests sort; the last key counts most
+        kept[:] = False
+        kept[order[round(split.begin * len(known)) : round(split.end * len(known))]] = True
+    if left_out:
+        kept &= np.fromiter((identity not in left_out for identity in known), dtype=bool, count=len(known))
+    return kept
+
+
+def hash_ids(ids: Iterable[str]) -> str:
+    """Return the sha256 of the sorted ids, one a line; the order of a source's rows is no part of a data set.
+
+    Raises:
+        DataError: An id stands twice.
+    """
+    ordered = pa.array(ids, pa.large_string()).sort()  # by bytes, which in UTF-8 is by characters
+    twice = ordered[1:].filter(pc.equal(ordered[1:], ordered[:-1]))
+    if len(twice):
+        raise DataError(f"The id {twice[0].as_py()!r} stands twice: every example needs an id of its own.")
+    digest = hashlib.sha256()
+    for first in range(0, len(ordered), 1 << 16):
+        digest.update("".join(f"{identity}\n" for identity in ordered[first : first + (1 << 16)].to_pylist()).encode())
+    return digest.hexdigest()
+
+
+# --- the cache of examples -------------------------------------------------------------------------------------------
+
+
+def examples_path(task: Task, split: str, origin: Origin, data_dir: Path | None, offline: bool) -> Path:
+    """Return where the cache keeps a split's examples, or would."""
+    key = files.sha256_json(_key(task, split, origin, data_dir, offline))[:24]
+    return cache_folder() / "examples" / f"{task.data.format}-{split}-{key}.arrow"
+
+
+def about_path(path: Path) -> Path:
+    """Return the file beside a file of examples that says how many rows they are of, and what their ids hash to."""
+    return path.with_suffix(".json")
+
+
+def _key(task: Task, split: str, origin: Origin, data_dir: Path | None, offline: bool) -> list[Any]:
+    """Return all that a split's examples follow from: rows, format and its code, the share, and the splits left out."""
+    wanted = task.data.splits[split]
+    own = [origin.identity, task.data.format, _code_hash(FORMATS[task.data.format]), wanted.begin, wanted.end]
+    others = ((other, obtain(task, other, data_dir, offline)) for other in wanted.without)
+    return [*own, *(_key(task, other, there, data_dir, offline) for other, there in others)]
+
+
+@cache
+def _code_hash(function: Callable[..., Any]) -> str:
+    """Return the hash of the modules that a function's own is made with, so that what changed code made is outdated."""
+    package, pending, found = function.__module__.partition(".")[0], [function.__module__], {"": __version__}
+    while pending:
+        module = sys.modules[pending.pop()]
+        if module.__name__ in found or not module.__file__:
+            continue
+        found[module.__name__] = files.sha256_file(Path(module.__file__))
+        named = {getattr(each, "__module__", None) or getattr(each, "__name__", "") for each in vars(module).values()}
+        pending += [name for name in named if f"{name}.".startswith(f"{package}.") and name in sys.modules]
+    return files.sha256_json(found)

@@ -1,0 +1,114 @@
+"""Where a task's data is or could come from, and bringing it here."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from grue.data import hub, mirror
+from grue.data.download import Progress, no_progress
+from grue.data.load import (
+    Loaded,
+    Origin,
+    about_path,
+    examples_path,
+    fetch_from,
+    first_source,
+    held_origin,
+    is_offline,
+    load_examples,
+    obtain,
+    read_split,
+)
+from grue.errors import DataError
+from grue.tasks import Source, Task
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One place that a split could come from.
+
+    Attributes:
+        kind: "cache" is the file of examples, ready to be used; "mirror" what was fetched; the others as in task files.
+        where: A path, an address, or a data set and its revision.
+        available: Whether it can be read now.
+        bytes: What would be read or, from the hub, transferred at most; None where it is not known.
+        note: Why it is not available; or what else is to be known.
+    """
+
+    kind: Literal["mini", "cache", "mirror", "hub", "files"]
+    where: str
+    available: bool
+    bytes: int | None = None
+    note: str = ""
+
+
+def places(task: Task, split: str, offline: bool = False) -> Iterator[Place]:
+    """Yield the places of a split in the order in which they are tried; the first that is available is used."""
+    name = task.data.splits[split].source
+    for source in task.data.sources:
+        if source.kind == "mini":
+            yield Place("mini", f"{source.name}, revision {source.revision}", True)
+            continue
+        held = mirror.find(source, name)
+        if held is not None:
+            yield from _held_places(task, split, held)
+        yield _remote_place(source, name, is_offline(offline))
+
+
+def _held_places(task: Task, split: str, held: mirror.Held) -> Iterator[Place]:
+    try:
+        path = examples_path(task, split, held_origin(held), None, offline=True)
+    except DataError:
+        path = None  # what this split leaves out is not here, so that there is no file of its examples either
+    if path is not None and about_path(path).exists():
+        yield Place("cache", str(path), True, path.stat().st_size)
+    where = held.folder / (held.file if held.manifest.kind == "hub" else "unpacked")
+    note = "" if where.exists() else "manifest.json lists it, but it is not there"
+    yield Place("mirror", str(where), where.exists(), held.bytes, note)
+
+
+def _remote_place(source: Source, name: str, offline: bool) -> Place:
+    if source.kind == "files":
+        note = "offline" if offline else "not asked before it is needed"
+        return Place("files", ", ".join(source.urls), not offline, None, note)
+    where = f"{source.name}@{source.revision or 'newest'}"
+    try:
+        listing = hub.find_local_files(source, name) if offline else hub.find_files(source, name)
+    except DataError as error:
+        return Place("hub", where, False, None, str(error))
+    where = str(listing.folder or f"{source.name}@{listing.commit}")
+    note = f"{len(listing.files)} file{'s'[: len(listing.files) - 1]}"
+    return Place("hub", where, True, sum(file.size for file in listing.files), note)
+
+
+def fetch_split(
+    task: Task, split: str, offline: bool = False, progress: Progress = no_progress
+) -> tuple[Loaded, Origin]:
+    """Bring a split into this machine's mirror, asking the hub anew where no commit is pinned, and load it from there.
+
+    Raises:
+        DataError: No source has it, or it is not what the task file says.
+    """
+
+    def attempt(source: Source) -> Origin:
+        if source.kind == "mini":
+            return obtain(task, split, None, offline)
+        return fetch_from(source, task, split, offline, progress)
+
+    origin = first_source(task, split, attempt)
+    loaded = load_examples(task, split, None, offline, progress)
+    if origin.held is not None:
+        mirror.record_ids(origin.held, f"{task.suite}/{task.name}", split, loaded.ids_sha256)
+    return loaded, origin
+
+
+def read_anew(task: Task, split: str, offline: bool = False, progress: Progress = no_progress) -> Loaded:
+    """Load a split without trusting the cache of examples, and without comparing it with the task file.
+
+    Raises:
+        DataError: No source has it, or what is in the mirror is damaged.
+    """
+    origin = obtain(task, split, None, offline, progress)
+    if origin.held is not None:
+        about_path(examples_path(task, split, origin, None, offline)).unlink(missing_ok=True)
+    return read_split(task, split, None, offline, progress)

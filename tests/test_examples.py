@@ -1,0 +1,137 @@
+"""The memory-mapped sequence of examples: a sequence like a tuple, from a file, whole or not at all."""
+
+import errno
+import multiprocessing
+import os
+import pickle
+import tracemalloc
+
+import pyarrow as pa
+import pytest
+
+from grue.data.examples import BATCH, ExampleFile, write_examples
+from grue.errors import DataError
+from grue.records import Example
+
+META = {"concepts": ["dog", "Straße"], "label": 1, "nested": {"none": None, "true": True}}
+FEW = tuple(
+    Example(f"e{i}", f"prompt {i}\n\t“”😀", tuple(f"r{j}" for j in range(i % 3)), META if i % 2 else {})
+    for i in range(7)
+)
+
+
+@pytest.fixture
+def few(tmp_path):
+    write_examples(tmp_path / "few.arrow", FEW)
+    return ExampleFile(tmp_path / "few.arrow")
+
+
+def test_it_reads_what_was_written(few):
+    assert tuple(few) == FEW
+    assert len(few) == 7
+    assert few[0] == FEW[0]
+    assert few[-1] == FEW[-1]
+    assert few.index(FEW[3]) == 3
+    assert FEW[5] in few
+    assert tuple(reversed(few)) == FEW[::-1]
+
+
+@pytest.mark.parametrize(
+    "part",
+    [slice(None), slice(None, None), slice(2, 5), slice(-3, None), slice(5, 2), slice(0, 100), slice(None, 4), slice(6, 7),
+     slice(None, None, 2), slice(None, None, -1), slice(5, 1, -2)],
+)  # fmt: skip
+def test_slices_are_those_of_a_tuple(few, part):
+    assert tuple(few[part]) == FEW[part]
+    assert len(few[part]) == len(FEW[part])
+    for again in (slice(1, None), slice(None, -1), slice(None, None, -1)):
+        assert tuple(few[part][again]) == FEW[part][again]
+
+
+@pytest.mark.parametrize("index", [7, -8, 100])
+def test_no_such_example(few, index):
+    with pytest.raises(IndexError):
+        few[index]
+
+
+def test_a_stretch_knows_its_ends(few):
+    stretch = few[2:5]
+    assert (stretch[0], stretch[-1]) == (FEW[2], FEW[4])
+    with pytest.raises(IndexError):
+        stretch[3]
+    assert stretch.ids().to_pylist() == ["e2", "e3", "e4"]
+
+
+def test_batches_join_without_a_seam(tmp_path):
+    many = [Example(str(i), "p", ()) for i in range(2 * BATCH + 3)]
+    write_examples(tmp_path / "many.arrow", iter(many))
+    found = ExampleFile(tmp_path / "many.arrow")
+    assert [example.id for example in found] == [str(i) for i in range(2 * BATCH + 3)]
+    for index in (0, BATCH - 1, BATCH, 2 * BATCH - 1, 2 * BATCH, 2 * BATCH + 2, -1):
+        assert found[index] == many[index]
+    assert list(found[BATCH - 1 : BATCH + 1]) == many[BATCH - 1 : BATCH + 1]
+
+
+def test_it_can_be_pickled_and_forked(few):
+    copy = pickle.loads(pickle.dumps(few[2:6]))
+    assert tuple(copy) == FEW[2:6]
+    assert len(pickle.dumps(few)) < 1000
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        assert pool.map(len, [few]) == [7]
+
+
+def test_no_examples(tmp_path):
+    write_examples(tmp_path / "none.arrow", [])
+    assert len(ExampleFile(tmp_path / "none.arrow")) == 0
+    assert not ExampleFile(tmp_path / "none.arrow")
+
+
+def test_a_damaged_file_is_told(tmp_path, few):
+    damaged = tmp_path / "damaged.arrow"
+    damaged.write_bytes(few.path.read_bytes()[:-100])
+    for path in (damaged, tmp_path / "missing.arrow"):
+        with pytest.raises(DataError, match=f"{path}: cannot be read: .* Delete it; it is made again"):
+            ExampleFile(path)
+
+
+def test_what_fails_leaves_the_old_file(tmp_path, few):
+    def failing():
+        yield FEW[0]
+        raise ValueError("no more")
+
+    with pytest.raises(ValueError, match="no more"):
+        write_examples(few.path, failing())
+    assert tuple(ExampleFile(few.path)) == FEW
+    assert [path.name for path in tmp_path.iterdir()] == ["few.arrow"]
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch, number):
+    def full(descriptor):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(
+        DataError, match=r"full.arrow: the disk is full \(.* free\). Make room, or choose another place"
+    ):
+        write_examples(tmp_path / "full.arrow", FEW)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_the_library_reports_a_full_disk(tmp_path):
+    with pytest.raises(OSError, match="No space left") as caught, pa.OSFile("/dev/full", "wb") as sink:
+        sink.write(b"x" * 100)
+    assert caught.value.errno == errno.ENOSPC
+
+
+def test_writing_takes_constant_memory(tmp_path):
+    def peak(count):
+        tracemalloc.start()
+        write_examples(tmp_path / "many.arrow", (Example(str(i), "x" * 500, ("y" * 500,)) for i in range(count)))
+        found = tracemalloc.get_traced_memory()[1] + pa.default_memory_pool().max_memory()
+        tracemalloc.stop()
+        return found
+
+    peak(BATCH)
+    assert peak(12 * BATCH) < 1.3 * peak(3 * BATCH), "both are more than a batch"
