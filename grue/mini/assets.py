@@ -13,19 +13,23 @@ MODELS = Path(__file__).parent / "models"
 MANIFEST = "manifest.json"
 SCHEMA = 1
 
+Family = Literal["causal", "seq2seq", "classifier", "encoder"]
+Text = Literal["paragraphs", "reviews", "german", "translations", "acts", "claims", "likenesses"]
+"""The texts of the world, each named as the function of `grue.mini.text` that draws it."""
+
 
 @dataclass(frozen=True, slots=True)
 class TrainingData:
     """The world text that a model was trained on.
 
     Attributes:
-        text: What was drawn: "paragraphs" or "reviews".
+        text: What was drawn.
         revision: Revision of the world.
         seed: Seed of the draw.
-        count: How many paragraphs or reviews.
+        count: How many of them.
     """
 
-    text: Literal["paragraphs", "reviews"]
+    text: Text
     revision: str
     seed: int
     count: int
@@ -38,6 +42,8 @@ class Asset:
     Attributes:
         family: Which of transformers' automatic classes loads the folder.
         parameters: Trained numbers, tied ones counted once.
+        training: The text it read, or the first of several.
+        besides: The other texts that it read.
         steps: Optimiser steps.
         held_out: Figures of the shipped (rounded) weights on world text of another seed.
         made_with: Versions of the libraries, and the number of threads, which decide the last bits of the weights.
@@ -45,7 +51,7 @@ class Asset:
     """
 
     description: str
-    family: Literal["causal", "seq2seq", "classifier"]
+    family: Family
     architecture: str
     parameters: int
     training: TrainingData
@@ -55,6 +61,7 @@ class Asset:
     made_with: Mapping[str, str]
     licence: str
     files: Mapping[str, str]
+    besides: tuple[TrainingData, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,17 @@ from copy import deepcopy
 from typing import Any
 
 from grue.errors import DataError, UnknownName, did_you_mean
-from grue.mini import commongen, imdb
+from grue.mini import cnn_dailymail, commongen, dailydialog, imdb, narrativeqa, totto, wmt16
 from grue.mini.world import SEEDS
 
 TASKS: Mapping[str, Callable[[str], Mapping[str, tuple[dict[str, Any], ...]]]] = {
+    "cnn_dailymail": cnn_dailymail.rows,
     "commongen": commongen.rows,
+    "dailydialog": dailydialog.rows,
     "imdb": imdb.rows,
+    "narrativeqa": narrativeqa.rows,
+    "totto": totto.rows,
+    "wmt16": wmt16.rows,
 }
 
 

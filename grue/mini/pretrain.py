@@ -18,6 +18,7 @@ Row = list[int]
 Pair = tuple[Row, Row]
 Batch = dict[str, "torch.Tensor"]
 Log = Callable[[str], None]
+Loss = Callable[["PreTrainedModel", Batch], "torch.Tensor"]
 
 IGNORED = -100  # the label that transformers' losses skip
 WARMUP = 0.05
@@ -89,20 +90,28 @@ def causal_batch(rows: Sequence[Row]) -> Batch:
 
 def seq2seq_batch(pairs: Sequence[Pair]) -> Batch:
     """Stack sources and targets, padded on the right."""
-    sources = [source for source, _ in pairs]
-    return {
-        "input_ids": _stack(sources, 0),
-        "attention_mask": _stack([[1] * len(source) for source in sources], 0),
-        "labels": _stack([target for _, target in pairs], IGNORED),
-    }
+    return {**_read([source for source, _ in pairs]), "labels": _stack([target for _, target in pairs], IGNORED)}
 
 
-def classifier_batch(rows: Sequence[Row], labels: Sequence[int]) -> Batch:
-    """Stack rows, padded on the right, with one label each."""
+def classifier_batch(rows: Sequence[Row], labels: Sequence[float]) -> Batch:
+    """Stack rows, padded on the right, with one label each: whole numbers for classes, others for a regression."""
     import torch
 
-    mask = _stack([[1] * len(row) for row in rows], 0)
-    return {"input_ids": _stack(rows, 0), "attention_mask": mask, "labels": torch.tensor(list(labels))}
+    return {**_read(rows), "labels": torch.tensor(list(labels))}
+
+
+def pair_batch(rows: Sequence[Row], sides: Sequence[Row], labels: Sequence[float]) -> Batch:
+    """Stack rows that hold two texts each, padded on the right; `sides` says of each token whose it is, 0 or 1."""
+    return {**classifier_batch(rows, labels), "token_type_ids": _stack(sides, 0)}
+
+
+def masked_batch(pairs: Sequence[Pair]) -> Batch:
+    """Stack rows with hidden tokens and their labels, padded on the right."""
+    return {**_read([row for row, _ in pairs]), "labels": _stack([labels for _, labels in pairs], IGNORED)}
+
+
+def _read(rows: Sequence[Row]) -> Batch:
+    return {"input_ids": _stack(rows, 0), "attention_mask": _stack([[1] * len(row) for row in rows], 0)}
 
 
 def _stack(rows: Sequence[Row], filler: int) -> torch.Tensor:
@@ -112,7 +121,52 @@ def _stack(rows: Sequence[Row], filler: int) -> torch.Tensor:
     return torch.tensor([[*row, *[filler] * (width - len(row))] for row in rows])
 
 
-def fit(model: PreTrainedModel, batches: Sequence[Batch], rate: float, boosts: Mapping[str, float], log: Log) -> None:
+def own_loss(model: PreTrainedModel, batch: Batch) -> torch.Tensor:
+    """Return the loss that the model itself computes."""
+    loss: torch.Tensor = model(**batch).loss
+    return loss
+
+
+def hidden_loss(model: Any, batch: Batch) -> torch.Tensor:
+    """Return a masked language model's own loss, for which it ranks the vocabulary only where a token is hidden."""
+    import torch
+
+    labels = batch["labels"]
+    states = model.base_model(batch["input_ids"], attention_mask=batch["attention_mask"]).last_hidden_state
+    hidden = labels != IGNORED
+    return torch.nn.functional.cross_entropy(model.decoder(model.head(states[hidden])), labels[hidden])
+
+
+def comparing_loss(model: PreTrainedModel, batch: Batch) -> torch.Tensor:
+    """Return the model's own loss of a batch of pairs, plus that of knowing which tokens occur in both texts.
+
+    The first number of each token's state, a layer below the top, is read as the logit of that. Without such help a
+    small model needs millions of pairs before it begins to compare the two texts at all.
+    """
+    import torch
+
+    output = model(**batch, output_hidden_states=True)
+    logits = output.hidden_states[-2][..., 0]
+    real = batch["attention_mask"].bool()
+    told = shared_tokens(batch["input_ids"], batch["token_type_ids"], real)[real].to(logits.dtype)
+    loss: torch.Tensor = output.loss + torch.nn.functional.binary_cross_entropy_with_logits(logits[real], told)
+    return loss
+
+
+def shared_tokens(ids: torch.Tensor, sides: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
+    """Return [B, T] whether the other side of the pair has the token too; padding, which is not `real`, has none."""
+    same = (ids[:, :, None] == ids[:, None, :]) & (sides[:, :, None] != sides[:, None, :]) & real[:, None, :]
+    return same.any(-1) & real
+
+
+def fit(
+    model: PreTrainedModel,
+    batches: Sequence[Batch],
+    rate: float,
+    boosts: Mapping[str, float],
+    log: Log,
+    loss_of: Loss = own_loss,
+) -> None:
     """Train on each batch once: AdamW, linear warm-up to `rate`, cosine decay to zero, gradient norm clipped at 1.
 
     Parameters with a part of `boosts` in their name learn at that multiple of the rate, without weight decay.
@@ -126,7 +180,7 @@ def fit(model: PreTrainedModel, batches: Sequence[Batch], rate: float, boosts: M
     for step, (scale, batch) in enumerate(zip(_schedule(len(batches)), batches, strict=True), start=1):
         for group in optimizer.param_groups:
             group["lr"] = rate * scale * group["boost"]
-        loss = model(**batch).loss
+        loss = loss_of(model, batch)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
@@ -155,17 +209,18 @@ def round_to_half(model: torch.nn.Module) -> None:
     model.half().float()
 
 
-def token_figures(model: PreTrainedModel, batches: Sequence[Batch]) -> tuple[float, float]:
-    """Return the perplexity of the labels and the share of them that the model ranks first, in one pass each batch."""
+def token_figures(model: PreTrainedModel, batches: Sequence[Batch], ahead: int = 0) -> tuple[float, float]:
+    """Return the perplexity of the labels and the share of them that the model ranks first, in one pass each batch.
+
+    A label stands `ahead` places behind the logits that predict it: 1 for a decoder alone, else 0.
+    """
     import torch
 
     total, right, count = 0.0, 0, 0
     for batch in batches:
         with torch.no_grad():
             logits = model(**batch).logits.double()
-        labels = batch["labels"]
-        if not model.config.is_encoder_decoder:  # a decoder alone predicts the next token
-            logits, labels = logits[:, :-1], labels[:, 1:]
+        logits, labels = logits[:, : logits.shape[1] - ahead], batch["labels"][:, ahead:]
         kept = labels != IGNORED
         total += float(torch.nn.functional.cross_entropy(logits[kept], labels[kept], reduction="sum"))
         right += int((logits[kept].argmax(-1) == labels[kept]).sum())
@@ -174,18 +229,44 @@ def token_figures(model: PreTrainedModel, batches: Sequence[Batch]) -> tuple[flo
 
 
 def class_figures(model: PreTrainedModel, batches: Sequence[Batch]) -> tuple[float, float]:
-    """Return the accuracy and the expected calibration error (ten bins of the probability of label 1), both 0–1."""
+    """Return the accuracy and the expected calibration error, both 0–1.
+
+    The error is that of one label's probability, over ten bins of it, averaged over the labels.
+    """
     import torch
 
     with torch.no_grad():
-        probabilities = torch.cat([model(**batch).logits.double().softmax(-1)[:, 1] for batch in batches])
+        probabilities = torch.cat([model(**batch).logits.double().softmax(-1) for batch in batches])
     labels = torch.cat([batch["labels"] for batch in batches])
-    accuracy = float(((probabilities > 0.5) == labels.bool()).double().mean())
+    accuracy = float((probabilities.argmax(-1) == labels).double().mean())
+    errors = [_calibration_error(column, labels == label) for label, column in enumerate(probabilities.T)]
+    return accuracy, sum(errors) / len(errors)
+
+
+def _calibration_error(probabilities: torch.Tensor, truth: torch.Tensor) -> float:
     bins = (probabilities * 10).long().clamp(max=9)
-    gaps = [
-        abs(float((probabilities[chosen] - labels[chosen]).sum())) for b in range(10) if (chosen := bins == b).any()
-    ]
-    return accuracy, sum(gaps) / len(labels)
+    off = probabilities - truth.double()
+    return sum(abs(float(off[bins == b].sum())) for b in range(10)) / len(truth)
+
+
+def value_figures(model: PreTrainedModel, batches: Sequence[Batch]) -> tuple[float, float]:
+    """Return Spearman's rank correlation of a regression's outputs with the labels, and the mean squared error."""
+    import torch
+
+    with torch.no_grad():
+        outputs = torch.cat([model(**batch).logits.double()[:, 0] for batch in batches])
+    labels = torch.cat([batch["labels"] for batch in batches]).double()
+    correlation = torch.corrcoef(torch.stack([_ranks(outputs), _ranks(labels)]))[0, 1]
+    return float(correlation), float((outputs - labels).square().mean())
+
+
+def _ranks(values: torch.Tensor) -> torch.Tensor:
+    """Return ranks from 1; equal values share the mean of their ranks."""
+    import torch
+
+    _, position, counts = torch.unique(values, return_inverse=True, return_counts=True)
+    ranks: torch.Tensor = counts.cumsum(0) - (counts - 1) / 2
+    return ranks[position].double()
 
 
 def parameter_count(model: Any) -> int:

@@ -1,35 +1,80 @@
-"""Plain text of the mini world for language models, and labelled reviews for classifiers.
+"""What the small models are trained on: plain text, labelled reviews and dialogue turns, translations, and pairs.
 
 Nothing here contains a validation or test text of a task.
 """
 
 import re
+from collections.abc import Callable
 from functools import cache
 
-from grue.mini import commongen, imdb
+from grue.mini import cnn_dailymail, commongen, dailydialog, imdb, narrativeqa, pairs, totto, wmt16
 from grue.mini.chance import Dice
 from grue.mini.reviews import draw_review
 from grue.mini.stories import draw_paragraph
 from grue.mini.world import load_world
 
-REVIEWS = 1 / 3
-WORDS = range(15, 81)
+WORDS = range(15, 151)
 HELD_OUT = ("validation", "test")
 
 
+def _story(dice: Dice, revision: str) -> str:
+    return draw_paragraph(dice, load_world(revision))
+
+
+def _review(dice: Dice, revision: str) -> str:
+    return _unseen_review(dice, int(dice.chance(0.5)), revision)
+
+
+Genre = Callable[[Dice, str], str]
+GENRES: tuple[tuple[float, Genre], ...] = (
+    (24, _review),
+    (32, _story),
+    (14, cnn_dailymail.draw_text),
+    (10, totto.draw_text),
+    (10, narrativeqa.draw_text),
+    (10, dailydialog.draw_text),
+)
+
+
 def paragraphs(count: int, seed: int, revision: str = "1") -> list[str]:
-    """Return paragraphs of 15 to 80 words, about a third of them film reviews."""
-    dice, world, held_out = Dice(seed), load_world(revision), _held_out_sentences(revision)
+    """Return English paragraphs of 15 to 150 words, of all genres of the world."""
+    dice, held_out = Dice(seed), _held_out_sentences(revision)
     found: list[str] = []
     while len(found) < count:
-        if dice.chance(REVIEWS):
-            text = _unseen_review(dice, int(dice.chance(0.5)), revision)
-        else:
-            text = draw_paragraph(dice, world)
-            if len(text.split()) not in WORDS or not held_out.isdisjoint(sentences(text)):
-                continue
-        found.append(text)
+        text = dice.weighted(GENRES)(dice, revision)
+        if len(text.split()) in WORDS and held_out.isdisjoint(sentences(text)):
+            found.append(text)
     return found
+
+
+def german(count: int, seed: int, revision: str = "1") -> list[str]:
+    """Return German paragraphs of 15 to 130 words."""
+    dice = Dice(seed)
+    return [wmt16.draw_text(dice, revision) for _ in range(count)]
+
+
+def translations(count: int, seed: int, revision: str = "1") -> list[tuple[str, str]]:
+    """Return pairs of an English sentence and its German translation."""
+    dice = Dice(seed)
+    return [wmt16.draw_pair(dice, revision) for _ in range(count)]
+
+
+def acts(count: int, seed: int, revision: str = "1") -> list[tuple[str, str, int]]:
+    """Return pairs of an utterance and its reply, with the reply's dialogue act, 1–4."""
+    dice = Dice(seed)
+    return [dailydialog.labelled(dice, revision) for _ in range(count)]
+
+
+def claims(count: int, seed: int, revision: str = "1") -> list[tuple[str, str, int]]:
+    """Return premises and hypotheses with 2 for entailed, 1 for neutral and 0 for contradicted, half of them news."""
+    dice = Dice(seed)
+    return [dice.pick((cnn_dailymail.claims, pairs.claim))(dice, revision) for _ in range(count)]
+
+
+def likenesses(count: int, seed: int, revision: str = "1") -> list[tuple[str, str, float]]:
+    """Return references and candidates with how far they say the same, 0–1, half of them of tables."""
+    dice = Dice(seed)
+    return [dice.pick((totto.pair, pairs.likeness))(dice, revision) for _ in range(count)]
 
 
 def reviews(count: int, seed: int, revision: str = "1") -> list[tuple[str, int]]:
