@@ -1,4 +1,4 @@
-"""What the mini tasks tell apart: `python benchmarks/mini_tasks.py` trains, evaluates, and prints docs/mini.md's tables.
+"""What the mini tasks tell apart: `python benchmarks/mini_tasks.py` trains, evaluates and prints a table each.
 
 For each task it evaluates the rows without training, trains the supervised system with one seed, and checks that null <
 zero-shot or copy < supervised < oracle on preference. Everything lies in `--runs`, and is not made twice.

@@ -8,16 +8,18 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import combinations
 
+from grue.data.load import load_examples
 from grue.metrics.base import make_metric
 from grue.metrics.tags import tag
 from grue.metrics.tokens import words
 from grue.mini.draw import rows
-from grue.mini.text import paragraphs, reviews
+from grue.mini.text import german, paragraphs, reviews
 from grue.records import Example
+from grue.tasks import load_task, task_names
 
 
 def words_of(text: str) -> list[str]:
-    return re.findall(r"[a-z-]+", text.lower())
+    return re.findall(r"[a-zäöüß-]+", text.lower())
 
 
 def describe(name: str, texts: Sequence[str]) -> None:
@@ -26,7 +28,20 @@ def describe(name: str, texts: Sequence[str]) -> None:
     entropy = -sum(count / total * math.log2(count / total) for count in counts.values())
     lengths = sorted(len(text.split()) for text in texts)
     low, middle, high = (lengths[int(share * (len(lengths) - 1))] for share in (0.05, 0.5, 0.95))
-    print(f"{name:30} {len(texts):6} {len(counts):6} {entropy:8.2f} {low:5} {middle:5} {high:5}")
+    print(f"{name:34} {len(texts):6} {len(counts):6} {entropy:8.2f} {low:5} {middle:5} {high:5}")
+
+
+def describe_task(name: str) -> None:
+    """Print the figures of a task's prompts and references, and what its test split shares with training."""
+    splits = {split: load_examples(load_task(name), split).examples for split in ("train", "validation", "test")}
+    prompts = {split: {example.prompt for example in examples} for split, examples in splits.items()}
+    references = {split: [r for e in examples for r in e.references] for split, examples in splits.items()}
+    for split in ("train", "test"):
+        describe(f"{name} prompts, {split}", [example.prompt for example in splits[split]])
+        describe(f"{name} references, {split}", references[split])
+    again = sum(text in set(references["train"]) for text in references["test"])
+    shared = [len(prompts[one] & prompts[other]) for one, other in combinations(prompts, 2)]
+    print(f"  prompts that two splits share: {sum(shared)}; test references that training has: {again}")
 
 
 def bayes_accuracy(size: int, order: int) -> float:
@@ -84,16 +99,14 @@ def of_another_set(text: str, generator: random.Random) -> str:
 
 
 def main() -> None:
-    print(f"{'text':30} {'n':>6} {'types':>6} {'entropy':>8} {'p5':>5} {'p50':>5} {'p95':>5}")
+    print(f"{'text':34} {'n':>6} {'types':>6} {'entropy':>8} {'p5':>5} {'p50':>5} {'p95':>5}")
     started = time.perf_counter()
     plain = paragraphs(20_000, seed=1)
     rate = 20_000 / (time.perf_counter() - started)
     describe("plain paragraphs", plain)
-    for split in ("train", "validation", "test"):
-        targets = [text for row in rows("commongen", split, "1") for text in row["targets"]]
-        describe(f"commongen references, {split}", targets)
-    for split in ("train", "validation", "test"):
-        describe(f"imdb reviews, {split}", [row["text"] for row in rows("imdb", split, "1")])
+    describe("german paragraphs", german(5000, seed=1))
+    for name in task_names("mini"):
+        describe_task(name)
     test, train = rows("commongen", "test", "1"), rows("commongen", "train", "1")
     bags = [[set(words_of(text)) for text in row["targets"]] for row in test]
     shared = [len(a & b) / len(a | b) for four in bags for a, b in combinations(four, 2)]

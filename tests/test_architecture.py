@@ -19,7 +19,7 @@ ORDER = (
 MODELS = r"training/.*|models\.py|metrics/neural/.*"
 AT_IMPORT = {"torch": MODELS, "transformers": MODELS, "evaluate": "(?!)", "ray": "(?!)"}
 ANYWHERE = {
-    **{"click": "cli/.*", "rich": "cli/.*", "pandas": r"leaderboard\.py|render/.*", "datasets": "(?!)"},
+    **{"click": "cli/.*", "rich": "cli/.*", "pandas": r"leaderboard\.py|render/.*", "datasets": r"data/.*"},
     **{"huggingface_hub": r"data/hub\.py|models\.py", "pyarrow": r"data/.*"},
 }
 BASES = re.compile(

@@ -24,8 +24,8 @@ from grue.mini.talk import Dialogue, draw_dialogue, load_situations
 from grue.mini.world import load_activities
 
 SPLITS = {"train": 2000, "validation": 200, "test": 400}
-FROZEN = {"train": "a964a12314db8988", "validation": "b309f7ac38be35d9", "test": "3f601a28bd833d31"}
-FROZEN_TEXT = "55d6fec385d23010"
+FROZEN = {"train": "dfe261dfd0135ccd", "validation": "eb6b659105ac2142", "test": "78cd508729a932e9"}
+FROZEN_TEXT = "5eb4a0705abca07a"
 FROZEN_LABELLED = "550e11c20a5c27b9"
 INFORM, QUESTION, DIRECTIVE, COMMISSIVE = 1, 2, 3, 4
 DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()

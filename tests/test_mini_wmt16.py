@@ -16,8 +16,8 @@ from grue.mini.lexicon import load_lexicon
 from grue.mini.wmt16 import draw_pair, draw_text, near_miss, rows
 
 SIZES = {"train": 2000, "validation": 200, "test": 400}
-FROZEN = {"train": "d8bd6da909a834df", "validation": "409cbf2bfd32a7ae", "test": "65d98187c6b3ddae"}
-FROZEN_PAIRS, FROZEN_TEXTS, FROZEN_NEAR = "ed4362322220fa55", "2d520d29e5ad578d", "f6d0ef3b4422bd0e"
+FROZEN = {"train": "edc5fbbc1b69790f", "validation": "42ec02907beab1a1", "test": "65d98187c6b3ddae"}
+FROZEN_PAIRS, FROZEN_TEXTS, FROZEN_NEAR = "354b1fad1ef213a8", "2d520d29e5ad578d", "f6d0ef3b4422bd0e"
 NUMBERS = {
     "two": "zwei", "three": "drei", "four": "vier", "five": "fünf", "six": "sechs", "seven": "sieben", "eight": "acht",
     "nine": "neun", "ten": "zehn", "eleven": "elf", "twelve": "zwölf",
@@ -303,7 +303,7 @@ def test_german_is_typeset() -> None:
         for one, other in pairwise(german.replace(",", " ,").replace(".", " .").split()):
             assert one.lower() != other.lower() or one.lower() in ("die", "sie", "der", "das"), german
         for article, word in re.findall(r"\b([Aa]n?) ([A-Za-z][\w-]*)", english):
-            vowel = re.match("(?!uni|use|usu|eur|one)[aeiou]|hour|honest", word)
+            vowel = re.match("(?!uni|use|usu|eur|one)[aeiou]|hour|honest", word.lower())
             assert (article.lower() == "an") == bool(vowel), english
         assert not lowered & set(words(german)), (lowered & set(words(german)), german)
 

@@ -25,11 +25,11 @@ FROZEN = {
     ("commongen", "train"): "5ed11e9a69f804b1",
     ("commongen", "validation"): "f9dfc46b053aa259",
     ("commongen", "test"): "0159b410db4d5bd0",
-    ("imdb", "train"): "2220f489fb7b4fc0",
-    ("imdb", "validation"): "18cdc173934b2b23",
-    ("imdb", "test"): "a495931a01358d8f",
+    ("imdb", "train"): "e209613057f3da78",
+    ("imdb", "validation"): "1f6c8fad6ec3f2af",
+    ("imdb", "test"): "a5bb1c7bbf168393",
 }
-FROZEN_TEXT = "378e1dc7bc6db95a"
+FROZEN_TEXT = "bc91717051468901"
 FROZEN_REVIEWS = "80dbbef900523e9e"
 
 

@@ -132,6 +132,31 @@ def verify(names: tuple[str, ...], suite: str, wanted: tuple[str, ...], offline:
         raise SystemExit(min(failed))
 
 
+@data.command()
+@click.argument("name", metavar="TASK")
+@options.suite
+@options.option("--split", help="Split to write. [default: the task's evaluation split]")
+@options.data
+@options.option(
+    "--output", type=click.Path(path_type=Path), required=True, help="File to write, ending in .jsonl or .parquet."
+)
+def export(name: str, suite: str, split: str | None, data_dir: Path | None, offline: bool, output: Path) -> None:
+    """Write a split's examples to a file: id, prompt, references and what metrics need.
+
+    A system of any make reads the prompts and writes {"id", "text"} lines, which `grue score` reads.
+    """
+    from grue.data import export as exporting
+    from grue.data.load import load_examples
+    from grue.tasks import load_task
+
+    task = load_task(name, suite)
+    wanted = split or task.data.evaluation
+    _splits(task, [wanted])
+    loaded = load_examples(task, wanted, data_dir, offline)
+    exporting.export(loaded.examples, output)
+    click.echo(f"{task.suite}/{task.name} {wanted}: {len(loaded.examples):,} examples → {output}")
+
+
 def pinning_lines(task: "Task", measured: "dict[str, Loaded]") -> Iterator[str]:
     """Yield what is to be pasted into a task file so that it pins what was measured; nothing if it does so already."""
     for source in task.data.sources:

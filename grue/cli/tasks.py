@@ -122,7 +122,7 @@ def prompt_lengths(task: "Task", examples: Sequence["Example"]) -> list[int]:
     lengths: list[int] = []
     for start in range(0, len(examples), 1000):
         prompts = [example.prompt for example in examples[start : start + 1000]]
-        lengths += [len(ids) for ids in tokenizer(prompts)["input_ids"]]
+        lengths += [len(ids) for ids in tokenizer(prompts, verbose=False)["input_ids"]]
     return lengths
 
 

@@ -71,6 +71,10 @@ class ExampleFile(Sequence[Example]):
     def __reduce__(self) -> tuple[type["ExampleFile"], tuple[Path, int, int]]:
         return ExampleFile, (self.path, self._start, self._stop)
 
+    def table(self) -> pa.Table:
+        """Return all columns, which stay on disk."""
+        return self._table.slice(self._start, len(self))
+
     def ids(self) -> pa.ChunkedArray:
         """Return the column of ids, which stays on disk."""
         return self._table.column("id").slice(self._start, len(self))
@@ -89,10 +93,11 @@ def write_examples(path: Path, examples: Iterable[Example]) -> None:
     ):
         stream = iter(examples)
         while part := list(islice(stream, BATCH)):
-            writer.write_batch(pa.RecordBatch.from_pylist([_row(example) for example in part], schema=SCHEMA))
+            writer.write_batch(pa.RecordBatch.from_pylist([record_of(example) for example in part], schema=SCHEMA))
 
 
-def _row(example: Example) -> dict[str, Any]:
+def record_of(example: Example) -> dict[str, Any]:
+    """Return an example as a row of `SCHEMA`."""
     meta = files.canonical_json(example.meta) if example.meta else None
     return {"id": example.id, "prompt": example.prompt, "references": example.references, "meta": meta}
 

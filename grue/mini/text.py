@@ -27,12 +27,12 @@ def _review(dice: Dice, revision: str) -> str:
 
 Genre = Callable[[Dice, str], str]
 GENRES: tuple[tuple[float, Genre], ...] = (
-    (24, _review),
-    (32, _story),
-    (14, cnn_dailymail.draw_text),
-    (10, totto.draw_text),
-    (10, narrativeqa.draw_text),
-    (10, dailydialog.draw_text),
+    (22, _review),
+    (28, _story),
+    (12, cnn_dailymail.draw_text),
+    (9, totto.draw_text),
+    (9, narrativeqa.draw_text),
+    (20, dailydialog.draw_text),
 )
 
 

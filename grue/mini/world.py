@@ -10,7 +10,7 @@ from typing import Literal
 from grue.errors import DataError
 from grue.files import read_toml
 from grue.mini.chance import Dice
-from grue.mini.lexicon import ANIMALS, HERE, Noun, Verb, load_lexicon, verb
+from grue.mini.lexicon import ANIMALS, HERE, Noun, Verb, capitalise, load_lexicon, verb, with_article
 from grue.mini.template import Template, parse_template
 
 SEEDS = {"1": 20230501}
@@ -217,12 +217,7 @@ def _films(dice: Dice, count: int, people: tuple[Person, ...], data: dict[str, l
         director, lead, support, composer = dice.sample(people, 4)
         pattern = dice.pick(data["title"])
         hero = dice.pick(data["hero"])
-        title = (
-            pattern.replace("ADJ", dice.pick(data["title_adjective"]))
-            .replace("NOUN", dice.pick(data["title_noun"]))
-            .replace("PLACE", dice.pick(load_lexicon().names["towns"]))
-            .replace("NAME", dice.pick(people).first)
-        )
+        title = _title(dice, pattern, data, people)
         setting = dice.pick(data["setting"]).replace("PLACE", dice.pick(load_lexicon().names["towns"]))
         film = Film(
             title, dice.pick(data["genre"]), 1950 + int(dice.random() * 73), director, lead, support, composer,
@@ -230,6 +225,16 @@ def _films(dice: Dice, count: int, people: tuple[Person, ...], data: dict[str, l
         )  # fmt: skip
         films.setdefault(title, film)
     return list(films.values())
+
+
+def _title(dice: Dice, pattern: str, data: dict[str, list[str]], people: tuple[Person, ...]) -> str:
+    adjective, noun = dice.pick(data["title_adjective"]), dice.pick(data["title_noun"])
+    place, name = dice.pick(load_lexicon().names["towns"]), dice.pick(people).first
+    nouns = data["title_noun"]
+    other = nouns[(nouns.index(noun) + 5) % len(nouns)]  # where a title names two things
+    title = pattern.replace("ADJ", adjective).replace("NOUN", noun, 1).replace("NOUN", other)
+    title = title.replace("PLACE", place).replace("NAME", name)
+    return capitalise(with_article(title[2:])) if title.startswith("A ") else title
 
 
 def draw_event(dice: Dice, activity: Activity) -> Event:

@@ -1,0 +1,44 @@
+"""Examples for systems of one's own: as a data set of the library `datasets`, or as a file."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from grue import files
+from grue.data.cache import writing
+from grue.data.examples import ExampleFile, record_of
+from grue.errors import ConfigError
+from grue.records import Example
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+
+def as_dataset(examples: Sequence[Example]) -> "Dataset":
+    """Return examples as a `datasets.Dataset` with the columns id, prompt, references and meta (JSON, or none).
+
+    What is memory-mapped stays so.
+    """
+    import datasets
+
+    if isinstance(examples, ExampleFile):
+        return datasets.Dataset(examples.table())
+    return datasets.Dataset.from_list([record_of(example) for example in examples])
+
+
+def export(examples: Sequence[Example], path: Path) -> None:
+    """Write examples to a `.jsonl` file, one a line as `grue score --examples` reads them, or to a `.parquet` file.
+
+    Raises:
+        ConfigError: The name ends otherwise.
+        DataError: The file cannot be written.
+    """
+    if path.suffix not in (".jsonl", ".parquet"):
+        raise ConfigError(f"{path}: examples are written to a name that ends in .jsonl or .parquet.")
+    with writing(path) as temporary:
+        if path.suffix == ".parquet":
+            as_dataset(examples).to_parquet(str(temporary))
+            return
+        with temporary.open("w", encoding="utf-8", newline="\n") as handle:
+            for example in examples:
+                handle.write(files.canonical_json(example) + "\n")
