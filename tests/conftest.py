@@ -1,6 +1,8 @@
 import os
 import tempfile
 
+import pytest
+
 # One thread a process: two torch processes with two threads each slow each other tenfold.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -22,3 +24,21 @@ def pytest_terminal_summary(terminalreporter):
         terminalreporter.section("largest differences from the reference libraries")
         for name, value in sorted(measured):
             terminalreporter.write_line(f"{name:44}{value}")
+
+
+@pytest.fixture
+def hub():
+    """A server of this process that speaks the hub's API."""
+    import hub_server
+
+    with hub_server.serving() as served:
+        yield served
+
+
+@pytest.fixture
+def waited(hub, monkeypatch, tmp_path):
+    """The hub's client connected to it; the seconds that it would have waited."""
+    import hub_server
+
+    with hub_server.connected(hub, monkeypatch, tmp_path) as seconds:
+        yield seconds

@@ -19,12 +19,6 @@ ROOT = Path(__file__).parent.parent
 
 
 @pytest.fixture
-def hub():
-    with hub_server.serving() as served:
-        yield served
-
-
-@pytest.fixture
 def run(hub, monkeypatch, tmp_path):
     """Call the command line in this process, with a suite of task files that say no figures."""
     folder = suite(tmp_path, "wmt16", "dailydialog")

@@ -17,8 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import tiny
-from hub_server import HEAD_COMMIT, Fault, finished, grue
-from test_data_hub import small
+from hub_server import HEAD_COMMIT, Fault, finished, grue, small
 
 from grue import __version__
 from grue.data import mirror
@@ -29,18 +28,6 @@ from grue.files import sha256_file
 from grue.scoring import needed_models
 
 ROOT = Path(__file__).parent.parent
-
-
-@pytest.fixture
-def hub():
-    with hub_server.serving() as served:
-        yield served
-
-
-@pytest.fixture
-def waited(hub, monkeypatch, tmp_path):
-    with hub_server.connected(hub, monkeypatch, tmp_path) as seconds:
-        yield seconds
 
 
 def folder_of(tmp_path, name="wmt--wmt16--de-en", commit=HEAD_COMMIT):

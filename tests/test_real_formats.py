@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from grue.data.archives import File
 from grue.cli.main import main
+from grue.data.archives import File
 from grue.data.formats import FORMATS
 from grue.data.layouts import read_folder, read_story
 from grue.records import Example

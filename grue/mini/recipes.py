@@ -125,7 +125,7 @@ WRITERS = {
         description="Scorer of fluency: a language model that shares neither text, seed nor shape with the backbone.",
         family="causal",
         architecture="GPT2LMHeadModel",
-        shape={"n_embd": 112, "n_layer": 3, "n_head": 4, "n_positions": LONGEST},
+        shape={"n_embd": 96, "n_layer": 3, "n_head": 4, "n_positions": LONGEST},
         lesson="continue",
         training=(TrainingData("paragraphs", WORLD, seed=1003, count=24_000),),
         seed=3,
