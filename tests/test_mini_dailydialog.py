@@ -26,7 +26,7 @@ from grue.mini.world import load_activities
 SPLITS = {"train": 2000, "validation": 200, "test": 400}
 FROZEN = {"train": "dfe261dfd0135ccd", "validation": "eb6b659105ac2142", "test": "78cd508729a932e9"}
 FROZEN_TEXT = "5eb4a0705abca07a"
-FROZEN_LABELLED = "550e11c20a5c27b9"
+FROZEN_LABELLED = "02d4c31cf9af84e7"
 INFORM, QUESTION, DIRECTIVE, COMMISSIVE = 1, 2, 3, 4
 DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
 

@@ -12,6 +12,7 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import (
     AutoModelForCausalLM,
+    AutoModelForMaskedLM,
     AutoModelForSeq2SeqLM,
     AutoModelForSequenceClassification,
     AutoTokenizer,
@@ -31,11 +32,12 @@ from grue.models import load_classifier, load_language_model, load_scoring_model
 
 MANIFEST = json.loads((assets.MODELS / "manifest.json").read_text(encoding="utf-8"))
 NAMES = sorted(MANIFEST["assets"])
-LANGUAGE_MODELS = [name for name in NAMES if MANIFEST["assets"][name]["family"] != "classifier"]
+LANGUAGE_MODELS = [name for name in NAMES if MANIFEST["assets"][name]["family"] in ("causal", "seq2seq")]
 AUTO = {
     "causal": AutoModelForCausalLM,
     "seq2seq": AutoModelForSeq2SeqLM,
     "classifier": AutoModelForSequenceClassification,
+    "encoder": AutoModelForMaskedLM,
 }
 
 
@@ -96,15 +98,27 @@ def test_tokenizer_round_trips_world_text(name):
     tokenizer = AutoTokenizer.from_pretrained(assets.MODELS / name)
     for text in [*paragraphs(200, seed=77), "Žluťoučký kůň, 漢字 and 🙂 — nothing is unknown.", " two  spaces\n"]:
         ids = tokenizer(text, add_special_tokens=False).input_ids
-        assert tokenizer.decode(ids) == text
+        assert tokenizer.decode(ids) == text.replace(" <EOU>", "<EOU>")  # a mark takes the space before it
         assert tokenizer.unk_token_id not in ids
+
+
+def test_marks_of_prompts_are_a_token_each():
+    tokenizer = AutoTokenizer.from_pretrained(assets.MODELS / "seq2seq")
+    table = "[page_title] A [/page_title] [table] [cell] 7 [col_header] B [/col_header] [/cell] [/table]"
+    assert tokenizer.convert_ids_to_tokens(tokenizer(table, add_special_tokens=False).input_ids) == [
+        *("[page_title]", "ĠA", "[/page_title]", "[table]", "[cell]", "Ġ7", "[col_header]", "ĠB", "[/col_header]"),
+        *("[/cell]", "[/table]"),
+    ]
+    chat = tokenizer("Yes. <EOU> No. <EOU>", add_special_tokens=False).input_ids
+    assert tokenizer.convert_ids_to_tokens(chat) == ["Yes", ".", "<EOU>", "ĠNo", ".", "<EOU>"]
+    assert tokenizer.decode(chat, skip_special_tokens=True) == "Yes.<EOU> No.<EOU>"
 
 
 def test_nearly_every_word_of_the_world_is_one_token():
     tokenizer = AutoTokenizer.from_pretrained(assets.MODELS / "causal")
     words = [word for text in paragraphs(200, seed=78) for word in re.findall(r"(?<= )[A-Za-z]+", text)]
     whole = sum(len(tokenizer(" " + word).input_ids) == 1 for word in words)
-    assert whole / len(words) > 0.97
+    assert whole / len(words) > 0.92
 
 
 def test_ends_are_those_of_the_family():
@@ -217,7 +231,7 @@ def test_missing_manifest_is_an_error(tmp_path):
 
 
 def test_unknown_small_model_is_an_error_that_helps():
-    with pytest.raises(UnknownName, match=r"no small model 'casual'\. Did you mean 'causal'\? Known: causal, "):
+    with pytest.raises(UnknownName, match=r"no small model 'casual'\. Did you mean 'causal'\? Known: acts, "):
         locate_model("mini:casual")
 
 

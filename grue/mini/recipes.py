@@ -111,9 +111,9 @@ WRITERS = {
         shape={"d_model": 128, "d_kv": 32, "d_ff": 512, "num_layers": 2, "num_decoder_layers": 2, "num_heads": 4},
         lesson="restore",
         training=(
-            TrainingData("paragraphs", WORLD, seed=1005, count=8_000),
-            TrainingData("german", WORLD, seed=1006, count=12_000),
-            TrainingData("translations", WORLD, seed=1007, count=8_000),
+            TrainingData("paragraphs", WORLD, seed=1005, count=5_000),
+            TrainingData("german", WORLD, seed=1006, count=10_000),
+            TrainingData("translations", WORLD, seed=1007, count=32_000),
         ),
         seed=5,
         rate=2e-3,
