@@ -39,3 +39,12 @@ def test_a_model_of_any_make_is_evaluated_as_a_checkpoint_is(tmp_path):
     result = grue("evaluate", "--checkpoint", "nowhere/at/all", *options)
     assert result.exit_code == 3
     assert "There is no folder 'nowhere/at/all'" in result.stderr
+
+
+def test_an_evaluation_that_found_no_data_leaves_no_claim(tmp_path):
+    (tmp_path / "empty").mkdir()
+    options = ("--task", "imdb", "--baseline", "copy", "--runs", tmp_path / "runs")
+    result = grue("evaluate", *options, "--data-dir", tmp_path / "empty")
+    assert result.exit_code == 3
+    result = grue("evaluate", *options, "--limit", 2)
+    assert result.exit_code == 0, result.output

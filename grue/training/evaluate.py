@@ -16,7 +16,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 import grue
 from grue import files
 from grue.data.load import Loaded, load_examples
-from grue.errors import ConfigError
+from grue.errors import ConfigError, GrueError
 from grue.metrics.tokens import sentences
 from grue.models import load_language_model, weights_id
 from grue.records import SCHEMA_VERSION, Example, Prediction, Result
@@ -134,7 +134,12 @@ def evaluate(
     }
     if _claim(folder, identity):
         return files.load_json(folder / "result.json", Result)
-    loaded = load_examples(task, split, data_dir, offline)
+    try:
+        loaded = load_examples(task, split, data_dir, offline)
+    except GrueError:
+        if not (folder / "predictions.jsonl").exists():
+            discard(folder)  # what never began must not stand in the way of another evaluation
+        raise
     examples = loaded.examples[:limit]
     started = time.monotonic()
     path = folder / "predictions.jsonl"
