@@ -21,6 +21,7 @@ LEFT_BEHIND = shutil.ignore_patterns(
     ".*", "__pycache__", "*.pyc", "build", "dist", "*.egg-info", "runs", "tests", "docs", "benchmarks"
 )
 DATA = (
+    "tasks/versions.json",
     "tasks/*/*.toml",
     "grue/**/*.py",
     "grue/mini/*.toml",
@@ -164,7 +165,7 @@ def test_a_changed_task_file_counts_at_once_in_a_checkout_and_an_editable_instal
     before = hashes(built.tree, tmp_path)[1]
     path = built.tree / "tasks" / "mini" / "imdb.toml"
     original = path.read_bytes()
-    path.write_bytes(original.replace(b"version = 1", b"version = 2", 1))
+    path.write_bytes(original.replace(b"max_tokens = 32", b"max_tokens = 31", 1))
     try:
         where, in_editable = hashes("", tmp_path, as_editable)
         assert where.is_relative_to(built.tree)
