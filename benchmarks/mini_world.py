@@ -42,6 +42,54 @@ def describe_task(name: str) -> None:
     again = sum(text in set(references["train"]) for text in references["test"])
     shared = [len(prompts[one] & prompts[other]) for one, other in combinations(prompts, 2)]
     print(f"  prompts that two splits share: {sum(shared)}; test references that training has: {again}")
+    known = {split: {w for e in splits[split] for t in (e.prompt, *e.references) for w in words_of(t)} for split in splits}
+    counts = " / ".join(str(len(examples)) for examples in splits.values())
+    new = len(known["test"] - known["train"])
+    print(f"  examples: {counts}; words of test that training lacks: {new} of {len(known['test'])}")
+
+
+def describe_world() -> None:
+    """Print how much of each thing there is in the world."""
+    world = load_world("1")
+    counts = {
+        "nouns": len(load_lexicon().nouns), "activities": len(world.activities), "people": len(world.people),
+        "towns": len(world.towns), "films": len(world.films), "kinds of news": len(load_kinds()),
+        "kinds of plot": len(load_plots().arcs), "kinds of table": len(KINDS), "situations": len(load_situations()),
+    }  # fmt: skip
+    print("the world: " + ", ".join(f"{count} {name}" for name, count in counts.items()))
+
+
+def describe_rows() -> None:
+    """Print the shape of the rows of all splits, which the descriptions of the tasks speak of."""
+    drawn = {name: {split: rows(name, split, "1") for split in SPLITS} for name in task_names("mini")}
+    every = {name: [row for split in SPLITS for row in drawn[name][split]] for name in drawn}
+    targets = [text for row in every["commongen"] for text in row["targets"]]
+    articles = [row["article"] for row in every["cnn_dailymail"]]
+    plots = [row["document"]["summary"]["text"] for row in every["narrativeqa"]]
+    tables = every["totto"]
+    held_out = drawn["totto"]["validation"] + drawn["totto"]["test"]
+    cells = Counter(len(row["highlighted_cells"]) for row in tables)
+    print("rows of all splits, least to most:")
+    print(f"  commongen, words of a reference      {span(len(text.split()) for text in targets)}")
+    print(f"  imdb, words of a review              {span(len(row['text'].split()) for row in every['imdb'])}")
+    print(f"  cnn_dailymail, sentences             {span(len(sentences(text)) for text in articles)}")
+    print(f"  cnn_dailymail, highlights            {span(row['highlights'].count(chr(10)) + 1 for row in every['cnn_dailymail'])}")
+    print(f"  narrativeqa, words of a plot         {span(len(text.split()) for text in plots)}")
+    print(f"  totto, highlighted cells             {span(cells.elements())}")
+    print(f"totto tables with cells that span several: {sum(map(spans, tables)) / len(tables):.0%}")
+    new = sum(row["overlap_subset"] == "False" for row in held_out)
+    print(f"totto validation and test on kinds of page that training lacks: {new / len(held_out):.0%}")
+
+
+def span(values: Iterable[int]) -> str:
+    """Return the least and the greatest of some numbers."""
+    found = sorted(values)
+    return f"{found[0]} to {found[-1]}"
+
+
+def spans(row: Mapping[str, Any]) -> bool:
+    """Tell whether a cell of a table is wider or higher than one."""
+    return any(max(cell["column_span"], cell["row_span"]) > 1 for cells in row["table"] for cell in cells)
 
 
 def bayes_accuracy(size: int, order: int) -> float:

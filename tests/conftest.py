@@ -12,6 +12,11 @@ CACHE = tempfile.TemporaryDirectory(prefix="grue-cache-")
 os.environ["GRUE_CACHE"] = CACHE.name
 
 
+def pytest_make_parametrize_id(val):
+    """Name bytes by their length: archives hold the second in which they were packed, and pytest-xdist wants equal names."""
+    return f"{len(val)}_bytes" if isinstance(val, bytes) else None
+
+
 def pytest_terminal_summary(terminalreporter):
     """Print what tests measured: the largest difference between a metric and its reference library."""
     measured = [

@@ -10,8 +10,8 @@ from itertools import pairwise
 import pytest
 
 from grue.mini.chance import Dice
-from grue.mini.german_deeds import load_deeds
-from grue.mini.german_lexicon import contract, feminine, finite, german_verb, load_german, noun_phrase, with_zu
+from grue.mini.german.deeds import load_deeds
+from grue.mini.german.lexicon import contract, feminine, finite, german_verb, load_german, noun_phrase, with_zu
 from grue.mini.lexicon import load_lexicon
 from grue.mini.wmt16 import draw_pair, draw_text, near_miss, rows
 

@@ -20,7 +20,7 @@ from grue.mini.world import load_world
 SPLITS = {"train": 2000, "validation": 200, "test": 400}
 # What trains models draws from torch's and Python's own generators; all else makes the world.
 TRAINING = ("assets", "build", "pretrain", "recipes", "scorers", "writers")
-WORLD = sorted(path for path in HERE.glob("*.py") if path.stem not in TRAINING)
+WORLD = sorted(path for path in HERE.rglob("*.py") if path.stem not in TRAINING)
 FROZEN = {
     ("commongen", "train"): "5ed11e9a69f804b1",
     ("commongen", "validation"): "f9dfc46b053aa259",

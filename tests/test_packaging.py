@@ -24,7 +24,7 @@ DATA = (
     "tasks/versions.json",
     "tasks/*/*.toml",
     "grue/**/*.py",
-    "grue/mini/*.toml",
+    "grue/mini/**/*.toml",
     "grue/mini/models/**/*",
     "grue/metrics/data/*",
     "grue/py.typed",

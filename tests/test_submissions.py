@@ -208,7 +208,6 @@ def test_a_result_of_another_task_or_split_is_told(ours: Path, key: str, value: 
         (gzip.compress(b'{"id": "a", "txt": "x"}\n'), "line 1: unknown key 'txt'. Did you mean 'text'? "),
         (gzip.compress(b" " * 10_000_001), "unpacks to more than 10,000,000 bytes."),
     ],
-    ids=lambda value: value if isinstance(value, str) else "",  # the bytes hold the second in which they were packed
 )
 def test_unreadable_predictions_are_told(ours: Path, content: bytes | None, message: str) -> None:
     path = ours / "commongen/seed-1.predictions.jsonl.gz"

@@ -10,14 +10,14 @@ from functools import cache
 from typing import Any
 
 from grue.mini.chance import Dice
-from grue.mini.german import Mood, Scene, clause, draw_scene, german_main, typeset
-from grue.mini.german_deeds import Deed, Role, load_deeds
-from grue.mini.german_facts import news_data, person_fact, town_facts
-from grue.mini.german_frames import event_pair, fill_step
-from grue.mini.german_lexicon import load_german
-from grue.mini.german_news import headline, news_pair, quote, saying
-from grue.mini.german_phrases import Actor, Phrase, as_actor, thing
-from grue.mini.german_scenes import Pair, act, event_data, is_animal, named, pair_of, time
+from grue.mini.german.clauses import Mood, Scene, clause, draw_scene, german_main, typeset
+from grue.mini.german.deeds import Deed, Role, load_deeds
+from grue.mini.german.facts import news_data, person_fact, town_facts
+from grue.mini.german.frames import event_pair, fill_step
+from grue.mini.german.lexicon import load_german
+from grue.mini.german.news import headline, news_pair, quote, saying
+from grue.mini.german.phrases import Actor, Phrase, as_actor, thing
+from grue.mini.german.scenes import Pair, act, event_data, is_animal, named, pair_of, time
 from grue.mini.lexicon import load_lexicon
 from grue.mini.world import SEEDS, World, load_world
 

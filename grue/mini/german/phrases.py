@@ -3,8 +3,8 @@
 from dataclasses import dataclass, replace
 
 from grue.mini.chance import Dice
-from grue.mini.german_deeds import Role
-from grue.mini.german_lexicon import Case, adjectives_of, column, english_noun, load_german, noun_phrase
+from grue.mini.german.deeds import Role
+from grue.mini.german.lexicon import Case, adjectives_of, column, english_noun, load_german, noun_phrase
 from grue.mini.lexicon import load_lexicon, with_article
 from grue.mini.phrases import PAIRED, join
 

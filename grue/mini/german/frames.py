@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from grue.mini.chance import Dice
-from grue.mini.german import (
+from grue.mini.german.clauses import (
     Clause,
     Mood,
     Scene,
@@ -22,9 +22,9 @@ from grue.mini.german import (
     where,
     whose,
 )
-from grue.mini.german_lexicon import ARTICLES, PRONOUNS, Tense, column, finite, german_verb, with_zu
-from grue.mini.german_phrases import Actor, as_actor, instrument, pronoun_of
-from grue.mini.german_scenes import Pair, act, event_data, is_animal, mood_of, pair_of, time, trait
+from grue.mini.german.lexicon import ARTICLES, PRONOUNS, Tense, column, finite, german_verb, with_zu
+from grue.mini.german.phrases import Actor, as_actor, instrument, pronoun_of
+from grue.mini.german.scenes import Pair, act, event_data, is_animal, mood_of, pair_of, time, trait
 from grue.mini.lexicon import conjugate, load_lexicon, verb
 from grue.mini.phrases import join
 from grue.mini.world import World, load_world

@@ -7,11 +7,11 @@ from typing import Any
 
 from grue.files import read_toml
 from grue.mini.chance import Dice
-from grue.mini.german import Clause, Mood, clause, english_main, german_last, german_main, typeset
-from grue.mini.german_facts import film_fact, news_data, number, person_fact, town_fact
-from grue.mini.german_lexicon import adjectives_of, entries, german_key
-from grue.mini.german_phrases import Phrase
-from grue.mini.german_scenes import Pair, act, pair_of, titled, trade
+from grue.mini.german.clauses import Clause, Mood, clause, english_main, german_last, german_main, typeset
+from grue.mini.german.facts import film_fact, news_data, number, person_fact, town_fact
+from grue.mini.german.lexicon import adjectives_of, entries, german_key
+from grue.mini.german.phrases import Phrase
+from grue.mini.german.scenes import Pair, act, pair_of, titled, trade
 from grue.mini.lexicon import HERE, capitalise, load_lexicon, with_article
 from grue.mini.phrases import join
 from grue.mini.world import World, load_world
@@ -145,7 +145,7 @@ def _after(phrase: Phrase, preposition: str) -> str:
 @cache
 def prepositions() -> tuple[dict[str, dict[str, str]], dict[str, str]]:
     """Return the German prepositions beside certain nouns, and beside the others."""
-    data = read_toml(HERE / "german_events.toml")
+    data = read_toml(HERE / "german" / "events.toml")
     return {key: entries(text) for key, text in data["prepositions_of"].items()}, data["prepositions"]
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 from grue.files import read_toml
 from grue.mini.chance import Dice
-from grue.mini.german import Mood, Scene, draw_scene
-from grue.mini.german_deeds import load_deeds
-from grue.mini.german_lexicon import feminine, load_german, noun_form
-from grue.mini.german_phrases import Actor
+from grue.mini.german.clauses import Mood, Scene, draw_scene
+from grue.mini.german.deeds import load_deeds
+from grue.mini.german.lexicon import feminine, load_german, noun_form
+from grue.mini.german.phrases import Actor
 from grue.mini.lexicon import ANIMALS, HERE, load_lexicon, with_article
 from grue.mini.world import Person, World
 
@@ -32,8 +32,8 @@ SEASONS: dict[str, str] = {
 
 @cache
 def event_data() -> dict[str, Any]:
-    """Return `german_events.toml`."""
-    return read_toml(HERE / "german_events.toml")
+    """Return `events.toml`."""
+    return read_toml(HERE / "german" / "events.toml")
 
 
 def pair_of(text: str) -> Pair:

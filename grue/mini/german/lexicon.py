@@ -78,8 +78,8 @@ def entries(text: str) -> dict[str, str]:
 
 @cache
 def load_german() -> GermanLexicon:
-    """Read the German words of `german.toml`, `german_events.toml` and `german_news.toml`."""
-    words, events, news = (read_toml(HERE / f"{name}.toml") for name in ("german", "german_events", "german_news"))
+    """Read the German words of `words.toml`, `events.toml` and `news.toml`."""
+    words, events, news = (read_toml(HERE / "german" / f"{name}.toml") for name in ("words", "events", "news"))
     nouns = {key: noun for block in words["nouns"].values() for key, noun in entries(block).items()}
     nouns = {**entries(news["nouns"]["words"]), **nouns}
     return GermanLexicon(

@@ -5,7 +5,7 @@ from functools import cache
 from typing import Any
 
 from grue.files import read_toml
-from grue.mini.german_lexicon import GermanVerb, entries, german_key, german_verb
+from grue.mini.german.lexicon import GermanVerb, entries, german_key, german_verb
 from grue.mini.lexicon import HERE, Noun, Verb, load_lexicon
 from grue.mini.template import Template
 from grue.mini.world import Activity, Filler, Step, load_activities
@@ -48,8 +48,8 @@ class Deed:
 
 @cache
 def load_deeds() -> tuple[Deed, ...]:
-    """Return the activities that `german_events.toml` gives a German verb."""
-    data = read_toml(HERE / "german_events.toml")
+    """Return the activities that `events.toml` gives a German verb."""
+    data = read_toml(HERE / "german" / "events.toml")
     counts: dict[str, int] = {}
     deeds = []
     for activity in load_activities():

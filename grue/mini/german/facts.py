@@ -6,17 +6,17 @@ from typing import Any
 
 from grue.files import read_toml
 from grue.mini.chance import Dice
-from grue.mini.german import typeset
-from grue.mini.german_lexicon import ARTICLES, load_german
-from grue.mini.german_scenes import Pair, titled
+from grue.mini.german.clauses import typeset
+from grue.mini.german.lexicon import ARTICLES, load_german
+from grue.mini.german.scenes import Pair, titled
 from grue.mini.lexicon import HERE, with_article
 from grue.mini.world import Person, Town, World
 
 
 @cache
 def news_data() -> dict[str, Any]:
-    """Return `german_news.toml`."""
-    return read_toml(HERE / "german_news.toml")
+    """Return `news.toml`."""
+    return read_toml(HERE / "german" / "news.toml")
 
 
 def number(value: int) -> Pair:

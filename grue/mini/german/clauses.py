@@ -12,8 +12,8 @@ from typing import Literal
 
 from grue.files import read_toml
 from grue.mini.chance import Dice
-from grue.mini.german_deeds import Deed, Role
-from grue.mini.german_lexicon import (
+from grue.mini.german.deeds import Deed, Role
+from grue.mini.german.lexicon import (
     PRONOUNS,
     Case,
     GermanVerb,
@@ -25,7 +25,7 @@ from grue.mini.german_lexicon import (
     load_german,
     with_zu,
 )
-from grue.mini.german_phrases import Actor, Phrase, actor, dressed, instrument, pronoun_of, spot, thing
+from grue.mini.german.phrases import Actor, Phrase, actor, dressed, instrument, pronoun_of, spot, thing
 from grue.mini.lexicon import ANIMALS, HERE, Verb, capitalise, conjugate, verb
 from grue.mini.phrases import join
 from grue.mini.template import FORMS, Template
@@ -219,7 +219,7 @@ def _adverb(scene: Scene) -> str:
 
 @cache
 def _adverbs() -> dict[str, str]:
-    return entries(read_toml(HERE / "german_events.toml")["adverbs"]["words"])
+    return entries(read_toml(HERE / "german" / "events.toml")["adverbs"]["words"])
 
 
 def _reason(scene: Scene, tense: Tense) -> tuple[str, str]:
