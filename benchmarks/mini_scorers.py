@@ -17,7 +17,7 @@ from grue.mini.chance import Dice
 from grue.mini.draw import rows
 from grue.mini.recipes import RECIPES
 from grue.mini.text import german, paragraphs
-from grue.models import load_tokenizer, locate_model
+from grue.models import load_tokenizer, locate_model, quiet
 from grue.records import Example
 
 SEED = 9002  # the held-out figures of the recipes have 9001
@@ -33,9 +33,10 @@ def held_out_figures() -> None:
     manifest = read_manifest().assets
     print(f"{'model':12} {'figure':44} {'manifest':>9} {'now':>9}")
     for name, recipe in RECIPES.items():
-        architecture = getattr(transformers, recipe.architecture)
-        model = architecture.from_pretrained(locate_model(f"mini:{name}"), dtype="float32").eval()
-        found = LESSONS[recipe.lesson].figures(recipe, load_tokenizer(f"mini:{name}"), model)
+        with quiet():
+            architecture = getattr(transformers, recipe.architecture)
+            model = architecture.from_pretrained(locate_model(f"mini:{name}"), dtype="float32").eval()
+            found = LESSONS[recipe.lesson].figures(recipe, load_tokenizer(f"mini:{name}"), model)
         for figure, value in found.items():
             print(f"{name:12} {figure:44} {manifest[name].held_out[figure]:9.4f} {value:9.4f}", flush=True)
 

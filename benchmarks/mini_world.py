@@ -5,17 +5,26 @@ import random
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
+from typing import Any
 
 from grue.data.load import load_examples
 from grue.metrics.base import make_metric
 from grue.metrics.tags import tag
-from grue.metrics.tokens import words
+from grue.metrics.tokens import sentences, words
 from grue.mini.draw import rows
+from grue.mini.lexicon import load_lexicon
+from grue.mini.news import load_kinds
+from grue.mini.plots import load_plots
+from grue.mini.tables import KINDS
+from grue.mini.talk import load_situations
 from grue.mini.text import german, paragraphs, reviews
+from grue.mini.world import load_world
 from grue.records import Example
 from grue.tasks import load_task, task_names
+
+SPLITS = ("train", "validation", "test")
 
 
 def words_of(text: str) -> list[str]:
@@ -32,8 +41,8 @@ def describe(name: str, texts: Sequence[str]) -> None:
 
 
 def describe_task(name: str) -> None:
-    """Print the figures of a task's prompts and references, and what its test split shares with training."""
-    splits = {split: load_examples(load_task(name), split).examples for split in ("train", "validation", "test")}
+    """Print the figures of a task's prompts and references, and what its splits share."""
+    splits = {split: load_examples(load_task(name), split).examples for split in SPLITS}
     prompts = {split: {example.prompt for example in examples} for split, examples in splits.items()}
     references = {split: [r for e in examples for r in e.references] for split, examples in splits.items()}
     for split in ("train", "test"):
@@ -42,10 +51,12 @@ def describe_task(name: str) -> None:
     again = sum(text in set(references["train"]) for text in references["test"])
     shared = [len(prompts[one] & prompts[other]) for one, other in combinations(prompts, 2)]
     print(f"  prompts that two splits share: {sum(shared)}; test references that training has: {again}")
-    known = {split: {w for e in splits[split] for t in (e.prompt, *e.references) for w in words_of(t)} for split in splits}
-    counts = " / ".join(str(len(examples)) for examples in splits.values())
-    new = len(known["test"] - known["train"])
-    print(f"  examples: {counts}; words of test that training lacks: {new} of {len(known['test'])}")
+    known = {
+        split: {word for text in (*prompts[split], *references[split]) for word in words_of(text)} for split in splits
+    }
+    new = [f"{len(known[split] - known['train'])} of {len(known[split])}" for split in ("validation", "test")]
+    print(f"  examples: {' / '.join(str(len(examples)) for examples in splits.values())}; ", end="")
+    print(f"words that training lacks: {new[0]} in validation, {new[1]} in test")
 
 
 def describe_world() -> None:
@@ -61,30 +72,25 @@ def describe_world() -> None:
 
 def describe_rows() -> None:
     """Print the shape of the rows of all splits, which the descriptions of the tasks speak of."""
-    drawn = {name: {split: rows(name, split, "1") for split in SPLITS} for name in task_names("mini")}
-    every = {name: [row for split in SPLITS for row in drawn[name][split]] for name in drawn}
-    targets = [text for row in every["commongen"] for text in row["targets"]]
-    articles = [row["article"] for row in every["cnn_dailymail"]]
-    plots = [row["document"]["summary"]["text"] for row in every["narrativeqa"]]
-    tables = every["totto"]
-    held_out = drawn["totto"]["validation"] + drawn["totto"]["test"]
-    cells = Counter(len(row["highlighted_cells"]) for row in tables)
+    every = {name: [row for split in SPLITS for row in rows(name, split, "1")] for name in task_names("mini")}
+    news, tables = every["cnn_dailymail"], every["totto"]
+    shapes = {
+        "commongen, words of a reference": [len(t.split()) for row in every["commongen"] for t in row["targets"]],
+        "imdb, words of a review": [len(row["text"].split()) for row in every["imdb"]],
+        "cnn_dailymail, sentences": [len(sentences(row["article"])) for row in news],
+        "cnn_dailymail, highlights": [len(row["highlights"].splitlines()) for row in news],
+        "narrativeqa, words of a plot": [
+            len(row["document"]["summary"]["text"].split()) for row in every["narrativeqa"]
+        ],
+        "totto, highlighted cells": [len(row["highlighted_cells"]) for row in tables],
+    }
     print("rows of all splits, least to most:")
-    print(f"  commongen, words of a reference      {span(len(text.split()) for text in targets)}")
-    print(f"  imdb, words of a review              {span(len(row['text'].split()) for row in every['imdb'])}")
-    print(f"  cnn_dailymail, sentences             {span(len(sentences(text)) for text in articles)}")
-    print(f"  cnn_dailymail, highlights            {span(row['highlights'].count(chr(10)) + 1 for row in every['cnn_dailymail'])}")
-    print(f"  narrativeqa, words of a plot         {span(len(text.split()) for text in plots)}")
-    print(f"  totto, highlighted cells             {span(cells.elements())}")
+    for name, sizes in shapes.items():
+        print(f"  {name:34} {min(sizes)} to {max(sizes)}")
+    subsets = Counter(row["overlap_subset"] for row in tables)
     print(f"totto tables with cells that span several: {sum(map(spans, tables)) / len(tables):.0%}")
-    new = sum(row["overlap_subset"] == "False" for row in held_out)
-    print(f"totto validation and test on kinds of page that training lacks: {new / len(held_out):.0%}")
-
-
-def span(values: Iterable[int]) -> str:
-    """Return the least and the greatest of some numbers."""
-    found = sorted(values)
-    return f"{found[0]} to {found[-1]}"
+    new = subsets["False"] / (subsets["False"] + subsets["True"])
+    print(f"totto validation and test, kinds of page that training lacks: {new:.0%}")
 
 
 def spans(row: Mapping[str, Any]) -> bool:
@@ -92,11 +98,11 @@ def spans(row: Mapping[str, Any]) -> bool:
     return any(max(cell["column_span"], cell["row_span"]) > 1 for cells in row["table"] for cell in cells)
 
 
-def bayes_accuracy(size: int, order: int) -> float:
-    """Return the held-out accuracy of naive Bayes over n-grams up to `order` on `size` training reviews."""
+def bayes_accuracy(size: int, order: int, part: Callable[[str], str] = str) -> float:
+    """Return the held-out accuracy of naive Bayes over n-grams up to `order` on a part of `size` training reviews."""
 
     def grams(text: str) -> set[str]:
-        words = re.findall(r"[a-z]+|[.,;:?]", text.lower())
+        words = re.findall(r"[a-z]+|[.,;:?]", part(text).lower())
         return {" ".join(words[i : i + n]) for n in range(1, order + 1) for i in range(len(words) - n + 1)}
 
     seen: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
@@ -108,6 +114,11 @@ def bayes_accuracy(size: int, order: int) -> float:
         vote = sum(math.log((seen[1][gram] + 0.5) / (seen[0][gram] + 0.5)) for gram in grams(text))
         right += int(vote > 0) == label
     return right / len(held_out)
+
+
+def first_half(text: str) -> str:
+    words = text.split(" ")
+    return " ".join(words[: len(words) // 2])
 
 
 def spice_lite_of(disturb: Callable[[str, random.Random], str]) -> float:
@@ -147,6 +158,8 @@ def of_another_set(text: str, generator: random.Random) -> str:
 
 
 def main() -> None:
+    describe_world()
+    describe_rows()
     print(f"{'text':34} {'n':>6} {'types':>6} {'entropy':>8} {'p5':>5} {'p50':>5} {'p95':>5}")
     started = time.perf_counter()
     plain = paragraphs(20_000, seed=1)
@@ -170,6 +183,7 @@ def main() -> None:
     print(f"  a reference of another set        {spice_lite_of(of_another_set):.3f}")
     for order in (1, 2):
         print(f"naive Bayes on n-grams up to {order}, 8,000 reviews: {bayes_accuracy(8000, order):.1%} held out")
+    print(f"naive Bayes on n-grams up to 2, 8,000 first halves: {bayes_accuracy(8000, 2, first_half):.1%} held out")
     print(f"paragraphs a second, one core: {rate:.0f}")
 
 

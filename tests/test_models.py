@@ -118,7 +118,7 @@ def test_nearly_every_word_of_the_world_is_one_token():
     tokenizer = AutoTokenizer.from_pretrained(assets.MODELS / "causal")
     words = [word for text in paragraphs(200, seed=78) for word in re.findall(r"(?<= )[A-Za-z]+", text)]
     whole = sum(len(tokenizer(" " + word).input_ids) == 1 for word in words)
-    assert whole / len(words) > 0.92
+    assert whole / len(words) > 0.94
 
 
 def test_ends_are_those_of_the_family():
