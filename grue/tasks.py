@@ -14,6 +14,7 @@ from grue.records import Axis, Direction
 
 SCHEMA_VERSION = 1
 SUITES = ("mini", "grue")
+OWN = "own"  # the suite of a task file that names none
 
 
 PROSE = (
@@ -24,8 +25,16 @@ PROSE = (
     ("data", "licence"),
     ("data", "citation"),
     ("backbone", "warm_start"),
+    ("folder",),
 )
 """What a task file says that can change no score."""
+
+USUAL: Mapping[str, Mapping[str, Any]] = {
+    "data": {"format": "examples", "language": "en", "licence": "", "evaluation": "test"},
+    "prompt": {"max_tokens": 128, "truncation": "left"},
+    "rollout": {"max_new_tokens": 64, "do_sample": True},
+}
+"""What a task file may leave out of its tables. No default of the dataclasses: a task's hash counts all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +43,18 @@ class Source:
 
     Attributes:
         kind: "mini" draws from the embedded world, "hub" reads parquet from the Hugging Face hub, "files" the official
-            files by their addresses.
-        name: The mini task, the hub's data set id, or the layout that official files have.
+            files by their addresses, "local" files of one's own.
+        name: The mini task, the hub's data set id, the layout that official files have, or a title of local files.
         config: The data set's configuration on the hub.
         revision: Pinned commit or branch; the mini world pins its seed here. Empty where it could not be known offline.
-        files: Split → pattern of parquet files within the hub's repository.
+        files: Split → pattern of parquet files within the hub's repository; or of local files, split → path of a
+            .jsonl, .csv or .parquet file.
         columns: The columns to read, nested ones with dots ("document.summary.text"); empty means all.
         urls: Addresses of the official files.
         sha256: Address → sha256 of the file, where it is known.
     """
 
-    kind: Literal["mini", "hub", "files"]
+    kind: Literal["mini", "hub", "files", "local"]
     name: str
     config: str = ""
     revision: str = ""
@@ -169,7 +179,9 @@ class Task:
         rollout: Decoding during reinforcement learning.
         decoding: Decoding in evaluation.
         reward: The default reward: a metric's name, a weighted sum of such names, or `module:function`.
-        recipes: Algorithm (or warm start, "supervised+ppo") → values of its configuration.
+        recipes: Algorithm → values of its configuration; "rl" is every reinforcement learner's, "supervised+…" a warm
+            start's.
+        folder: What the paths of local files are relative to: the task file's own folder, where it has any.
     """
 
     schema: int
@@ -187,6 +199,7 @@ class Task:
     metrics: tuple[MetricSpec, ...]
     recipes: Mapping[str, Mapping[str, Any]]
     changelog: tuple[str, ...] = ()
+    folder: str = ""
 
     @property
     def hash(self) -> str:
@@ -234,6 +247,8 @@ def suite_folder(suite: str) -> Path:
         return task_folder() / suite
     if Path(suite).is_dir():
         return Path(suite)
+    if suite == OWN:
+        raise UnknownName(f"Tasks of the suite {OWN!r} are known by their files: name one, as in --task FILE.toml.")
     known = ", ".join(SUITES)
     close = did_you_mean(suite, SUITES)
     raise UnknownName(f"There is no suite {suite!r}.{close} Known: {known}, or the path of a folder of task files.")
@@ -266,7 +281,7 @@ def load_task(name: str, suite: str = "mini") -> Task:
 
 
 def _load(path: Path) -> Task:
-    table = files.read_toml(path)
+    table = filled(files.read_toml(path), path)
     if table.get("schema") != SCHEMA_VERSION:
         found = table.get("schema", "none")
         cure = "upgrade grue or mend the file"
@@ -275,6 +290,37 @@ def _load(path: Path) -> Task:
     for problem in _problems(task):
         raise ConfigError(f"{path}: {problem}")
     return task
+
+
+def filled(table: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """Return what a task file says together with what it may leave out.
+
+    A task whose file says nothing of decoding decodes as in its rollouts: what is explored is what is compared.
+    """
+    name = table.get("name", path.stem)
+    usual = {"schema": SCHEMA_VERSION, "name": name, "suite": OWN, "version": 1, "title": name, "description": ""}
+    found = {**usual, "metrics": (), "recipes": {}, **USUAL, **table}
+    for key, values in USUAL.items():
+        if isinstance(found[key], Mapping):  # what is no table is refused where it becomes one
+            found[key] = {**values, **found[key]}
+    found.setdefault("decoding", found["rollout"])
+    return _with_local_files(found, path) if _local_sources(found) else found
+
+
+def _local_sources(table: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    data = table["data"]
+    sources = data.get("sources") if isinstance(data, Mapping) else None
+    listed = sources if isinstance(sources, list) else []
+    return [source for source in listed if isinstance(source, Mapping) and source.get("kind") == "local"]
+
+
+def _with_local_files(table: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """Return the table of a task with local files: a split each, and their folder."""
+    local, data = _local_sources(table), table["data"]
+    sources = [{"name": table["name"], **source} if source in local else source for source in data["sources"]]
+    splits = {split: {"source": split} for source in local for split in source.get("files", {})}
+    folder = (path.absolute().parent / str(table.get("folder", ""))).resolve()
+    return {**table, "data": {"splits": splits, **data, "sources": sources}, "folder": str(folder)}
 
 
 def _problems(task: Task) -> Iterator[str]:

@@ -6,8 +6,9 @@ import pytest
 import tiny
 
 from grue.errors import ConfigError, UnknownName
-from grue.training.config import make_config, split_algorithm
+from grue.training.config import PPOConfig
 from grue.training.plan import plan_stages, sole_owner
+from grue.training.recipes import ALGORITHMS, check_recipes, make_config, split_algorithm
 
 
 def task(**recipes):
@@ -76,3 +77,54 @@ def test_a_folder_has_one_process_at_a_time(tmp_path):
         pass
     with sole_owner(tmp_path / "run"):
         pass
+
+
+def test_reinforcement_learners_share_a_recipe():
+    made = task(
+        rl={"learning_rate": 3e-4, "clip": 0.3, "value_model": "shared"},
+        nlpo={"top_p": 0.5},
+        **{"supervised+rl": {"learning_rate": 1e-4}, "supervised+ppo": {"clip": 0.1}},
+    )
+    assert (make_config(made, "nlpo", {}).clip, make_config(made, "nlpo", {}).top_p) == (0.3, 0.5)
+    assert make_config(made, "grpo", {}).clip == 0.3
+    assert not hasattr(make_config(made, "rloo", {}), "value_model")
+    assert make_config(made, "a2c", {}).value_model == "shared"
+    assert make_config(made, "supervised", {}).learning_rate == 1e-5
+    warm = make_config(made, "supervised+ppo", {})
+    assert (warm.learning_rate, warm.clip, warm.value_model) == (1e-4, 0.1, "shared")
+    with pytest.raises(ConfigError, match=r"tests/tiny: recipes.rl: unknown key 'clpi'. Did you mean 'clip'\?"):
+        make_config(task(rl={"clpi": 0.1}), "ppo", {})
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "overrides", "message"),
+    [
+        ("rloo", {"samples_per_prompt": 1}, "samples_per_prompt must be at least 2: a response is compared with its"),
+        ("grpo", {"rollouts": 30, "minibatch_size": 30}, "rollouts 30 is no multiple of samples_per_prompt 8"),
+        ("ppo", {"freeze_encoder": True}, "freeze_encoder needs an encoder; the task's backbone is a causal model"),
+        ("ppo", {"lora_rank": -1}, "lora_rank must not be negative, found -1"),
+        ("trpo", {"trust_region": 0.0}, "trust_region must be above 0, found 0.0"),
+    ],
+)
+def test_sizes_and_models_that_do_not_fit_are_refused(algorithm, overrides, message):
+    with pytest.raises(ConfigError, match=message):
+        make_config(task(), algorithm, overrides)
+
+
+def test_a_recipe_of_no_algorithm_is_refused():
+    check_recipes(task(rl={"clip": 0.3}, **{"supervised+rl": {"clip": 0.2}}))
+    with pytest.raises(ConfigError, match=r"recipes.pop is of no algorithm. Did you mean 'ppo'\?"):
+        check_recipes(task(pop={"clip": 0.3}))
+
+
+def lazy_learner(run, config: PPOConfig) -> None:
+    """An algorithm of somebody else's."""
+
+
+def test_an_algorithm_of_another_package_says_what_its_configuration_is(monkeypatch):
+    monkeypatch.setitem(ALGORITHMS._things, "lazy", lazy_learner)
+    assert isinstance(make_config(task(), "lazy", {"clip": 0.4}), PPOConfig)
+    assert split_algorithm("supervised+lazy") == ("supervised", "lazy")
+    monkeypatch.setitem(ALGORITHMS._things, "vague", lambda run, config: None)
+    with pytest.raises(ConfigError, match=r"The algorithm 'vague' must be a function train\(run: Run, config: C\)"):
+        make_config(task(), "vague", {})
