@@ -25,7 +25,13 @@ NEEDED = (
     "rich",
     "click",
 )
-OPTIONAL = {"tensorboard": "training curves in TensorBoard: pip install 'grue[tensorboard]'"}
+OPTIONAL = {
+    "accelerate": "`accelerate launch` for several devices (torchrun works without): pip install 'grue[accelerate]'",
+    "peft": "low-rank adapters (lora_rank): pip install 'grue[lora]'",
+    "tensorboard": "training curves in TensorBoard: pip install 'grue[tensorboard]'",
+    "trackio": "runs in trackio: pip install 'grue[trackio]'",
+    "wandb": "runs in Weights & Biases: pip install 'grue[wandb]'",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from transformers import (
     AutoModelForSeq2SeqLM,
     AutoModelForSequenceClassification,
     AutoTokenizer,
+    GenerationConfig,
     PretrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
@@ -116,6 +117,9 @@ def signed(name: str, revision: str = "") -> str:
 def load_language_model(family: Family, name: str, revision: str = "") -> Loaded:
     """Load a fresh copy of a language model and its tokenizer.
 
+    How a checkpoint would like to be decoded (forced tokens, banned n-grams, least lengths, beams) is left behind:
+    transformers' `generate` would lay it over a task's settings wherever these are silent.
+
     Args:
         family: "causal" pads on the left, "seq2seq" on the right.
         name: See `locate_model`.
@@ -133,8 +137,12 @@ def load_language_model(family: Family, name: str, revision: str = "") -> Loaded
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     model.config.pad_token_id = tokenizer.pad_token_id
-    if model.generation_config is not None:
-        model.generation_config.pad_token_id = tokenizer.pad_token_id
+    model.generation_config = GenerationConfig(
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+        decoder_start_token_id=getattr(model.config, "decoder_start_token_id", None),
+    )
     return model, tokenizer
 
 
@@ -246,6 +254,7 @@ def _load(auto: Any, name: str, revision: str) -> Loaded:
     try:
         with quiet():
             config = _without_dropout(AutoConfig.from_pretrained(where, **origin))
+            _check_family(auto, name, config)
             model, info = auto.from_pretrained(
                 where, config=config, dtype=torch.float32, output_loading_info=True, **origin
             )
@@ -262,6 +271,17 @@ def _load(auto: Any, name: str, revision: str) -> Loaded:
     tokenizer = load_tokenizer(name, revision)
     _check_tokenizer(name, model, tokenizer)
     return model.eval(), tokenizer
+
+
+def _check_family(auto: Any, name: str, config: PretrainedConfig) -> None:
+    """Refuse an encoder-decoder as a causal model, of which transformers would load half, and the reverse."""
+    wanted = {AutoModelForCausalLM: False, AutoModelForSeq2SeqLM: True}.get(auto)
+    if wanted is not None and bool(config.is_encoder_decoder) != wanted:
+        kind, fitting = ("a causal model", "causal") if wanted else ("an encoder-decoder", "seq2seq")
+        raise DataError(
+            f"{name} cannot be loaded as {_PURPOSE[auto]}: it is {kind} ({config.model_type}). Choose another model, "
+            f'or a task whose backbone is of the family "{fitting}".'
+        )
 
 
 def _check_tokenizer(name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:

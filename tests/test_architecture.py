@@ -91,7 +91,7 @@ def bases(nodes: Iterable[ast.stmt]) -> list[str]:
 
 
 def may_inherit(base: str, name: str) -> bool:
-    return bool(BASES.fullmatch(base)) or name == "training/config.py"
+    return bool(BASES.fullmatch(base)) or name in ("training/config.py", "training/recipes.py")
 
 
 def fenced(imports: Iterable[str], fences: Mapping[str, str], name: str) -> list[str]:

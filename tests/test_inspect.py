@@ -1,16 +1,13 @@
-"""`grue schema`, `grue doctor` and TensorBoard: small things that must be true."""
+"""`grue schema` and `grue doctor`: small things that must be true."""
 
 import dataclasses
 import json
 
 import pytest
-import tiny
 from click.testing import CliRunner
 
 from grue.cli.main import main
 from grue.records import Result
-from grue.training.run import ALGORITHMS
-from grue.training.tracking import Observers, TensorBoard
 
 
 def grue(*arguments):
@@ -50,21 +47,6 @@ def test_a_damaged_small_model_is_found_by_the_doctor(monkeypatch):
     result = grue("doctor")
     assert result.exit_code == 3
     assert "--  mini:causal" in result.stdout
-
-
-def test_tensorboard_gets_every_figure(tmp_path):
-    pytest.importorskip("tensorboard", reason="the tensorboard extra is not installed")
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    run = tiny.run("causal", "ppo", tmp_path, updates=3)
-    run.observer = Observers([run.observer, TensorBoard()])
-    ALGORITHMS["ppo"](run, run.plan.config)
-    events = EventAccumulator(str(tmp_path / "tensorboard"))
-    events.Reload()
-    rewards = [event.value for event in events.Scalars("objective/reward")]
-    logged = [json.loads(line) for line in (tmp_path / "train.jsonl").read_text().splitlines()]
-    assert rewards == pytest.approx([line["objective/reward"] for line in logged if "objective/reward" in line])
-    assert [event.step for event in events.Scalars("validation/preference")] == [0, 2, 3]
 
 
 def test_task_files_are_validated_without_their_models(tmp_path):

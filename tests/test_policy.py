@@ -8,6 +8,8 @@ import tiny
 import torch
 
 from grue.tasks import Generation, Prompt
+from grue.training.config import PPOConfig
+from grue.training.experience import score_tokens
 from grue.training.policy import (
     Critic,
     Tokens,
@@ -18,7 +20,7 @@ from grue.training.policy import (
     next_logits,
     trunk_states,
 )
-from grue.training.rollout import example_uniforms, sample_responses, score_tokens
+from grue.training.rollout import example_uniforms, sample_responses
 
 FAMILIES = ["causal", "seq2seq"]
 PROMPT = Prompt(max_tokens=10, truncation="left")
@@ -120,15 +122,18 @@ def test_the_seam_between_prompt_and_response_is_a_space_for_causal_models():
     class Recorder:
         eos_token_id = 1
 
-        def __call__(self, text, add_special_tokens):
-            self.seen = text
-            return {"input_ids": [5]}
+        def __init__(self):
+            self.seen = []
 
-    recorder = Recorder()
-    encode_responses(tiny.model("causal"), recorder, ["house "], 4)
-    assert recorder.seen == " house"
-    encode_responses(tiny.model("seq2seq"), recorder, [" house"], 4)
-    assert recorder.seen == "house"
+        def __call__(self, text, **settings):
+            self.seen.append(text)
+            return {"input_ids": [5, 6] if text == "." else [5, 6, 7]}
+
+    behind, alone = Recorder(), Recorder()
+    assert encode_responses(tiny.model("causal"), behind, ["house "], 4).ids.tolist() == [[7, 1]]
+    assert behind.seen == [".", ". house"]
+    assert encode_responses(tiny.model("seq2seq"), alone, [" house"], 4).ids.tolist() == [[5, 6, 7, 1]]
+    assert alone.seen == ["house"]
 
 
 def test_references_end_with_the_end_token_only_where_they_fit():
@@ -155,14 +160,15 @@ def test_rows_drops_the_columns_that_nobody_uses():
     assert part.mask.tolist() == [[False, True, True], [True, True, True]]
 
 
+@pytest.mark.parametrize("chunk", [0, 3])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_scored_tokens_are_those_of_the_stored_support(family):
+def test_scored_tokens_are_those_of_the_stored_support(family, chunk):
     model, prompts, _ = batch(family)
     settings = Generation(max_new_tokens=6, do_sample=True, top_k=5)
     uniforms = torch.rand(3, 6, generator=torch.Generator().manual_seed(1))
     rollout = sample_responses(model, prompts, settings, uniforms, eos=1)
     with torch.no_grad():
-        scored = score_tokens(model, None, rollout, torch.arange(3), 1.0, entropy=True)
+        scored = score_tokens(model, None, rollout, torch.arange(3), 1.0, PPOConfig(log_prob_chunk=chunk), entropy=True)
         logits, _ = forward(model, prompts, rollout.responses)
     for b, t in rollout.responses.mask.nonzero().tolist():
         row, token = logits[b, t].tolist(), int(rollout.responses.ids[b, t])

@@ -13,7 +13,8 @@ from grue.training import nlpo, ppo
 from grue.training.config import NLPOConfig, PPOConfig
 from grue.training.policy import encode_prompts, forward, next_logits
 from grue.training.rollout import Mask, draw_examples, generator, sample_responses
-from grue.training.run import ALGORITHMS, Interrupted
+from grue.training.recipes import ALGORITHMS
+from grue.training.run import Interrupted
 
 FAMILIES = ["causal", "seq2seq"]
 
@@ -170,13 +171,30 @@ def test_stop_kl_ends_an_update_early(tmp_path):
     assert 1 <= stopped.observer.lines[0]["policy/steps"] < 12
 
 
+def test_a_run_warns_once_and_alike_when_it_is_resumed(tmp_path):
+    """Equal rewards teach nothing; the alarm is read off the log, so that a resumed run does not repeat it."""
+
+    def flat(examples, texts):
+        return [0.5] * len(texts)
+
+    whole = train(tiny.run("causal", "ppo", tmp_path / "whole", reward=flat, updates=6))
+    ((update, message),) = whole.observer.warnings
+    assert "reward" in message
+    first = tiny.run("causal", "ppo", tmp_path / "stopped", reward=flat, updates=6)
+    first.stop = lambda: len(first.observer.lines) >= update
+    with pytest.raises(Interrupted):
+        train(first)
+    assert first.observer.warnings == [(update, message)]
+    assert train(tiny.run("causal", "ppo", tmp_path / "stopped", reward=flat, updates=6)).observer.warnings == []
+
+
 # --- NLPO's mask -----------------------------------------------------------------------------------------------------
 
 
 def masking_logits(run, count):
     """What the masking policy says of the first response token at each update, on a fixed set of prompts."""
     seen = []
-    original = nlpo.collect
+    original = nlpo.one_update
 
     def spying(run_, learner, config, update, mask):
         prompts = encode_prompts(learner.policy, run_.tokenizer, [e.prompt for e in run_.examples], run_.task.prompt)
@@ -184,11 +202,11 @@ def masking_logits(run, count):
             seen.append(next_logits(mask.model or learner.policy, prompts)(None))
         return original(run_, learner, config, update, mask)
 
-    nlpo.collect = spying
+    nlpo.one_update = spying
     try:
         train(run)
     finally:
-        nlpo.collect = original
+        nlpo.one_update = original
     assert len(seen) == count
     return seen
 

@@ -94,7 +94,7 @@ class Watcher:
     """Keeps what a run tells."""
 
     def __init__(self):
-        self.lines, self.samples, self.validations = [], [], []
+        self.lines, self.samples, self.validations, self.warnings = [], [], [], []
 
     def started(self, plan, done, total):
         self.begin = (done, total)
@@ -107,6 +107,9 @@ class Watcher:
 
     def validated(self, done, figures, best):
         self.validations.append((done, dict(figures), best))
+
+    def warned(self, done, message):
+        self.warnings.append((done, message))
 
 
 def run(family, algorithm, folder: Path, *, seed=1, stop=lambda: False, reward=share_of_the, task_=None, **settings):

@@ -1,26 +1,33 @@
-"""Progress on stderr: a live bar on a terminal, plain lines elsewhere."""
+"""Progress on stderr: a live view on a terminal, plain lines elsewhere."""
 
+import sys
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
+from rich.live import Live
 from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
-    TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
 
+from grue import files
+from grue.cli.live import LiveView, Sample, printable
 from grue.records import Example
 
 if TYPE_CHECKING:
     from grue.training.plan import Plan
+
+SAMPLES = 2  # responses of an update that the live view shows
 
 
 def error_console() -> Console:
@@ -28,75 +35,93 @@ def error_console() -> Console:
     return Console(stderr=True, highlight=False)
 
 
-class TrainingProgress:
-    """Shows a run as it goes: the bar, the last update's figures, and a line at each validation."""
+def no_console() -> Console:
+    """Return a console that shows nothing: of several processes that train together, one talks."""
+    return Console(quiet=True, force_terminal=False)
 
-    def __init__(self) -> None:
-        self.console = error_console()
-        self.bar = Progress(
-            TextColumn("[bold]{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[figures]}"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            console=self.console,
-            disable=not self.console.is_terminal,
-        )
-        self._job: TaskID | None = None
-        self._sample = ""
+
+class TrainingProgress:
+    """Shows a run as it goes: live on a terminal, and everywhere a line at each validation and warning."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or error_console()
+        self.view = LiveView(self.console)
+        self._live: Live | None = None
+        self._ran = False
+        self._samples: deque[Sample] = deque(maxlen=SAMPLES)
 
     def __enter__(self) -> Self:
-        self.bar.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.bar.__exit__(kind, error, trace)
+        self._close()
 
     def announce(self, plan: "Plan") -> None:
         """Say what comes next."""
+        self._ran = False
         where = escape(f"suite {plan.task.suite}, reward {plan.reward} → {plan.folder}")
-        self.console.print(f"[bold]{plan.title}[/bold]  {where}", soft_wrap=True)
+        self.console.print(f"[bold]{escape(plan.title)}[/bold]  {where}", soft_wrap=True)
 
     def finished(self, plan: "Plan") -> None:
         """Say that a stage is over."""
-        if self._job is None:
+        self._close()
+        if not self._ran:
             next_step = escape(f"grue evaluate --checkpoint {plan.checkpoint}")
             self.console.print(f"  finished before; nothing to do. Evaluate it: {next_step}", soft_wrap=True)
-        else:
-            self.bar.remove_task(self._job)
-            self._job = None
 
     def started(self, plan: "Plan", done: int, total: int) -> None:
-        """Open the bar."""
+        """Open the live view."""
+        self._close()
+        self._ran = True
+        self._samples.clear()
         if done:
             self.console.print(f"  going on after update {done} of {total}")
-        self._job = self.bar.add_task(plan.title, total=total, completed=done, figures="")
+        if self.console.is_interactive:
+            self.view.begin(plan.title, done, total, logged(plan) if done else [])
+            # What a pipe is to get must not be drawn on the terminal.
+            piped = not sys.stdout.isatty()
+            self._live = Live(self.view, console=self.console, transient=True, redirect_stdout=not piped)
+            self._live.start(refresh=True)
 
     def updated(self, done: int, total: int, line: Mapping[str, float]) -> None:
-        """Move the bar."""
-        parts = [("reward", "objective/reward", ".3f"), ("KL", "objective/kl", ".3f"), ("loss", "loss/total", ".3f")]
-        shown = [f"{label} {line[key]:{form}}" for label, key, form in parts if key in line]
-        if line["seconds"] > 0:
-            shown.append(f"{line['tokens'] / line['seconds']:,.0f} tokens/s")
-        if self._job is not None:
-            self.bar.update(self._job, completed=done, figures="  ".join(shown))
+        """Move the bar, and show the update's figures and responses."""
+        if self._live is not None:
+            self.view.update(done, line, tuple(self._samples))
+            self._live.refresh()
 
     def sampled(self, example: Example, text: str, score: float) -> None:
-        """Keep one response to show at the next validation."""
-        self._sample = f"{example.prompt}  →  {text}  ({score:.3f})"
+        """Keep a response to show with its update."""
+        self._samples.append((example.prompt, text, score))
 
     def validated(self, done: int, figures: Mapping[str, float], best: bool) -> None:
         """Print the validation's figures, and a response of the last rollout."""
         shown = "  ".join(f"{name} {value:.3f}" for name, value in figures.items())
         mark = "  [green]best so far, kept[/green]" if best else ""
         self.console.print(f"  update {done:>4}  validation: {shown}{mark}", soft_wrap=True)
-        if self._sample:
-            self.console.print(f"    [dim]{escape(self._sample)}[/dim]", soft_wrap=True)
-            self._sample = ""
+        if self._samples:
+            prompt, text, score = self._samples[-1]
+            self.console.print(Text(printable(f"    {prompt}  →  {text}  ({score:.3f})"), "dim"), soft_wrap=True)
+            self._samples.clear()
+
+    def warned(self, done: int, message: str) -> None:
+        """Print a warning."""
+        self.console.print(
+            Text.assemble(("  warning:", "yellow"), printable(f" update {done}: {message}")), soft_wrap=True
+        )
+
+    def _close(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+            self.view.end()
+
+
+def logged(plan: "Plan") -> list[Mapping[str, float]]:
+    """Return what the log of a run that goes on says of its updates."""
+    log = plan.folder / "train.jsonl"
+    return [line for _, line in files.read_jsonl(log) if "seconds" in line] if log.exists() else []
 
 
 @contextmanager

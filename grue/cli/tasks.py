@@ -146,14 +146,13 @@ def validate(paths: tuple[Path, ...]) -> None:
     """
     from grue.metrics.base import metric_factory
     from grue.tasks import check_version, load_task
-    from grue.training.config import make_config
+    from grue.training.recipes import check_recipes
 
     for path in paths or _shipped():
         task = load_task(str(path))
         for spec in task.metrics:
             metric_factory(spec.name, spec.options)
-        for algorithm in task.recipes:
-            make_config(task, algorithm, {})
+        check_recipes(task)
         if not paths:
             check_version(task)
         click.echo(f"{path}: fine ({task.suite}/{task.name}, version {task.version}, hash {task.hash[:12]})")

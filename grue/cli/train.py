@@ -1,7 +1,8 @@
 """`grue train`."""
 
 import signal
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -13,6 +14,7 @@ from grue import files
 from grue.cli import options
 
 if TYPE_CHECKING:
+    from grue.training.devices import World
     from grue.training.plan import Plan
 
 
@@ -48,6 +50,13 @@ if TYPE_CHECKING:
 @options.option("--system", help="Name of the system, and of its folder. [default: the algorithm]")
 @options.runs
 @options.data
+@options.option(
+    "--tracker",
+    "trackers",
+    multiple=True,
+    type=click.Choice(["tensorboard", "wandb", "trackio", "none"]),
+    help="Where to show the run; repeat for several. [default: tensorboard, if it is installed]",
+)
 @options.option("--threads", type=int, help="CPU threads of torch. [default: torch's choice]")
 @options.option("--dry-run", is_flag=True, help="Print the plan and do nothing.")
 def train(
@@ -67,6 +76,7 @@ def train(
     runs: Path,
     data_dir: Path | None,
     offline: bool,
+    trackers: tuple[str, ...],
     threads: int | None,
     dry_run: bool,
 ) -> None:
@@ -102,25 +112,41 @@ def train(
     if dry_run:
         click.echo("\n".join(describe(stage) for stage in stages))
         return
-    _train_all(stages, threads)
+    _train_all(stages, trackers, threads)
 
 
-def _train_all(stages: list["Plan"], threads: int | None) -> None:
+def _train_all(stages: list["Plan"], trackers: Sequence[str], threads: int | None) -> None:
     import torch
 
-    from grue.cli.progress import TrainingProgress
+    from grue.cli.progress import TrainingProgress, error_console, no_console
     from grue.training.run import train as train_stage
-    from grue.training.tracking import Observers, TensorBoard, tensorboard_installed
+    from grue.training.trackers import open_trackers
+    from grue.training.tracking import Observers
 
     if threads:
         torch.set_num_threads(threads)
-    with stop_on_signal() as stop, TrainingProgress() as progress:
-        observers = Observers([progress, TensorBoard()] if tensorboard_installed() else [progress])
-        for stage in stages:
-            progress.announce(stage)
-            checkpoint = train_stage(stage, observers, lambda: bool(stop))
-            progress.finished(stage)
-            click.echo(str(checkpoint))
+    with stop_on_signal() as stop, joined_world() as world:
+        console, trackers = (error_console(), trackers) if world.is_main else (no_console(), ["none"])
+        with TrainingProgress(console) as progress, open_trackers(trackers, progress.warned) as opened:
+            # A tracker that asks for a login does so before the live view is drawn.
+            observers = Observers([*opened, progress])
+            for stage in stages:
+                progress.announce(stage)
+                checkpoint = train_stage(stage, observers, lambda: bool(stop), world)
+                progress.finished(stage)
+                if world.is_main:
+                    click.echo(str(checkpoint))
+
+
+@contextmanager
+def joined_world() -> Iterator["World"]:
+    """Yield the processes that train together, and leave them in the end."""
+    from grue.training.devices import join_world, leave
+
+    try:
+        yield join_world()
+    finally:
+        leave()
 
 
 @contextmanager
@@ -129,10 +155,13 @@ def stop_on_signal() -> Iterator[list[int]]:
     received: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> None:
-        if received:
+        if received and number == signal.SIGINT:
             raise KeyboardInterrupt
+        if received:
+            return  # a cluster tells the launcher and every process; the state must still be saved
         received.append(number)
-        click.echo("Stopping after this update; press Ctrl-C again to stop at once.", err=True)
+        # Not click.echo: it writes past the live view, which would then draw over it.
+        print("Stopping after this update; press Ctrl-C again to stop at once.", file=sys.stderr)
 
     before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -4,6 +4,8 @@ B = batch, T = response time, V = vocabulary. `mask` [B, T] is True where a resp
 is True where the sampler's vocabulary was open, and None where all of it was. Everything is computed in float32.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -152,13 +154,40 @@ def whiten(values: Tensor, mask: Tensor) -> Tensor:
     return centred * torch.rsqrt(masked_mean(centred.square(), mask) + 1e-8)
 
 
-def clipped_policy_loss(new: Tensor, old: Tensor, advantages: Tensor, clip: float) -> Tensor:
-    """Return the loss of each token, [B, T]: −min(r·A, clip(r, 1 ± ε)·A) with r = π_new/π_old.
+def clipped_policy_loss(
+    new: Tensor,
+    old: Tensor,
+    advantages: Tensor,
+    clip: float,
+    clip_high: float | None = None,
+    dual: float | None = None,
+) -> Tensor:
+    """Return the loss of each token, [B, T]: −min(r·A, clip(r, 1 − ε, 1 + ε_high)·A) with r = π_new/π_old.
 
-    Schulman et al. (2017), Eq. 7.
+    Schulman et al. (2017), Eq. 7. `clip_high` is DAPO's, else ε. With `dual` = c, a negative advantage costs at most
+    −c·A (Ye et al. 2020, Eq. 5).
     """
     ratio = (new - old).exp()
-    return torch.maximum(-advantages * ratio, -advantages * ratio.clamp(1.0 - clip, 1.0 + clip))
+    high = clip if clip_high is None else clip_high
+    loss = torch.maximum(-advantages * ratio, -advantages * ratio.clamp(1.0 - clip, 1.0 + high))
+    if dual is None:
+        return loss
+    return torch.where(advantages < 0, torch.minimum(loss, -dual * advantages), loss)
+
+
+def ratio_figures(new: Tensor, old: Tensor, mask: Tensor, clip: float) -> dict[str, Tensor]:
+    """Return what is logged of the ratio r = π_new/π_old over the tokens that count.
+
+    Returns:
+        Sums of k3's estimate of KL(old‖new) and of the tokens with |r − 1| > clip, and the largest |r − 1|.
+    """
+    new = new.detach()
+    error = ((new - old).exp() - 1.0).abs() * mask
+    return {
+        "approx_kl": (kl_k3(old, new) * mask).sum(),
+        "clip_fraction": (error > clip).float().sum(),
+        "ratio_error": error.max(),
+    }
 
 
 def value_loss(values: Tensor, returns: Tensor, old_values: Tensor, clip: float | None = None) -> Tensor:
@@ -186,3 +215,106 @@ def unpack_bits(packed: Tensor, size: int) -> Tensor:
     """Undo `pack_bits` for a vocabulary of `size`."""
     weights = torch.tensor(_BITS, dtype=torch.uint8, device=packed.device)
     return (packed.unsqueeze(-1) & weights).ne(0).flatten(-2)[..., :size]
+
+
+# --- groups of samples for one prompt ---------------------------------------------------------------------------------
+
+
+def leave_one_out(scores: Tensor, size: int) -> Tensor:
+    """Return each score less the mean of the others of its group, [B] [Kool et al. 2019; Ahmadian et al. 2024, Eq. 6].
+
+    Args:
+        scores: [B], those of a group side by side.
+        size: Scores of one group, at least 2.
+    """
+    groups = _from_the_first(scores, size)
+    others = (groups.sum(1, keepdim=True) - groups) / (size - 1)
+    return (groups - others).flatten()
+
+
+def centre_groups(scores: Tensor, size: int) -> Tensor:
+    """Return each score less the mean of its group, [B]; exactly 0 where a group's scores are all equal."""
+    groups = _from_the_first(scores, size)
+    return (groups - groups.mean(1, keepdim=True)).flatten()
+
+
+def standardise_groups(scores: Tensor, size: int) -> Tensor:
+    """Return `centre_groups` over the group's standard deviation, [B] [Shao et al. 2024, §4.1.2].
+
+    The deviation is the sample's, with size − 1 below the line, and 1e-4 is added to it; both as in TRL.
+    """
+    deviations = _from_the_first(scores, size).std(1, correction=1, keepdim=True)
+    return (centre_groups(scores, size).view(-1, size) / (deviations + 1e-4)).flatten()
+
+
+def _from_the_first(scores: Tensor, size: int) -> Tensor:
+    """Return scores [B / size, size] counted from the first of each group, so that equal ones are 0 and stay it."""
+    groups = scores.float().view(-1, size)
+    return groups - groups[:, :1]
+
+
+def weighted_ratio_figures(
+    new: Tensor, old: Tensor, weights: Tensor, clip: float, clip_high: float
+) -> dict[str, Tensor]:
+    """Return what `ratio_figures` does, for tokens that count `weights` [B, T] each and a range that may be lopsided.
+
+    Returns:
+        Weighted sums of k3's estimate of KL(old‖new) and of the tokens with r outside [1 − clip, 1 + clip_high], and
+        the largest |r − 1|.
+    """
+    new = new.detach()
+    ratio = (new - old).exp()
+    outside = (ratio < 1.0 - clip) | (ratio > 1.0 + clip_high)
+    return {
+        "approx_kl": (kl_k3(old, new) * weights).sum(),
+        "clip_fraction": (outside * weights).sum(),
+        "ratio_error": ((ratio - 1.0).abs() * (weights != 0)).max(),
+    }
+
+
+# --- trust regions ---------------------------------------------------------------------------------------------------
+
+
+def kl_divergence(logits: Tensor, other: Tensor) -> Tensor:
+    """Return KL(p‖q) in nats of the distributions with these logits, [..., V] → [...]; closed where minus infinity.
+
+    Both are closed at the same tokens.
+    """
+    log_p, log_q = logits.float().log_softmax(-1), other.float().log_softmax(-1)
+    return (log_p.exp() * (log_p - log_q).masked_fill(log_p.isinf(), 0.0)).sum(-1)
+
+
+def softmax_fisher_product(logits: Tensor, vector: Tensor) -> Tensor:
+    """Return (diag p − p pᵀ)·vector, [..., V], with p = softmax(logits): the Fisher matrix of the logits, applied."""
+    p = logits.float().softmax(-1)
+    return p * (vector - (p * vector).sum(-1, keepdim=True))
+
+
+def conjugate_gradient(
+    product: Callable[[Tensor], Tensor], target: Tensor, steps: int, tolerance: float = 1e-10
+) -> tuple[Tensor, Tensor]:
+    """Solve H x = target for a positive definite H of which only products with vectors are known.
+
+    Hestenes and Stiefel (1952), from x = 0.
+
+    Args:
+        product: v → H v, [N] → [N].
+        target: [N].
+        steps: Products at most.
+        tolerance: Ends the search once ‖target − H x‖² is no more than this share of ‖target‖².
+
+    Returns:
+        x and the residual target − H x, [N] each.
+    """
+    solution, residual = torch.zeros_like(target), target.clone()
+    direction, squared = residual.clone(), residual.dot(residual)
+    enough = tolerance * squared
+    for _ in range(steps):
+        if squared <= enough:
+            break
+        image = product(direction)
+        length = squared / direction.dot(image)
+        solution, residual = solution + length * direction, residual - length * image
+        before, squared = squared, residual.dot(residual)
+        direction = residual + squared / before * direction
+    return solution, residual

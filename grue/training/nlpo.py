@@ -12,11 +12,13 @@ from torch import Tensor
 
 from grue.training import functional as rl
 from grue.training.config import NLPOConfig
+from grue.training.learner import Learner, make_learner
 from grue.training.optimisation import set_learning_rate
 from grue.training.policy import freeze
-from grue.training.ppo import Learner, collect, describe, improve, make_learner, next_kl_coefficient
+from grue.training.ppo import one_update
+from grue.training.recipes import ALGORITHMS
 from grue.training.rollout import Mask
-from grue.training.run import ALGORITHMS, Run
+from grue.training.run import Run
 
 
 @ALGORITHMS.register("nlpo")
@@ -24,15 +26,15 @@ def train(run: Run, config: NLPOConfig) -> None:
     """Train `run.policy` in place."""
     learner = make_learner(run.policy, config)
     if config.mask != "top_k":
-        # The reference is the initial policy already, so a frozen mask needs no copy of its own.
-        learner.mask_model = learner.reference if config.mask_source == "frozen" else freeze(run.policy)
+        # A frozen mask is the initial policy, of which the reference is a copy already, where there is one.
+        frozen = config.mask_source == "frozen" and learner.reference is not None
+        learner.mask_model = learner.reference if frozen else freeze(run.policy)
+    always_open = tuple(run.tokenizer.all_special_ids) if config.always_open == "special" else ()
     for update in range(run.resume(learner, config.updates), config.updates):
         set_learning_rate(learner.optimizer, config, update, config.updates)
         refresh_mask(learner, config)
-        experience = collect(run, learner, config, update, Mask(learner.mask_model, mask_rule(config)))
-        losses = improve(learner, config, experience, run, update)
-        line = describe(experience, learner) | losses | {"mask/age": float(learner.mask_age)}
-        learner.kl_coefficient = next_kl_coefficient(learner.kl_coefficient, experience, config)
+        line = one_update(run, learner, config, update, Mask(learner.mask_model, mask_rule(config), always_open))
+        line["mask/age"] = float(learner.mask_age)
         learner.mask_age += 1
         run.end_update(update + 1, config.updates, line, learner)
 

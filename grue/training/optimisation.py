@@ -1,13 +1,22 @@
-"""The optimiser, the learning-rate schedule and gradient clipping that every algorithm shares."""
+"""The optimiser, its schedule, and exact steps on minibatches of sequences, which every algorithm shares."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
 
 from grue.errors import TrainingError
-from grue.training.config import Common
+from grue.training.config import Common, RolloutConfig
+from grue.training.devices import World
+from grue.training.rollout import generator, length_batches
+
+# The first minibatch meets the very policy that was sampled: its ratio is 1 up to the rounding of other batch shapes.
+RATIO_TOLERANCE = {"float32": 1e-3, "bfloat16": 0.3}
+
+# Rows of a minibatch → sums over their tokens, each weighted: "loss", which is minimised, and whatever is logged of
+# the policy: "ratio_error" is a maximum, "approx_kl" can end an update.
+TokenLosses = Callable[[Tensor], Mapping[str, Tensor]]
 
 
 def make_optimizer(modules: Iterable[nn.Module], config: Common) -> torch.optim.Optimizer:
@@ -18,7 +27,9 @@ def make_optimizer(modules: Iterable[nn.Module], config: Common) -> torch.optim.
         {"params": [p for p in parameters if p.ndim > 1], "weight_decay": config.weight_decay},
         {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(groups, lr=config.learning_rate, eps=config.adam_epsilon)
+    if config.optimizer == "rmsprop":
+        return torch.optim.RMSprop(groups, lr=config.learning_rate, eps=config.adam_epsilon, alpha=0.99)
+    return torch.optim.AdamW(groups, lr=config.learning_rate, eps=config.adam_epsilon, fused=True)
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, config: Common, step: int, total: int) -> float:
@@ -53,3 +64,84 @@ def step(optimizer: torch.optim.Optimizer, config: Common, where: str) -> Tensor
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
     return norm
+
+
+def improve(
+    optimizer: torch.optim.Optimizer,
+    config: RolloutConfig,
+    weights: Tensor,
+    losses_of: TokenLosses,
+    *,
+    seed: int,
+    update: int,
+    world: World,
+) -> dict[str, float]:
+    """Take the optimiser steps of one update; return the means of what was measured on the way.
+
+    Args:
+        weights: [B, T], what each token counts in the mean that is minimised: 1 or 0 for the mean over tokens.
+
+    Raises:
+        TrainingError: The first minibatch does not find the policy that was sampled, or a gradient is not finite.
+    """
+    chance = generator(seed, "minibatches", update)
+    seen: list[dict[str, Tensor]] = []
+    for _ in range(config.epochs):
+        for rows in torch.randperm(len(weights), generator=chance).split(config.minibatch_size):
+            measured = minibatch_gradient(rows, weights, losses_of, config.micro_batch_size, world)
+            if not seen:
+                _check_ratio(measured, config, update)
+            if config.stop_kl is not None and seen and measured["policy/approx_kl"] > config.stop_kl:
+                optimizer.zero_grad(set_to_none=True)
+                return _means(seen)
+            world.sum_gradients(p for group in optimizer.param_groups for p in group["params"])
+            measured["policy/grad_norm"] = step(optimizer, config, f"update {update}")
+            seen.append(measured)
+    return _means(seen)
+
+
+def minibatch_gradient(
+    rows: Tensor, weights: Tensor, losses_of: TokenLosses, micro_batch_size: int, world: World
+) -> dict[str, Tensor]:
+    """Accumulate this rank's part of the gradient of a minibatch's mean loss, exactly, in micro-batches.
+
+    Each micro-batch adds its sum over the whole minibatch's weight; a mean of means would favour short responses.
+    """
+    total = weights[rows].sum()
+    sums: dict[str, Tensor] = {}
+    mine, counts = rows[world.rank :: world.size], 1.0
+    if len(mine) == 0:  # more processes than rows: run one that counts nothing
+        mine, counts = rows[:1], 0.0
+    for part in length_batches(weights != 0, mine, micro_batch_size):
+        losses = losses_of(part)
+        (losses["loss"] * counts / total).backward()
+        for name, value in losses.items():
+            value = value.detach() * counts
+            if name in sums:
+                value = torch.maximum(sums[name], value) if name == "ratio_error" else sums[name] + value
+            sums[name] = value
+    return _over_ranks(sums, total, world)
+
+
+def _over_ranks(sums: Mapping[str, Tensor], total: Tensor, world: World) -> dict[str, Tensor]:
+    """Return each sum over all ranks, divided by the minibatch's weight; maxima stay maxima."""
+    ranks = world.gather_rows(torch.stack([value.float() for value in sums.values()]).unsqueeze(0))
+    names = {"loss": "loss/total", "policy_loss": "loss/policy", "value_loss": "loss/value"}
+    return {
+        names.get(name, f"policy/{name}"): column.max() if name == "ratio_error" else column.sum() / total
+        for name, column in zip(sums, ranks.unbind(1), strict=True)
+    }
+
+
+def _check_ratio(measured: Mapping[str, Tensor], config: RolloutConfig, update: int) -> None:
+    error = float(measured["policy/ratio_error"])
+    if error > RATIO_TOLERANCE[config.precision]:
+        raise TrainingError(
+            f"update {update}: the first policy ratio is off 1 by {error:.2g}: sampling and training see different "
+            "policies. This is a bug; please report it with config.toml."
+        )
+
+
+def _means(seen: Sequence[Mapping[str, Tensor]]) -> dict[str, float]:
+    means = {name: float(torch.stack([one[name].detach().float() for one in seen]).mean()) for name in seen[0]}
+    return means | {"policy/ratio_error": float(seen[0]["policy/ratio_error"]), "policy/steps": float(len(seen))}

@@ -12,7 +12,8 @@ from grue.errors import ConfigError, DataError
 from grue.models import weights_id
 from grue.tasks import Backbone, Task
 from grue.training import checkpoint
-from grue.training.config import Common, make_config, split_algorithm
+from grue.training.config import Common
+from grue.training.recipes import make_config, split_algorithm
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ without a reference (an IMDB review that ends badly, say) are left out.
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,11 +15,13 @@ from transformers import PreTrainedModel
 
 from grue.errors import TrainingError
 from grue.training import functional as rl
+from grue.training.adapters import recomputing
 from grue.training.config import SupervisedConfig
-from grue.training.optimisation import make_optimizer, set_learning_rate, step
+from grue.training.optimisation import make_optimizer, minibatch_gradient, set_learning_rate, step
 from grue.training.policy import Tokens, assert_no_dropout, encode_prompts, encode_responses, forward
-from grue.training.rollout import generator, length_batches
-from grue.training.run import ALGORITHMS, Run
+from grue.training.recipes import ALGORITHMS
+from grue.training.rollout import generator
+from grue.training.run import Run
 
 
 @dataclass
@@ -52,7 +55,12 @@ def train(run: Run, config: SupervisedConfig) -> None:
             set_learning_rate(learner.optimizer, config, epoch * steps + index, config.epochs * steps)
             prompts, responses = encode_pairs(run, pairs[rows])
             tokens += int(responses.mask.sum())
-            losses.append(pair_gradient(run.policy, prompts, responses, config))
+            everyone = torch.arange(len(rows))
+            weights = responses.mask.float()
+            losses_of = partial(pair_losses, run, prompts, responses)
+            measured = minibatch_gradient(everyone, weights, losses_of, config.micro_batch_size, run.world)
+            losses.append(measured["loss/total"])
+            run.world.sum_gradients(run.policy.parameters())
             norms.append(step(learner.optimizer, config, f"epoch {epoch}"))
         line = {
             "loss/total": float(torch.stack(losses).mean()),
@@ -87,14 +95,9 @@ def encode_pairs(run: Run, pairs: Tensor) -> tuple[Tokens, Tokens]:
     return prompts, encode_responses(run.policy, run.tokenizer, texts, run.task.rollout.max_new_tokens)
 
 
-def pair_gradient(policy: PreTrainedModel, prompts: Tokens, responses: Tokens, config: SupervisedConfig) -> Tensor:
-    """Accumulate the gradient of the mean negative log-likelihood over the tokens of all pairs; return that mean."""
-    tokens = responses.mask.sum()
-    total = torch.zeros(())
-    for part in length_batches(responses.mask, torch.arange(len(responses.ids)), config.micro_batch_size):
-        targets = responses.rows(part)
-        logits, _ = forward(policy, prompts.rows(part), targets)
-        loss = -(rl.log_probs(logits, targets.ids) * targets.mask).sum() / tokens
-        loss.backward()
-        total = total + loss.detach().cpu()
-    return total
+def pair_losses(run: Run, prompts: Tokens, responses: Tokens, rows: Tensor) -> dict[str, Tensor]:
+    """Return the sum over the tokens of some pairs of the negative log-likelihood."""
+    targets = responses.rows(rows)
+    with run.autocast(), recomputing(run.policy):
+        logits, _ = forward(run.policy, prompts.rows(rows), targets)
+    return {"loss": -(rl.log_probs(logits, targets.ids) * targets.mask).sum()}

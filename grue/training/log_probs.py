@@ -1,0 +1,163 @@
+"""Log-probabilities of drawn tokens without ever holding the logits [B, T, V] whole.
+
+At V = 50,257 the logits of an update and their gradient are most of its memory. Here the language head runs over
+`chunk` tokens at a time; the backward pass runs it again rather than keep what it computed.
+
+B = batch, P = prompt length, T = response time, V = vocabulary, H = hidden size, N = tokens that count.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+from transformers import PreTrainedModel
+
+from grue.errors import ConfigError
+from grue.training import functional as rl
+from grue.training.policy import Tokens, forward, is_seq2seq, language_head, vocabulary_size
+
+Head = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogProbs:
+    """What a model says of drawn tokens, each [B, T] in float32, 0 where nothing counts.
+
+    Attributes:
+        plain: log π over the whole vocabulary.
+        restricted: log π renormalised over the support.
+        entropy: Of the restricted distribution; None unless asked for.
+        states: Last hidden states [B, T, H], for a critic that shares the trunk; None unless asked for.
+    """
+
+    plain: Tensor
+    restricted: Tensor
+    entropy: Tensor | None
+    states: Tensor | None
+
+
+def token_log_probs(
+    model: PreTrainedModel,
+    prompts: Tokens,
+    responses: Tokens,
+    temperature: float,
+    support: Tensor | None = None,
+    *,
+    chunk: int = 0,
+    want_entropy: bool = False,
+    want_states: bool = False,
+    encoded: Tensor | None = None,
+) -> TokenLogProbs:
+    """Score the tokens of responses; with gradients if enabled.
+
+    Args:
+        support: Bit-packed [B, T, ⌈V/8⌉] of the same rows and tokens, True where the vocabulary was open.
+        chunk: Tokens whose logits exist at a time; 0 computes all logits at once.
+        encoded: See `policy.encode`.
+    """
+    mask = responses.mask
+    if chunk:
+        inputs, head, states = response_states_and_head(model, prompts, responses, want_states, encoded)
+        packed = None if support is None else support[mask]
+        scores = _in_chunks(head, inputs[mask], responses.ids[mask], packed, temperature, want_entropy, chunk)
+        empty = scores.new_zeros(*mask.shape, scores.shape[-1])
+        parts = empty.masked_scatter(mask.unsqueeze(-1), scores).unbind(-1)
+    else:
+        logits, states = forward(model, prompts, responses, want_states, encoded)
+        # After the end a row's stored token may be closed: its log-probability is minus infinity, so it is cut out
+        # rather than multiplied by 0.
+        parts = _scores(logits, responses.ids, support, temperature, want_entropy)
+        parts = tuple(part.masked_fill(~mask, 0.0) for part in parts)
+    return TokenLogProbs(parts[0], parts[1], parts[2] if want_entropy else None, states)
+
+
+def _scores(
+    logits: Tensor, tokens: Tensor, support: Tensor | None, temperature: float, want_entropy: bool
+) -> tuple[Tensor, ...]:
+    """Return plain and restricted log-probability, and the entropy if wanted, of tokens [...] with logits [..., V]."""
+    logits = logits.float() if temperature == 1.0 else logits.float() / temperature
+    opened = None if support is None else rl.unpack_bits(support, logits.shape[-1])
+    plain = rl.log_probs(logits, tokens)
+    restricted = plain if opened is None else rl.log_probs(logits, tokens, opened)
+    return (plain, restricted, rl.entropy(logits, opened)) if want_entropy else (plain, restricted)
+
+
+def _in_chunks(
+    head: Head,
+    inputs: Tensor,
+    tokens: Tensor,
+    support: Tensor | None,
+    temperature: float,
+    want_entropy: bool,
+    chunk: int,
+) -> Tensor:
+    """Return `_scores` of inputs [N, H] and tokens [N], stacked to [N, 2 or 3]."""
+
+    def scores(inputs: Tensor, tokens: Tensor, support: Tensor | None) -> Tensor:
+        return torch.stack(_scores(head(inputs), tokens, support, temperature, want_entropy), -1)
+
+    parts = [inputs.new_zeros(0, 3 if want_entropy else 2, dtype=torch.float32)]
+    for start in range(0, len(tokens), chunk):
+        part = slice(start, start + chunk)
+        given = (inputs[part], tokens[part], None if support is None else support[part])
+        if torch.is_grad_enabled():
+            parts.append(checkpoint(scores, *given, use_reentrant=False, preserve_rng_state=False))
+        else:
+            parts.append(scores(*given))
+    return torch.cat(parts)
+
+
+def response_states_and_head(
+    model: PreTrainedModel, prompts: Tokens, responses: Tokens, want_states: bool = False, encoded: Tensor | None = None
+) -> tuple[Tensor, Head, Tensor | None]:
+    """Run the model up to its language head.
+
+    Returns:
+        What the head would have read, [B, T, H]; the rest of the model, a function from [..., H] to logits [..., V];
+        and with `want_states` the last hidden states [B, T, H] (those of T5 are scaled before its head reads them).
+    """
+    layer = language_head(model)
+    captured: list[Tensor] = []
+
+    def keep(module: object, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        captured.append(inputs[0])
+        return (inputs[0][:, -1:], *inputs[1:])  # logits of one position, which nobody reads
+
+    handle = layer.register_forward_pre_hook(keep)
+    try:
+        _, states = forward(model, prompts, responses, want_states, encoded)
+    finally:
+        handle.remove()
+    length = responses.ids.shape[1]
+    inputs = captured[0] if is_seq2seq(model) else captured[0][:, -length - 1 : -1]
+    bias = getattr(model, "final_logits_bias", None)
+    cap = getattr(model.config.get_text_config(), "final_logit_softcapping", None)
+
+    def head(states: Tensor) -> Tensor:
+        logits: Tensor = layer(states)
+        if bias is not None:
+            logits = logits + bias[0]
+        return logits if cap is None else cap * torch.tanh(logits / cap)
+
+    return inputs, head, states
+
+
+@torch.no_grad()
+def assert_head_is_separable(model: PreTrainedModel) -> None:
+    """Refuse a model that does more to its logits than `response_states_and_head` knows of.
+
+    Raises:
+        ConfigError: Log-probabilities in chunks would differ from those of the model.
+    """
+    ids = torch.arange(3, 7, device=model.device).reshape(2, 2) % vocabulary_size(model)
+    tokens = Tokens(ids, torch.ones_like(ids, dtype=torch.bool))
+    whole, _ = forward(model, tokens, tokens)
+    inputs, head, _ = response_states_and_head(model, tokens, tokens)
+    apart = head(inputs)
+    if apart.shape != whole.shape or not torch.allclose(apart, whole, rtol=1e-3, atol=1e-3):
+        raise ConfigError(
+            f"log_prob_chunk: {type(model).__name__} changes its logits behind the language head in a way that is not "
+            "known here, so they cannot be computed in chunks; set log_prob_chunk = 0."
+        )
