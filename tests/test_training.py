@@ -12,8 +12,8 @@ from grue.files import read_jsonl
 from grue.training import nlpo, ppo
 from grue.training.config import NLPOConfig, PPOConfig
 from grue.training.policy import encode_prompts, forward, next_logits
-from grue.training.rollout import Mask, draw_examples, generator, sample_responses
 from grue.training.recipes import ALGORITHMS
+from grue.training.rollout import Mask, draw_examples, generator, sample_responses
 from grue.training.run import Interrupted
 
 FAMILIES = ["causal", "seq2seq"]

@@ -37,6 +37,16 @@ BASELINES = ("zero-shot", "null", "copy", "lead", "oracle")
     "--limit", type=click.IntRange(min=1), help="Evaluate only the first N examples; such a result is never ranked."
 )
 @options.option("--batch-size", type=click.IntRange(min=1), default=64, help="Prompts decoded at once.")
+@options.option(
+    "--best-of",
+    type=click.IntRange(min=2),
+    help="Draw N samples a prompt and keep the best; the result is another system's, NAME+best-of-N.",
+)
+@options.option(
+    "--pick-by",
+    help="likelihood, or a reward as in training; one that needs references makes it an oracle. "
+    "[default: the task's reward, or likelihood where that would be an oracle]",
+)
 @options.option("--output", type=click.Path(path_type=Path), help="Folder to write to. [default: the run's folder]")
 @options.option("--force", is_flag=True, help="Replace an evaluation that is there.")
 @options.runs
@@ -53,6 +63,8 @@ def evaluate(
     split: str | None,
     limit: int | None,
     batch_size: int,
+    best_of: int | None,
+    pick_by: str | None,
     output: Path | None,
     force: bool,
     runs: Path,
@@ -71,11 +83,15 @@ def evaluate(
 
     if sum(choice is not None for choice in (checkpoint, model, baseline)) != 1:
         raise ConfigError("Say what to evaluate: one of --checkpoint FOLDER, --model NAME or --baseline NAME.")
+    if pick_by is not None and best_of is None:
+        raise ConfigError("--pick-by says how the best of several samples is picked; add --best-of N.")
     if checkpoint is not None and task_name is not None and not is_checkpoint(checkpoint):
         model, checkpoint = str(checkpoint), None  # a model that was trained elsewhere, or not at all
     results = []
     for one in [0] if checkpoint is not None else options.parse_seeds(seed, seed_range):
         task, system, folder = _subject(checkpoint, model, baseline, task_name, suite, one, runs)
+        if best_of is not None:
+            system, folder = _best_of(task, system, folder, best_of, pick_by, runs)
         folder = output or folder
         if force:
             evaluation.discard(folder)
@@ -126,6 +142,27 @@ def _subject(
     else:
         system = evaluation.baseline_system(task, str(baseline), seed)
     return task, system, runs / task.suite / task.name / system.name / f"seed-{seed}"
+
+
+def _best_of(
+    task: "Task", system: "System", folder: Path, n: int, pick_by: str | None, runs: Path
+) -> tuple["System", Path]:
+    """Return the system that picks the best of n, and its folder: beside the plain system's, if that is a run's."""
+    from grue.training.best_of import choose_best_of
+    from grue.training.evaluate import with_best_of
+
+    best_of = choose_best_of(task, n, pick_by)
+    picking = with_best_of(system, best_of)
+    if best_of.oracle:
+        click.echo(
+            f"Warning: {best_of.pick_by} reads the references, so that picking by it is an oracle's: the result "
+            f"({picking.name}) says what the best of {n} samples could be, not what a system reaches.",
+            err=True,
+        )
+    place = Path(task.suite) / task.name / system.name / f"seed-{system.seed}"
+    home = folder.absolute()
+    root = home.parents[3] if home.parts[-4:] == place.parts else runs
+    return picking, root / task.suite / task.name / picking.name / f"seed-{system.seed}"
 
 
 @click.command()

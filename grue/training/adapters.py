@@ -149,7 +149,8 @@ def enable_checkpointing(model: PreTrainedModel) -> None:
 def recomputing(*models: nn.Module | None) -> Iterator[None]:
     """Hold models in training mode, outside of which transformers ignores checkpointing.
 
-    Wraps forward passes whose gradients are wanted; sampling has to stay outside, since checkpointing forbids caches.
+    Wraps forward passes whose gradients are wanted, and the backward passes, which must find the same mode. Sampling
+    has to stay outside, since checkpointing forbids caches.
     Changes no result, and nothing at all for models without checkpointing.
     """
     with ExitStack() as stack:

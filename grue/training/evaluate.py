@@ -5,7 +5,8 @@ import platform
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
@@ -23,8 +24,9 @@ from grue.records import SCHEMA_VERSION, Example, Prediction, Result
 from grue.scoring import Scored, score_predictions, write_per_example
 from grue.tasks import Task
 from grue.training import checkpoint
+from grue.training.best_of import BestOf, make_judge, predict_best_of, sampling
 from grue.training.policy import check_lengths
-from grue.training.predict import predict_file, write_predictions
+from grue.training.predict import Answer, predict_file, write_predictions
 
 Baseline = Literal["zero-shot", "null", "copy", "lead", "oracle"]
 BASELINES: Mapping[str, str] = {
@@ -48,6 +50,7 @@ class System:
         record: What the result says of it.
         seed: The seed that it was trained with, and that its sampling draws from.
         weights: sha256 of the weights, so that predictions of other weights are never taken for its own.
+        best_of: How it picks one of several samples; None where it decodes as the task says.
     """
 
     name: str
@@ -56,6 +59,7 @@ class System:
     weights: str
     model: PreTrainedModel | None = None
     tokenizer: PreTrainedTokenizerBase | None = None
+    best_of: BestOf | None = None
 
 
 def checkpoint_system(task: Task, folder: Path) -> System:
@@ -103,6 +107,18 @@ def baseline_system(task: Task, baseline: str, seed: int) -> System:
     return System(baseline, record, seed, weights_id(backbone.model, backbone.revision), model, tokenizer)
 
 
+def with_best_of(system: System, best_of: BestOf) -> System:
+    """Return the system that draws several samples and picks one: another system, with a name of its own.
+
+    Raises:
+        ConfigError: It has no model to draw from.
+    """
+    if system.model is None:
+        raise ConfigError(f"The baseline {system.name!r} has no model to draw samples from; leave --best-of out.")
+    name = f"{system.name}+{best_of.name}"
+    return replace(system, name=name, record={**system.record, "name": name}, best_of=best_of)
+
+
 def evaluate(
     task: Task,
     system: System,
@@ -131,16 +147,18 @@ def evaluate(
         "seed": system.seed,
         "limit": limit,
         "data_dir": None if data_dir is None else str(data_dir.resolve()),
+        "best_of": None if system.best_of is None else files.plain(system.best_of),
     }
     if _claim(folder, identity):
         return files.load_json(folder / "result.json", Result)
     try:
         loaded = load_examples(task, split, data_dir, offline)
+        examples = loaded.examples[:limit]
+        answer = _answerer(task, system, examples)
     except GrueError:
         if not (folder / "predictions.jsonl").exists():
             discard(folder)  # what never began must not stand in the way of another evaluation
         raise
-    examples = loaded.examples[:limit]
     started = time.monotonic()
     path = folder / "predictions.jsonl"
     if system.model is None:
@@ -158,6 +176,7 @@ def evaluate(
             path,
             batch_size,
             lambda done: progress(done, total),
+            answer,
         )
     generated = time.monotonic()
     scored = score_predictions(task, split, examples, predictions)
@@ -192,6 +211,25 @@ def discard(folder: Path) -> None:
     """Remove an evaluation, and nothing else, from a run's folder."""
     for name in ("evaluation.json", "predictions.jsonl", "scores.jsonl", "result.json"):
         (folder / name).unlink(missing_ok=True)
+
+
+def _answerer(task: Task, system: System, examples: Sequence[Example]) -> Answer | None:
+    """Return what answers a batch in place of the task's decoding, if anything does."""
+    if system.best_of is None:
+        return None
+    assert system.model is not None and system.tokenizer is not None
+    judge = make_judge(system.best_of, task, system.model, examples)
+    picking = partial(predict_best_of, system.model, system.tokenizer, task)
+    return partial(picking, seed=system.seed, n=system.best_of.n, judge=judge)
+
+
+def _generation(task: Task, system: System) -> dict[str, Any]:
+    """Return what a result says of its decoding."""
+    if system.best_of is None:
+        settings: dict[str, Any] = files.plain(task.decoding)
+        return settings
+    best_of = {key: value for key, value in files.plain(system.best_of).items() if key != "name"}
+    return {**files.plain(sampling(task)), "decoding": system.best_of.name, "best_of": best_of}
 
 
 def _answer_without_model(
@@ -241,7 +279,7 @@ def make_result(
         seed=system.seed,
         system={**system.record, "weights": system.weights},
         data=loaded.provenance(),
-        generation=files.plain(task.decoding),
+        generation=_generation(task, system),
         determinism={
             "batch_size": batch_size,
             "dtype": "none" if parameter is None else str(parameter.dtype).removeprefix("torch."),

@@ -175,18 +175,22 @@ def clipped_policy_loss(
     return torch.where(advantages < 0, torch.minimum(loss, -dual * advantages), loss)
 
 
-def ratio_figures(new: Tensor, old: Tensor, mask: Tensor, clip: float) -> dict[str, Tensor]:
-    """Return what is logged of the ratio r = π_new/π_old over the tokens that count.
+def ratio_figures(
+    new: Tensor, old: Tensor, weights: Tensor, clip: float, clip_high: float | None = None
+) -> dict[str, Tensor]:
+    """Return what is logged of the ratio r = π_new/π_old, for tokens that count `weights` [B, T] each.
 
     Returns:
-        Sums of k3's estimate of KL(old‖new) and of the tokens with |r − 1| > clip, and the largest |r − 1|.
+        Weighted sums of k3's estimate of KL(old‖new) and of the tokens with r outside [1 − clip, 1 + clip_high], and
+        the largest |r − 1|.
     """
     new = new.detach()
-    error = ((new - old).exp() - 1.0).abs() * mask
+    ratio = (new - old).exp()
+    outside = (ratio < 1.0 - clip) | (ratio > 1.0 + (clip if clip_high is None else clip_high))
     return {
-        "approx_kl": (kl_k3(old, new) * mask).sum(),
-        "clip_fraction": (error > clip).float().sum(),
-        "ratio_error": error.max(),
+        "approx_kl": (kl_k3(old, new) * weights).sum(),
+        "clip_fraction": (outside * weights).sum(),
+        "ratio_error": ((ratio - 1.0).abs() * (weights != 0)).max(),
     }
 
 
@@ -251,25 +255,6 @@ def _from_the_first(scores: Tensor, size: int) -> Tensor:
     """Return scores [B / size, size] counted from the first of each group, so that equal ones are 0 and stay it."""
     groups = scores.float().view(-1, size)
     return groups - groups[:, :1]
-
-
-def weighted_ratio_figures(
-    new: Tensor, old: Tensor, weights: Tensor, clip: float, clip_high: float
-) -> dict[str, Tensor]:
-    """Return what `ratio_figures` does, for tokens that count `weights` [B, T] each and a range that may be lopsided.
-
-    Returns:
-        Weighted sums of k3's estimate of KL(old‖new) and of the tokens with r outside [1 − clip, 1 + clip_high], and
-        the largest |r − 1|.
-    """
-    new = new.detach()
-    ratio = (new - old).exp()
-    outside = (ratio < 1.0 - clip) | (ratio > 1.0 + clip_high)
-    return {
-        "approx_kl": (kl_k3(old, new) * weights).sum(),
-        "clip_fraction": (outside * weights).sum(),
-        "ratio_error": ((ratio - 1.0).abs() * (weights != 0)).max(),
-    }
 
 
 # --- trust regions ---------------------------------------------------------------------------------------------------

@@ -2,14 +2,20 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from grue.errors import TrainingError
+from grue.training.adapters import recomputing
 from grue.training.config import Common, RolloutConfig
 from grue.training.devices import World
 from grue.training.rollout import generator, length_batches
+
+if TYPE_CHECKING:
+    from grue.training.learner import Learner
+    from grue.training.run import Run
 
 # The first minibatch meets the very policy that was sampled: its ratio is 1 up to the rounding of other batch shapes.
 RATIO_TOLERANCE = {"float32": 1e-3, "bfloat16": 0.3}
@@ -67,14 +73,7 @@ def step(optimizer: torch.optim.Optimizer, config: Common, where: str) -> Tensor
 
 
 def improve(
-    optimizer: torch.optim.Optimizer,
-    config: RolloutConfig,
-    weights: Tensor,
-    losses_of: TokenLosses,
-    *,
-    seed: int,
-    update: int,
-    world: World,
+    run: "Run", learner: "Learner", config: RolloutConfig, weights: Tensor, losses_of: TokenLosses, update: int
 ) -> dict[str, float]:
     """Take the optimiser steps of one update; return the means of what was measured on the way.
 
@@ -84,18 +83,19 @@ def improve(
     Raises:
         TrainingError: The first minibatch does not find the policy that was sampled, or a gradient is not finite.
     """
-    chance = generator(seed, "minibatches", update)
+    chance = generator(run.seed, "minibatches", update)
     seen: list[dict[str, Tensor]] = []
     for _ in range(config.epochs):
         for rows in torch.randperm(len(weights), generator=chance).split(config.minibatch_size):
-            measured = minibatch_gradient(rows, weights, losses_of, config.micro_batch_size, world)
+            with recomputing(learner.policy, learner.critic):
+                measured = minibatch_gradient(rows, weights, losses_of, config.micro_batch_size, run.world)
             if not seen:
-                _check_ratio(measured, config, update)
+                check_ratio(measured, config, update)
             if config.stop_kl is not None and seen and measured["policy/approx_kl"] > config.stop_kl:
-                optimizer.zero_grad(set_to_none=True)
+                learner.optimizer.zero_grad(set_to_none=True)
                 return _means(seen)
-            world.sum_gradients(p for group in optimizer.param_groups for p in group["params"])
-            measured["policy/grad_norm"] = step(optimizer, config, f"update {update}")
+            run.world.sum_gradients(p for group in learner.optimizer.param_groups for p in group["params"])
+            measured["policy/grad_norm"] = step(learner.optimizer, config, f"update {update}")
             seen.append(measured)
     return _means(seen)
 
@@ -133,7 +133,12 @@ def _over_ranks(sums: Mapping[str, Tensor], total: Tensor, world: World) -> dict
     }
 
 
-def _check_ratio(measured: Mapping[str, Tensor], config: RolloutConfig, update: int) -> None:
+def check_ratio(measured: Mapping[str, Tensor], config: RolloutConfig, update: int) -> None:
+    """Make sure that the policy about to learn is the one that was sampled.
+
+    Raises:
+        TrainingError: A ratio is off 1 by more than rounding.
+    """
     error = float(measured["policy/ratio_error"])
     if error > RATIO_TOLERANCE[config.precision]:
         raise TrainingError(

@@ -10,7 +10,6 @@ from functools import partial
 from torch import Tensor
 
 from grue.training import functional as rl
-from grue.training.adapters import recomputing
 from grue.training.config import NLPOConfig, PPOConfig
 from grue.training.experience import (
     Experience,
@@ -43,15 +42,8 @@ def one_update(
     """Collect rollouts, learn from them, steer the penalty; return the line for the log."""
     experience = collect(run, learner, config, update, mask)
     advantages, returns = advantages_and_returns(experience, config)
-    losses = improve(
-        learner.optimizer,
-        config,
-        experience.mask.float(),
-        partial(token_losses, run, learner, config, experience, advantages, returns),
-        seed=run.seed,
-        update=update,
-        world=run.world,
-    )
+    losses_of = partial(token_losses, run, learner, config, experience, advantages, returns)
+    losses = improve(run, learner, config, experience.mask.float(), losses_of, update)
     line = describe(experience, learner) | losses
     learner.kl_coefficient = next_kl_coefficient(learner.kl_coefficient, experience, config)
     return line
@@ -67,7 +59,7 @@ def token_losses(
     rows: Tensor,
 ) -> Mapping[str, Tensor]:
     """Return sums over the tokens of some rows: the loss, its parts and what is logged of the ratio."""
-    with run.autocast(), recomputing(learner.policy, learner.critic):
+    with run.autocast():
         scored = score_tokens(
             learner.policy,
             learner.critic,

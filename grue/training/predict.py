@@ -14,6 +14,8 @@ from grue.tasks import Generation, Task
 from grue.training.policy import Tokens, decode_responses, encode_prompts, eos_id, is_seq2seq
 from grue.training.rollout import example_uniforms, sample_responses
 
+Answer = Callable[[Sequence[Example]], list[Prediction]]
+
 
 @torch.no_grad()
 def predict(
@@ -36,7 +38,11 @@ def predict(
         responses, truncated = rollout.responses, rollout.truncated
     else:
         responses, truncated = _search(model, tokenizer, prompts, settings)
-    texts = decode_responses(tokenizer, responses)
+    return as_predictions(examples, decode_responses(tokenizer, responses), truncated)
+
+
+def as_predictions(examples: Sequence[Example], texts: Sequence[str], truncated: torch.Tensor) -> list[Prediction]:
+    """Return texts [B] as predictions; `truncated` [B] is True where one reached the length limit."""
     return [
         Prediction(example.id, text, cut)
         for example, text, cut in zip(examples, texts, truncated.tolist(), strict=True)
@@ -76,11 +82,15 @@ def predict_file(
     path: Path,
     batch_size: int,
     progress: Callable[[int], None] = lambda done: None,
+    answer: Answer | None = None,
 ) -> list[Prediction]:
     """Answer all examples into a predictions file, going on where an interrupted call stopped.
 
     Batches hold prompts of similar length and are appended as they are made; the finished file is in the examples'
     order.
+
+    Args:
+        answer: What answers a batch in place of `predict` with the task's decoding.
 
     Raises:
         DataError: The file holds answers to other examples.
@@ -101,7 +111,8 @@ def predict_file(
         if all(example.id in done for example in batch):
             continue
         # A batch of which only a part was kept is answered whole: rounding depends on the neighbours.
-        new = [p for p in predict(model, tokenizer, task, batch, task.decoding, seed) if p.id not in done]
+        made = answer(batch) if answer else predict(model, tokenizer, task, batch, task.decoding, seed)
+        new = [prediction for prediction in made if prediction.id not in done]
         files.append_jsonl(path, map(prediction_record, new))
         done |= {prediction.id: prediction for prediction in new}
         progress(len(done))

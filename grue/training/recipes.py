@@ -11,7 +11,7 @@ from grue.errors import ConfigError, UnknownName, did_you_mean
 from grue.files import from_dict, plain
 from grue.registry import Registry
 from grue.tasks import Task
-from grue.training.config import CONFIGS, Common, GRPOConfig, RolloutConfig
+from grue.training.config import CONFIGS, A2CConfig, Common, GRPOConfig, RolloutConfig
 
 # NLPO as the paper describes it, as the published code really ran it, and as it is stable.
 PRESETS: Mapping[str, Mapping[str, Any]] = {
@@ -98,6 +98,9 @@ def make_config(task: Task, algorithm: str, overrides: Mapping[str, Any], preset
             raise ConfigError(f"The preset {preset!r} is one of NLPO's; {algorithm!r} has none.")
         recipe |= PRESETS[preset]
     where = f"{algorithm} on {task.suite}/{task.name}"
+    idle = sorted(WITHOUT_EFFECT.get(stage, frozenset()) & overrides.keys())
+    if idle:
+        raise ConfigError(f"{where}: {idle[0]} has no effect on {stage}; leave it out.")
     config = from_dict(config_class(stage), {**recipe, **overrides}, where)
     _check_values(config, where)
     _check_sizes(config, task, where)
@@ -133,6 +136,12 @@ def _shared_recipe(task: Task, name: str, config: type[Common]) -> dict[str, Any
     return {key: value for key, value in recipe.items() if key in own}
 
 
+# Settings that an algorithm inherits and that have no say in it: silence would mislead who sets them.
+WITHOUT_EFFECT: Mapping[str, frozenset[str]] = {
+    "a2c": frozenset({"epochs", "minibatch_size", "stop_kl"}),
+    "trpo": frozenset({"epochs", "stop_kl", "value_coefficient", "log_prob_chunk"}),
+}
+
 POSITIVE = {
     *("learning_rate", "epochs", "updates", "rollouts", "batch_size", "minibatch_size", "micro_batch_size"),
     *("validate_every", "save_every", "validation_examples", "mask_updates", "max_grad_norm", "samples_per_prompt"),
@@ -163,7 +172,7 @@ def _check_sizes(config: Common, task: Task, where: str) -> None:
         raise ConfigError(f"{where}: freeze_encoder needs an encoder; the task's backbone is a causal model.")
     if not isinstance(config, RolloutConfig):
         return
-    if config.minibatch_size > config.rollouts:
+    if config.minibatch_size > config.rollouts and not isinstance(config, A2CConfig):
         raise ConfigError(f"{where}: minibatch_size {config.minibatch_size} exceeds rollouts {config.rollouts}.")
     if config.rollouts % config.samples_per_prompt:
         raise ConfigError(

@@ -161,9 +161,7 @@ def _mask_support(logits: Tensor, mask: Mask | None, eos: int, closed_eos: int |
     return opened
 
 
-def _support(
-    logits: Tensor, opened: Tensor | None, settings: Generation, closed_eos: int | None
-) -> Tensor | None:
+def _support(logits: Tensor, opened: Tensor | None, settings: Generation, closed_eos: int | None) -> Tensor | None:
     """Return what is open for the next token, [B, V], or None if everything is."""
     support = opened
     if closed_eos is not None:

@@ -58,7 +58,8 @@ def train(run: Run, config: SupervisedConfig) -> None:
             everyone = torch.arange(len(rows))
             weights = responses.mask.float()
             losses_of = partial(pair_losses, run, prompts, responses)
-            measured = minibatch_gradient(everyone, weights, losses_of, config.micro_batch_size, run.world)
+            with recomputing(run.policy):
+                measured = minibatch_gradient(everyone, weights, losses_of, config.micro_batch_size, run.world)
             losses.append(measured["loss/total"])
             run.world.sum_gradients(run.policy.parameters())
             norms.append(step(learner.optimizer, config, f"epoch {epoch}"))
@@ -98,6 +99,6 @@ def encode_pairs(run: Run, pairs: Tensor) -> tuple[Tokens, Tokens]:
 def pair_losses(run: Run, prompts: Tokens, responses: Tokens, rows: Tensor) -> dict[str, Tensor]:
     """Return the sum over the tokens of some pairs of the negative log-likelihood."""
     targets = responses.rows(rows)
-    with run.autocast(), recomputing(run.policy):
+    with run.autocast():
         logits, _ = forward(run.policy, prompts.rows(rows), targets)
     return {"loss": -(rl.log_probs(logits, targets.ids) * targets.mask).sum()}
