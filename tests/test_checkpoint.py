@@ -1,46 +1,197 @@
-"""Checkpoints and states: whole or not there, and never mistaken for another's."""
+"""Checkpoints: whole or not there, never mistaken for another's, and of use to transformers alone."""
 
+import dataclasses
 import errno
+import json
+import math
 import os
+import resource
 
 import pytest
 import tiny
 import torch
-from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
+from click.testing import CliRunner
+from safetensors import safe_open
+from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer, GPT2Config, GPT2LMHeadModel
 
+from grue.cli.main import main
 from grue.errors import DataError
-from grue.training import checkpoint
+from grue.models import load_language_model
+from grue.tasks import Backbone, Generation, load_task
+from grue.training import adapters, checkpoint
+from grue.training.predict import predict
 from grue.training.run import ALGORITHMS
 
-MANIFEST = {
-    "suite": "tests",
-    "task": "tiny",
-    "task_hash": "0",
-    "system": "ppo",
-    "algorithm": "ppo",
-    "backbone": "tiny",
-    "seed": 1,
-    "update": 3,
-    "config_sha256": "0",
-    "validation": {"reward": 0.5},
-    "training": {"tokens": 10.0},
-}
+MANIFEST = checkpoint.Manifest(
+    suite="tests",
+    task="tiny",
+    task_hash="0",
+    system="ppo",
+    algorithm="ppo",
+    backbone="tiny",
+    seed=1,
+    update=3,
+    config_sha256="0",
+    validation={"reward": 0.5},
+    training={"tokens": 10.0},
+)
+SAMPLED = Generation(max_new_tokens=8, do_sample=True)
+AUTO = {"causal": AutoModelForCausalLM, "seq2seq": AutoModelForSeq2SeqLM}
 
 
-def save(folder, family="causal", seed=0):
-    model = tiny.model(family, seed)
-    checkpoint.save_checkpoint(folder, model, tiny.tokenizer(family), MANIFEST)
+def save(folder, family="causal", seed=0, decoding=SAMPLED, model=None):
+    model = tiny.model(family, seed) if model is None else model
+    checkpoint.save_checkpoint(folder, model, tiny.tokenizer(family), MANIFEST, decoding, "# A card\n")
     return model
 
 
-@pytest.mark.parametrize(("family", "auto"), [("causal", AutoModelForCausalLM), ("seq2seq", AutoModelForSeq2SeqLM)])
-def test_transformers_alone_loads_a_checkpoint(family, auto, tmp_path):
+def load(folder, family="causal"):
+    return AUTO[family].from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
+
+
+@pytest.mark.parametrize("family", AUTO)
+def test_transformers_alone_loads_a_checkpoint(family, tmp_path):
     model = save(tmp_path / "checkpoint", family)
-    loaded = auto.from_pretrained(tmp_path / "checkpoint")
-    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "checkpoint")
+    loaded, tokenizer = load(tmp_path / "checkpoint", family)
     assert torch.equal(tiny.weights(loaded), tiny.weights(model))
     assert tokenizer("the dog")["input_ids"] == tiny.tokenizer(family)("the dog")["input_ids"]
     assert checkpoint.read_manifest(tmp_path / "checkpoint").update == 3
+    assert (tmp_path / "checkpoint" / "README.md").read_text() == "# A card\n"
+
+
+@pytest.mark.parametrize("family", AUTO)
+def test_tied_embeddings_stay_tied(family, tmp_path):
+    """Saved once, loaded as one tensor."""
+    save(tmp_path / "checkpoint", family)
+    with safe_open(tmp_path / "checkpoint" / "model.safetensors", "pt") as file:
+        assert "lm_head.weight" not in file.keys()  # noqa: SIM118  # not a dictionary
+    loaded, _ = load(tmp_path / "checkpoint", family)
+    assert loaded.get_output_embeddings().weight is loaded.get_input_embeddings().weight
+
+
+@pytest.mark.parametrize("family", AUTO)
+def test_an_adapted_model_is_saved_merged(family, tmp_path):
+    pytest.importorskip("peft")
+    model = tiny.model(family)
+    adapters.add_lora(model, rank=2, alpha=4.0)
+    for name, parameter in model.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(parameter, std=0.3, generator=torch.Generator().manual_seed(1))
+    save(tmp_path / "checkpoint", family, model=adapters.merged(model))
+    loaded, tokenizer = load(tmp_path / "checkpoint", family)
+    batch = tokenizer(["the dog sees"], return_tensors="pt")
+    if family == "seq2seq":
+        batch["decoder_input_ids"] = torch.tensor([[0, 3, 4]])
+    with torch.no_grad():
+        adapted, read, plain = model(**batch).logits, loaded(**batch).logits, tiny.model(family)(**batch).logits
+    assert torch.allclose(read, adapted, atol=1e-4)
+    assert not torch.allclose(read, plain, atol=1e-2)
+    assert type(loaded) is type(tiny.model(family))
+    assert not list((tmp_path / "checkpoint").glob("adapter*"))
+
+
+def test_what_was_last_encoded_leaves_no_trace_in_the_saved_tokenizer(tmp_path):
+    tokenizer = tiny.tokenizer("causal")
+    for length in (2, 5):
+        tokenizer(["the dog", "a"], truncation=True, max_length=length, padding=True)
+        folder = tmp_path / str(length)
+        checkpoint.save_checkpoint(folder, tiny.model("causal"), tokenizer, MANIFEST, SAMPLED, "")
+        content = json.loads((folder / "tokenizer.json").read_text())
+        assert content["truncation"] is content["padding"] is None
+
+
+# --- decoding --------------------------------------------------------------------------------------------------------
+
+SEARCHES = [
+    Generation(max_new_tokens=8),
+    Generation(max_new_tokens=8, min_new_tokens=3),
+    Generation(max_new_tokens=6, num_beams=3, length_penalty=2.0),
+    Generation(max_new_tokens=6, min_new_tokens=2, num_beams=4, length_penalty=0.5),
+]
+
+
+@pytest.mark.parametrize("family", AUTO)
+@pytest.mark.parametrize("decoding", SEARCHES)
+def test_a_plain_generate_decodes_as_the_benchmark_does(family, decoding, tmp_path):
+    model = save(tmp_path / "checkpoint", family, decoding=decoding)
+    loaded, tokenizer = load(tmp_path / "checkpoint", family)
+    task = dataclasses.replace(tiny.task(family), decoding=decoding)
+    for example in tiny.examples():
+        (wanted,) = predict(model, tiny.tokenizer(family), task, [example], decoding, seed=1)
+        inputs = tokenizer(example.prompt, return_tensors="pt")
+        output = loaded.generate(**inputs)[0]
+        answer = output if family == "seq2seq" else output[inputs["input_ids"].shape[1] :]
+        assert tokenizer.decode(answer, skip_special_tokens=True).strip() == wanted.text
+
+
+def wide_model():
+    """A vocabulary of more than 50 tokens, all about equally likely: what a hidden top-k of 50 cuts off is seen."""
+    torch.manual_seed(0)
+    sizes = {"vocab_size": 300, "n_layer": 1, "n_embd": 16, "n_head": 2, "n_positions": 64}
+    return GPT2LMHeadModel(GPT2Config(**sizes, bos_token_id=1, eos_token_id=1, pad_token_id=0)).eval()
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, 300),  # transformers' own default would be 50
+        ({"top_k": 7}, 7),
+        ({"min_new_tokens": 1}, 299),
+        ({"top_k": 7, "temperature": 0.1, "top_p": 0.5}, 3),
+    ],
+)
+def test_a_plain_generate_samples_from_what_the_benchmark_samples_from(settings, expected, tmp_path):
+    decoding = Generation(max_new_tokens=1, do_sample=True, **settings)
+    model = save(tmp_path / "checkpoint", decoding=decoding, model=wide_model())
+    loaded, _ = load(tmp_path / "checkpoint")
+    prompt = torch.tensor([[5, 6, 7]])
+    told = loaded.generate(
+        prompt, attention_mask=torch.ones_like(prompt), output_scores=True, return_dict_in_generate=True
+    )
+    found = told.scores[0][0].softmax(-1)
+    support = (found > 0).sum().item()
+    assert support == expected if "top_p" not in settings else 1 <= support <= 7
+    with torch.no_grad():
+        logits = model(prompt).logits[0, -1].tolist()
+    assert found.tolist() == pytest.approx(oracle_distribution(logits, decoding), abs=1e-5)
+
+
+def oracle_distribution(logits, decoding):
+    """Temperature, then the closed end token, then top-k, then top-p, one token at a time."""
+    open_tokens = {token: logit / decoding.temperature for token, logit in enumerate(logits)}
+    if decoding.min_new_tokens:
+        del open_tokens[1]
+    ranked = sorted(open_tokens, key=open_tokens.get, reverse=True)
+    ranked = ranked[: decoding.top_k] if decoding.top_k else ranked
+    weights = {token: math.exp(open_tokens[token]) for token in ranked}
+    kept, mass = [], 0.0
+    for token in ranked:
+        if mass >= decoding.top_p:
+            break
+        kept.append(token)
+        mass += weights[token] / sum(weights.values())
+    total = sum(weights[token] for token in kept)
+    return [weights[token] / total if token in kept else 0.0 for token in range(len(logits))]
+
+
+@pytest.mark.parametrize("family", AUTO)
+@pytest.mark.parametrize("decoding", [SAMPLED, *SEARCHES])
+def test_what_generate_does_by_default_changes_no_evaluation(family, decoding, tmp_path):
+    """A checkpoint's own settings, whatever they say, are not what the benchmark decodes with."""
+    other = Generation(max_new_tokens=5, min_new_tokens=5, num_beams=2, length_penalty=3.0)
+    model = save(tmp_path / "checkpoint", family, decoding=other)
+    before = model.generation_config.to_dict()
+    loaded, tokenizer = load_language_model(family, str(tmp_path / "checkpoint"))
+    task = dataclasses.replace(tiny.task(family), decoding=decoding)
+    answers = [
+        predict(one, words, task, tiny.examples(), decoding, seed=1)
+        for one, words in ((model, tiny.tokenizer(family)), (loaded, tokenizer))
+    ]
+    assert answers[0] == answers[1]
+    assert model.generation_config.to_dict() == before
+
+
+# --- replacing -------------------------------------------------------------------------------------------------------
 
 
 def test_a_new_checkpoint_replaces_the_old_and_leaves_nothing_beside_it(tmp_path):
@@ -71,10 +222,63 @@ def test_a_full_disk_leaves_the_checkpoint_before(failing, tmp_path, monkeypatch
     assert torch.equal(tiny.weights(loaded), tiny.weights(before))
 
 
+def test_a_full_disk_at_the_second_rename_puts_the_checkpoint_back(tmp_path, monkeypatch):
+    before = save(tmp_path / "checkpoint", seed=0)
+    replace = os.replace
+
+    def second_fails(source, target):
+        if str(source).endswith(".checkpoint.new"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        replace(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", second_fails)
+        with pytest.raises(DataError, match="No space left on device"):
+            save(tmp_path / "checkpoint", seed=1)
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
+    assert torch.equal(tiny.weights(load(tmp_path / "checkpoint")[0]), tiny.weights(before))
+
+
+def test_a_file_that_may_not_grow_is_told_of_plainly(tmp_path):
+    """A real refusal of the system, which safetensors tells of by an error of its own."""
+    before = save(tmp_path / "checkpoint", seed=0)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, limits[1]))
+    try:
+        with pytest.raises(DataError, match=r"the checkpoint cannot be written: .*File too large.*untouched"):
+            save(tmp_path / "checkpoint", seed=1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
+    assert torch.equal(tiny.weights(load(tmp_path / "checkpoint")[0]), tiny.weights(before))
+
+
 def test_a_crash_between_the_two_renames_loses_nothing(tmp_path):
-    save(tmp_path / "checkpoint")
+    before = save(tmp_path / "checkpoint")
     os.replace(tmp_path / "checkpoint", tmp_path / ".checkpoint.previous")
     assert checkpoint.read_manifest(tmp_path / "checkpoint").task == "tiny"
+    assert torch.equal(tiny.weights(load(tmp_path / "checkpoint")[0]), tiny.weights(before))
+
+
+def test_someone_who_reads_between_the_two_renames_does_no_harm(tmp_path, monkeypatch):
+    """A reader puts the old checkpoint back, just when the new one is about to take its place."""
+    save(tmp_path / "checkpoint", seed=0)
+    replace, read = os.replace, []
+
+    def read_before_the_second(source, target):
+        if str(source).endswith(".checkpoint.new") and not read:
+            read.append(checkpoint.read_manifest(tmp_path / "checkpoint"))
+        replace(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", read_before_the_second)
+        newer = save(tmp_path / "checkpoint", seed=1)
+    assert read[0].task == "tiny"
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
+    assert torch.equal(tiny.weights(load(tmp_path / "checkpoint")[0]), tiny.weights(newer))
+
+
+# --- what is refused -------------------------------------------------------------------------------------------------
 
 
 def test_what_is_no_checkpoint_is_refused(tmp_path):
@@ -96,38 +300,148 @@ def test_a_damaged_checkpoint_is_noticed(tmp_path):
         checkpoint.read_manifest(tmp_path / "checkpoint")
 
 
+def test_a_card_may_be_edited(tmp_path):
+    save(tmp_path / "checkpoint")
+    (tmp_path / "checkpoint" / "README.md").write_text("# My model\n")
+    assert checkpoint.read_manifest(tmp_path / "checkpoint").task == "tiny"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("{", "", "grue.json: not valid JSON"),
+        ('"seed"', '"seeds"', "grue.json: unknown key 'seeds'. Did you mean 'seed'?"),
+        ('"seed": 1', '"seed": "one"', "grue.json: seed: expected a whole number, found str 'one'"),
+        ('"schema": 1', '"schema": 2', "grue.json: schema: this version of grue reads 1, found 2; upgrade grue"),
+    ],
+)
+def test_a_manifest_that_cannot_be_is_refused(old, new, message, tmp_path):
+    save(tmp_path / "checkpoint")
+    path = tmp_path / "checkpoint" / "grue.json"
+    path.write_text(path.read_text().replace(old, new, 1))
+    with pytest.raises(DataError) as caught:
+        checkpoint.read_manifest(tmp_path / "checkpoint")
+    assert message in str(caught.value)
+
+
 def test_a_checkpoint_of_another_task_is_refused(tmp_path):
     save(tmp_path / "checkpoint")
     manifest = checkpoint.read_manifest(tmp_path / "checkpoint")
-    checkpoint.check_task(manifest, tmp_path, tiny.task("causal"))
-    from grue.tasks import load_task
-
+    checkpoint.check_task(manifest, tmp_path / "checkpoint", tiny.task("causal"))
     with pytest.raises(DataError, match="trained on tests/tiny, not on mini/imdb; use --suite tests --task tiny"):
-        checkpoint.check_task(manifest, tmp_path, load_task("imdb"))
+        checkpoint.check_task(manifest, tmp_path / "checkpoint", load_task("imdb"))
 
 
-def test_a_full_disk_while_saving_the_state_keeps_the_state_before(tmp_path, monkeypatch):
-    path = tmp_path / "state.pt"
-    checkpoint.save_state(path, {"done": 1})
-
-    def full(content, target):
-        target.write(b"half")
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(torch, "save", full)
-        with pytest.raises(DataError, match=r"No space left on device. The state before is untouched"):
-            checkpoint.save_state(path, {"done": 2})
-    assert [p.name for p in tmp_path.iterdir()] == ["state.pt"]
-    assert checkpoint.load_state(path) == {"done": 1}
+@pytest.mark.parametrize(("family", "other"), [("causal", "seq2seq"), ("seq2seq", "causal")])
+def test_a_checkpoint_of_the_other_family_is_refused(family, other, tmp_path):
+    save(tmp_path / "checkpoint", family)
+    manifest = checkpoint.read_manifest(tmp_path / "checkpoint")
+    with pytest.raises(DataError, match=f"its model is {family}, and tests/tiny is for {other} models; use another"):
+        checkpoint.check_task(manifest, tmp_path / "checkpoint", tiny.task(other))
 
 
-def test_a_damaged_state_is_refused(tmp_path):
-    path = tmp_path / "state.pt"
-    checkpoint.save_state(path, {"done": 1})
-    path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(DataError, match=r"damaged .*; remove the run's folder to start again"):
-        checkpoint.load_state(path)
+def test_a_checkpoint_of_another_backbone_is_refused(tmp_path):
+    save(tmp_path / "checkpoint")
+    manifest = checkpoint.read_manifest(tmp_path / "checkpoint")
+    checkpoint.check_start(manifest, tmp_path / "checkpoint", Backbone("causal", "tiny"))
+    with pytest.raises(
+        DataError, match="trained from tiny, and this run starts from gpt2; add --backbone tiny, or use"
+    ):
+        checkpoint.check_start(manifest, tmp_path / "checkpoint", Backbone("causal", "gpt2"))
+
+
+def test_a_checkpoint_with_a_larger_vocabulary_than_its_model_is_refused(tmp_path):
+    """Someone put another tokenizer in and signed it."""
+    words = tiny.tokenizer("causal")
+    words.add_tokens([f"new{i}" for i in range(9)])
+    checkpoint.save_checkpoint(tmp_path / "checkpoint", tiny.model("causal"), words, MANIFEST, SAMPLED, "")
+    with pytest.raises(DataError, match="its tokenizer knows 32 tokens and its model 23; save the tokenizer"):
+        load_language_model("causal", str(tmp_path / "checkpoint"))
+
+
+@pytest.mark.parametrize(
+    ("command", "facts", "message"),
+    [
+        (["--task", "commongen"], {}, "trained on mini/imdb, not on mini/commongen; use --suite mini --task imdb, or"),
+        (
+            ["--task", "commongen"],
+            {"task": "commongen"},
+            "its model is causal, and mini/commongen is for seq2seq models",
+        ),
+        (
+            ["--task", "imdb", "--backbone", "gpt2"],
+            {},
+            "trained from mini:causal, and this run starts from gpt2; add --back",
+        ),
+        (
+            ["--task", "imdb"],
+            {"backbone": "gpt2"},
+            "trained from gpt2, and this run starts from mini:causal; add --backbone",
+        ),
+        (
+            ["--task", "imdb"],
+            "model.safetensors",
+            "damaged: model.safetensors is not the file that was saved. Train again",
+        ),
+        (
+            ["--task", "imdb"],
+            "tokenizer.json",
+            "damaged: tokenizer.json is not the file that was saved. Train again, or",
+        ),
+        (
+            ["--task", "imdb"],
+            "grue.json",
+            "no checkpoint of grue: it has no grue.json. Give the `checkpoint` folder of a",
+        ),
+    ],
+)
+def test_a_start_that_cannot_be_is_refused_before_anything_is_loaded(command, facts, message, tmp_path):
+    folder = tmp_path / "start"
+    told = {"suite": "mini", "task": "imdb", "backbone": "mini:causal"} | (facts if isinstance(facts, dict) else {})
+    manifest = dataclasses.replace(MANIFEST, **told)
+    checkpoint.save_checkpoint(folder, tiny.model("causal"), tiny.tokenizer("causal"), manifest, SAMPLED, "")
+    if facts == "grue.json":
+        (folder / "grue.json").unlink()
+    elif isinstance(facts, str):
+        (folder / facts).write_bytes((folder / facts).read_bytes() + b" ")
+    runs = tmp_path / "runs"
+    done = CliRunner().invoke(main, ["train", *command, "--algo", "ppo", "--init", str(folder), "--runs", str(runs)])
+    assert done.exit_code == 3, done.output
+    assert f"Error: {folder}: {message}" in done.stderr
+    assert not runs.exists()
+
+
+# --- runs ------------------------------------------------------------------------------------------------------------
+
+
+def train(run):
+    ALGORITHMS[run.plan.algorithm](run, run.plan.config)
+    return run
+
+
+@pytest.mark.parametrize("family", AUTO)
+def test_a_run_keeps_its_last_model_too(family, tmp_path):
+    run = train(tiny.run(family, "ppo", tmp_path, reward=lambda examples, texts: [0.5 for _ in texts], updates=3))
+    final = checkpoint.read_manifest(tmp_path / "final")
+    assert (final.kept, final.update) == ("final", 3)
+    assert final.validation == run.figures
+    loaded, _ = load(tmp_path / "final", family)
+    assert torch.equal(tiny.weights(loaded), tiny.weights(run.policy))
+    assert not torch.equal(tiny.weights(loaded), tiny.weights(tiny.model(family)))
+    best = checkpoint.read_manifest(tmp_path / "checkpoint")
+    assert best.kept == "best"
+    for folder in ("checkpoint", "final"):
+        assert (tmp_path / folder / "README.md").read_text().startswith("---\nlanguage: ")
+
+
+def test_the_models_of_an_adapted_run_need_no_adapter(tmp_path):
+    pytest.importorskip("peft")
+    run = tiny.run("causal", "ppo", tmp_path, lora_rank=2, lora_alpha=4.0, learning_rate=1e-2)
+    adapters.adapt(run.policy, run.plan.config)
+    train(run)
+    loaded, _ = load(tmp_path / "final")
+    assert torch.equal(tiny.weights(loaded), tiny.weights(adapters.merged(run.policy)))
+    assert not torch.equal(tiny.weights(loaded), tiny.weights(tiny.model("causal")))
 
 
 def test_the_best_checkpoint_is_kept_not_the_last(tmp_path):

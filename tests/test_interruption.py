@@ -138,7 +138,7 @@ def test_a_signal_stops_after_the_update_and_the_same_command_goes_on(number, wh
     ) in errors
     assert "Traceback" not in errors
     assert output == ""
-    assert (run_folder(tmp_path) / "state.pt").is_file()
+    assert f"state-{done:06d}.pt" in [path.name for path in (run_folder(tmp_path) / "states").iterdir()]
     again = assert_goes_on_to_the_same_end(train_command(tmp_path), tmp_path, whole)
     assert f"going on after update {done} of {UPDATES}" in again.stderr
 
