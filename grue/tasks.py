@@ -307,6 +307,19 @@ def filled(table: Mapping[str, Any], path: Path) -> dict[str, Any]:
     return _with_local_files(found, path) if _local_sources(found) else found
 
 
+def task_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a task file: that of `Task`, of which a file may leave out what `filled` fills in."""
+    schema = files.json_schema(Task)
+    parts = schema["properties"]
+    optional = {key: set(values) for key, values in USUAL.items()}
+    optional["data"].add("splits")  # a source of local files names them
+    for part, names in ((schema, set(filled({}, Path())) - {"data"}), *((parts[key], optional[key]) for key in USUAL)):
+        part["required"] = [name for name in part["required"] if name not in names]
+    source = parts["data"]["properties"]["sources"]["items"]
+    source["required"] = [name for name in source["required"] if name != "name"]
+    return schema
+
+
 def _local_sources(table: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     data = table["data"]
     sources = data.get("sources") if isinstance(data, Mapping) else None

@@ -22,6 +22,12 @@ CELLS = st.fixed_dictionaries(
 )
 SOUND = {
     "commongen": {"concepts": st.lists(TEXTS, max_size=5), "target": TEXTS},
+    "examples": {
+        "prompt": TEXTS,
+        "references": st.lists(TEXTS, max_size=3),
+        "id": st.none() | TEXTS,
+        "meta": st.none() | st.dictionaries(TEXTS, VALUES, max_size=2) | st.just('{"a": [1]}') | TEXTS,
+    },
     "imdb": {"text": st.lists(TEXTS, max_size=5).map(" ".join), "label": st.integers(0, 1)},
     "cnn_dailymail": {"article": TEXTS, "highlights": TEXTS},
     "wmt16": {"translation": st.fixed_dictionaries({"en": TEXTS, "de": TEXTS})},

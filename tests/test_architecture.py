@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 ORDER = (
     *("errors", "registry", "records", "files", "tasks", "mini", "data", "models", "metrics", "scoring"),
-    *("stats", "submissions", "leaderboard", "render", "training", "sweep", "doctor", "cli", "__main__"),
+    *("stats", "submissions", "leaderboard", "render", "training", "sweep", "doctor", "api", "cli", "__main__"),
 )
 MODELS = r"training/.*|models\.py|metrics/neural/.*"
 AT_IMPORT = {"torch": MODELS, "transformers": MODELS, "evaluate": "(?!)", "ray": "(?!)"}

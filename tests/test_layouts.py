@@ -47,7 +47,9 @@ def message(layout: str, folder: Path, split: str) -> str:
 
 def test_every_format_has_a_layout() -> None:
     assert FOLDERS.names() == FORMATS.names()
-    assert FOLDERS.names() == ["cnn_dailymail", "commongen", "dailydialog", "imdb", "narrativeqa", "totto", "wmt16"]
+    assert FOLDERS.names() == [
+        *("cnn_dailymail", "commongen", "dailydialog", "examples", "imdb", "narrativeqa", "totto", "wmt16")
+    ]
 
 
 @pytest.mark.parametrize("layout", FOLDERS.names())

@@ -146,7 +146,8 @@ def test_values_that_cannot_be(user_module, function, message):
 
 def test_functions_that_are_not_there(user_module):
     with pytest.raises(
-        ConfigError, match=r"The reward 'no_module:f': the module 'no_module' cannot be imported: No mod"
+        ConfigError,
+        match=r"The reward 'no_module:f': the module 'no_module' cannot be imported: it is not installed, nor in ",
     ):
         make_reward("no_module:f", task(), EXAMPLES)
     with pytest.raises(

@@ -79,17 +79,17 @@ def where(names: tuple[str, ...], suite: str, wanted: tuple[str, ...], offline: 
     from grue.data.places import places
 
     found = {
-        (task.name, split): list(places(task, split, offline))
+        (task.suite, task.name, split): list(places(task, split, offline))
         for task in _tasks(names, suite)
         for split in _splits(task, wanted)
     }
     if as_json:
-        rows = [{"task": task, "split": split, "places": there} for (task, split), there in found.items()]
+        rows = [{"task": task, "split": split, "places": there} for (_, task, split), there in found.items()]
         click.echo(files.indented_json(rows), nl=False)
         return
-    for (task, split), there in found.items():
+    for (home, task, split), there in found.items():
         used = next((place for place in there if place.available), None)
-        click.echo(f"{suite}/{task} {split}{'' if used else ': not available'}")
+        click.echo(f"{home}/{task} {split}{'' if used else ': not available'}")
         for place in there:
             size = "" if place.bytes is None else f"  {size_text(place.bytes)}"
             note = f"  ({place.note})" if place.note else ""

@@ -14,10 +14,10 @@ def schema(kind: str) -> None:
     """Print the JSON Schema of a kind of file."""
     from grue.files import json_schema
     from grue.records import Example, Prediction, Result
-    from grue.tasks import Task
+    from grue.tasks import task_schema
 
-    cls = {"result": Result, "task": Task, "example": Example, "prediction": Prediction}[kind]
-    click.echo(json.dumps(json_schema(cls), indent=2))
+    classes = {"result": Result, "example": Example, "prediction": Prediction}
+    click.echo(json.dumps(task_schema() if kind == "task" else json_schema(classes[kind]), indent=2))
 
 
 @click.command()

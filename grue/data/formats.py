@@ -6,13 +6,15 @@ CommonGen's take the rows one by one, so that millions of them need no memory.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from grue.data.archives import parsed
 from grue.data.linearise import linearise, read_places, read_table
 from grue.data.rows import Row, numbered, short_hash, text_of, texts_of, with_columns, within
-from grue.errors import DataError
+from grue.errors import DataError, did_you_mean
+from grue.files import canonical_json
 from grue.records import Example
 from grue.registry import Registry
 
@@ -22,6 +24,65 @@ FORMATS: Registry[Format] = Registry("data format", entry_points="grue.data.form
 
 MOST_UTTERANCES = 5  # that a model sees of a dialogue; an utterance with fewer before it is no example
 END_OF_UTTERANCE = "<EOU>"
+
+
+# --- examples of one's own -------------------------------------------------------------------------------------------
+
+
+@FORMATS.register("examples")
+def examples(rows: Iterable[Row]) -> Iterator[Example]:
+    """Yield one example per row: {"prompt": …, "references": […], "id": …, "meta": {…}}.
+
+    All but the prompt may lack or be empty. A single reference can stand in a column `reference`, as a csv file needs
+    it; `meta` can be JSON, as in an exported parquet file. Without an id it is the hash of the row, numbered if it
+    comes again.
+
+    Raises:
+        DataError: A row has another column, a value of another type, or an id that came before; names the row.
+    """
+    times: dict[int, int] = {}
+    for number, row in enumerate(rows, start=1):
+        where = f"row {number}"
+        for column in row:
+            if column not in COLUMNS:
+                known = ", ".join(COLUMNS)
+                raise DataError(
+                    f"{where}: unknown column {column!r}.{did_you_mean(str(column), COLUMNS)} Known: {known}."
+                )
+        if "prompt" not in row:
+            raise DataError(f"{where}: the column 'prompt' is missing; found {', '.join(row) or 'nothing'}.")
+        prompt = text_of(row["prompt"], "prompt", where)
+        references, meta = _references_of(row, where), _meta_of(row, where)
+        if row.get("id"):
+            identity = text_of(row["id"], "id", where)
+            if numbered(identity, times) != identity:
+                raise DataError(f"{where}: the id {identity!r} came before; every example needs an id of its own.")
+        else:
+            identity = numbered(f"example-{short_hash(canonical_json([prompt, references, meta]))}", times)
+        yield Example(identity, prompt, references, meta)
+
+
+COLUMNS = ("prompt", "references", "reference", "id", "meta")
+
+
+def _references_of(row: Row, where: str) -> tuple[str, ...]:
+    one, several = row.get("reference"), row.get("references")
+    if one and several:
+        raise DataError(f"{where}: has both a reference and references; keep one.")
+    return (text_of(one, "reference", where),) if one else texts_of(several or (), "references", where)
+
+
+def _meta_of(row: Row, where: str) -> dict[str, Any]:
+    meta = row.get("meta") or {}
+    if isinstance(meta, str):
+        meta = parsed(meta, f"{where}: meta")
+    if not isinstance(meta, Mapping):
+        raise DataError(f"{where}: meta should be an object, found {meta!r:.80}.")
+    try:
+        canonical_json(meta).encode("utf-8")
+    except (ValueError, TypeError) as error:  # a date, a number that is none, half of a surrogate pair
+        raise DataError(f"{where}: meta cannot be written as JSON: {error}.") from error
+    return dict(meta)
 
 
 # --- CommonGen -------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from typing import Any
 
 from grue import files
 from grue.data.archives import File, csv_rows, everywhere, json_lines, lines, parsed, text, the_one
+from grue.data.tables import TABLES, read_rows
 from grue.errors import DataError
 from grue.registry import Registry
 
@@ -40,6 +41,18 @@ def read_folder(layout: str, folder: Path, split: str) -> Rows:
 def spellings(split: str) -> tuple[str, ...]:
     """Return the names under which a split goes in file names."""
     return SPELLINGS.get(split, (split,))
+
+
+# --- examples of one's own -------------------------------------------------------------------------------------------
+
+
+@FOLDERS.register("examples")
+def read_examples(folder: Path, split: str) -> Rows:
+    """Yield the rows of `<split>.jsonl`, `.jsonl.gz`, `.csv` or `.parquet`."""
+    there = [path for name in spellings(split) for ending in TABLES if (path := folder / f"{name}{ending}").is_file()]
+    if not there:
+        raise DataError(f"{folder}: no {split}{f', no {split}'.join(TABLES)} in it.")
+    return read_rows(there[0])
 
 
 # --- CommonGen and IMDB ----------------------------------------------------------------------------------------------

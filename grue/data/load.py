@@ -25,6 +25,7 @@ from grue.data.download import Progress, no_progress
 from grue.data.examples import ExampleFile, write_examples
 from grue.data.formats import FORMATS
 from grue.data.layouts import read_folder
+from grue.data.tables import read_rows
 from grue.errors import DataError, did_you_mean
 from grue.mini import draw
 from grue.records import Example
@@ -39,8 +40,9 @@ class Loaded:
 
     Attributes:
         examples: A tuple for the mini world, else a memory-mapped sequence.
-        source: "mini", the hub's data set id, the name of the official files, or the folder.
-        revision: The commit at the hub, the seed of the mini world, the hash of official files' addresses.
+        source: "mini", the hub's data set id, the name of the official files, the local file, or the folder.
+        revision: The commit at the hub, the seed of the mini world, the hash of official files' addresses, the sha256
+            of a local file.
         rows: Rows at the source.
         checked: Whether count and ids were compared with the task file; a folder in the original layout may hold a
             part of the data set, and is not.
@@ -73,6 +75,7 @@ class Origin:
         identity: What tells their content from any other.
         check: Raises DataError if they are damaged.
         held: Where the mirror has them, if it does.
+        path: The local file that they are in, if they are in one.
     """
 
     source: str
@@ -81,6 +84,7 @@ class Origin:
     rows: Callable[[], Rows]
     check: Callable[[], None] = lambda: None
     held: mirror.Held | None = None
+    path: Path | None = None
 
 
 def load_examples(
@@ -128,7 +132,8 @@ def read_split(
     if split not in task.data.splits:
         close = did_you_mean(split, task.data.splits)
         known = ", ".join(task.data.splits)
-        raise DataError(f"{task.suite}/{task.name} has no split {split!r}.{close} It has {known}.")
+        cure = " Name a file for it in the task file, or a share of another under data.splits." if task.folder else ""
+        raise DataError(f"{task.suite}/{task.name} has no split {split!r}.{close} It has {known}.{cure}")
     origin = obtain(task, split, data_dir, offline, progress)
     if origin.source == "mini":
         drawn = list(origin.rows())
@@ -166,6 +171,8 @@ def obtain(task: Task, split: str, data_dir: Path | None, offline: bool, progres
     def attempt(source: Source) -> Origin:
         if source.kind == "mini":
             return Origin("mini", source.revision, "", lambda: draw.rows(source.name, name, source.revision))
+        if source.kind == "local":
+            return _local_origin(task, source, name)
         held = mirror.find(source, name)
         return held_origin(held) if held is not None else fetch_from(source, task, split, offline, progress)
 
@@ -184,10 +191,13 @@ def first_source(task: Task, split: str, attempt: Callable[[Source], Origin]) ->
             return attempt(source)
         except DataError as error:
             problems.append(f"  {source.kind} {source.name}: {error}")
-    raise DataError(
-        f"{task.suite}/{task.name}, split {split!r}: no source could be read:\n" + "\n".join(problems) + "\n"
+    cure = (
         "Connect to the network, copy a mirror and name it with GRUE_DATA, or give the data's folder with --data-dir."
     )
+    if all(source.kind == "local" for source in task.data.sources):
+        cure = "Paths in a task file are relative to it."
+    listed = "\n".join(problems)
+    raise DataError(f"{task.suite}/{task.name}, split {split!r}: no source could be read:\n{listed}\n{cure}")
 
 
 def fetch_from(source: Source, task: Task, split: str, offline: bool, progress: Progress) -> Origin:
@@ -208,6 +218,38 @@ def held_origin(held: mirror.Held) -> Origin:
     return Origin(
         manifest.name, manifest.revision, identity, lambda: mirror.rows(held), lambda: mirror.check(held), held
     )
+
+
+def local_path(task: Task, source: Source, name: str) -> Path:
+    """Return the file that a source of local files names for a split.
+
+    Raises:
+        DataError: It names none, or the file is not there.
+    """
+    if name not in source.files:
+        raise DataError(f"no file is named for {name!r}; there are files for {', '.join(source.files) or 'nothing'}.")
+    path = Path(task.folder) / source.files[name]
+    if not path.is_file():
+        raise DataError(f"{path}: there is no such file.")
+    return path
+
+
+def local_data_id(task: Task) -> str:
+    """Return the hash of the contents of a task's local files; an empty text for a task without any.
+
+    Raises:
+        DataError: One of them is not there.
+    """
+    local = [source for source in task.data.sources if source.kind == "local"]
+    sums = [{name: files.sha256_file(local_path(task, one, name)) for name in sorted(one.files)} for one in local]
+    return files.sha256_json(sums) if sums else ""
+
+
+def _local_origin(task: Task, source: Source, name: str) -> Origin:
+    path = local_path(task, source, name)
+    content = files.sha256_file(path)
+    identity = files.sha256_json([content, path.suffixes, _code_hash(read_rows)])
+    return Origin(source.files[name], content, identity, lambda: read_rows(path), path=path)
 
 
 def _folder_origin(layout: str, folder: Path, name: str) -> Origin:
@@ -243,7 +285,12 @@ def _build(task: Task, split: str, origin: Origin, path: Path, data_dir: Path | 
         if about_path(path).exists() and path.exists():
             return  # another process was faster
         origin.check()
-        write_examples(path, FORMATS[task.data.format](counted()))
+        try:
+            write_examples(path, FORMATS[task.data.format](counted()))
+        except DataError as error:  # a format knows the row, and only the reader of a local file the file
+            if origin.path is None or str(origin.path) in str(error):
+                raise
+            raise DataError(f"{origin.path}: {error}") from error
         examples: Sequence[Example] = ExampleFile(path)
         if left_out or (wanted.begin, wanted.end) != (0.0, 1.0):
             kept = _kept(_ids(examples), wanted, left_out)

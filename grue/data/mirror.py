@@ -22,6 +22,7 @@ from grue.data import hub
 from grue.data.cache import alone, mirror_folders, telling, writing
 from grue.data.download import Progress, download, no_progress, unpack
 from grue.data.layouts import read_folder
+from grue.data.tables import parquet_rows
 from grue.errors import ConfigError, DataError
 from grue.tasks import Source
 
@@ -175,10 +176,7 @@ def rows(held: Held) -> Iterator[Mapping[str, Any]]:
     if held.manifest.kind == "files":
         yield from read_folder(held.manifest.name, held.folder / "unpacked", held.split)
         return
-    path = held.folder / held.file
-    with hub.readable(str(path)), pq.ParquetFile(path, memory_map=True) as opened:
-        for batch in opened.iter_batches(BATCH, use_threads=False):
-            yield from batch.to_pylist()
+    yield from parquet_rows(held.folder / held.file)
 
 
 # --- fetching --------------------------------------------------------------------------------------------------------

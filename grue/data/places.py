@@ -16,6 +16,7 @@ from grue.data.load import (
     held_origin,
     is_offline,
     load_examples,
+    local_path,
     obtain,
     read_split,
 )
@@ -35,7 +36,7 @@ class Place:
         note: Why it is not available; or what else is to be known.
     """
 
-    kind: Literal["mini", "cache", "mirror", "hub", "files"]
+    kind: Literal["mini", "cache", "mirror", "hub", "files", "local"]
     where: str
     available: bool
     bytes: int | None = None
@@ -49,10 +50,21 @@ def places(task: Task, split: str, offline: bool = False) -> Iterator[Place]:
         if source.kind == "mini":
             yield Place("mini", f"{source.name}, revision {source.revision}", True)
             continue
+        if source.kind == "local":
+            yield _local_place(task, source, name)
+            continue
         held = mirror.find(source, name)
         if held is not None:
             yield from _held_places(task, split, held)
         yield _remote_place(source, name, is_offline(offline))
+
+
+def _local_place(task: Task, source: Source, name: str) -> Place:
+    try:
+        path = local_path(task, source, name)
+    except DataError as error:
+        return Place("local", source.name, False, None, str(error))
+    return Place("local", str(path), True, path.stat().st_size)
 
 
 def _held_places(task: Task, split: str, held: mirror.Held) -> Iterator[Place]:
@@ -91,7 +103,7 @@ def fetch_split(
     """
 
     def attempt(source: Source) -> Origin:
-        if source.kind == "mini":
+        if source.kind in ("mini", "local"):
             return obtain(task, split, None, offline)
         return fetch_from(source, task, split, offline, progress)
 
@@ -109,6 +121,6 @@ def read_anew(task: Task, split: str, offline: bool = False, progress: Progress 
         DataError: No source has it, or what is in the mirror is damaged.
     """
     origin = obtain(task, split, None, offline, progress)
-    if origin.held is not None:
+    if origin.source != "mini":
         about_path(examples_path(task, split, origin, None, offline)).unlink(missing_ok=True)
     return read_split(task, split, None, offline, progress)

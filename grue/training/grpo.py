@@ -13,8 +13,9 @@ from torch import Tensor
 from grue.training import functional as rl
 from grue.training.config import GRPOConfig
 from grue.training.experience import Experience, collect, describe, next_kl_coefficient, score_tokens
+from grue.training.improve import improve
 from grue.training.learner import Learner, make_learner
-from grue.training.optimisation import improve, set_learning_rate
+from grue.training.optimisation import set_learning_rate
 from grue.training.recipes import ALGORITHMS
 from grue.training.run import Run
 

@@ -1,21 +1,15 @@
-"""The optimiser, its schedule, and exact steps on minibatches of sequences, which every algorithm shares."""
+"""The optimiser, its schedule, and the exact gradient of a minibatch of sequences, which every algorithm shares."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping
 
 import torch
 from torch import Tensor, nn
 
 from grue.errors import TrainingError
-from grue.training.adapters import recomputing
 from grue.training.config import Common, RolloutConfig
 from grue.training.devices import World
-from grue.training.rollout import generator, length_batches
-
-if TYPE_CHECKING:
-    from grue.training.learner import Learner
-    from grue.training.run import Run
+from grue.training.rollout import length_batches
 
 # The first minibatch meets the very policy that was sampled: its ratio is 1 up to the rounding of other batch shapes.
 RATIO_TOLERANCE = {"float32": 1e-3, "bfloat16": 0.3}
@@ -72,34 +66,6 @@ def step(optimizer: torch.optim.Optimizer, config: Common, where: str) -> Tensor
     return norm
 
 
-def improve(
-    run: "Run", learner: "Learner", config: RolloutConfig, weights: Tensor, losses_of: TokenLosses, update: int
-) -> dict[str, float]:
-    """Take the optimiser steps of one update; return the means of what was measured on the way.
-
-    Args:
-        weights: [B, T], what each token counts in the mean that is minimised: 1 or 0 for the mean over tokens.
-
-    Raises:
-        TrainingError: The first minibatch does not find the policy that was sampled, or a gradient is not finite.
-    """
-    chance = generator(run.seed, "minibatches", update)
-    seen: list[dict[str, Tensor]] = []
-    for _ in range(config.epochs):
-        for rows in torch.randperm(len(weights), generator=chance).split(config.minibatch_size):
-            with recomputing(learner.policy, learner.critic):
-                measured = minibatch_gradient(rows, weights, losses_of, config.micro_batch_size, run.world)
-            if not seen:
-                check_ratio(measured, config, update)
-            if config.stop_kl is not None and seen and measured["policy/approx_kl"] > config.stop_kl:
-                learner.optimizer.zero_grad(set_to_none=True)
-                return _means(seen)
-            run.world.sum_gradients(p for group in learner.optimizer.param_groups for p in group["params"])
-            measured["policy/grad_norm"] = step(learner.optimizer, config, f"update {update}")
-            seen.append(measured)
-    return _means(seen)
-
-
 def minibatch_gradient(
     rows: Tensor, weights: Tensor, losses_of: TokenLosses, micro_batch_size: int, world: World
 ) -> dict[str, Tensor]:
@@ -145,8 +111,3 @@ def check_ratio(measured: Mapping[str, Tensor], config: RolloutConfig, update: i
             f"update {update}: the first policy ratio is off 1 by {error:.2g}: sampling and training see different "
             "policies. This is a bug; please report it with config.toml."
         )
-
-
-def _means(seen: Sequence[Mapping[str, Tensor]]) -> dict[str, float]:
-    means = {name: float(torch.stack([one[name].detach().float() for one in seen]).mean()) for name in seen[0]}
-    return means | {"policy/ratio_error": float(seen[0]["policy/ratio_error"]), "policy/steps": float(len(seen))}

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from grue import files
+from grue.data.load import local_data_id
 from grue.errors import ConfigError, DataError
 from grue.models import weights_id
 from grue.tasks import Backbone, Task
@@ -66,6 +67,7 @@ class Plan:
             "seed": self.seed,
             "backbone": self.start.model,
             "backbone_weights": weights_id(self.start.model, self.start.revision),
+            "data_sha256": local_data_id(self.task),
             "data_dir": "" if self.data_dir is None else str(self.data_dir.resolve()),
             "init_sha256": "" if manifest is None else files.sha256_json(manifest.files),
             "config": files.plain(self.config),
@@ -115,7 +117,7 @@ def plan_stages(
                 task=task,
                 algorithm=name,
                 config=config,
-                reward=reward or task.reward,
+                reward=(reward or task.reward) if last else task.reward,
                 seed=seed,
                 system=title,
                 folder=runs / task.suite / task.name / title / f"seed-{seed}",

@@ -19,8 +19,9 @@ from grue.training.experience import (
     next_kl_coefficient,
     score_tokens,
 )
+from grue.training.improve import improve
 from grue.training.learner import Learner, make_learner
-from grue.training.optimisation import improve, set_learning_rate
+from grue.training.optimisation import set_learning_rate
 from grue.training.recipes import ALGORITHMS
 from grue.training.rollout import Mask
 from grue.training.run import Run

@@ -1,0 +1,271 @@
+"""The Python API: what the commands do, in a line each. `import grue` offers it: `grue.train`, `grue.score` and so on.
+
+What is heavy is imported when it is needed: a script that only scores never loads torch.
+"""
+
+import atexit
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from grue.errors import ConfigError, SubmissionError
+from grue.records import Example, Prediction, Result
+from grue.tasks import Task, load_task
+
+if TYPE_CHECKING:
+    from grue.metrics.rewards import RewardFunction
+    from grue.scoring import Scored
+    from grue.training.evaluate import System
+    from grue.training.tracking import Observer
+
+AnyTask = Task | str | Path
+"""A task, its name in a suite, or the path of its file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """A finished run.
+
+    Attributes:
+        folder: Where it lies, with config.toml and train.jsonl.
+        checkpoint: The best model on validation, in Hugging Face format.
+    """
+
+    task: Task
+    folder: Path
+    checkpoint: Path
+
+
+def train(
+    task: AnyTask,
+    algorithm: str = "ppo",
+    *,
+    reward: "str | RewardFunction | None" = None,
+    seed: int = 1,
+    suite: str = "mini",
+    runs: str | Path = "runs",
+    system: str | None = None,
+    preset: str | None = None,
+    backbone: str | Path | None = None,
+    init: Trained | str | Path | None = None,
+    warm_start: bool = False,
+    data_dir: str | Path | None = None,
+    offline: bool = False,
+    trackers: Sequence[str] = ("none",),
+    observer: "Observer | None" = None,
+    stop: Callable[[], bool] = lambda: False,
+    **settings: Any,
+) -> Trained:
+    """Train a model on a task, as `grue train` does; the same call goes on with an interrupted run.
+
+    Args:
+        algorithm: "ppo", say, or with a warm start "supervised+ppo", which is two runs.
+        reward: A metric, a weighted sum, "module:function", or a function of (examples, texts) that returns one number
+            a text. A function enters the run's record by its name and the sha256 of its source: see
+            `grue.metrics.rewards.give_name`. None for the task's.
+        runs: Folder that all runs lie in; this one is SUITE/TASK/SYSTEM/seed-N in it.
+        system: Name of the system. [default: the algorithm]
+        preset: "paper", "rl4lms" or "stable", for NLPO.
+        backbone: Model to start from instead of the task's: a folder, a hub id or `mini:<name>`.
+        init: Checkpoint to start from instead of the backbone.
+        warm_start: With supervised+X: start from the published supervised model that the task file names.
+        data_dir: Folder with the data set in its original layout, instead of the task's sources.
+        trackers: "tensorboard", "wandb", "trackio"; nothing is TensorBoard where it is installed.
+        observer: Told of every update, validation and warning.
+        stop: Asked after every update; True saves the state and raises `Interrupted`.
+        settings: Values of the algorithm's configuration, as --set takes them: updates=30.
+
+    Raises:
+        ConfigError, UnknownName: Something that was asked for cannot be, or the folder holds another run.
+        DataError: Data, the model or a checkpoint cannot be had.
+        TrainingError: The run cannot go on: the reward gave no number, say.
+    """
+    from grue.metrics.rewards import give_name
+    from grue.training import run
+    from grue.training.devices import join_world, leave
+    from grue.training.plan import plan_stages
+    from grue.training.trackers import open_trackers
+    from grue.training.tracking import Observers
+
+    stages = plan_stages(
+        as_task(task, suite),
+        algorithm,
+        seed,
+        Path(runs),
+        overrides=settings,
+        preset=preset,
+        reward=give_name(reward) if callable(reward) else reward,
+        system=system,
+        init=init.checkpoint if isinstance(init, Trained) else _path(init),
+        backbone=None if backbone is None else str(backbone),
+        warm_start=warm_start,
+        data_dir=_path(data_dir),
+        offline=offline,
+    )
+    world = join_world()
+    atexit.unregister(leave)  # once is enough, and the processes stay together until then
+    atexit.register(leave)
+    watching = [observer] if observer is not None else []
+    with open_trackers(trackers if world.is_main else ["none"], _warner(watching)) as opened:
+        for stage in stages:
+            checkpoint = run.train(stage, Observers([*opened, *watching]), stop, world)
+    return Trained(stages[-1].task, stages[-1].folder, checkpoint)
+
+
+def evaluate(
+    what: Trained | str | Path,
+    task: AnyTask | None = None,
+    *,
+    seed: int = 1,
+    suite: str = "mini",
+    split: str | None = None,
+    limit: int | None = None,
+    batch_size: int = 64,
+    output: str | Path | None = None,
+    force: bool = False,
+    runs: str | Path = "runs",
+    data_dir: str | Path | None = None,
+    offline: bool = False,
+) -> Result:
+    """Write a system's predictions for a split and score them, as `grue evaluate` does.
+
+    Args:
+        what: What `train` returned, a checkpoint of ours, a baseline ("zero-shot", "null", "copy", "lead", "oracle"),
+            or any model by its folder or hub id.
+        task: The task. [default: the checkpoint's]
+        seed: Seed of a sampler; a checkpoint has its own.
+        split: The split. [default: the task's evaluation split]
+        limit: Evaluate only so many examples; such a result is never ranked.
+        output: Folder for predictions.jsonl, scores.jsonl and result.json. [default: the run's]
+        force: Replace an evaluation that is there.
+
+    Raises:
+        ConfigError: It is not said of which task, or the folder holds another evaluation.
+        DataError: Data or the model cannot be had.
+    """
+    from grue.training import evaluate as evaluation
+
+    of_task, system, folder = subject(what, task, seed, suite, Path(runs))
+    folder = _path(output) or folder
+    if force:
+        evaluation.discard(folder)
+    return evaluation.evaluate(
+        of_task,
+        system,
+        folder,
+        split=split,
+        limit=limit,
+        batch_size=batch_size,
+        data_dir=_path(data_dir),
+        offline=offline,
+    )
+
+
+def subject(
+    what: Trained | str | Path, task: AnyTask | None, seed: int, suite: str, runs: Path
+) -> "tuple[Task, System, Path]":
+    """Return what is evaluated, on which task, and the folder of its results."""
+    from grue.training import evaluate as evaluation
+    from grue.training.checkpoint import find_checkpoint, is_checkpoint, read_manifest
+
+    if isinstance(what, Trained) or is_checkpoint(Path(what)):
+        checkpoint = what.checkpoint if isinstance(what, Trained) else find_checkpoint(Path(what))
+        manifest = read_manifest(checkpoint)
+        known = what.task if isinstance(what, Trained) else None
+        of_task = as_task(task or known or manifest.task, suite if task else manifest.suite)
+        return of_task, evaluation.checkpoint_system(of_task, checkpoint), checkpoint.parent
+    if task is None:
+        raise ConfigError(f"{what}: no checkpoint of grue; say on which task a model or a baseline is evaluated.")
+    of_task, name = as_task(task, suite), str(what)
+    made = evaluation.baseline_system if name in evaluation.BASELINES else evaluation.model_system
+    system = made(of_task, name, seed)
+    return of_task, system, runs / of_task.suite / of_task.name / system.name / f"seed-{seed}"
+
+
+def score(
+    predictions: str | Path | Mapping[str, str] | Sequence[str | Prediction],
+    task: AnyTask,
+    *,
+    suite: str = "mini",
+    split: str | None = None,
+    metrics: Sequence[str] | None = None,
+    data_dir: str | Path | None = None,
+    offline: bool = False,
+) -> "Scored":
+    """Score any system's predictions for a split of a task, as `grue score` does.
+
+    Args:
+        predictions: A file of {"id": …, "text": …} lines, id → text, or one text for each example in their order.
+        metrics: Names of metrics. [default: the task's, and the diversity set]
+
+    Raises:
+        SubmissionError: An example has no prediction or two, or a prediction no example.
+        DataError: Data cannot be had.
+    """
+    from grue.scoring import chosen_metrics, read_predictions, score_predictions
+
+    of_task = as_task(task, suite)
+    split = split or of_task.data.evaluation
+    found = examples(of_task, split, data_dir=data_dir, offline=offline)
+    if isinstance(predictions, str | Path):
+        answers = read_predictions(Path(predictions))
+    elif isinstance(predictions, Mapping):
+        answers = [Prediction(identity, text) for identity, text in predictions.items()]
+    else:
+        answers = _in_order(predictions, found, split)
+    specs = None if metrics is None else chosen_metrics(of_task, metrics)
+    return score_predictions(of_task, split, found, answers, specs)
+
+
+def _in_order(predictions: Sequence[str | Prediction], found: Sequence[Example], split: str) -> list[Prediction]:
+    if len(predictions) != len(found):
+        raise SubmissionError(f"{len(predictions)} predictions for the {len(found)} examples of the split {split!r}.")
+    return [
+        Prediction(example.id, given) if isinstance(given, str) else given
+        for given, example in zip(predictions, found, strict=True)
+    ]
+
+
+def examples(
+    task: AnyTask,
+    split: str | None = None,
+    *,
+    suite: str = "mini",
+    data_dir: str | Path | None = None,
+    offline: bool = False,
+) -> Sequence[Example]:
+    """Return the examples of a split: id, prompt, references, meta.
+
+    Args:
+        split: The split. [default: the task's evaluation split]
+
+    Raises:
+        DataError: There is no such split, or its data cannot be had.
+    """
+    from grue.data.load import load_examples
+
+    of_task = as_task(task, suite)
+    return load_examples(of_task, split or of_task.data.evaluation, _path(data_dir), offline).examples
+
+
+def as_task(task: AnyTask, suite: str = "mini") -> Task:
+    """Return a task by its name in a suite or the path of its file; a task is returned as it is."""
+    return task if isinstance(task, Task) else load_task(str(task), suite)
+
+
+def _path(given: str | Path | None) -> Path | None:
+    return None if given is None else Path(given)
+
+
+def _warner(observers: "Sequence[Observer]") -> Callable[[int, str], None]:
+    """Return what tells a tracker's warning: to the observers, or where there is none as a warning of Python's."""
+    import warnings
+
+    def warn(done: int, message: str) -> None:
+        for observer in observers:
+            observer.warned(done, message)
+        if not observers:
+            warnings.warn(message, stacklevel=2)
+
+    return warn
