@@ -273,3 +273,19 @@ def test_settings_make_a_policy_of_a_model():
     adapt(plain, SupervisedConfig())
     assert torch.equal(tiny.weights(plain), tiny.weights(tiny_models.model("gpt2")))
     assert len(learning(plain)) == len(list(plain.parameters()))
+
+
+def test_fused_activations_are_the_same_function():
+    """The formula of GPT-2's GELU, written out, at points far and near."""
+    import math
+
+    from transformers.activations import NewGELUActivation
+
+    from grue.training.adapters import fuse_activations
+
+    module = torch.nn.Sequential(torch.nn.Sequential(NewGELUActivation()))
+    fuse_activations(module)
+    assert not any(isinstance(one, NewGELUActivation) for one in module.modules())
+    for x in (-30.0, -3.0, -0.7, 0.0, 1e-4, 0.5, 2.0, 25.0):
+        wanted = 0.5 * x * (1.0 + math.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3)))
+        assert float(module(torch.tensor([x]))) == pytest.approx(wanted, abs=1e-6)

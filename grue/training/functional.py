@@ -4,13 +4,20 @@ B = batch, T = response time, V = vocabulary. `mask` [B, T] is True where a resp
 is True where the sampler's vocabulary was open, and None where all of it was. Everything is computed in float32.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 # --- the sampler's distribution --------------------------------------------------------------------------------------
+
+
+SPAN = 256  # tokens that `sample` sums first
+LIKELIEST = 1024  # tokens among which a nucleus is looked for first
 
 
 def top_k_support(logits: Tensor, k: int) -> Tensor:
@@ -27,11 +34,22 @@ def top_p_support(logits: Tensor, p: float, min_tokens_to_keep: int = 1) -> Tens
     """
     if p >= 1.0:
         return torch.ones_like(logits, dtype=torch.bool)
-    probabilities, order = logits.float().softmax(-1).sort(dim=-1, descending=True, stable=True)
-    mass_before = probabilities.cumsum(-1) - probabilities
+    probabilities = logits.float().softmax(-1)
+    likeliest, order = probabilities.topk(min(LIKELIEST, logits.shape[-1]), dim=-1)
+    support = _nucleus(likeliest, order, p, min_tokens_to_keep, logits)
+    # Rarely does a nucleus reach further; only such rows are sorted as a whole.
+    far = (likeliest.sum(-1) < p + 1e-3) | (min_tokens_to_keep > LIKELIEST)
+    if likeliest.shape[-1] < logits.shape[-1] and far.any():
+        whole = probabilities[far].sort(dim=-1, descending=True, stable=True)
+        support[far] = _nucleus(*whole, p, min_tokens_to_keep, logits[far])
+    return support
+
+
+def _nucleus(sorted_probabilities: Tensor, order: Tensor, p: float, min_tokens_to_keep: int, like: Tensor) -> Tensor:
+    mass_before = sorted_probabilities.cumsum(-1) - sorted_probabilities
     kept = mass_before < p
     kept[..., : max(1, min_tokens_to_keep)] = True
-    return torch.zeros_like(kept).scatter_(-1, order, kept)
+    return torch.zeros_like(like, dtype=torch.bool).scatter_(-1, order, kept)
 
 
 def restrict(logits: Tensor, support: Tensor | None) -> Tensor:
@@ -50,28 +68,85 @@ def sample(logits: Tensor, uniforms: Tensor) -> Tensor:
     Returns:
         [B] token ids; a closed token is never drawn.
     """
-    cumulative = logits.float().softmax(-1).double().cumsum(-1)
-    target = uniforms.double().unsqueeze(-1) * cumulative[:, -1:]
-    drawn = torch.searchsorted(cumulative, target, right=True).squeeze(-1)
-    # Rounding may carry a draw past the last open token; that token is the right answer then.
-    last_open = logits.shape[-1] - 1 - logits.isfinite().flip(-1).int().argmax(-1)
-    return torch.minimum(drawn, last_open)
+    probabilities = logits.float().softmax(-1)
+    spans = F.pad(probabilities, (0, -logits.shape[-1] % SPAN)).unflatten(-1, (-1, SPAN))
+    # First the span of the vocabulary, then the token in it: sums in double, and none over a whole row but one.
+    until = spans.sum(-1, dtype=torch.float64).cumsum(-1)
+    target = uniforms.double().unsqueeze(-1) * until[:, -1:]
+    span = torch.searchsorted(until, target, right=True)
+    inside = spans.gather(1, span.unsqueeze(-1).expand(-1, 1, SPAN)).squeeze(1).double().cumsum(-1)
+    before = F.pad(until, (1, 0)).gather(-1, span)
+    # Rounding must not carry the target to the end of the span: the last token before it is the right answer then.
+    rest = torch.minimum(target - before, inside[:, -1:] * (1.0 - 2.0**-50))
+    return (span * SPAN + torch.searchsorted(inside, rest, right=True)).squeeze(-1)
+
+
+BLOCK = {"cpu": 2**18, "cuda": 2**24}  # logits worked on at once: on a CPU, what its cache holds
+
+
+class _LogProbs(torch.autograd.Function):
+    """`log_probs` of tokens [N] with logits [N, V], a block of rows at a time.
+
+    The vocabulary costs memory twice, for the logits and for their gradient; nothing else of that size is made.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, tokens: Tensor, support: Tensor | None) -> Tensor:
+        out = torch.empty(len(tokens), device=logits.device)
+        for rows in _blocks(logits):
+            opened = _opened(logits, support, rows)
+            chosen = opened.gather(-1, tokens[rows].unsqueeze(-1)).squeeze(-1)
+            out[rows] = chosen - opened.logsumexp(-1)
+        ctx.save_for_backward(logits, tokens, support)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        logits, tokens, support = ctx.saved_tensors
+        out = torch.empty_like(logits)
+        for rows in _blocks(logits):
+            part, index = gradient[rows].unsqueeze(-1), tokens[rows].unsqueeze(-1)
+            # The derivative of log π(y) is 1[token = y] − π(token); π is 0 where the support is closed.
+            out[rows] = _opened(logits, support, rows).softmax(-1).mul_(-part).scatter_add_(-1, index, part)
+        return out, None, None
+
+
+def _blocks(logits: Tensor) -> Iterator[slice]:
+    rows, size = logits.shape
+    step = max(1, BLOCK.get(logits.device.type, 2**24) // size)
+    return (slice(start, start + step) for start in range(0, rows, step))
+
+
+def _opened(logits: Tensor, support: Tensor | None, rows: slice) -> Tensor:
+    if support is None:
+        return logits[rows].float()
+    opened = support[rows] if support.dtype == torch.bool else unpack_bits(support[rows], logits.shape[-1])
+    return restrict(logits[rows], opened)
 
 
 def log_probs(logits: Tensor, tokens: Tensor, support: Tensor | None = None) -> Tensor:
-    """Return log π(token) [B, T], renormalised over the support.
+    """Return log π(token) [B, T], renormalised over the support; once differentiable.
 
     Args:
         logits: [B, T, V], already divided by the temperature.
         tokens: [B, T].
+        support: As bool [B, T, V], or bit-packed.
     """
-    chosen = logits.float().gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
-    return chosen - restrict(logits, support).logsumexp(-1)
+    packed = None if support is None else support.flatten(0, -2)
+    out: Tensor = _LogProbs.apply(logits.flatten(0, -2), tokens.flatten(), packed)  # type: ignore[no-untyped-call]
+    return out.view(tokens.shape)
 
 
 def entropy(logits: Tensor, support: Tensor | None = None) -> Tensor:
-    """Return the entropy in nats of the distribution over the support, [B, T]."""
-    log_p = restrict(logits, support).log_softmax(-1)
+    """Return the entropy in nats of the distribution over the support (bool or bit-packed), [B, T]."""
+    flat, packed = logits.flatten(0, -2), None if support is None else support.flatten(0, -2)
+    parts = [_entropy(_opened(flat, packed, rows)) for rows in _blocks(flat)]
+    return torch.cat(parts).view(logits.shape[:-1])
+
+
+def _entropy(logits: Tensor) -> Tensor:
+    log_p = logits.log_softmax(-1)
     return -(log_p.exp() * log_p.clamp(min=torch.finfo(torch.float32).min)).sum(-1)
 
 
@@ -210,15 +285,21 @@ _BITS = tuple(1 << i for i in range(8))
 
 def pack_bits(support: Tensor) -> Tensor:
     """Pack a bool tensor [..., V] into uint8 [..., ⌈V/8⌉], an eighth of its size."""
-    padded: Tensor = F.pad(support, (0, -support.shape[-1] % 8)).unflatten(-1, (-1, 8))
-    weights = torch.tensor(_BITS, dtype=torch.uint8, device=support.device)
-    return torch.sum(padded * weights, -1, dtype=torch.uint8)
+    eights = F.pad(support, (0, -support.shape[-1] % 8)).contiguous().view(torch.int64)
+    # The product moves the lowest bit of the i-th byte to bit 56 + i.
+    return (eights * 0x0102040810204080 >> 56).to(torch.uint8)
 
 
 def unpack_bits(packed: Tensor, size: int) -> Tensor:
     """Undo `pack_bits` for a vocabulary of `size`."""
-    weights = torch.tensor(_BITS, dtype=torch.uint8, device=packed.device)
-    return (packed.unsqueeze(-1) & weights).ne(0).flatten(-2)[..., :size]
+    return _eights(packed.device)[packed.int()].view(torch.bool)[..., :size]
+
+
+@cache
+def _eights(device: torch.device) -> Tensor:
+    """Return for each byte its eight bits as eight bytes in one word, [256]."""
+    bits = (torch.arange(256).unsqueeze(1) & torch.tensor(_BITS)).ne(0)
+    return bits.view(torch.int64).squeeze(1).to(device)
 
 
 # --- groups of samples for one prompt ---------------------------------------------------------------------------------

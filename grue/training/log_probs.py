@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 
 from grue.errors import ConfigError
 from grue.training import functional as rl
-from grue.training.policy import Tokens, forward, is_seq2seq, language_head, vocabulary_size
+from grue.training.policy import Tokens, forward, is_seq2seq, language_head, of_responses, vocabulary_size
 
 Head = Callable[[Tensor], Tensor]
 
@@ -77,11 +77,11 @@ def _scores(
     logits: Tensor, tokens: Tensor, support: Tensor | None, temperature: float, want_entropy: bool
 ) -> tuple[Tensor, ...]:
     """Return plain and restricted log-probability, and the entropy if wanted, of tokens [...] with logits [..., V]."""
-    logits = logits.float() if temperature == 1.0 else logits.float() / temperature
-    opened = None if support is None else rl.unpack_bits(support, logits.shape[-1])
+    if temperature != 1.0:
+        logits = logits.float() / temperature
     plain = rl.log_probs(logits, tokens)
-    restricted = plain if opened is None else rl.log_probs(logits, tokens, opened)
-    return (plain, restricted, rl.entropy(logits, opened)) if want_entropy else (plain, restricted)
+    restricted = plain if support is None else rl.log_probs(logits, tokens, support)
+    return (plain, restricted, rl.entropy(logits, support)) if want_entropy else (plain, restricted)
 
 
 def _in_chunks(
@@ -131,7 +131,7 @@ def response_states_and_head(
     finally:
         handle.remove()
     length = responses.ids.shape[1]
-    inputs = captured[0] if is_seq2seq(model) else captured[0][:, -length - 1 : -1]
+    inputs = captured[0] if is_seq2seq(model) else of_responses(captured[0], length)
     bias = getattr(model, "final_logits_bias", None)
     cap = getattr(model.config.get_text_config(), "final_logit_softcapping", None)
 

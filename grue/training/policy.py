@@ -254,8 +254,16 @@ def forward(
         return out.logits, out.decoder_hidden_states[-1] if states else None
     length = responses.ids.shape[1]
     inputs = _causal_inputs(prompts, responses)
-    out = model(**inputs, use_cache=False, output_hidden_states=states, logits_to_keep=length + 1)
-    return out.logits[:, -length - 1 : -1], out.hidden_states[-1][:, -length - 1 : -1] if states else None
+    # Exactly the positions before each response token: a slice of logits would cost two copies in the backward pass.
+    last = inputs["input_ids"].shape[1] - 1
+    keep = torch.arange(last - length, last, device=model.device)
+    out = model(**inputs, use_cache=False, output_hidden_states=states, logits_to_keep=keep)
+    return of_responses(out.logits, length), out.hidden_states[-1][:, -length - 1 : -1] if states else None
+
+
+def of_responses(values: Tensor, length: int) -> Tensor:
+    """Cut [B, L, ...] to the positions before each response token; some models do not heed `logits_to_keep`."""
+    return values if values.shape[1] == length else values[:, -length - 1 : -1]
 
 
 def trunk_states(model: PreTrainedModel, prompts: Tokens, responses: Tokens, encoded: Tensor | None = None) -> Tensor:

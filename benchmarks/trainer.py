@@ -1,0 +1,416 @@
+"""Measure grue's trainer beside TRL's PPO: `python benchmarks/trainer.py` prints the tables of docs/speed.md.
+
+TRL 1.12.0 is the last release with PPO. It gets a virtual environment of its own under ~/.cache/grue/bench (or
+--venv), made on the first run. Every row of a table is a live process; rounds give each of them one iteration in
+turn, so that noise on the machine hits all. Ratios are medians over rounds of CPU seconds (on a GPU: wall seconds).
+"""
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import IO, Any
+
+from workers.setting import Setting
+
+HERE = Path(__file__).resolve().parent
+CACHE = Path.home() / ".cache" / "grue" / "bench"
+TRL = ("trl==1.12.0", "transformers==5.23.0")
+WARM = 1  # rounds that are not counted
+
+SHARED, SEPARATE = {"value_model": "shared"}, {"value_model": "separate"}
+Answer = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of a table.
+
+    Attributes:
+        side: "trl" or "grue".
+        base: Name of the row that this one is compared with; empty compares with the first.
+    """
+
+    name: str
+    side: str
+    setting: Setting
+    base: str = ""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rows that take turns with each other: one table."""
+
+    name: str
+    title: str
+    rows: tuple[Row, ...]
+    rounds: int
+
+
+# --- what is measured ------------------------------------------------------------------------------------------------
+
+
+def grue_rows(setting: Setting, bf16: bool = True) -> list[Row]:
+    """Return grue's PPO and NLPO with both kinds of critic; NLPO is compared with PPO."""
+    rows = [
+        Row("grue PPO, shared trunk", "grue", replace(setting, options=SHARED)),
+        Row("grue PPO, separate critic", "grue", replace(setting, options=SEPARATE)),
+        Row("grue NLPO, shared trunk", "grue", replace(setting, algorithm="nlpo", options=SHARED)),
+        Row("grue NLPO, separate critic", "grue", replace(setting, algorithm="nlpo", options=SEPARATE)),
+    ]
+    if bf16:
+        half = replace(setting, precision="bfloat16", options=SHARED)
+        rows.append(Row("grue PPO, shared trunk, bf16", "grue", half))
+    return rows
+
+
+def against_trl(setting: Setting, bf16: bool = True) -> tuple[Row, ...]:
+    """Return TRL's row and grue's."""
+    return (Row("TRL 1.12 PPO", "trl", setting), *grue_rows(setting, bf16))
+
+
+def cpu_groups(threads: int, rounds: int) -> list[Group]:
+    """Return the tables of a CPU: GPT-2 and T5 of 4 layers and width 256."""
+    small = Setting(threads=threads)
+    large = replace(small, vocabulary=50257)
+    t5 = replace(small, family="seq2seq", options=SHARED)
+    long = replace(t5, prompt=128)
+    frozen = {**SHARED, "freeze_encoder": True}
+    sizes = "GPT-2, 4 layers x 256, 32 + 32 tokens, 32 rollouts, 4 epochs"
+    return [
+        Group("small", f"{sizes}, vocabulary 5,000", against_trl(small), rounds),
+        Group(
+            "minibatches",
+            f"{sizes} of 4 minibatches, vocabulary 5,000",
+            against_trl(replace(small, minibatches=4), bf16=False)[:3],
+            rounds,
+        ),
+        Group("large", f"{sizes}, vocabulary 50,257", against_trl(large), max(2, rounds - 2)),
+        Group(
+            "t5",
+            "T5, 4 + 4 layers x 256, 32 or 128 + 32 tokens, 32 rollouts, 4 epochs, shared trunk",
+            (
+                Row("PPO, 32 tokens", "grue", t5),
+                Row("PPO, 32 tokens, frozen encoder", "grue", replace(t5, options=frozen)),
+                Row("PPO, 128 tokens", "grue", long),
+                Row("PPO, 128 tokens, frozen encoder", "grue", replace(long, options=frozen), "PPO, 128 tokens"),
+                Row("NLPO, 32 tokens", "grue", replace(t5, algorithm="nlpo")),
+            ),
+            rounds,
+        ),
+        Group(
+            "memory",
+            "Memory of the vocabulary: GPT-2 as above, vocabulary 50,257, shared trunk",
+            tuple(
+                Row(name, "grue", replace(large, options={**SHARED, **options}))
+                for name, options in {
+                    "all logits at once": {},
+                    "log_prob_chunk = 128": {"log_prob_chunk": 128},
+                    "log_prob_chunk = 32": {"log_prob_chunk": 32},
+                    "micro_batch_size = 8": {"micro_batch_size": 8},
+                }.items()
+            ),
+            2,
+        ),
+    ]
+
+
+def cuda_groups(threads: int, rounds: int) -> list[Group]:
+    """Return the tables of a GPU: GPT-2 124M and T5-base 220M with random weights, at the paper's lengths."""
+    base = Setting(layers=12, width=768, heads=12, device="cuda", threads=threads, rollouts=64, micro_batch=64)
+    gpt2 = replace(base, vocabulary=50257, prompt=64, response=48)
+    t5 = replace(base, family="seq2seq", vocabulary=32128)
+    summaries = replace(t5, prompt=512, response=100, micro_batch=16)
+    groups = [
+        Group("imdb", "GPT-2 124M, 64 + 48 tokens (IMDB), 64 rollouts, 4 epochs", against_trl(gpt2), rounds),
+        Group(
+            "commongen",
+            "T5-base 220M, 20 + 20 tokens (CommonGen), 64 rollouts, 4 epochs",
+            tuple(grue_rows(replace(t5, prompt=20, response=20))),
+            rounds,
+        ),
+        Group(
+            "cnn_dailymail",
+            "T5-base 220M, 512 + 100 tokens (CNN/Daily Mail), 64 rollouts, 4 epochs, micro-batches of 16",
+            tuple(grue_rows(summaries)),
+            rounds,
+        ),
+    ]
+    return groups
+
+
+def shrunk(group: Group, device: str) -> Group:
+    """Return the group at a size that shows in seconds whether everything runs; its figures mean nothing."""
+
+    def small(setting: Setting) -> Setting:
+        options = {"layers": 2, "width": 64, "heads": 2, "vocabulary": 500, "rollouts": 8, "epochs": 2}
+        sizes = {"prompt": min(16, setting.prompt), "response": min(8, setting.response)}
+        micro = {"micro_batch": min(8, setting.micro_batch)}
+        return replace(setting, device=device, **options, **sizes, **micro)
+
+    rows = tuple(replace(row, setting=small(row.setting)) for row in group.rows)
+    return replace(group, title=f"{group.title} [quick: sizes cut]", rows=rows, rounds=1)
+
+
+# --- the two sides as processes --------------------------------------------------------------------------------------
+
+
+def trl_python(venv: Path) -> str:
+    """Return the interpreter of TRL's environment, making that first where there is none."""
+    python = venv / "bin" / "python"
+    if not (venv / ".ready").exists():
+        print(f"installing {' and '.join(TRL)} under {venv}", file=sys.stderr)
+        torch = next(
+            line for line in (HERE.parent / "constraints.txt").read_text().split() if line.startswith("torch=")
+        )
+        subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
+        subprocess.run([str(python), "-m", "pip", "install", "--quiet", *TRL, torch], check=True)
+        (venv / ".ready").touch()
+    return str(python)
+
+
+@dataclass
+class Side:
+    """A live process that carries out an iteration at a time."""
+
+    row: Row
+    process: subprocess.Popen[str]
+    log: IO[str]
+
+    def answer(self) -> Answer:
+        """Return its next line.
+
+        Raises:
+            SystemExit: It has ended; shows what it printed last.
+        """
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            self.log.seek(0)
+            raise SystemExit(f"{self.row.name} has ended:\n{self.log.read()[-3000:]}")
+        return dict(json.loads(line))
+
+    def iterate(self, word: str = "go") -> Answer:
+        """Have it carry out one iteration."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{word}\n")
+        self.process.stdin.flush()
+        return self.answer()
+
+    def close(self) -> None:
+        """End it."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait()
+        self.log.close()
+
+
+def start(row: Row, interpreters: Mapping[str, str]) -> Side:
+    """Start a row's process; it builds its models at once."""
+    log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the side
+    threads = str(row.setting.threads)
+    process = subprocess.Popen(
+        [interpreters[row.side], str(HERE / "workers" / f"{row.side}_ppo.py"), json.dumps(asdict(row.setting))],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=log,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads},
+    )
+    return Side(row, process, log)
+
+
+def measure(group: Group, interpreters: Mapping[str, str]) -> tuple[dict[str, list[Answer]], dict[str, str]]:
+    """Let the rows of a group take turns; return each row's iterations, and the versions of all libraries."""
+    sides: list[Side] = []
+    versions: dict[str, str] = {}
+    try:
+        sides.extend(start(row, interpreters) for row in group.rows)
+        for side in sides:
+            versions |= {f"{side.row.side}: {name}": one for name, one in side.answer()["versions"].items()}
+        rounds: dict[str, list[Answer]] = {row.name: [] for row in group.rows}
+        for turn in range(WARM + group.rounds):
+            # The order turns round, so that no row always follows the same one.
+            for side in sides if turn % 2 else reversed(sides):
+                answer = side.iterate()
+                if turn >= WARM:
+                    rounds[side.row.name].append(answer)
+    finally:
+        for side in sides:
+            side.close()
+    return rounds, versions
+
+
+# --- figures ---------------------------------------------------------------------------------------------------------
+
+
+def summary(group: Group, rounds: Mapping[str, Sequence[Answer]]) -> list[Answer]:
+    """Return each row's medians, and its speed against the row it is compared with, round by round."""
+    lines = []
+    for row in group.rows:
+        answers = rounds[row.name]
+        clock = "wall" if row.setting.device == "cuda" else "cpu"
+        base = rounds[row.base or group.rows[0].name]
+
+        def median(values: Sequence[float]) -> float:
+            return round(statistics.median(values), 4)
+
+        line: Answer = {"row": row.name, "setting": asdict(row.setting), "rounds": len(answers)}
+        line |= {name: median([answer[name] for answer in answers]) for name in ("cpu", "wall")}
+        for phase in ("generation", "scoring", "update"):
+            line[phase] = median([answer["phases"][phase][clock] for answer in answers])
+        line["rollouts_per_second"] = median([row.setting.rollouts / answer["wall"] for answer in answers])
+        line["speed"] = median([b[clock] / a[clock] for a, b in zip(answers, base, strict=True)])
+        line["peak_mib"] = max(answer["peak_mib"] for answer in answers)
+        if "in_models" in answers[0] and clock == "cpu" and row.setting.options.get("value_model") == "shared":
+            line["outside_models"] = median([1.0 - answer["in_models"] / answer["cpu"] for answer in answers])
+        lines.append(line)
+    return lines
+
+
+def table(group: Group, lines: Sequence[Answer]) -> str:
+    """Return a group's table in Markdown."""
+    clock = "wall" if group.rows[0].setting.device == "cuda" else "CPU"
+    text = [
+        f"### {group.title}",
+        "",
+        f"| | {clock} s | generation | scoring | update | wall s | rollouts/s | speed | peak MiB | outside models |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for line in lines:
+        total = line["wall"] if clock == "wall" else line["cpu"]
+        outside = f"{line['outside_models']:.0%}" if "outside_models" in line else ""
+        text.append(
+            f"| {line['row']} | **{total:.2f}** | {line['generation']:.2f} | {line['scoring']:.2f} "
+            f"| {line['update']:.2f} | {line['wall']:.2f} | {line['rollouts_per_second']:.1f} "
+            f"| {line['speed']:.2f} | {line['peak_mib']:,.0f} | {outside} |"
+        )
+    if any(line["row"].startswith("grue NLPO") for line in lines):
+        text += ["", *nlpo_costs(lines)]
+    return "\n".join([*text, ""])
+
+
+def profile(row: Row, interpreters: Mapping[str, str]) -> None:
+    """Print the operators that an iteration spends its time in."""
+    side = start(row, interpreters)
+    try:
+        side.answer()
+        side.iterate()
+        dearest = side.iterate("profile")["operators"]
+    finally:
+        side.close()
+    print(f"\n### Operators: {row.name}, vocabulary {row.setting.vocabulary:,}\n")
+    print("| operator | share | calls |\n|---|---|---|")
+    for name, share, calls in dearest:
+        print(f"| `{name}` | {share:.1%} | {calls} |")
+
+
+def ratio(lines: Sequence[Answer], row: str, to: str) -> float:
+    """Return how many times the seconds of `to` the row takes."""
+    seconds = {line["row"]: line["cpu"] if line["setting"]["device"] == "cpu" else line["wall"] for line in lines}
+    return float(seconds[row] / seconds[to])
+
+
+def nlpo_costs(lines: Sequence[Answer]) -> list[str]:
+    """Return what NLPO costs on top of PPO."""
+    return [
+        f"NLPO takes {ratio(lines, f'grue NLPO, {trunk}', f'grue PPO, {trunk}'):.2f} times PPO's time ({trunk})."
+        for trunk in ("shared trunk", "separate critic")
+    ]
+
+
+def machine() -> dict[str, Any]:
+    """Return what the figures were measured on."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
+    return {
+        "processor": names[0] if names else platform.processor(),
+        "cores": os.cpu_count(),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "date": time.strftime("%Y-%m-%d"),
+    }
+
+
+def parse() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="+", help="names of the tables to measure")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="cuda: full-size models")
+    parser.add_argument("--rounds", type=int, default=5, help="counted iterations of each row")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--quick", action="store_true", help="cut sizes: shows only that everything runs")
+    parser.add_argument("--profile", action="store_true", help="print the dearest operators of the first table's rows")
+    parser.add_argument("--venv", type=Path, default=CACHE / "trl", help="TRL's environment; made if missing")
+    parser.add_argument("--trl-python", help="an interpreter that has TRL already")
+    parser.add_argument("--no-trl", action="store_true", help="leave TRL's rows out")
+    parser.add_argument("--output", type=Path, help="JSON file; else benchmarks/results/trainer-DEVICE.json")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Measure the tables, print them, and write them as JSON."""
+    options = parse()
+    groups = cpu_groups(options.threads, options.rounds)
+    if options.device == "cuda":
+        groups = cuda_groups(options.threads, options.rounds)
+    unknown = set(options.only or ()) - {group.name for group in groups}
+    if unknown:
+        raise SystemExit(f"no table {sorted(unknown)}; there are {', '.join(group.name for group in groups)}")
+    groups = [group for group in groups if not options.only or group.name in options.only]
+    if options.quick:
+        device = "cuda" if options.device == "cuda" and has_cuda() else "cpu"
+        groups = [shrunk(group, device) for group in groups]
+    if options.no_trl:
+        groups = [replace(group, rows=tuple(row for row in group.rows if row.side != "trl")) for group in groups]
+    interpreters = {"grue": sys.executable}
+    if any(row.side == "trl" for group in groups for row in group.rows):
+        interpreters["trl"] = options.trl_python or trl_python(options.venv)
+    if options.profile:
+        for row in groups[0].rows:
+            if row.side == "grue" and row.setting.options.get("value_model") == "shared":
+                profile(row, interpreters)
+        return
+    result: dict[str, Any] = {"machine": machine(), "threads": options.threads, "versions": {}, "tables": {}}
+    for group in groups:
+        rounds, versions = measure(group, interpreters)
+        lines = summary(group, rounds)
+        text = table(group, lines)
+        print(f"\n{text}", flush=True)
+        result["versions"] |= versions
+        result["tables"][group.name] = {"title": group.title, "rows": lines, "text": text}
+    if not options.quick:
+        write(result, options)
+
+
+def has_cuda() -> bool:
+    """Whether there is a GPU; without one, --quick shows a GPU's tables on the CPU."""
+    import torch
+
+    return bool(torch.cuda.is_available())
+
+
+def write(result: Mapping[str, Any], options: argparse.Namespace) -> None:
+    """Write the figures as JSON, and the tables as Markdown beside it; tables not measured now stay as they are."""
+    path = options.output or HERE / "results" / f"trainer-{options.device}.json"
+    old = json.loads(path.read_text())["tables"] if path.exists() else {}
+    tables = old | result["tables"]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({**result, "tables": tables}, indent=1) + "\n")
+    made_with = ", ".join(f"{name} {value}" for name, value in sorted(result["versions"].items()))
+    where = (
+        f"{result['machine']['processor']}, {result['threads']} thread(s), {result['machine']['date']}; {made_with}."
+    )
+    path.with_suffix(".md").write_text("\n".join([where, "", *(tables[name]["text"] for name in tables)]))
+
+
+if __name__ == "__main__":
+    main()
