@@ -23,7 +23,7 @@ ANYWHERE = {
     **{"huggingface_hub": r"data/hub\.py|models\.py", "pyarrow": r"data/.*"},
 }
 BASES = re.compile(
-    r"Exception|\w*Error|nn\.Module|click\.Group|io\.RawIOBase|Sequence\[Example\]|Protocol(\[.*\])?|Generic\[.*\]|evaluate\.Metric"
+    r"Exception|\w*Error|nn\.Module|torch\.autograd\.Function|click\.Group|io\.RawIOBase|Sequence\[Example\]|Protocol(\[.*\])?|Generic\[.*\]|evaluate\.Metric"
 )
 
 

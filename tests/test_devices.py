@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from tiny import changed
 from transformers import GPT2LMHeadModel, T5ForConditionalGeneration
 
-from grue.errors import ConfigError
+from grue.errors import ConfigError, Unavailable
+from grue.training.config import PPOConfig, TRPOConfig
 from grue.training.devices import World, join_world, leave
+from grue.training.sharding import check_sharding, gathered, whole
 
 LAUNCHED = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
 
@@ -42,7 +45,7 @@ def launch(script, folder, processes=2, **environment):
         for rank in range(processes)
     ]
     try:
-        ends = [(process.communicate(timeout=120)[0], process.returncode) for process in started]
+        ends = [(process.communicate(timeout=300)[0], process.returncode) for process in started]
     finally:
         for process in started:
             process.kill()
@@ -223,8 +226,11 @@ def test_a_launch_of_one_process_needs_no_group(monkeypatch):
         ({"GRUE_TIMEOUT": "soon"}, "GRUE_TIMEOUT is 'soon': it takes the minutes"),
         ({"GRUE_TIMEOUT": "-1"}, "GRUE_TIMEOUT is '-1'"),
         ({"GRUE_TIMEOUT": "nan"}, "GRUE_TIMEOUT is 'nan'"),
-        ({"ACCELERATE_USE_DEEPSPEED": "true"}, "ACCELERATE_USE_DEEPSPEED is set: .* start it without DeepSpeed"),
-        ({"ACCELERATE_USE_FSDP": "true"}, "ACCELERATE_USE_FSDP is set"),
+        ({"ACCELERATE_USE_DEEPSPEED": "true"}, "ACCELERATE_USE_DEEPSPEED is set: .* without DeepSpeed"),
+        (
+            {"ACCELERATE_USE_FSDP": "true"},
+            "ACCELERATE_USE_FSDP is set: .*with --multi_gpu and without --use_fsdp, and give grue --set sharded=true",
+        ),
         ({"ACCELERATE_MIXED_PRECISION": "bf16"}, "--mixed_precision bf16; .* --set precision=bfloat16"),
         (
             {"RANK": None, "WORLD_SIZE": None, "LOCAL_RANK": None, "ACCELERATE_MIXED_PRECISION": "no"},
@@ -313,7 +319,7 @@ import tiny, torch
 from torch import nn
 from grue.training.devices import join_world, leave
 from grue.training.policy import Critic, Tokens, forward, next_logits
-from grue.training.sharding import gathered, load_whole, shard, whole
+from grue.training.sharding import gathered, load_whole, model_of, shard, whole
 
 world = join_world()
 torch.set_num_threads(1)
@@ -328,9 +334,10 @@ def make(split, shared):
     torch.manual_seed(1)
     critic = Critic(policy, shared=shared)
     nn.init.normal_(critic.head.weight)
-    unit = shard([policy, critic], world) if split else None
     parameters = list({id(p): p for m in (policy, critic) for p in m.parameters()}.values())
-    return policy, critic, parameters, torch.optim.AdamW(parameters, lr=1e-3, eps=1e-2), unit
+    optimizer = torch.optim.AdamW(parameters, lr=1e-3, eps=1e-2)
+    unit = shard([policy, critic], optimizer, world) if split else None
+    return policy, critic, optimizer.param_groups[0]["params"], optimizer, unit
 
 
 def loss(policy, critic, rows):
@@ -386,7 +393,7 @@ for family in ("causal", "seq2seq"):
         folder = f"{OUT}/{family}-{shared}"
         weights = whole(again[0].state_dict())
         if world.is_main:
-            again[0].save_pretrained(folder, state_dict=weights)
+            model_of(again[0], weights).save_pretrained(folder)
         out[family, shared] = one
 torch.save(out, f"{OUT}/{world.rank}.pt")
 leave()
@@ -432,3 +439,31 @@ def test_split_weights_are_saved_as_any_model(sharded, family):
     for name, tensor in loaded.state_dict().items():
         assert torch.equal(tensor, wanted[name])
     assert loaded.lm_head.weight is loaded.get_input_embeddings().weight
+
+
+@pytest.mark.parametrize(
+    ("config", "world", "message"),
+    [
+        (TRPOConfig(sharded=True), World(), "TRPO's step takes all weights as one vector; set sharded = false"),
+        (PPOConfig(sharded=True, lora_rank=2), World(), "set sharded = false or lora_rank = 0"),
+        (PPOConfig(sharded=True), World(1, 2, torch.device("cuda", 0)), "every process needs a GPU of its own"),
+    ],
+)
+def test_what_cannot_be_split_is_refused(config, world, message):
+    with pytest.raises(ConfigError, match=message):
+        check_sharding(config, world)
+    check_sharding(changed(config, sharded=False), world)
+
+
+def test_a_torch_that_cannot_split_is_refused(monkeypatch):
+    monkeypatch.delattr("torch.distributed.fsdp.FSDPModule.set_force_sum_reduction_for_comms")
+    check_sharding(PPOConfig(sharded=True), World())  # one process has all weights
+    with pytest.raises(Unavailable, match="upgrade torch"):
+        check_sharding(PPOConfig(sharded=True), World(0, 2))
+
+
+def test_without_other_processes_nothing_is_split():
+    state = {"weight": torch.ones(2)}
+    assert whole(state) is state
+    with gathered(None):
+        assert not torch.distributed.is_initialized()

@@ -172,8 +172,13 @@ def stop_on_signal() -> Iterator[list[int]]:
 
 
 def describe(stage: "Plan") -> str:
-    """Return the plan of one stage as text."""
-    config = "\n".join(f"  {key} = {value}" for key, value in files.plain(stage.config).items())
+    """Return the plan of one stage as text, with the unit of what the KL penalty is steered to."""
+    from grue.training.config import KL_UNITS, RolloutConfig
+
+    values = files.plain(stage.config)
+    if isinstance(stage.config, RolloutConfig) and stage.config.kl_target is not None:
+        values["kl_target"] = f"{stage.config.kl_target} {KL_UNITS[stage.config.kl_controller]}"
+    config = "\n".join(f"  {key} = {value}" for key, value in values.items())
     start = stage.init or stage.start.model
     return (
         f"{stage.task.suite}/{stage.task.name} · {stage.algorithm} · seed {stage.seed}\n"

@@ -69,7 +69,7 @@ def token_losses(
             config,
             entropy=config.entropy_coefficient != 0.0,
         )
-    new, width = scored.over(config.ratio_over), scored.plain.shape[1]
+    new, width = scored.over(config.ratio_over), scored.restricted.shape[1]
     mask, old = experience.mask[rows, :width], experience.log_probs[rows, :width]
     assert scored.values is not None and experience.policy.values is not None
     policy_loss = -new * advantages[rows, :width]

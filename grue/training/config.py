@@ -26,6 +26,8 @@ class Common:
         lora_alpha: Scale of the adapters: their output counts lora_alpha / lora_rank times.
         freeze_encoder: Leave the encoder as it is, and run it once a rollout for policy, critic, reference and mask.
         log_prob_chunk: Tokens whose logits are held at once; 0 holds those of a whole micro-batch.
+        sharded: Split the weights that learn, their gradients and moments over the processes of the run, which may be
+            another number each time it goes on; one process has them whole.
         validation_examples: Examples of the validation split that checkpoints are compared on.
         validate_every: Updates (reinforcement learning) or epochs (supervised) between two validations.
         save_every: Updates or epochs between two saved states, from which an interrupted run goes on.
@@ -46,6 +48,7 @@ class Common:
     lora_alpha: float = 16.0
     freeze_encoder: bool = False
     log_prob_chunk: int = 0
+    sharded: bool = False
     validation_examples: int = 200
     validate_every: int = 10
     save_every: int = 10
@@ -257,6 +260,9 @@ class GRPOConfig(RolloutConfig):
     scale_by: Literal["group", "nothing"] = "group"
     loss_over: Literal["tokens", "responses"] = "responses"
 
+
+# What a controller of the KL penalty counts, and so the unit of its `kl_target`.
+KL_UNITS: Mapping[str, str] = {"rl4lms": "nats a token", "ziegler": "nats a sequence"}
 
 CONFIGS: Mapping[str, type[Common]] = {
     "supervised": SupervisedConfig,

@@ -216,13 +216,16 @@ def _read_launch(environment: Mapping[str, str]) -> tuple[int, int, int] | None:
 
 
 def _refuse_what_is_not_done(environment: Mapping[str, str]) -> None:
-    for name, cure in (
-        ("ACCELERATE_USE_DEEPSPEED", "start it without DeepSpeed"),
-        ("ACCELERATE_USE_FSDP", "start it with --multi_gpu"),
-        ("ACCELERATE_USE_MEGATRON_LM", "start it with --multi_gpu"),
+    for name, what in (
+        ("ACCELERATE_USE_DEEPSPEED", "DeepSpeed"),
+        ("ACCELERATE_USE_FSDP", "--use_fsdp"),
+        ("ACCELERATE_USE_MEGATRON_LM", "Megatron-LM"),
     ):
         if environment.get(name, "false").lower() == "true":
-            raise ConfigError(f"{name} is set: models are not split over processes here; {cure}.")
+            raise ConfigError(
+                f"{name} is set: what is split over the processes is said in the run's configuration here. Start it "
+                f"with --multi_gpu and without {what}, and give grue --set sharded=true."
+            )
     precision = environment.get("ACCELERATE_MIXED_PRECISION", "no")
     if precision != "no":
         raise ConfigError(

@@ -19,6 +19,7 @@ from grue.training.log_probs import token_log_probs
 from grue.training.policy import Critic, Tokens, decode_responses, encode, encode_prompts, eos_id, is_seq2seq
 from grue.training.rollout import Mask, Rollout, draw_examples, generator, length_batches, sample_responses
 from grue.training.run import Run
+from grue.training.sharding import gathered
 
 SHOWN_SAMPLES = 2
 
@@ -28,13 +29,13 @@ class Scored:
     """What a model says of drawn tokens, each [B, T], 0 where nothing counts.
 
     Attributes:
-        plain: log π over the whole vocabulary.
+        plain: log π over the whole vocabulary; None unless asked for.
         restricted: log π renormalised over the support.
         entropy: Of the restricted distribution; None unless asked for.
         values: The critic's; None without one.
     """
 
-    plain: Tensor
+    plain: Tensor | None
     restricted: Tensor
     entropy: Tensor | None
     values: Tensor | None
@@ -42,11 +43,14 @@ class Scored:
     @property
     def log_mass(self) -> Tensor:
         """The log of the probability inside the support: what renormalising takes off."""
-        return self.plain - self.restricted
+        return self.over("vocabulary") - self.restricted
 
     def over(self, what: str) -> Tensor:
         """Return the log-probabilities over the "support" or the "vocabulary"."""
-        return self.restricted if what == "support" else self.plain
+        if what == "support":
+            return self.restricted
+        assert self.plain is not None, "log-probabilities over the vocabulary were not asked for"
+        return self.plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,17 +93,18 @@ def collect(run: Run, learner: Learner, config: RolloutConfig, update: int, mask
     Returns:
         The experience of all ranks; responses to the same prompt stand side by side.
     """
-    rollout, raw_scores = sample(run, learner.policy, config, update, mask)
     temperature = run.task.rollout.temperature
-    with run.autocast():
-        now = score_all(learner.policy, learner.critic, rollout, temperature, config, entropy=True)
+    with gathered(run.split):
+        rollout, raw_scores = sample(run, learner.policy, config, update, mask)
+        with run.autocast():
+            now = score_all(learner.policy, learner.critic, rollout, temperature, config, entropy=True)
     with learner.initial_policy() as reference, run.autocast():
         before = score_all(reference, None, rollout, temperature, config)
     padded: Literal["left", "right"] = "right" if is_seq2seq(learner.policy) else "left"
     rollout, raw_scores = gather_rollout(rollout, run.world, padded), run.world.gather_rows(raw_scores)
     now, before = gather_scored(now, run.world), gather_scored(before, run.world)
     scores = scaled_scores(raw_scores - config.missing_eos_penalty * rollout.truncated, learner, config)
-    kl_vocabulary = rl.kl_k1(now.plain, before.plain)
+    kl_vocabulary = rl.kl_k1(now.over("vocabulary"), before.over("vocabulary"))
     kl = rl.kl_k1(now.over(config.kl_over), before.over(config.kl_over))
     return Experience(
         rollout=rollout,
@@ -144,6 +149,7 @@ def score_tokens(
     temperature: float,
     config: RolloutConfig,
     entropy: bool = False,
+    plain: bool = True,
 ) -> Scored:
     """Run policy and critic over some rows of a rollout, trimmed to their longest; with gradients if enabled."""
     prompts, responses = rollout.prompts.rows(rows), rollout.responses.rows(rows)
@@ -155,6 +161,7 @@ def score_tokens(
         temperature,
         None if rollout.support is None else rollout.support[rows, : responses.ids.shape[1]],
         chunk=config.log_prob_chunk,
+        want_plain=plain,
         want_entropy=entropy,
         want_states=critic is not None and critic.trunk is None,
         encoded=encoded,
@@ -249,6 +256,7 @@ def describe(experience: Experience, learner: Learner) -> dict[str, float]:
         "objective/reward": float(experience.raw_scores.mean()),
         "objective/reward_sd": float(experience.raw_scores.std(correction=0)),
         "objective/kl": mean(experience.kl),
+        "objective/kl_k3": mean(rl.kl_k3(experience.reference + experience.kl, experience.reference)),
         "objective/kl_vocabulary": mean(experience.kl_vocabulary),
         "objective/kl_sequence": float(experience.kl.sum(1).mean()),
         "objective/kl_coefficient": learner.kl_coefficient,

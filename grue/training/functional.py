@@ -70,8 +70,8 @@ def sample(logits: Tensor, uniforms: Tensor) -> Tensor:
     """
     probabilities = logits.float().softmax(-1)
     spans = F.pad(probabilities, (0, -logits.shape[-1] % SPAN)).unflatten(-1, (-1, SPAN))
-    # First the span of the vocabulary, then the token in it: sums in double, and none over a whole row but one.
-    until = spans.sum(-1, dtype=torch.float64).cumsum(-1)
+    # First the span of the vocabulary, then the token in it: only sums of some hundred numbers need double.
+    until = spans.sum(-1).double().cumsum(-1)
     target = uniforms.double().unsqueeze(-1) * until[:, -1:]
     span = torch.searchsorted(until, target, right=True)
     inside = spans.gather(1, span.unsqueeze(-1).expand(-1, 1, SPAN)).squeeze(1).double().cumsum(-1)
@@ -115,7 +115,7 @@ class _LogProbs(torch.autograd.Function):
 def _blocks(logits: Tensor) -> Iterator[slice]:
     rows, size = logits.shape
     step = max(1, BLOCK.get(logits.device.type, 2**24) // size)
-    return (slice(start, start + step) for start in range(0, rows, step))
+    return (slice(start, start + step) for start in range(0, max(1, rows), step))
 
 
 def _opened(logits: Tensor, support: Tensor | None, rows: slice) -> Tensor:

@@ -79,7 +79,7 @@ def token_losses(
             config,
             entropy=config.entropy_coefficient != 0.0,
         )
-    new, width = scored.over(config.ratio_over), scored.plain.shape[1]
+    new, width = scored.over(config.ratio_over), scored.restricted.shape[1]
     weight, old = weights[rows, :width], experience.log_probs[rows, :width]
     policy_loss = rl.clipped_policy_loss(new, old, advantages[rows].unsqueeze(1), config.clip, config.clip_high)
     penalty = rl.kl_k3(scored.over(config.kl_over), experience.reference[rows, :width])

@@ -29,13 +29,14 @@ def improve(
     for _ in range(config.epochs):
         for rows in torch.randperm(len(weights), generator=chance).split(config.minibatch_size):
             with recomputing(learner.policy, learner.critic):
-                measured = minibatch_gradient(rows, weights, losses_of, config.micro_batch_size, run.world)
+                measured = minibatch_gradient(rows, weights, losses_of, config.micro_batch_size, run.world, run.split)
             if not seen:
                 check_ratio(measured, config, update)
             if config.stop_kl is not None and seen and measured["policy/approx_kl"] > config.stop_kl:
                 learner.optimizer.zero_grad(set_to_none=True)
                 return _means(seen)
-            run.world.sum_gradients(p for group in learner.optimizer.param_groups for p in group["params"])
+            if run.split is None:
+                run.world.sum_gradients(p for group in learner.optimizer.param_groups for p in group["params"])
             measured["policy/grad_norm"] = step(learner.optimizer, config, f"update {update}")
             seen.append(measured)
     return _means(seen)

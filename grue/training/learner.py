@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from grue.training.adapters import adapter_off
 from grue.training.config import ActorCriticConfig, RolloutConfig
 from grue.training.optimisation import make_optimizer
 from grue.training.policy import Critic, assert_no_dropout, freeze
+from grue.training.sharding import load_whole
 
 
 @dataclass
@@ -62,6 +63,10 @@ class Learner:
     mask_model: PreTrainedModel | None = None
     mask_age: int = 0
 
+    def trained(self) -> list[nn.Module]:
+        """Return the modules that the optimiser trains."""
+        return [self.policy] if self.critic is None else [self.policy, self.critic]
+
     @contextmanager
     def initial_policy(self) -> Iterator[PreTrainedModel]:
         """Lend the model that the KL penalty is taken against."""
@@ -85,10 +90,10 @@ class Learner:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go back to a saved state."""
-        self.policy.load_state_dict(state["policy"])
+        load_whole(self.policy, state["policy"])
         if self.critic is not None:
-            self.critic.load_state_dict(state["critic"])
-        self.optimizer.load_state_dict(state["optimizer"])
+            load_whole(self.critic, state["critic"])
+        load_whole(self.optimizer, state["optimizer"])
         self.kl_coefficient, self.mask_age = state["kl_coefficient"], state["mask_age"]
         self.moments = Moments(*state["moments"])
         if self.mask_model is not None:

@@ -8,6 +8,7 @@ B = batch, P = prompt length, T = response time, V = vocabulary, H = hidden size
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -26,13 +27,13 @@ class TokenLogProbs:
     """What a model says of drawn tokens, each [B, T] in float32, 0 where nothing counts.
 
     Attributes:
-        plain: log π over the whole vocabulary.
+        plain: log π over the whole vocabulary; None unless asked for.
         restricted: log π renormalised over the support.
         entropy: Of the restricted distribution; None unless asked for.
         states: Last hidden states [B, T, H], for a critic that shares the trunk; None unless asked for.
     """
 
-    plain: Tensor
+    plain: Tensor | None
     restricted: Tensor
     entropy: Tensor | None
     states: Tensor | None
@@ -46,6 +47,7 @@ def token_log_probs(
     support: Tensor | None = None,
     *,
     chunk: int = 0,
+    want_plain: bool = True,
     want_entropy: bool = False,
     want_states: bool = False,
     encoded: Tensor | None = None,
@@ -61,27 +63,29 @@ def token_log_probs(
     if chunk:
         inputs, head, states = response_states_and_head(model, prompts, responses, want_states, encoded)
         packed = None if support is None else support[mask]
-        scores = _in_chunks(head, inputs[mask], responses.ids[mask], packed, temperature, want_entropy, chunk)
+        score = partial(_scores, temperature=temperature, want_plain=want_plain, want_entropy=want_entropy)
+        scores = _in_chunks(head, inputs[mask], responses.ids[mask], packed, score, chunk)
         empty = scores.new_zeros(*mask.shape, scores.shape[-1])
-        parts = empty.masked_scatter(mask.unsqueeze(-1), scores).unbind(-1)
+        parts = list(empty.masked_scatter(mask.unsqueeze(-1), scores).unbind(-1))
     else:
         logits, states = forward(model, prompts, responses, want_states, encoded)
         # After the end a row's stored token may be closed: its log-probability is minus infinity, so it is cut out
         # rather than multiplied by 0.
-        parts = _scores(logits, responses.ids, support, temperature, want_entropy)
-        parts = tuple(part.masked_fill(~mask, 0.0) for part in parts)
-    return TokenLogProbs(parts[0], parts[1], parts[2] if want_entropy else None, states)
+        parts = _scores(logits, responses.ids, support, temperature, want_plain, want_entropy)
+        parts = [part.masked_fill(~mask, 0.0) for part in parts]
+    restricted, *more = parts
+    return TokenLogProbs(more[0] if want_plain else None, restricted, more[-1] if want_entropy else None, states)
 
 
 def _scores(
-    logits: Tensor, tokens: Tensor, support: Tensor | None, temperature: float, want_entropy: bool
-) -> tuple[Tensor, ...]:
-    """Return plain and restricted log-probability, and the entropy if wanted, of tokens [...] with logits [..., V]."""
+    logits: Tensor, tokens: Tensor, support: Tensor | None, temperature: float, want_plain: bool, want_entropy: bool
+) -> list[Tensor]:
+    """Return restricted and, if wanted, plain log-probability and entropy of tokens [...] with logits [..., V]."""
     if temperature != 1.0:
         logits = logits.float() / temperature
-    plain = rl.log_probs(logits, tokens)
-    restricted = plain if support is None else rl.log_probs(logits, tokens, support)
-    return (plain, restricted, rl.entropy(logits, support)) if want_entropy else (plain, restricted)
+    restricted = rl.log_probs(logits, tokens, support)
+    plain = [restricted if support is None else rl.log_probs(logits, tokens)] if want_plain else []
+    return [restricted, *plain, *([rl.entropy(logits, support)] if want_entropy else [])]
 
 
 def _in_chunks(
@@ -89,17 +93,16 @@ def _in_chunks(
     inputs: Tensor,
     tokens: Tensor,
     support: Tensor | None,
-    temperature: float,
-    want_entropy: bool,
+    score: Callable[[Tensor, Tensor, Tensor | None], list[Tensor]],
     chunk: int,
 ) -> Tensor:
-    """Return `_scores` of inputs [N, H] and tokens [N], stacked to [N, 2 or 3]."""
+    """Return what `score` says of inputs [N, H] and tokens [N], stacked to [N, its parts]."""
 
     def scores(inputs: Tensor, tokens: Tensor, support: Tensor | None) -> Tensor:
-        return torch.stack(_scores(head(inputs), tokens, support, temperature, want_entropy), -1)
+        return torch.stack(score(head(inputs), tokens, support), -1)
 
-    parts = [inputs.new_zeros(0, 3 if want_entropy else 2, dtype=torch.float32)]
-    for start in range(0, len(tokens), chunk):
+    parts = []
+    for start in range(0, max(1, len(tokens)), chunk):
         part = slice(start, start + chunk)
         given = (inputs[part], tokens[part], None if support is None else support[part])
         if torch.is_grad_enabled():

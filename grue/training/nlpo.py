@@ -19,6 +19,7 @@ from grue.training.ppo import one_update
 from grue.training.recipes import ALGORITHMS
 from grue.training.rollout import Mask
 from grue.training.run import Run
+from grue.training.sharding import whole
 
 
 @ALGORITHMS.register("nlpo")
@@ -33,7 +34,9 @@ def train(run: Run, config: NLPOConfig) -> None:
     for update in range(run.resume(learner, config.updates), config.updates):
         set_learning_rate(learner.optimizer, config, update, config.updates)
         refresh_mask(learner, config)
-        line = one_update(run, learner, config, update, Mask(learner.mask_model, mask_rule(config), always_open))
+        # A masking policy that was just refreshed is the policy itself, and need not be run beside it.
+        masking = learner.mask_model if learner.mask_age else None
+        line = one_update(run, learner, config, update, Mask(masking, mask_rule(config), always_open))
         line["mask/age"] = float(learner.mask_age)
         learner.mask_age += 1
         run.end_update(update + 1, config.updates, line, learner)
@@ -42,7 +45,7 @@ def train(run: Run, config: NLPOConfig) -> None:
 def refresh_mask(learner: Learner, config: NLPOConfig) -> None:
     """Copy the policy into the masking policy once it is μ updates old (Algorithm 1, line 9)."""
     if config.mask_source == "periodic" and learner.mask_model is not None and learner.mask_age >= config.mask_updates:
-        learner.mask_model.load_state_dict(learner.policy.state_dict())
+        learner.mask_model.load_state_dict(whole(learner.policy.state_dict()))
         learner.mask_age = 0
 
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -10,6 +11,7 @@ from grue.errors import TrainingError
 from grue.training.config import Common, RolloutConfig
 from grue.training.devices import World
 from grue.training.rollout import length_batches
+from grue.training.sharding import Split, whole
 
 # The first minibatch meets the very policy that was sampled: its ratio is 1 up to the rounding of other batch shapes.
 RATIO_TOLERANCE = {"float32": 1e-3, "bfloat16": 0.3}
@@ -55,7 +57,7 @@ def step(optimizer: torch.optim.Optimizer, config: Common, where: str) -> Tensor
         TrainingError: The gradients are not finite; the weights are as they were.
     """
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
-    norm = nn.utils.clip_grad_norm_(parameters, config.max_grad_norm)
+    norm = whole(nn.utils.clip_grad_norm_(parameters, config.max_grad_norm))
     if not norm.isfinite():
         raise TrainingError(
             f"{where}: the gradient is not finite. Lower learning_rate, or raise kl_coefficient; "
@@ -67,19 +69,29 @@ def step(optimizer: torch.optim.Optimizer, config: Common, where: str) -> Tensor
 
 
 def minibatch_gradient(
-    rows: Tensor, weights: Tensor, losses_of: TokenLosses, micro_batch_size: int, world: World
+    rows: Tensor,
+    weights: Tensor,
+    losses_of: TokenLosses,
+    micro_batch_size: int,
+    world: World,
+    split: Split | None = None,
 ) -> dict[str, Tensor]:
     """Accumulate this rank's part of the gradient of a minibatch's mean loss, exactly, in micro-batches.
 
     Each micro-batch adds its sum over the whole minibatch's weight; a mean of means would favour short responses.
+    Where weights are `split`, the gradient is summed over the ranks at once, and each keeps its part.
     """
     total = weights[rows].sum()
     sums: dict[str, Tensor] = {}
-    mine, counts = rows[world.rank :: world.size], 1.0
-    if len(mine) == 0:  # more processes than rows: run one that counts nothing
-        mine, counts = rows[:1], 0.0
-    for part in length_batches(weights != 0, mine, micro_batch_size):
-        losses = losses_of(part)
+    mine = rows[world.rank :: world.size]
+    parts = [(part, 1.0) for part in length_batches(weights != 0, mine, micro_batch_size) if len(part)]
+    # A rank without rows, or with fewer passes than others who can make them only together, runs one row that counts
+    # nothing.
+    passes = max(1, len(parts)) if split is None else int(world.maximum(torch.tensor(len(parts))))
+    parts += [(rows[:1], 0.0)] * (passes - len(parts))
+    for part, counts in parts:
+        compute = partial(losses_of, part)
+        losses = compute() if split is None else split(compute)
         (losses["loss"] * counts / total).backward()
         for name, value in losses.items():
             value = value.detach() * counts
@@ -106,7 +118,7 @@ def check_ratio(measured: Mapping[str, Tensor], config: RolloutConfig, update: i
         TrainingError: A ratio is off 1 by more than rounding.
     """
     error = float(measured["policy/ratio_error"])
-    if error > RATIO_TOLERANCE[config.precision]:
+    if not error <= RATIO_TOLERANCE[config.precision]:  # nor is NaN one
         raise TrainingError(
             f"update {update}: the first policy ratio is off 1 by {error:.2g}: sampling and training see different "
             "policies. This is a bug; please report it with config.toml."

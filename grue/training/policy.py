@@ -390,7 +390,8 @@ class Critic(nn.Module):
     def __init__(self, model: PreTrainedModel, shared: bool) -> None:
         super().__init__()
         self.trunk = None if shared else copy.deepcopy(model)
-        self.head = nn.Linear(hidden_size(model), 1)
+        # Made where the policy is, and without a draw from the global generator, since it starts at 0.
+        self.head = nn.Linear(hidden_size(model), 1, device="meta").to_empty(device=model.device)
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
 
@@ -400,7 +401,8 @@ class Critic(nn.Module):
         """Return V(s_t), [B, T], of the states before each response token."""
         states = policy_states if self.trunk is None else trunk_states(self.trunk, prompts, responses, encoded)
         assert states is not None, "a shared critic needs the policy's states"
-        values: Tensor = self.head(states).squeeze(-1).float()
+        with torch.autocast(states.device.type, enabled=False):  # in bfloat16, a value would have 8 bits
+            values: Tensor = self.head(states.float()).squeeze(-1)
         return values
 
 

@@ -60,6 +60,7 @@ def token_losses(
     rows: Tensor,
 ) -> Mapping[str, Tensor]:
     """Return sums over the tokens of some rows: the loss, its parts and what is logged of the ratio."""
+    pulls_mass = isinstance(config, NLPOConfig) and config.mass_coefficient != 0.0
     with run.autocast():
         scored = score_tokens(
             learner.policy,
@@ -69,8 +70,9 @@ def token_losses(
             run.task.rollout.temperature,
             config,
             entropy=config.entropy_coefficient != 0.0,
+            plain=config.ratio_over == "vocabulary" or pulls_mass,
         )
-    new, width = scored.over(config.ratio_over), scored.plain.shape[1]
+    new, width = scored.over(config.ratio_over), scored.restricted.shape[1]
     mask, old = experience.mask[rows, :width], experience.log_probs[rows, :width]
     assert scored.values is not None and experience.policy.values is not None
     policy_loss = rl.clipped_policy_loss(new, old, advantages[rows, :width], config.clip, dual=config.dual_clip)
@@ -80,7 +82,7 @@ def token_losses(
     loss = policy_loss + config.value_coefficient * value_loss
     if scored.entropy is not None:
         loss = loss - config.entropy_coefficient * scored.entropy
-    if isinstance(config, NLPOConfig) and config.mass_coefficient:
+    if isinstance(config, NLPOConfig) and pulls_mass:
         loss = loss - config.mass_coefficient * scored.log_mass
     return {
         "loss": (loss * mask).sum(),

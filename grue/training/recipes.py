@@ -11,7 +11,7 @@ from grue.errors import ConfigError, UnknownName, did_you_mean
 from grue.files import from_dict, plain
 from grue.registry import Registry
 from grue.tasks import Task
-from grue.training.config import CONFIGS, A2CConfig, Common, GRPOConfig, RolloutConfig
+from grue.training.config import CONFIGS, A2CConfig, Common, GRPOConfig, RolloutConfig, TRPOConfig
 
 # NLPO as the paper describes it, as the published code really ran it, and as it is stable.
 PRESETS: Mapping[str, Mapping[str, Any]] = {
@@ -168,6 +168,9 @@ def _check_values(config: Common, where: str) -> None:
 
 
 def _check_sizes(config: Common, task: Task, where: str) -> None:
+    if config.sharded and (config.lora_rank or isinstance(config, TRPOConfig)):
+        other = "lora_rank" if config.lora_rank else "TRPO, whose step takes all weights as one vector"
+        raise ConfigError(f"{where}: sharded does not go with {other}; set sharded = false.")
     if config.freeze_encoder and task.backbone.family == "causal":
         raise ConfigError(f"{where}: freeze_encoder needs an encoder; the task's backbone is a causal model.")
     if not isinstance(config, RolloutConfig):

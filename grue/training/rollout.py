@@ -106,7 +106,7 @@ def sample_responses(
 
     Args:
         uniforms: [B, max_new_tokens] in [0, 1): the only source of chance.
-        eos: Id that ends a response; closed before `min_new_tokens`, always open after.
+        eos: Id that ends a response; closed before `min_new_tokens`, and never closed by the mask after.
         mask: NLPO's mask, laid over the vocabulary before top-k and top-p.
         encoded: [B, P, H], the states of a frozen encoder.
     """
@@ -119,8 +119,9 @@ def sample_responses(
     drawn: Tensor | None = None
     tokens, counts, supports, sizes, disagreements = [], [], [], [], []
     for t in range(settings.max_new_tokens):
-        logits = _tempered(step(drawn), settings.temperature)
-        mask_logits = mask_step(drawn).float() if mask_step else logits
+        raw = step(drawn).float()
+        logits = raw if settings.temperature == 1.0 else raw / settings.temperature
+        mask_logits = mask_step(drawn).float() if mask_step else raw
         closed_eos = eos if t < settings.min_new_tokens else None
         opened = _mask_support(mask_logits, mask, eos, closed_eos)
         support = _support(logits, opened, settings, closed_eos)
@@ -143,10 +144,6 @@ def sample_responses(
         disagreement=torch.stack(disagreements, 1).float() if disagreements else None,
         encoded=encoded,
     )
-
-
-def _tempered(logits: Tensor, temperature: float) -> Tensor:
-    return logits.float() if temperature == 1.0 else logits.float() / temperature
 
 
 def _mask_support(logits: Tensor, mask: Mask | None, eos: int, closed_eos: int | None) -> Tensor | None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import torch
+from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from grue import files
@@ -33,6 +34,7 @@ from grue.training.plan import Plan, claim_folder, finished, sole_owner
 from grue.training.policy import check_lengths, check_model
 from grue.training.predict import predict
 from grue.training.recipes import ALGORITHMS, split_algorithm
+from grue.training.sharding import Split, check_sharding, gathered, model_of, shard, whole
 from grue.training.tracking import Observer
 
 STATES, FINAL = "states", "final"
@@ -46,6 +48,11 @@ class Interrupted(GrueError):
 
 class Stateful(Protocol):
     """Whatever an algorithm changes while it runs."""
+
+    optimizer: torch.optim.Optimizer
+
+    def trained(self) -> Sequence[nn.Module]:
+        """Return the modules that the optimiser trains."""
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything needed to go on."""
@@ -62,6 +69,7 @@ class Run:
         stop: Asked after every update; True saves the state and ends the run.
         training: Tokens, episodes and seconds so far, those of the checkpoint it started from included.
         world: The processes that train together; only the first of them writes and talks.
+        split: Holds the weights that learn where they are split over the processes.
         best: What the best checkpoint so far is compared by.
         figures: Of the last validation.
         lines: What was logged of every update so far; alarms are read off it.
@@ -77,6 +85,7 @@ class Run:
     stop: Callable[[], bool]
     training: dict[str, float]
     world: World = field(default_factory=World)
+    split: Split | None = None
     best: float | None = None
     figures: dict[str, float] = field(default_factory=dict)
     lines: list[Mapping[str, float]] = field(default_factory=list)
@@ -113,11 +122,14 @@ class Run:
     def resume(self, learner: Stateful, total: int) -> int:
         """Go back to the newest whole state, if any was saved; return the number of updates that are done.
 
+        Here the weights are split over the processes, where they are: copies of them have to be made before.
         Before the first update the initial policy is validated: training must beat it to replace it.
 
         Raises:
             DataError: States were saved and none is whole, or the log or the best checkpoint does not agree with it.
         """
+        if self.plan.config.sharded and self.world.size > 1:
+            self.split = shard(learner.trained(), learner.optimizer, self.world)
         warnings: list[str] = []
         found = self._newest_state(warnings.append)
         done = 0
@@ -168,16 +180,21 @@ class Run:
         if done == total:
             self._keep(self.plan.folder / FINAL, done, "final")
         stopping = self.world.any(self.stop()) and done < total
-        if self.world.is_main and done < total and (stopping or done % config.save_every == 0):
-            states.settle_log(self.log_path)
-            state = {"learner": learner.state_dict(), "best": self.best, "training": self.training}
-            states.save_state(self.states_folder, done, state, config.keep_last)
+        if done < total and (stopping or done % config.save_every == 0):
+            self._save(done, learner)
         if stopping:
             self.world.barrier()  # the others must not end the launcher's patience while the state is written
             raise Interrupted(
                 f"{self.plan.folder}: stopped after update {done} of {total}; the same command goes on from there."
             )
         self.clock = time.monotonic()  # validating and saving are not training
+
+    def _save(self, done: int, learner: Stateful) -> None:
+        state = {"learner": learner.state_dict(), "best": self.best, "training": self.training}
+        state = whole(state, keep=self.world.is_main)
+        if self.world.is_main:
+            states.settle_log(self.log_path)
+            states.save_state(self.states_folder, done, state, self.plan.config.keep_last)
 
     def _log(self, record: Mapping[str, Any]) -> None:
         if self.world.is_main:
@@ -195,6 +212,7 @@ class Run:
             self._keep(self.plan.checkpoint, done, "best")
 
     def _keep(self, folder: Path, done: int, kept: Literal["best", "final"]) -> None:
+        weights = None if self.split is None else whole(self.policy.state_dict(), keep=self.world.is_main)
         if not self.world.is_main:
             return
         plan = self.plan
@@ -214,8 +232,9 @@ class Run:
         )
         base = plan.start.model
         on_hub = "" if Path(locate_model(base)).is_dir() else base
-        readme = card(plan.task, manifest, plan.reward, files.plain(plan.config), package_versions(), on_hub)
-        model = merged(self.policy)
+        versions = {**package_versions(), "threads": str(torch.get_num_threads())}  # other sums, other bits
+        readme = card(plan.task, manifest, plan.reward, files.plain(plan.config), versions, on_hub)
+        model = merged(self.policy) if weights is None else model_of(self.policy, weights)
         checkpoint.save_checkpoint(folder, model, self.tokenizer, manifest, plan.task.decoding, readme)
 
 
@@ -223,7 +242,7 @@ def validate(run: Run) -> dict[str, float]:
     """Return the task's preference, naturalness and mean reward of the policy on the validation examples."""
     size = run.plan.config.micro_batch_size
     mine = run.validation[run.world.share(len(run.validation))]
-    with run.autocast():
+    with gathered(run.split), run.autocast():
         answered = [
             prediction
             for start in range(0, len(mine), size)
@@ -292,6 +311,7 @@ def _prepare(plan: Plan, observer: Observer, stop: Callable[[], bool], world: Wo
     check_lengths(policy, plan.task)
     adapt(policy, plan.config, plan.seed)
     _check_ranks(plan.config, world)
+    check_sharding(plan.config, world)
     return Run(
         plan=plan,
         policy=policy,

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from grue.errors import TrainingError
@@ -22,6 +22,7 @@ from grue.training.policy import Tokens, assert_no_dropout, encode_prompts, enco
 from grue.training.recipes import ALGORITHMS
 from grue.training.rollout import generator
 from grue.training.run import Run
+from grue.training.sharding import load_whole
 
 
 @dataclass
@@ -31,14 +32,18 @@ class Learner:
     policy: PreTrainedModel
     optimizer: torch.optim.Optimizer
 
+    def trained(self) -> list[nn.Module]:
+        """Return the modules that the optimiser trains."""
+        return [self.policy]
+
     def state_dict(self) -> dict[str, Any]:
         """Return everything needed to go on."""
         return {"policy": self.policy.state_dict(), "optimizer": self.optimizer.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go back to a saved state."""
-        self.policy.load_state_dict(state["policy"])
-        self.optimizer.load_state_dict(state["optimizer"])
+        load_whole(self.policy, state["policy"])
+        load_whole(self.optimizer, state["optimizer"])
 
 
 @ALGORITHMS.register("supervised")
@@ -59,9 +64,12 @@ def train(run: Run, config: SupervisedConfig) -> None:
             weights = responses.mask.float()
             losses_of = partial(pair_losses, run, prompts, responses)
             with recomputing(run.policy):
-                measured = minibatch_gradient(everyone, weights, losses_of, config.micro_batch_size, run.world)
+                measured = minibatch_gradient(
+                    everyone, weights, losses_of, config.micro_batch_size, run.world, run.split
+                )
             losses.append(measured["loss/total"])
-            run.world.sum_gradients(run.policy.parameters())
+            if run.split is None:
+                run.world.sum_gradients(run.policy.parameters())
             norms.append(step(learner.optimizer, config, f"epoch {epoch}"))
         line = {
             "loss/total": float(torch.stack(losses).mean()),
