@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import tiny
 import torch
-from test_devices import together
+from processes import together
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
 from grue.files import read_jsonl

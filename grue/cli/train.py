@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 
 @click.command()
 @options.option("--task", "task_name", required=True, help="Name of a task, or the path of a task file.")
-@options.option("--algo", required=True, help="supervised, ppo, nlpo, or a warm start such as supervised+nlpo.")
+@options.option(
+    "--algo",
+    required=True,
+    help="supervised, ppo, nlpo, a2c, trpo, reinforce, rloo, grpo, or a warm start: supervised+nlpo.",
+)
 @options.suite
 @options.seeds
 @options.option(
