@@ -110,7 +110,7 @@ def test_the_reference_is_the_checkpoint_that_training_starts_from(family, tmp_p
     seen, original = [], nlpo.one_update
 
     def spying(run_, learner, config, update, mask):
-        seen.append((learner, tiny.weights(mask.model)))
+        seen.append((learner, tiny.weights(mask.model or learner.policy)))
         return original(run_, learner, config, update, mask)
 
     monkeypatch.setattr(nlpo, "one_update", spying)
