@@ -270,7 +270,9 @@ def summary(group: Group, rounds: Mapping[str, Sequence[Answer]]) -> list[Answer
         line["rollouts_per_second"] = median([row.setting.rollouts / answer["wall"] for answer in answers])
         line["speed"] = median([b[clock] / a[clock] for a, b in zip(answers, base, strict=True)])
         line["peak_mib"] = max(answer["peak_mib"] for answer in answers)
-        if "in_models" in answers[0] and clock == "cpu" and row.setting.options.get("value_model") == "shared":
+        options = row.setting.options
+        told_apart = options.get("value_model") == "shared" and not options.get("log_prob_chunk")
+        if "in_models" in answers[0] and clock == "cpu" and told_apart:
             line["outside_models"] = median([1.0 - answer["in_models"] / answer["cpu"] for answer in answers])
         lines.append(line)
     return lines
