@@ -69,9 +69,9 @@ def print_table(task: str, seeds: Sequence[int], runs: Path) -> None:
             spread([max(one["validation/preference"] for one in checks) for _, checks in logs], ".1f"),
             spread([checks[-1]["validation/preference"] for _, checks in logs], ".1f"),
             spread([one["objective/reward"] for one in last], ".3f"),
-            spread([min(one["mask/mass"] for one in updates) for updates, _ in logs], ".2f") if masked else "–",
-            spread([one["mask/size"] for one in last], ".3f") if masked else "–",
-            spread([one["mask/disagreement"] for one in last], ".3f") if masked else "–",
+            spread([min(one["mask/mass"] for one in updates) for updates, _ in logs], ".3f") if masked else "–",
+            spread([one["mask/size"] for one in last], ".4f") if masked else "–",
+            spread([one["mask/disagreement"] for one in last], ".4f") if masked else "–",
             spread([one["objective/kl"] for one in last], ".3f"),
             spread([one["objective/kl_vocabulary"] for one in last], ".3f"),
         ]
@@ -89,8 +89,8 @@ def draw(task: str, seeds: Sequence[int], runs: Path, path: Path) -> None:
     for axis, (key, title) in zip(axes.flat, FIGURES.items(), strict=True):
         for system in SYSTEMS:
             logs = [lines_of(task, system, seed, runs)[0] for seed in seeds]
-            if key not in logs[0][0]:
-                continue
+            if key not in logs[0][0] or (key.startswith("mask/") and not SYSTEMS[system]):
+                continue  # PPO has no mask: all of the vocabulary is open
             columns = list(zip(*([line[key] for line in log] for log in logs), strict=True))
             x = [line["update"] for line in logs[0]]
             axis.plot(x, [statistics.mean(values) for values in columns], color=COLOURS[system], label=system)
