@@ -28,6 +28,7 @@ DATA = (
     "grue/mini/models/**/*",
     "grue/metrics/data/*",
     "grue/py.typed",
+    "grue/*.pyi",
 )
 
 
