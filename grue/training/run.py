@@ -63,7 +63,7 @@ class Stateful(Protocol):
 
 @dataclass
 class Run:
-    """A run under way: what an algorithm needs, and the four things it tells.
+    """A run under way: what an algorithm needs, and what it tells: where it goes on, and the end of each update.
 
     Attributes:
         stop: Asked after every update; True saves the state and ends the run.
