@@ -100,6 +100,29 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
+class About:
+    """What is said of a system beside its scores; of a submission, its authors say it.
+
+    Attributes:
+        parameters: Their number; None where it is not known or there are none.
+        licence: Of the predictions.
+        training_data: What it was trained on beside the tasks' own training splits.
+        budget: Training in tokens, hours and devices, in words.
+        deterministic: Whether its output depends on no seed, so that one result stands for all.
+    """
+
+    algorithm: str = ""
+    backbone: str = ""
+    parameters: int | None = None
+    authors: tuple[str, ...] = ()
+    licence: str = ""
+    training_data: str = ""
+    budget: str = ""
+    link: str = ""
+    deterministic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """A result on its way to the board: the file that holds it, and how far it can be trusted.
 
@@ -111,3 +134,4 @@ class Entry:
     result: Result
     path: Path
     status: Status
+    about: About = About()

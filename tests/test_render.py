@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from factories import LIKED, a_result, a_score, a_task, entries
 
-from grue.leaderboard import Board, rank
+from grue.leaderboard.board import Board
+from grue.leaderboard.rank import rank
 from grue.records import Entry
 from grue.render import as_json, markdown
-from grue.render.page import Heading, Table, narrow, page
+from grue.render.tables import Heading, Table, narrow, page
 from grue.tasks import MetricSpec
 
 STORIES = a_task("stories")
@@ -162,7 +163,7 @@ def test_a_wide_table_is_cut_to_the_width_of_a_terminal() -> None:
 def test_json_holds_the_board_in_full_precision() -> None:
     board = rank(results(), [STORIES, JOKES])
     data = json.loads(as_json.render(board))
-    assert (data["schema"], data["suite"], data["level"]) == (1, "mini", 0.95)
+    assert (data["schema"], data["suite"], data["level"]) == (2, "mini", 0.95)
     assert [task["hash"] for task in data["tasks"]] == [JOKES.hash, STORIES.hash]
     ppo, half = data["rows"][0], data["rows"][3]
     assert (ppo["system"], ppo["rank"], ppo["standing"], ppo["preference"]) == ("ppo", 1, "ranked", 32.1)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from grue.stats import Interval, mean, mean_over_tasks, satterthwaite_interval, sd, student_t_quantile
+from grue.stats.intervals import Interval, mean, mean_over_tasks, satterthwaite_interval, sd, student_t_quantile
 
 T_975 = {  # two-sided 95 % points of Student's t, as tabulated
     1: 12.706204736174707,

@@ -12,11 +12,14 @@ from typing import Any
 import pytest
 from factories import a_result
 
-from grue import files, submissions
+from grue import files
 from grue.errors import DataError
 from grue.records import Example, Prediction, Result
 from grue.scoring import score_predictions
-from grue.submissions import CURES, check, results
+from grue.submissions import checks
+from grue.submissions.checks import check
+from grue.submissions.folder import results
+from grue.submissions.problems import CURES
 from grue.tasks import load_task
 
 TASK = load_task("commongen")
@@ -42,7 +45,7 @@ TOML = {
 
 @pytest.fixture(autouse=True)
 def _few_examples(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(submissions, "load_examples", lambda task, split: SimpleNamespace(examples=EXAMPLES))
+    monkeypatch.setattr(checks, "load_examples", lambda task, split: SimpleNamespace(examples=EXAMPLES))
 
 
 def a_scored_result(seed: int, texts: dict[str, str]) -> Result:
@@ -271,7 +274,7 @@ def test_a_metric_that_runs_a_model_may_differ_in_its_last_digits(
     truth = a_result(task, "ours", 1, 40.0, 50.0)
     scores = tuple(replace(s, metric=spec.name) for s, spec in zip(truth.scores, task.metrics, strict=True))
     truth = replace(truth, scores=scores)
-    monkeypatch.setattr(submissions, "score_predictions", lambda *_: truth)
+    monkeypatch.setattr(checks, "score_predictions", lambda *_: truth)
     system = tmp_path / "mini/ours"
     files.write_toml(system / "submission.toml", TOML | {"seeds": [1]})
     (system / "imdb").mkdir()
@@ -303,7 +306,7 @@ def test_examples_are_loaded_once(ours: Path, monkeypatch: pytest.MonkeyPatch) -
         calls.append((task.name, split))
         return SimpleNamespace(examples=EXAMPLES)
 
-    monkeypatch.setattr(submissions, "load_examples", load)
+    monkeypatch.setattr(checks, "load_examples", load)
     assert check(ours) == []
     assert calls == [("commongen", "test")]
 
@@ -312,6 +315,6 @@ def test_data_that_cannot_be_had_is_no_fault_of_the_submission(ours: Path, monke
     def load(task: Any, split: str) -> Any:
         raise DataError("no network")
 
-    monkeypatch.setattr(submissions, "load_examples", load)
+    monkeypatch.setattr(checks, "load_examples", load)
     with pytest.raises(DataError, match=r"^no network$"):
         check(ours)

@@ -1,6 +1,5 @@
-"""`grue leaderboard` and `grue submit check`."""
+"""`grue leaderboard`."""
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ from grue.cli import options
 from grue.errors import SubmissionError
 
 if TYPE_CHECKING:
-    from grue.leaderboard import Board
+    from grue.leaderboard.board import Board
 
 
 @click.command()
@@ -42,8 +41,8 @@ def leaderboard(
     check: bool,
 ) -> None:
     """Print the board: submissions, and the results of this folder's runs as local rows."""
-    from grue import submissions as submitted
-    from grue.leaderboard import find_results, rank
+    from grue.leaderboard.rank import find_results, rank
+    from grue.submissions import folder as submitted
     from grue.tasks import load_task, task_names
 
     tasks = [load_task(name, suite) for name in ([task_name] if task_name else task_names(suite))]
@@ -76,7 +75,7 @@ def _print_tables(board: "Board") -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from grue.render.page import narrow, page
+    from grue.render.tables import narrow, page
 
     content = page(board)
     console = Console(highlight=False)
@@ -90,29 +89,3 @@ def _print_tables(board: "Board") -> None:
         console.print(shown)
     for line in (*content.legend, *content.notes):
         console.print(Text(f"· {line}", style="dim"))
-
-
-@click.group()
-def submit() -> None:
-    """Check submissions."""
-
-
-@submit.command("check")
-@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
-@options.option("--report", type=click.Choice(["text", "json"]), default="text", help="How to report.")
-def check_submissions(paths: tuple[Path, ...], report: str) -> None:
-    """Check submissions: structure, frozen ids, and every score recomputed from the predictions.
-
-    PATHS are folders of submissions, `submissions` if none is given.
-    """
-    from grue.submissions import check
-
-    problems = [problem for path in paths or (Path("submissions"),) for problem in check(path)]
-    if report == "json":
-        click.echo(json.dumps([files.plain(problem) for problem in problems], indent=2))
-    for problem in problems if report == "text" else ():
-        click.echo(f"{problem.id} {problem.severity}: {problem.path}: {problem.message} {problem.cure}")
-    errors = sum(problem.severity == "error" for problem in problems)
-    if errors:
-        raise SubmissionError(f"{errors} problem{'s' if errors > 1 else ''} to mend before this can be merged.")
-    click.echo("All submissions are fine.", err=True)

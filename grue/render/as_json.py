@@ -1,7 +1,7 @@
 """The board as JSON, for programs: everything it holds, in full precision."""
 
 from grue.files import indented_json
-from grue.leaderboard import Board
+from grue.leaderboard.board import Board
 
 
 def render(board: Board) -> str:

@@ -2,8 +2,8 @@
 
 import re
 
-from grue.leaderboard import Board
-from grue.render.page import Table, page
+from grue.leaderboard.board import Board
+from grue.render.tables import Table, page
 
 
 def render(board: Board) -> str:

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from grue.leaderboard import PRELIMINARY_SEEDS, RANKED_SEEDS, Board, BoardTask, Column, Estimate, Row
+from grue.leaderboard.board import Board, BoardTask, Column, Estimate, Row
+from grue.leaderboard.rank import PRELIMINARY_SEEDS, RANKED_SEEDS
 from grue.records import Axis, Direction
 
 ARROWS: Mapping[Direction, str] = {"higher": "↑", "lower": "↓"}

@@ -1,0 +1,79 @@
+"""What to know about the results behind a board: what was left out, what failed, what could not be scored."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from grue.leaderboard.board import Row
+from grue.records import Entry, Result
+from grue.tasks import Task
+
+
+def notes_on(
+    found: Sequence[Entry], shown: Sequence[Entry], rows: Sequence[Row], tasks: Mapping[str, Task]
+) -> Iterator[str]:
+    """Yield the notes of a board that was made of the entries `shown`, out of those `found`."""
+    yield from _misfit_notes(found, tasks)
+    yield from _failure_notes(rows)
+    yield from _error_notes(shown)
+    yield from _signature_notes(shown)
+
+
+def misfit(result: Result, task: Task) -> str | None:
+    """Say what keeps a result from being compared with the others of its task, if anything does."""
+    split = task.data.splits[task.data.evaluation]
+    if result.task_hash != task.hash:
+        return "for another version of the task"
+    if result.split != task.data.evaluation:
+        return f"on the split {result.split!r} instead of {task.data.evaluation!r}"
+    if split.ids_sha256 and result.data.get("ids_sha256", split.ids_sha256) != split.ids_sha256:
+        return "on other examples than the task's"
+    return None
+
+
+def _misfit_notes(entries: Sequence[Entry], tasks: Mapping[str, Task]) -> Iterator[str]:
+    found: dict[tuple[str, str], list[Result]] = {}
+    for result in (entry.result for entry in entries):
+        if (reason := misfit(result, tasks[result.task])) is not None:
+            found.setdefault((result.task, reason), []).append(result)
+    for (task, reason), results in sorted(found.items(), key=lambda item: item[0]):
+        yield f"{task}: {_listed(results)} left out, made {reason}; evaluate again with `grue evaluate`."
+
+
+def _listed(results: Iterable[Result]) -> str:
+    seeds: dict[str, list[int]] = {}
+    for result in results:
+        seeds.setdefault(result.system["name"], []).append(result.seed)
+    return "; ".join(f"{name} ({_seeds(numbers)})" for name, numbers in seeds.items())
+
+
+def _seeds(numbers: Iterable[int]) -> str:
+    distinct = sorted(set(numbers))
+    return f"seed{'s' if len(distinct) > 1 else ''} {', '.join(map(str, distinct))}"
+
+
+def _failure_notes(rows: Sequence[Row]) -> Iterator[str]:
+    for row in rows:
+        for task, cell in row.cells.items():
+            if cell.failed:
+                yield f"{task}: {row.system} ({_seeds(cell.failed)}) failed and counts as 0."
+
+
+def _error_notes(entries: Sequence[Entry]) -> Iterator[str]:
+    """Yield what could not be scored; the reasons, several lines that name places of a machine, stay in the results."""
+    found: dict[tuple[str, str], list[Result]] = {}
+    for result in (entry.result for entry in entries):
+        for error in result.errors:
+            found.setdefault((result.task, error.partition(": ")[0]), []).append(result)
+    for (task, metric), results in sorted(found.items(), key=lambda item: item[0]):
+        yield f"{task}: {metric} could not be computed for {_listed(results)}; each result.json says why."
+
+
+def _signature_notes(entries: Sequence[Entry]) -> Iterator[str]:
+    """Yield the columns whose values were not all computed in the same way."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for entry in entries:
+        for score in entry.result.scores:
+            found.setdefault((entry.result.task, score.metric), set()).add(score.signature)
+    for (task, metric), signatures in sorted(found.items()):
+        if len(signatures) > 1:
+            ways = " and ".join(sorted(signatures))
+            yield f"{task}: {metric} was computed in {len(signatures)} ways, {ways}; score the runs again."

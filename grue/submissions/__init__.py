@@ -1,0 +1,1 @@
+"""The folder `submissions/`: its shape, its checks, and how runs are packed into it."""

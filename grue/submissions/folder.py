@@ -1,0 +1,161 @@
+"""The shape of the folder `submissions/`, and what is read of it.
+
+    submissions/<suite>/<system>/submission.toml
+    submissions/<suite>/<system>/MANIFEST.sha256
+    submissions/<suite>/<system>/<task>/seed-<n>.result.json
+    submissions/<suite>/<system>/<task>/seed-<n>.predictions.jsonl.gz
+    submissions/<suite>/<key>.reported.json         figures of papers, which no one can recompute
+    submissions/reproduced.toml                     what maintainers trained again: "<suite>/<system>" → how
+
+Submissions come from strangers. They are data: nothing in them is executed, and nothing in them can switch a check off.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from grue.errors import ConfigError, DataError
+from grue.files import from_dict, load_toml, read_json, read_toml
+from grue.records import SCHEMA_VERSION, About, Entry, Result, Status
+
+SUBMISSION = "submission.toml"
+MANIFEST = "MANIFEST.sha256"
+REPRODUCED = "reproduced.toml"
+RESULT = re.compile(r"seed-(0|[1-9]\d*)\.result\.json")
+SYSTEM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """What `submission.toml` says about a system.
+
+    Attributes:
+        licence: Of the predictions.
+        seeds: The seeds of every task; each has a result, failed runs included.
+        training_data: What the system was trained on beside the tasks' own training splits.
+        budget: Training in tokens, hours and devices, in words.
+        deterministic: Whether its output depends on no seed; it then has one seed, and no rank.
+        regression: Why this version is worse than the row that it replaces, where it is.
+    """
+
+    name: str
+    authors: tuple[str, ...]
+    licence: str
+    algorithm: str
+    backbone: str
+    seeds: tuple[int, ...]
+    training_data: str
+    budget: str
+    link: str = ""
+    contact: str = ""
+    deterministic: bool = False
+    regression: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduction:
+    """How a maintainer trained a submitted system again from its configuration, and got its scores."""
+
+    by: str
+    date: str
+    commit: str
+
+
+def read_result(path: Path) -> Result:
+    """Read a `result.json`.
+
+    Raises:
+        DataError: The file cannot be read, or is no result of this version.
+    """
+    data = read_json(path)
+    schema = data.get("schema") if isinstance(data, dict) else None
+    if schema != SCHEMA_VERSION:
+        raise DataError(f"{path}: not a result of schema {SCHEMA_VERSION}, which this version of grue reads: {schema}.")
+    try:
+        result = from_dict(Result, data, str(path))
+    except ConfigError as error:
+        raise DataError(str(error)) from error
+    if not isinstance(result.system.get("name"), str):
+        raise DataError(f"{path}: system: the key 'name' is missing or no string.")
+    return result
+
+
+def read_submission(system: Path) -> Submission:
+    """Read a system's `submission.toml`.
+
+    Raises:
+        ConfigError: It cannot be read, or does not say what `Submission` declares.
+    """
+    return load_toml(system / SUBMISSION, Submission)
+
+
+def read_reproduced(folder: Path) -> Mapping[str, Reproduction]:
+    """Read which systems maintainers trained again: "<suite>/<system>" → how; none where there is no such file.
+
+    Raises:
+        ConfigError: The file is not of this shape.
+    """
+    path = folder / REPRODUCED
+    if not path.exists():
+        return {}
+    return {name: from_dict(Reproduction, table, f"{path}: {name}") for name, table in read_toml(path).items()}
+
+
+def results(folder: Path, suite: str | None = None) -> list[Entry]:
+    """Read the results of every submission in `folder`; `check` says whether they may be believed.
+
+    Raises:
+        DataError: There is no such folder, or a result cannot be read.
+        ConfigError: A submission.toml or reproduced.toml cannot be read.
+    """
+    reproduced = read_reproduced(folder)
+    found = []
+    for system in systems(folder):
+        if suite is None or system.resolve().parent.name == suite:
+            about = about_submission(read_submission(system))
+            again = "/".join(system.resolve().parts[-2:]) in reproduced
+            for path in sorted(system.glob("*/seed-*.result.json")):
+                result = read_result(path)
+                # A failed run has no predictions to score again: that it failed is all there is to know.
+                known = result.status == "failed" or predictions_of(path).is_file()
+                status: Status = "reported" if not known else "reproduced" if again else "rescored"
+                found.append(Entry(result, path, status, about))
+    return found
+
+
+def about_submission(submission: Submission) -> About:
+    """Return what the board says of a submitted system."""
+    return About(
+        algorithm=submission.algorithm,
+        backbone=submission.backbone,
+        authors=submission.authors,
+        licence=submission.licence,
+        training_data=submission.training_data,
+        budget=submission.budget,
+        link=submission.link,
+        deterministic=submission.deterministic,
+    )
+
+
+def systems(folder: Path) -> list[Path]:
+    """Return the folders of systems in `folder`, which is `submissions/`, a suite's folder in it, or one system's.
+
+    Raises:
+        DataError: There is no such folder.
+    """
+    if not folder.is_dir():
+        raise DataError(f"{folder}: there is no such folder of submissions.")
+    if (folder / SUBMISSION).is_file():
+        return [folder]
+    return sorted(path for path in folder.glob("[!.]*/[!.]*") if path.is_dir())
+
+
+def predictions_of(result: Path) -> Path:
+    """Return where the predictions of a result lie."""
+    return result.with_name(result.name.replace(".result.json", ".predictions.jsonl.gz"))
+
+
+def result_of(predictions: Path) -> Path:
+    """Return where the result of predictions lies."""
+    return predictions.with_name(predictions.name.replace(".predictions.jsonl.gz", ".result.json"))
