@@ -48,17 +48,18 @@ check: $(READY)  ## Lint, check types, and see that the committed board and the 
 	$(BIN)/mypy
 	$(GRUE) tasks validate
 	$(BIN)/python tools/metrics_page.py --check
-	$(GRUE) leaderboard --no-local --format markdown --output leaderboard/mini.md --check
+	$(BIN)/python tools/checks_page.py --check
+	$(GRUE) leaderboard --check
 
-docs: $(READY)  ## Write the list of metrics in docs/metrics.md again from the catalogue.
+docs: $(READY)  ## Write the lists in docs/metrics.md and docs/checks.md again from the code.
 	$(BIN)/python tools/metrics_page.py
+	$(BIN)/python tools/checks_page.py
 
 bench: $(READY)  ## Run the benchmarks; ratios are side by side in one run.
 	for file in benchmarks/*.py; do $(BIN)/python $$file || exit 1; done
 
 leaderboard: $(READY)  ## Write leaderboard/ again from submissions/.
-	$(GRUE) leaderboard --no-local --format markdown --output leaderboard/mini.md
-	$(GRUE) leaderboard --no-local --format json --output leaderboard/mini.json
+	$(GRUE) leaderboard --publish leaderboard
 
 check-submissions: $(READY)  ## Score every submission again from its predictions.
 	$(GRUE) submit check submissions

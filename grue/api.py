@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from grue.errors import ConfigError, SubmissionError
-from grue.records import Example, Prediction, Result
-from grue.tasks import Task, load_task
+from grue.errors import ConfigError, DataError, SubmissionError
+from grue.records import Axis, Example, Prediction, Result
+from grue.tasks import Task, load_task, task_names
 
 if TYPE_CHECKING:
     from grue.metrics.rewards import RewardFunction
     from grue.scoring import Scored
+    from grue.systems import Comparison
     from grue.training.evaluate import System
     from grue.training.tracking import Observer
 
@@ -225,6 +226,68 @@ def _in_order(predictions: Sequence[str | Prediction], found: Sequence[Example],
         Prediction(example.id, given) if isinstance(given, str) else given
         for given, example in zip(predictions, found, strict=True)
     ]
+
+
+def compare(
+    a: str | Path,
+    b: str | Path,
+    *,
+    suite: str = "mini",
+    tasks: Sequence[str] | None = None,
+    axis: Axis = "preference",
+    runs: str | Path = "runs",
+    submissions: str | Path = "submissions",
+    draws: int = 10_000,
+    seed: int = 0,
+    show: int = 0,
+    offline: bool = False,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> "Comparison":
+    """Say which of two systems is better on the tasks that both have, and how sure that is, as `grue compare` does.
+
+    Args:
+        a: Name of a system on the board, "submissions:NAME", "runs:NAME", or a folder with its results.
+        b: The other system.
+        tasks: Names of tasks, each of which both must have. [default: those of the suite that both have]
+        axis: The score to compare: "preference" or "naturalness".
+        draws: Draws of the randomisation test.
+        seed: Seed of those draws.
+        show: How many examples to return of each task, those first on which the systems differ most.
+        progress: Told (done, total) files of predictions.
+
+    Raises:
+        UnknownName, ConfigError: No system or task has the name, or two systems have.
+        DataError: A result is missing, of a part of the split only, or of another version of the task.
+        SubmissionError: An example has no prediction or two, or a submission lacks a seed that it declares.
+    """
+    import numpy as np
+
+    from grue.systems import compare_systems, find_system
+
+    wanted = [load_task(name, suite) for name in dict.fromkeys(tasks or task_names(suite))]
+    found = [
+        find_system(f"{given}/" if isinstance(given, Path) else given, suite, Path(submissions), Path(runs))
+        for given in (a, b)
+    ]
+    lacking = [
+        f"{system.name} has no result on {task.name}"
+        for task in wanted
+        for system in found
+        if task.name not in system.entries
+    ]
+    if tasks and lacking:
+        raise DataError(f"{'; '.join(lacking)}. Evaluate what is missing with `grue evaluate`, or leave the task out.")
+    return compare_systems(
+        found[0],
+        found[1],
+        wanted,
+        np.random.default_rng(seed),
+        axis=axis,
+        draws=draws,
+        show=show,
+        offline=offline,
+        progress=progress,
+    )
 
 
 def examples(

@@ -13,9 +13,11 @@ import secrets
 import tomllib
 import types
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
@@ -40,75 +42,153 @@ def from_dict(cls: type[T], data: Mapping[str, Any], where: str) -> T:
     Raises:
         ConfigError: An unknown or missing key, or a value of another type; names the key and the nearest spelling.
     """
-    if not isinstance(data, Mapping):
-        raise ConfigError(f"{where}: expected a table, found {_shown(data)}.")
-    hints = get_type_hints(cls)
-    known = {f.name: f for f in fields(cast(Any, cls)) if f.init}
-    for key in data:
-        if key not in known:
-            raise ConfigError(f"{where}: unknown key {key!r}.{did_you_mean(key, known)} Known: {', '.join(known)}.")
-    for name, f in known.items():
-        if name not in data and f.default is MISSING and f.default_factory is MISSING:
-            raise ConfigError(f"{where}: the key {name!r} is missing.")
-    values = {key: _convert(hints[key], value, f"{where}: {key}") for key, value in data.items()}
-    return cls(**values)
+    try:
+        return cast(T, _reader(cast(Any, cls))(data))
+    except _Misfit as misfit:
+        raise ConfigError(f"{where}{misfit.place}: {misfit.why}") from None
 
 
-def _convert(hint: Any, value: Any, where: str) -> Any:
+class _Misfit(Exception):
+    """A value that is not what its type says; its place grows from the inside outwards, only once it is needed."""
+
+    def __init__(self, why: str, place: str = "") -> None:
+        super().__init__(why)
+        self.why, self.place = why, place
+
+    def within(self, place: str) -> "_Misfit":
+        return _Misfit(self.why, place + self.place)
+
+
+Reader = Callable[[Any], Any]
+
+
+@cache
+def _reader(hint: Any) -> Reader:
+    """Return what turns plain data into a value of the type `hint`, put together once: boards read a million values."""
     origin, args = get_origin(hint), get_args(hint)
     if hint is Any:
-        return value
+        return lambda value: value
     if origin in (Union, types.UnionType):
-        return _convert_union(args, value, where)
+        return _union_reader(args)
     if origin is Literal:
-        if not any(type(value) is type(arg) and value == arg for arg in args):  # True is not 1 here
-            close = did_you_mean(value, [a for a in args if isinstance(a, str)]) if isinstance(value, str) else ""
-            raise ConfigError(f"{where}: {_shown(value)} is not one of {', '.join(map(str, args))}.{close}")
-        return value
+        return _literal_reader(args)
     if is_dataclass(hint):
-        return from_dict(cast(type, hint), value, where)
+        return _dataclass_reader(cast(type, hint))
     if origin is tuple:
-        return _convert_tuple(args, value, where)
+        return _tuple_reader(args)
     if origin is not None and issubclass(origin, Mapping):
+        return _mapping_reader(args[1])
+    return _read_float if hint is float else _plain_reader(hint)
+
+
+def _dataclass_reader(cls: type) -> Reader:
+    hints = get_type_hints(cls)
+    known = {f.name: f for f in fields(cast(Any, cls)) if f.init}
+    readers = {name: _reader(hints[name]) for name in known}
+    required = [name for name, f in known.items() if f.default is MISSING and f.default_factory is MISSING]
+
+    def read(data: Any) -> Any:
+        if not isinstance(data, Mapping):
+            raise _Misfit(f"expected a table, found {_shown(data)}.")
+        for key in data:
+            if key not in readers:
+                raise _Misfit(f"unknown key {key!r}.{did_you_mean(key, readers)} Known: {', '.join(readers)}.")
+        for name in required:
+            if name not in data:
+                raise _Misfit(f"the key {name!r} is missing.")
+        values, key = {}, ""
+        try:
+            for key, value in data.items():
+                values[key] = readers[key](value)
+        except _Misfit as misfit:
+            raise misfit.within(f": {key}") from None
+        return cls(**values)
+
+    return read
+
+
+def _mapping_reader(hint: Any) -> Reader:
+    read_item = _reader(hint)
+
+    def read(value: Any) -> Any:
         if not isinstance(value, Mapping):
-            raise ConfigError(f"{where}: expected a table, found {_shown(value)}.")
-        return {key: _convert(args[1], item, f"{where}.{key}") for key, item in value.items()}
-    if hint is float and type(value) in (int, float):
-        return _finite(value, where)
-    if type(value) is not hint:
-        raise ConfigError(f"{where}: expected {_type_name(hint)}, found {_shown(value)}.")
-    return value
+            raise _Misfit(f"expected a table, found {_shown(value)}.")
+        items, key = {}, ""
+        try:
+            for key, item in value.items():
+                items[key] = read_item(item)
+        except _Misfit as misfit:
+            raise misfit.within(f".{key}") from None
+        return items
+
+    return read
 
 
-def _finite(value: float, where: str) -> float:
+def _tuple_reader(args: tuple[Any, ...]) -> Reader:
+    def read(value: Any) -> Any:
+        if not isinstance(value, list | tuple):
+            raise _Misfit(f"expected a list, found {_shown(value)}.")
+        hints = (args[0],) * len(value) if args[-1] is Ellipsis else args
+        if len(hints) != len(value):
+            raise _Misfit(f"expected {len(hints)} values, found {len(value)}.")
+        items: list[Any] = []
+        try:
+            for hint, item in zip(hints, value, strict=True):
+                items.append(_reader(hint)(item))
+        except _Misfit as misfit:
+            raise misfit.within(f"[{len(items)}]") from None
+        return tuple(items)
+
+    return read
+
+
+def _literal_reader(args: tuple[Any, ...]) -> Reader:
+    known = {(type(arg), arg) for arg in args}  # True is not 1 here
+
+    def read(value: Any) -> Any:
+        if isinstance(value, list | dict) or (type(value), value) not in known:
+            close = did_you_mean(value, [a for a in args if isinstance(a, str)]) if isinstance(value, str) else ""
+            raise _Misfit(f"{_shown(value)} is not one of {', '.join(map(str, args))}.{close}")
+        return value
+
+    return read
+
+
+def _union_reader(choices: tuple[Any, ...]) -> Reader:
+    some = [choice for choice in choices if choice is not type(None)]
+    readers = [_reader(choice) for choice in some]
+
+    def read(value: Any) -> Any:
+        if value is None and len(some) < len(choices):
+            return None
+        if len(readers) == 1:
+            return readers[0](value)
+        for read_choice in readers:
+            try:
+                return read_choice(value)
+            except _Misfit:
+                continue
+        raise _Misfit(f"expected {' or '.join(map(_type_name, some))}, found {_shown(value)}.")
+
+    return read
+
+
+def _plain_reader(hint: Any) -> Reader:
+    def read(value: Any) -> Any:
+        if type(value) is not hint:
+            raise _Misfit(f"expected {_type_name(hint)}, found {_shown(value)}.")
+        return value
+
+    return read
+
+
+def _read_float(value: Any) -> float:
+    if type(value) not in (int, float):
+        raise _Misfit(f"expected a number, found {_shown(value)}.")
     with suppress(OverflowError):  # raised by a whole number beyond a float's range
         if math.isfinite(value):
             return float(value)
-    raise ConfigError(f"{where}: expected a finite number, found {_shown(value)}.")
-
-
-def _convert_union(choices: tuple[Any, ...], value: Any, where: str) -> Any:
-    if value is None and type(None) in choices:
-        return None
-    choices = tuple(c for c in choices if c is not type(None))
-    if len(choices) == 1:
-        return _convert(choices[0], value, where)
-    for choice in choices:
-        try:
-            return _convert(choice, value, where)
-        except ConfigError:
-            continue
-    raise ConfigError(f"{where}: expected {' or '.join(map(_type_name, choices))}, found {_shown(value)}.")
-
-
-def _convert_tuple(args: tuple[Any, ...], value: Any, where: str) -> tuple[Any, ...]:
-    if not isinstance(value, list | tuple):
-        raise ConfigError(f"{where}: expected a list, found {_shown(value)}.")
-    if args[-1] is Ellipsis:
-        args = (args[0],) * len(value)
-    if len(args) != len(value):
-        raise ConfigError(f"{where}: expected {len(args)} values, found {len(value)}.")
-    return tuple(_convert(arg, item, f"{where}[{i}]") for i, (arg, item) in enumerate(zip(args, value, strict=True)))
+    raise _Misfit(f"expected a finite number, found {_shown(value)}.")
 
 
 def _type_name(hint: Any) -> str:
@@ -366,8 +446,8 @@ def _parse_float(digits: str) -> float:
 def _refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} stands twice in an object")
+        twin = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        raise ValueError(f"the key {twin!r} stands twice in an object")
     return found
 
 

@@ -141,13 +141,7 @@ def score_metric(
     spec: MetricSpec, examples: Sequence[Example], texts: Sequence[str]
 ) -> tuple[Score, tuple[float, ...] | None]:
     """Return a metric's score, and its value for each example or None if it describes only whole corpora."""
-    metric = make_metric(spec.name, **spec.options)
-    if spec.axis in SCORED and metric.direction != spec.direction:
-        raise ConfigError(
-            f"The task file scales {spec.name!r} as if {spec.direction} were better, but {metric.direction} is; "
-            "turn its range round."
-        )
-    metric.prepare(examples)
+    metric = prepared_metric(spec, examples)
     statistics = metric.statistics(examples, texts)
     value = metric.corpus(statistics)
     values = None if spec.axis == "diversity" else _values(spec, metric, statistics)
@@ -163,6 +157,23 @@ def score_metric(
         signature=metric.signature,
     )
     return score, values
+
+
+def prepared_metric(spec: MetricSpec, examples: Sequence[Example]) -> Metric:
+    """Return a metric of a task file, made ready for the examples.
+
+    Raises:
+        ConfigError: The task file scales it against its direction.
+        Unavailable: This machine cannot compute it.
+    """
+    metric = make_metric(spec.name, **spec.options)
+    if spec.axis in SCORED and metric.direction != spec.direction:
+        raise ConfigError(
+            f"The task file scales {spec.name!r} as if {spec.direction} were better, but {metric.direction} is; "
+            "turn its range round."
+        )
+    metric.prepare(examples)
+    return metric
 
 
 def _values(spec: MetricSpec, metric: Metric, statistics: FloatArray) -> tuple[float, ...] | None:

@@ -13,8 +13,21 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 ORDER = (
-    *("errors", "registry", "records", "files", "tasks", "mini", "data", "models", "metrics", "scoring"),
-    *("stats", "submissions", "leaderboard", "render", "training", "sweep", "doctor", "api", "cli", "__main__"),
+    *("errors", "registry", "records", "files", "provenance", "tasks", "mini", "data", "models", "metrics", "scoring"),
+    *(
+        "stats",
+        "comparison",
+        "submissions",
+        "leaderboard",
+        "systems",
+        "render",
+        "training",
+        "sweep",
+        "doctor",
+        "api",
+        "cli",
+    ),
+    "__main__",
 )
 MODELS = r"training/.*|models\.py|metrics/neural/.*"
 AT_IMPORT = {"torch": MODELS, "transformers": MODELS, "evaluate": "(?!)", "ray": "(?!)"}

@@ -12,7 +12,8 @@ from factories import LIKED, a_result, a_score, a_task, entries
 from grue import files
 from grue.errors import ConfigError, DataError
 from grue.leaderboard.board import Board, Row
-from grue.leaderboard.rank import find_results, rank
+from grue.leaderboard.entries import find_results
+from grue.leaderboard.rank import rank
 from grue.records import Entry
 from grue.tasks import Split, Task
 

@@ -23,6 +23,10 @@ LEFT_BEHIND = shutil.ignore_patterns(
 DATA = (
     "tasks/versions.json",
     "tasks/*/*.toml",
+    "leaderboard/*.json",
+    "grue/render/web/*.html",
+    "grue/render/web/*.css",
+    "grue/render/web/*.js",
     "grue/**/*.py",
     "grue/mini/**/*.toml",
     "grue/mini/models/**/*",
@@ -98,7 +102,10 @@ def expected(tree):
     """Return name in the wheel → content, of all that the package needs."""
     paths = {path for pattern in DATA for path in tree.glob(pattern) if path.is_file()}
     names = {path: str(path.relative_to(tree)) for path in paths}
-    return {(f"grue/_{name}" if name.startswith("tasks/") else name): path.read_bytes() for path, name in names.items()}
+    return {
+        (f"grue/_{name}" if name.startswith(("tasks/", "leaderboard/")) else name): path.read_bytes()
+        for path, name in names.items()
+    }
 
 
 @pytest.fixture(scope="module")

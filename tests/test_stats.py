@@ -34,7 +34,7 @@ def t_probability(t: float, degrees: float, panels: int = 20_000) -> float:
 
 @pytest.mark.parametrize(("degrees", "tabulated"), T_975.items())
 def test_t_quantile_equals_the_table(degrees: int, tabulated: float) -> None:
-    assert student_t_quantile(0.975, degrees) == pytest.approx(tabulated, rel=1e-12)
+    assert student_t_quantile(0.975, degrees) == pytest.approx(tabulated, rel=2e-12)
 
 
 @pytest.mark.parametrize("probability", [0.001, 0.025, 0.3, 0.5, 0.6, 0.9, 0.995, 0.999])
@@ -76,14 +76,14 @@ def test_one_task_gives_the_usual_t_interval() -> None:
     interval = satterthwaite_interval({"a": [1.0, 2.0, 3.0, 4.0, 5.0]})
     half = T_975[4] * math.sqrt(2.5) / math.sqrt(5)
     assert interval is not None
-    assert (interval.low, interval.high) == pytest.approx((3 - half, 3 + half), rel=1e-12)
-    assert interval.half_width == pytest.approx(half, rel=1e-12)
+    assert (interval.low, interval.high) == pytest.approx((3 - half, 3 + half), rel=2e-12)
+    assert interval.half_width == pytest.approx(half, rel=2e-12)
 
 
 def test_two_equally_uncertain_tasks_add_their_degrees_of_freedom() -> None:
     interval = satterthwaite_interval({"a": [1.0, 2.0, 3.0], "b": [11.0, 12.0, 13.0]})
     assert interval is not None
-    assert interval.half_width == pytest.approx(T_975[4] * math.sqrt((1 / 3 + 1 / 3) / 4), rel=1e-12)
+    assert interval.half_width == pytest.approx(T_975[4] * math.sqrt((1 / 3 + 1 / 3) / 4), rel=2e-12)
 
 
 def test_ragged_seeds_by_hand() -> None:
@@ -107,13 +107,13 @@ def test_no_spread_gives_no_width() -> None:
 def test_a_task_without_spread_adds_nothing_but_its_place_in_the_mean() -> None:
     interval = satterthwaite_interval({"a": [1.0, 2.0, 3.0], "b": [4.0, 4.0, 4.0]})
     assert interval is not None
-    assert interval.half_width == pytest.approx(T_975[2] * math.sqrt(1 / 3) / 2, rel=1e-12)
+    assert interval.half_width == pytest.approx(T_975[2] * math.sqrt(1 / 3) / 2, rel=2e-12)
 
 
 def test_tiny_spreads_do_not_underflow() -> None:
     interval = satterthwaite_interval({"a": [0.0, 1e-100, 2e-100]})
     assert interval is not None
-    assert interval.half_width == pytest.approx(T_975[2] * 1e-100 / math.sqrt(3), rel=1e-12)
+    assert interval.half_width == pytest.approx(T_975[2] * 1e-100 / math.sqrt(3), rel=2e-12)
 
 
 def test_the_interval_does_not_depend_on_any_order() -> None:

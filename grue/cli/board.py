@@ -1,17 +1,25 @@
 """`grue leaderboard`."""
 
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from grue import files
 from grue.cli import options
-from grue.errors import SubmissionError
+from grue.errors import ConfigError, SubmissionError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from grue.leaderboard.board import Board
+    from grue.render.layout import Table as TextTable
+
+PUBLISHED = {"markdown": "md", "json": "json", "csv": "csv", "latex": "tex", "html": "html"}  # format → file name's end
+BOOTSTRAP_SEED = 0  # of --ci bootstrap, so that the same results print the same intervals
 
 
 @click.command()
@@ -20,72 +28,232 @@ if TYPE_CHECKING:
 @options.option(
     "--format",
     "form",
-    type=click.Choice(["rich", "markdown", "json"]),
+    type=click.Choice(["rich", *PUBLISHED]),
     help="[default: rich on a terminal, else markdown]",
 )
+@options.option(
+    "--sort",
+    "column",
+    default="rank",
+    help="Column to order by: rank, system, preference, naturalness, a task, or task.metric.",
+)
+@options.option(
+    "--ci",
+    "interval_kind",
+    type=click.Choice(["t", "bootstrap", "none"]),
+    default="t",
+    help="How 95 % intervals are made; without them there are no ranks.",
+)
+@options.option("--compat", type=click.Choice(["paper"]), help="Score by plain means of raw metrics, as the paper did.")
+@options.option("--iqm", is_flag=True, help="Show the interquartile mean too; no rank follows it.")
 @options.runs
 @options.option(
-    "--submissions", type=click.Path(path_type=Path), default=Path("submissions"), help="Folder of submitted results."
+    "--submissions",
+    type=click.Path(path_type=Path),
+    default=Path("submissions"),
+    help="Folder of submitted results; where there is none, the rows that ship with grue.",
 )
 @options.option("--no-local", is_flag=True, help="Leave out the results under --runs.")
 @options.option("--output", type=click.Path(path_type=Path), help="File to write instead of printing.")
-@options.option("--check", is_flag=True, help="Fail if the file of --output is not what would be written.")
+@options.option(
+    "--publish",
+    type=click.Path(path_type=Path),
+    help="Folder to write the boards of all suites to, in every format and without local rows.",
+)
+@options.option(
+    "--check",
+    is_flag=True,
+    help="Write nothing, and fail if a file of --publish (or --output) is not what would be written. "
+    "[default: those of leaderboard]",
+)
+@click.pass_context
 def leaderboard(
-    suite: str,
-    task_name: str | None,
-    form: str | None,
-    runs: Path,
-    submissions: Path,
-    no_local: bool,
-    output: Path | None,
-    check: bool,
+    context: click.Context, /, publish: Path | None, output: Path | None, check: bool, form: str | None, **asked: Any
 ) -> None:
     """Print the board: submissions, and the results of this folder's runs as local rows."""
-    from grue.leaderboard.rank import find_results, rank
-    from grue.submissions import folder as submitted
-    from grue.tasks import load_task, task_names
-
-    tasks = [load_task(name, suite) for name in ([task_name] if task_name else task_names(suite))]
-    entries = submitted.results(submissions) if submissions.is_dir() else []
-    if not no_local:
-        entries += find_results(runs)
-    board = rank(entries, tasks)
+    if publish is not None or (check and output is None):
+        _refuse_beside_publish(context)
+        _publish(publish or Path("leaderboard"), asked["submissions"], check)
+        return
+    board = _board(context, **asked)
     form = form or ("rich" if output is None and sys.stdout.isatty() else "markdown")
     if form == "rich":
+        if output is not None:
+            raise ConfigError(f"--format rich is for a terminal, not for a file; take {_listed(PUBLISHED)}.")
         _print_tables(board)
-        return
-    text = _render(board, form)
-    if output is None:
-        click.echo(text, nl=False)
+    elif output is None:
+        click.echo(_render(board, form), nl=False)
     elif not check:
-        files.write_text(output, text)
+        files.write_text(output, _render(board, form))
         click.echo(str(output))
-    elif not output.is_file() or output.read_text(encoding="utf-8") != text:
+    elif not _is(output, _render(board, form)):
         raise SubmissionError(f"{output} is not what the results give; run `make leaderboard` and commit it.")
 
 
-def _render(board: "Board", form: str) -> str:
-    from grue.render import as_json, markdown
+def _board(
+    context: click.Context,
+    suite: str,
+    task_name: str | None,
+    column: str,
+    interval_kind: Any,
+    compat: str | None,
+    iqm: bool,
+    runs: Path,
+    submissions: Path,
+    no_local: bool,
+) -> "Board":
+    """Return the board that the options ask for."""
+    import numpy as np
 
-    return markdown.render(board) if form == "markdown" else as_json.render(board)
+    from grue.leaderboard.entries import find_results
+    from grue.leaderboard.order import sorted_by
+    from grue.leaderboard.published import shipped
+    from grue.leaderboard.rank import rank
+    from grue.submissions.folder import results
+    from grue.submissions.reported import read_reported
+    from grue.tasks import load_task, task_names
+
+    tasks = [load_task(name, suite) for name in ([task_name] if task_name else task_names(suite))]
+    of_suite = tasks[0].suite if tasks else suite
+    chosen = context.get_parameter_source("submissions") is not ParameterSource.DEFAULT
+    here = chosen or submissions.is_dir()
+    board = rank(
+        [
+            *(results(submissions, of_suite) if here else ()),
+            *(() if no_local else find_results(runs, of_suite)),
+        ],
+        tasks,
+        interval_kind=interval_kind,
+        scoring="paper" if compat else "grue-1",
+        reported=read_reported(submissions, of_suite) if here else (),
+        generator=np.random.default_rng(BOOTSTRAP_SEED),
+        iqm=iqm,
+        shipped=None if here else shipped(of_suite),
+    )
+    return sorted_by(board, column)
+
+
+def _render(board: "Board", form: str) -> str:
+    from importlib import import_module
+
+    module = {"json": "as_json", "csv": "as_csv"}.get(form, form)
+    text: str = import_module(f"grue.render.{module}").render(board)
+    return text
+
+
+# --- the files of leaderboard/ ---------------------------------------------------------------------------------------
+
+
+def _refuse_beside_publish(context: click.Context) -> None:
+    """Hold the command to publish whole boards: what is committed is never a choice of someone's options.
+
+    Raises:
+        ConfigError: Another option than --submissions was given beside --publish.
+    """
+    names = {parameter.name: parameter.opts[0] for parameter in context.command.params}
+    strays = [
+        option
+        for name, option in names.items()
+        if name not in ("publish", "check", "submissions", "no_local")
+        and context.get_parameter_source(str(name)) is ParameterSource.COMMANDLINE
+    ]
+    if strays:
+        raise ConfigError(
+            f"Published boards are whole, all suites in every format, and without local rows: leave out "
+            f"{_listed(strays)}, or name one file with --output."
+        )
+
+
+def _publish(folder: Path, submissions: Path, check: bool) -> None:
+    """Write the boards of all suites, or hold the files that are there to what would be written.
+
+    Raises:
+        SubmissionError: Files are not what would be written; names each.
+    """
+    texts = dict(_published(folder, submissions))
+    stale = [path for path, text in texts.items() if not _is(path, text)]
+    if check and stale:
+        raise SubmissionError(
+            f"{_listed(stale)} {'is' if len(stale) == 1 else 'are'} not what {submissions} gives; run "
+            f"`grue leaderboard --publish {folder}` and commit {'it' if len(stale) == 1 else 'them'}."
+        )
+    if check:
+        click.echo(f"The {len(texts)} files of {folder} are what {submissions} gives.", err=True)
+        return
+    for path in stale:
+        files.write_text(path, texts[path])
+        click.echo(str(path))
+    if not stale:
+        click.echo(f"The {len(texts)} files of {folder} are what {submissions} gives already.", err=True)
+
+
+def _published(folder: Path, submissions: Path) -> Iterator[tuple[Path, str]]:
+    """Yield the path and the text of every file of the published boards."""
+    from grue.leaderboard.rank import rank
+    from grue.submissions.folder import results
+    from grue.submissions.reported import read_reported
+    from grue.tasks import SUITES, load_task, task_names
+
+    for suite in sorted(SUITES):
+        tasks = [load_task(name, suite) for name in task_names(suite)]
+        board = rank(results(submissions, suite), tasks, reported=read_reported(submissions, suite))
+        for form, ending in PUBLISHED.items():
+            yield folder / f"{suite}.{ending}", _render(board, form)
+
+
+def _is(path: Path, text: str) -> bool:
+    """Whether a file holds a text, byte for byte."""
+    return path.is_file() and path.read_bytes() == text.encode("utf-8")
+
+
+def _listed(things: Iterable[object]) -> str:
+    *first, last = map(str, things)
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+# --- the terminal ----------------------------------------------------------------------------------------------------
 
 
 def _print_tables(board: "Board") -> None:
     from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
-    from grue.render.tables import narrow, page
+    from grue.render.tables import page
 
     content = page(board)
     console = Console(highlight=False)
     console.print(Text(content.title, style="bold"))
-    for table in (part for whole in content.tables for part in narrow(whole, console.width)):
-        shown = Table(title=table.title or None, title_justify="left")
+    for whole in content.tables:
+        _print_table(console, whole)
+    _print_lines(console, (*content.legend, *content.notes))
+    if len(board.tasks) == 1:
+        for whole in content.reported:
+            _print_table(console, whole)
+        _print_lines(console, content.sources)
+    elif board.reported:
+        tables = [table for one in board.reported for table in one.tables]
+        many = "table of papers' figures is" if len(tables) == 1 else "tables of papers' figures are"
+        _print_lines(console, [f"{len(tables)} {many} left to a task's own view: --task {tables[0].task}."])
+
+
+def _print_table(console: "Console", whole: "TextTable") -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from grue.render.layout import narrow
+
+    for table in narrow(whole, console.width):
+        shown = Table(title=Text(table.title) if table.title else None, title_justify="left")
         for column in table.columns:
             shown.add_column(Text(column.header), justify="right" if column.is_number else "left")
-        for row in table.rows:
-            shown.add_row(*map(Text, row))
+        for i, row in enumerate(table.rows):
+            shown.add_row(*(Text(cell, "bold" if (i, j) in table.strong else "") for j, cell in enumerate(row)))
         console.print(shown)
-    for line in (*content.legend, *content.notes):
+        _print_lines(console, table.lines)
+
+
+def _print_lines(console: "Console", lines: Iterable[str]) -> None:
+    from rich.text import Text
+
+    for line in lines:
         console.print(Text(f"· {line}", style="dim"))

@@ -9,14 +9,22 @@ from grue.cli import options
 
 
 @click.command()
-@click.argument("kind", type=click.Choice(["result", "task", "example", "prediction"]))
+@click.argument(
+    "kind", type=click.Choice(["result", "submission", "task", "example", "prediction", "board", "reported"])
+)
 def schema(kind: str) -> None:
-    """Print the JSON Schema of a kind of file."""
+    """Print the JSON Schema of a kind of file; submission and task are written in TOML."""
     from grue.files import json_schema
+    from grue.leaderboard.board import Board
     from grue.records import Example, Prediction, Result
+    from grue.submissions.folder import Submission
+    from grue.submissions.reported import Reported
     from grue.tasks import task_schema
 
-    classes = {"result": Result, "example": Example, "prediction": Prediction}
+    classes = {
+        **{"result": Result, "submission": Submission, "example": Example, "prediction": Prediction},
+        **{"board": Board, "reported": Reported},
+    }
     click.echo(json.dumps(task_schema() if kind == "task" else json_schema(classes[kind]), indent=2))
 
 

@@ -1,36 +1,252 @@
 """`grue submit`."""
 
-import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from grue import files
 from grue.cli import options
-from grue.errors import SubmissionError
+from grue.errors import ConfigError, SubmissionError
+
+if TYPE_CHECKING:
+    from grue.submissions.pack import Run
+    from grue.submissions.problems import Problem
+
+SEED = 0  # of the randomisation tests for regressions: the same files give the same report
 
 
 @click.group()
 def submit() -> None:
-    """Check submissions."""
+    """Pack runs into a submission, and check submissions."""
+
+
+# --- check -----------------------------------------------------------------------------------------------------------
 
 
 @submit.command("check")
-@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
-@options.option("--report", type=click.Choice(["text", "json"]), default="text", help="How to report.")
-def check_submissions(paths: tuple[Path, ...], report: str) -> None:
+@click.argument("paths", metavar="PATH...", nargs=-1, type=click.Path(path_type=Path))
+@options.option(
+    "--against",
+    metavar="REF",
+    help="Also compare with the merge base of HEAD and this commit: nothing else may change, and no row get worse. "
+    "Without PATH, only what has changed is checked.",
+)
+@options.option(
+    "--report", type=click.Choice(["text", "json", "junit", "github"]), default="text", help="How to report."
+)
+@options.option("--output", type=click.Path(path_type=Path), help="File to write the report to instead of printing it.")
+@options.option("--junit", type=click.Path(path_type=Path), help="File to write a JUnit report to as well.")
+def check_submissions(
+    paths: tuple[Path, ...], against: str | None, report: str, output: Path | None, junit: Path | None
+) -> None:
     """Check submissions: structure, frozen ids, and every score recomputed from the predictions.
 
-    PATHS are folders of submissions, `submissions` if none is given.
+    PATH is `submissions`, which is checked if none is given, or a system's folder in it.
     """
-    from grue.submissions.checks import check
+    from grue.render.problems import REPORTS
 
-    problems = [problem for path in paths or (Path("submissions"),) for problem in check(path)]
-    if report == "json":
-        click.echo(json.dumps([files.plain(problem) for problem in problems], indent=2))
-    for problem in problems if report == "text" else ():
-        click.echo(f"{problem.id} {problem.severity}: {problem.path}: {problem.message} {problem.cure}")
+    if against is None:
+        checked, problems = _check(paths or (Path("submissions"),))
+    else:
+        checked, problems = _check_against(paths, against)
+    if junit is not None:
+        files.write_text(junit, REPORTS["junit"](problems, checked))
+    _report(problems, checked, report, output)
+
+
+def _check(paths: Sequence[Path]) -> "tuple[list[Path], list[Problem]]":
+    """Check the submissions in some folders; return their folders, and the problems."""
+    from grue.cli.progress import error_console
+    from grue.submissions.checks import check
+    from grue.submissions.folder import systems
+
+    checked = list(dict.fromkeys(system for path in paths for system in systems(path)))
+    problems: dict[Problem, None] = {}
+    for path in paths:
+        with error_console().status(f"Scoring again what is in {ascii(str(path))[1:-1]} …"):
+            problems |= dict.fromkeys(check(path))
+    return checked, list(problems)
+
+
+def _check_against(paths: Sequence[Path], ref: str) -> "tuple[list[Path], list[Problem]]":
+    """Check submissions, what else came with them, and whether the row of one got worse."""
+    import numpy as np
+
+    from grue.cli.progress import error_console
+    from grue.submissions.against import changes_since, check_changes, check_regression
+
+    changes = [changes_since(home, ref) for home in dict.fromkeys(map(_home, paths or (Path("submissions"),)))]
+    touched = {(one.folder / system): (one, system) for one in changes for system in one.systems()}
+    checked, problems = _check(paths or [folder for folder in touched if folder.is_dir()])
+    problems = [problem for one in changes for problem in check_changes(one)] + problems
+    for folder, (one, system) in touched.items():
+        if folder in checked and not _errors_in(folder, problems):
+            with error_console().status("Comparing with the row on the board …"):
+                problems += check_regression(one, system, np.random.default_rng(SEED))
+    return checked, sorted(problems, key=lambda problem: (problem.path, problem.id, problem.message))
+
+
+def _home(path: Path) -> Path:
+    """Return the folder `submissions/` of a path that is it, a suite's folder in it or a system's."""
+    from grue.submissions.folder import SUBMISSION
+    from grue.tasks import SUITES
+
+    if (path / SUBMISSION).is_file():
+        return path.parent.parent
+    return path.parent if path.name in SUITES else path
+
+
+def _errors_in(folder: Path, problems: "Sequence[Problem]") -> bool:
+    return any(
+        problem.severity == "error" and Path(problem.path).is_relative_to(folder) and problem.id != "GRUE-S041"
+        for problem in problems
+    )
+
+
+def _report(problems: "Sequence[Problem]", checked: Sequence[Path], report: str, output: Path | None) -> None:
+    """Print or write the report.
+
+    Raises:
+        SubmissionError: There is an error among the problems.
+    """
+    from grue.render.problems import REPORTS, summary
+
+    text = REPORTS[report](problems, checked)
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        files.write_text(output, text)
+        click.echo(f"{summary(problems, checked)} → {output}", err=True)
     errors = sum(problem.severity == "error" for problem in problems)
     if errors:
         raise SubmissionError(f"{errors} problem{'s' if errors > 1 else ''} to mend before this can be merged.")
-    click.echo("All submissions are fine.", err=True)
+
+
+# --- pack ------------------------------------------------------------------------------------------------------------
+
+
+@submit.command("pack")
+@click.argument("run_paths", metavar="RUN...", nargs=-1, type=click.Path(path_type=Path))
+@options.option("--system", help="Instead of RUN: every run of this system under --runs.")
+@options.runs
+@options.option(
+    "--predictions",
+    type=click.Path(path_type=Path),
+    help="Instead of RUN: a folder of predictions made elsewhere, <task>/seed-<n>.jsonl. Needs --name.",
+)
+@options.suite
+@options.option("--failed", metavar="TASK:SEED", multiple=True, help="A run that failed; repeat for several.")
+@options.option("--name", help="Name on the board. [default: the runs' system]")
+@options.option("--authors", help="Separated by commas.")
+@options.option("--licence", help="Of the predictions, such as CC-BY-4.0.")
+@options.option("--algorithm", help="[default: what the results say]")
+@options.option("--backbone", help="[default: what the results say]")
+@options.option("--training-data", help="What it was trained on beside the tasks' training splits; none, if nothing.")
+@options.option("--budget", help="Training in tokens, hours and devices. [default: what the results say]")
+@options.option("--link", help="Address of a page about the system.")
+@options.option("--contact", help="How to reach the authors.")
+@options.option("--deterministic", is_flag=True, help="Its output depends on no seed: one stands for all, unranked.")
+@options.option("--regression", help="Why it is worse than the row that it replaces.")
+@options.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    default=Path("submissions"),
+    help="Folder of submissions; the pack is written into SUITE/NAME in it.",
+)
+@options.option("--force", is_flag=True, help="Replace a submission of that name.")
+@options.option("--no-check", is_flag=True, help="Do not check what was packed.")
+@options.offline
+def pack_runs(
+    run_paths: tuple[Path, ...],
+    system: str | None,
+    runs: Path,
+    predictions: Path | None,
+    suite: str,
+    failed: tuple[str, ...],
+    output: Path,
+    force: bool,
+    no_check: bool,
+    offline: bool,
+    **given: Any,
+) -> None:
+    """Pack evaluated runs, or predictions made elsewhere, into a submission, and check it.
+
+    RUN is a run's folder, or a system's folder with all its seeds.
+
+    \b
+    grue submit pack runs/mini/*/ppo --name my-ppo --authors "A. Author" --licence CC-BY-4.0 --training-data none
+    grue submit pack --predictions answers --name mine --algorithm ppo --backbone my/model \\
+        --budget "3 hours, one GPU" --authors "A. Author" --licence CC-BY-4.0 --training-data none
+    """  # noqa: D301 (click reads the escape)
+    from grue.submissions.pack import describe, pack
+
+    if sum([bool(run_paths), system is not None, predictions is not None]) != 1:
+        raise ConfigError("Say what to pack: one of RUN..., --system NAME or --predictions FOLDER.")
+    given["authors"] = [name.strip() for name in (given["authors"] or "").split(",") if name.strip()]
+    if predictions is not None:
+        collected = _score(predictions, suite, given, offline)
+    else:
+        collected = _collect(run_paths, system, runs, suite, failed)
+    collected += _failed(failed, collected)
+    folder = pack(collected, describe(collected, given), output, force)
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    tasks = len({run.result.task for run in collected})
+    click.echo(f"{folder}: {len(collected)} runs, {tasks} task{'s' if tasks > 1 else ''}, {size / 1000:,.0f} kB")
+    if not no_check:
+        checked, problems = _check([folder])
+        _report(problems, checked, "text", None)
+
+
+def _collect(paths: Sequence[Path], system: str | None, runs: Path, suite: str, failed: Sequence[str]) -> "list[Run]":
+    """Read runs; one that is declared failed need not have a result."""
+    from grue.submissions.pack import find_runs, read_run, runs_of
+
+    found = find_runs(paths) if system is None else runs_of(system, runs, suite)
+    declared = {folder: f"{folder.parent.parent.name}:{folder.name.removeprefix('seed-')}" for folder in found}
+    return [read_run(folder) for folder in found if declared[folder] not in failed or (folder / "result.json").exists()]
+
+
+def _score(folder: Path, suite: str, given: Mapping[str, Any], offline: bool) -> "list[Run]":
+    """Score predictions made elsewhere."""
+    from grue.cli.progress import evaluation_progress
+    from grue.submissions.pack import find_predictions, score_run
+
+    missing = [f"--{key}" for key in ("name", "algorithm", "backbone") if not given[key]]
+    if missing:
+        raise ConfigError(f"--predictions: say what system wrote them: {', '.join(missing)}.")
+    system = {key: given[key] for key in ("name", "algorithm", "backbone")}
+    found = find_predictions(folder, suite)
+    scored = []
+    with evaluation_progress("Scoring") as progress:
+        for done, (task, seed, path) in enumerate(found):
+            progress(done, len(found))
+            scored.append(score_run(task, seed, path, system, _made(), offline))
+            for problem in scored[-1].result.errors:
+                click.echo(f"Not scored by {problem}", err=True)
+        progress(len(found), len(found))
+    return scored
+
+
+def _failed(failed: Sequence[str], others: "Sequence[Run]") -> "list[Run]":
+    """Return the results of runs that failed, of the system that the others are of.
+
+    Raises:
+        ConfigError: There is no other run, so that nothing says what system it is.
+    """
+    from grue.submissions.pack import failed_run, parse_failed
+
+    if not others:
+        raise ConfigError("Every run failed: there is no result to submit.")
+    first = others[0].result
+    system = {key: first.system[key] for key in ("name", "algorithm", "backbone") if key in first.system}
+    return [failed_run(*parse_failed(text, first.suite), system, _made()) for text in failed]
+
+
+def _made() -> dict[str, Any]:
+    """Return what a result says of the code that made it."""
+    from grue.provenance import code_version, package_versions
+
+    return {"grue": code_version(), "packages": package_versions()}

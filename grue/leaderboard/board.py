@@ -10,7 +10,7 @@ from grue.submissions.reported import Reported
 
 BOARD_SCHEMA = 2
 
-Standing = Literal["ranked", "preliminary", "too few seeds", "partial", "limited", "reference"]
+Standing = Literal["ranked", "preliminary", "too few seeds", "partial", "limited", "no predictions", "reference"]
 IntervalKind = Literal["t", "bootstrap", "none"]
 Scoring = Literal["grue-1", "paper"]
 
@@ -74,8 +74,10 @@ class Row:
     """A system on the board.
 
     Attributes:
-        standing: "ranked"; or why it is not. A "reference" is no competitor: a constant, a copy, the references.
-        rank: 1 + the number of ranked systems whose interval lies wholly above this one's; None if not ranked.
+        standing: "ranked"; or why it is not. A "reference" is no competitor: a constant, a copy, the references. With
+            "no predictions" nobody can check the scores.
+        rank: 1 + the number of ranked systems whose interval lies wholly above this one's; None if not ranked, or on a
+            board without intervals.
         task_ranks: Task → the same among the systems with enough seeds on it, whatever else they lack.
         preference: Mean over the tasks, 0–100; None unless every task is there. So are the intervals and naturalness.
         interval: Of the preference; None also if a task has a single seed.

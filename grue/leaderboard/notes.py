@@ -1,26 +1,30 @@
 """What to know about the results behind a board: what was left out, what failed, what could not be scored."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from grue.leaderboard.board import Row
 from grue.records import Entry, Result
 from grue.tasks import Task
 
 
-def notes_on(
-    found: Sequence[Entry], shown: Sequence[Entry], rows: Sequence[Row], tasks: Mapping[str, Task]
-) -> Iterator[str]:
-    """Yield the notes of a board that was made of the entries `shown`, out of those `found`."""
-    yield from _misfit_notes(found, tasks)
+def notes_on(misfits: Sequence[tuple[Entry, str]], shown: Sequence[Entry], rows: Sequence[Row]) -> Iterator[str]:
+    """Yield the notes of a board that was made of the entries `shown`, without the `misfits`, each with its reason."""
+    yield from _misfit_notes(misfits)
     yield from _failure_notes(rows)
     yield from _error_notes(shown)
     yield from _signature_notes(shown)
 
 
-def misfit(result: Result, task: Task) -> str | None:
-    """Say what keeps a result from being compared with the others of its task, if anything does."""
+def misfit(result: Result, task: Task, task_hash: str) -> str | None:
+    """Say what keeps a result from being compared with the others of its task, if anything does.
+
+    Args:
+        result: Any result of the task.
+        task: The task as it is now.
+        task_hash: Its hash, which takes a while to make.
+    """
     split = task.data.splits[task.data.evaluation]
-    if result.task_hash != task.hash:
+    if result.task_hash != task_hash:
         return "for another version of the task"
     if result.split != task.data.evaluation:
         return f"on the split {result.split!r} instead of {task.data.evaluation!r}"
@@ -29,11 +33,10 @@ def misfit(result: Result, task: Task) -> str | None:
     return None
 
 
-def _misfit_notes(entries: Sequence[Entry], tasks: Mapping[str, Task]) -> Iterator[str]:
+def _misfit_notes(misfits: Sequence[tuple[Entry, str]]) -> Iterator[str]:
     found: dict[tuple[str, str], list[Result]] = {}
-    for result in (entry.result for entry in entries):
-        if (reason := misfit(result, tasks[result.task])) is not None:
-            found.setdefault((result.task, reason), []).append(result)
+    for entry, reason in misfits:
+        found.setdefault((entry.result.task, reason), []).append(entry.result)
     for (task, reason), results in sorted(found.items(), key=lambda item: item[0]):
         yield f"{task}: {_listed(results)} left out, made {reason}; evaluate again with `grue evaluate`."
 

@@ -1,9 +1,37 @@
 """The board as JSON, for programs: everything it holds, in full precision."""
 
-from grue.files import indented_json
+import json
+from typing import Any
+
+from grue.files import plain
 from grue.leaderboard.board import Board
+
+_encoded = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 def render(board: Board) -> str:
-    """Return the board as JSON; its key `schema` tells the version of this shape."""
-    return indented_json(board)
+    """Return the board as JSON; its key `schema` tells the version of this shape.
+
+    What holds nothing but numbers and text stands on one line, so that a change of a score is a short difference. What
+    could steer a terminal or turn the direction of writing is escaped; a reader of JSON gets it back unchanged.
+
+    Raises:
+        ValueError: The board holds NaN or an infinity, which JSON cannot say.
+    """
+    text = _laid_out(plain(board), "\n") + "\n"
+    if text.replace("\n", "").isprintable():
+        return text
+    return "".join(c if c == "\n" or c.isprintable() else json.dumps(c)[1:-1] for c in text)
+
+
+def _laid_out(value: Any, end: str) -> str:
+    """Return a value as JSON; `end` is the end of a line with the margin of the next."""
+    parts = list(value.values()) if isinstance(value, dict) else value
+    if not isinstance(parts, list) or not any(isinstance(part, dict | list) for part in parts):
+        return _encoded(value)
+    inner = end + "  "
+    lines = [_laid_out(part, inner) for part in parts]
+    if isinstance(value, dict):
+        keyed = (f"{_encoded(key)}: {line}" for key, line in zip(value, lines, strict=True))
+        return f"{{{inner}{f',{inner}'.join(keyed)}{end}}}"
+    return f"[{inner}{f',{inner}'.join(lines)}{end}]"

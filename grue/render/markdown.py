@@ -1,9 +1,14 @@
 """The board as Markdown, in GitHub's flavour of tables; readable as plain text too."""
 
 import re
+from collections.abc import Iterator
 
 from grue.leaderboard.board import Board
-from grue.render.tables import Table, page
+from grue.render.layout import Table
+from grue.render.tables import page
+
+_MARKUP = re.compile(r"[\\*\[\]<>|&~!#]|(?<![^\W_])_|_(?![^\W_])")  # within a word _ is no emphasis
+_LINK = re.compile(r"(?<=www)\.|:(?=//)")
 
 
 def render(board: Board) -> str:
@@ -11,29 +16,49 @@ def render(board: Board) -> str:
     content = page(board)
     blocks = [f"# {_escape(content.title)}"]
     for table in content.tables:
-        if table.title:
-            blocks.append(f"## {_escape(table.title)}")
-        blocks.append(_table(table))
+        blocks += _section(table)
     blocks.append(_list(content.legend))
     if content.notes:
-        blocks += ["Notes:", _list(content.notes)]
+        blocks += ["Notes:", _unlinked(_list(content.notes))]
+    if content.sources:
+        blocks += ["## As reported", _list(content.sources)]
+    for table in content.reported:
+        blocks += _section(table, "###")
     return "\n\n".join(blocks) + "\n"
 
 
+def _section(table: Table, level: str = "##") -> Iterator[str]:
+    if table.title:
+        yield f"{level} {_escape(table.title)}"
+    yield _table(table)
+    if table.lines:
+        yield _list(table.lines)
+
+
 def _table(table: Table) -> str:
-    rows = [tuple(column.header for column in table.columns), *table.rows]
-    columns = [[_escape(cell) for cell in cells] for cells in zip(*rows, strict=True)]
-    widths = [max(3, *map(len, cells)) for cells in columns]
+    cells = [[_cell(text, (i, j) in table.strong) for j, text in enumerate(row)] for i, row in enumerate(table.rows)]
+    columns = list(zip([_cell(column.header, False) for column in table.columns], *cells, strict=True))
+    widths = [max(3, *map(len, column)) for column in columns]
     padded = [
-        [cell.rjust(width) if column.is_number else cell.ljust(width) for cell in cells]
-        for column, cells, width in zip(table.columns, columns, widths, strict=True)
+        [cell.rjust(width) if heading.is_number else cell.ljust(width) for cell in column]
+        for heading, column, width in zip(table.columns, columns, widths, strict=True)
     ]
     rule = [
-        "-" * (width - 1) + ":" if column.is_number else ":" + "-" * (width - 1)
-        for column, width in zip(table.columns, widths, strict=True)
+        "-" * (width - 1) + ":" if heading.is_number else ":" + "-" * (width - 1)
+        for heading, width in zip(table.columns, widths, strict=True)
     ]
     header, *body = zip(*padded, strict=True)
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, rule, *body))
+    return "\n".join(f"| {' | '.join(line)} |" for line in (header, rule, *body))
+
+
+def _cell(text: str, strong: bool) -> str:
+    """Return a cell escaped, backticks too; a bold one keeps its padding outside of the marks, as it must."""
+    escaped = _unlinked(_escape(text)).replace("`", "\\`")
+    if not strong:
+        return escaped
+    bare = escaped.strip()
+    before, after = escaped[: len(escaped) - len(escaped.lstrip())], escaped[len(escaped.rstrip()) :]
+    return f"{before}**{bare}**{after}"
 
 
 def _list(lines: tuple[str, ...]) -> str:
@@ -42,4 +67,9 @@ def _list(lines: tuple[str, ...]) -> str:
 
 def _escape(text: str) -> str:
     """Return `text` such that Markdown shows it as it is; code between backticks, which is ours, stays code."""
-    return re.sub(r"[\\*\[\]<>|&~!#]", r"\\\g<0>", text)
+    return _MARKUP.sub(r"\\\g<0>", text)
+
+
+def _unlinked(text: str) -> str:
+    """Return `text` such that an address in it, which may be part of a name, becomes no link."""
+    return _LINK.sub(r"\\\g<0>", text)

@@ -1,214 +1,251 @@
 """The board as titles, tables and sentences, which every renderer for people lays out in its own way."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from grue.leaderboard.board import Board, BoardTask, Column, Estimate, Row
-from grue.leaderboard.rank import PRELIMINARY_SEEDS, RANKED_SEEDS
 from grue.records import Axis, Direction
+from grue.render.as_reported import about_reported, reported_tables
+from grue.render.layout import Heading, Series, Table, as_table
+from grue.render.legend import legend
+from grue.render.text import ARROWS, UNKNOWN, fixed, printable
+from grue.stats.intervals import Interval, satterthwaite_interval
 
-ARROWS: Mapping[Direction, str] = {"higher": "↑", "lower": "↓"}
-UNKNOWN = "–"
-
-
-@dataclass(frozen=True, slots=True)
-class Heading:
-    """The head of a column; numbers stand at the right, and come padded so that their decimals stand in line."""
-
-    header: str
-    is_number: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A table of plain text, ready to be laid out; its first two columns, rank and system, say whose a row is."""
-
-    title: str
-    columns: tuple[Heading, ...]
-    rows: tuple[tuple[str, ...], ...]
+AXES: tuple[Axis, Axis] = ("preference", "naturalness")
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """All there is to show of a board: tables, what their numbers mean, and what to know about the results."""
+    """All there is to show of a board, in this order.
+
+    Attributes:
+        tables: The systems that were scored here.
+        legend: What their numbers mean: on scores, ± and ranks first.
+        notes: What to know about the results.
+        reported: Papers' figures, never in the tables above.
+        sources: What to know about these, and where they are from.
+    """
 
     title: str
     tables: tuple[Table, ...]
     legend: tuple[str, ...]
     notes: tuple[str, ...]
+    reported: tuple[Table, ...] = ()
+    sources: tuple[str, ...] = ()
 
 
 def page(board: Board) -> Page:
     """Return the board as text: an overview of a suite's tasks, or the metrics of a single task."""
-    notes = tuple(map(_printable, board.notes))
     one = board.tasks[0] if len(board.tasks) == 1 else None
     title = f"GRUE leaderboard: suite {board.suite}" + (f", task {one.name}" if one else "")
-    if not board.rows:
-        hint = "No results yet: run `grue train` and `grue evaluate`, then `grue leaderboard` again."
-        return Page(title, (), (hint,), notes)
-    if one is None:
-        return Page(title, (_overview(board),), _legend(board), notes)
-    tables = [_metrics(board, one, ("preference", "naturalness"), "")]
-    if one.has("diversity"):
-        tables.append(_metrics(board, one, ("diversity",), "Diversity, outside the score"))
-    return Page(title, tuple(tables), (*_legend(board), *_scales(one)), notes)
+    tables = tuple(table for table in (_of_task(board, one) if one else _of_suite(board)) if table.rows)
+    sentences = legend(board) if board.rows else (_how_to_begin(board),)
+    notes = tuple(map(printable, board.notes))
+    return Page(title, tables, sentences, notes, reported_tables(board), about_reported(board))
 
 
-def narrow(table: Table, width: int) -> list[Table]:
-    """Cut a table into tables of at most `width` characters, borders counted, where the columns allow it.
-
-    Rank and system are repeated in each, and the title stands over the first.
-    """
-    sizes = [max(len(cell) for cell in cells) + 3 for cells in zip(_headers(table), *table.rows, strict=True)]
-    parts: list[list[int]] = [[]]
-    for column in range(2, len(sizes)):
-        taken = 1 + sum(sizes[:2]) + sum(sizes[known] for known in parts[-1])
-        if parts[-1] and taken + sizes[column] > width:
-            parts.append([])
-        parts[-1].append(column)
-    return [_part(table, [0, 1, *part], "" if i else table.title) for i, part in enumerate(parts)]
+def _how_to_begin(board: Board) -> str:
+    return f"No results yet: run `grue train --suite {board.suite}` and `grue evaluate`, then `grue leaderboard` again."
 
 
-def _headers(table: Table) -> list[str]:
-    return [column.header for column in table.columns]
+# --- a suite ---------------------------------------------------------------------------------------------------------
 
 
-def _part(table: Table, columns: Sequence[int], title: str) -> Table:
-    rows = tuple(tuple(row[column] for column in columns) for row in table.rows)
-    return Table(title, tuple(table.columns[column] for column in columns), rows)
+def _of_suite(board: Board) -> Iterator[Table]:
+    """Yield the means over tasks, then each task's preference, naturalness and ranks, and the references."""
+    rows, references = _parted(board)
+    yield as_table("Mean over tasks", [*_who(rows), *_means(rows)])
+    for axis in AXES:
+        columns = [_axis(board, rows, task, axis, task.name) for task in board.tasks if task.has(axis)]
+        if columns:
+            yield as_table(f"{axis.capitalize()} by task", [*_who(rows)[:2], *columns])
+    if any(row.task_ranks for row in rows):
+        places = {task.name: [row.task_ranks.get(task.name) for row in rows] for task in board.tasks}
+        columns = [Series(Heading(name), _ranks(ranks)) for name, ranks in places.items()]
+        yield as_table("Rank by task", [*_who(rows)[:2], *columns])
+    yield _references(references, board.tasks)
 
 
-# --- tables ----------------------------------------------------------------------------------------------------------
+def _parted(board: Board) -> tuple[list[Row], list[Row]]:
+    """Return the systems and the references."""
+    rows = [row for row in board.rows if row.standing != "reference"]
+    return rows, [row for row in board.rows if row.standing == "reference"]
 
 
-def _overview(board: Board) -> Table:
-    """One row a system: the means over the tasks, then every task's two axes."""
-    columns = _who(board.rows)
-    if any(task.has("preference") for task in board.tasks):
-        columns.append((Heading("mean preference ↑"), _headline(board.rows)))
-    if any(task.has("naturalness") for task in board.tasks):
-        naturalness = [f"{row.naturalness:z.1f}" if row.naturalness is not None else UNKNOWN for row in board.rows]
-        columns.append((Heading("mean naturalness ↑"), naturalness))
-    for task in board.tasks:
-        if task.has("preference"):
-            estimates = [cell.preference if (cell := row.cells.get(task.name)) else None for row in board.rows]
-            columns.append((Heading(f"{task.name} preference ↑"), _estimates(estimates, 1)))
-        if task.has("naturalness"):
-            estimates = [cell.naturalness if (cell := row.cells.get(task.name)) else None for row in board.rows]
-            columns.append((Heading(f"{task.name} naturalness ↑"), _estimates(estimates, 1)))
-    return _table("", columns)
+def _means(rows: Sequence[Row]) -> Iterator[Series]:
+    """Yield the means over tasks with their intervals."""
+    kinds = {
+        "preference ↑": [(row.preference, row.interval) for row in rows],
+        "naturalness ↑": [(row.naturalness, row.naturalness_interval) for row in rows],
+    }
+    for header, pairs in kinds.items():
+        competing = [pair[1] if row.rank is not None else None for row, pair in zip(rows, pairs, strict=True)]
+        yield Series(Heading(header), _with_intervals(pairs), _best(competing, "higher"))
+    if any(row.iqm is not None for row in rows):
+        yield Series(Heading("IQM ↑"), _numbers([row.iqm for row in rows]))
 
 
-def _metrics(board: Board, task: BoardTask, axes: Sequence[Axis], title: str) -> Table:
-    """One row a system: the task's scaled axes where they are asked for, then the raw metrics of `axes`."""
-    cells = [row.cells[task.name] for row in board.rows]
-    columns = _who(board.rows)[: 2 if "diversity" in axes else None]
-    if "preference" in axes and task.has("preference"):
-        columns.append((Heading("preference ↑"), _headline(board.rows)))
-    if "naturalness" in axes and task.has("naturalness"):
-        columns.append((Heading("naturalness ↑"), _estimates([cell.naturalness for cell in cells], 1)))
-    for column in task.columns:
-        if column.axis in axes:
-            estimates = [cell.metrics.get(column.metric) for cell in cells]
-            arrow = "" if column.axis == "diversity" else f" {ARROWS[column.direction]}"
-            heading = Heading(column.metric + arrow)
-            columns.append((heading, _estimates(estimates, _decimals(estimates))))
-    return _table(title, columns)
+def _references(rows: Sequence[Row], tasks: Sequence[BoardTask]) -> Table:
+    """Two rows a reference, one for each axis: the mean over the tasks, then every task."""
+    lines = [
+        (row, axis) for row in rows for axis in AXES if any(_reached(row, task, axis) is not None for task in tasks)
+    ]
+    means = [row.preference if axis == "preference" else row.naturalness for row, axis in lines]
+    return as_table(
+        "References",
+        [
+            Series(Heading("system", is_number=False), [printable(row.system) for row, _ in lines]),
+            Series(Heading("axis", is_number=False), [axis for _, axis in lines]),
+            Series(Heading("mean"), _numbers(means)),
+            *(
+                Series(Heading(task.name), _numbers([_reached(row, task, axis) for row, axis in lines]))
+                for task in tasks
+            ),
+        ],
+    )
 
 
-def _table(title: str, columns: Sequence[tuple[Heading, Sequence[str]]]) -> Table:
-    rows = zip(*(cells for _, cells in columns), strict=True)
-    return Table(title, tuple(heading for heading, _ in columns), tuple(rows))
+def _reached(row: Row, task: BoardTask, axis: Axis) -> float | None:
+    return _mean(_estimate(row, task, axis))
 
 
-def _who(rows: Sequence[Row]) -> list[tuple[Heading, Sequence[str]]]:
+# --- one task --------------------------------------------------------------------------------------------------------
+
+
+def _of_task(board: Board, task: BoardTask) -> Iterator[Table]:
+    """Yield the task's axes with the raw metrics behind them and the diversity: of the systems, of the references."""
+    rows, references = _parted(board)
+    axes = [axis for axis in AXES if task.has(axis)]
+    yield as_table("", [*_who(rows), *(_axis(board, rows, task, axis, f"{axis} ↑") for axis in axes)])
+    yield as_table("Metrics", [*_who(rows)[:2], *_metrics(board, rows, task, AXES)])
+    if task.has("diversity"):
+        yield as_table("Diversity, outside the score", [*_who(rows)[:2], *_metrics(board, rows, task, ("diversity",))])
+    names = Series(Heading("system", is_number=False), [printable(row.system) for row in references])
+    means = [Series(Heading(f"{axis} ↑"), _numbers([_reached(row, task, axis) for row in references])) for axis in axes]
+    yield as_table("References", [names, *means, *_metric_means(references, task, AXES)])
+    if task.has("diversity"):
+        yield as_table("References, diversity", [names, *_metric_means(references, task, ("diversity",))])
+
+
+def _metrics(board: Board, rows: Sequence[Row], task: BoardTask, axes: Sequence[Axis]) -> Iterator[Series]:
+    """Yield the raw metrics of `axes`, with the standard deviation over seeds."""
+    for column in _columns(task, axes):
+        estimates = [_metric(row, task, column.metric) for row in rows]
+        competing = _competing(board, rows, task, estimates)
+        best = frozenset[int]() if column.axis == "diversity" else _best(competing, column.direction)
+        yield Series(_heading(column), _with_deviations(estimates, _decimals(map(_mean, estimates))), best)
+
+
+def _metric_means(rows: Sequence[Row], task: BoardTask, axes: Sequence[Axis]) -> Iterator[Series]:
+    """Yield the raw metrics of `axes`, without a spread: references have one result each."""
+    for column in _columns(task, axes):
+        means = [_mean(_metric(row, task, column.metric)) for row in rows]
+        yield Series(_heading(column), _numbers(means, _decimals(means)))
+
+
+def _columns(task: BoardTask, axes: Sequence[Axis]) -> list[Column]:
+    return [column for column in task.columns if column.axis in axes]
+
+
+def _heading(column: Column) -> Heading:
+    return Heading(column.metric if column.axis == "diversity" else f"{column.metric} {ARROWS[column.direction]}")
+
+
+# --- columns ---------------------------------------------------------------------------------------------------------
+
+
+def _who(rows: Sequence[Row]) -> list[Series]:
     return [
-        (Heading("rank"), [UNKNOWN if row.rank is None else str(row.rank) for row in rows]),
-        (Heading("system", is_number=False), [_printable(row.system) for row in rows]),
-        (Heading("status", is_number=False), [_status(row) for row in rows]),
-        (Heading("seeds"), [_seeds(row) for row in rows]),
+        Series(Heading("rank"), _ranks([row.rank for row in rows])),
+        Series(Heading("system", is_number=False), [printable(row.system) for row in rows]),
+        Series(Heading("status", is_number=False), [_status(row) for row in rows]),
+        Series(Heading("seeds"), [_seeds(row) for row in rows]),
     ]
 
 
+def _ranks(ranks: Sequence[int | None]) -> list[str]:
+    """Return "1=" for a rank that several have, "3" for one that a single system has."""
+    times = Counter(ranks)
+    mark = "=" if any(times[rank] > 1 for rank in ranks if rank is not None) else ""
+    blank = " " * len(mark)
+    return [f"{UNKNOWN}{blank}" if rank is None else f"{rank}{mark if times[rank] > 1 else blank}" for rank in ranks]
+
+
 def _status(row: Row) -> str:
-    if row.standing == "ranked":
-        return row.status
-    if row.standing == "partial":
-        return f"{row.status}, only {', '.join(row.cells)}"
-    return f"{row.status}, {row.standing}"
+    return row.status if row.standing == "ranked" else f"{row.status}, {row.standing}"
 
 
 def _seeds(row: Row) -> str:
     counts = sorted({len(cell.seeds) for cell in row.cells.values()})
-    return "–".join(map(str, counts[:: max(1, len(counts) - 1)]))
+    return UNKNOWN.join(map(str, counts[:: max(1, len(counts) - 1)]))
 
 
-def _headline(rows: Sequence[Row]) -> list[str]:
-    return _aligned(
-        [
-            None if row.preference is None else (row.preference, row.interval.half_width if row.interval else None)
-            for row in rows
-        ],
-        decimals=1,
+def _axis(board: Board, rows: Sequence[Row], task: BoardTask, axis: Axis, header: str) -> Series:
+    """Return an axis of a task: the preference with its interval, by which it is ranked; naturalness with its sd."""
+    estimates = [_estimate(row, task, axis) for row in rows]
+    if axis == "naturalness" or board.interval_kind == "none":
+        best = _best(_competing(board, rows, task, estimates), "higher")
+        return Series(Heading(header), _with_deviations(estimates, 1), best)
+    intervals = [None if (cell := row.cells.get(task.name)) is None else cell.interval for row in rows]
+    competing = [i if task.name in row.task_ranks else None for row, i in zip(rows, intervals, strict=True)]
+    cells = _with_intervals(list(zip(map(_mean, estimates), intervals, strict=True)))
+    return Series(Heading(header), cells, _best(competing, "higher"))
+
+
+def _estimate(row: Row, task: BoardTask, axis: Axis) -> Estimate | None:
+    cell = row.cells.get(task.name)
+    return None if cell is None else cell.preference if axis == "preference" else cell.naturalness
+
+
+def _mean(estimate: Estimate | None) -> float | None:
+    return None if estimate is None else estimate.mean
+
+
+def _metric(row: Row, task: BoardTask, metric: str) -> Estimate | None:
+    cell = row.cells.get(task.name)
+    return None if cell is None else cell.metrics.get(metric)
+
+
+def _competing(
+    board: Board, rows: Sequence[Row], task: BoardTask, estimates: Sequence[Estimate | None]
+) -> list[Interval | None]:
+    """Return the t intervals of estimates of those systems that have a rank on the task; None for the others."""
+    return [
+        satterthwaite_interval({task.name: estimate.by_seed.values()}, board.level)
+        if estimate is not None and task.name in row.task_ranks
+        else None
+        for row, estimate in zip(rows, estimates, strict=True)
+    ]
+
+
+def _best(intervals: Sequence[Interval | None], direction: Direction) -> frozenset[int]:
+    """Return the rows than which none is wholly better; none where there are not two to compare."""
+    known = {i: interval for i, interval in enumerate(intervals) if interval is not None}
+    if len(known) < 2:
+        return frozenset()
+    if direction == "higher":
+        bound = max(interval.low for interval in known.values())
+        return frozenset(i for i, interval in known.items() if interval.high >= bound)
+    bound = min(interval.high for interval in known.values())
+    return frozenset(i for i, interval in known.items() if interval.low <= bound)
+
+
+def _with_intervals(pairs: Sequence[tuple[float | None, Interval | None]]) -> list[str]:
+    return fixed(
+        [None if mean is None else (mean, interval.half_width if interval else None) for mean, interval in pairs], 1
     )
 
 
-def _estimates(estimates: Sequence[Estimate | None], decimals: int) -> list[str]:
-    return _aligned([None if estimate is None else (estimate.mean, estimate.sd) for estimate in estimates], decimals)
+def _with_deviations(estimates: Sequence[Estimate | None], decimals: int) -> list[str]:
+    return fixed([None if estimate is None else (estimate.mean, estimate.sd) for estimate in estimates], decimals)
 
 
-def _aligned(pairs: Sequence[tuple[float, float | None] | None], decimals: int) -> list[str]:
-    """Return "41.2 ± 0.8" for every (value, spread), padded such that the decimals of a column stand in line."""
-    known = [pair for pair in pairs if pair is not None]
-    values = [f"{value:z.{decimals}f}" for value, _ in known]
-    spreads = [UNKNOWN if spread is None else f"{spread:.{decimals}f}" for _, spread in known]
-    widths = [max(map(len, texts), default=0) for texts in (values, spreads)]
-    texts = iter(f"{v:>{widths[0]}} ± {s:>{widths[1]}}" for v, s in zip(values, spreads, strict=True))
-    return [UNKNOWN if pair is None else next(texts) for pair in pairs]
+def _numbers(values: Sequence[float | None], decimals: int = 1) -> list[str]:
+    return fixed([None if value is None else (value, None) for value in values], decimals)
 
 
-def _decimals(estimates: Sequence[Estimate | None]) -> int:
+def _decimals(values: Iterable[float | None]) -> int:
     """Return how many decimals a raw metric deserves: three significant digits or a little more."""
-    largest = max((abs(estimate.mean) for estimate in estimates if estimate is not None), default=0.0)
+    largest = max((abs(value) for value in values if value is not None), default=0.0)
     return 3 if largest < 10 else 2 if largest < 100 else 1
-
-
-def _printable(text: str) -> str:
-    """Return `text` without what could steer a terminal or hide in a page."""
-    return "".join(character if character.isprintable() else "�" for character in text)
-
-
-# --- sentences -------------------------------------------------------------------------------------------------------
-
-
-def _legend(board: Board) -> tuple[str, ...]:
-    interval = f"half the width of the {100 * board.level:g} % interval over seeds"
-    if len(board.tasks) == 1:
-        spread = f"± is {interval} for the preference, and the standard deviation over seeds elsewhere."
-        condition = f"{RANKED_SEEDS} seeds"
-    else:
-        spread = f"± is {interval} for the mean preference, and the standard deviation over seeds for a task."
-        condition = f"every task with {RANKED_SEEDS} seeds"
-    lines = [
-        f"Preference and naturalness go from 0 to 100, higher is better. {spread} {UNKNOWN} is unknown.",
-        "A rank is 1 + the number of systems whose interval lies wholly above: a shared rank is too close to call. "
-        f"It takes {condition}; with {PRELIMINARY_SEEDS} or more a system is preliminary.",
-    ]
-    without = [task.name for task in board.tasks if not task.has("naturalness")]
-    if without and len(without) < len(board.tasks):
-        lines.append(f"The mean naturalness leaves out {', '.join(without)}, which has no metric of it.")
-    versions = ", ".join(f"{task.name} version {task.version} ({task.hash[:12]})" for task in board.tasks)
-    return (*lines, f"Tasks: {versions}.")
-
-
-def _scales(task: BoardTask) -> tuple[str, ...]:
-    scales = [scale for column in task.columns if (scale := _scale(column))]
-    return (f"Scaled to 0 to 100: {'; '.join(scales)}.",) if scales else ()
-
-
-def _scale(column: Column) -> str:
-    if column.range is not None:
-        return f"{column.metric} from {column.range[0]:g} to {column.range[1]:g}"
-    if column.reference is not None:
-        return f"{column.metric} as 100 × {column.reference:g} / value, at most 100"
-    return ""

@@ -10,20 +10,27 @@
 Submissions come from strangers. They are data: nothing in them is executed, and nothing in them can switch a check off.
 """
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from grue.errors import ConfigError, DataError
-from grue.files import from_dict, load_toml, read_json, read_toml
+from grue.files import from_dict, read_json, read_toml
 from grue.records import SCHEMA_VERSION, About, Entry, Result, Status
+from grue.tasks import SUITES
 
+SUBMISSIONS = "submissions"
 SUBMISSION = "submission.toml"
 MANIFEST = "MANIFEST.sha256"
 REPRODUCED = "reproduced.toml"
 RESULT = re.compile(r"seed-(0|[1-9]\d*)\.result\.json")
 SYSTEM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
+RANKED_SEEDS = 5  # a task, for a rank; with fewer a row is preliminary
+PRELIMINARY_SEEDS = 3
+DEEPEST = 20  # tables and lists in each other; files of ours have five
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +76,8 @@ def read_result(path: Path) -> Result:
         DataError: The file cannot be read, or is no result of this version.
     """
     data = read_json(path)
+    if nests_too_deep(data):
+        raise DataError(f"{path}: nests deeper than {DEEPEST} levels.")
     schema = data.get("schema") if isinstance(data, dict) else None
     if schema != SCHEMA_VERSION:
         raise DataError(f"{path}: not a result of schema {SCHEMA_VERSION}, which this version of grue reads: {schema}.")
@@ -87,7 +96,20 @@ def read_submission(system: Path) -> Submission:
     Raises:
         ConfigError: It cannot be read, or does not say what `Submission` declares.
     """
-    return load_toml(system / SUBMISSION, Submission)
+    path = system / SUBMISSION
+    data = read_toml(path)
+    if nests_too_deep(data):
+        raise ConfigError(f"{path}: nests deeper than {DEEPEST} levels.")
+    return from_dict(Submission, data, str(path))
+
+
+def nests_too_deep(value: Any) -> bool:
+    """Whether tables and lists lie in each other deeper than any file of ours; told without recursion."""
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(DEEPEST):
+        contents = (outer.values() if isinstance(outer, dict) else outer for outer in level)
+        level = [inner for content in contents for inner in content if isinstance(inner, dict | list)]
+    return bool(level)
 
 
 def read_reproduced(folder: Path) -> Mapping[str, Reproduction]:
@@ -112,9 +134,9 @@ def results(folder: Path, suite: str | None = None) -> list[Entry]:
     reproduced = read_reproduced(folder)
     found = []
     for system in systems(folder):
-        if suite is None or system.resolve().parent.name == suite:
+        if suite is None or place_of(system).parent.name == suite:
             about = about_submission(read_submission(system))
-            again = "/".join(system.resolve().parts[-2:]) in reproduced
+            again = "/".join(place_of(system).parts[-2:]) in reproduced
             for path in sorted(system.glob("*/seed-*.result.json")):
                 result = read_result(path)
                 # A failed run has no predictions to score again: that it failed is all there is to know.
@@ -146,9 +168,22 @@ def systems(folder: Path) -> list[Path]:
     """
     if not folder.is_dir():
         raise DataError(f"{folder}: there is no such folder of submissions.")
-    if (folder / SUBMISSION).is_file():
+    if (folder / SUBMISSION).is_file() or _lacks_its_toml(folder):
         return [folder]
-    return sorted(path for path in folder.glob("[!.]*/[!.]*") if path.is_dir())
+    pattern = "[!.]*" if place_of(folder).name in SUITES else "[!.]*/[!.]*"
+    return sorted(path for path in folder.glob(pattern) if path.is_dir())
+
+
+def _lacks_its_toml(folder: Path) -> bool:
+    """Whether a folder is a system's by its place; a checkout may lie in a folder `grue`, a suite's name."""
+    place = place_of(folder)
+    holds_suites = any((folder / suite).is_dir() for suite in SUITES)
+    return place.parent.name in SUITES and place.name != SUBMISSIONS and not holds_suites
+
+
+def place_of(path: Path) -> Path:
+    """Return the path as it is spelt, absolute and without ".."; unlike `resolve`, it follows no link."""
+    return Path(os.path.abspath(path))
 
 
 def predictions_of(result: Path) -> Path:

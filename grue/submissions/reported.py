@@ -3,13 +3,19 @@
 submissions/<suite>/<key>.reported.json
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from statistics import fmean
+from typing import Literal, TypeVar
 
 from grue import files
+from grue.errors import DataError, did_you_mean
 from grue.records import Direction
+from grue.tasks import task_names
+
+T = TypeVar("T", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +33,16 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class ReportedColumn:
-    """A printed metric.
+    """A printed column.
 
     Attributes:
-        name: What the column is called here; it is no metric of ours unless `deviation` is empty.
+        name: What the column is called here: a metric's own name where the column is meant to be that metric.
         direction: Whether higher or lower is better; "none" for what is neither, like a length.
-        deviation: How the computation differs from the metric's definition; empty if it is not known to differ.
+        deviation: How the computation differs from our metric of that name; empty if it is not known to differ.
     """
 
     name: str
-    direction: Direction | Literal["none"]
+    direction: Literal[Direction, "none"]
     deviation: str = ""
 
 
@@ -54,7 +60,7 @@ class ReportedRow:
 
     Attributes:
         algorithm: As printed, in one spelling.
-        reward: What was learned from; empty without reinforcement learning.
+        reward: What was learned from; empty without reinforcement learning, and where the table does not say.
         variant: What else tells the line from others: "target KL 0.1", say.
         figures: Column → what is printed.
     """
@@ -70,7 +76,8 @@ class ReportedTable:
     """One printed table, or the part of it that is about one task.
 
     Attributes:
-        table: Its number: "Table 12".
+        table: Its number: "Table 12"; what a table says beside the quality has its own: "Table 13, diversity".
+        split: As the source calls it: "test", "validation" or "not stated".
         seeds: How many seeds stand behind a figure; None where the source does not say.
         note: What a reader has to know before comparing.
     """
@@ -92,10 +99,153 @@ class Reported:
     tables: tuple[ReportedTable, ...]
 
 
+# --- reading ---------------------------------------------------------------------------------------------------------
+
+
 def read_reported(folder: Path, suite: str) -> tuple[Reported, ...]:
     """Read the reported figures of a suite from the folder `submissions/`; none where there are none.
 
     Raises:
-        DataError: A file cannot be read, or is not of this shape.
+        DataError: A file cannot be read, is not of this shape, or contradicts itself.
     """
-    return tuple(files.load_json(path, Reported) for path in sorted((folder / suite).glob("*.reported.json")))
+    return tuple(_read(path, suite) for path in sorted((folder / suite).glob("*.reported.json")))
+
+
+def _read(path: Path, suite: str) -> Reported:
+    reported = files.load_json(path, Reported)
+    if path.name != f"{reported.source.key}.reported.json":
+        raise DataError(
+            f"{path}: source.key is {reported.source.key!r}; name the file {reported.source.key}.reported.json."
+        )
+    for problem in _problems(reported, task_names(suite)):
+        raise DataError(f"{path}: {problem}")
+    return reported
+
+
+def _problems(reported: Reported, known: list[str]) -> Iterator[str]:
+    """Yield what no reader of the tables could make sense of."""
+    for task, name in _twins((table.task, table.table) for table in reported.tables):
+        yield f"{name} of {task} is there twice; a table has one name for each task."
+    for table in reported.tables:
+        where = f"{table.table} of {table.task}"
+        if table.task not in known:
+            yield f"{where}: there is no such task.{did_you_mean(table.task, known)} Known: {', '.join(known)}."
+        columns = {column.name for column in table.columns}
+        for twin in _twins(column.name for column in table.columns):
+            yield f"{where}: the column {twin!r} is there twice."
+        for names in _twins((row.algorithm, row.reward, row.variant) for row in table.rows):
+            yield f"{where}: the row {', '.join(filter(None, names))} is there twice; tell the two apart by `variant`."
+        for row in table.rows:
+            for name in sorted(set(row.figures) - columns):
+                yield f"{where}: {row.algorithm} has a figure for {name!r}, which is no column of the table."
+
+
+def _twins(values: Iterable[T]) -> list[T]:
+    return [value for value, count in Counter(values).items() if count > 1]
+
+
+# --- Figure 2 of the paper -------------------------------------------------------------------------------------------
+
+PAPER = "ramamurthy2023"
+
+
+@dataclass(frozen=True, slots=True)
+class PaperScore:
+    """The plain mean of what the paper prints for a task, beside the bar that its Figure 2 draws.
+
+    Attributes:
+        reward, variant, table: The row that the mean is of: the best one of the algorithm.
+        columns: What the mean is of.
+        score: 0–1.
+        drawn: Read off the figure to about 0.005; None for what it does not draw.
+        difference: `score` − `drawn`; None where nothing is drawn.
+        doubt: Why the mean may not be the one that was drawn; empty where it is.
+    """
+
+    task: str
+    algorithm: str
+    reward: str
+    variant: str
+    table: str
+    columns: tuple[str, ...]
+    score: float
+    drawn: float | None
+    difference: float | None
+    doubt: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Mean:
+    table: str
+    columns: tuple[str, ...]
+    doubt: str = ""
+    without: str | None = None  # a variant that Figure 2 does not draw
+
+
+_ROUGES = ("rouge1", "rouge2", "rougeL", "rougeLsum")
+_MEANS: Mapping[str, _Mean] = {
+    "imdb": _Mean(
+        "Table 5",
+        ("sentiment",),
+        "The bars of PPO and Supervised + PPO are in no table; Table 5 is of the validation split.",
+        without="target KL ∞",
+    ),
+    "commongen": _Mean(
+        "Table 12",
+        ("cider", "rouge2", "rougeL", "bleu3", "bleu4", "meteor", "coverage"),
+        "The mix that was drawn is not identified; this is the mean of Table 1's list.",
+    ),
+    "cnn_dailymail": _Mean(
+        "Table 17",
+        ("summac", *_ROUGES, "meteor", "bleu4"),
+        "The mix that was drawn is not identified; this is the mean of Table 1's list.",
+    ),
+    "totto": _Mean("Table 23", ("sacrebleu", "parent")),
+    "narrativeqa": _Mean(
+        "Table 28",
+        (*_ROUGES, "rougeLmax", "bleu4"),
+        "Identified in part: Table 1 lists METEOR and SacreBLEU, too; without them the mean comes nearest.",
+    ),
+    "wmt16": _Mean("Table 30", ("ter", "chrf", *_ROUGES, "meteor", "sacrebleu", "bleu4")),
+    "dailydialog": _Mean("Table 33", ("meteor", "intent")),
+}
+"""What Figure 2 seems to be the mean of: Table 1's preference metrics, as far as they are printed and the bars fit."""
+
+
+def paper_scores(reported: Reported) -> tuple[PaperScore, ...]:
+    """Compute Figure 2 of the paper from its tables: for each task and algorithm the best row's mean of raw metrics.
+
+    TER counts as 1 − TER, percentages as shares, and CIDEr, printed ten times too large, as a share of its highest, 10.
+
+    Returns:
+        One score for each task and algorithm, in the order of the tables; none for another source than `PAPER`.
+    """
+    if reported.source.key != PAPER:
+        return ()
+    drawn = {
+        (table.task, row.algorithm): row.figures["preference"].mean
+        for table in reported.tables
+        for row in table.rows
+        if table.table == "Figure 2"
+    }
+    best: dict[tuple[str, str], PaperScore] = {}
+    for table in reported.tables:
+        mean = _MEANS[table.task]
+        for row in table.rows if table.table == mean.table else ():
+            score = _paper_score(table.task, row, mean, drawn.get((table.task, row.algorithm)))
+            known = best.get((table.task, row.algorithm))
+            if row.variant != mean.without and (known is None or score.score > known.score):
+                best[table.task, row.algorithm] = score
+    return tuple(best.values())
+
+
+def _paper_score(task: str, row: ReportedRow, mean: _Mean, drawn: float | None) -> PaperScore:
+    score = fmean(_raw(column, row.figures[column].mean) for column in mean.columns)
+    difference = None if drawn is None else score - drawn
+    where = (task, row.algorithm, row.reward, row.variant, mean.table, mean.columns)
+    return PaperScore(*where, score, drawn, difference, mean.doubt)
+
+
+def _raw(column: str, printed: float) -> float:
+    """Return a printed value as a share of 1, higher being better."""
+    return {"ter": 1 - printed, "coverage": printed / 100, "cider": printed / 100}.get(column, printed)

@@ -1,25 +1,21 @@
 """Evaluation: a system's predictions for a split, their scores, and the record of how both came about."""
 
-import os
-import platform
-import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-import grue
 from grue import files
 from grue.data.load import Loaded, load_examples
 from grue.errors import ConfigError, GrueError
 from grue.metrics.tokens import sentences
 from grue.models import load_language_model, weights_id
+from grue.provenance import code_version, package_versions
 from grue.records import SCHEMA_VERSION, Example, Prediction, Result
 from grue.scoring import Scored, score_predictions, write_per_example
 from grue.tasks import Task
@@ -37,7 +33,6 @@ BASELINES: Mapping[str, str] = {
     "oracle": "the first reference, where there is one",
 }
 LEAD_SENTENCES = 3
-PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "sacrebleu", "rouge-score", "nltk")
 
 Progress = Callable[[int, int], None]
 
@@ -292,25 +287,7 @@ def make_result(
         hashes=scored.hashes,
         counts=scored.counts,
         timing=timing,
-        packages={name: version(name) for name in PACKAGES} | {"python": platform.python_version()},
+        packages=package_versions(),
         limited=limited,
         errors=scored.errors,
     )
-
-
-def code_version() -> dict[str, Any]:
-    """Return version, commit and whether the checkout was changed; commit is empty outside a checkout."""
-    root = Path(grue.__file__).parent.parent
-    if not (root / ".git").exists():
-        return {"version": grue.__version__, "commit": "", "dirty": False}
-    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
-
-    def git(*arguments: str) -> str:
-        done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, env=environment)
-        return done.stdout.strip()
-
-    return {
-        "version": grue.__version__,
-        "commit": git("rev-parse", "HEAD"),
-        "dirty": bool(git("status", "--porcelain")),
-    }

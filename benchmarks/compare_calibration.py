@@ -1,0 +1,124 @@
+"""How often `grue compare` finds a difference where there is none, and how often one that is there.
+
+    python benchmarks/compare_calibration.py
+
+Scores are simulated: 200 examples, of which each is differently hard (for both systems alike) and suits one system
+better than the other; seeds that differ as a whole; and seeds that differ on single examples. Beside the test stand
+two that one might think of: pairs of (seed, example) pooled as if they were independent, and Welch's test of the seeds'
+scores, which takes the examples for all there are.
+"""
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from grue.stats.paired import Contrast, FloatArray, contrast, difference, draw, judge_mean
+
+EXAMPLES = 200
+ALPHA = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Standard deviations, in points of the score.
+
+    Attributes:
+        seeds: Of a seed's score, all examples alike.
+        examples: Of how much better an example suits A than B.
+        both: Of a seed's value on a single example.
+    """
+
+    name: str
+    seeds: float
+    examples: float
+    both: float
+
+
+WORLDS = (
+    World("seeds and examples", 1.0, 14.0, 10.0),
+    World("mostly seeds", 1.0, 1.0, 1.0),
+    World("mostly examples", 0.05, 20.0, 10.0),
+    World("mostly sampling", 0.0, 0.0, 20.0),
+)
+
+
+def simulate(world: World, seeds: int, gap: float, generator: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+    """Return [seeds, examples] values of A and B, of which A is better by `gap`."""
+    hard = generator.normal(40, 20, EXAMPLES)
+    suits = generator.normal(0, world.examples, EXAMPLES)
+
+    def values(shift: FloatArray) -> FloatArray:
+        of_seeds = generator.normal(0, world.seeds, (seeds, 1))
+        return hard + shift + of_seeds + generator.normal(0, world.both, (seeds, EXAMPLES))
+
+    return values(gap + suits / 2), values(-suits / 2)
+
+
+def p_values(a: FloatArray, b: FloatArray, draws: int, generator: np.random.Generator) -> tuple[float, float, float]:
+    """Return the p value of our test, of pooled pairs and of Welch's test of the seeds."""
+    scores_a, scores_b = a.mean(axis=1), b.mean(axis=1)
+    ours = difference(a, b, scores_a.tolist(), scores_b.tolist(), generator, draws).p
+    pooled = stats.ttest_1samp((a - b).ravel(), 0.0).pvalue
+    return ours, float(pooled), float(stats.ttest_ind(scores_a, scores_b, equal_var=False).pvalue)
+
+
+def rejection_rates(
+    world: World, seeds: int, gap: float, repetitions: int, draws: int, generator: np.random.Generator
+) -> FloatArray:
+    """Return [3] shares of repetitions in which each test finds a difference at the 5 % level."""
+    found = np.zeros(3)
+    for _ in range(repetitions):
+        found += np.array(p_values(*simulate(world, seeds, gap, generator), draws, generator)) < ALPHA
+    return found / repetitions
+
+
+def rows(repetitions: int, draws: int, generator: np.random.Generator) -> Iterator[str]:
+    """Yield the lines of a Markdown table."""
+    yield "| what differs | seeds | true difference | `grue compare` | pooled pairs | Welch over seeds |"
+    yield "|:--|--:|--:|--:|--:|--:|"
+    cells = [(world, seeds, 0.0) for world in WORLDS for seeds in (3, 5, 10)]
+    cells += [(WORLDS[0], seeds, gap) for gap in (2.0, 4.0, 6.0) for seeds in (3, 5, 10)]
+    for world, seeds, gap in cells:
+        rates = rejection_rates(world, seeds, gap, repetitions, draws, generator)
+        shown = " | ".join(f"{100 * rate:.1f} %" for rate in rates)
+        yield f"| {world.name} | {seeds} | {gap:g} | {shown} |"
+
+
+def rows_of_means(repetitions: int, draws: int, generator: np.random.Generator) -> Iterator[str]:
+    """Yield the lines of a Markdown table: how often the mean over seven tasks seems to differ where nothing does.
+
+    A repetition is seven times the work, so that there are half as many.
+    """
+    yield "| what differs | seeds | `grue compare`, mean over 7 tasks |"
+    yield "|:--|--:|--:|"
+
+    def compared(world: World, seeds: int) -> Contrast:
+        a, b = simulate(world, seeds, 0.0, generator)
+        return contrast(a, b, a.mean(axis=1).tolist(), b.mean(axis=1).tolist())
+
+    for world, seeds in ((world, seeds) for world in WORLDS[:2] for seeds in (3, 5)):
+        found = 0
+        for _ in range(repetitions // 2):
+            tasks = [compared(world, seeds) for _ in range(7)]
+            found += judge_mean(tasks, [draw(task, generator, draws) for task in tasks], generator).p < ALPHA
+        yield f"| {world.name} | {seeds} | {100 * found / (repetitions // 2):.1f} % |"
+
+
+def main() -> None:
+    """Print the tables of docs/comparing.md."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--repetitions", type=int, default=4000)
+    parser.add_argument("--draws", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=1)
+    chosen = parser.parse_args()
+    for table in (rows, rows_of_means):
+        for line in table(chosen.repetitions, chosen.draws, np.random.default_rng(chosen.seed)):
+            print(line, flush=True)
+        print()
+
+
+if __name__ == "__main__":
+    main()

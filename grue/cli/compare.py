@@ -1,0 +1,220 @@
+"""`grue compare`: which of two systems is better, task by task, and how sure that is."""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from grue import files
+from grue.cli import options
+from grue.cli.live import printable, shortened
+from grue.stats.paired import DRAWS
+
+if TYPE_CHECKING:
+    from grue.comparison import Disagreement, Side
+    from grue.records import Axis
+    from grue.stats.intervals import Interval
+    from grue.systems import Comparison, TaskComparison
+
+PIPED = 120  # columns where there is no terminal to ask
+ROOMY = 92  # columns from which on two spaces stand between those of a table
+LONGEST = 4  # lines of a prompt, a reference or an output
+LABEL = 13  # columns of what stands before them
+UNKNOWN = "–"
+
+
+@click.command()
+@click.argument("a")
+@click.argument("b")
+@options.suite
+@options.option("--task", "task_names", multiple=True, help="Compare on this task alone; repeat for several.")
+@options.option(
+    "--axis", type=click.Choice(["preference", "naturalness"]), default="preference", help="Score to compare."
+)
+@options.runs
+@options.option(
+    "--submissions", type=click.Path(path_type=Path), default=Path("submissions"), help="Folder of submitted results."
+)
+@options.option("--draws", type=click.IntRange(min=100), default=DRAWS, help="Draws of the randomisation test.")
+@options.option("--seed", type=click.IntRange(min=0), default=0, help="Seed of those draws.")
+@click.option(  # no variable: GRUE_EXAMPLES is the file of `grue score --examples`
+    "--examples",
+    "show",
+    type=click.IntRange(min=0),
+    default=3,
+    help="Examples to show of each task, most unlike first.",
+)
+@options.offline
+@options.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+def compare(
+    a: str,
+    b: str,
+    suite: str,
+    task_names: tuple[str, ...],
+    axis: "Axis",
+    runs: Path,
+    submissions: Path,
+    draws: int,
+    seed: int,
+    show: int,
+    offline: bool,
+    as_json: bool,
+) -> None:
+    """Compare two systems, task by task, from their predictions.
+
+    A and B are names of systems under --submissions or --runs, or folders with results. Their predictions are scored
+    again. Both seeds and examples count as chance; docs/comparing.md says how.
+
+    \b
+    grue compare supervised zero-shot
+    grue compare nlpo ppo --task commongen --task totto --examples 10
+    grue compare submissions:ppo runs:ppo
+    grue compare runs/mini/imdb/ppo ../theirs/imdb/ppo --axis naturalness --json
+    """  # noqa: D301 (click reads the escape)
+    from grue import api
+    from grue.cli.progress import evaluation_progress
+
+    with evaluation_progress("scoring again") as progress:
+        compared = api.compare(
+            a,
+            b,
+            suite=suite,
+            tasks=task_names or None,
+            axis=axis,
+            runs=runs,
+            submissions=submissions,
+            draws=draws,
+            seed=seed,
+            show=show,
+            offline=offline,
+            progress=progress,
+        )
+    if as_json:
+        click.echo(json.dumps({**files.plain(compared), "seed": seed}, indent=2))
+        return
+    show_comparison(compared, Console(highlight=False, width=None if sys.stdout.isatty() else PIPED))
+
+
+def show_comparison(compared: "Comparison", console: Console) -> None:
+    """Print a comparison: differences, where their uncertainty comes from, what to know, and examples."""
+    console.print(Text(f"GRUE comparison: suite {compared.suite}, {compared.axis} (0–100)", style="bold"))
+    for letter, name, origin in (("A", compared.a, compared.origin_a), ("B", compared.b, compared.origin_b)):
+        console.print(Text.assemble((f"{letter}  ", "bold"), printable(name), (f"  in {printable(origin)}", "dim")))
+    for table in (_differences(compared, console.width), _errors(compared.tasks, console.width)):
+        console.print()
+        console.print(table)
+    console.print()
+    for line in _legend(compared):
+        _print_hanging(console, Text("· "), line, "dim")
+    for task in compared.tasks:
+        for example in task.examples:
+            _show_example(console, task, example)
+
+
+# --- tables ----------------------------------------------------------------------------------------------------------
+
+
+def _differences(compared: "Comparison", width: int) -> Table:
+    table = _table(("task", "A", "B", "A − B", f"{compared.level:.0%} interval", "p", "Holm p", "verdict"), "l", width)
+    for task in compared.tasks:
+        found = task.difference
+        figures = (*_figures(found.a, found.b, found.value, found.interval, found.p), _p(task.p_holm))
+        style = "" if task.verdict == "too close to call" else "bold"
+        table.add_row(task.task, *figures, Text(task.verdict, style))
+    if len(compared.tasks) > 1:
+        mean = compared.mean
+        table.add_section()
+        figures = (*_figures(mean.a, mean.b, mean.value, mean.interval, mean.p), "")
+        table.add_row(f"mean of {len(compared.tasks)}", *figures, "", style="bold")
+    return table
+
+
+def _errors(tasks: Sequence["TaskComparison"], width: int) -> Table:
+    headers = ("task", "seeds A", "seeds B", "sd A", "sd B", "error: seeds", "error: examples", "examples")
+    table = _table(headers, "r", width)
+    for task in tasks:
+        found = task.difference
+        spreads = (_known(value) for value in (found.sd_a, found.sd_b, found.seed_error, found.test_set_error))
+        table.add_row(task.task, str(found.seeds_a), str(found.seeds_b), *spreads, f"{found.examples:,}")
+    return table
+
+
+def _table(headers: Sequence[str], last: str, width: int) -> Table:
+    """Return an empty table whose first column stands at the left, the last as told, all others at the right."""
+    table = Table(box=None, padding=(0, 2 if width >= ROOMY else 1, 0, 0), pad_edge=False, header_style="dim")
+    for place, header in enumerate(headers):
+        at_left = place == 0 or (place == len(headers) - 1 and last == "l")
+        table.add_column(Text(header), justify="left" if at_left else "right", no_wrap=width >= ROOMY)
+    return table
+
+
+def _figures(a: float, b: float, value: float, interval: "Interval", p: float) -> tuple[str, ...]:
+    return f"{a:.1f}", f"{b:.1f}", f"{value:+.1f}", f"[{interval.low:+.1f}, {interval.high:+.1f}]", _p(p)
+
+
+def _p(p: float) -> str:
+    return "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def _known(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:.2f}"
+
+
+def _legend(compared: "Comparison") -> Iterator[str]:
+    """Yield what the figures mean, and what to know about these."""
+    count = len(compared.tasks)
+    chance = f"p: how often chance alone gives such a difference, in {compared.draws:,} draws"
+    yield f"{chance}. Holm p: corrected for {count} tasks; the verdict follows it." if count > 1 else f"{chance}."
+    yield (
+        "sd: between seeds. error: standard error of A − B, from seeds and from the examples of the test set. "
+        f"{UNKNOWN}: one seed cannot tell."
+    )
+    for name, tasks in ((compared.a, compared.only_a), (compared.b, compared.only_b)):
+        if tasks:
+            yield f"Only {name} has {', '.join(tasks)}: not compared."
+    yield from compared.notes
+    if any(task.examples for task in compared.tasks):
+        yield "Below, where they differ most: what an example is worth to each, seeds averaged, and a usual text."
+
+
+# --- examples --------------------------------------------------------------------------------------------------------
+
+
+def _show_example(console: Console, task: "TaskComparison", example: "Disagreement") -> None:
+    gap = f"A − B = {example.a.mean - example.b.mean:+.1f}"
+    console.print()
+    console.print(Text.assemble((f"{task.task}  {printable(example.id)}", "bold"), "  ", (gap, "cyan")))
+    _print_text(console, "prompt", example.prompt, "dim")
+    others = f" (and {len(example.references) - 1} more)" if len(example.references) > 1 else ""
+    if example.references:
+        _print_text(console, "reference", example.references[0], "", others)
+    for letter, side, seeds in (("A", example.a, task.seeds_a), ("B", example.b, task.seeds_b)):
+        _print_text(console, f"{letter} {side.mean:7.1f}", side.text, "", _which(side, seeds))
+
+
+def _which(side: "Side", seeds: Sequence[int]) -> str:
+    if side.seed is None:
+        return " (no run finished)"
+    return f" (seed {side.seed}: {side.value:.1f})" if len(seeds) > 1 else ""
+
+
+def _print_text(console: Console, label: str, text: str, style: str, remark: str = "") -> None:
+    """Print a text in a few lines, its middle left out if it is longer; control characters are shown, never sent."""
+    room = (console.width - LABEL - 2) * LONGEST - len(remark)
+    shown = Text(shortened(printable(text).strip(), room) or "(empty)", style if text.strip() else "dim")
+    shown.append(remark, "dim")
+    _print_hanging(console, Text(f"  {label}".ljust(LABEL), "cyan"), shown)
+
+
+def _print_hanging(console: Console, head: Text, text: Text | str, style: str = "") -> None:
+    """Print a text with `head` before its first line, and all other lines as far to the right."""
+    body = Text(printable(text), style) if isinstance(text, str) else text
+    for number, line in enumerate(body.wrap(console, console.width - head.cell_len)):
+        line.rstrip()
+        console.print(Text.assemble(head if number == 0 else " " * head.cell_len, line))

@@ -1,0 +1,110 @@
+"""Entries into rows that know what was reached on every task, and nothing yet of intervals, standings or ranks."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Literal
+
+from grue.errors import DataError
+from grue.leaderboard.board import BoardTask, Cell, Column, Estimate, Row, Standing
+from grue.leaderboard.entries import row_key
+from grue.records import Entry
+from grue.stats.intervals import mean, sd
+from grue.tasks import MetricSpec, Task
+
+FLOOR = 0.0  # what a failed run counts as, on the scaled axes
+
+
+def board_task(task: Task, entries: Sequence[Entry], others: Collection[Column] = ()) -> BoardTask:
+    """Return the task with the metrics of its file, followed by what else its results report.
+
+    Args:
+        task: A task of the board.
+        entries: Results, of this task and of others.
+        others: Further columns that may be the task's already.
+    """
+    named = {spec.name: _column(spec) for spec in task.metrics}
+    found = {column.metric: column for column in others}
+    for entry in entries:
+        if entry.result.task == task.name:
+            for score in entry.result.scores:
+                if score.metric not in named:
+                    found[score.metric] = Column(score.metric, "diversity", score.direction)
+    columns = (*named.values(), *(found[name] for name in sorted(found) if name not in named))
+    return BoardTask(task.name, task.title, task.version, task.hash, columns)
+
+
+def _column(spec: MetricSpec) -> Column:
+    return Column(spec.name, spec.axis, spec.direction, spec.range, spec.reference)
+
+
+def row_of(entries: Sequence[Entry], tasks: Sequence[BoardTask]) -> Row:
+    """Return the row of a system's entries.
+
+    Its standing is what no number of seeds can change, "ranked" where there is nothing of the kind.
+    """
+    system, status, _ = row_key(entries[0])
+    groups = {task: [entry for entry in entries if entry.result.task == task.name] for task in tasks}
+    cells = {task.name: _cell(group, task) for task, group in groups.items() if group}
+    return Row(
+        system=system,
+        status=status,
+        standing=_standing(entries),
+        about=entries[0].about,
+        rank=None,
+        task_ranks={},
+        preference=None,
+        interval=None,
+        naturalness=None,
+        naturalness_interval=None,
+        iqm=None,
+        cells=cells,
+    )
+
+
+def _standing(entries: Sequence[Entry]) -> Standing:
+    first = entries[0]
+    if first.result.limited:
+        return "limited"
+    if first.status == "reported":
+        return "no predictions"
+    return "reference" if first.about.deterministic or any(map(_reads_references, entries)) else "ranked"
+
+
+def _reads_references(entry: Entry) -> bool:
+    """Whether the best of several answers was picked by looking at the references."""
+    best_of = entry.result.generation.get("best_of")
+    return isinstance(best_of, Mapping) and bool(best_of.get("oracle"))
+
+
+def _cell(entries: Sequence[Entry], task: BoardTask) -> Cell:
+    results = [entry.result for entry in entries]
+    values: dict[str, dict[int, float]] = {column.metric: {} for column in task.columns}
+    for result in (result for result in results if result.status == "complete"):
+        for score in result.scores:
+            values[score.metric][result.seed] = score.value
+    return Cell(
+        seeds=tuple(result.seed for result in results),
+        failed=tuple(result.seed for result in results if result.status == "failed"),
+        preference=_axis(entries, "preference") if task.has("preference") else None,
+        interval=None,
+        naturalness=_axis(entries, "naturalness") if task.has("naturalness") else None,
+        metrics={metric: estimate(by_seed) for metric, by_seed in values.items() if by_seed},
+    )
+
+
+def _axis(entries: Sequence[Entry], axis: Literal["preference", "naturalness"]) -> Estimate | None:
+    """Return the estimate of an axis; None if a metric of naturalness could not be computed where a seed was scored."""
+    by_seed = {}
+    for entry in entries:
+        value = getattr(entry.result, axis) if entry.result.status == "complete" else FLOOR
+        if value is None and axis == "naturalness" and entry.result.errors:
+            return None
+        if value is None:
+            why = "".join(f" It was not scored by {error}" for error in entry.result.errors)
+            raise DataError(f"{entry.path}: {axis} is missing, although the task scores it; score the run again.{why}")
+        by_seed[entry.result.seed] = value
+    return estimate(by_seed)
+
+
+def estimate(by_seed: Mapping[int, float]) -> Estimate:
+    """Return mean and standard deviation of seed → value."""
+    return Estimate(mean(by_seed.values()), sd(by_seed.values()), by_seed)

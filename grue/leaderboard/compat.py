@@ -1,0 +1,113 @@
+"""`--compat paper`: the scores that the paper's Figure 2 plots, made of a row's raw metrics.
+
+The paper says "an average over several measures" and gives no formula. What its radar plots show was read off them: on
+a task the plain mean of raw metrics, each divided by its highest value, TER as 1 - TER, nothing clipped. Where the
+paper's own mix could not be told, CommonGen and CNN/DailyMail, these are the task file's metrics all the same.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from grue.errors import ConfigError, DataError
+from grue.leaderboard.board import BoardTask, Cell, Column, Estimate, Row
+from grue.leaderboard.cells import FLOOR, estimate
+from grue.metrics.catalogue import CARDS
+
+PERPLEXITY = (32.37, 0.0159)  # where the plots' naturalness of IMDB is 1, and what one more of perplexity takes away
+
+
+def in_paper_scale(row: Row, tasks: Sequence[BoardTask], suite: str) -> Row:
+    """Return the row with the preference and naturalness of its cells made anew, in the paper's way.
+
+    Raises:
+        ConfigError: A metric is not in the catalogue, so that its highest value is unknown.
+        DataError: A seed that was scored lacks a metric of preference.
+    """
+    columns = {task.name: task.columns for task in tasks}
+    cells = {name: _cell(cell, columns[name], suite, f"{row.system} on {name}") for name, cell in row.cells.items()}
+    return replace(row, cells=cells)
+
+
+def _cell(cell: Cell, columns: Sequence[Column], suite: str, where: str) -> Cell:
+    return replace(
+        cell,
+        preference=_axis(cell, columns, "preference", suite, where) if cell.preference else None,
+        naturalness=_axis(cell, columns, "naturalness", suite, where) if cell.naturalness else None,
+    )
+
+
+def _axis(
+    cell: Cell, columns: Sequence[Column], axis: Literal["preference", "naturalness"], suite: str, where: str
+) -> Estimate | None:
+    of_axis = [column for column in columns if column.axis == axis]
+    by_seed = dict.fromkeys(cell.failed, FLOOR)
+    for seed in (seed for seed in cell.seeds if seed not in cell.failed):
+        values = []
+        for column in of_axis:
+            raw = cell.metrics.get(column.metric)
+            if raw is None or seed not in raw.by_seed:
+                raise DataError(f"{where}, seed {seed}: there is no {column.metric}, although it is of the {axis}.")
+            values.append(paper_value(column, raw.by_seed[seed], suite))
+        by_seed[seed] = 100 * math.fsum(values) / len(values)
+    return estimate({seed: by_seed[seed] for seed in cell.seeds})
+
+
+def paper_value(column: Column, value: float, suite: str) -> float:
+    """Return a raw metric as the paper averages it: 1 for the best where there is a best, and not clipped.
+
+    Raises:
+        ConfigError: The metric is not in the catalogue, so that its highest value is unknown.
+    """
+    if column.reference is not None:
+        if suite == "grue":
+            best, slope = PERPLEXITY
+            return 1 - slope * (value - best)
+        return min(1.0, column.reference / value)
+    highest = _highest(column)
+    if column.direction == "lower":
+        return 1 - value / highest
+    return max(0.0, value) if highest == math.inf else value / highest
+
+
+def _highest(column: Column) -> float:
+    """Return what a raw value is divided by; infinite if it stays as it is."""
+    if column.direction == "lower" and column.range is not None:
+        return column.range[0]
+    if column.metric not in CARDS:
+        raise ConfigError(
+            f"--compat paper divides each metric by its highest value, which the catalogue of metrics does not know of "
+            f"{column.metric!r}; leave the option out for tasks of your own."
+        )
+    return CARDS[column.metric].range[1]
+
+
+def explained(tasks: Sequence[BoardTask], suite: str) -> Iterator[str]:
+    """Yield what a reader has to know about the paper's scale on these tasks."""
+    if suite == "grue":
+        yield (
+            "Which metrics the paper's Figure 2 averages for commongen and cnn_dailymail could not be told from it; "
+            "here they are the task's own."
+        )
+    hows: Mapping[str, str] = {
+        column.metric: how for task in tasks for column in task.columns if (how := _how(column, suite))
+    }
+    scales = f"; there {'; '.join(f'{name} is {how}' for name, how in hows.items())}" if hows else ""
+    yield f"On the paper's scale an axis is 100 × the plain mean of a task's raw metrics, nothing clipped{scales}."
+
+
+def _how(column: Column, suite: str) -> str:
+    """Say how a metric comes to the paper's scale, where its raw value is not simply taken."""
+    if column.axis not in ("preference", "naturalness"):
+        return ""
+    if column.reference is not None:
+        if suite == "grue":
+            return f"1 − {PERPLEXITY[1]:g} × (value − {PERPLEXITY[0]:g}), read off the figure"
+        return f"{column.reference:g} / value, at most 1"
+    highest = _highest(column)
+    if column.direction == "lower":
+        return f"1 − value / {highest:g}"
+    if highest == math.inf:
+        return "its value, 0 if that is negative"
+    return "" if highest == 1 else f"value / {highest:g}"

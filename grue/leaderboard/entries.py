@@ -1,0 +1,67 @@
+"""Results on their way to the board: where they are found, and in which order they are taken."""
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from grue.errors import DataError
+from grue.records import About, Entry, Result, Status
+from grue.submissions.folder import read_result
+
+REFERENCES = ("null", "copy", "lead", "oracle")
+
+
+def find_results(runs: Path, suite: str = "*") -> list[Entry]:
+    """Read `runs/<suite>/<task>/<system>/seed-<n>/result.json`; a folder that is not there holds none.
+
+    Raises:
+        DataError: One of the files cannot be read.
+    """
+    found = []
+    for path in sorted(runs.glob(f"{suite}/*/*/seed-*/result.json")):
+        result = read_result(path)
+        found.append(Entry(result, path, "local", _about(result)))
+    return found
+
+
+def _about(result: Result) -> About:
+    """Return what a result itself says of its system."""
+    system = result.system
+    return About(
+        algorithm=str(system.get("algorithm", "")),
+        backbone=str(system.get("backbone", "")),
+        parameters=system.get("parameters"),
+        deterministic=system.get("algorithm") in REFERENCES,
+    )
+
+
+def of_suite(entries: Iterable[Entry], suite: str, tasks: Iterable[str]) -> list[Entry]:
+    """Return the entries of some tasks of a suite in the one order that no order of finding can change."""
+    names = set(tasks)
+    return sorted((e for e in entries if e.result.suite == suite and e.result.task in names), key=_order)
+
+
+def row_key(entry: Entry) -> tuple[str, Status, bool]:
+    """Say whose row an entry belongs to: system, status, limited.
+
+    Results of part of a split, and results of another origin, are never averaged with the rest of a system.
+    """
+    return entry.result.system["name"], entry.status, entry.result.limited
+
+
+def _order(entry: Entry) -> tuple[tuple[str, Status, bool], str, int, str]:
+    return row_key(entry), entry.result.task, entry.result.seed, str(entry.path)
+
+
+def refuse_twins(entries: Sequence[Entry]) -> None:
+    """Hold entries, in the order of `of_suite`, to differ in system, task or seed.
+
+    Raises:
+        DataError: Two of them do not; names both files.
+    """
+    for one, other in pairwise(entries):
+        if _order(one)[:3] == _order(other)[:3]:
+            name, task, seed = one.result.system["name"], one.result.task, one.result.seed
+            raise DataError(
+                f"Two results claim to be {name} on {task} with seed {seed}: {one.path} and {other.path}; remove one."
+            )

@@ -1,0 +1,104 @@
+"""The boards that ship with the package, `leaderboard/<suite>.json`: read back, and taken up into a new board."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from importlib import resources
+from pathlib import Path
+
+from grue.errors import ConfigError, DataError
+from grue.files import from_dict, read_json
+from grue.leaderboard.board import BOARD_SCHEMA, Board, Cell, Estimate, Row
+
+
+def board_folder() -> Path:
+    """Return the folder of boards: `leaderboard/` of a checkout, or the package's own copy of it."""
+    packaged = Path(str(resources.files("grue") / "_leaderboard"))
+    return packaged if packaged.is_dir() else Path(__file__).parent.parent.parent / "leaderboard"
+
+
+def shipped(suite: str) -> Board | None:
+    """Return the board of a suite that ships with the package; None for a suite that has none.
+
+    Raises:
+        DataError: Its file is damaged, or of another version of grue.
+    """
+    path = board_folder() / f"{suite}.json"
+    return read_board(path) if path.is_file() else None
+
+
+def read_board(path: Path) -> Board:
+    """Read a board that was written as JSON.
+
+    Raises:
+        DataError: The file cannot be read, or is no board of this version.
+    """
+    data = read_json(path)
+    schema = data.get("schema") if isinstance(data, dict) else None
+    if schema != BOARD_SCHEMA:
+        raise DataError(f"{path}: not a board of schema {BOARD_SCHEMA}, which this version of grue reads: {schema}.")
+    try:
+        board = from_dict(Board, data, str(path))
+    except ConfigError as error:
+        raise DataError(str(error)) from error
+    return replace(board, rows=tuple(_with_whole_seeds(row, path) for row in board.rows))
+
+
+def _with_whole_seeds(row: Row, path: Path) -> Row:
+    """Return the row with its seeds as whole numbers again: a key of JSON is always text."""
+
+    def whole(seed: int | str, task: str) -> int:
+        try:
+            return int(seed)
+        except ValueError as error:
+            where = f"{path}: {row.system} on {task}"
+            raise DataError(f"{where}: a seed must be a whole number, not {seed!r}.") from error
+
+    def estimate(old: Estimate, task: str) -> Estimate:
+        return replace(old, by_seed={whole(seed, task): value for seed, value in old.by_seed.items()})
+
+    def cell(old: Cell, task: str) -> Cell:
+        return replace(
+            old,
+            preference=old.preference and estimate(old.preference, task),
+            naturalness=old.naturalness and estimate(old.naturalness, task),
+            metrics={name: estimate(values, task) for name, values in old.metrics.items()},
+        )
+
+    return replace(row, cells={task: cell(old, task) for task, old in row.cells.items()})
+
+
+# --- into a new board ------------------------------------------------------------------------------------------------
+
+
+def rows_on(shipped: Board, hashes: Mapping[str, str]) -> list[Row]:
+    """Return the rows of a shipped board with what they reached on some tasks, to be ranked anew.
+
+    Args:
+        shipped: The board.
+        hashes: Task → the hash that it has now. What was reached on another version of a task is left out.
+    """
+    kept = _kept(shipped, hashes)
+    rows = []
+    for row in shipped.rows:
+        cells = {name: cell for name, cell in row.cells.items() if name in kept}
+        if cells:
+            rows.append(replace(row, cells=cells))
+    return rows
+
+
+def notes_on_shipped(shipped: Board, hashes: Mapping[str, str]) -> Iterator[str]:
+    """Yield what to know of the rows of a shipped board: its own notes, and what had to be left out."""
+    kept = _kept(shipped, hashes)
+    yield from (note for note in shipped.notes if note.partition(": ")[0] in kept)
+    for task in shipped.tasks:
+        if task.name in hashes and task.name not in kept:
+            systems = ", ".join(sorted({row.system for row in shipped.rows if task.name in row.cells}))
+            if systems:
+                yield (
+                    f"{task.name}: {systems} of the board that ships with grue left out, "
+                    "made for another version of the task."
+                )
+
+
+def _kept(shipped: Board, hashes: Mapping[str, str]) -> set[str]:
+    return {task.name for task in shipped.tasks if hashes.get(task.name) == task.hash}

@@ -1,0 +1,35 @@
+"""Which code made a result: grue's own version and commit, and the packages that its numbers depend on."""
+
+import os
+import platform
+import subprocess
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import grue
+
+PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "sacrebleu", "rouge-score", "nltk")
+
+
+def code_version() -> dict[str, Any]:
+    """Return version, commit and whether the checkout was changed; commit is empty outside a checkout."""
+    root = Path(grue.__file__).parent.parent
+    if not (root / ".git").exists():
+        return {"version": grue.__version__, "commit": "", "dirty": False}
+    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
+
+    def git(*arguments: str) -> str:
+        done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, env=environment)
+        return done.stdout.strip()
+
+    return {
+        "version": grue.__version__,
+        "commit": git("rev-parse", "HEAD"),
+        "dirty": bool(git("status", "--porcelain")),
+    }
+
+
+def package_versions() -> dict[str, str]:
+    """Return the versions of the packages that can change a number, and of Python."""
+    return {name: version(name) for name in PACKAGES} | {"python": platform.python_version()}

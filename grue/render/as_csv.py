@@ -1,0 +1,71 @@
+"""The board as a long table, one line a seed and metric: as CSV, and as a pandas frame for one's own plots."""
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from grue.leaderboard.board import Board, BoardTask, Cell
+from grue.render.text import printable
+from grue.tasks import MetricSpec
+
+COLUMNS = {
+    **{"suite": "str", "task": "str", "task_version": "int64", "task_hash": "str"},
+    **{"system": "str", "status": "str", "standing": "str", "rank": "Int64", "task_rank": "Int64"},
+    **{"axis": "str", "metric": "str", "direction": "str", "seed": "int64", "failed": "bool"},
+    **{"value": "float64", "scaled": "float64"},
+}
+"""Name → type, in the order of the table."""
+
+_FORMULA = (*"=+-@\t\r", *"＝＋－＠")  # what a formula begins with; some spreadsheets take the wide signs, too
+
+
+def render(board: Board) -> str:
+    """Return `frame(board)` as CSV, in full precision.
+
+    Text that a spreadsheet would run as a formula gets an apostrophe before it, and characters that nobody could see
+    are replaced; the JSON has both as they are. Papers' figures are in the JSON alone: they have no seeds.
+    """
+    table = frame(board)
+    for name in (name for name, kind in COLUMNS.items() if kind == "str"):
+        table[name] = table[name].map({text: _harmless(text) for text in table[name].unique()})
+    return str(table.to_csv(index=False, lineterminator="\n"))
+
+
+def frame(board: Board) -> pd.DataFrame:
+    """Return the board as a tidy table, one row for each system, task, seed and metric; `COLUMNS` are its columns.
+
+    The two axes stand beside the metrics that they are made of, under their own names. `rank` is the system's on the
+    board, `task_rank` on the task; `task_hash` is the beginning of the task's. `value` is raw, `scaled` on 0–100,
+    missing for what is outside the score; in the paper's scoring only the axes have it. A failed seed has its axes, at
+    0, and no metric.
+    """
+    table = pd.DataFrame(_lines(board), columns=list(COLUMNS))
+    return table.astype(COLUMNS)
+
+
+def _lines(board: Board) -> Iterator[tuple[object, ...]]:
+    tasks = {task.name: task for task in board.tasks}
+    for row in board.rows:
+        for name, cell in row.cells.items():
+            task = tasks[name]
+            who = (row.system, row.status, row.standing, row.rank, row.task_ranks.get(name))
+            for what in _values(task, cell, board.scoring == "grue-1"):
+                yield (board.suite, name, task.version, task.hash[:12], *who, *what)
+
+
+def _values(task: BoardTask, cell: Cell, scaled: bool) -> Iterator[tuple[object, ...]]:
+    """Yield axis, metric, direction, seed, failed, value, scaled."""
+    for axis, reached in (("preference", cell.preference), ("naturalness", cell.naturalness)):
+        for seed, value in reached.by_seed.items() if reached else ():
+            yield axis, axis, "higher", seed, seed in cell.failed, value, value
+    for column in task.columns:
+        spec = MetricSpec(column.metric, column.axis, column.range, column.reference)
+        estimate = cell.metrics.get(column.metric)
+        what = (column.axis, column.metric, column.direction)
+        for seed, value in estimate.by_seed.items() if estimate else ():
+            yield *what, seed, False, value, spec.scale(value) if scaled else None
+
+
+def _harmless(text: str) -> str:
+    shown = printable(text)
+    return f"'{shown}" if text.startswith(_FORMULA) else shown

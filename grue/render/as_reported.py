@@ -1,0 +1,110 @@
+"""Papers' figures as tables: as they were printed, with what is special about each metric in footnotes."""
+
+from collections.abc import Iterator, Sequence
+
+from grue.leaderboard.board import Board
+from grue.metrics.base import DIVERSITY
+from grue.render.layout import Heading, Series, Table, as_table
+from grue.render.text import ARROWS, in_line, printable
+from grue.submissions.reported import Figure, Reported, ReportedColumn, ReportedTable, Source
+
+_SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def reported_tables(board: Board) -> tuple[Table, ...]:
+    """Return the tables to show beside a board.
+
+    These are all of a single task; the quality on each task where a suite has nothing else to show; else none.
+    """
+    if len(board.tasks) == 1:
+        return tuple(_table(table, reported.source) for reported, table in _of(board))
+    if board.rows:
+        return ()
+    return tuple(
+        _table(table, reported.source, without=DIVERSITY)
+        for reported in board.reported
+        for table in _headline(reported, board)
+    )
+
+
+def about_reported(board: Board) -> tuple[str, ...]:
+    """Return what to know about them, and their sources; where they are to be found if they are not shown."""
+    tables = list(_of(board))
+    if not tables:
+        return ()
+    many = f"{len(tables)} table{'s' if len(tables) > 1 else ''} of papers' figures"
+    command = f"`grue leaderboard --suite {board.suite} --task {tables[0][1].task}`"
+    if len(board.tasks) > 1 and board.rows:
+        return (f"{many}, task by task: {command}.",)
+    lines = ["Figures as printed, not recomputed here: compare them with each other, not with other tables."]
+    if len(board.tasks) > 1:
+        lines.append(f"Of {many}, one a task stands here; {command} shows all of a task.")
+    return (*lines, *(_cited(source) for source in dict.fromkeys(reported.source for reported, _ in tables)))
+
+
+def _of(board: Board) -> Iterator[tuple[Reported, ReportedTable]]:
+    """Yield the tables on the board's tasks."""
+    names = {task.name for task in board.tasks}
+    yield from ((one, table) for one in board.reported for table in one.tables if table.task in names)
+
+
+def _headline(reported: Reported, board: Board) -> Iterator[ReportedTable]:
+    """Yield a source's first table of quality on every task of the board."""
+    for task in board.tasks:
+        quality = (table for table in reported.tables if table.task == task.name and _kept(table, DIVERSITY))
+        yield from list(quality)[:1]
+
+
+def _kept(table: ReportedTable, without: Sequence[str]) -> list[ReportedColumn]:
+    return [column for column in table.columns if column.name not in without]
+
+
+def _table(table: ReportedTable, source: Source, without: Sequence[str] = ()) -> Table:
+    columns = _kept(table, without)
+    deviations = list(dict.fromkeys(column.deviation for column in columns if column.deviation))
+    series = [
+        Series(Heading("algorithm", is_number=False), [_algorithm(row.algorithm, row.variant) for row in table.rows]),
+        Series(Heading("reward", is_number=False), [printable(row.reward) for row in table.rows]),
+        *(
+            Series(Heading(_header(column, deviations)), _figures([row.figures.get(column.name) for row in table.rows]))
+            for column in columns
+        ),
+    ]
+    if not any(row.reward for row in table.rows):
+        del series[1]
+    seeds = "seeds not stated" if table.seeds is None else f"{table.seeds} seed{'s' if table.seeds > 1 else ''}"
+    about = f"{source.key}, {table.table}, split {table.split}, {seeds}. {table.note}".rstrip()
+    footnotes = (f"{_number(i)} {deviation}" for i, deviation in enumerate(deviations, start=1))
+    return as_table(f"{table.task}, as reported in {table.table}", series, tuple(map(printable, (about, *footnotes))))
+
+
+def _algorithm(algorithm: str, variant: str) -> str:
+    return printable(f"{algorithm}, {variant}" if variant else algorithm)
+
+
+def _header(column: ReportedColumn, deviations: Sequence[str]) -> str:
+    arrow = "" if column.direction == "none" else f" {ARROWS[column.direction]}"
+    footnote = _number(deviations.index(column.deviation) + 1) if column.deviation else ""
+    return printable(column.name) + arrow + footnote
+
+
+def _number(footnote: int) -> str:
+    return str(footnote).translate(_SUPERSCRIPTS)
+
+
+def _figures(figures: Sequence[Figure | None]) -> list[str]:
+    """Return the figures with the digits that were printed, as far as a number remembers them."""
+    return in_line(
+        [None if one is None else (_digits(one.mean), None if one.sd is None else _digits(one.sd)) for one in figures]
+    )
+
+
+def _digits(value: float) -> str:
+    return repr(value).removesuffix(".0")
+
+
+def _cited(source: Source) -> str:
+    version = f", {source.version}" if source.version else ""
+    return printable(
+        f"{source.key}: {source.authors}. {source.title}. {source.venue}, {source.year}{version}. {source.url}"
+    )

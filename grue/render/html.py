@@ -1,0 +1,87 @@
+"""The board as one self-contained page: no request to anywhere, readable without its script, equal at equal input.
+
+What a submission says is escaped by Jinja2; a policy lets nothing run or load but the page's own style and script.
+"""
+
+import base64
+import hashlib
+from functools import cache
+from importlib import resources
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
+
+from grue.leaderboard.board import Board
+from grue.render.text import printable
+from grue.render.web import view
+from grue.render.web.embed import embedded
+from grue.render.web.papers import REFERENCE, paper_tables
+from grue.submissions.folder import PRELIMINARY_SEEDS, RANKED_SEEDS
+
+SCRIPTS = ("statistics.js", "data.js", "tables.js", "tooltip.js", "compare.js", "download.js", "page.js")
+SUITES = ("mini", "grue")
+
+
+def render(board: Board) -> str:
+    """Return the board as an HTML page that needs no other file."""
+    style = _lean(_source("page.css"), "/*")
+    script = '"use strict";\n(() => {\n' + _lean("\n".join(map(_source, SCRIPTS)), "//") + "\n})();"
+    text = (
+        _environment()
+        .get_template("page.html")
+        .render(
+            board=board,
+            lead=view.lead(board),
+            overview=view.overview(board),
+            panels=[view.task_panel(board, task) for task in board.tasks],
+            systems=[view.system_of(i, row, len(board.tasks)) for i, row in enumerate(board.rows)],
+            glossary=view.glossary(board.tasks),
+            papers={task.name: paper_tables(board.reported, task.name) for task in board.tasks},
+            data=embedded(board),
+            style=Markup(style),
+            script=Markup(script),
+            policy=_policy(style, script),
+            suites=SUITES,
+            reference=REFERENCE,
+            ranked_seeds=RANKED_SEEDS,
+            preliminary_seeds=PRELIMINARY_SEEDS,
+        )
+    )
+    return text + "\n"
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        autoescape=True,
+        loader=FunctionLoader(_source),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["printable"] = printable
+    environment.globals |= {"scale_groups": view.scale_groups, "scale_numbers": view.scale_numbers}
+    return environment
+
+
+@cache
+def _source(name: str) -> str:
+    return (resources.files("grue.render.web") / name).read_text(encoding="utf-8")
+
+
+def _lean(source: str, comment: str) -> str:
+    """Return our own style or script without indentation, empty lines, and lines of comment, which begin them here."""
+    lines = (line.strip() for line in source.splitlines())
+    return "\n".join(line for line in lines if line and not line.startswith(comment))
+
+
+def _policy(style: str, script: str) -> str:
+    """Return the content security policy: nothing but this style, this script and the icon, which is in the page."""
+    return (
+        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -1,0 +1,137 @@
+r"""The board as LaTeX tables, for \input into a paper; they need only the package booktabs."""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+
+from grue.leaderboard.board import Board
+from grue.render.layout import Table, narrow
+from grue.render.tables import Page, page
+from grue.render.text import UNKNOWN
+
+WIDTH = 440.0  # points across both columns of a page
+LETTER, SMALL_LETTER, GAP = 4.3, 3.5, 6.0  # points: a character in \footnotesize, in \scriptsize, between two columns
+
+_SPECIAL = {
+    **{"\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "_": r"\_", "%": r"\%"},
+    **{"^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"\textless{}", ">": r"\textgreater{}"},
+    **{"|": r"\textbar{}", '"': r"{\char34}", "`": r"\textasciigrave{}"},
+    **{"[": "{[}", "*": "{*}"},  # after the end of a line they would be its arguments
+    **{"±": r"$\pm$", "×": r"$\times$", "−": "$-$", "–": r"\textendash{}", "↑": r"$\uparrow$", "↓": r"$\downarrow$"},
+    **{
+        "∞": r"$\infty$",
+        "α": r"$\alpha$",
+        "’": "'",
+        "“": r"\textquotedblleft{}",
+        "”": r"\textquotedblright{}",
+        "…": r"\dots{}",
+        "�": "?",
+    },
+    **{"ß": r"\ss{}", "æ": r"\ae{}", "Æ": r"\AE{}", "ø": r"\o{}", "Ø": r"\O{}", "ł": r"\l{}", "Ł": r"\L{}"},
+    **{digit: rf"\textsuperscript{{{i}}}" for i, digit in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")},
+}
+_ACCENTS = {
+    **{"\u0300": "`", "\u0301": "'", "\u0302": "^", "\u0303": "~", "\u0304": "=", "\u0306": "u", "\u0307": "."},
+    **{"\u0308": '"', "\u030a": "r", "\u030b": "H", "\u030c": "v", "\u0327": "c"},
+}
+
+
+def render(board: Board) -> str:
+    """Return one floating table for each table of the board, over both columns where a paper has two."""
+    content = page(board)
+    blocks = [f"% {escape(content.title)}\n% In the preamble: \\usepackage{{booktabs}}"]
+    if not content.tables:
+        blocks += [_comment(content.legend)]
+    name = "-".join(["grue", board.suite, *(task.name for task in board.tasks if len(board.tasks) == 1)])
+    for number, table in enumerate(content.tables, start=1):
+        blocks.append(_float(table, _caption(content, table), f"{name}-{number}"))
+    if content.sources:
+        blocks.append(_comment(content.sources))
+    for number, table in enumerate(content.reported, start=1):
+        blocks.append(_float(table, " ".join((f"{table.title}.", *table.lines)), f"{name}-reported-{number}"))
+    return "\n\n".join(blocks) + "\n"
+
+
+def _comment(lines: Iterable[str]) -> str:
+    return "\n".join(f"% {escape(line)}" for line in lines)
+
+
+def _caption(content: Page, table: Table) -> str:
+    """Return a caption that a table can be read by alone: what its numbers and signs mean."""
+    scores, spread, *others = content.legend
+    title = f"{content.title}: {table.title}." if table.title else f"{content.title}."
+    has_spread = any("±" in cell for row in table.rows for cell in row)
+    bold = [line for line in others if table.strong and line.startswith("Bold")]
+    return " ".join((title, scores, *([spread] if has_spread else []), *bold))
+
+
+def _float(table: Table, caption: str, name: str) -> str:
+    parts = "\n\\par\\medskip\n".join(_tabular(part) for part in narrow(table, WIDTH, _room))
+    label = re.sub(r"[^a-z0-9-]+", "-", name.lower())
+    return (
+        f"\\begin{{table*}}[t]\n\\centering\\footnotesize\\setlength{{\\tabcolsep}}{{3pt}}\n{parts}\n"
+        f"\\caption{{{escape(caption)}}}\n\\label{{tab:{label}}}\n\\end{{table*}}"
+    )
+
+
+def _room(text: str) -> float:
+    value, _, spread = text.partition(" ± ")
+    return LETTER * len(value) + (SMALL_LETTER * (len(spread) + 2) if spread else 0.0) + GAP
+
+
+def _tabular(table: Table) -> str:
+    form = "".join("r" if column.is_number else "l" for column in table.columns)
+    lines = [
+        f"\\begin{{tabular}}{{@{{}}{form}@{{}}}}",
+        "\\toprule",
+        " & ".join(escape(column.header) for column in table.columns) + r" \\",
+        "\\midrule",
+        *_body(table),
+        "\\bottomrule",
+        "\\end{tabular}",
+    ]
+    return "\n".join(lines)
+
+
+def _body(table: Table) -> Iterator[str]:
+    for i, row in enumerate(table.rows):
+        cells = [
+            _number(text, (i, j) in table.strong) if heading.is_number else escape(text)
+            for j, (heading, text) in enumerate(zip(table.columns, row, strict=True))
+        ]
+        yield " & ".join(cells) + r" \\"
+
+
+def _number(text: str, strong: bool) -> str:
+    """Return "41.2 ± 0.8" with a small ±, bold if it stands out; a blank that pads is as wide as a digit."""
+    value, sign, spread = text.partition(" ± ")
+    shown = rf"\textbf{{{_padded(value)}}}" if strong else _padded(value)
+    if not sign:
+        return shown
+    small = rf"\,{{\scriptsize$\pm$\,{_padded(spread)}}}"
+    return shown + (rf"\phantom{{{small}}}" if spread.strip() == UNKNOWN else small)
+
+
+def _padded(number: str) -> str:
+    return "".join(r"\phantom{0}" if character == " " else _sign(character) for character in number)
+
+
+def _sign(character: str) -> str:
+    return "$-$" if character == "-" else _character(character)
+
+
+def escape(text: str) -> str:
+    """Return `text` as LaTeX sets it, in any encoding of fonts; what it has no sign for, by its number in Unicode."""
+    escaped = "".join(map(_character, unicodedata.normalize("NFC", text)))
+    return re.sub(r"([-',])(?=\1)", r"\1{}", escaped)  # two of them would become another sign
+
+
+def _character(character: str) -> str:
+    if character in _SPECIAL:
+        return _SPECIAL[character]
+    if character.isascii():
+        return character if character.isprintable() else "?"
+    base, marks = (parts := unicodedata.normalize("NFD", character))[0], parts[1:]
+    if base.isascii() and base.isalpha() and marks in _ACCENTS:
+        return rf"\{_ACCENTS[marks]}{{{base}}}"
+    return f"{{[}}U+{ord(character):04X}]"

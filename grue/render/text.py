@@ -1,0 +1,50 @@
+"""Numbers and names as text: decimals in line, nothing that could steer a terminal."""
+
+from collections.abc import Mapping, Sequence
+
+from grue.records import Direction
+
+ARROWS: Mapping[Direction, str] = {"higher": "↑", "lower": "↓"}
+UNKNOWN = "–"
+
+
+def printable(text: str) -> str:
+    """Return `text` without what could steer a terminal or hide in a page: controls, line ends, turns of direction."""
+    return "".join(character if character.isprintable() else "�" for character in text)
+
+
+def fixed(pairs: Sequence[tuple[float, float | None] | None], decimals: int) -> list[str]:
+    """Return "41.2 ± 0.8" for every (value, spread), with `decimals` each; see `in_line`."""
+    return in_line(
+        [
+            None
+            if pair is None
+            else (f"{pair[0]:z.{decimals}f}", None if pair[1] is None else f"{pair[1]:.{decimals}f}")
+            for pair in pairs
+        ]
+    )
+
+
+def in_line(pairs: Sequence[tuple[str, str | None] | None]) -> list[str]:
+    """Return "41.2 ± 0.8" for every (value, spread), padded such that the decimals of a column stand in line.
+
+    A pair or spread that is not known is shown as such, but for a column without a single spread, which has no ±.
+    """
+    known = [pair for pair in pairs if pair is not None]
+    values = _at_the_point([value for value, _ in known])
+    if any(spread is not None for _, spread in known):
+        spreads = _at_the_point([UNKNOWN if spread is None else spread for _, spread in known])
+        values = [f"{value} ± {spread}" for value, spread in zip(values, spreads, strict=True)]
+    texts = iter(values)
+    return [UNKNOWN if pair is None else next(texts) for pair in pairs]
+
+
+def _at_the_point(numbers: Sequence[str]) -> list[str]:
+    """Return the numbers padded at both ends such that their points stand in line."""
+    parts = [number.partition(".") for number in numbers]
+    before = max((len(whole) for whole, _, _ in parts), default=0)
+    after = max((len(point + rest) for _, point, rest in parts), default=0)
+    return [
+        f"{whole:>{before}}{point + rest:<{after}}" if whole != UNKNOWN else whole.rjust(before + after)
+        for whole, point, rest in parts
+    ]

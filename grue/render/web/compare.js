@@ -1,0 +1,99 @@
+// Two systems side by side: a small forest plot of the differences, task by task.
+
+const firstSystem = document.getElementById("first");
+const secondSystem = document.getElementById("second");
+const AXES = ["preference", "naturalness"];
+
+function fillSystems(choose) {
+  if (board.systems.length < 2) return;
+  document.getElementById("comparison").hidden = false;
+  for (const select of [firstSystem, secondSystem]) {
+    board.systems.forEach((system, index) => {
+      const same = board.systems.filter((other) => other.system === system.system).length > 1;
+      select.add(new Option(same ? `${system.system} (${system.status}, ${system.standing})` : system.system, index));
+    });
+    select.addEventListener("change", choose);
+  }
+  document.getElementById("swap").addEventListener("click", () => {
+    [firstSystem.value, secondSystem.value] = [secondSystem.value, firstSystem.value];
+    choose();
+  });
+}
+
+// Returns a line for the mean over the tasks that both have, if more than one, and a line for each task.
+function differences(a, b) {
+  const pairs = (key) =>
+    board.tasks.map((task, i) => {
+      const [one, other] = [a.cells[i]?.[key], b.cells[i]?.[key]];
+      return one && other ? { a: one, b: other, fixedA: a.fixed, fixedB: b.fixed } : null;
+    });
+  const columns = AXES.map(pairs);
+  const lines = board.tasks.map((task, i) => ({ name: task.name, pairs: columns.map((column) => [column[i]].filter(Boolean)) }));
+  const shared = board.tasks.filter((task, i) => a.cells[i] && b.cells[i]).length;
+  if (shared > 1) {
+    const name = shared === board.tasks.length ? "Mean over tasks" : `Mean over ${shared} tasks`;
+    lines.unshift({ name, pairs: columns.map((column) => column.filter(Boolean)), isMean: true });
+  }
+  return lines.map((line) => ({ ...line, found: line.pairs.map((these) => (these.length ? compared(these) : null)) }));
+}
+
+function compared(pairs) {
+  const { value, half } = difference(pairs, board.level);
+  const [a, b] = [mean(pairs.map((pair) => mean(pair.a))), mean(pairs.map((pair) => mean(pair.b)))];
+  return { a, b, value, half, sure: half !== undefined && Math.abs(value) > half };
+}
+
+function compareSystems(first, second) {
+  firstSystem.value = String(first);
+  secondSystem.value = String(second);
+  const [a, b] = [board.systems[first], board.systems[second]];
+  if (!a || !b) return;
+  const lines = differences(a, b);
+  const reach = AXES.map((_, i) =>
+    Math.max(1, ...lines.flatMap(({ found }) => (found[i] ? [Math.abs(found[i].value) + (found[i].half ?? 0)] : []))),
+  );
+  document.querySelector("#differences tbody").replaceChildren(...lines.map((line) => differenceRow(line, reach)));
+  document.getElementById("verdict").textContent = verdict(a, b, lines);
+  document.getElementById("command").textContent = `grue compare ${shellWord(a.system)} ${shellWord(b.system)}`;
+}
+
+const shellWord = (text) => (/^[\w.+-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`);
+const signed = (value) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(1)}`;
+
+function verdict(a, b, lines) {
+  const whole = lines[0]?.found[0];
+  if (!whole) return "The two have no task in common.";
+  const where = lines[0].isMean ? lines[0].name.toLowerCase().replace("mean", "the mean") : lines[0].name;
+  if (whole.half === undefined) {
+    return `${a.system} − ${b.system}: ${signed(whole.value)} preference on ${where}; no interval, since one of them has a single seed.`;
+  }
+  const ends = `${signed(whole.value)} (${signed(whole.value - whole.half)} to ${signed(whole.value + whole.half)})`;
+  const said = whole.sure ? `${whole.value > 0 ? a.system : b.system} is preferred` : "Too close to call";
+  return `${said}: ${a.system} − ${b.system} is ${ends} in preference on ${where}.`;
+}
+
+function differenceRow({ name, found, isMean }, reach) {
+  const row = document.createElement("tr");
+  if (isMean) row.className = "mean";
+  const head = Object.assign(document.createElement("th"), { textContent: name, scope: "row" });
+  row.append(head, ...found.flatMap((one, i) => differenceCells(one, reach[i])));
+  return row;
+}
+
+function differenceCells(one, reach) {
+  const texts = one ? [one.a.toFixed(1), one.b.toFixed(1), signed(one.value) + (one.half === undefined ? "" : ` ± ${one.half.toFixed(1)}`)] : ["–", "–", "–"];
+  const cells = texts.map((text) => Object.assign(document.createElement("td"), { textContent: text }));
+  if (one?.sure) cells[2].className = "clear";
+  const plot = document.createElement("td");
+  plot.className = "w";
+  if (one) plot.append(forest(one, reach));
+  return [...cells, plot];
+}
+
+function forest({ value, half, sure }, reach) {
+  const x = (number) => 95 + (88 * number) / reach;
+  const svg = inSvg("svg", {});
+  const bar = half === undefined ? "" : `M${x(value - half)},10H${x(value + half)}`;
+  svg.append(inSvg("path", { d: `${bar}M${x(value)},5v10`, class: sure ? "sure" : "" }));
+  return svg;
+}

@@ -1,0 +1,73 @@
+// What the page knows: the embedded numbers, and what the tables show of them.
+
+const board = JSON.parse(document.getElementById("data").textContent);
+const all = (selector, within = document) => [...within.querySelectorAll(selector)];
+const inSvg = (name, attributes) => {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  return element;
+};
+const taskIndex = new Map(board.tasks.map((task, index) => [task.name, index]));
+
+// A system's cells come as [rank, preference by seed, naturalness by seed, failed seeds, seeds], the last two only where
+// a seed failed or the seeds are not those of the system's first task. A metric: name, axis, direction, range, reference.
+for (const system of board.systems) {
+  system.cells = system.cells.map((cell) => {
+    if (!cell) return null;
+    const [rank, preference, naturalness, failed = [], seeds = system.seeds] = cell;
+    return { rank, seeds, failed, preference, naturalness };
+  });
+}
+const cellOf = (system, task) => system.cells[taskIndex.get(task)];
+const meanOf = (values) => (values ? mean(values) : null);
+
+const raw = board.tasks.map(() => new Map()); // task → system's index → metric → number, read from the tables once
+
+function readRaw() {
+  for (const table of all("table[data-table]")) {
+    const task = taskIndex.get(table.dataset.table);
+    if (task === undefined) continue;
+    const heads = all("thead th", table);
+    for (const row of all("tr[data-r]", table)) {
+      const found = raw[task].get(row.dataset.r) ?? {};
+      heads.forEach((head, i) => {
+        const number = Number(row.cells[i].textContent);
+        if (head.dataset.key?.startsWith("m:") && !Number.isNaN(number)) found[head.dataset.key.slice(2)] = number;
+      });
+      raw[task].set(row.dataset.r, found);
+    }
+  }
+}
+
+// A raw value on the scale of its task file, 0 to 100, as grue/tasks.py has it.
+function scaled(value, [, , , range, reference]) {
+  if (reference !== null) return 100 * Math.min(1, reference / value);
+  return 100 * Math.min(1, Math.max(0, (value - range[0]) / (range[1] - range[0])));
+}
+
+// Each seed's preference: on a task, or its mean over the tasks where all of them have the same seeds.
+function seedValues(system, table) {
+  if (taskIndex.has(table)) return cellOf(system, table)?.preference ?? [];
+  const counted = board.tasks.map((task) => task.metrics.some(([, axis]) => axis === "preference"));
+  const cells = system.cells.filter((_, i) => counted[i]);
+  if (cells.some((cell) => !cell?.preference || String(cell.seeds) !== String(system.seeds))) return [];
+  return system.seeds.map((_, i) => mean(cells.map((cell) => cell.preference[i])));
+}
+
+// The value that a column sorts by; null stands last either way.
+function sortValue(index, table, key) {
+  const system = board.systems[index];
+  const cell = cellOf(system, table);
+  if (key === "system") return system.system.toLowerCase();
+  if (key.startsWith("t:")) return meanOf(cellOf(system, key.slice(2))?.preference);
+  if (key.startsWith("m:")) return raw[taskIndex.get(table)].get(String(index))?.[key.slice(2)] ?? null;
+  if (key === "rank") return (cell ?? system).rank;
+  return cell ? meanOf(cell[key]) : system[key];
+}
+
+// Whether a column is read from its lowest value on when it is first chosen.
+function lowFirst(table, key) {
+  if (key === "rank" || key === "system") return true;
+  const metric = board.tasks[taskIndex.get(table)]?.metrics.find(([name]) => `m:${name}` === key);
+  return metric !== undefined && metric[1] !== "diversity" && metric[2] === "lower";
+}

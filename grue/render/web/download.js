@@ -1,0 +1,57 @@
+// The page's numbers as files, made here: nothing is fetched.
+
+function makeDownloads() {
+  document.getElementById("downloads").hidden = false;
+  for (const button of all("#downloads button")) {
+    button.addEventListener("click", () => {
+      const [type, text] = { csv: ["text/csv", csv], json: ["application/json", json], bib: ["text/plain", bibtex] }[button.dataset.form];
+      const link = document.createElement("a");
+      link.href = URL.createObjectURL(new Blob([text()], { type: `${type};charset=utf-8` }));
+      link.download = `grue-leaderboard-${board.suite}.${button.dataset.form}`;
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+    });
+  }
+}
+
+const bibtex = () => `${document.getElementById("bibtex").textContent}\n`;
+
+// The systems with every key spelt out, and the raw metrics as the tables show them.
+function spelledOut() {
+  return board.systems.map(({ cells, about, fixed, seeds, ...system }, index) => ({
+    ...system,
+    tasks: Object.fromEntries(
+      board.tasks.flatMap((task, i) => {
+        const metrics = raw[i].get(String(index)) ?? {};
+        return cells[i] ? [[task.name, { ...cells[i], metrics }]] : [];
+      }),
+    ),
+  }));
+}
+
+function json() {
+  return `${JSON.stringify({ ...board, systems: spelledOut() }, null, 1)}\n`;
+}
+
+// One line for each number: tidy, so that a spreadsheet or a data frame can turn it round.
+function csv() {
+  const lines = [["suite", "system", "status", "standing", "task", "measure", "seed", "value"]];
+  for (const system of spelledOut()) {
+    const add = (...rest) => lines.push([board.suite, system.system, system.status, system.standing, ...rest]);
+    for (const key of ["rank", "preference", "naturalness"]) if (system[key] !== null) add("", key, "", system[key]);
+    if (system.interval) system.interval.forEach((end, i) => add("", i ? "preference high" : "preference low", "", end));
+    for (const [name, task] of Object.entries(system.tasks)) {
+      if (task.rank !== null) add(name, "rank", "", task.rank);
+      for (const key of ["preference", "naturalness"]) task[key]?.forEach((value, i) => add(name, key, task.seeds[i], value));
+      for (const [metric, value] of Object.entries(task.metrics)) add(name, metric, "", value);
+    }
+  }
+  return lines.map((line) => `${line.map(csvCell).join(",")}\r\n`).join("");
+}
+
+// A text that a spreadsheet would take for a formula gets an apostrophe before it.
+function csvCell(value) {
+  if (typeof value === "number") return String(value);
+  const text = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}

@@ -1,0 +1,85 @@
+"""The numbers that the page's script works with, as JSON that cannot end its own script element.
+
+What stands in hundreds of places has no keys; `data.js` gives it its names. Raw metrics are not here: the script reads
+them from the tables, so that the page holds them once.
+"""
+
+import json
+from typing import Any
+
+from markupsafe import Markup
+
+from grue.leaderboard.board import Board, BoardTask, Cell, Estimate, Row
+from grue.render.text import printable
+from grue.stats.intervals import Interval
+
+_ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
+
+
+def embedded(board: Board) -> Markup:
+    """Return the board's numbers as JSON for a script element."""
+    data = {
+        "suite": board.suite,
+        "scoring": board.scoring,
+        "level": board.level,
+        "tasks": [_task(task) for task in board.tasks],
+        "systems": [_system(row, board) for row in board.rows],
+    }
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return Markup(text.translate(_ESCAPES))
+
+
+def _task(task: BoardTask) -> dict[str, Any]:
+    return {
+        "name": task.name,
+        "title": printable(task.title),
+        "version": task.version,
+        "hash": task.hash,
+        "metrics": [[c.metric, c.axis, c.direction, c.range, c.reference] for c in task.columns],
+    }
+
+
+def _system(row: Row, board: Board) -> dict[str, Any]:
+    cells = [row.cells.get(task.name) for task in board.tasks]
+    return {
+        "system": printable(row.system),
+        "status": row.status,
+        "standing": row.standing,
+        "about": printable(f"{row.about.algorithm} {row.about.backbone}"),
+        "seeds": _first_seeds(row),
+        "fixed": row.about.deterministic,
+        "rank": row.rank,
+        "preference": _short(row.preference, 4),
+        "interval": _ends(row.interval),
+        "naturalness": _short(row.naturalness, 4),
+        "cells": [_cell(cell, task, row) if cell else None for cell, task in zip(cells, board.tasks, strict=True)],
+    }
+
+
+def _cell(cell: Cell, task: BoardTask, row: Row) -> list[Any]:
+    """Return rank, preference and naturalness by seed, failed seeds, and the seeds where they are not the row's."""
+    found: list[Any] = [
+        row.task_ranks.get(task.name),
+        _by_seed(cell.preference, cell),
+        _by_seed(cell.naturalness, cell),
+    ]
+    if cell.failed or cell.seeds != _first_seeds(row):
+        found += [cell.failed, cell.seeds]
+    return found
+
+
+def _first_seeds(row: Row) -> tuple[int, ...]:
+    """Return the seeds of the first task, which mostly are those of every task."""
+    return next((cell.seeds for cell in row.cells.values()), ())
+
+
+def _by_seed(estimate: Estimate | None, cell: Cell) -> list[float | None] | None:
+    return None if estimate is None else [_short(estimate.by_seed.get(seed)) for seed in cell.seeds]
+
+
+def _ends(interval: Interval | None) -> list[float | None] | None:
+    return None if interval is None else [_short(interval.low), _short(interval.high)]
+
+
+def _short(value: float | None, decimals: int = 2) -> float | None:
+    return None if value is None else round(value, decimals)

@@ -1,0 +1,113 @@
+"""The tables of papers as text: as printed, with what keeps a column from being compared with ours as a footnote."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from grue.render.text import UNKNOWN, printable
+from grue.submissions.reported import Figure, Reported, ReportedTable, Source
+
+ARROWS = {"higher": "↑", "lower": "↓", "none": ""}
+REFERENCE = """\
+@inproceedings{ramamurthy2023,
+  title = {Is Reinforcement Learning (Not) for Natural Language
+           Processing: Benchmarks, Baselines, and Building Blocks
+           for Natural Language Policy Optimization},
+  author = {Rajkumar Ramamurthy and Prithviraj Ammanabrolu and
+            Kiant{\\'e} Brantley and Jack Hessel and Rafet Sifa and
+            Christian Bauckhage and Hannaneh Hajishirzi and
+            Yejin Choi},
+  booktitle = {International Conference on Learning Representations},
+  year = {2023},
+  url = {https://arxiv.org/abs/2210.01241}
+}"""
+
+
+@dataclass(frozen=True, slots=True)
+class PaperColumn:
+    """A printed metric.
+
+    Attributes:
+        note: The number of its footnote, 0 without one.
+        widest: The longest ± of the column, which keeps room where none is printed; empty if it has none.
+    """
+
+    name: str
+    arrow: str
+    note: int
+    widest: str
+
+
+@dataclass(frozen=True, slots=True)
+class PaperTable:
+    """A printed table as text.
+
+    Attributes:
+        facts: Split and seeds, in words.
+        columns: The figures' heads; algorithm, reward and variant stand before them.
+        rows: Three texts, and a mean with its ± for each column.
+        notes: The footnotes, from number 1 on.
+    """
+
+    source: Source
+    title: str
+    facts: str
+    note: str
+    columns: tuple[PaperColumn, ...]
+    rows: tuple[tuple[tuple[str, ...], tuple[tuple[str, str], ...]], ...]
+    notes: tuple[str, ...]
+
+
+def paper_tables(reported: Sequence[Reported], task: str) -> list[PaperTable]:
+    """Return what papers print on a task, in the papers' order."""
+    return [_table(one.source, table) for one in reported for table in one.tables if table.task == task]
+
+
+def _table(source: Source, table: ReportedTable) -> PaperTable:
+    notes = tuple(dict.fromkeys(column.deviation for column in table.columns if column.deviation))
+    figures = {c.name: [row.figures.get(c.name) for row in table.rows] for c in table.columns}
+    texts = [_column(figures[column.name]) for column in table.columns]
+    split = "split not stated" if table.split == "not stated" else f"{table.split} split"
+    seeds = "seeds not stated" if table.seeds is None else f"{table.seeds} seed{'s' if table.seeds != 1 else ''}"
+    return PaperTable(
+        source=source,
+        title=printable(table.table),
+        facts=printable(f"{split}, {seeds}"),
+        note=printable(table.note),
+        columns=tuple(
+            PaperColumn(
+                printable(c.name),
+                ARROWS[c.direction],
+                notes.index(c.deviation) + 1 if c.deviation else 0,
+                max((spread for _, spread in column), key=len, default=""),
+            )
+            for c, column in zip(table.columns, texts, strict=True)
+        ),
+        rows=tuple(
+            (tuple(map(printable, (row.algorithm, row.reward, row.variant))), tuple(column[i] for column in texts))
+            for i, row in enumerate(table.rows)
+        ),
+        notes=tuple(map(printable, notes)),
+    )
+
+
+def _column(figures: Sequence[Figure | None]) -> list[tuple[str, str]]:
+    """Return means and ± with as many decimals as the longest of the column, so that they stand in line."""
+    known = [figure for figure in figures if figure is not None]
+    decimals = max((_decimals(figure.mean) for figure in known), default=0)
+    spread = max((_decimals(figure.sd) for figure in known if figure.sd is not None), default=0)
+    width = max((len(f"{figure.sd:.{spread}f}") for figure in known if figure.sd is not None), default=0)
+    return [
+        (UNKNOWN if figure is None else f"{figure.mean:z.{decimals}f}", _spread(figure, spread, width))
+        for figure in figures
+    ]
+
+
+def _spread(figure: Figure | None, decimals: int, width: int) -> str:
+    """Return "± 0.03", padded with spaces as wide as a digit."""
+    if figure is None or figure.sd is None:
+        return ""
+    return f"±\u00a0{f'{figure.sd:.{decimals}f}':\u2007>{width}}"
+
+
+def _decimals(value: float) -> int:
+    return len(f"{value:.6f}".rstrip("0").partition(".")[2])

@@ -1,0 +1,131 @@
+// Tables: sorted within each group, filtered by name, raw or scaled.
+
+const LONG = 100; // rows of a table, before the others are asked for
+const tables = all("table[data-table]").map((table) => ({
+  table,
+  name: table.dataset.table,
+  heads: all("thead th[data-key]", table),
+  groups: all("tbody", table).map((body) => ({ body, rows: all("tr[data-r]", body) })), // rows as the server put them
+}));
+
+function makeSortable(choose, showAll) {
+  for (const found of tables) {
+    const { heads, name } = found;
+    found.more = Object.assign(document.createElement("button"), { type: "button", className: "more", hidden: true });
+    found.more.addEventListener("click", showAll);
+    found.table.parentElement.after(found.more);
+    for (const head of heads) {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.append(...head.childNodes);
+      if (head.dataset.tip) button.setAttribute("aria-describedby", head.dataset.tip);
+      button.addEventListener("click", () => choose(name, head.dataset.key));
+      head.append(button);
+    }
+  }
+}
+
+// Puts a panel's rows in order and shows those that fit: of long tables the first ones, unless all are wanted.
+// sort: {key, down}, or null for the order in which the page came; fits: whether the search leaves a system.
+function arrange(panel, sort, fits, isAll) {
+  for (const found of tables) {
+    const { table, name, heads, groups } = found;
+    if (!panel.contains(table)) continue;
+    const chosen = sort && heads.find((head) => head.dataset.key === sort.key);
+    for (const head of heads) head.removeAttribute("aria-sort");
+    if (chosen) chosen.setAttribute("aria-sort", sort.down ? "descending" : "ascending");
+    else heads.find((head) => head.dataset.key === "rank")?.setAttribute("aria-sort", "ascending");
+    let left = isAll ? Infinity : LONG;
+    let fitting = 0;
+    for (const group of groups) {
+      const ordered = chosen ? ordering(group.rows, name, sort) : group.rows;
+      const fit = ordered.filter((row) => fits[row.dataset.r]);
+      const shown = new Set(group.body.className === "reference" ? fit : fit.slice(0, left));
+      const place = group.body.nextSibling;
+      group.body.remove(); // rows that are in no page are moved fast
+      for (const row of ordered) row.hidden = !shown.has(row);
+      group.body.append(...ordered);
+      group.body.hidden = group.rows.length > 0 && !shown.size;
+      table.insertBefore(group.body, place);
+      left -= Math.min(left, fit.length);
+      fitting += fit.length;
+    }
+    found.more.hidden = isAll || fitting <= LONG;
+    found.more.textContent = `Show all ${fitting}`;
+  }
+}
+
+function ordering(rows, name, { key, down }) {
+  const keyed = rows.map((row, place) => ({ row, place, value: sortValue(Number(row.dataset.r), name, key) }));
+  const sign = down ? -1 : 1;
+  keyed.sort((a, b) => {
+    if (a.value === b.value) return a.place - b.place;
+    if (a.value === null || b.value === null) return a.value === null ? 1 : -1;
+    return a.value < b.value ? -sign : sign;
+  });
+  return keyed.map((item) => item.row);
+}
+
+// Returns which systems have the words of the query in name, algorithm, backbone or status.
+function matches(query) {
+  const words = query.toLowerCase().split(/\s+/).filter(Boolean);
+  return board.systems.map((system) => {
+    const text = `${system.system} ${system.about} ${system.status} ${system.standing}`.toLowerCase();
+    return words.every((word) => text.includes(word));
+  });
+}
+
+function dimPoints(fits) {
+  for (const mark of all(".plot [data-r]")) mark.classList.toggle("dim", !fits[mark.dataset.r]);
+}
+
+const rawTexts = new Map(); // cell → what the server wrote
+
+function showScale(isRaw) {
+  if (isRaw && rawTexts.size === 0) return;
+  for (const { name, table, heads } of tables) {
+    const scored = board.tasks[taskIndex.get(name)]?.metrics.filter(([, axis]) => axis !== "diversity") ?? [];
+    const chosen = scored.map(([metric]) => heads.find((head) => head.dataset.key === `m:${metric}`));
+    const columns = chosen.map((head) => head?.cellIndex);
+    chosen.forEach((head, i) => {
+      const arrow = head?.querySelector("i"); // once scaled, higher is better everywhere
+      if (arrow) arrow.textContent = isRaw && scored[i][2] === "lower" ? "↓" : "↑";
+    });
+    for (const row of all("tr[data-r]", table)) {
+      columns.forEach((column, i) => {
+        if (column === undefined) return;
+        const cell = row.cells[column];
+        if (!rawTexts.has(cell)) rawTexts.set(cell, cell.textContent);
+        const text = rawTexts.get(cell);
+        cell.textContent = isRaw || Number.isNaN(Number(text)) ? text : scaled(Number(text), scored[i]).toFixed(1);
+      });
+    }
+  }
+}
+
+// In a panel, once: lines of ticks and references down the column of whiskers, and a dot for each seed on them. Dots are
+// strokes without length whose round ends are all there is to see.
+function drawSeeds(panel) {
+  for (const { table, name } of tables) {
+    if (!panel.contains(table) || !table.dataset.ticks) continue;
+    table.style.setProperty("--lines", [...lines(table.dataset.references, "--mark"), ...lines(table.dataset.ticks, "--faint")].join());
+    const [low, high] = [Number(table.dataset.low), Number(table.dataset.high)];
+    for (const svg of all("td svg", table)) {
+      const values = seedValues(board.systems[svg.closest("tr").dataset.r], name);
+      const places = values.filter((value) => value >= low && value <= high).map((value) => 6 + (178 * (value - low)) / (high - low));
+      const path = places.map((place) => `M${place.toFixed(1)},10h0`).join("");
+      if (values.length > 1) svg.append(inSvg("path", { d: path, class: "seeds" }));
+    }
+    delete table.dataset.ticks;
+  }
+}
+
+const lines = (places, colour) =>
+  places.split(" ").filter(Boolean).map((place) => `linear-gradient(var(${colour}) 0 0) ${place}px 0 / 1px 100% no-repeat`);
+
+// The name of every point, for the mouse; the tables have them for everyone else.
+function namePoints() {
+  for (const mark of all(".plot path[data-r]")) {
+    mark.append(Object.assign(inSvg("title", {}), { textContent: board.systems[mark.dataset.r].system }));
+  }
+}

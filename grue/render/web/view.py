@@ -1,0 +1,364 @@
+"""What the templates show: a board's numbers as text and marks, row by row."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from grue.leaderboard.board import Board, BoardTask, Cell, Column, Estimate, Row
+from grue.metrics.catalogue import CARDS
+from grue.render.text import UNKNOWN, printable
+from grue.render.web.axes import Axis, axis_over, number, whisker
+from grue.render.web.plot import Plot, Point, plot_of
+from grue.stats.intervals import Interval, mean, satterthwaite_interval
+from grue.submissions.folder import RANKED_SEEDS
+
+WHISKERS = 190  # pixels
+GROUPS = {"ranked": "", "open": "Not ranked", "reference": "For reference, not competing"}
+SHADES = 7  # of a task's colour scale
+DIVERSITY = "diversity"
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """A row's name and what is said about it; `index` is its place in the board."""
+
+    index: int
+    name: str
+    status: str
+    standing: str
+    about: str
+    link: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shade:
+    """A number of the overview, its place in its column's colour scale, and whether nothing is clearly better."""
+
+    text: str
+    shade: str
+    best: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A row of a table."""
+
+    system: System
+    rank: str
+    shared: bool
+    preference: str
+    spread: str
+    whisker: Markup
+    naturalness: str
+    values: tuple[Shade, ...]
+    extras: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Rows that belong together, under a title; what competes stands above what does not."""
+
+    kind: str
+    title: str
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ruler:
+    """The axis that a column of whiskers shares; `ticks` and `references` are places of lines, in pixels."""
+
+    axis: Axis
+    ticks: str
+    references: str
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A table with its ruler and plot: the overview, or a task."""
+
+    task: BoardTask | None
+    groups: tuple[Group, ...]
+    ruler: Ruler
+    plot: Plot | None
+
+    @property
+    def whole(self) -> bool:
+        """Whether there is any row to show."""
+        return bool(self.groups)
+
+
+def system_of(index: int, row: Row, tasks: int) -> System:
+    """Return what is shown of a system beside its numbers."""
+    about = row.about
+    size = "" if about.parameters is None else f"{_count(about.parameters)}"
+    said = [part for part in (about.algorithm, about.backbone, size) if part and part != row.system]
+    seeds = sorted({len(cell.seeds) for cell in row.cells.values()})
+    standing = {
+        "ranked": "",
+        "reference": "",
+        "partial": f"{len(row.cells)} of {tasks} tasks",
+        "limited": "part of the examples",
+        "preliminary": f"preliminary, {seeds[0]} seeds" if seeds else "preliminary",
+        "too few seeds": f"{seeds[0]} seed{'s' if seeds[0] > 1 else ''}" if seeds else "no seeds",
+    }.get(row.standing, row.standing)
+    link = about.link if about.link.startswith(("https://", "http://")) else ""
+    return System(index, printable(row.system), row.status, standing, printable(" · ".join(said)), printable(link))
+
+
+def _count(parameters: int) -> str:
+    for size, unit in ((10**9, "B"), (10**6, "M"), (10**3, "k")):
+        if parameters >= size:
+            return f"{parameters / size:.3g} {unit}"
+    return str(parameters)
+
+
+# --- the overview ----------------------------------------------------------------------------------------------------
+
+
+def overview(board: Board) -> Panel:
+    """Return the table of all tasks, and the plot of the systems that have them all."""
+    systems = [system_of(i, row, len(board.tasks)) for i, row in enumerate(board.rows)]
+    ruler = _ruler([(row, row.preference, row.interval, _seed_means(row, board.tasks)) for row in board.rows])
+    scales = [_shades(board.rows, task) for task in board.tasks]
+    ranks = [row.rank for row in board.rows]
+    lines = [
+        (
+            _kind(row, row.rank),
+            Line(
+                system,
+                UNKNOWN if row.rank is None else str(row.rank),
+                row.rank is not None and ranks.count(row.rank) > 1,
+                _one(row.preference),
+                _spread(row.interval),
+                _whisker(ruler.axis, row.preference, row.interval),
+                _one(row.naturalness),
+                tuple(scale[system.index] for scale in scales),
+            ),
+        )
+        for row, system in zip(board.rows, systems, strict=True)
+    ]
+    points = [
+        Point(
+            i,
+            systems[i].name,
+            _kind(row, row.rank),
+            row.preference,
+            row.naturalness,
+            row.interval,
+            row.naturalness_interval,
+        )
+        for i, row in enumerate(board.rows)
+        if row.preference is not None and row.naturalness is not None
+    ]
+    return Panel(None, _grouped(lines), ruler, plot_of(points))
+
+
+def _seed_means(row: Row, tasks: Sequence[BoardTask]) -> list[float]:
+    """Return each seed's mean over the tasks, where every task has the same seeds; their mean is the row's."""
+    by_seed = [cell.preference.by_seed for cell in row.cells.values() if cell.preference is not None]
+    wanted = sum(task.has("preference") for task in tasks)
+    if len(by_seed) < wanted or not by_seed or any(set(one) != set(by_seed[0]) for one in by_seed):
+        return []
+    return [mean([one[seed] for one in by_seed]) for seed in sorted(by_seed[0])] if len(by_seed[0]) > 1 else []
+
+
+def _shades(rows: Sequence[Row], task: BoardTask) -> list[Shade]:
+    """Return the column of a task: its scale runs from the lowest to the highest competing value."""
+    reached = [cell.preference if (cell := row.cells.get(task.name)) else None for row in rows]
+    competing = [e.mean for row, e in zip(rows, reached, strict=True) if e is not None and row.standing != "reference"]
+    low, high = min(competing, default=0.0), max(competing, default=0.0)
+    contested = sum(task.name in row.task_ranks for row in rows) > 1
+    found = []
+    for row, estimate in zip(rows, reached, strict=True):
+        shade = ""
+        if estimate is not None and row.standing != "reference" and high > low:
+            shade = f"h{round((SHADES - 1) * (estimate.mean - low) / (high - low))}"
+        found.append(Shade(_one(estimate), shade, contested and row.task_ranks.get(task.name) == 1))
+    return found
+
+
+# --- a task ----------------------------------------------------------------------------------------------------------
+
+
+def task_panel(board: Board, task: BoardTask) -> Panel:
+    """Return the table of one task with its raw metrics, the diversity set apart, and its plot."""
+    rows = [(i, row, cell) for i, row in enumerate(board.rows) if (cell := row.cells.get(task.name)) is not None]
+    rows.sort(key=_task_order(task.name))
+    ruler = _ruler([(row, _mean(cell.preference), cell.interval, _values(cell)) for _, row, cell in rows])
+    columns = [c for c in task.columns if c.axis != DIVERSITY]
+    extras = [c for c in task.columns if c.axis == DIVERSITY]
+    texts = {c.metric: _metric_texts(c, [cell.metrics.get(c.metric) for _, _, cell in rows]) for c in task.columns}
+    ranks = [row.task_ranks.get(task.name) for _, row, _ in rows]
+    lines = []
+    for place, (i, row, cell) in enumerate(rows):
+        rank = ranks[place]
+        line = Line(
+            system_of(i, row, len(board.tasks)),
+            UNKNOWN if rank is None else str(rank),
+            rank is not None and ranks.count(rank) > 1,
+            _one(cell.preference),
+            _spread(cell.interval),
+            _whisker(ruler.axis, _mean(cell.preference), cell.interval),
+            _one(cell.naturalness),
+            tuple(Shade(texts[c.metric][place], "", False) for c in columns),
+            tuple(texts[c.metric][place] for c in extras),
+        )
+        lines.append((_kind(row, rank), line))
+    return Panel(
+        task, _grouped(lines), ruler, plot_of([p for i, row, cell in rows if (p := _point(board, task, i, row, cell))])
+    )
+
+
+def _task_order(task: str) -> Callable[[tuple[int, Row, Cell]], tuple[int, int, float, str]]:
+    def order(item: tuple[int, Row, Cell]) -> tuple[int, int, float, str]:
+        _, row, cell = item
+        rank = row.task_ranks.get(task)
+        return list(GROUPS).index(_kind(row, rank)), rank or 0, -(_mean(cell.preference) or 0.0), row.system
+
+    return order
+
+
+def _point(board: Board, task: BoardTask, index: int, row: Row, cell: Cell) -> Point | None:
+    if cell.preference is None or cell.naturalness is None:
+        return None
+    spread = None
+    if board.interval_kind == "t" and cell.interval is not None:
+        spread = satterthwaite_interval({task.name: cell.naturalness.by_seed.values()}, board.level)
+    kind = _kind(row, row.task_ranks.get(task.name))
+    name = printable(row.system)
+    return Point(index, name, kind, cell.preference.mean, cell.naturalness.mean, cell.interval, spread)
+
+
+def _metric_texts(column: Column, estimates: Sequence[Estimate | None]) -> list[str]:
+    """Return a column of raw values, with the decimals that a tenth of a scaled point takes, or three digits."""
+    if column.range is not None:
+        decimals = max(0, math.ceil(-math.log10(abs(column.range[1] - column.range[0]) / 1000) - 1e-9))
+    else:
+        largest = max((abs(estimate.mean) for estimate in estimates if estimate is not None), default=0.0)
+        decimals = (
+            3 if largest < 1 else 2 if largest < 10 or column.reference is not None else 1 if largest < 100 else 0
+        )
+    return [UNKNOWN if estimate is None else f"{estimate.mean:z.{decimals}f}" for estimate in estimates]
+
+
+# --- what both share -------------------------------------------------------------------------------------------------
+
+
+def _kind(row: Row, rank: int | None) -> str:
+    """Return the group of a row: among those that compete, those that cannot yet, or those that never will."""
+    return "reference" if row.standing == "reference" else "open" if rank is None else "ranked"
+
+
+def _grouped(lines: Iterable[tuple[str, Line]]) -> tuple[Group, ...]:
+    by_kind: dict[str, list[Line]] = {kind: [] for kind in GROUPS}
+    for kind, line in lines:
+        by_kind[kind].append(line)
+    return tuple(Group(kind, GROUPS[kind], tuple(found)) for kind, found in by_kind.items() if found)
+
+
+def _ruler(rows: Iterable[tuple[Row, float | None, Interval | None, Sequence[float]]]) -> Ruler:
+    """Return the axis over what competes, with the references as lines where they fall on it."""
+    values: list[float] = []
+    references = []
+    for row, centre, interval, dots in rows:
+        if centre is None:
+            continue
+        if row.standing == "reference":
+            references.append(centre)
+        else:
+            values += [centre, *dots] if interval is None else [centre, interval.low, interval.high, *dots]
+    axis = axis_over(values or references, 6, WHISKERS - 6)
+    places = {axis.place(value) for value in references if axis.holds(value)}
+    ticks = " ".join(number(place) for place, _ in axis.ticks)
+    return Ruler(axis, ticks, " ".join(map(number, sorted(places))))
+
+
+def _whisker(axis: Axis, centre: float | None, interval: Interval | None) -> Markup:
+    return Markup("") if centre is None else whisker(axis, centre, interval)
+
+
+def _values(cell: Cell) -> list[float]:
+    values = list(cell.preference.by_seed.values()) if cell.preference is not None else []
+    return values if len(values) > 1 else []
+
+
+def _mean(estimate: Estimate | None) -> float | None:
+    return None if estimate is None else estimate.mean
+
+
+def _one(value: Estimate | float | None) -> str:
+    """Return a score with one decimal."""
+    score = value.mean if isinstance(value, Estimate) else value
+    return UNKNOWN if score is None else f"{score:z.1f}"
+
+
+def _spread(interval: Interval | None) -> str:
+    return "" if interval is None else f"±{interval.half_width:.1f}"
+
+
+# --- words -----------------------------------------------------------------------------------------------------------
+
+
+def lead(board: Board) -> str:
+    """Return in a sentence or two who leads, and who cannot be told from the leader."""
+    if not board.rows:
+        return ""
+    ranked = [row for row in board.rows if row.rank is not None]
+    if not ranked:
+        if board.interval_kind == "none":
+            return "This board was made without intervals, and so without ranks."
+        return f"No system is ranked yet: a rank takes every task, with {RANKED_SEEDS} seeds each."
+    best = max(ranked, key=lambda row: row.preference or 0.0)
+    level = f"{100 * board.level:g} % interval"
+    reach = f", {level} {best.interval.low:.1f} to {best.interval.high:.1f}" if best.interval else ""
+    verb = "leads with" if len(ranked) > 1 else "is the only ranked system, with"
+    first = f"{printable(best.system)} {verb} a mean preference of {best.preference:.1f}{reach}."
+    peers = [printable(row.system) for row in ranked if row.rank == 1 and row is not best]
+    more = f" and {len(peers) - 3} more" if len(peers) > 3 else ""
+    close = f" Too close to call: {', '.join(peers[:3])}{more}." if peers else ""
+    return first + close + _higher(board.rows, best)
+
+
+def _higher(rows: Sequence[Row], best: Row) -> str:
+    """Return what to say of systems that reach more than the first and are not ranked yet."""
+    reached = [row for row in rows if row.rank is None and row.standing != "reference" and row.preference is not None]
+    above = [printable(row.system) for row in reached if (row.preference or 0.0) > (best.preference or 0.0)]
+    more = f" and {len(above) - 3} more" if len(above) > 3 else ""
+    return f" Higher, but not ranked: {', '.join(above[:3])}{more}." if above else ""
+
+
+def scale_groups(task: BoardTask) -> Mapping[str, list[str]]:
+    """Return how raw values become scores from 0 to 100, each way with the metrics that go it."""
+    groups: dict[str, list[str]] = {}
+    for column in task.columns:
+        if column.range is not None:
+            text = f"from {column.range[0]:g} to {column.range[1]:g}"
+        elif column.reference is not None:
+            text = f"as 100 × {column.reference:g} / value, at most 100"
+        else:
+            continue
+        groups.setdefault(text, []).append(column.metric)
+    return groups
+
+
+def scale_numbers(task: BoardTask) -> Mapping[str, int]:
+    """Return metric → the number of its group in `scale_groups`, from 1 on."""
+    groups = scale_groups(task).values()
+    return {metric: number for number, metrics in enumerate(groups, start=1) for metric in metrics}
+
+
+def glossary(tasks: Sequence[BoardTask]) -> Mapping[str, tuple[str, str]]:
+    """Return metric → direction with range, and definition with source, for every metric of the tasks."""
+    found = {}
+    for column in (column for task in tasks for column in task.columns):
+        card = CARDS.get(column.metric)
+        if column.axis == DIVERSITY:
+            direction = "neither better nor worse by itself"
+        else:
+            direction = f"{column.direction} is better"
+        reach = f", from {card.bounds.replace('–', ' to ', 1)}" if card else ""
+        words = f"{card.definition} Source: {card.source}." if card else "A metric of a plug-in, which defines it."
+        found[column.metric] = (direction + reach, words)
+    return dict(sorted(found.items(), key=lambda item: item[0].lower()))

@@ -1,0 +1,274 @@
+"""Two systems on one task: their difference, and how sure it is when both seeds and examples were drawn by chance.
+
+The difference D is the one that the board shows: A's mean over its seeds less B's. Two things could have come out
+otherwise. Other seeds would have given other scores on these examples: W = s²_A/n_A + s²_B/n_B, as in Welch's test.
+Other examples would have given another difference: the differences of the examples, seeds averaged, have the variance
+V of their mean, but V also holds what seeds and examples do together, which W counts already; an analysis of variance
+measures it, and V less it is what the examples alone add (the crossed design of readers and cases: Dorfman, Berbaum &
+Metz, "Receiver operating characteristic rating analysis", 1992; their pseudo-values are ours).
+
+The test is approximate randomisation over examples (Noreen, "Computer-intensive methods for testing hypotheses", 1989):
+each draw turns the sign of some examples' differences, all seeds of an example together, and adds a normal draw for the
+seeds; the sum is stretched as Student's t is, with Satterthwaite's degrees of freedom, since W is known from few seeds.
+Without seeds that differ it is the plain randomisation test, without examples that differ Welch's test. The mean over
+tasks is the mean of such draws, stretched with the degrees of freedom of the whole, as the board's intervals are.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from grue.stats.intervals import Interval, mean, sd
+
+FloatArray = NDArray[np.float64]
+
+DRAWS = 10_000
+LEVEL = 0.95
+_SIGNS = 1 << 22  # signs that are drawn at once, which bounds memory
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What two systems' scores on a task say about which is better; all but `p` in points of the board, 0–100.
+
+    Attributes:
+        a: A's mean over its seeds.
+        b: B's mean over its seeds.
+        value: a - b.
+        interval: Of `value`, at the level asked for.
+        p: How often chance alone gives a difference at least as large, if neither is better; never 0.
+        seeds_a: How many seeds A has. So `seeds_b`.
+        sd_a: Standard deviation over A's seeds; None for one seed, from which it cannot be known. So `sd_b`.
+        seed_error: Standard error of `value` that comes from the seeds; None if neither system has two. If one has,
+            it is that system's share.
+        test_set_error: Standard error of `value` that comes from the examples.
+        examples: Number of examples.
+    """
+
+    a: float
+    b: float
+    value: float
+    interval: Interval
+    p: float
+    seeds_a: int
+    seeds_b: int
+    sd_a: float | None
+    sd_b: float | None
+    seed_error: float | None
+    test_set_error: float
+    examples: int
+
+
+@dataclass(frozen=True, slots=True)
+class MeanDifference:
+    """The mean of the differences on several tasks, each weighing the same; fields as in `Difference`."""
+
+    a: float
+    b: float
+    value: float
+    interval: Interval
+    p: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Contrast:
+    """What a difference and its noise follow from.
+
+    Attributes:
+        scores_a: A's scores by seed, 0–100. So `scores_b`.
+        examples: [examples] differences of the examples. Their mean is the difference of the scores, and they spread
+            as the examples alone make them spread: what seeds and examples do together is taken out.
+    """
+
+    scores_a: tuple[float, ...]
+    scores_b: tuple[float, ...]
+    examples: FloatArray
+
+    @property
+    def value(self) -> float:
+        """A's mean less B's."""
+        return mean(self.scores_a) - mean(self.scores_b)
+
+    @property
+    def seed_variances(self) -> tuple[tuple[float, int], ...]:
+        """For each system with two seeds or more: its mean's squared standard error, and the degrees of freedom."""
+        by_system = (self.scores_a, self.scores_b)
+        return tuple((spread**2 / len(s), len(s) - 1) for s in by_system if (spread := sd(s)) is not None)
+
+    @property
+    def seed_variance(self) -> float:
+        """The squared standard error that comes from the seeds, as far as it is known."""
+        return math.fsum(variance for variance, _ in self.seed_variances)
+
+    @property
+    def test_set_variance(self) -> float:
+        """The squared standard error that comes from the examples."""
+        return _variance_of_mean(self.examples)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Noise:
+    """What chance could have made of a difference, if the seeds' variance were exactly what it seems.
+
+    Attributes:
+        null: [draws] differences if neither system were better.
+        around: [draws] deviations from the true difference, whatever that is.
+    """
+
+    null: FloatArray
+    around: FloatArray
+
+
+def difference(
+    a_values: FloatArray,
+    b_values: FloatArray,
+    a_scores: Sequence[float],
+    b_scores: Sequence[float],
+    generator: np.random.Generator,
+    draws: int = DRAWS,
+    level: float = LEVEL,
+) -> Difference:
+    """Return the difference of two systems on a task, with its interval and its test.
+
+    Args:
+        a_values: [A's seeds, examples] what each example is worth to the score of each seed: its value where the score
+            is a mean, else its jackknife pseudo-value.
+        b_values: [B's seeds, examples] the same examples. The seeds of A and B are no pairs.
+        a_scores: A's scores by seed, 0–100.
+        b_scores: B's scores by seed.
+        generator: Where the draws come from.
+        level: Of the interval, between 0 and 1.
+
+    Raises:
+        ValueError: The shapes do not fit, or there are fewer than two examples.
+    """
+    compared = contrast(a_values, b_values, a_scores, b_scores)
+    return judge(compared, draw(compared, generator, draws), generator, level)
+
+
+def contrast(
+    a_values: FloatArray, b_values: FloatArray, a_scores: Sequence[float], b_scores: Sequence[float]
+) -> Contrast:
+    """Return what the difference of two systems and its noise follow from; arguments and errors as in `difference`."""
+    examples = a_values.shape[1]
+    if a_values.shape != (len(a_scores), examples) or b_values.shape != (len(b_scores), examples):
+        raise ValueError(f"values {a_values.shape} and {b_values.shape} of {len(a_scores)} and {len(b_scores)} seeds")
+    if examples < 2:
+        raise ValueError(f"{examples} example: there is no spread to measure")
+    value = mean(a_scores) - mean(b_scores)
+    raw = a_values.mean(axis=0) - b_values.mean(axis=0)
+    whole = _variance_of_mean(raw)
+    alone = max(0.0, whole - _interaction(a_values) - _interaction(b_values))
+    shrink = math.sqrt(alone / whole) if whole else 0.0
+    return Contrast(tuple(a_scores), tuple(b_scores), value + shrink * (raw - raw.mean()))
+
+
+def draw(compared: Contrast, generator: np.random.Generator, draws: int = DRAWS) -> Noise:
+    """Draw what chance could have made of the difference."""
+    count = len(compared.examples)
+    centred = compared.examples - compared.value
+    at_once = max(1, _SIGNS // count)
+    around, turned = np.empty(draws), np.empty(draws)
+    for start in range(0, draws, at_once):
+        part = slice(start, min(draws, start + at_once))
+        kept = generator.integers(0, 2, size=(part.stop - start, count), dtype=np.int8)
+        around[part] = (2 * (kept @ centred) - centred.sum()) / count
+        turned[part] = 2 * kept.mean(axis=1) - 1
+    seeds = math.sqrt(compared.seed_variance) * generator.standard_normal(draws)
+    return Noise(around + compared.value * turned + seeds, around + seeds)
+
+
+def judge(compared: Contrast, noise: Noise, generator: np.random.Generator, level: float = LEVEL) -> Difference:
+    """Return the difference with the interval and the p value that its noise gives."""
+    mean_difference = judge_mean([compared], [noise], generator, level)
+    return Difference(
+        a=mean_difference.a,
+        b=mean_difference.b,
+        value=mean_difference.value,
+        interval=mean_difference.interval,
+        p=mean_difference.p,
+        seeds_a=len(compared.scores_a),
+        seeds_b=len(compared.scores_b),
+        sd_a=sd(compared.scores_a),
+        sd_b=sd(compared.scores_b),
+        seed_error=math.sqrt(compared.seed_variance) if compared.seed_variances else None,
+        test_set_error=math.sqrt(compared.test_set_variance),
+        examples=len(compared.examples),
+    )
+
+
+def judge_mean(
+    compared: Sequence[Contrast], noises: Sequence[Noise], generator: np.random.Generator, level: float = LEVEL
+) -> MeanDifference:
+    """Return the mean difference over tasks, whose noise is independent: other examples, other training runs.
+
+    Args:
+        compared: At least one task.
+        noises: Theirs, equally many draws each.
+        generator: Where the stretching for few seeds is drawn from.
+        level: Of the interval, between 0 and 1.
+    """
+    value = mean([each.value for each in compared])
+    null, around = (
+        np.mean(parts, axis=0) for parts in ([each.null for each in noises], [each.around for each in noises])
+    )
+    degrees = degrees_of_freedom(compared)
+    if math.isfinite(degrees):
+        stretch = np.sqrt(degrees / generator.chisquare(degrees, len(null)))
+        null, around = null * stretch, around * stretch
+    half = float(np.quantile(np.abs(around), level))
+    # Draws that equal the difference but for rounding count as equal: all signs as they are is one of the outcomes.
+    reached = int(np.sum(np.abs(null) >= abs(value) * (1 - 1e-9)))
+    return MeanDifference(
+        a=mean([mean(each.scores_a) for each in compared]),
+        b=mean([mean(each.scores_b) for each in compared]),
+        value=value,
+        interval=Interval(value - half, value + half),
+        p=(1 + reached) / (1 + len(null)),
+    )
+
+
+def degrees_of_freedom(compared: Sequence[Contrast]) -> float:
+    """Return Satterthwaite's degrees of freedom of a mean of differences; infinite where no seeds differ.
+
+    The examples are many, so that their variance counts as known.
+    """
+    variances = [part for each in compared for part in each.seed_variances]
+    whole = math.fsum([*(variance for variance, _ in variances), *(each.test_set_variance for each in compared)])
+    # Squares of shares cannot underflow, of variances they can.
+    uncertain = math.fsum((variance / whole) ** 2 / degrees for variance, degrees in variances) if whole else 0.0
+    return 1 / uncertain if uncertain else math.inf
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return p values made good for their number: at most a share α of such families has any false one below α.
+
+    The i-th smallest of n is multiplied by n - i + 1, never below the one before, never above 1 (Holm, "A simple
+    sequentially rejective multiple test procedure", 1979).
+    """
+    corrected = [0.0] * len(p_values)
+    highest = 0.0
+    for place, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        highest = max(highest, min(1.0, (len(p_values) - place) * p_values[index]))
+        corrected[index] = highest
+    return corrected
+
+
+def _variance_of_mean(values: FloatArray) -> float:
+    return float(values.var(ddof=1) / len(values))
+
+
+def _interaction(values: FloatArray) -> float:
+    """Return what seeds and examples do together to the mean over both: its variance; 0 if one seed cannot tell.
+
+    Args:
+        values: [seeds, examples].
+    """
+    seeds, examples = values.shape
+    if seeds < 2:
+        return 0.0
+    rest = values - values.mean(axis=1, keepdims=True) - values.mean(axis=0) + values.mean()
+    return float((rest**2).sum() / ((seeds - 1) * (examples - 1)) / (seeds * examples))

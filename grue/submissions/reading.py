@@ -1,0 +1,204 @@
+"""Reading what strangers hand in: nothing is followed, nothing is unpacked or read beyond what it may weigh.
+
+`scan` looks at every file once and says which may be read; whoever reads on keeps to those.
+"""
+
+import gzip
+import os
+import re
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from grue import files
+from grue.errors import ConfigError, DataError, GrueError
+from grue.records import Prediction
+from grue.submissions.folder import MANIFEST, SUBMISSION, nests_too_deep
+from grue.submissions.problems import Problem, error
+
+MOST_BYTES = 10_000_000
+MOST_BYTES_OF = {SUBMISSION: 20_000, MANIFEST: 1_000_000, ".json": 200_000}
+"""How much a file may weigh by its name or ending, packed and unpacked, where it is less than `MOST_BYTES`.
+
+What takes a parser of TOML or JSON longest grows with the square of the size.
+"""
+MOST_CHARACTERS = 100_000  # of a line
+MOST_FILES = 2_000  # of a system
+
+_MANIFEST_LINE = re.compile(r"([0-9a-f]{64}) [ *](.+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """What lies in a system's folder.
+
+    Attributes:
+        present: Every file, link and special file, by its path within the folder.
+        readable: Those of them that are files of a submission, and safe to read.
+        problems: What is wrong with the others.
+        was_entered: Whether the folder was looked into at all: not if it is a link, or holds too much.
+    """
+
+    present: frozenset[str]
+    readable: frozenset[str]
+    problems: tuple[Problem, ...]
+    was_entered: bool = True
+
+
+def scan(system: Path, tasks: list[str]) -> Scan:
+    """Look at a system's folder without following links, opening special files or unpacking more than is allowed."""
+    links = [path for path in (system.parent, system) if path.is_symlink()]
+    if links:  # nothing is read of a folder that may lead elsewhere
+        return Scan(frozenset(), frozenset(), tuple(error(13, path, "is a link.") for path in links), was_entered=False)
+    shape = re.compile(
+        rf"{re.escape(SUBMISSION)}|{MANIFEST}|({'|'.join(map(re.escape, tasks))})"
+        r"/seed-(0|[1-9]\d{0,8})\.(result\.json|predictions\.jsonl\.gz)"
+    )
+    entries = list(islice(_entries(system, tasks), MOST_FILES + 1))
+    if len(entries) > MOST_FILES:
+        too_many = error(14, system, f"holds more than {MOST_FILES:,} files; none of them was read.")
+        return Scan(frozenset(), frozenset(), (too_many,), was_entered=False)
+    present, readable, problems = set(), set(), []
+    for entry in entries:
+        path = Path(entry.path)
+        name = path.relative_to(system).as_posix()
+        found = list(_faults(entry, path, bool(shape.fullmatch(name))))
+        problems += found
+        if entry.is_symlink() or not entry.is_dir():
+            present.add(name)
+            if not found:
+                readable.add(name)
+    return Scan(frozenset(present), frozenset(readable), tuple(problems))
+
+
+def _entries(system: Path, tasks: list[str]) -> Iterator[os.DirEntry[str]]:
+    """Yield what lies in the folder and in its folders of tasks, in order; other folders are not entered."""
+    for entry in _listing(system):
+        if entry.is_dir(follow_symlinks=False) and entry.name in tasks:
+            yield from _listing(Path(entry.path))
+        else:
+            yield entry
+
+
+def _listing(folder: Path) -> list[os.DirEntry[str]]:
+    with os.scandir(folder) as found:
+        return sorted(islice(found, MOST_FILES + 1), key=lambda entry: entry.name)
+
+
+def _faults(entry: os.DirEntry[str], path: Path, belongs: bool) -> Iterator[Problem]:
+    """Yield what keeps a file from being read."""
+    if entry.is_symlink():
+        yield error(13, path, "is a link.")
+    elif entry.is_dir(follow_symlinks=False):
+        yield error(1, path, "is not a folder of a submission.")
+    elif not entry.is_file(follow_symlinks=False):
+        yield error(13, path, "is neither a file nor a folder.")
+    elif not belongs:
+        yield error(1, path, "is not a file of a submission.")
+    else:
+        yield from _too_heavy(path, entry.stat(follow_symlinks=False).st_size)
+
+
+def _too_heavy(path: Path, size: int) -> Iterator[Problem]:
+    most = MOST_BYTES_OF.get(path.name, MOST_BYTES_OF.get(path.suffix, MOST_BYTES))
+    if not size:
+        yield error(16, path, "is empty.")
+        return
+    if size > most:
+        yield error(14, path, f"has {size:,} bytes, more than {most:,}.")
+        return
+    packed = path.suffix == ".gz"
+    content = _unpacked(path, most) if packed else path.read_bytes()
+    if content is None:  # what is damaged, its reader reports
+        return
+    if len(content) > most:
+        yield error(14, path, f"unpacks to more than {most:,} bytes.")
+    elif not content.strip():
+        yield error(16, path, "holds nothing but white space.")
+    else:
+        yield from _long_lines(path, content)
+
+
+def _unpacked(path: Path, most: int) -> bytes | None:
+    """Return the content of a gzip file, at most one byte more than allowed; None if it is damaged."""
+    with suppress(OSError, EOFError, zlib.error), gzip.open(path) as handle:
+        return handle.read(most + 1)
+    return None
+
+
+def _long_lines(path: Path, content: bytes) -> Iterator[Problem]:
+    for number, line in enumerate(content.split(b"\n"), start=1):
+        if len(line) > MOST_CHARACTERS:  # bytes; there may be fewer characters
+            length = len(line.decode("utf-8", errors="replace"))
+            if length > MOST_CHARACTERS:
+                yield error(15, path, f"line {number} has {length:,} characters, more than {MOST_CHARACTERS:,}.")
+                return
+
+
+# --- the manifest ----------------------------------------------------------------------------------------------------
+
+
+def check_manifest(system: Path, found: Scan) -> Iterator[Problem]:
+    """Yield where MANIFEST.sha256 and the files differ; names in it are compared and never opened."""
+    path = system / MANIFEST
+    if MANIFEST not in found.readable:
+        if MANIFEST not in found.present:
+            yield error(11, path, "is missing.")
+        return
+    try:
+        named = _read_manifest(path)
+    except DataError as refusal:
+        yield error(11, path, told(refusal, path))
+        return
+    absent = sorted(set(named) - found.present)
+    if absent:
+        yield error(12, path, f"names {_few(absent)}, which {'is' if len(absent) == 1 else 'are'} not there.")
+    for name in sorted(found.present - {MANIFEST}):
+        if name not in named:
+            yield error(12, system / name, f"is not in {MANIFEST}.")
+        elif name in found.readable and files.sha256_file(system / name) != named[name]:
+            yield error(12, system / name, f"is not the file that {MANIFEST} names: its sha256 is another.")
+
+
+def _read_manifest(path: Path) -> Mapping[str, str]:
+    named: dict[str, str] = {}
+    for number, line in enumerate(files.read_text(path).splitlines(), start=1):
+        match = _MANIFEST_LINE.fullmatch(line)
+        if match is None:
+            raise DataError(f"{path}: line {number} is not a sha256, two spaces and a path.")
+        if named.setdefault(match[2], match[1]) != match[1]:
+            raise DataError(f"{path}: line {number} names {match[2]!r} again, with another sha256.")
+    return named
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(map(repr, names[:3])) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+# --- predictions -----------------------------------------------------------------------------------------------------
+
+
+def read_strange_predictions(path: Path) -> list[Prediction]:
+    """Read predictions that `scan` found readable.
+
+    Raises:
+        DataError: A line is no prediction, or the file is damaged; names the line.
+    """
+    predictions = []
+    for number, record in files.read_jsonl(path):
+        where = f"{path}, line {number}"
+        if nests_too_deep(record):
+            raise DataError(f"{where}: nests too deep.")
+        try:
+            predictions.append(files.from_dict(Prediction, record, where))
+        except ConfigError as refusal:
+            raise DataError(str(refusal)) from refusal
+    return predictions
+
+
+def told(refusal: GrueError, path: Path) -> str:
+    """Return the message without the path that it begins with, which the problem says itself."""
+    return str(refusal).removeprefix(str(path)).lstrip(":, ")

@@ -1,0 +1,233 @@
+"""What a result says, against what follows from its predictions: ids, scores, hashes and counts computed again.
+
+Everything here is about one task at a time, so that several tasks can be checked at once.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from grue.data.load import load_examples
+from grue.errors import DataError, SubmissionError
+from grue.metrics.base import metric_parameters
+from grue.records import Example, Prediction, Result, Score
+from grue.scoring import Scored, chosen_metrics, match, prepared_metric, score_predictions
+from grue.submissions.likeness import (
+    Fingerprint,
+    check_against_references,
+    check_copies,
+    check_texts,
+    check_twins,
+    fingerprint,
+)
+from grue.submissions.problems import Problem, error
+from grue.submissions.reading import read_strange_predictions, told
+from grue.tasks import Task, load_task
+
+TOLERANCE = 1e-6
+MODEL_TOLERANCE = 1e-4  # for metrics that run a model, whose last digits depend on the machine
+REFERENCES = "oracle"  # the system that hands in the references themselves
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One seed of a system on a task.
+
+    Attributes:
+        path: Of its result, whether or not there is one.
+        result: None if there is none that can be compared with its predictions.
+        predictions: None if there are none that may be read.
+        current: Whether it was made, as far as it says, for the task as it is now, and for the whole split.
+    """
+
+    path: Path
+    result: Result | None
+    predictions: Path | None
+    current: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRuns:
+    """The runs of a system on a task.
+
+    Attributes:
+        system: The system's folder.
+        is_reference: Whether the board shows it beside the ranks, so that nothing is won by its texts.
+        is_checked: Whether it is to be checked, or only there for those that are to differ from it.
+    """
+
+    system: Path
+    is_reference: bool
+    is_checked: bool
+    runs: tuple[Run, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What was found out about runs; `missing` is what this machine lacked to find out the rest."""
+
+    problems: tuple[Problem, ...] = ()
+    missing: tuple[str, ...] = ()
+
+
+def check_task(suite: str, name: str, systems: Sequence[TaskRuns]) -> Findings:
+    """Check the runs of one task: those of all systems whose `is_checked` is true."""
+    task = load_task(name, suite)
+    texts = {runs.system: _fingerprints(runs) for runs in systems}
+    problems: list[Problem] = []
+    missing: list[str] = []
+    try:
+        examples: Sequence[Example] = load_examples(task, task.data.evaluation).examples
+    except DataError as refusal:
+        examples = ()
+        missing.append(f"{suite}/{name}: {refusal}")
+    references = cache(lambda: _preference_of_references(task, examples, systems))
+    for runs in systems:
+        if runs.is_checked:
+            found = [_check_run(run, runs.is_reference, task, examples) for run in runs.runs]
+            problems += [problem for one, _ in found for problem in one.problems]
+            missing += [line for one, _ in found for line in one.missing]
+            problems += check_twins(texts[runs.system])
+            problems += check_copies(texts[runs.system], _texts_of_others(runs, systems, texts))
+            preferences = [preference for _, preference in found if preference is not None]
+            if preferences and not runs.is_reference:
+                problems += check_against_references(runs.system / name, preferences, references())
+    return Findings(tuple(problems), tuple(dict.fromkeys(missing)))
+
+
+def _fingerprints(runs: TaskRuns) -> dict[Path, Fingerprint]:
+    """Return the fingerprints of the predictions that can be read; empty ones are like any others."""
+    read = {run.predictions: _read(run.predictions)[0] for run in runs.runs if run.predictions is not None}
+    return {path: fingerprint(predictions) for path, predictions in read.items() if predictions}
+
+
+def _read(path: Path) -> tuple[list[Prediction] | None, tuple[Problem, ...]]:
+    try:
+        return read_strange_predictions(path), ()
+    except DataError as refusal:
+        return None, (error(7, path, told(refusal, path)),)
+
+
+def _texts_of_others(
+    runs: TaskRuns, systems: Sequence[TaskRuns], texts: Mapping[Path, Mapping[Path, Fingerprint]]
+) -> dict[Path, Fingerprint]:
+    """Return what a system's texts must not be; two references may be alike, as copy and lead of short texts are."""
+    others = [
+        other
+        for other in systems
+        if other.system.name != runs.system.name and not (runs.is_reference and other.is_reference)
+    ]
+    return {path: found for other in others for path, found in texts[other.system].items()}
+
+
+def _preference_of_references(task: Task, examples: Sequence[Example], systems: Sequence[TaskRuns]) -> float | None:
+    """Return the preference that the references get: from the system that hands them in, or computed."""
+    for run in (run for runs in systems if runs.system.name == REFERENCES for run in runs.runs):
+        if run.current and run.result is not None:
+            return run.result.preference
+    first = [Prediction(example.id, next(iter(example.references), "")) for example in examples]
+    return score_predictions(task, task.data.evaluation, examples, first).preference
+
+
+# --- one run ---------------------------------------------------------------------------------------------------------
+
+
+def _check_run(run: Run, is_reference: bool, task: Task, examples: Sequence[Example]) -> tuple[Findings, float | None]:
+    """Return what is wrong with a run, and its preference if that could be computed."""
+    if run.predictions is None:
+        return Findings(), None
+    predictions, faults = _read(run.predictions)
+    if predictions is None or not run.current or not examples:
+        return Findings(faults), None
+    try:
+        ordered = match(examples, predictions)
+    except SubmissionError as refusal:
+        return Findings((error(8, run.predictions, str(refusal)),)), None
+    odd = () if is_reference else tuple(check_texts(run.predictions, examples, ordered, task.decoding))
+    if run.result is None:
+        return Findings(odd), None
+    try:
+        scored = score_predictions(task, task.data.evaluation, examples, predictions)
+    except DataError as refusal:
+        reason = _lacking(task, examples)
+        if reason is None:
+            return Findings((*odd, error(9, run.path, f"cannot be scored: {refusal}"))), None
+        return Findings(odd, (reason,)), None
+    missing = tuple(f"{task.suite}/{task.name}: {reason}" for reason in scored.errors)
+    return Findings((*odd, *_differences(run.path, run.result, scored, task)), missing), scored.preference
+
+
+def _lacking(task: Task, examples: Sequence[Example]) -> str | None:
+    """Return what keeps this machine from scoring any text; None if it is the texts that cannot be scored."""
+    try:
+        for spec in chosen_metrics(task):
+            prepared_metric(spec, examples)
+    except DataError as refusal:
+        return f"{task.suite}/{task.name}: {refusal}"
+    return None
+
+
+def _differences(path: Path, result: Result, scored: Scored, task: Task) -> Iterator[Problem]:
+    """Yield where a result says something else than follows from its predictions."""
+    for difference in _other_scores(result, scored, task):
+        yield error(9, path, difference)
+    for key, computed in scored.hashes.items():
+        if result.hashes.get(key) != computed:
+            yield error(19, path, f"{key}: says {result.hashes.get(key)!r}; computed: {computed!r}.")
+    ids = task.data.splits[task.data.evaluation].ids_sha256
+    if ids and result.data.get("ids_sha256", ids) != ids:
+        yield error(19, path, f"ids_sha256: says {result.data['ids_sha256']!r}; the split's is {ids!r}.")
+    for key, count in scored.counts.items():
+        if result.counts.get(key) != count:
+            yield error(20, path, f"{key}: says {result.counts.get(key)!r}; counted: {count!r}.")
+
+
+def _other_scores(result: Result, scored: Scored, task: Task) -> Iterator[str]:
+    tolerances = {spec.name: MODEL_TOLERANCE if _runs_a_model(spec.name) else TOLERANCE for spec in task.metrics}
+    claimed = {score.metric: score for score in result.scores}
+    if len(claimed) < len(result.scores):
+        yield "a metric has two scores."
+    unknown = {reason.partition(": ")[0] for reason in scored.errors}
+    for score in scored.scores:
+        claim = claimed.pop(score.metric, None)
+        if claim is None:
+            yield f"{score.metric}: is missing; computed: {score.value:.10g}."
+        else:
+            yield from _parts_that_differ(claim, score, tolerances.get(score.metric, TOLERANCE))
+    for metric in claimed:
+        if metric not in unknown:
+            yield f"{metric}: is not computed for this task."
+    loosest = 100 * max(tolerances.values())
+    for axis in ("preference", "naturalness"):
+        said, computed = getattr(result, axis), getattr(scored, axis)
+        lacks = any(spec.axis == axis and spec.name in unknown for spec in task.metrics)
+        if not lacks and not _close(said, computed, loosest):
+            yield f"{axis}: says {_shown(said)}; computed: {_shown(computed)}."
+
+
+def _runs_a_model(metric: str) -> bool:
+    return "model" in metric_parameters(metric)
+
+
+def _parts_that_differ(claim: Score, score: Score, tolerance: float) -> Iterator[str]:
+    """Yield the parts of a score that differ by more than rounding; `scaled` follows from `value` and is told alone."""
+    if not _close(claim.value, score.value, tolerance):
+        yield f"{score.metric}: says {_shown(claim.value)}; computed: {_shown(score.value)}."
+    elif not _close(claim.scaled, score.scaled, 100 * tolerance):  # it is out of 100
+        yield f"{score.metric}: scaled: says {_shown(claim.scaled)}; computed: {_shown(score.scaled)}."
+    for part in ("axis", "n", "direction", "signature"):
+        said, computed = getattr(claim, part), getattr(score, part)
+        if said != computed:
+            yield f"{score.metric}: {part}: says {said!r}; computed: {computed!r}."
+
+
+def _close(one: float | None, other: float | None, tolerance: float) -> bool:
+    if one is None or other is None:
+        return one is other
+    return math.isclose(one, other, rel_tol=tolerance, abs_tol=tolerance)
+
+
+def _shown(value: float | None) -> str:
+    return "nothing" if value is None else f"{value:.10g}"

@@ -1,0 +1,235 @@
+"""What is known of a system's folder without scoring: what lies there, what it says, and whether that fits together."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from grue.errors import ConfigError, DataError
+from grue.files import canonical_json
+from grue.records import Result
+from grue.submissions.folder import (
+    PRELIMINARY_SEEDS,
+    RANKED_SEEDS,
+    RESULT,
+    SUBMISSION,
+    SYSTEM_NAME,
+    Submission,
+    place_of,
+    predictions_of,
+    read_result,
+    read_submission,
+    result_of,
+)
+from grue.submissions.problems import Problem, error, warning
+from grue.submissions.reading import Scan, check_manifest, scan, told
+from grue.submissions.rescoring import Run
+from grue.submissions.wording import check_result_wording, check_wording
+from grue.tasks import SUITES, Task, load_task, task_names
+
+_SAME_CONFIGURATION = ("algorithm", "backbone", "revision", "parameters")
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What could be read of a system's folder, and what is wrong with it so far.
+
+    Attributes:
+        suite: Empty if it lies under no suite.
+        runs: Task → its runs.
+        is_reference: Whether it is shown beside the ranks.
+    """
+
+    system: Path
+    suite: str
+    problems: tuple[Problem, ...]
+    runs: Mapping[str, tuple[Run, ...]]
+    is_reference: bool = False
+
+
+def read_system(system: Path) -> Contents:
+    """Read a system's folder, whatever state it is in."""
+    suite = place_of(system).parent.name
+    if suite not in SUITES:
+        wrong = f"{suite!r} is no suite; a submission lies under {' or '.join(SUITES)}."
+        return Contents(system, "", (error(1, system, wrong),), {})
+    found = scan(system, task_names(suite))
+    if not found.was_entered:
+        return Contents(system, suite, found.problems, {})
+    submission, unread = _read_submission(system, found)
+    results, unreadable = _read_results(system, found)
+    is_reference = bool(submission and submission.deterministic) or any(map(_picks_by_references, results.values()))
+    problems = [*found.problems, *unread, *unreadable, *check_manifest(system, found), *_check_structure(system, found)]
+    if submission is not None:
+        problems += check_wording(submission, system / SUBMISSION)
+        problems += _check_declared_seeds(system, found, submission)
+    for path, result in results.items():
+        problems += _check_result(path, result)
+        predictions = predictions_of(path).relative_to(system).as_posix()
+        problems += _check_predictions(path, result, predictions in found.present)
+    problems += _check_completeness(system, suite, found, is_reference)
+    problems += _check_configurations(results)
+    runs = {task: _runs(system / task, found, results) for task in _tasks_of(found)}
+    return Contents(system, suite, tuple(problems), runs, is_reference)
+
+
+def _check_structure(system: Path, found: Scan) -> Iterator[Problem]:
+    if not SYSTEM_NAME.fullmatch(system.name):
+        yield error(1, system, "is no name of a system: use letters, digits, '_', '-', '+' and '.'.")
+    if not found.problems and not any(map(_is_result, found.present)):
+        yield error(1, system, "holds no result.")
+    for name in sorted(name for name in found.readable if name.endswith(".gz")):
+        result = result_of(system / name)
+        if result.relative_to(system).as_posix() not in found.present:
+            yield error(1, system / name, f"has no {result.name} beside it.")
+
+
+def _read_submission(system: Path, found: Scan) -> tuple[Submission | None, list[Problem]]:
+    path = system / SUBMISSION
+    if SUBMISSION not in found.present:
+        return None, [error(2, path, "is missing.")]
+    if SUBMISSION not in found.readable:
+        return None, []  # why, is told
+    try:
+        return read_submission(system), []
+    except ConfigError as refusal:
+        return None, [error(2, path, told(refusal, path))]
+
+
+def _read_results(system: Path, found: Scan) -> tuple[dict[Path, Result], list[Problem]]:
+    results, problems = {}, []
+    for path in (system / name for name in sorted(found.readable) if _is_result(name)):
+        try:
+            results[path] = read_result(path)
+        except DataError as refusal:
+            problems.append(error(3, path, told(refusal, path)))
+    return results, problems
+
+
+# --- results ---------------------------------------------------------------------------------------------------------
+
+
+def _check_result(path: Path, result: Result) -> Iterator[Problem]:
+    yield from _check_place(path, result)
+    if result.limited:
+        yield error(5, path, "was scored on a part of the split.")
+    if not _is_of_the_task(path, result):
+        task = _task_at(path)
+        said = f"version {result.task_version} ({result.task_hash[:12]}), split {result.split!r}"
+        now = f"version {task.version} ({task.hash[:12]}), split {task.data.evaluation!r}"
+        yield error(6, path, f"was evaluated on {said}; the task is now {now}.")
+    if result.grue.get("dirty") is True:
+        yield warning(36, path, "was made by a checkout with changes that are in no commit.")
+    yield from check_result_wording(result, path)
+
+
+def _check_place(path: Path, result: Result) -> Iterator[Problem]:
+    suite, system, task = place_of(path).parts[-4:-1]
+    seed = path.name.removesuffix(".result.json")
+    for key, said, place in (
+        ("suite", result.suite, suite),
+        ("system", result.system["name"], system),
+        ("task", result.task, task),
+        ("seed", f"seed-{result.seed}", seed),
+    ):
+        if said != place:
+            yield error(4, path, f"{key}: the file says {said!r}, its place says {place!r}.")
+
+
+def _task_at(path: Path) -> Task:
+    """Return the task that a result is for by its place."""
+    suite, _, name = place_of(path).parts[-4:-1]
+    return load_task(name, suite)
+
+
+def _is_of_the_task(path: Path, result: Result) -> bool:
+    task = _task_at(path)
+    said = (result.task_version, result.task_hash, result.split)
+    return said == (task.version, task.hash, task.data.evaluation)
+
+
+def _check_predictions(path: Path, result: Result, there: bool) -> Iterator[Problem]:
+    """Yield if a run has predictions and failed, or has none and did not fail."""
+    predictions = predictions_of(path)
+    if result.status == "complete" and not there:
+        yield error(7, predictions, f"is missing; {path.name} says that the run is complete.")
+    if result.status == "failed" and there:
+        yield error(21, path, f"says that the run failed, and has {predictions.name} beside it.")
+    if result.status == "failed" and (result.scores, result.preference, result.naturalness) != ((), None, None):
+        yield error(21, path, "says that the run failed, and has scores.")
+
+
+def _check_configurations(results: Mapping[Path, Result]) -> Iterator[Problem]:
+    """Yield what differs between the seeds of a task beside the seed."""
+    for folder in dict.fromkeys(path.parent for path in results):
+        complete = [r for path, r in results.items() if path.parent == folder and r.status == "complete"]
+        said = {"generation": {canonical_json(result.generation) for result in complete}}
+        said |= {key: {canonical_json(result.system.get(key)) for result in complete} for key in _SAME_CONFIGURATION}
+        for key, values in said.items():
+            if len(values) > 1:
+                yield warning(37, folder, f"{key}: {len(values)} settings in {len(complete)} seeds.")
+
+
+# --- seeds and tasks -------------------------------------------------------------------------------------------------
+
+
+def _check_declared_seeds(system: Path, found: Scan, submission: Submission) -> Iterator[Problem]:
+    path = system / SUBMISSION
+    if submission.name != system.name:
+        yield error(2, path, f"name: {submission.name!r}, but the folder is called {system.name!r}.")
+    if len(set(submission.seeds)) < len(submission.seeds):
+        yield error(10, path, f"seeds: one stands there twice: {_listed(submission.seeds)}.")
+    for task in _tasks_of(found):
+        seeds = _seeds(found, task)
+        if seeds != set(submission.seeds):
+            declared = _listed(submission.seeds)
+            yield error(10, system / task, f"has seeds {_listed(seeds)}; {SUBMISSION} declares {declared}.")
+    if submission.deterministic and len(submission.seeds) != 1:
+        yield error(27, path, f"is deterministic, and has {len(submission.seeds)} seeds.")
+
+
+def _check_completeness(system: Path, suite: str, found: Scan, is_reference: bool) -> Iterator[Problem]:
+    seeds = {task: len(_seeds(found, task)) for task in _tasks_of(found)}
+    lacking = [task for task in task_names(suite) if task not in seeds]
+    if seeds and lacking:
+        yield warning(31, system, f"has no {', '.join(lacking)}; it will be shown without a rank.")
+    fewest = min(seeds.values(), default=RANKED_SEEDS)
+    if fewest < RANKED_SEEDS and not is_reference:
+        shown = "as preliminary" if fewest >= PRELIMINARY_SEEDS else "without a rank"
+        yield warning(30, system, f"has {fewest} seed{'s' if fewest > 1 else ''} of a task; it will be shown {shown}.")
+
+
+def _picks_by_references(result: Result) -> bool:
+    best_of = result.generation.get("best_of")
+    return isinstance(best_of, Mapping) and bool(best_of.get("oracle"))
+
+
+def _is_result(name: str) -> bool:
+    task, slash, file = name.partition("/")
+    return bool(task and slash and RESULT.fullmatch(file))
+
+
+def _tasks_of(found: Scan) -> list[str]:
+    """Return the tasks of which there is a file, whatever may be wrong with it; files of another shape do not count."""
+    return sorted({name.partition("/")[0] for name in found.present if _is_result(name)})
+
+
+def _seeds(found: Scan, task: str) -> set[int]:
+    names = (name.partition("/") for name in found.present)
+    return {int(match[1]) for folder, _, file in names if folder == task and (match := RESULT.fullmatch(file))}
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(numbers))) or "none"
+
+
+def _runs(folder: Path, found: Scan, results: Mapping[Path, Result]) -> tuple[Run, ...]:
+    """Return the runs of a system in its folder of a task."""
+    runs = []
+    for seed in sorted(_seeds(found, folder.name)):
+        path = folder / f"seed-{seed}.result.json"
+        result, predictions = results.get(path), predictions_of(path)
+        readable = f"{folder.name}/{predictions.name}" in found.readable
+        current = result is None or (not result.limited and _is_of_the_task(path, result))
+        complete = result is not None and result.status == "complete"
+        runs.append(Run(path, result if complete else None, predictions if readable else None, current))
+    return tuple(runs)
