@@ -21,6 +21,7 @@ from grue.metrics.base import (
     metric_parameters,
 )
 from grue.records import Axis, Example, Prediction, Score
+from grue.shapes import from_dict
 from grue.tasks import MetricSpec, Task
 
 SCORED: tuple[Axis, ...] = ("preference", "naturalness")
@@ -271,7 +272,7 @@ def read_predictions(path: Path) -> list[Prediction]:
 
 def _prediction(record: Mapping[str, Any], where: str) -> Prediction:
     try:
-        return files.from_dict(Prediction, record, where)
+        return from_dict(Prediction, record, where)
     except ConfigError as error:
         raise SubmissionError(str(error)) from error
 
@@ -294,7 +295,7 @@ def read_examples(path: Path) -> list[Example]:
     for number, record in files.read_jsonl(path):
         where = f"{path}, line {number}"
         try:
-            example = files.from_dict(Example, {"prompt": "", **record}, where)
+            example = from_dict(Example, {"prompt": "", **record}, where)
         except ConfigError as error:
             raise DataError(str(error)) from error
         if examples.setdefault(example.id, example) is not example:

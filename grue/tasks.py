@@ -11,6 +11,7 @@ from typing import Any, Literal
 from grue import files
 from grue.errors import ConfigError, UnknownName, did_you_mean
 from grue.records import Axis, Direction
+from grue.shapes import from_dict, json_schema
 
 SCHEMA_VERSION = 1
 SUITES = ("mini", "grue")
@@ -286,7 +287,7 @@ def _load(path: Path) -> Task:
         found = table.get("schema", "none")
         cure = "upgrade grue or mend the file"
         raise ConfigError(f"{path}: schema: this version of grue reads {SCHEMA_VERSION}, found {found}; {cure}.")
-    task = files.from_dict(Task, table, str(path))
+    task = from_dict(Task, table, str(path))
     for problem in _problems(task):
         raise ConfigError(f"{path}: {problem}")
     return task
@@ -309,7 +310,7 @@ def filled(table: Mapping[str, Any], path: Path) -> dict[str, Any]:
 
 def task_schema() -> dict[str, Any]:
     """Return the JSON Schema of a task file: that of `Task`, of which a file may leave out what `filled` fills in."""
-    schema = files.json_schema(Task)
+    schema = json_schema(Task)
     parts = schema["properties"]
     optional = {key: set(values) for key, values in USUAL.items()}
     optional["data"].add("splits")  # a source of local files names them

@@ -13,7 +13,20 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 ORDER = (
-    *("errors", "registry", "records", "files", "provenance", "tasks", "mini", "data", "models", "metrics", "scoring"),
+    *(
+        "errors",
+        "registry",
+        "records",
+        "shapes",
+        "files",
+        "provenance",
+        "tasks",
+        "mini",
+        "data",
+        "models",
+        "metrics",
+        "scoring",
+    ),
     *(
         "stats",
         "comparison",

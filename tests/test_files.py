@@ -16,6 +16,7 @@ import pytest
 
 from grue import files
 from grue.errors import ConfigError, DataError, GrueError
+from grue.shapes import from_dict
 
 
 @dataclass(frozen=True)
@@ -60,10 +61,10 @@ def test_plain_data_becomes_the_dataclass() -> None:
         "weights": {"a": 1},
         "anything": [1, {"b": None}],
     }
-    whole = files.from_dict(Whole, data, "f")
+    whole = from_dict(Whole, data, "f")
     assert whole == Whole("n", Part(2.0, "small"), 0, False, (1.0, 2.5), ("a", "b"), "x", {"a": 1.0}, [1, {"b": None}])
     assert type(whole.part.size) is float
-    assert files.from_dict(Whole, files.plain(whole), "f") == whole
+    assert from_dict(Whole, files.plain(whole), "f") == whole
 
 
 @pytest.mark.parametrize(
@@ -94,16 +95,16 @@ def test_plain_data_becomes_the_dataclass() -> None:
     ],
 )  # fmt: skip
 def test_what_the_dataclass_does_not_declare_is_refused(change: dict[str, Any], message: str) -> None:
-    fails(ConfigError, message, lambda: files.from_dict(Whole, {"name": "n", "part": {"size": 1}} | change, "f"))
+    fails(ConfigError, message, lambda: from_dict(Whole, {"name": "n", "part": {"size": 1}} | change, "f"))
 
 
 def test_a_whole_number_beyond_a_float_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"^f: size: expected a finite number, found int 1000"):
-        files.from_dict(Part, {"size": 10**400}, "f")
+        from_dict(Part, {"size": 10**400}, "f")
 
 
 def test_a_missing_key_is_named() -> None:
-    fails(ConfigError, "f: the key 'part' is missing.", lambda: files.from_dict(Whole, {"name": "n"}, "f"))
+    fails(ConfigError, "f: the key 'part' is missing.", lambda: from_dict(Whole, {"name": "n"}, "f"))
 
 
 def test_plain_turns_every_kind_of_container_into_json() -> None:

@@ -253,7 +253,7 @@ def test_a_failed_run_is_the_floor_on_the_papers_scale_too() -> None:
 
 def test_the_papers_scores_say_what_they_are() -> None:
     task = a_task(
-        "wmt16",
+        "made_up",
         metrics=(
             MetricSpec("ter", "preference", range=(100.0, 0.0)),
             MetricSpec("chrf", "preference", range=(0.0, 100.0)),
@@ -273,6 +273,18 @@ def test_the_papers_scores_say_what_they_are() -> None:
         "On the paper's scale an axis is 100 × the plain mean of a task's raw metrics, nothing clipped; there ter is 1 − value / 100; chrf is value / 100; cider is value / 10; "
         "bleurt is its value, 0 if that is negative; perplexity is 1 − 0.0159 × (value − 32.37), read off the figure.",
     )
+
+
+def test_metrics_that_figure_two_does_not_average_are_left_out() -> None:
+    """Figure 2 of the paper draws ToTTo as the mean of SacreBLEU and PARENT; Table 1 has PARENT's halves, too."""
+    specs = [MetricSpec("sacrebleu", "preference", range=(0.0, 100.0))]
+    specs += [MetricSpec(name, "preference", range=(0.0, 1.0)) for name in ("parent", "parent_overlap")]
+    task = a_task("totto", metrics=tuple(specs))
+    scores = tuple(a_score(spec.name, value) for spec, value in zip(specs, (40.0, 0.5, 0.9), strict=True))
+    found = [replace(entry, result=replace(entry.result, scores=scores)) for entry in entries(task, "ppo", {1: 60.0})]
+    board = rank(found, [task], scoring="paper")
+    assert board.rows[0].preference == pytest.approx(45.0)
+    assert board.notes[0] == "totto: the figure does not seem to average parent_overlap, which are left out."
 
 
 def test_raw_metrics_that_are_shares_need_no_explanation() -> None:

@@ -227,9 +227,9 @@ def _print_tables(board: "Board") -> None:
         _print_table(console, whole)
     _print_lines(console, (*content.legend, *content.notes))
     if len(board.tasks) == 1:
+        _print_lines(console, content.sources)
         for whole in content.reported:
             _print_table(console, whole)
-        _print_lines(console, content.sources)
     elif board.reported:
         tables = [table for one in board.reported for table in one.tables]
         many = "table of papers' figures is" if len(tables) == 1 else "tables of papers' figures are"
@@ -243,7 +243,9 @@ def _print_table(console: "Console", whole: "TextTable") -> None:
     from grue.render.layout import narrow
 
     for table in narrow(whole, console.width):
-        shown = Table(title=Text(table.title) if table.title else None, title_justify="left")
+        if table.title:  # a table's own title would be wrapped at the table's width
+            console.print(Text(table.title, style="italic"))
+        shown = Table()
         for column in table.columns:
             shown.add_column(Text(column.header), justify="right" if column.is_number else "left")
         for i, row in enumerate(table.rows):

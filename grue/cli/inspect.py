@@ -14,9 +14,9 @@ from grue.cli import options
 )
 def schema(kind: str) -> None:
     """Print the JSON Schema of a kind of file; submission and task are written in TOML."""
-    from grue.files import json_schema
     from grue.leaderboard.board import Board
     from grue.records import Example, Prediction, Result
+    from grue.shapes import json_schema
     from grue.submissions.folder import Submission
     from grue.submissions.reported import Reported
     from grue.tasks import task_schema

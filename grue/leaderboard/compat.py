@@ -1,8 +1,8 @@
 """`--compat paper`: the scores that the paper's Figure 2 plots, made of a row's raw metrics.
 
 The paper says "an average over several measures" and gives no formula. What its radar plots show was read off them: on
-a task the plain mean of raw metrics, each divided by its highest value, TER as 1 - TER, nothing clipped. Where the
-paper's own mix could not be told, CommonGen and CNN/DailyMail, these are the task file's metrics all the same.
+a task the plain mean of raw metrics, each divided by its highest value, TER as 1 - TER, nothing clipped. Which metrics
+those are, `grue.submissions.reported` found by comparing with the printed tables.
 """
 
 import math
@@ -14,6 +14,7 @@ from grue.errors import ConfigError, DataError
 from grue.leaderboard.board import BoardTask, Cell, Column, Estimate, Row
 from grue.leaderboard.cells import FLOOR, estimate
 from grue.metrics.catalogue import CARDS
+from grue.submissions.reported import drawn_metrics
 
 PERPLEXITY = (32.37, 0.0159)  # where the plots' naturalness of IMDB is 1, and what one more of perplexity takes away
 
@@ -25,9 +26,15 @@ def in_paper_scale(row: Row, tasks: Sequence[BoardTask], suite: str) -> Row:
         ConfigError: A metric is not in the catalogue, so that its highest value is unknown.
         DataError: A seed that was scored lacks a metric of preference.
     """
-    columns = {task.name: task.columns for task in tasks}
+    columns = {task.name: _averaged(task) for task in tasks}
     cells = {name: _cell(cell, columns[name], suite, f"{row.system} on {name}") for name, cell in row.cells.items()}
     return replace(row, cells=cells)
+
+
+def _averaged(task: BoardTask) -> list[Column]:
+    """Return the task's columns without the metrics of preference that Figure 2 does not seem to average."""
+    drawn = drawn_metrics(task.name)
+    return [column for column in task.columns if column.axis != "preference" or drawn is None or column.metric in drawn]
 
 
 def _cell(cell: Cell, columns: Sequence[Column], suite: str, where: str) -> Cell:
@@ -90,6 +97,9 @@ def explained(tasks: Sequence[BoardTask], suite: str) -> Iterator[str]:
             "Which metrics the paper's Figure 2 averages for commongen and cnn_dailymail could not be told from it; "
             "here they are the task's own."
         )
+    for task in tasks:
+        if left_out := [column.metric for column in task.columns if column not in _averaged(task)]:
+            yield f"{task.name}: the figure does not seem to average {', '.join(left_out)}, which are left out."
     hows: Mapping[str, str] = {
         column.metric: how for task in tasks for column in task.columns if (how := _how(column, suite))
     }

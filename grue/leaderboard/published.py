@@ -6,8 +6,9 @@ from importlib import resources
 from pathlib import Path
 
 from grue.errors import ConfigError, DataError
-from grue.files import from_dict, read_json
+from grue.files import read_json
 from grue.leaderboard.board import BOARD_SCHEMA, Board, Cell, Estimate, Row
+from grue.shapes import from_dict
 
 
 def board_folder() -> Path:

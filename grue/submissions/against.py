@@ -22,7 +22,7 @@ from grue.records import Prediction
 from grue.scoring import read_predictions
 from grue.stats.paired import DRAWS, holm
 from grue.submissions.folder import RESULT, SUBMISSION, predictions_of, read_result, read_submission
-from grue.submissions.problems import Problem, error
+from grue.submissions.problems import Problem, error, warning
 from grue.tasks import SUITES, load_task, task_names
 
 LEVEL = 0.05  # of the tests for a regression, all tasks together
@@ -216,8 +216,8 @@ def check_regression(
 ) -> list[Problem]:
     """Return the tasks on which a new version of a system is significantly worse than its row (GRUE-S042).
 
-    What is only added to, or says in `regression` why it is worse, is not tested. Neither are tasks whose runs on the
-    board were made for another version of the task.
+    What is only added to is not tested, nor what says in `regression` why it is worse: that is for a person to read
+    (GRUE-S044). Neither are tasks whose runs on the board were made for another version of the task.
 
     Args:
         system: "<suite>/<system>"; its files must have passed the other checks.
@@ -227,8 +227,10 @@ def check_regression(
         DataError: The examples of a task, or files of the merge base, cannot be read.
     """
     folder = changes.folder / system
-    if not _replaced(changes, system) or not (folder / SUBMISSION).is_file() or read_submission(folder).regression:
+    if not _replaced(changes, system) or not (folder / SUBMISSION).is_file():
         return []
+    if said := read_submission(folder).regression:
+        return [warning(44, folder / SUBMISSION, f"regression: {said}")]
     with TemporaryDirectory() as place:
         _restore(changes, system, Path(place))
         old, new = _predictions(Path(place), system.split("/")[0]), _predictions(folder, system.split("/")[0])

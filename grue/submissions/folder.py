@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from grue.errors import ConfigError, DataError
-from grue.files import from_dict, read_json, read_toml
+from grue.files import read_json, read_toml
 from grue.records import SCHEMA_VERSION, About, Entry, Result, Status
+from grue.shapes import from_dict
 from grue.tasks import SUITES
 
 SUBMISSIONS = "submissions"

@@ -20,6 +20,7 @@ from grue.data.load import load_examples
 from grue.errors import ConfigError, DataError, SubmissionError
 from grue.records import SCHEMA_VERSION, Prediction, Result
 from grue.scoring import read_predictions, score_predictions
+from grue.shapes import from_dict
 from grue.submissions.folder import MANIFEST, SUBMISSION, SYSTEM_NAME, Submission, predictions_of, read_result
 from grue.tasks import SUITES, Task, load_task, task_names
 
@@ -263,7 +264,7 @@ def describe(runs: Sequence[Run], given: Mapping[str, Any]) -> Submission:
     missing = [f"--{name.replace('_', '-')}" for name in needed if not known.get(name)]
     if missing:
         raise ConfigError(f"The results do not say everything; add {', '.join(missing)}.")
-    return files.from_dict(Submission, known, "submission.toml")
+    return from_dict(Submission, known, "submission.toml")
 
 
 def _known(runs: Sequence[Run]) -> dict[str, Any]:

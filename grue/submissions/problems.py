@@ -150,6 +150,7 @@ _WARNINGS = {
         "could not be checked on this machine",
         "Check it on a machine that has what is missing; `grue doctor` helps.",
     ),
+    44: ("said to be worse than the row it replaces", "Read why, and decide whether the row should be replaced."),
 }
 
 

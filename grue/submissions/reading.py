@@ -16,6 +16,7 @@ from pathlib import Path
 from grue import files
 from grue.errors import ConfigError, DataError, GrueError
 from grue.records import Prediction
+from grue.shapes import from_dict
 from grue.submissions.folder import MANIFEST, SUBMISSION, nests_too_deep
 from grue.submissions.problems import Problem, error
 
@@ -193,7 +194,7 @@ def read_strange_predictions(path: Path) -> list[Prediction]:
         if nests_too_deep(record):
             raise DataError(f"{where}: nests too deep.")
         try:
-            predictions.append(files.from_dict(Prediction, record, where))
+            predictions.append(from_dict(Prediction, record, where))
         except ConfigError as refusal:
             raise DataError(str(refusal)) from refusal
     return predictions

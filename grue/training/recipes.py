@@ -8,8 +8,9 @@ from dataclasses import fields
 from typing import Any, get_type_hints
 
 from grue.errors import ConfigError, UnknownName, did_you_mean
-from grue.files import from_dict, plain
+from grue.files import plain
 from grue.registry import Registry
+from grue.shapes import from_dict
 from grue.tasks import Task
 from grue.training.config import CONFIGS, A2CConfig, Common, GRPOConfig, RolloutConfig, TRPOConfig
 

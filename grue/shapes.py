@@ -1,0 +1,227 @@
+"""Dataclasses as the shape of files: plain data read into them strictly, and their JSON Schema.
+
+What a dataclass does not declare is refused, with its place and the nearest right spelling.
+"""
+
+import math
+import types
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+from grue.errors import ConfigError, did_you_mean
+
+T = TypeVar("T")
+
+
+def from_dict(cls: type[T], data: Mapping[str, Any], where: str) -> T:
+    """Build the dataclass `cls` from plain data, refusing what it does not declare.
+
+    Args:
+        cls: A dataclass of scalars, Literals, tuples, mappings and further dataclasses.
+        data: Its values by name; keys with a default may be missing.
+        where: File (and table) the data came from, for messages.
+
+    Raises:
+        ConfigError: An unknown or missing key, or a value of another type; names the key and the nearest spelling.
+    """
+    try:
+        return cast(T, _reader(cast(Any, cls))(data))
+    except _Misfit as misfit:
+        raise ConfigError(f"{where}{misfit.place}: {misfit.why}") from None
+
+
+class _Misfit(Exception):
+    """A value that is not what its type says; its place grows from the inside outwards, only once it is needed."""
+
+    def __init__(self, why: str, place: str = "") -> None:
+        super().__init__(why)
+        self.why, self.place = why, place
+
+    def within(self, place: str) -> "_Misfit":
+        return _Misfit(self.why, place + self.place)
+
+
+Reader = Callable[[Any], Any]
+
+
+@cache
+def _reader(hint: Any) -> Reader:
+    """Return what turns plain data into a value of the type `hint`, put together once: boards read a million values."""
+    origin, args = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return lambda value: value
+    if origin in (Union, types.UnionType):
+        return _union_reader(args)
+    if origin is Literal:
+        return _literal_reader(args)
+    if is_dataclass(hint):
+        return _dataclass_reader(cast(type, hint))
+    if origin is tuple:
+        return _tuple_reader(args)
+    if origin is not None and issubclass(origin, Mapping):
+        return _mapping_reader(args[1])
+    return _read_float if hint is float else _plain_reader(hint)
+
+
+def _dataclass_reader(cls: type) -> Reader:
+    hints = get_type_hints(cls)
+    known = {f.name: f for f in fields(cast(Any, cls)) if f.init}
+    readers = {name: _reader(hints[name]) for name in known}
+    required = [name for name, f in known.items() if f.default is MISSING and f.default_factory is MISSING]
+
+    def read(data: Any) -> Any:
+        if not isinstance(data, Mapping):
+            raise _Misfit(f"expected a table, found {shown(data)}.")
+        for key in data:
+            if key not in readers:
+                raise _Misfit(f"unknown key {key!r}.{did_you_mean(key, readers)} Known: {', '.join(readers)}.")
+        for name in required:
+            if name not in data:
+                raise _Misfit(f"the key {name!r} is missing.")
+        values, key = {}, ""
+        try:
+            for key, value in data.items():
+                values[key] = readers[key](value)
+        except _Misfit as misfit:
+            raise misfit.within(f": {key}") from None
+        return cls(**values)
+
+    return read
+
+
+def _mapping_reader(hint: Any) -> Reader:
+    read_item = _reader(hint)
+
+    def read(value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            raise _Misfit(f"expected a table, found {shown(value)}.")
+        items, key = {}, ""
+        try:
+            for key, item in value.items():
+                items[key] = read_item(item)
+        except _Misfit as misfit:
+            raise misfit.within(f".{key}") from None
+        return items
+
+    return read
+
+
+def _tuple_reader(args: tuple[Any, ...]) -> Reader:
+    def read(value: Any) -> Any:
+        if not isinstance(value, list | tuple):
+            raise _Misfit(f"expected a list, found {shown(value)}.")
+        hints = (args[0],) * len(value) if args[-1] is Ellipsis else args
+        if len(hints) != len(value):
+            raise _Misfit(f"expected {len(hints)} values, found {len(value)}.")
+        items: list[Any] = []
+        try:
+            for hint, item in zip(hints, value, strict=True):
+                items.append(_reader(hint)(item))
+        except _Misfit as misfit:
+            raise misfit.within(f"[{len(items)}]") from None
+        return tuple(items)
+
+    return read
+
+
+def _literal_reader(args: tuple[Any, ...]) -> Reader:
+    known = {(type(arg), arg) for arg in args}  # True is not 1 here
+
+    def read(value: Any) -> Any:
+        if isinstance(value, list | dict) or (type(value), value) not in known:
+            close = did_you_mean(value, [a for a in args if isinstance(a, str)]) if isinstance(value, str) else ""
+            raise _Misfit(f"{shown(value)} is not one of {', '.join(map(str, args))}.{close}")
+        return value
+
+    return read
+
+
+def _union_reader(choices: tuple[Any, ...]) -> Reader:
+    some = [choice for choice in choices if choice is not type(None)]
+    readers = [_reader(choice) for choice in some]
+
+    def read(value: Any) -> Any:
+        if value is None and len(some) < len(choices):
+            return None
+        if len(readers) == 1:
+            return readers[0](value)
+        for read_choice in readers:
+            try:
+                return read_choice(value)
+            except _Misfit:
+                continue
+        raise _Misfit(f"expected {' or '.join(map(_type_name, some))}, found {shown(value)}.")
+
+    return read
+
+
+def _plain_reader(hint: Any) -> Reader:
+    def read(value: Any) -> Any:
+        if type(value) is not hint:
+            raise _Misfit(f"expected {_type_name(hint)}, found {shown(value)}.")
+        return value
+
+    return read
+
+
+def _read_float(value: Any) -> float:
+    if type(value) not in (int, float):
+        raise _Misfit(f"expected a number, found {shown(value)}.")
+    with suppress(OverflowError):  # raised by a whole number beyond a float's range
+        if math.isfinite(value):
+            return float(value)
+    raise _Misfit(f"expected a finite number, found {shown(value)}.")
+
+
+def _type_name(hint: Any) -> str:
+    return {"str": "a string", "int": "a whole number", "float": "a number", "bool": "true or false"}.get(
+        getattr(hint, "__name__", ""), str(hint)
+    )
+
+
+def shown(value: Any) -> str:
+    """Return type and value for a message, cut to 80 characters."""
+    text = repr(value)
+    return f"{type(value).__name__} {text if len(text) <= 80 else text[:79] + '…'}"
+
+
+def json_schema(cls: type) -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of what `from_dict` accepts for the dataclass `cls`."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": cls.__name__, **_schema_of(cls)}
+
+
+def _schema_of(hint: Any) -> dict[str, Any]:
+    origin, args = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return {}
+    if hint is type(None):
+        return {"type": "null"}
+    if origin in (Union, types.UnionType):
+        return {"anyOf": [_schema_of(arg) for arg in args]}
+    if origin is Literal:
+        return {"enum": list(args)}
+    if is_dataclass(hint):
+        return _object_schema(cast(type, hint))
+    if origin is tuple:
+        if args[-1] is Ellipsis:
+            return {"type": "array", "items": _schema_of(args[0])}
+        return {
+            "type": "array",
+            "prefixItems": [_schema_of(arg) for arg in args],
+            "minItems": len(args),
+            "maxItems": len(args),
+        }
+    if origin is not None and issubclass(origin, Mapping):
+        return {"type": "object", "additionalProperties": _schema_of(args[1])}
+    return {"type": {str: "string", int: "integer", float: "number", bool: "boolean"}[hint]}
+
+
+def _object_schema(cls: type) -> dict[str, Any]:
+    hints = get_type_hints(cls)
+    known = [f for f in fields(cast(Any, cls)) if f.init]
+    required = [f.name for f in known if f.default is MISSING and f.default_factory is MISSING]
+    properties = {f.name: _schema_of(hints[f.name]) for f in known}
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
