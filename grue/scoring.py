@@ -1,7 +1,7 @@
 """From predictions to scores: a task's metrics over a split, each on its own scale and on the task file's 0–100."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,8 @@ from grue.shapes import from_dict
 from grue.tasks import MetricSpec, Task
 
 SCORED: tuple[Axis, ...] = ("preference", "naturalness")
+
+Prepare = Callable[[MetricSpec, Sequence[Example]], Metric]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,7 @@ def score_predictions(
     predictions: Iterable[Prediction],
     metrics: Sequence[MetricSpec] | None = None,
     skip_unavailable: bool = False,
+    prepare: Prepare | None = None,
 ) -> Scored:
     """Score one prediction for each example of a task's split.
 
@@ -71,6 +74,8 @@ def score_predictions(
         metrics: What to compute (see `chosen_metrics`); None for the task's metrics and the diversity set, of which
             those that this machine cannot compute are left out and told in `errors`.
         skip_unavailable: Whether that goes for the `metrics` given, too.
+        prepare: What makes a metric ready; None for `prepared_metric`, or `prepared_once()` where several systems are
+            scored on the same examples.
 
     Raises:
         SubmissionError: An example has no prediction or two, or a prediction no example.
@@ -81,9 +86,8 @@ def score_predictions(
     if not examples:
         raise DataError(f"The split {split!r} of {task.name} has no examples to score.")
     specs = metrics if metrics is not None else chosen_metrics(task)
-    scored = score_examples(
-        specs, examples, predictions, split=split, skip_unavailable=skip_unavailable or metrics is None
-    )
+    skip = skip_unavailable or metrics is None
+    scored = score_examples(specs, examples, predictions, split=split, skip_unavailable=skip, prepare=prepare)
     return replace(
         scored,
         preference=axis_mean(task, scored.scores, "preference"),
@@ -98,6 +102,7 @@ def score_examples(
     *,
     split: str = "",
     skip_unavailable: bool = False,
+    prepare: Prepare | None = None,
 ) -> Scored:
     """Score one prediction for each example, of a task or not; errors as in `score_predictions`."""
     ordered = match(examples, predictions)
@@ -107,7 +112,7 @@ def score_examples(
     errors: list[str] = []
     for spec in specs:
         try:
-            score, values = score_metric(spec, examples, texts)
+            score, values = score_metric(spec, (prepare or prepared_metric)(spec, examples), examples, texts)
         except Unavailable as error:
             if not skip_unavailable:
                 raise
@@ -139,10 +144,9 @@ def score_examples(
 
 
 def score_metric(
-    spec: MetricSpec, examples: Sequence[Example], texts: Sequence[str]
+    spec: MetricSpec, metric: Metric, examples: Sequence[Example], texts: Sequence[str]
 ) -> tuple[Score, tuple[float, ...] | None]:
-    """Return a metric's score, and its value for each example or None if it describes only whole corpora."""
-    metric = prepared_metric(spec, examples)
+    """Return the score of a prepared metric, and its value for each example or None if it is only of whole corpora."""
     statistics = metric.statistics(examples, texts)
     value = metric.corpus(statistics)
     values = None if spec.axis == "diversity" else _values(spec, metric, statistics)
@@ -175,6 +179,18 @@ def prepared_metric(spec: MetricSpec, examples: Sequence[Example]) -> Metric:
         )
     metric.prepare(examples)
     return metric
+
+
+def prepared_once() -> Prepare:
+    """Return a `prepared_metric` that keeps what it made: for one task, whose examples are always the same."""
+    known: dict[str, Metric] = {}
+
+    def prepare(spec: MetricSpec, examples: Sequence[Example]) -> Metric:
+        if spec.name not in known:
+            known[spec.name] = prepared_metric(spec, examples)
+        return known[spec.name]
+
+    return prepare
 
 
 def _values(spec: MetricSpec, metric: Metric, statistics: FloatArray) -> tuple[float, ...] | None:

@@ -13,7 +13,7 @@ from grue.data.load import load_examples
 from grue.errors import DataError, SubmissionError
 from grue.metrics.base import metric_parameters
 from grue.records import Example, Prediction, Result, Score
-from grue.scoring import Scored, chosen_metrics, match, prepared_metric, score_predictions
+from grue.scoring import Prepare, Scored, chosen_metrics, match, prepared_metric, prepared_once, score_predictions
 from grue.submissions.likeness import (
     Fingerprint,
     check_against_references,
@@ -83,10 +83,11 @@ def check_task(suite: str, name: str, systems: Sequence[TaskRuns]) -> Findings:
     except DataError as refusal:
         examples = ()
         missing.append(f"{suite}/{name}: {refusal}")
-    references = cache(lambda: _preference_of_references(task, examples, systems))
+    prepare = prepared_once()
+    references = cache(lambda: _preference_of_references(task, examples, systems, prepare))
     for runs in systems:
         if runs.is_checked:
-            found = [_check_run(run, runs.is_reference, task, examples) for run in runs.runs]
+            found = [_check_run(run, runs.is_reference, task, examples, prepare) for run in runs.runs]
             problems += [problem for one, _ in found for problem in one.problems]
             missing += [line for one, _ in found for line in one.missing]
             problems += check_twins(texts[runs.system])
@@ -122,19 +123,23 @@ def _texts_of_others(
     return {path: found for other in others for path, found in texts[other.system].items()}
 
 
-def _preference_of_references(task: Task, examples: Sequence[Example], systems: Sequence[TaskRuns]) -> float | None:
+def _preference_of_references(
+    task: Task, examples: Sequence[Example], systems: Sequence[TaskRuns], prepare: Prepare
+) -> float | None:
     """Return the preference that the references get: from the system that hands them in, or computed."""
     for run in (run for runs in systems if runs.system.name == REFERENCES for run in runs.runs):
         if run.current and run.result is not None:
             return run.result.preference
     first = [Prediction(example.id, next(iter(example.references), "")) for example in examples]
-    return score_predictions(task, task.data.evaluation, examples, first).preference
+    return score_predictions(task, task.data.evaluation, examples, first, prepare=prepare).preference
 
 
 # --- one run ---------------------------------------------------------------------------------------------------------
 
 
-def _check_run(run: Run, is_reference: bool, task: Task, examples: Sequence[Example]) -> tuple[Findings, float | None]:
+def _check_run(
+    run: Run, is_reference: bool, task: Task, examples: Sequence[Example], prepare: Prepare
+) -> tuple[Findings, float | None]:
     """Return what is wrong with a run, and its preference if that could be computed."""
     if run.predictions is None:
         return Findings(), None
@@ -149,7 +154,7 @@ def _check_run(run: Run, is_reference: bool, task: Task, examples: Sequence[Exam
     if run.result is None:
         return Findings(odd), None
     try:
-        scored = score_predictions(task, task.data.evaluation, examples, predictions)
+        scored = score_predictions(task, task.data.evaluation, examples, predictions, prepare=prepare)
     except DataError as refusal:
         reason = _lacking(task, examples)
         if reason is None:

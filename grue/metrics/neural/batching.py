@@ -105,11 +105,23 @@ def _block_logits(
     )
     keys = ["input_ids", "attention_mask", *(["token_type_ids"] if typed else [])]
     found = np.zeros((len(block), model.config.num_labels))
+    fill = {"input_ids": tokenizer.pad_token_id, "attention_mask": 0, "token_type_ids": tokenizer.pad_token_type_id}
     for batch in batches([len(ids) for ids in encoded["input_ids"]], size):
-        rows = {key: [encoded[key][index] for index in batch] for key in keys}
-        padded = tokenizer.pad(rows, return_tensors="pt").to(model.device)
-        found[batch] = model(**padded).logits.double().cpu().numpy()
+        padded = {
+            key: _padded([encoded[key][index] for index in batch], fill[key], tokenizer.padding_side) for key in keys
+        }
+        found[batch] = model(**{key: rows.to(model.device) for key, rows in padded.items()}).logits.double().cpu()
     return found
+
+
+def _padded(rows: Sequence[Sequence[int]], fill: int, side: str) -> torch.Tensor:
+    """Return rows of unequal length as [rows, longest]; a tokenizer's own `pad` takes several times as long."""
+    longest = max(map(len, rows))
+    filled = torch.full((len(rows), longest), fill)
+    for index, row in enumerate(rows):
+        start = longest - len(row) if side == "left" else 0
+        filled[index, start : start + len(row)] = torch.tensor(row)
+    return filled
 
 
 def require_finite(metric: str, model: str, examples: Sequence[Example], values: ArrayLike) -> FloatArray:
