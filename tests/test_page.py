@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 from page_boards import crowded_board, empty_board, hostile_board, small_board, unnatural_board
@@ -14,6 +15,7 @@ from grue.render import html
 from grue.render.web.axes import axis_over
 from grue.render.web.plot import Point, plot_of
 from grue.stats.intervals import Interval
+from grue.submissions.reported import read_reported
 
 BOARDS = {
     "small": small_board,
@@ -147,6 +149,16 @@ def test_reported_figures_stand_in_tables_of_their_own_with_their_footnotes():
     ours = [table for table in re.findall(r"<table.*?</table>", text, re.S) if "data-table" in table]
     assert len(ours) == 3 and not any("PPO" in table for table in ours)
     assert "Counted on &lt;another&gt; set." in text and "test split, seeds not stated" in text
+
+
+def test_the_overview_sums_up_what_the_paper_prints():
+    reported = read_reported(Path(__file__).parents[1] / "submissions", "grue")
+    tasks = tuple(replace(small_board().tasks[0], name=name) for name in ("dailydialog", "totto"))
+    board = replace(empty_board(), suite="grue", tasks=tasks, reported=reported)
+    (table,) = re.findall(r'<table class="paper sums">.*?</table>', html.render(board), re.S)
+    rows = re.findall(r"<tr><th>([^<]+)<td>([^<\n]+)<td>([^<\n]+)", table)
+    assert ("PPO", "34.8", "25.3") in rows  # (.221 + .474) / 2 and, with METEOR + PARENT, (.161 + .345) / 2
+    assert ("Zero-Shot", "30.9", "7.6") in rows  # (.191 + .427) / 2 and (.036 + .116) / 2
 
 
 def test_the_embedded_numbers_are_those_of_the_board():

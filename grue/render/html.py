@@ -15,7 +15,7 @@ from grue.leaderboard.board import Board
 from grue.render.text import printable
 from grue.render.web import view
 from grue.render.web.embed import embedded
-from grue.render.web.papers import REFERENCE, paper_tables
+from grue.render.web.papers import REFERENCE, paper_tables, summaries
 from grue.submissions.folder import PRELIMINARY_SEEDS, RANKED_SEEDS
 
 SCRIPTS = ("statistics.js", "data.js", "tables.js", "tooltip.js", "compare.js", "download.js", "page.js")
@@ -37,6 +37,7 @@ def render(board: Board) -> str:
             systems=[view.system_of(i, row, len(board.tasks)) for i, row in enumerate(board.rows)],
             glossary=view.glossary(board.tasks),
             papers={task.name: paper_tables(board.reported, task.name) for task in board.tasks},
+            summaries=summaries(board.reported, [task.name for task in board.tasks]),
             data=embedded(board),
             style=Markup(style),
             script=Markup(script),

@@ -1,10 +1,10 @@
 """The tables of papers as text: as printed, with what keeps a column from being compared with ours as a footnote."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from grue.render.text import UNKNOWN, printable
-from grue.submissions.reported import Figure, Reported, ReportedTable, Source
+from grue.submissions.reported import Figure, Reported, ReportedTable, Source, paper_scores
 
 ARROWS = {"higher": "↑", "lower": "↓", "none": ""}
 REFERENCE = """\
@@ -60,6 +60,44 @@ class PaperTable:
 def paper_tables(reported: Sequence[Reported], task: str) -> list[PaperTable]:
     """Return what papers print on a task, in the papers' order."""
     return [_table(one.source, table) for one in reported for table in one.tables if table.task == task]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a paper comes to on every task, algorithm by algorithm.
+
+    Attributes:
+        columns: Tasks, with the number of their footnote, 0 without one.
+        rows: An algorithm and a text for each task: 100 × the mean of its best row.
+        notes: The footnotes, from number 1 on.
+    """
+
+    source: Source
+    columns: tuple[tuple[str, int], ...]
+    rows: tuple[tuple[str, tuple[str, ...]], ...]
+    notes: tuple[str, ...]
+
+
+def summaries(reported: Sequence[Reported], tasks: Iterable[str]) -> list[Summary]:
+    """Return the summary of each source whose tables can be summed up: see `grue.submissions.reported.paper_scores`."""
+    names = list(tasks)
+    return [_summary(one, names) for one in reported if paper_scores(one)]
+
+
+def _summary(one: Reported, tasks: Sequence[str]) -> Summary:
+    scores = {(score.algorithm, score.task): score for score in paper_scores(one)}
+    doubts = {task: score.doubt for (_, task), score in scores.items() if score.doubt}
+    notes = tuple(dict.fromkeys(doubts[task] for task in tasks if task in doubts))
+    shown = {key: f"{100 * score.score:.1f}" for key, score in scores.items()}
+    return Summary(
+        source=one.source,
+        columns=tuple((task, notes.index(doubts[task]) + 1 if task in doubts else 0) for task in tasks),
+        rows=tuple(
+            (printable(name), tuple(shown.get((name, task), UNKNOWN) for task in tasks))
+            for name in dict.fromkeys(algorithm for algorithm, _ in scores)
+        ),
+        notes=tuple(map(printable, notes)),
+    )
 
 
 def _table(source: Source, table: ReportedTable) -> PaperTable:

@@ -93,7 +93,7 @@ def system_of(index: int, row: Row, tasks: int) -> System:
     """Return what is shown of a system beside its numbers."""
     about = row.about
     size = "" if about.parameters is None else f"{_count(about.parameters)}"
-    said = [part for part in (about.algorithm, about.backbone, size) if part and part != row.system]
+    said = [part for part in (about.algorithm, about.backbone, size) if part not in ("", "none", row.system)]
     seeds = sorted({len(cell.seeds) for cell in row.cells.values()})
     standing = {
         "ranked": "",
