@@ -195,9 +195,9 @@ def send(hub, request, status, body, headers, fault=None):
     if request.command == "HEAD":
         return
     sent = body if fault is None else body[: int(len(body) * fault.keep)]
-    request.wfile.write(sent)
-    with hub.lock:
+    with hub.lock:  # counted before they go: who has read them may ask at once
         hub.served[urllib.parse.unquote(request.path.partition("?")[0])] += len(sent)
+    request.wfile.write(sent)
     if len(sent) < len(body):
         request.wfile.flush()
         if fault.gate is not None:

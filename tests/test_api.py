@@ -256,7 +256,7 @@ def test_settings_are_checked(own):
 
 
 def test_names_of_the_package():
-    assert set(grue.__all__) == {"Trained", "evaluate", "examples", "score", "train"}
+    assert set(grue.__all__) == {"Trained", "compare", "evaluate", "examples", "score", "train"}
     with pytest.raises(AttributeError, match="module 'grue' has no attribute 'trian'"):
         grue.trian  # noqa: B018
 
