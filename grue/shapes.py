@@ -69,22 +69,24 @@ def _reader(hint: Any) -> Reader:
 def _dataclass_reader(cls: type) -> Reader:
     hints = get_type_hints(cls)
     known = {f.name: f for f in fields(cast(Any, cls)) if f.init}
-    readers = {name: _reader(hints[name]) for name in known}
+    readers = {name: (_kind(hints[name]), _reader(hints[name])) for name in known}
     required = [name for name, f in known.items() if f.default is MISSING and f.default_factory is MISSING]
 
     def read(data: Any) -> Any:
-        if not isinstance(data, Mapping):
+        if type(data) is not dict and not isinstance(data, Mapping):
             raise _Misfit(f"expected a table, found {shown(data)}.")
-        for key in data:
-            if key not in readers:
-                raise _Misfit(f"unknown key {key!r}.{did_you_mean(key, readers)} Known: {', '.join(readers)}.")
-        for name in required:
-            if name not in data:
-                raise _Misfit(f"the key {name!r} is missing.")
+        if data.keys() != readers.keys():
+            for key in data:
+                if key not in readers:
+                    raise _Misfit(f"unknown key {key!r}.{did_you_mean(key, readers)} Known: {', '.join(readers)}.")
+            for name in required:
+                if name not in data:
+                    raise _Misfit(f"the key {name!r} is missing.")
         values, key = {}, ""
         try:
             for key, value in data.items():
-                values[key] = readers[key](value)
+                kind, read_value = readers[key]
+                values[key] = value if type(value) is kind else read_value(value)
         except _Misfit as misfit:
             raise misfit.within(f": {key}") from None
         return cls(**values)
@@ -92,16 +94,23 @@ def _dataclass_reader(cls: type) -> Reader:
     return read
 
 
+def _kind(hint: Any) -> Any:
+    """Return the type of values that need no reader, of which most data consists; None if all need one."""
+    return hint if hint in (str, int, bool) else None
+
+
 def _mapping_reader(hint: Any) -> Reader:
-    read_item = _reader(hint)
+    kind, read_item = _kind(hint), _reader(hint)
 
     def read(value: Any) -> Any:
-        if not isinstance(value, Mapping):
+        if type(value) is not dict and not isinstance(value, Mapping):
             raise _Misfit(f"expected a table, found {shown(value)}.")
+        if hint is Any:
+            return dict(value)
         items, key = {}, ""
         try:
             for key, item in value.items():
-                items[key] = read_item(item)
+                items[key] = item if type(item) is kind else read_item(item)
         except _Misfit as misfit:
             raise misfit.within(f".{key}") from None
         return items

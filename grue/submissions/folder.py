@@ -106,10 +106,13 @@ def read_submission(system: Path) -> Submission:
 
 def nests_too_deep(value: Any) -> bool:
     """Whether tables and lists lie in each other deeper than any file of ours; told without recursion."""
-    level = [value] if isinstance(value, dict | list) else []
+    containers = (dict, list)
+    level = [value] if isinstance(value, containers) else []
     for _ in range(DEEPEST):
+        if not level:
+            return False
         contents = (outer.values() if isinstance(outer, dict) else outer for outer in level)
-        level = [inner for content in contents for inner in content if isinstance(inner, dict | list)]
+        level = [inner for content in contents for inner in content if isinstance(inner, containers)]
     return bool(level)
 
 
