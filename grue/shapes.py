@@ -177,6 +177,8 @@ def _plain_reader(hint: Any) -> Reader:
 
 
 def _read_float(value: Any) -> float:
+    if type(value) is float and -math.inf < value < math.inf:
+        return value
     if type(value) not in (int, float):
         raise _Misfit(f"expected a number, found {shown(value)}.")
     with suppress(OverflowError):  # raised by a whole number beyond a float's range
