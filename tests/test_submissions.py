@@ -682,7 +682,7 @@ def _below(ours: Path) -> Iterator[tuple[str, str, str]]:
 
 
 def test_texts_that_no_metric_can_score_are_told(ours: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: Any, prepare: Any) -> Any:
+    def refuse(*_: Any, **__: Any) -> Any:
         raise DataError("not a finite number")
 
     monkeypatch.setattr(rescoring, "score_predictions", refuse)
