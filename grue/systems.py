@@ -14,9 +14,9 @@ import numpy as np
 from grue.comparison import Disagreement, Run, axis_metrics, contrast_of, disagreements, worth
 from grue.data.load import load_examples
 from grue.errors import ConfigError, DataError, SubmissionError, Unavailable, UnknownName, did_you_mean
-from grue.leaderboard.entries import REFERENCES, find_results, of_suite, refuse_twins
+from grue.leaderboard.entries import find_results, local_entry, of_suite, refuse_twins
 from grue.leaderboard.notes import misfit
-from grue.records import About, Axis, Entry, Example, Prediction
+from grue.records import Axis, Entry, Example, Prediction
 from grue.scoring import match, read_predictions
 from grue.stats.intervals import Interval
 from grue.stats.paired import DRAWS, LEVEL, Contrast, Difference, MeanDifference, Noise, draw, holm, judge, judge_mean
@@ -140,7 +140,9 @@ def _in_folder(folder: Path, suite: str) -> System:
     if not folder.is_dir():
         raise DataError(f"{folder}: there is no such folder. (A name of the board has no '/' in it.)")
     is_submission = (folder / submitted.SUBMISSION).is_file()
-    entries = submitted.results(folder) if is_submission else list(map(_local, sorted(folder.rglob("result.json"))))
+    entries = (
+        submitted.results(folder) if is_submission else list(map(local_entry, sorted(folder.rglob("result.json"))))
+    )
     names = sorted(set(map(_name, entries)))
     if not names:
         raise ConfigError(f"{folder}: holds no result; name the folder of a submission or of evaluated runs.")
@@ -150,11 +152,6 @@ def _in_folder(folder: Path, suite: str) -> System:
     if others:
         raise ConfigError(f"{folder}: holds results of the suite {others[0]}, not {suite}; add --suite {others[0]}.")
     return _system(entries, str(folder))
-
-
-def _local(path: Path) -> Entry:
-    result = submitted.read_result(path)
-    return Entry(result, path, "local", About(deterministic=result.system.get("algorithm") in REFERENCES))
 
 
 def _name(entry: Entry) -> str:

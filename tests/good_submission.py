@@ -14,6 +14,7 @@ import pytest
 from factories import a_result
 
 from grue import files
+from grue.errors import DataError
 from grue.records import Example, Prediction, Result
 from grue.scoring import score_predictions
 from grue.submissions import checks, rescoring, structure
@@ -27,6 +28,8 @@ EXAMPLES = [
     for who in PEOPLE
 ]
 EXAMPLES = [replace(example, meta={"concepts": [who, "run"]}) for example, who in zip(EXAMPLES, PEOPLE, strict=True)]
+RESULT = "commongen/seed-1.result.json"
+PREDICTIONS = "commongen/seed-1.predictions.jsonl.gz"
 PLACES = {1: "street", 2: "park", 3: "house", 4: "garden", 5: "kitchen"}
 SEEDS = tuple(PLACES)
 TOML = {
@@ -52,6 +55,11 @@ def use_few_examples(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rescoring, "load_examples", lambda task, split: SimpleNamespace(examples=EXAMPLES))
     for module in (checks, structure):
         monkeypatch.setattr(module, "task_names", lambda suite: ["commongen"] if suite == "mini" else [])
+
+
+def no_examples(task: Any, split: str) -> Any:
+    """Stand for `load_examples` on a machine that lacks the data."""
+    raise DataError("no network")
 
 
 @cache

@@ -15,7 +15,7 @@ from grue.submissions.problems import CHECKS
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "checks.md"
-TESTS = ("test_submissions.py", "test_against.py")
+TESTS = ("test_submission_checks.py", "test_against.py")
 PULL_REQUESTS = "test_against.py"
 BEGIN = "<!-- written by tools/checks_page.py from grue/submissions/problems.py and the tests -->"
 END = "<!-- end of what is written -->"

@@ -8,6 +8,7 @@ from grue.leaderboard.board import BoardTask, Cell, Column, Estimate, Row, Stand
 from grue.leaderboard.entries import row_key
 from grue.records import Entry
 from grue.stats.intervals import mean, sd
+from grue.submissions.folder import reads_references
 from grue.tasks import MetricSpec, Task
 
 FLOOR = 0.0  # what a failed run counts as, on the scaled axes
@@ -66,13 +67,8 @@ def _standing(entries: Sequence[Entry]) -> Standing:
         return "limited"
     if first.status == "reported":
         return "no predictions"
-    return "reference" if first.about.deterministic or any(map(_reads_references, entries)) else "ranked"
-
-
-def _reads_references(entry: Entry) -> bool:
-    """Whether the best of several answers was picked by looking at the references."""
-    best_of = entry.result.generation.get("best_of")
-    return isinstance(best_of, Mapping) and bool(best_of.get("oracle"))
+    picked = any(reads_references(entry.result) for entry in entries)
+    return "reference" if first.about.deterministic or picked else "ranked"
 
 
 def _cell(entries: Sequence[Entry], task: BoardTask) -> Cell:

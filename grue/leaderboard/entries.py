@@ -17,11 +17,17 @@ def find_results(runs: Path, suite: str = "*") -> list[Entry]:
     Raises:
         DataError: One of the files cannot be read.
     """
-    found = []
-    for path in sorted(runs.glob(f"{suite}/*/*/seed-*/result.json")):
-        result = read_result(path)
-        found.append(Entry(result, path, "local", _about(result)))
-    return found
+    return [local_entry(path) for path in sorted(runs.glob(f"{suite}/*/*/seed-*/result.json"))]
+
+
+def local_entry(path: Path) -> Entry:
+    """Read the `result.json` of a run of this machine.
+
+    Raises:
+        DataError: It cannot be read.
+    """
+    result = read_result(path)
+    return Entry(result, path, "local", _about(result))
 
 
 def _about(result: Result) -> About:

@@ -91,6 +91,12 @@ def read_result(path: Path) -> Result:
     return result
 
 
+def reads_references(result: Result) -> bool:
+    """Whether the best of several answers was picked by looking at the references, so that nothing is won by them."""
+    best_of = result.generation.get("best_of")
+    return isinstance(best_of, Mapping) and bool(best_of.get("oracle"))
+
+
 def read_submission(system: Path) -> Submission:
     """Read a system's `submission.toml`.
 

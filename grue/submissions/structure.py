@@ -18,6 +18,7 @@ from grue.submissions.folder import (
     predictions_of,
     read_result,
     read_submission,
+    reads_references,
     result_of,
 )
 from grue.submissions.problems import Problem, error, warning
@@ -57,7 +58,7 @@ def read_system(system: Path) -> Contents:
         return Contents(system, suite, found.problems, {})
     submission, unread = _read_submission(system, found)
     results, unreadable = _read_results(system, found)
-    is_reference = bool(submission and submission.deterministic) or any(map(_picks_by_references, results.values()))
+    is_reference = bool(submission and submission.deterministic) or any(map(reads_references, results.values()))
     problems = [*found.problems, *unread, *unreadable, *check_manifest(system, found), *_check_structure(system, found)]
     if submission is not None:
         problems += check_wording(submission, system / SUBMISSION)
@@ -196,11 +197,6 @@ def _check_completeness(system: Path, suite: str, found: Scan, is_reference: boo
     if fewest < RANKED_SEEDS and not is_reference:
         shown = "as preliminary" if fewest >= PRELIMINARY_SEEDS else "without a rank"
         yield warning(30, system, f"has {fewest} seed{'s' if fewest > 1 else ''} of a task; it will be shown {shown}.")
-
-
-def _picks_by_references(result: Result) -> bool:
-    best_of = result.generation.get("best_of")
-    return isinstance(best_of, Mapping) and bool(best_of.get("oracle"))
 
 
 def _is_result(name: str) -> bool:
