@@ -133,14 +133,14 @@ def test_metrics_are_shown_raw_or_from_0_to_100(opened):
     assert script(page, cells) == before
 
 
-def test_a_thousand_systems_can_be_sorted(opened, record_property):
+def test_a_thousand_systems_can_be_sorted(opened):
     page = opened(crowded_board(1000))
     took = script(
         page,
         "const button = document.querySelector('table[data-table=overview] th[data-key=naturalness] button');"
         "const start = performance.now(); button.click(); document.body.offsetHeight; return performance.now() - start",
     )
-    record_property("sorting 1000 systems, ms", round(took))
+    print(f"sorting 1,000 systems: {took:.0f} ms")  # a measurement for docs/speed.md, no bound: machines differ
     shown = (
         "return [...document.querySelectorAll('table[data-table=overview] tr[data-r]')].filter(r => !r.hidden)"
         ".map(r => +r.cells[4].textContent)"

@@ -25,8 +25,8 @@ def submit() -> None:
 # --- check -----------------------------------------------------------------------------------------------------------
 
 
-@submit.command("check")
-@click.argument("paths", metavar="PATH...", nargs=-1, type=click.Path(path_type=Path))
+@submit.command("check", short_help="Check submissions: every score again, from the predictions.")
+@click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path(path_type=Path))
 @options.option(
     "--against",
     metavar="REF",
@@ -127,8 +127,8 @@ def _report(problems: "Sequence[Problem]", checked: Sequence[Path], report: str,
 # --- pack ------------------------------------------------------------------------------------------------------------
 
 
-@submit.command("pack")
-@click.argument("run_paths", metavar="RUN...", nargs=-1, type=click.Path(path_type=Path))
+@submit.command("pack", short_help="Pack runs, or predictions made elsewhere, into a submission.")
+@click.argument("run_paths", metavar="[RUN]...", nargs=-1, type=click.Path(path_type=Path))
 @options.option("--system", help="Instead of RUN: every run of this system under --runs.")
 @options.runs
 @options.option(
