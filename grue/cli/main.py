@@ -16,6 +16,7 @@ from grue.errors import GrueError
 COMMANDS = {
     "train": ("grue.cli.train", "Train a model on a task.", "train"),
     "evaluate": ("grue.cli.evaluate", "Generate and score: a checkpoint, a model or a baseline.", "evaluate"),
+    "sweep": ("grue.cli.sweep", "Carry out a grid of tasks, algorithms and seeds.", "sweep"),
     "generate": ("grue.cli.evaluate", "Write a checkpoint's predictions.", "generate"),
     "score": ("grue.cli.score", "Score a predictions file.", "score"),
     "leaderboard": ("grue.cli.board", "Print the board of all results.", "leaderboard"),

@@ -154,7 +154,9 @@ def joined_world() -> Iterator["World"]:
 
 
 @contextmanager
-def stop_on_signal() -> Iterator[list[int]]:
+def stop_on_signal(
+    said: str = "Stopping after this update; press Ctrl-C again to stop at once.",
+) -> Iterator[list[int]]:
     """Collect the first Ctrl-C or SIGTERM instead of dying of it; a second Ctrl-C interrupts at once."""
     received: list[int] = []
 
@@ -165,7 +167,7 @@ def stop_on_signal() -> Iterator[list[int]]:
             return  # a cluster tells the launcher and every process; the state must still be saved
         received.append(number)
         # Not click.echo: it writes past the live view, which would then draw over it.
-        print("Stopping after this update; press Ctrl-C again to stop at once.", file=sys.stderr)
+        print(said, file=sys.stderr)
 
     before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -1,0 +1,211 @@
+"""`grue sweep`."""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from grue import files
+from grue.cli import options
+from grue.errors import ConfigError
+
+if TYPE_CHECKING:
+    from grue.sweep.grid import Grid
+    from grue.sweep.jobs import Job
+    from grue.sweep.record import Record
+    from grue.sweep.schedule import Executor
+    from grue.sweep.work import Place
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+@options.option(
+    "--config", "config_path", type=click.Path(path_type=Path), help="TOML file of the grid; flags go over it."
+)
+@options.option("--tasks", help="Names or task files, separated by commas. [default: all of the suite]")
+@options.option(
+    "--algos", help="Algorithms and baselines, separated by commas: zero-shot,supervised,ppo,supervised+nlpo."
+)
+@options.option("--suite", default=None, help="mini, grue, or a folder of task files. [default: mini]")
+@options.option("--seeds", "seed_range", help="1-5, or 1,2,7. [default: 1]")
+@options.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="One value of the configuration; repeat for several."
+)
+@options.option(
+    "--vary",
+    multiple=True,
+    metavar="KEY=V1,V2",
+    help="A system for each value of KEY, reward and preset included; repeat for all combinations.",
+)
+@options.runs
+@options.data
+@options.option("--executor", type=click.Choice(["local", "ray"]), default="local", help="This machine, or Ray.")
+@options.option("--address", help="Of a Ray cluster that runs already, such as auto. [default: one of its own]")
+@options.option("--jobs", type=click.IntRange(min=1), help="Runs at a time. [default: one a GPU, or cores / threads]")
+@options.option("--threads", type=click.IntRange(min=1), default=1, help="CPU threads of a run.")
+@options.option("--gpus", type=click.FloatRange(min=0), default=0.0, help="GPUs of a run, for Ray.")
+@options.option("--retries", type=click.IntRange(min=0), default=1, help="How often a run that crashed is tried again.")
+@options.option("--no-evaluate", is_flag=True, help="Train only.")
+@options.option("--dry-run", is_flag=True, help="Print what would run and how long it may take, and do nothing.")
+def sweep(
+    context: click.Context,
+    config_path: Path | None,
+    tasks: str | None,
+    algos: str | None,
+    suite: str | None,
+    seed_range: str | None,
+    settings: tuple[str, ...],
+    vary: tuple[str, ...],
+    runs: Path,
+    data_dir: Path | None,
+    offline: bool,
+    executor: str,
+    address: str | None,
+    jobs: int | None,
+    threads: int,
+    gpus: float,
+    retries: int,
+    no_evaluate: bool,
+    dry_run: bool,
+) -> None:
+    """Carry out a grid of tasks, algorithms and seeds: train, evaluate, go on where it stopped.
+
+    Runs that others start from are made once. A run that fails is written down and stops no other. The same command
+    goes on with an interrupted sweep; `grue sweep status RUNS` shows one, `grue submit pack --sweep RUNS` packs it.
+
+    \b
+    grue sweep --algos zero-shot,supervised,supervised+ppo,supervised+nlpo --seeds 1-5
+    grue sweep --tasks imdb --algos ppo --vary gamma=0.5,0.95,1.0 --seeds 1-5 --dry-run
+    """  # noqa: D301 (click reads the escape)
+    if context.invoked_subcommand is not None:
+        return
+    from grue.cli.sweep_view import dry_run_text
+    from grue.sweep.jobs import plan_jobs
+    from grue.sweep.record import Record
+    from grue.sweep.work import Place
+
+    grid = _grid(config_path, tasks, algos, suite, seed_range, settings, vary, no_evaluate)
+    planned, record = plan_jobs(grid), Record(runs.absolute())
+    place = Place(runs=runs.absolute(), data_dir=data_dir, offline=offline, threads=threads)
+    if executor == "local" and address is not None:
+        raise ConfigError("--address is of a Ray cluster; add --executor ray.")
+    if dry_run:
+        click.echo(dry_run_text(record, planned, jobs or default_jobs(threads)))
+        return
+    with record.sole_owner():
+        record = Record(runs.absolute())  # another sweep may have ended while this one waited for the lock
+        record.write_grid(grid)
+        failed = _carry_out(planned, record, _executor(executor, record, place, jobs, threads, gpus, address), retries)
+    if failed:
+        context.exit(1)
+
+
+def _grid(
+    config_path: Path | None,
+    tasks: str | None,
+    algos: str | None,
+    suite: str | None,
+    seed_range: str | None,
+    settings: tuple[str, ...],
+    vary: tuple[str, ...],
+    no_evaluate: bool,
+) -> "Grid":
+    """Return the grid of the file, with the flags over it."""
+    from grue.sweep.grid import Entry, Grid, read_grid
+
+    grid = read_grid(config_path) if config_path else Grid()
+    given: dict[str, Any] = {}
+    if suite is not None:
+        given["suite"] = suite
+    if tasks is not None:
+        given["tasks"] = _names(tasks)
+    if algos is not None:
+        given["algorithms"] = _names(algos)
+    if seed_range is not None:
+        given["seeds"] = seed_range
+    if settings:
+        given["set"] = {**grid.set, **options.parse_settings(settings)}
+    if no_evaluate:
+        given["evaluate"] = False
+    grid = replace(grid, **given)
+    if not vary:
+        return grid
+    values = _varied(vary)
+    return replace(
+        grid, algorithms=(), systems=(*(Entry(algorithm=a, vary=values) for a in grid.algorithms), *grid.systems)
+    )
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _varied(vary: Sequence[str]) -> dict[str, tuple[Any, ...]]:
+    """Read `--vary key=v1,v2`."""
+    values: dict[str, tuple[Any, ...]] = {}
+    for one in vary:
+        key, equals, listed = one.partition("=")
+        if not equals or not _names(listed):
+            raise ConfigError(f"--vary {one}: write KEY=V1,V2, such as --vary gamma=0.95,1.0.")
+        values[key] = tuple(options.parse_settings((f"{key}={value}",))[key] for value in _names(listed))
+    return values
+
+
+def default_jobs(threads: int) -> int:
+    """Return how many runs this machine does at a time."""
+    return max(1, len(os.sched_getaffinity(0)) // threads)
+
+
+def _executor(
+    name: str, record: "Record", place: "Place", jobs: int | None, threads: int, gpus: float, address: str | None
+) -> "Executor":
+    if name == "ray":
+        from grue.sweep.on_ray import RayExecutor
+
+        return RayExecutor(record, place, jobs=jobs, cpus=threads, gpus=gpus, address=address)
+    import torch
+
+    from grue.sweep.local import LocalExecutor
+
+    devices = torch.cuda.device_count()
+    return LocalExecutor(record, place, jobs or devices or default_jobs(threads), devices)
+
+
+def _carry_out(planned: "Sequence[Job]", record: "Record", executor: "Executor", retries: int) -> bool:
+    """Run the sweep with its live view; return whether a run failed."""
+    from grue.cli.progress import error_console
+    from grue.cli.sweep_view import SweepView, summary
+    from grue.cli.train import stop_on_signal
+    from grue.sweep.schedule import Sweep
+
+    with (
+        stop_on_signal("Stopping: every run saves what it has; press Ctrl-C again to stop at once.") as stop,
+        SweepView(error_console(), record, planned) as view,
+    ):
+        states = Sweep(planned, record, executor, view, retries).run(lambda: bool(stop))
+    click.echo(summary(record, planned, states))
+    if stop:
+        click.echo("Stopped; the same command goes on from there.", err=True)
+        click.get_current_context().exit(130)
+    return any(state in ("failed", "blocked") for state in states.values())
+
+
+@sweep.command("status", short_help="Show how far a sweep is.")
+@click.argument("folder", metavar="[DIR]", type=click.Path(path_type=Path), default=Path("runs"))
+@options.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+def status(folder: Path, as_json: bool) -> None:
+    """Show the state of every run of the sweep in DIR, the folder of all runs."""
+    from grue.cli.sweep_view import status_text
+    from grue.sweep.record import Record
+    from grue.sweep.status import rows_of
+
+    record = Record(folder.absolute())
+    rows = rows_of(record, record.jobs())
+    if as_json:
+        click.echo(json.dumps([files.plain(row) | {"id": row.job.id} for row in rows], indent=2))
+    else:
+        click.echo(status_text(rows))

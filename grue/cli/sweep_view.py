@@ -1,0 +1,157 @@
+"""What is shown of a sweep: a live table on a terminal, a line for every change elsewhere, tables at the end."""
+
+import time
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from grue.sweep.estimate import estimate
+from grue.sweep.jobs import Job, short
+from grue.sweep.record import Record, State
+from grue.sweep.status import Row, rows_of
+
+STYLES: Mapping[State, str] = {
+    "waiting": "dim",
+    "running": "cyan",
+    "finished": "green",
+    "failed": "bold red",
+    "blocked": "red",
+    "stopped": "yellow",
+}
+REFRESH_SECONDS = 2.0
+
+
+class SweepView:
+    """Watches a sweep and draws it on stderr."""
+
+    def __init__(self, console: Console, record: Record, jobs: Sequence[Job]) -> None:
+        self.console, self.record, self.jobs = console, record, jobs
+        self.started, self.drawn = time.monotonic(), 0.0
+        self.states: Mapping[str, State] = {}
+        self.workers = 1
+        self.live = Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
+
+    def __enter__(self) -> Self:
+        """Open the live table."""
+        if self.live:
+            self.live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close it."""
+        if self.live:
+            self.live.stop()
+
+    def changed(self, job: Job, state: State, message: str | None) -> None:
+        """Say what became of a job; on a terminal, of a failed one only."""
+        if self.live is None or state in ("failed", "blocked"):
+            said = f"{state:9}{short(job.id)}{f': {message}' if message else ''}"
+            self.console.print(said, style=STYLES[state] if self.live else None, markup=False, soft_wrap=True)
+
+    def tick(self, states: Mapping[str, State]) -> None:
+        """Draw the table again, now and then."""
+        now = time.monotonic()
+        if self.live is None or now - self.drawn < REFRESH_SECONDS:
+            return
+        self.drawn, self.states = now, dict(states)
+        self.live.update(self._drawn(), refresh=True)
+
+    def _drawn(self) -> Group:
+        running = [job for job in self.jobs if self.states[job.id] == "running"]
+        waiting = [job for job in self.jobs if self.states[job.id] == "waiting"]
+        self.workers = max(self.workers, len(running))
+        rest = estimate([*running, *waiting], self.workers, self.record.ended())
+        head = Text.assemble(
+            (_tally(self.states), "bold"),
+            (f"   {clock(time.monotonic() - self.started)} gone", "dim"),
+            (f", about {clock(rest.wall)} left{_unknown(rest.unknown)}", "dim"),
+        )
+        return Group(head, table(rows_of(self.record, running, self.states)))
+
+
+def table(rows: Sequence[Row]) -> Table:
+    """Return rows as a table: state, run, updates, reward, KL and what is left."""
+    shown = Table(box=None, pad_edge=False, header_style="dim")
+    shown.add_column("state")
+    shown.add_column("run", overflow="fold")
+    for name in ("updates", "reward", "KL", "left", "preference"):
+        shown.add_column(name, justify="right")
+    for row in rows:
+        shown.add_row(
+            Text(row.state, STYLES[row.state]),
+            short(row.job.id) + (f"  (attempt {row.attempt})" if row.attempt > 1 else ""),
+            "" if row.updates is None or row.state == "finished" else f"{row.update or 0}/{row.updates}",
+            _number(row.reward, ".3f"),
+            _number(row.kl, ".2f"),
+            "" if row.seconds_left is None else clock(row.seconds_left),
+            _number(row.preference, ".1f"),
+        )
+    return shown
+
+
+def status_text(rows: Sequence[Row]) -> str:
+    """Return the state of a sweep as text: the tally, then every run, and why those failed that did."""
+    console = Console(width=110, highlight=False)
+    with console.capture() as captured:
+        console.print(table(rows))
+    lines = [_tally({row.job.id: row.state for row in rows}), "", captured.get().rstrip()]
+    return "\n".join([*lines, *_failures(rows)])
+
+
+def summary(record: Record, jobs: Sequence[Job], states: Mapping[str, State]) -> str:
+    """Return what a sweep says at its end."""
+    rows = [row for row in rows_of(record, jobs, states) if row.state in ("failed", "blocked")]
+    return "\n".join([_tally(states), *_failures(rows)])
+
+
+def dry_run_text(record: Record, jobs: Sequence[Job], workers: int) -> str:
+    """Return what a sweep would do: its runs by task and system, and how long they may take."""
+    left = [job for job in jobs if not record.finished(job)]
+    seeds: dict[tuple[str, str], list[int]] = {}
+    for job in left:
+        seeds.setdefault((f"{job.suite}/{job.task}", job.system), []).append(job.seed)
+    lines = [f"{len(jobs)} runs, {len(jobs) - len(left)} of them finished."]
+    for (task, system), numbers in seeds.items():
+        some = [job for job in left if (f"{job.suite}/{job.task}", job.system) == (task, system)]
+        like = estimate(some, 1, record.ended())
+        took = "unknown" if like.unknown else f"{clock(like.work / len(some))} a run"
+        start = f", from {some[0].after.split('/')[2]}" if some[0].after else ""
+        only = "" if some[0].evaluate else ", not evaluated"
+        lines.append(f"  {task:22}{system:32}seeds {','.join(map(str, numbers)):14}{took}{start}{only}")
+    rest = estimate(left, workers, record.ended())
+    lines.append(f"About {clock(rest.wall)} with {workers} at a time{_unknown(rest.unknown)}.")
+    return "\n".join(lines)
+
+
+def _failures(rows: Sequence[Row]) -> list[str]:
+    failed = [row for row in rows if row.message]
+    lines = [f"{row.state:9}{short(row.job.id)}: {row.message}" for row in failed]
+    return ["", *lines] if lines else []
+
+
+def _tally(states: Mapping[str, State]) -> str:
+    found = {state: list(states.values()).count(state) for state in STYLES}
+    return f"{len(states)} runs: " + ", ".join(f"{count} {state}" for state, count in found.items() if count)
+
+
+def _unknown(count: int) -> str:
+    return f", and {count} of whose like none has run yet" if count else ""
+
+
+def _number(value: float | None, form: str) -> str:
+    return "" if value is None else f"{value:{form}}"
+
+
+def clock(seconds: float) -> str:
+    """Return seconds as 45 s, 12 min or 3 h 20 min."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"

@@ -1,0 +1,71 @@
+"""How long a sweep may take: by what such runs took before, in this folder, or where the mini suite was measured."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from statistics import median
+
+from grue import files
+from grue.sweep.jobs import Job
+from grue.sweep.record import Event
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Seconds of a sweep.
+
+    Attributes:
+        work: Of all jobs that are known, one after the other.
+        wall: With the sweep's workers side by side.
+        unknown: Jobs that nothing is known of, in neither figure.
+    """
+
+    work: float
+    wall: float
+    unknown: int
+
+
+def estimate(jobs: Sequence[Job], workers: int, past: Iterable[Event]) -> Estimate:
+    """Return how long jobs may take on so many workers.
+
+    Args:
+        jobs: Those that are left to do.
+        past: Events of jobs that ended.
+    """
+    took: dict[str, list[float]] = {}
+    for event in past:
+        if event.state == "finished" and event.seconds:
+            took.setdefault(_kind(event.job), []).append(sum(event.seconds.values()))
+    known = [seconds_of(job, took) for job in jobs]
+    seconds = [one for one in known if one is not None]
+    # Jobs start in order on whichever worker is free; what waits for another hardly matters where there are many.
+    ends = [0.0] * max(1, workers)
+    for one in seconds:
+        ends[ends.index(min(ends))] += one
+    return Estimate(sum(seconds), max(ends), known.count(None))
+
+
+def seconds_of(job: Job, took: Mapping[str, Sequence[float]]) -> float | None:
+    """Return how long a job may take: the median of its like, or what was measured once; None if nothing is known."""
+    like = took.get(_kind(job.id))
+    if like:
+        return median(like)
+    measured = _measured().get(job.suite, {}).get(job.task, {})
+    updates = job.set.get("updates")
+    if job.algorithm not in measured:
+        return None
+    seconds = measured[job.algorithm]
+    return seconds if updates is None else seconds * float(updates) / measured["updates"]
+
+
+def _kind(job_id: str) -> str:
+    """Return a job's id without its seed."""
+    return job_id.rpartition("/")[0]
+
+
+@cache
+def _measured() -> Mapping[str, Mapping[str, Mapping[str, float]]]:
+    """Return suite → task → algorithm → seconds of one run on one core, evaluation included."""
+    with resources.as_file(resources.files("grue.sweep") / "seconds.toml") as path:
+        return files.read_toml(path)

@@ -1,0 +1,186 @@
+"""What there is to do in a sweep: one job for every run, in an order in which none waits for a later one."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from grue import files
+from grue.errors import ConfigError
+from grue.submissions.folder import SYSTEM_NAME
+from grue.sweep.grid import Entry, Grid
+from grue.tasks import Task, load_task
+
+BASELINES = ("zero-shot", "null", "copy", "lead", "oracle")
+# Their output depends on no seed: one run stands for all.
+SEEDLESS = ("null", "copy", "lead", "oracle")
+WARM_START = "supervised"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One run of a sweep: training with its evaluation, or the evaluation of a baseline.
+
+    Attributes:
+        task: Name of the task, as in the path of its runs.
+        source: The task's name in the suite, or the path of its file.
+        set: Values of the algorithm's configuration.
+        evaluate: Whether to evaluate what was trained; a run that others only start from is not.
+        after: Id of the run that it starts from.
+    """
+
+    suite: str
+    task: str
+    source: str
+    algorithm: str
+    system: str
+    seed: int
+    preset: str | None = None
+    reward: str | None = None
+    backbone: str | None = None
+    set: Mapping[str, Any] = field(default_factory=dict)
+    evaluate: bool = True
+    after: str | None = None
+
+    @property
+    def id(self) -> str:
+        """What the job is called everywhere: its folder under the folder of all runs."""
+        return f"{self.suite}/{self.task}/{self.system}/seed-{self.seed}"
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether there is nothing to train."""
+        return self.algorithm in BASELINES
+
+    @property
+    def identity(self) -> str:
+        """sha256 of all that is asked for: a job of another identity is not done by what this one left."""
+        return files.sha256_json(self)
+
+
+def plan_jobs(grid: Grid) -> list[Job]:
+    """Return the jobs of a grid: whatever starts from a run comes after it, and that run is there once.
+
+    Every configuration is made on the way, so that nothing starts where something cannot be.
+
+    Raises:
+        ConfigError, UnknownName, DataError: A task, an algorithm or a value cannot be, or two systems share a name.
+    """
+    jobs: dict[str, Job] = {}
+    loaded = [(source, load_task(source, grid.suite)) for source in grid.task_list()]
+    entries, seeds = grid.entries(), grid.seed_list()
+    _check_shared_values(grid, entries)
+    for entry in entries:
+        _check_tasks(entry, loaded)
+    for seed in seeds:
+        for source, task in loaded:
+            for entry in entries:
+                if entry.tasks and not {task.name, source} & set(entry.tasks):
+                    continue
+                if entry.algorithm in SEEDLESS and seed != seeds[0]:
+                    continue
+                for job in _jobs_of(entry, source, task, seed, grid):
+                    _add(jobs, job)
+    return in_order(jobs)
+
+
+def in_order(jobs: Mapping[str, Job]) -> list[Job]:
+    """Return jobs with those first that others start from, else as they come."""
+    started = {job.after for job in jobs.values()}
+    return sorted(jobs.values(), key=lambda job: job.id not in started)
+
+
+def _jobs_of(entry: Entry, source: str, task: Task, seed: int, grid: Grid) -> list[Job]:
+    system = entry.system or entry.algorithm
+    if not SYSTEM_NAME.fullmatch(system):
+        raise ConfigError(f"The system name {system!r} holds other characters than letters, digits and _ . + -.")
+    about: dict[str, Any] = {"suite": task.suite, "task": task.name, "source": source, "seed": seed}
+    if entry.algorithm in BASELINES:
+        _check_baseline(entry, system)
+        return [Job(algorithm=entry.algorithm, system=system, **about)]
+    values = {**_known_values(grid.set, entry), **entry.set}
+    _check(entry, values, task)
+    warm, _, _ = entry.algorithm.rpartition("+")
+    first = [Job(algorithm=warm, system=warm, evaluate=False, **about)] if warm else []
+    job = Job(
+        algorithm=entry.algorithm,
+        system=system,
+        preset=entry.preset,
+        reward=entry.reward,
+        backbone=entry.backbone,
+        set=values,
+        evaluate=grid.evaluate,
+        after=first[0].id if first else None,
+        **about,
+    )
+    return [*first, job]
+
+
+def _known_values(values: Mapping[str, Any], entry: Entry) -> dict[str, Any]:
+    """Return those of the grid's values that an entry's algorithm has."""
+    from grue.training.recipes import config_class, split_algorithm
+
+    known = {field.name for field in fields(config_class(split_algorithm(entry.algorithm)[-1]))}
+    return {key: value for key, value in values.items() if key in known}
+
+
+def _check_shared_values(grid: Grid, entries: Sequence[Entry]) -> None:
+    trained = [entry for entry in entries if entry.algorithm not in BASELINES]
+    for key in grid.set:
+        if not any(_known_values({key: None}, entry) for entry in trained):
+            raise ConfigError(f"set.{key}: no algorithm of this sweep has it.")
+
+
+def _check(entry: Entry, values: Mapping[str, Any], task: Task) -> None:
+    """Make the stages of a run as training will, to meet what cannot be before anything runs."""
+    from grue.training.plan import plan_stages
+
+    plan_stages(
+        task,
+        entry.algorithm,
+        1,
+        Path("runs"),
+        overrides=values,
+        preset=entry.preset,
+        reward=entry.reward,
+        system=entry.system,
+        backbone=entry.backbone,
+    )
+
+
+def _check_baseline(entry: Entry, system: str) -> None:
+    given = [key for key in ("preset", "reward", "backbone", "set", "vary") if getattr(entry, key)]
+    if given or system != entry.algorithm:
+        raise ConfigError(f"{entry.algorithm} is a baseline: it takes no {given[0] if given else 'other name'}.")
+
+
+def _check_tasks(entry: Entry, loaded: list[tuple[str, Task]]) -> None:
+    known = {name for source, task in loaded for name in (source, task.name)}
+    strangers = sorted(set(entry.tasks) - known)
+    if strangers:
+        raise ConfigError(
+            f"The system {entry.system or entry.algorithm!r} is wanted on {strangers[0]!r}, which is not among the "
+            f"sweep's tasks: {', '.join(sorted(known))}."
+        )
+
+
+def _add(jobs: dict[str, Job], job: Job) -> None:
+    """Add a job; a run that others start from may be wanted for itself as well, and is then evaluated."""
+    there = jobs.get(job.id)
+    if there is None:
+        jobs[job.id] = job
+        return
+    wanted = {key: value for key, value in files.plain(job).items() if key != "evaluate"}
+    if wanted != {key: value for key, value in files.plain(there).items() if key != "evaluate"}:
+        raise ConfigError(
+            f"{job.id}: two different runs would lie in this folder. Give one of the systems another name; "
+            f"{WARM_START} is what others start from, with the task's own recipe."
+        )
+    if job.evaluate:
+        jobs[job.id] = job
+
+
+def short(job_id: str) -> str:
+    """Return a job's id without the suite, for a reader who knows it."""
+    return re.sub(r"^[^/]+/", "", job_id)

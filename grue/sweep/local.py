@@ -1,0 +1,169 @@
+"""The executor on this machine: a process for every job, forked from one that has imported everything.
+
+Importing torch and transformers takes longer than some mini runs; the fork server does it once. A worker whose sweep
+has gone ends at once, so that the same command can go on: its run has its last saved state.
+"""
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+from grue.sweep import memory
+from grue.sweep.jobs import Job
+from grue.sweep.record import Record
+from grue.sweep.schedule import Outcome
+from grue.sweep.work import Place, carry_out
+from grue.tasks import load_task
+
+PRELOADED = (
+    "torch",
+    "transformers.models.gpt2.modeling_gpt2",
+    "transformers.models.t5.modeling_t5",
+    "grue.training.evaluate",
+    "grue.training.ppo",
+    "grue.training.supervised",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A process at work.
+
+    Attributes:
+        result: Where its outcome comes from.
+        device: The GPU that is its own, or None.
+        expected: Bytes that it may come to want; None if nobody knows.
+    """
+
+    job: Job
+    process: BaseProcess
+    result: Connection
+    device: int | None
+    expected: int | None
+
+
+class LocalExecutor:
+    """Processes on this machine.
+
+    Args:
+        jobs: How many at a time; with GPUs no more than there are, each with its own.
+        devices: Number of GPUs that the workers share out.
+    """
+
+    def __init__(self, record: Record, place: Place, jobs: int, devices: int = 0) -> None:
+        self.record, self.place = record, place
+        self.jobs = min(jobs, devices) if devices else jobs
+        self.free_devices = list(range(devices))
+        self.workers: dict[str, Worker] = {}
+        self.sizes: dict[str, int | None] = {}
+        os.environ["OMP_NUM_THREADS"] = str(place.threads or 1)  # read when torch is first imported, in the fork server
+        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+        self.context = multiprocessing.get_context("forkserver")
+        self.context.set_forkserver_preload(list(PRELOADED))
+
+    def has_room(self, job: Job, running: Sequence[Job]) -> bool:
+        """Whether a worker is free and the memory suffices, for what those at work may still come to want, too."""
+        if not running:
+            return True
+        if len(running) >= self.jobs:
+            return False
+        free = memory.available()
+        if free is None:
+            return True
+        wanted = self._expected(job)
+        if wanted is None or any(worker.expected is None for worker in self.workers.values()):
+            return False  # the first run of an unknown model runs alone, and is then known
+        growing = sum(
+            max(0, (worker.expected or 0) - memory.resident(worker.process.pid or 0))
+            for worker in self.workers.values()
+        )
+        return wanted + growing <= free
+
+    def start(self, job: Job) -> None:
+        """Start a worker."""
+        receiver, sender = self.context.Pipe(duplex=False)
+        device = self.free_devices.pop(0) if self.free_devices else None
+        log = self.record.log_path(job)
+        process = self.context.Process(target=work, args=(sender, job, self.place, log, device), name=job.id)
+        process.start()
+        sender.close()
+        self.workers[job.id] = Worker(job, process, receiver, device, self._expected(job))
+
+    def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
+        """Return the jobs whose workers ended."""
+        wait([worker.process.sentinel for worker in self.workers.values()], timeout=seconds)
+        ended = [worker for worker in self.workers.values() if not worker.process.is_alive()]
+        return [(worker.job, self._collect(worker)) for worker in ended]
+
+    def stop(self) -> None:
+        """Ask every worker to save and end."""
+        for worker in self.workers.values():
+            worker.process.terminate()
+
+    def close(self) -> None:
+        """End whatever still runs."""
+        for worker in self.workers.values():
+            worker.process.kill()
+            worker.process.join()
+        self.workers.clear()
+
+    def _collect(self, worker: Worker) -> Outcome:
+        del self.workers[worker.job.id]
+        if worker.device is not None:
+            self.free_devices.append(worker.device)
+        worker.process.join()
+        with worker.result:
+            try:
+                outcome: Outcome = worker.result.recv()
+                return outcome
+            except EOFError:
+                return Outcome(state="crashed", message=how_it_died(worker.process.exitcode))
+
+    def _expected(self, job: Job) -> int | None:
+        backbone = job.backbone or load_task(job.source, job.suite).backbone.model
+        if backbone not in self.sizes:
+            self.sizes[backbone] = memory.weights_size(backbone)
+        return memory.expected(job, self.sizes[backbone], self.record.ended())
+
+
+def how_it_died(exitcode: int | None) -> str:
+    """Return what an exit code says of a worker that did not say anything itself."""
+    if exitcode is None or exitcode >= 0:
+        return f"the worker ended with exit code {exitcode} and said nothing"
+    name = signal.Signals(-exitcode).name
+    why = ", as the kernel does where memory runs out" if -exitcode == signal.SIGKILL else ""
+    return f"the worker was killed by {name}{why}"
+
+
+def work(result: Connection, job: Job, place: Place, log: Path, device: int | None) -> None:
+    """Do a job in a process of its own, which writes what it says into `log`."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    if device is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = visible(os.environ, device)
+    threading.Thread(target=_end_with_the_sweep, daemon=True).start()
+    outcome = carry_out(job, place)
+    with contextlib.suppress(BrokenPipeError):  # the sweep has gone; the run's files say it all
+        result.send(outcome)
+
+
+def visible(environment: Mapping[str, str], device: int) -> str:
+    """Return the value of CUDA_VISIBLE_DEVICES that shows the `device`-th of those that are visible now."""
+    names = [name for name in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
+    return names[device] if names else str(device)
+
+
+def _end_with_the_sweep() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)

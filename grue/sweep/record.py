@@ -1,0 +1,159 @@
+"""A sweep's own folder, `<runs>/sweep/`: what was asked for, and what came of every job.
+
+`sweep.toml` is the grid as it was last asked for, which `grue sweep --config` reads again; `events.jsonl` has a line
+for every start and every end; `logs/` what the workers said. A run's own files decide whether it is finished: without
+this folder a sweep would look at every run again, and train none a second time.
+"""
+
+import fcntl
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from grue import files
+from grue.errors import ConfigError, DataError
+from grue.shapes import from_dict
+from grue.sweep.grid import Grid
+from grue.sweep.jobs import Job, plan_jobs
+
+State = Literal["waiting", "running", "finished", "failed", "blocked", "stopped"]
+FOLDER = "sweep"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """What happened to a job.
+
+    Attributes:
+        identity: Of the job; an event of another identity is about another run.
+        time: UTC, ISO 8601.
+        attempt: From 1.
+        seconds: Stage → seconds, of one that ended: "train" and "evaluate".
+        peak_memory: Bytes of the worker, of one that ended.
+        message: Why it failed.
+    """
+
+    job: str
+    identity: str
+    state: State
+    time: str
+    attempt: int = 1
+    seconds: Mapping[str, float] | None = None
+    peak_memory: int | None = None
+    message: str | None = None
+
+
+class Record:
+    """The sweep of a folder of runs, as it lies on the disk."""
+
+    def __init__(self, runs: Path) -> None:
+        self.runs = runs
+        self.folder = runs / FOLDER
+        self.events: dict[str, list[Event]] = {}
+        if self.events_path.exists():
+            for line, data in files.read_jsonl(self.events_path):
+                self._note(from_dict(Event, data, f"{self.events_path}:{line}"))
+
+    @property
+    def events_path(self) -> Path:
+        """One line an event."""
+        return self.folder / "events.jsonl"
+
+    @property
+    def grid_path(self) -> Path:
+        """The grid that was last asked for."""
+        return self.folder / "sweep.toml"
+
+    def log_path(self, job: Job) -> Path:
+        """What the job's workers said."""
+        return self.folder / "logs" / f"{job.id}.log"
+
+    def write_grid(self, grid: Grid) -> None:
+        """Keep what was asked for, so that `grue sweep status` and `grue submit pack` know."""
+        files.write_toml(self.grid_path, grid)
+
+    def jobs(self) -> list[Job]:
+        """Return the jobs of the grid that was last asked for.
+
+        Raises:
+            DataError: There was no sweep in this folder.
+        """
+        if not self.grid_path.exists():
+            raise DataError(f"{self.runs}: no sweep has run here ({self.grid_path} is missing).")
+        return plan_jobs(files.load_toml(self.grid_path, Grid))
+
+    def add(self, job: Job, state: State, **about: Any) -> Event:
+        """Write an event down.
+
+        Raises:
+            DataError: It cannot be written: the disk is full, say.
+        """
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        event = Event(job=job.id, identity=job.identity, state=state, time=now, **about)
+        files.append_jsonl(self.events_path, [files.plain(event)])
+        self._note(event)
+        return event
+
+    def last(self, job: Job) -> Event | None:
+        """Return the last event of this very job."""
+        events = [event for event in self.events.get(job.id, ()) if event.identity == job.identity]
+        return events[-1] if events else None
+
+    def attempts(self, job: Job) -> int:
+        """Return how often this very job was started."""
+        events = self.events.get(job.id, ())
+        return sum(event.state == "running" and event.identity == job.identity for event in events)
+
+    def finished(self, job: Job) -> bool:
+        """Whether the job is done, and what it made still lies there."""
+        last = self.last(job)
+        if last is None or last.state != "finished":
+            return False
+        folder = self.runs / job.id
+        made = [] if job.is_baseline else [folder / "checkpoint"]
+        return all(path.exists() for path in [*made, *([folder / "result.json"] if job.evaluate else [])])
+
+    def ended(self) -> Sequence[Event]:
+        """Return every event that says how long something took."""
+        return [event for events in self.events.values() for event in events if event.seconds is not None]
+
+    def _note(self, event: Event) -> None:
+        self.events.setdefault(event.job, []).append(event)
+
+    def held(self) -> bool:
+        """Whether a sweep is at work in the folder now."""
+        try:
+            with (self.folder / ".lock").open("r") as handle:
+                fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return False
+        except BlockingIOError:
+            return True
+        return False
+
+    @contextmanager
+    def sole_owner(self) -> Iterator[None]:
+        """Hold the folder, so that no second sweep works in it; a process that dies lets go of it.
+
+        Raises:
+            ConfigError: Another sweep holds it.
+            DataError: The folder cannot be written.
+        """
+        path = self.folder / ".lock"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            handle = path.open("w")
+        except OSError as error:
+            raise DataError(f"{path}: cannot be written: {error.strerror}.") from error
+        with handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise ConfigError(
+                    f"{self.runs}: another sweep is at work here. `grue sweep status {self.runs}` shows it; wait for "
+                    "it, or choose another folder with --runs."
+                ) from error
+            yield

@@ -1,0 +1,130 @@
+"""The loop of a sweep: what may start, what ended, what is tried again; it knows no process and no cluster."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from grue.sweep.jobs import Job
+from grue.sweep.record import Record, State
+
+POLL_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a job's worker ended.
+
+    Attributes:
+        state: "failed": it said why, and would say so again; "crashed": it was killed, or met a bug; "stopped": it was
+            asked to, and what it did is saved.
+        seconds: Stage → seconds.
+        peak_memory: Bytes.
+    """
+
+    state: Literal["finished", "failed", "crashed", "stopped"]
+    message: str | None = None
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    peak_memory: int | None = None
+
+
+class Executor(Protocol):
+    """Where jobs run."""
+
+    def has_room(self, job: Job, running: Sequence[Job]) -> bool:
+        """Whether a job can start beside those that run."""
+
+    def start(self, job: Job) -> None:
+        """Start a job."""
+
+    def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
+        """Return what ended; wait for it at most so long."""
+
+    def stop(self) -> None:
+        """Ask every job that runs to save what it has and end."""
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+
+
+class Observer(Protocol):
+    """Whoever watches a sweep."""
+
+    def changed(self, job: Job, state: State, message: str | None) -> None:
+        """A job is in another state now."""
+
+    def tick(self, states: Mapping[str, State]) -> None:
+        """Some time has passed."""
+
+
+@dataclass
+class Sweep:
+    """A sweep under way: the state of every job, in order.
+
+    Attributes:
+        retries: How often a job that crashed is started again.
+        tries: Job → how often it was started by this command.
+    """
+
+    jobs: Sequence[Job]
+    record: Record
+    executor: Executor
+    observer: Observer
+    retries: int = 1
+    states: dict[str, State] = field(default_factory=dict)
+    tries: dict[str, int] = field(default_factory=dict)
+    running: dict[str, Job] = field(default_factory=dict)
+
+    def run(self, stop: Callable[[], bool] = lambda: False) -> dict[str, State]:
+        """Carry out every job that is not finished; return the state of each.
+
+        A job that fails stops no other but those that start from it. What is finished is left alone.
+        """
+        for job in self.jobs:
+            self.states[job.id] = "finished" if self.record.finished(job) else "waiting"
+        stopping = False
+        try:
+            while True:
+                if stop() and not stopping:
+                    stopping = True
+                    self.executor.stop()
+                if not stopping:
+                    self._start_what_can()
+                if not self.running:
+                    return self.states
+                for job, outcome in self.executor.wait(POLL_SECONDS):
+                    self._end(job, outcome)
+                self.observer.tick(self.states)
+        finally:
+            self.executor.close()
+
+    def _start_what_can(self) -> None:
+        for job in self.jobs:
+            if self.states[job.id] != "waiting":
+                continue
+            before = None if job.after is None else self.states[job.after]
+            if before in ("failed", "blocked"):
+                self._set(job, "blocked", message=f"{job.after}, which it starts from, failed")
+            elif before in (None, "finished") and self.executor.has_room(job, list(self.running.values())):
+                self.tries[job.id] = self.tries.get(job.id, 0) + 1
+                self._set(job, "running", attempt=self.record.attempts(job) + 1)
+                self.running[job.id] = job
+                self.executor.start(job)
+
+    def _end(self, job: Job, outcome: Outcome) -> None:
+        del self.running[job.id]
+        about = {
+            "attempt": self.record.attempts(job),
+            "seconds": dict(outcome.seconds),
+            "peak_memory": outcome.peak_memory,
+            "message": outcome.message,
+        }
+        if outcome.state == "crashed" and self.tries[job.id] <= self.retries:
+            self._set(job, "failed", **about)
+            self.states[job.id] = "waiting"
+        else:
+            self._set(job, "failed" if outcome.state == "crashed" else outcome.state, **about)
+
+    def _set(self, job: Job, state: State, **about: object) -> None:
+        self.states[job.id] = state
+        event = self.record.add(job, state, **about)
+        self.observer.changed(job, state, event.message)

@@ -1,0 +1,128 @@
+"""What a worker does with a job: train what is not trained, evaluate what is not evaluated, and say how it went.
+
+Both halves leave a finished run alone and go on with one that was interrupted, so that a job may be started any number
+of times.
+"""
+
+import contextlib
+import resource
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from grue.errors import GrueError
+from grue.sweep.jobs import Job
+from grue.sweep.schedule import Outcome
+
+# Seen on Linux; elsewhere ru_maxrss is in bytes.
+MAXRSS_UNIT = 1024 if sys.platform.startswith("linux") else 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a job finds things, and what it may use.
+
+    Attributes:
+        runs: Folder of all runs; on a cluster every node sees it under this path.
+        threads: CPU threads of torch; 0 leaves torch its own choice.
+    """
+
+    runs: Path
+    data_dir: Path | None = None
+    offline: bool = False
+    threads: int = 1
+
+
+def carry_out(job: Job, place: Place) -> Outcome:
+    """Do a job, and return how it went; nothing is raised but what ends the process."""
+    import torch
+
+    if place.threads:
+        torch.set_num_threads(place.threads)
+    seconds: dict[str, float] = {}
+    with _stop_on_term() as stop:
+        try:
+            _do(job, place, stop, seconds)
+            state, message = "finished", None
+        except GrueError as error:
+            from grue.training.run import Interrupted
+
+            state, message = ("stopped" if isinstance(error, Interrupted) else "failed"), str(error)
+            print(error, file=sys.stderr)
+        except Exception as error:  # a bug, or a full disk: the log has the traceback, the others go on
+            traceback.print_exc()
+            state, message = "crashed", f"{type(error).__name__}: {error}"
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * MAXRSS_UNIT
+    return Outcome(state=state, message=message, seconds=seconds, peak_memory=peak)  # type: ignore[arg-type]
+
+
+def _do(job: Job, place: Place, stop: list[int], seconds: dict[str, float]) -> None:
+    from grue.tasks import load_task
+    from grue.training import evaluate as evaluation
+    from grue.training.run import Interrupted
+    from grue.training.tracking import Observers
+
+    task = load_task(job.source, job.suite)
+    folder = place.runs / job.id
+    if not job.is_baseline:
+        from grue.training.plan import plan_stages
+        from grue.training.run import train
+
+        stages = plan_stages(
+            task,
+            job.algorithm,
+            job.seed,
+            place.runs,
+            overrides=job.set,
+            preset=job.preset,
+            reward=job.reward,
+            system=job.system,
+            backbone=job.backbone,
+            data_dir=place.data_dir,
+            offline=place.offline,
+        )
+        with _timed(seconds, "train"):
+            checkpoint = train(stages[-1], Observers([]), lambda: bool(stop))
+    if not job.evaluate:
+        return
+    with _timed(seconds, "evaluate"):
+        if job.is_baseline:
+            system = evaluation.baseline_system(task, job.algorithm, job.seed)
+        else:
+            system = evaluation.checkpoint_system(task, checkpoint)
+
+        def on_progress(done: int, total: int) -> None:
+            if stop and done < total:
+                raise Interrupted(f"{folder}: stopped while evaluating; what was answered is kept.")
+
+        evaluation.evaluate(task, system, folder, data_dir=place.data_dir, offline=place.offline, progress=on_progress)
+
+
+@contextlib.contextmanager
+def _timed(seconds: dict[str, float], stage: str) -> Iterator[None]:
+    started = time.monotonic()
+    try:
+        yield
+    finally:
+        seconds[stage] = round(time.monotonic() - started, 3)
+
+
+@contextlib.contextmanager
+def _stop_on_term() -> Iterator[list[int]]:
+    """Collect SIGTERM, by which the sweep asks for an end; Ctrl-C on the terminal is the sweep's to handle."""
+    received: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        received.append(number)
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
