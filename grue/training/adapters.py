@@ -1,4 +1,4 @@
-"""How a model is made ready to learn: low-rank adapters, a frozen encoder, checkpointing, no dropout.
+"""How a model is made ready to learn: low-rank adapters, a frozen encoder, checkpointing, dropout off or on.
 
 Adapters are put into the layers of the model itself (peft), which stays a `PreTrainedModel` with all that belongs to
 one; peft comes with `pip install 'grue[lora]'`. A copy of an adapted model has adapters of its own.
@@ -19,7 +19,7 @@ from transformers.pytorch_utils import Conv1D
 from grue.errors import ConfigError, Unavailable
 from grue.training.config import Common
 from grue.training.log_probs import assert_head_is_separable
-from grue.training.policy import dropout_rates, freeze_encoder, recomputes
+from grue.training.policy import dropout_places, dropout_rates, freeze_encoder, recomputes
 
 
 def adapt(model: PreTrainedModel, config: Common, seed: int = 0) -> None:
@@ -137,6 +137,35 @@ def silence_dropout(model: nn.Module) -> None:
         for key, value in vars(getattr(module, "config", object)).items():
             if "drop" in key and isinstance(value, float):
                 setattr(module.config, key, 0.0)
+
+
+@contextmanager
+def dropping_out(model: nn.Module, rate: float | None, seed: int) -> Iterator[None]:
+    """Let dropout act on a silenced model for the time of the block, which has to hold the backward pass too.
+
+    Every place that the architecture has for dropout gets the rate, but no layer is left out as a whole. All chance
+    comes from the seed, and the global generator is found again as it was.
+
+    Args:
+        rate: Share of the activations set to 0; with 0 or None nothing happens.
+    """
+    if not rate:
+        yield
+        return
+    places = [(one, key) for one in model.modules() for key in dropout_places(one) if "layerdrop" not in key]
+    devices = [p.device for p in list(model.parameters())[:1] if p.device.type == "cuda"]
+    mode = model.training
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(seed)
+        try:
+            for module, key in places:
+                setattr(module, key, rate)
+            model.train()
+            yield
+        finally:
+            for module, key in places:
+                setattr(module, key, 0.0)
+            model.train(mode)
 
 
 def enable_checkpointing(model: PreTrainedModel) -> None:

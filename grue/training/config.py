@@ -28,6 +28,8 @@ class Common:
         log_prob_chunk: Tokens whose logits are held at once; 0 holds those of a whole micro-batch.
         sharded: Split the weights that learn, their gradients and moments over the processes of the run, which may be
             another number each time it goes on; one process has them whole.
+        train_share: Share of the training examples that are learnt from, above 0; none takes all. The seed draws them,
+            and those of a smaller share are among those of a larger one. A metric's own model keeps its data.
         validation_examples: Examples of the validation split that checkpoints are compared on.
         validate_every: Updates (reinforcement learning) or epochs (supervised) between two validations.
         save_every: Updates or epochs between two saved states, from which an interrupted run goes on.
@@ -49,6 +51,7 @@ class Common:
     freeze_encoder: bool = False
     log_prob_chunk: int = 0
     sharded: bool = False
+    train_share: float | None = None
     validation_examples: int = 200
     validate_every: int = 10
     save_every: int = 10
@@ -76,8 +79,12 @@ class RolloutConfig(Common):
         updates: How often rollouts are collected and learnt from.
         rollouts: Sequences of one update.
         samples_per_prompt: Sequences drawn for the same prompt; `rollouts` is a multiple of it.
+        rollout_temperature: Temperature of the rollouts' sampler; none takes the task's.
+        rollout_top_k: Top-k of the rollouts' sampler, 0 for none at all; none takes the task's.
         epochs: Passes over the rollouts of one update.
         minibatch_size: Sequences of one optimiser step.
+        dropout: Rate of every dropout layer of the policy while it learns, and only then; below 1. The paper saw
+            training diverge with it (§5.4).
         entropy_coefficient: Weight of the entropy over what the sampler could draw.
         kl_coefficient: First value of β; 0 turns the penalty off.
         kl_target: Nats that the controller steers to, in the controller's unit; none keeps β fixed.
@@ -97,8 +104,11 @@ class RolloutConfig(Common):
     updates: int = 50
     rollouts: int = 64
     samples_per_prompt: int = 1
+    rollout_temperature: float | None = None
+    rollout_top_k: int | None = None
     epochs: int = 5
     minibatch_size: int = 64
+    dropout: float | None = None
     entropy_coefficient: float = 0.0
     kl_coefficient: float = 0.1
     kl_target: float | None = None

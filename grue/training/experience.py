@@ -17,7 +17,15 @@ from grue.training.devices import World
 from grue.training.learner import Learner
 from grue.training.log_probs import token_log_probs
 from grue.training.policy import Critic, Tokens, decode_responses, encode, encode_prompts, eos_id, is_seq2seq
-from grue.training.rollout import Mask, Rollout, draw_examples, generator, length_batches, sample_responses
+from grue.training.rollout import (
+    Mask,
+    Rollout,
+    draw_examples,
+    generator,
+    length_batches,
+    rollout_settings,
+    sample_responses,
+)
 from grue.training.run import Run
 from grue.training.sharding import gathered
 
@@ -93,7 +101,7 @@ def collect(run: Run, learner: Learner, config: RolloutConfig, update: int, mask
     Returns:
         The experience of all ranks; responses to the same prompt stand side by side.
     """
-    temperature = run.task.rollout.temperature
+    temperature = rollout_settings(run.task, config).temperature
     with gathered(run.split):
         rollout, raw_scores = sample(run, learner.policy, config, update, mask)
         with run.autocast():
@@ -125,7 +133,7 @@ def sample(
     """Return this rank's share of an update's rollouts, and the reward function's values [b]."""
     drawn = draw_examples(run.examples, config.rollouts // config.samples_per_prompt, run.seed, update)
     examples = [example for example in drawn for _ in range(config.samples_per_prompt)]
-    settings = run.task.rollout
+    settings = rollout_settings(run.task, config)
     uniforms = torch.rand(len(examples), settings.max_new_tokens, generator=generator(run.seed, "rollout", update))
     share = run.world.share(len(examples))
     examples, uniforms = examples[share], uniforms[share]

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 
 SPAN = 256  # tokens that `sample` sums first
-LIKELIEST = 1024  # tokens among which a nucleus is looked for first
+LIKELIEST = (128, 1024)  # tokens among which a nucleus is looked for, before all are sorted
 
 
 def top_k_support(logits: Tensor, k: int) -> Tensor:
@@ -34,15 +34,19 @@ def top_p_support(logits: Tensor, p: float, min_tokens_to_keep: int = 1) -> Tens
     """
     if p >= 1.0:
         return torch.ones_like(logits, dtype=torch.bool)
-    probabilities = logits.float().softmax(-1)
-    likeliest, order = probabilities.topk(min(LIKELIEST, logits.shape[-1]), dim=-1)
-    support = _nucleus(likeliest, order, p, min_tokens_to_keep, logits)
-    # Rarely does a nucleus reach further; only such rows are sorted as a whole.
-    far = (likeliest.sum(-1) < p + 1e-3) | (min_tokens_to_keep > LIKELIEST)
-    if likeliest.shape[-1] < logits.shape[-1] and far.any():
-        whole = probabilities[far].sort(dim=-1, descending=True, stable=True)
-        support[far] = _nucleus(*whole, p, min_tokens_to_keep, logits[far])
-    return support
+    size = logits.shape[-1]
+    probabilities = logits.float().softmax(-1).flatten(0, -2)
+    support = torch.zeros_like(probabilities, dtype=torch.bool)
+    left = torch.arange(len(probabilities), device=logits.device)
+    for count in (count for count in LIKELIEST if min_tokens_to_keep <= count < size):
+        likeliest, order = probabilities[left].topk(count, dim=-1)
+        support[left] = _nucleus(likeliest, order, p, min_tokens_to_keep, support[left])
+        left = left[likeliest.sum(-1) < p + 1e-3]
+        if not len(left):
+            return support.view(logits.shape)
+    whole = probabilities[left].sort(dim=-1, descending=True, stable=True)
+    support[left] = _nucleus(*whole, p, min_tokens_to_keep, support[left])
+    return support.view(logits.shape)
 
 
 def _nucleus(sorted_probabilities: Tensor, order: Tensor, p: float, min_tokens_to_keep: int, like: Tensor) -> Tensor:
@@ -81,6 +85,7 @@ def sample(logits: Tensor, uniforms: Tensor) -> Tensor:
     return (span * SPAN + torch.searchsorted(inside, rest, right=True)).squeeze(-1)
 
 
+TINY = 1e-12  # probability inside a support below which sums over everything have too few digits of it
 BLOCK = {"cpu": 2**18, "cuda": 2**24}  # logits worked on at once: on a CPU, what its cache holds
 
 
@@ -121,8 +126,11 @@ def _blocks(logits: Tensor) -> Iterator[slice]:
 def _opened(logits: Tensor, support: Tensor | None, rows: slice) -> Tensor:
     if support is None:
         return logits[rows].float()
-    opened = support[rows] if support.dtype == torch.bool else unpack_bits(support[rows], logits.shape[-1])
-    return restrict(logits[rows], opened)
+    return restrict(logits[rows], _bools(support, rows, logits.shape[-1]))
+
+
+def _bools(support: Tensor, rows: slice, size: int) -> Tensor:
+    return support[rows] if support.dtype == torch.bool else unpack_bits(support[rows], size)
 
 
 def log_probs(logits: Tensor, tokens: Tensor, support: Tensor | None = None) -> Tensor:
@@ -136,6 +144,61 @@ def log_probs(logits: Tensor, tokens: Tensor, support: Tensor | None = None) -> 
     packed = None if support is None else support.flatten(0, -2)
     out: Tensor = _LogProbs.apply(logits.flatten(0, -2), tokens.flatten(), packed)  # type: ignore[no-untyped-call]
     return out.view(tokens.shape)
+
+
+def log_probs_both(logits: Tensor, tokens: Tensor, support: Tensor) -> tuple[Tensor, Tensor]:
+    """Return log π(token) renormalised over the support, and over the whole vocabulary, [B, T] each.
+
+    The same as `log_probs` with and without a support, for little more than one of them; once differentiable.
+    """
+    flat, packed = logits.flatten(0, -2), support.flatten(0, -2)
+    inside, whole = _BothLogProbs.apply(flat, tokens.flatten(), packed)  # type: ignore[no-untyped-call]
+    return inside.view(tokens.shape), whole.view(tokens.shape)
+
+
+class _BothLogProbs(torch.autograd.Function):
+    """`log_probs_both` of tokens [N] with logits [N, V], a block of rows at a time: one exponential for both sums."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, tokens: Tensor, support: Tensor) -> tuple[Tensor, Tensor]:
+        sums = torch.empty(2, len(tokens), device=logits.device)  # log Σ exp: over the support, over everything
+        chosen = torch.empty_like(sums)
+        for rows in _blocks(logits):
+            opened = _bools(support, rows, logits.shape[-1])
+            index = tokens[rows].unsqueeze(-1)
+            part = logits[rows].float()
+            top = part.amax(-1, keepdim=True)
+            powers = (part - top).exp_()
+            whole = powers.sum(-1)
+            inside = powers.mul_(opened).sum(-1)
+            sums[0, rows], sums[1, rows] = inside.log() + top[:, 0], whole.log() + top[:, 0]
+            rare = inside < TINY  # so little inside that float32 has lost digits of it
+            if rare.any():
+                sums[0, rows] = torch.where(rare, restrict(part, opened).logsumexp(-1), sums[0, rows])
+            chosen[1, rows] = part.gather(-1, index)[:, 0]
+            chosen[0, rows] = chosen[1, rows].masked_fill(~opened.gather(-1, index)[:, 0], float("-inf"))
+        ctx.save_for_backward(logits, tokens, support, sums)
+        inside, whole = (chosen - sums).unbind(0)
+        return inside, whole
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, to_inside: Tensor, to_whole: Tensor) -> tuple[Tensor, None, None]:
+        logits, tokens, support, sums = ctx.saved_tensors
+        out = torch.empty_like(logits)
+        for rows in _blocks(logits):
+            opened, part = _bools(support, rows, logits.shape[-1]), logits[rows].float()
+            for_inside, for_whole = to_inside[rows].unsqueeze(-1), to_whole[rows].unsqueeze(-1)
+            # ∂ log π(y) is 1[token = y] − π(token); inside, π is 0 where the support is closed, and else larger by a
+            # factor.
+            factor = (sums[1, rows] - sums[0, rows]).exp_().unsqueeze(-1)
+            if factor.max() > 1.0 / TINY:
+                grown = restrict(part, opened).softmax(-1).mul_(-for_inside).sub_(part.softmax(-1).mul_(for_whole))
+            else:
+                shares = (opened * (for_inside * factor)).add_(for_whole)
+                grown = part.sub(sums[1, rows].unsqueeze(-1)).exp_().mul_(shares).neg_()
+            out[rows] = grown.scatter_add_(-1, tokens[rows].unsqueeze(-1), for_inside + for_whole)
+        return out, None, None
 
 
 def entropy(logits: Tensor, support: Tensor | None = None) -> Tensor:

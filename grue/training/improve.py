@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from grue.training.adapters import recomputing
+from grue.training.adapters import dropping_out, recomputing
 from grue.training.config import RolloutConfig
 from grue.training.learner import Learner
 from grue.training.optimisation import TokenLosses, check_ratio, minibatch_gradient, step
-from grue.training.rollout import generator
+from grue.training.rollout import derived_seed, generator
 from grue.training.run import Run
 
 
@@ -28,9 +28,10 @@ def improve(
     seen: list[dict[str, Tensor]] = []
     for _ in range(config.epochs):
         for rows in torch.randperm(len(weights), generator=chance).split(config.minibatch_size):
-            with recomputing(learner.policy, learner.critic):
+            seed = derived_seed(run.seed, "dropout", update, len(seen), run.world.rank)
+            with recomputing(learner.policy, learner.critic), dropping_out(learner.policy, config.dropout, seed):
                 measured = minibatch_gradient(rows, weights, losses_of, config.micro_batch_size, run.world, run.split)
-            if not seen:
+            if not seen and not config.dropout:  # whose ratio is off 1 by what was dropped
                 check_ratio(measured, config, update)
             if config.stop_kl is not None and seen and measured["policy/approx_kl"] > config.stop_kl:
                 learner.optimizer.zero_grad(set_to_none=True)

@@ -83,9 +83,11 @@ def _scores(
     """Return restricted and, if wanted, plain log-probability and entropy of tokens [...] with logits [..., V]."""
     if temperature != 1.0:
         logits = logits.float() / temperature
-    restricted = rl.log_probs(logits, tokens, support)
-    plain = [restricted if support is None else rl.log_probs(logits, tokens)] if want_plain else []
-    return [restricted, *plain, *([rl.entropy(logits, support)] if want_entropy else [])]
+    if want_plain and support is not None:
+        found = list(rl.log_probs_both(logits, tokens, support))
+    else:
+        found = [rl.log_probs(logits, tokens, support)] * (2 if want_plain else 1)
+    return [*found, *([rl.entropy(logits, support)] if want_entropy else [])]
 
 
 def _in_chunks(

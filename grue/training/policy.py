@@ -432,11 +432,16 @@ def recomputes(model: nn.Module) -> bool:
 
 def dropout_rates(module: nn.Module) -> list[str]:
     """Return the attributes that hold a dropout rate above 0: a module's own, or one it hands to a function."""
-    rates = {key: value for key, value in vars(module).items() if isinstance(value, float | int) and value > 0}
-    return [key for key in rates if "drop" in key or (key == "p" and "Dropout" in type(module).__name__)]
+    return [key for key in dropout_places(module) if getattr(module, key) > 0]
+
+
+def dropout_places(module: nn.Module) -> list[str]:
+    """Return the attributes that hold a dropout rate, be it 0."""
+    numbers = [key for key, value in vars(module).items() if isinstance(value, float | int)]
+    return [key for key in numbers if "drop" in key or (key == "p" and "Dropout" in type(module).__name__)]
 
 
 def assert_no_dropout(model: nn.Module) -> None:
-    """Fail if dropout could act: rollouts and updates must see the same policy (paper §5.4)."""
+    """Fail if dropout could act where nobody asked for it: rollouts and updates see the same policy (paper §5.4)."""
     active = [name for name, module in model.named_modules() if module.training and dropout_rates(module)]
     assert not active, f"dropout is active in {active[:3]}"

@@ -147,10 +147,14 @@ POSITIVE = {
     *("learning_rate", "epochs", "updates", "rollouts", "batch_size", "minibatch_size", "micro_batch_size"),
     *("validate_every", "save_every", "validation_examples", "mask_updates", "max_grad_norm", "samples_per_prompt"),
     *("keep_last", "lora_alpha", "trust_region", "cg_steps", "line_search_steps", "critic_epochs", "kl_horizon"),
-    *("kl_target", "stop_kl", "value_clip", "reward_clip", "dual_clip", "fisher_share"),
+    *("kl_target", "stop_kl", "value_clip", "reward_clip", "dual_clip", "fisher_share", "train_share"),
+    "rollout_temperature",
 }
-UNIT = {"gamma", "gae_lambda", "warmup", "top_p", "line_search_shrink", "fisher_share"}
-AT_LEAST_ZERO = {"lora_rank", "log_prob_chunk", "weight_decay", "mass_coefficient", "kl_coefficient", "cg_damping"}
+UNIT = {"gamma", "gae_lambda", "warmup", "top_p", "line_search_shrink", "fisher_share", "train_share", "dropout"}
+AT_LEAST_ZERO = {
+    *("lora_rank", "log_prob_chunk", "weight_decay", "mass_coefficient", "kl_coefficient", "cg_damping"),
+    "rollout_top_k",
+}
 
 
 def _check_values(config: Common, where: str) -> None:
@@ -176,6 +180,12 @@ def _check_sizes(config: Common, task: Task, where: str) -> None:
         raise ConfigError(f"{where}: freeze_encoder needs an encoder; the task's backbone is a causal model.")
     if not isinstance(config, RolloutConfig):
         return
+    if config.dropout == 1.0:
+        raise ConfigError(f"{where}: dropout must be below 1, found 1.0: nothing would be left of the policy.")
+    if config.dropout and isinstance(config, TRPOConfig):
+        raise ConfigError(
+            f"{where}: dropout does not go with TRPO, whose step needs the policy to be one function; leave it out."
+        )
     if config.minibatch_size > config.rollouts and not isinstance(config, A2CConfig):
         raise ConfigError(f"{where}: minibatch_size {config.minibatch_size} exceeds rollouts {config.rollouts}.")
     if config.rollouts % config.samples_per_prompt:

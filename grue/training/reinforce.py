@@ -18,6 +18,7 @@ from grue.training.improve import improve
 from grue.training.learner import Learner, make_learner
 from grue.training.optimisation import set_learning_rate
 from grue.training.recipes import ALGORITHMS
+from grue.training.rollout import rollout_settings
 from grue.training.run import Run
 
 
@@ -65,7 +66,7 @@ def token_losses(
             None,
             experience.rollout,
             rows,
-            run.task.rollout.temperature,
+            rollout_settings(run.task, config).temperature,
             config,
             entropy=config.entropy_coefficient != 0.0,
         )

@@ -7,16 +7,18 @@ minimum length and NLPO's mask alike.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from grue.errors import ConfigError
 from grue.records import Example
-from grue.tasks import Generation
+from grue.tasks import Generation, Task
 from grue.training import functional as rl
+from grue.training.config import RolloutConfig
 from grue.training.policy import Tokens, next_logits
 
 
@@ -72,6 +74,30 @@ def generator(seed: int, *purpose: str | int) -> torch.Generator:
     return torch.Generator().manual_seed(derived_seed(seed, *purpose))
 
 
+def rollout_settings(task: Task, config: RolloutConfig) -> Generation:
+    """Return how rollouts are sampled: as the task says, but for what the configuration says of it."""
+    own = {"temperature": config.rollout_temperature, "top_k": config.rollout_top_k}
+    return replace(task.rollout, **{key: value for key, value in own.items() if value is not None})  # type: ignore[arg-type]
+
+
+def some_examples(examples: Sequence[Example], share: float, seed: int) -> list[Example]:
+    """Return a share of the examples, drawn with the seed, in their own order.
+
+    The order in which they are drawn does not depend on the share: the first tenth is part of the first half.
+
+    Args:
+        share: Above 0, at most 1; the number of examples is rounded.
+
+    Raises:
+        ConfigError: Not even one example is left.
+    """
+    count = round(share * len(examples))
+    if not count:
+        raise ConfigError(f"train_share = {share:g} leaves none of {len(examples)} training examples; raise it.")
+    drawn = torch.randperm(len(examples), generator=generator(seed, "train_share"))[:count]
+    return [examples[index] for index in sorted(drawn.tolist())]
+
+
 def draw_examples(examples: Sequence[Example], count: int, seed: int, update: int) -> list[Example]:
     """Return the examples of one update: every example comes once before any comes twice.
 
@@ -123,7 +149,7 @@ def sample_responses(
         logits = raw if settings.temperature == 1.0 else raw / settings.temperature
         mask_logits = mask_step(drawn).float() if mask_step else raw
         closed_eos = eos if t < settings.min_new_tokens else None
-        opened = _mask_support(mask_logits, mask, eos, closed_eos)
+        opened = _mask_support(mask_logits, running, mask, eos, closed_eos)
         support = _support(logits, opened, settings, closed_eos)
         drawn = torch.where(running, rl.sample(rl.restrict(logits, support), uniforms[:, t]), eos)
         tokens.append(drawn)
@@ -146,14 +172,18 @@ def sample_responses(
     )
 
 
-def _mask_support(logits: Tensor, mask: Mask | None, eos: int, closed_eos: int | None) -> Tensor | None:
-    """Return what NLPO's mask leaves open, [B, V].
+def _mask_support(
+    logits: Tensor, running: Tensor, mask: Mask | None, eos: int, closed_eos: int | None
+) -> Tensor | None:
+    """Return what NLPO's mask leaves open, [B, V]; of a response that has ended, nothing is asked.
 
     The nucleus is taken of what may be drawn at all, so that a closed end token cannot be all of it.
     """
     if mask is None:
         return None
-    opened = mask.rule(logits if closed_eos is None else logits.index_fill(-1, _index(closed_eos, logits), -math.inf))
+    opened = torch.zeros_like(logits, dtype=torch.bool)
+    drawable = logits if closed_eos is None else logits.index_fill(-1, _index(closed_eos, logits), -math.inf)
+    opened[running] = mask.rule(drawable[running])
     opened[:, [eos, *mask.always_open]] = True
     return opened
 

@@ -34,6 +34,7 @@ from grue.training.plan import Plan, claim_folder, finished, sole_owner
 from grue.training.policy import check_lengths, check_model
 from grue.training.predict import predict
 from grue.training.recipes import ALGORITHMS, split_algorithm
+from grue.training.rollout import some_examples
 from grue.training.sharding import Split, check_sharding, gathered, model_of, shard, whole
 from grue.training.tracking import Observer
 
@@ -303,6 +304,8 @@ def _prepare(plan: Plan, observer: Observer, stop: Callable[[], bool], world: Wo
         checkpoint.check_start(manifest, plan.init, plan.start)
         training |= manifest.training
     examples = load_examples(plan.task, "train", plan.data_dir, plan.offline).examples
+    if plan.config.train_share is not None:
+        examples = some_examples(examples, plan.config.train_share, plan.seed)
     validation = load_examples(plan.task, "validation", plan.data_dir, plan.offline).examples
     reward = make_reward(plan.reward, plan.task, examples)
     policy, tokenizer = _load_policy(plan)

@@ -25,7 +25,7 @@ from grue.training.config import TRPOConfig
 from grue.training.experience import Experience
 from grue.training.optimisation import check_ratio, minibatch_gradient
 from grue.training.policy import Tokens, forward, freeze
-from grue.training.rollout import Rollout, generator, length_batches
+from grue.training.rollout import Rollout, generator, length_batches, rollout_settings
 from grue.training.run import Run
 
 
@@ -161,7 +161,7 @@ def distributions(problem: Problem, policy: PreTrainedModel, rows: Tensor) -> Te
     prompts, responses, encoded = part_of(rollout, rows)
     with run.autocast():
         logits, _ = forward(policy, prompts, responses, encoded=encoded)
-    logits = logits.float() / run.task.rollout.temperature
+    logits = logits.float() / rollout_settings(run.task, problem.config).temperature
     if problem.config.ratio_over == "vocabulary":
         return logits
     return rl.restrict(logits, rollout.open_vocabulary(rows, logits.shape[1], logits.shape[2]))
