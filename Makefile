@@ -10,7 +10,7 @@ export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM := false
 export HF_HUB_OFFLINE ?= 1
 
-.PHONY: help install demo test test-slow test-all check docs bench leaderboard check-submissions clean
+.PHONY: help install demo test test-slow test-all check docs bench findings leaderboard check-submissions clean
 .DEFAULT_GOAL := help
 
 help:  ## Show this list.
@@ -57,6 +57,10 @@ docs: $(READY)  ## Write the lists in docs/metrics.md and docs/checks.md again f
 
 bench: $(READY)  ## Run the benchmarks; ratios are side by side in one run.
 	for file in benchmarks/*.py; do $(BIN)/python $$file || exit 1; done
+
+findings: $(READY)  ## Run the paper's questions on the mini suite, and write docs/findings.md.
+	for file in experiments/findings/*.toml; do $(GRUE) sweep --config $$file --runs runs || exit 1; done
+	$(BIN)/python experiments/findings.py --runs runs
 
 leaderboard: $(READY)  ## Write leaderboard/ again from submissions/.
 	$(GRUE) leaderboard --publish leaderboard

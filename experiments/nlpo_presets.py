@@ -14,17 +14,19 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from grue.plots.curves import panels_of, read_logs
+from grue.plots.drawing import draw_curves
+
 SYSTEMS = {"ppo": [], "nlpo-paper": ["paper"], "nlpo-rl4lms": ["rl4lms"], "nlpo-stable": ["stable"]}
 STARTS = {"commongen": "supervised+", "imdb": ""}
-FIGURES = {
-    "objective/reward": "reward",
-    "mask/mass": "probability inside the mask",
-    "mask/size": "share of the vocabulary that is open",
-    "mask/disagreement": "policy's likeliest token outside the mask",
-    "objective/kl": "KL as the penalty takes it (nats a token)",
-    "objective/kl_vocabulary": "KL over the vocabulary (nats a token)",
-}
-COLOURS = {"ppo": "#777777", "nlpo-paper": "#0072b2", "nlpo-rl4lms": "#d55e00", "nlpo-stable": "#009e73"}
+FIGURES = (
+    "objective/reward",
+    "mask/mass",
+    "mask/size",
+    "mask/disagreement",
+    "objective/kl",
+    "objective/kl_vocabulary",
+)
 
 
 def train(task: str, system: str, seed: int, runs: Path) -> None:
@@ -80,30 +82,9 @@ def print_table(task: str, seeds: Sequence[int], runs: Path) -> None:
 
 def draw(task: str, seeds: Sequence[int], runs: Path, path: Path) -> None:
     """Draw each figure over the updates: the mean over the seeds, and from the lowest to the highest seed."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(2, 3, figsize=(11, 6), layout="constrained")
-    for axis, (key, title) in zip(axes.flat, FIGURES.items(), strict=True):
-        for system in SYSTEMS:
-            logs = [lines_of(task, system, seed, runs)[0] for seed in seeds]
-            if key not in logs[0][0] or (key.startswith("mask/") and not SYSTEMS[system]):
-                continue  # PPO has no mask: all of the vocabulary is open
-            columns = list(zip(*([line[key] for line in log] for log in logs), strict=True))
-            x = [line["update"] for line in logs[0]]
-            axis.plot(x, [statistics.mean(values) for values in columns], color=COLOURS[system], label=system)
-            lows, highs = [min(values) for values in columns], [max(values) for values in columns]
-            axis.fill_between(x, lows, highs, color=COLOURS[system], alpha=0.15, linewidth=0)
-        axis.set_title(title, fontsize=10)
-        axis.spines[["top", "right"]].set_visible(False)
-    for axis in axes[1]:
-        axis.set_xlabel("update")
-    handles, labels = axes.flat[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(SYSTEMS), frameon=False)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110)
+    logs, _ = read_logs(runs / "mini" / task, list(SYSTEMS))
+    panels, _ = panels_of([log for log in logs if log.seed in seeds], FIGURES)
+    draw_curves(panels, list(SYSTEMS), task, path)
 
 
 def main() -> None:

@@ -27,6 +27,7 @@ NEEDED = (
 )
 OPTIONAL = {
     "accelerate": "`accelerate launch` for several devices (torchrun works without): pip install 'grue[accelerate]'",
+    "matplotlib": "plots (grue plot): pip install 'grue[plot]'",
     "peft": "low-rank adapters (lora_rank): pip install 'grue[lora]'",
     "tensorboard": "training curves in TensorBoard: pip install 'grue[tensorboard]'",
     "trackio": "runs in trackio: pip install 'grue[trackio]'",

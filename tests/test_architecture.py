@@ -36,6 +36,7 @@ ORDER = (
         "render",
         "training",
         "sweep",
+        "plots",
         "doctor",
         "api",
         "cli",
@@ -43,7 +44,7 @@ ORDER = (
     "__main__",
 )
 MODELS = r"training/.*|models\.py|metrics/neural/.*"
-AT_IMPORT = {"torch": MODELS, "transformers": MODELS, "evaluate": "(?!)", "ray": "(?!)"}
+AT_IMPORT = {"torch": MODELS, "transformers": MODELS, "evaluate": "(?!)", "ray": "(?!)", "matplotlib": "(?!)"}
 ANYWHERE = {
     **{"click": "cli/.*", "rich": "cli/.*", "pandas": "leaderboard/.*|render/.*", "datasets": r"data/.*"},
     **{"huggingface_hub": r"data/hub\.py|models\.py", "pyarrow": r"data/.*", "jinja2": "render/.*"},

@@ -75,7 +75,7 @@ def leaderboard(
         _refuse_beside_publish(context)
         _publish(publish or Path("leaderboard"), asked["submissions"], check)
         return
-    board = _board(context, **asked)
+    board = board_of(context, **asked)
     form = form or ("rich" if output is None and sys.stdout.isatty() else "markdown")
     if form == "rich":
         if output is not None:
@@ -90,7 +90,7 @@ def leaderboard(
         raise SubmissionError(f"{output} is not what the results give; run `make leaderboard` and commit it.")
 
 
-def _board(
+def board_of(
     context: click.Context,
     suite: str,
     task_name: str | None,

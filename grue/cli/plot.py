@@ -1,0 +1,148 @@
+"""`grue plot`."""
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from grue.cli import options
+from grue.errors import DataError
+
+if TYPE_CHECKING:
+    from grue.plots.curves import Log
+    from grue.tasks import Task
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _output(function: F) -> F:
+    explained = "File to draw to; its ending says what: .png or .svg."
+    return options.option("-o", "--output", type=click.Path(path_type=Path), required=True, help=explained)(function)
+
+
+def _systems(function: F) -> F:
+    explained = "Only this system; repeat for several. [default: all]"
+    return options.option("--system", "systems", metavar="NAME", multiple=True, help=explained)(function)
+
+
+@click.group()
+def plot() -> None:
+    """Draw learning curves, and preference against naturalness (needs matplotlib: pip install 'grue[plot]')."""
+
+
+# --- curves ----------------------------------------------------------------------------------------------------------
+
+
+@plot.command(short_help="Learning curves: what the runs of a task logged.")
+@options.option("--task", "task_name", required=True, help="Task, by name.")
+@options.suite
+@options.runs
+@_systems
+@options.option(
+    "--figure",
+    "figures",
+    metavar="NAME",
+    multiple=True,
+    help="Figure of train.jsonl; repeat for several. [default: objective/reward, validation/preference and "
+    "objective/kl_sequence, as far as they were logged]",
+)
+@_output
+def curves(
+    task_name: str, suite: str, runs: Path, systems: tuple[str, ...], figures: tuple[str, ...], output: Path
+) -> None:
+    """Draw learning curves: the mean over seeds, with a band from the lowest to the highest seed."""
+    from grue.plots.curves import CURVES
+
+    task, logs = _logs(task_name, suite, runs, systems)
+    _draw(logs, figures or _logged(CURVES, logs), task.title, output)
+
+
+@plot.command(short_help="NLPO's mask over training.")
+@options.option("--task", "task_name", required=True, help="Task, by name.")
+@options.suite
+@options.runs
+@_systems
+@_output
+def mask(task_name: str, suite: str, runs: Path, systems: tuple[str, ...], output: Path) -> None:
+    """Draw the mask's size, the probability inside, and how often the likeliest token is outside."""
+    from grue.plots.curves import MASK
+
+    task, logs = _logs(task_name, suite, runs, systems)
+    _draw(logs, _logged(MASK, logs), f"{task.title}: the mask of NLPO", output)
+
+
+def _logs(task_name: str, suite: str, runs: Path, systems: tuple[str, ...]) -> "tuple[Task, list[Log]]":
+    from grue.plots.curves import read_logs
+    from grue.tasks import load_task
+
+    task = load_task(task_name, suite)
+    logs, notes = read_logs(runs / task.suite / task.name, systems)
+    _tell(notes)
+    return task, logs
+
+
+def _logged(figures: Iterable[str], logs: "list[Log]") -> list[str]:
+    """Return the figures that there are, if there is one; what is missing in them is told later."""
+    from grue.plots.curves import logged
+
+    known, figures = logged(logs), list(figures)
+    found = [figure for figure in figures if figure in known]
+    if not found:
+        raise DataError(f"No run has logged {' or '.join(figures)}. Logged: {', '.join(known)}.")
+    _tell(f"{figure}: logged by no run." for figure in figures if figure not in known)
+    return found
+
+
+def _draw(logs: "list[Log]", figures: Sequence[str], title: str, output: Path) -> None:
+    from grue.plots.curves import panels_of
+    from grue.plots.drawing import draw_curves
+
+    panels, notes = panels_of(logs, figures)
+    _tell(notes)
+    draw_curves(panels, list(dict.fromkeys(log.system for log in logs)), title, output)
+    click.echo(str(output))
+
+
+def _tell(notes: Iterable[str]) -> None:
+    for note in notes:
+        click.echo(note, err=True)
+
+
+# --- preference and naturalness --------------------------------------------------------------------------------------
+
+
+@plot.command(short_help="Preference against naturalness of the board's systems.")
+@options.option("--task", "task_name", help="One task. [default: the mean over the suite's tasks]")
+@options.suite
+@options.runs
+@options.option(
+    "--submissions",
+    type=click.Path(path_type=Path),
+    default=Path("submissions"),
+    help="Folder of submitted results; where there is none, the rows that ship with grue.",
+)
+@options.option("--no-local", is_flag=True, help="Leave out the results under --runs.")
+@_systems
+@_output
+@click.pass_context
+def tradeoff(
+    context: click.Context,
+    /,
+    suite: str,
+    task_name: str | None,
+    systems: tuple[str, ...],
+    output: Path,
+    **places: Any,
+) -> None:
+    """Draw the systems and references of the board, preference over naturalness, with 95 % intervals."""
+    from grue.cli.board import board_of
+    from grue.plots.drawing import draw_tradeoff
+    from grue.plots.tradeoff import points_of
+
+    board = board_of(context, suite, task_name, column="rank", interval_kind="t", compat=None, iqm=False, **places)
+    points, notes = points_of(board, systems)
+    _tell(notes)
+    whole_suite = f"Suite {board.suite}: mean over {len(board.tasks)} tasks"
+    draw_tradeoff(points, board.tasks[0].title if task_name else whole_suite, output)
+    click.echo(str(output))

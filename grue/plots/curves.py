@@ -1,0 +1,193 @@
+"""Learning curves: the figures that runs logged, averaged over seeds."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby, islice
+from pathlib import Path
+
+from grue import files
+from grue.errors import DataError, UnknownName, did_you_mean
+from grue.stats.intervals import mean
+
+CURVES = ("objective/reward", "validation/preference", "objective/kl_sequence")
+MASK = ("mask/size", "mask/mass", "mask/disagreement")
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """The numbers of a run's `train.jsonl`, as figure → update → value."""
+
+    system: str
+    seed: int
+    figures: Mapping[str, Mapping[int, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A figure of a system over training.
+
+    Attributes:
+        seeds: Those behind it.
+        updates: Those that every seed has logged, ascending.
+        mean: Over the seeds, one value an update. `low` and `high` are the lowest and the highest seed.
+    """
+
+    system: str
+    seeds: tuple[int, ...]
+    updates: tuple[int, ...]
+    mean: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A figure's curves, one for every system that has logged it."""
+
+    figure: str
+    curves: tuple[Curve, ...]
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------
+
+
+def read_logs(folder: Path, systems: Sequence[str] = ()) -> tuple[list[Log], list[str]]:
+    """Read the logs of a task's runs, `<folder>/<system>/seed-<n>/train.jsonl`.
+
+    Args:
+        folder: `runs/<suite>/<task>`.
+        systems: Names, in the order in which they are drawn. [default: all, sorted]
+
+    Returns:
+        The logs, system by system, and notes on what was left out.
+
+    Raises:
+        UnknownName: A system has no runs there.
+        DataError: A log cannot be read, or nothing was trained.
+    """
+    known = sorted({path.parent.name for path in folder.glob("*/seed-*")})
+    if not known:
+        raise DataError(f"{folder}: holds no runs; make some with `grue train`, or name another folder with --runs.")
+    logs, notes, untrained = [], [], []
+    for system in dict.fromkeys(systems or known):
+        if system not in known:
+            close = did_you_mean(system, known)
+            raise UnknownName(f"{folder} has no runs of {system!r}.{close} Known: {', '.join(known)}.")
+        runs = sorted((folder / system).glob("seed-*"), key=_seed)
+        paths = [run / "train.jsonl" for run in runs if (run / "train.jsonl").is_file()]
+        if not paths:
+            untrained.append(system)
+        elif len(paths) < len(runs):
+            lacking = [f"seed {_seed(run)}" for run in runs if run / "train.jsonl" not in paths]
+            notes.append(f"{_of(system, lacking)}: left out, without a train.jsonl.")
+        for path in paths:
+            figures, is_whole = read_figures(path)
+            logs.append(Log(system, _seed(path.parent), figures))
+            if not is_whole:
+                notes.append(f"{path}: the last line is torn, as a kill leaves it, and was left out.")
+    if untrained:
+        notes.append(f"{', '.join(untrained)}: left out, without a train.jsonl, as what is not trained is.")
+    if not any(log.figures for log in logs):
+        raise DataError(f"{folder}: no run has logged an update; train one with `grue train`.")
+    return logs, notes
+
+
+def _seed(run: Path) -> int:
+    found = re.fullmatch(r"seed-(\d+)", run.name)
+    if found is None:
+        raise DataError(f"{run}: the folder of a run is named seed-<number>; rename or remove it.")
+    return int(found[1])
+
+
+def _of(system: str, seeds: Sequence[str]) -> str:
+    return ", ".join([system, *seeds])
+
+
+def read_figures(path: Path) -> tuple[dict[str, dict[int, float]], bool]:
+    """Read a `train.jsonl` as figure → update → value; say also whether its last line is whole.
+
+    The mask's figures are kept only where there is a mask: without one, all tokens are open at every update.
+
+    Raises:
+        DataError: The file cannot be read, or one of its whole lines is damaged.
+    """
+    content = files.read_text(path)
+    figures: dict[str, dict[int, float]] = {}
+    for number, line in islice(files.read_jsonl(path), content.count("\n")):
+        if "update" not in line:  # the last line of a finished run, which sums it up
+            continue
+        update = line.pop("update")
+        if not isinstance(update, int) or isinstance(update, bool):
+            raise DataError(f"{path}, line {number}: update: expected a whole number, found {update!r}.")
+        for figure, value in line.items():
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise DataError(f"{path}, line {number}: {figure}: expected a number, found {value!r}.")
+            figures.setdefault(figure, {})[update] = float(value)
+    if set(figures.get("mask/size", {}).values()) <= {1.0}:
+        figures = {name: values for name, values in figures.items() if not name.startswith("mask/")}
+    return figures, not content or content.endswith("\n")
+
+
+def logged(logs: Sequence[Log]) -> list[str]:
+    """Return the names of all figures that some run has logged, sorted."""
+    return sorted({figure for log in logs for figure in log.figures})
+
+
+# --- averaging -------------------------------------------------------------------------------------------------------
+
+
+def panels_of(logs: Sequence[Log], figures: Sequence[str]) -> tuple[list[Panel], list[str]]:
+    """Return a panel for every figure, and notes on what is missing in them.
+
+    Args:
+        logs: Those of a system side by side, as `read_logs` returns them.
+        figures: Names, in the order in which they are drawn.
+
+    Raises:
+        UnknownName: No run has logged one of the figures.
+    """
+    known, figures = logged(logs), list(dict.fromkeys(figures))
+    for figure in figures:
+        if figure not in known:
+            close = did_you_mean(figure, known)
+            raise UnknownName(f"No run has logged {figure!r}.{close} Logged: {', '.join(known) or 'nothing'}.")
+    systems = {system: list(group) for system, group in groupby(logs, key=lambda log: log.system)}
+    panels = []
+    for figure in figures:
+        having = {
+            system: {log.seed: log.figures[figure] for log in runs if figure in log.figures}
+            for system, runs in systems.items()
+        }
+        curves = tuple(_curve(system, by_seed) for system, by_seed in having.items() if by_seed)
+        panels.append(Panel(figure, curves))
+    notes = [note for system, runs in systems.items() for note in _gaps(system, runs, figures)]
+    return panels, notes
+
+
+def _curve(system: str, by_seed: Mapping[int, Mapping[int, float]]) -> Curve:
+    """Average seed → update → value. Where seeds are missing the mean would jump, so that all are there or none."""
+    updates = sorted(set.intersection(*(set(values) for values in by_seed.values())))
+    columns = [[values[update] for values in by_seed.values()] for update in updates]
+    return Curve(
+        system=system,
+        seeds=tuple(by_seed),
+        updates=tuple(updates),
+        mean=tuple(map(mean, columns)),
+        low=tuple(map(min, columns)),
+        high=tuple(map(max, columns)),
+    )
+
+
+def _gaps(system: str, runs: Sequence[Log], figures: Sequence[str]) -> Iterator[str]:
+    """Say which of a system's seeds lack which figures, and which end before others."""
+    lacking: dict[tuple[str, ...], list[str]] = {}
+    for log in runs:
+        lacking.setdefault(tuple(f for f in figures if f not in log.figures), []).append(f"seed {log.seed}")
+    for missing, seeds in lacking.items():
+        if missing:
+            yield f"{_of(system, seeds if len(seeds) < len(runs) else [])}: has no {', '.join(missing)}."
+    ends = {log.seed: max(map(max, log.figures.values())) for log in runs if log.figures}
+    if len(set(ends.values())) > 1:
+        reached = ", ".join(f"seed {seed} to {end}" for seed, end in ends.items())
+        yield f"{system}: drawn as far as all its seeds have come ({reached})."

@@ -1,0 +1,291 @@
+"""Drawing to a PNG or SVG file: quiet, for the colour-blind too, and the same bytes for the same numbers."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from grue.errors import ConfigError, DataError, Unavailable
+from grue.plots.curves import Curve, Panel
+from grue.plots.labels import Box, leader, place
+from grue.plots.tradeoff import Point
+from grue.render.text import printable
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+# Figure of a log → what it is, and its unit. What is not here is drawn under its own name.
+FIGURES: Mapping[str, tuple[str, str]] = {
+    "objective/reward": ("Reward", "mean of sampled sequences"),
+    "objective/reward_sd": ("Spread of the reward", "sd over sampled sequences"),
+    "objective/kl": ("KL, as penalised", "nats a token"),
+    "objective/kl_k3": ("KL, never negative", "nats a token"),
+    "objective/kl_vocabulary": ("KL, whole vocabulary", "nats a token"),
+    "objective/kl_sequence": ("KL from the reference", "nats a sequence"),
+    "objective/kl_coefficient": ("KL coefficient", "reward a nat"),
+    "objective/entropy": ("Entropy of the policy", "nats a token"),
+    "objective/length": ("Length of sequences", "tokens"),
+    "objective/ended": ("Sequences that end", "share, 0–1"),
+    "objective/flat_groups": ("Groups of equal rewards", "share, 0–1"),
+    "validation/preference": ("Validation: preference", "score, 0–100"),
+    "validation/naturalness": ("Validation: naturalness", "score, 0–100"),
+    "validation/reward": ("Validation: reward", "mean of predictions"),
+    "mask/size": ("Size of the mask", "open tokens, share of vocabulary"),
+    "mask/mass": ("Mass of the mask", "policy's probability inside, 0–1"),
+    "mask/disagreement": ("Disagreement", "likeliest token closed, share"),
+    "mask/age": ("Age of the mask", "updates"),
+    "loss/total": ("Loss", "mean over minibatches"),
+    "loss/policy": ("Loss of the policy", "mean over minibatches"),
+    "loss/value": ("Loss of the critic", "mean over minibatches"),
+    "policy/approx_kl": ("KL of an update", "nats a token"),
+    "policy/clip_fraction": ("Clipped ratios", "share of tokens"),
+    "policy/grad_norm": ("Gradient", "norm before clipping"),
+    "seconds": ("Time of an update", "seconds"),
+    "tokens": ("Tokens of an update", "tokens"),
+    "episodes": ("Sequences of an update", "sequences"),
+}
+Dashes = Literal["-", "--", ":"]
+# Okabe and Ito's colours, which the colour-blind can tell apart; without yellow, which is faint on white.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+DASHES: tuple[Dashes, ...] = ("-", "--", ":")
+INK, GREY, FAINT = "#222222", "#666666", "#e6e6e6"
+STYLE = {
+    "figure.dpi": 100,
+    "savefig.dpi": 150,
+    "font.size": 9,
+    "text.color": INK,
+    "text.parse_math": False,  # a system's name may hold a $
+    "axes.titlesize": 10,
+    "axes.titlelocation": "left",
+    "axes.titleweight": "bold",
+    "axes.labelcolor": GREY,
+    "axes.labelsize": 8.5,
+    "axes.edgecolor": GREY,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": FAINT,
+    "xtick.color": GREY,
+    "ytick.color": GREY,
+    "legend.frameon": False,
+    "svg.fonttype": "none",  # texts stay texts: they can be searched, and read aloud
+    "svg.hashsalt": "grue",
+}
+WIDTH = 8.0  # inches; 800 pixels on the usual screen
+FEW = 12  # points of a curve up to which each is marked
+
+
+def draw_curves(panels: Sequence[Panel], systems: Sequence[str], title: str, path: Path) -> None:
+    """Draw panels side by side: a line for the mean over seeds, a band from the lowest to the highest of them.
+
+    Args:
+        panels: At least one.
+        systems: Their order decides who has which colour, and the order of the legend; some may have no curve.
+        title: What stands above all.
+        path: Ends in .png or .svg; what is there is replaced.
+
+    Raises:
+        ConfigError: The path has another ending, or there are more systems than can be told apart.
+        Unavailable: matplotlib is not installed.
+        DataError: The path cannot be written.
+    """
+    with _drawing(path) as figure:
+        columns = len(panels) if len(panels) < 4 else 2 if len(panels) == 4 else 3
+        rows = -(-len(panels) // columns)
+        figure.set_size_inches(WIDTH, 0.9 + 2.3 * rows)
+        looks = _looks(systems)
+        for position, panel in enumerate(panels, start=1):
+            axes = figure.add_subplot(rows, columns, position)
+            _label_panel(axes, panel.figure)
+            for curve in panel.curves:
+                _draw_curve(axes, curve, *looks[curve.system])
+        figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+        curves = {curve.system: curve for panel in panels for curve in panel.curves}
+        has_band = any(len(curve.seeds) > 1 for curve in curves.values())
+        caption = "Lines: mean over seeds; bands: from the lowest to the highest seed." if has_band else ""
+        lines = {_name(curves[name]): _line(*looks[name]) for name in systems if name in curves}
+        _explain(figure, caption, lines)
+
+
+def _looks(systems: Sequence[str]) -> dict[str, tuple[str, Dashes]]:
+    """Return each system's colour and dashes."""
+    most = len(COLOURS) * len(DASHES)
+    if len(systems) > most:
+        raise ConfigError(f"{len(systems)} systems cannot be told apart, {most} can; choose some with --system.")
+    return {name: (COLOURS[i % len(COLOURS)], DASHES[i // len(COLOURS)]) for i, name in enumerate(systems)}
+
+
+def _label_panel(axes: "Axes", figure: str) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    name, unit = FIGURES.get(figure, (figure, ""))
+    axes.set_title(name)
+    axes.set_ylabel(unit)
+    axes.set_xlabel("update")
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10], integer=True))
+
+
+def _draw_curve(axes: "Axes", curve: Curve, colour: str, dashes: Dashes) -> None:
+    line = _line(colour, dashes, marker="o" if len(curve.updates) <= FEW else "")
+    line.set_data(curve.updates, curve.mean)
+    axes.add_line(line)
+    if len(curve.seeds) > 1:
+        axes.fill_between(curve.updates, curve.low, curve.high, color=colour, alpha=0.15, linewidth=0)
+    axes.autoscale_view()
+
+
+def _line(colour: str, dashes: Dashes, marker: str = "") -> "Line2D":
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], color=colour, linestyle=dashes, linewidth=1.5, marker=marker, markersize=3)
+
+
+def _name(curve: Curve) -> str:
+    return f"{printable(curve.system)} ({len(curve.seeds)} {'seeds' if len(curve.seeds) > 1 else 'seed'})"
+
+
+# --- points ----------------------------------------------------------------------------------------------------------
+
+
+def draw_tradeoff(points: Sequence[Point], title: str, path: Path) -> None:
+    """Draw preference over naturalness: systems as dots with bars for their intervals, references as diamonds.
+
+    Args:
+        points: At least one.
+        title: What stands above all.
+        path: Ends in .png or .svg; what is there is replaced.
+
+    Raises:
+        ConfigError: The path has another ending.
+        Unavailable: matplotlib is not installed.
+        DataError: The path cannot be written.
+    """
+    with _drawing(path) as figure:
+        figure.set_size_inches(WIDTH, 5.6)
+        axes = figure.add_subplot()
+        axes.margins(0.08)
+        axes.set_xlabel("naturalness (score, 0–100)")
+        axes.set_ylabel("preference (score, 0–100)")
+        systems = [point.label for point in points if not point.is_reference]
+        colours = {label: COLOURS[i % len(COLOURS)] for i, label in enumerate(systems)}
+        for point in points:
+            _draw_point(axes, point, colours.get(point.label, GREY))
+        figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+        has_bars = any(point.preference_interval or point.naturalness_interval for point in points)
+        kinds = {"reference" if point.is_reference else "system": _mark(point.is_reference) for point in points}
+        _explain(figure, "Bars: 95 % intervals of the mean over seeds." if has_bars else "", kinds)
+        _write_names(figure, axes, points, colours)
+
+
+def _draw_point(axes: "Axes", point: Point, colour: str) -> None:
+    x, y = point.naturalness, point.preference
+    if point.naturalness_interval is not None:
+        axes.plot([point.naturalness_interval.low, point.naturalness_interval.high], [y, y], color=colour)
+    if point.preference_interval is not None:
+        axes.plot([x, x], [point.preference_interval.low, point.preference_interval.high], color=colour)
+    mark = _mark(point.is_reference, colour)
+    mark.set_data([x], [y])
+    axes.add_line(mark)
+    axes.autoscale_view()
+
+
+def _mark(is_reference: bool, colour: str = GREY) -> "Line2D":
+    from matplotlib.lines import Line2D
+
+    marker, filling = ("D", "white") if is_reference else ("o", colour)
+    return Line2D([], [], color=colour, linestyle="", marker=marker, markersize=6, markerfacecolor=filling)
+
+
+def _write_names(figure: "Figure", axes: "Axes", points: Sequence[Point], colours: Mapping[str, str]) -> None:
+    """Write each point's name where it covers nothing, with a thin line to the point where that is far off."""
+    figure.draw_without_rendering()  # only a picture that is laid out can be measured
+    figure.set_layout_engine("none")
+    centres = [_pixels(axes, point.naturalness, point.preference) for point in points]
+    names = [figure.text(0, 0, point.label) for point in points]
+    sizes = [(extent.width, extent.height) for extent in (name.get_window_extent() for name in names)]
+    room = axes.get_window_extent()
+    boxes = place(centres, sizes, list(_marks(axes, points)), Box(room.x0, room.y0, room.x1, room.y1))
+    for point, name, box, (x, y) in zip(points, names, boxes, centres, strict=True):
+        name.remove()
+        colour, near = colours.get(point.label, GREY), box.nearest((x, y))
+        thin = {"arrowstyle": "-", "color": colour, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 3}
+        where = ((near[0] - box.left) / box.width, (near[1] - box.bottom) / box.height)
+        axes.annotate(
+            point.label,
+            (point.naturalness, point.preference),
+            ((box.left - x) * 72 / figure.dpi, (box.bottom - y) * 72 / figure.dpi),
+            textcoords="offset points",
+            va="bottom",
+            color=colour,
+            arrowprops={**thin, "relpos": where} if leader((x, y), box) else None,
+        )
+
+
+def _marks(axes: "Axes", points: Sequence[Point]) -> Iterator[Box]:
+    """Yield what the points and their bars cover, in pixels."""
+    for point in points:
+        x, y = _pixels(axes, point.naturalness, point.preference)
+        yield Box(x - 5, y - 5, x + 5, y + 5)
+        if (across := point.naturalness_interval) is not None:
+            yield Box(_pixels(axes, across.low, 0)[0], y - 1, _pixels(axes, across.high, 0)[0], y + 1)
+        if (along := point.preference_interval) is not None:
+            yield Box(x - 1, _pixels(axes, 0, along.low)[1], x + 1, _pixels(axes, 0, along.high)[1])
+
+
+def _pixels(axes: "Axes", x: float, y: float) -> tuple[float, float]:
+    across, up = axes.transData.transform((x, y))
+    return float(across), float(up)
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _drawing(path: Path) -> Iterator["Figure"]:
+    """Give an empty figure in our style, whatever the user's own is; write it once it is drawn."""
+    form = path.suffix.lower().removeprefix(".")
+    if form not in ("png", "svg"):
+        raise ConfigError(f"{path}: a plot is a .png or an .svg file; give it one of these endings.")
+    try:
+        from matplotlib import style
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise Unavailable("Plots need matplotlib, which is not installed: pip install 'grue[plot]'") from error
+    with style.context(["default", STYLE]):
+        figure = Figure(layout="constrained")
+        yield figure
+        drawn = _svg(figure) if form == "svg" else _png(figure)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(drawn)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written: {error.strerror or error}.") from error
+
+
+def _svg(figure: "Figure") -> bytes:
+    drawn = BytesIO()
+    figure.savefig(drawn, format="svg", metadata={"Date": None, "Creator": "grue"})  # neither time nor version
+    return drawn.getvalue()
+
+
+def _png(figure: "Figure") -> bytes:
+    """Return a PNG with a palette: a plot has few colours, and so takes a third of the room."""
+    from PIL import Image
+
+    drawn, smaller = BytesIO(), BytesIO()
+    figure.savefig(drawn, format="png")
+    image = Image.open(drawn).convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    image.save(smaller, "png", optimize=True)
+    return smaller.getvalue()
+
+
+def _explain(figure: "Figure", caption: str, marks: Mapping[str, "Line2D"]) -> None:
+    """Write the legend below the axes, the caption above its entries."""
+    longest = max(map(len, marks))
+    columns = max(1, min(len(marks), 110 // (longest + 6)))
+    legend = figure.legend(list(marks.values()), list(marks), loc="outside lower center", ncols=columns, title=caption)
+    legend.get_title().set(fontsize=8, color=GREY)

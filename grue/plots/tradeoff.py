@@ -1,0 +1,69 @@
+"""Preference against naturalness: a point for every row of a board."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from grue.errors import DataError, UnknownName, did_you_mean
+from grue.leaderboard.board import Board, Row
+from grue.render.text import printable
+from grue.stats.intervals import Interval
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """What a system reached, 0–100 on both axes; an interval is None where it cannot be known, of a single seed."""
+
+    label: str
+    naturalness: float
+    preference: float
+    naturalness_interval: Interval | None
+    preference_interval: Interval | None
+    is_reference: bool
+
+
+def points_of(board: Board, systems: Collection[str] = ()) -> tuple[list[Point], list[str]]:
+    """Return a point for every row of a board, in its order, and notes on the rows that have none.
+
+    Args:
+        board: Of a suite, for the means over all its tasks, or of one task.
+        systems: Only these. [default: all]
+
+    Raises:
+        UnknownName: The board has no such system.
+        DataError: No row has both axes.
+    """
+    names = [row.system for row in board.rows]
+    for name in systems:
+        if name not in names:
+            listed = ", ".join(sorted(set(names))) or "none"
+            raise UnknownName(f"The board has no system {name!r}.{did_you_mean(name, names)} Known: {listed}.")
+    points, notes = [], []
+    for row in board.rows:
+        if systems and row.system not in systems:
+            continue
+        apart = f" ({_apart(row)})" if names.count(row.system) > 1 else ""
+        label = printable(row.system) + apart
+        if row.preference is None or row.naturalness is None:
+            notes.append(f"{label}: left out, {_lack(row, board)}.")
+            continue
+        intervals = (row.naturalness_interval, row.interval)
+        is_reference = row.standing == "reference"
+        points.append(Point(label, row.naturalness, row.preference, *intervals, is_reference))
+        if None in intervals and not is_reference:
+            notes.append(f"{label}: drawn without intervals, for which it needs two seeds on every task.")
+    if not points:
+        because = f" {' '.join(notes)}" if notes else " Make results with `grue evaluate`."
+        raise DataError(f"No system has both preference and naturalness.{because}")
+    return points, notes
+
+
+def _apart(row: Row) -> str:
+    """Say what tells a row from another of the same name."""
+    return f"{row.status}, limited" if row.standing == "limited" else row.status
+
+
+def _lack(row: Row, board: Board) -> str:
+    missing = [task.name for task in board.tasks if task.name not in row.cells]
+    if missing and len(board.tasks) > 1:
+        return f"without a result on {', '.join(missing)} (--task draws one task)"
+    return "without one of the two scores"
