@@ -42,18 +42,20 @@ test-slow: $(READY)  ## Run the other tests; what real weights and Debian's Word
 test-all: $(READY)  ## Run every test.
 	$(BIN)/python -m pytest -n 2
 
-check: $(READY)  ## Lint, check types, and see that the committed board and the page of metrics are current.
+check: $(READY)  ## Lint, check types, and see that the committed boards and pages are current.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(GRUE) tasks validate
 	$(BIN)/python tools/metrics_page.py --check
 	$(BIN)/python tools/checks_page.py --check
+	$(BIN)/python benchmarks/cost.py --check
 	$(GRUE) leaderboard --check
 
-docs: $(READY)  ## Write the lists in docs/metrics.md and docs/checks.md again from the code.
+docs: $(READY)  ## Write what docs/metrics.md, docs/checks.md and docs/cost.md take from the code again.
 	$(BIN)/python tools/metrics_page.py
 	$(BIN)/python tools/checks_page.py
+	$(BIN)/python benchmarks/cost.py --write
 
 bench: $(READY)  ## Run the benchmarks; ratios are side by side in one run.
 	for file in benchmarks/*.py; do $(BIN)/python $$file || exit 1; done

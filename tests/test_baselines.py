@@ -3,11 +3,14 @@
 import json
 
 import pytest
+import torch
 from click.testing import CliRunner
 
 from grue.cli.main import main
 from grue.records import Example
-from grue.training.evaluate import lead
+from grue.tasks import load_task
+from grue.training import evaluate
+from grue.training.evaluate import baseline_system, lead, model_system
 
 
 def grue(*arguments):
@@ -48,3 +51,14 @@ def test_an_evaluation_that_found_no_data_leaves_no_claim(tmp_path):
     assert result.exit_code == 3
     result = grue("evaluate", *options, "--limit", 2)
     assert result.exit_code == 0, result.output
+
+
+def test_whatever_answers_does_so_where_models_score(monkeypatch):
+    # "meta" is a device that every machine has and that no model comes on by itself.
+    monkeypatch.setattr(evaluate, "scoring_device", lambda: torch.device("meta"))
+    for system in (
+        baseline_system(load_task("imdb"), "zero-shot", 1),
+        model_system(load_task("imdb"), "mini:causal", 1),
+    ):
+        assert system.model is not None
+        assert system.model.device.type == "meta"

@@ -14,7 +14,8 @@ from grue import files
 from grue.data.load import Loaded, load_examples
 from grue.errors import ConfigError, GrueError
 from grue.metrics.tokens import sentences
-from grue.models import load_language_model, weights_id
+from grue.models import Family, load_language_model, scoring_device, weights_id
+from grue.models import Loaded as LoadedModel
 from grue.provenance import code_version, package_versions
 from grue.records import SCHEMA_VERSION, Example, Prediction, Result
 from grue.scoring import Scored, score_predictions, write_per_example
@@ -65,7 +66,7 @@ def checkpoint_system(task: Task, folder: Path) -> System:
     """
     manifest = checkpoint.read_manifest(folder)
     checkpoint.check_task(manifest, folder, task)
-    model, tokenizer = load_language_model(task.backbone.family, str(folder))
+    model, tokenizer = _load(task.backbone.family, str(folder))
     record = {
         "name": manifest.system,
         "algorithm": manifest.algorithm,
@@ -80,7 +81,7 @@ def checkpoint_system(task: Task, folder: Path) -> System:
 
 def model_system(task: Task, name: str, seed: int) -> System:
     """Return the system of a Hugging Face model trained elsewhere: a folder, or a hub id."""
-    model, tokenizer = load_language_model(task.backbone.family, name)
+    model, tokenizer = _load(task.backbone.family, name)
     title = Path(name).name
     record = {
         "name": title,
@@ -96,10 +97,17 @@ def baseline_system(task: Task, baseline: str, seed: int) -> System:
     if baseline != "zero-shot":
         return System(baseline, {"name": baseline, "algorithm": baseline}, seed, baseline)
     backbone = task.backbone
-    model, tokenizer = load_language_model(backbone.family, backbone.model, backbone.revision)
+    model, tokenizer = _load(backbone.family, backbone.model, backbone.revision)
     parameters = sum(p.numel() for p in model.parameters())
     record = {"name": baseline, "algorithm": baseline, "backbone": backbone.model, "parameters": parameters}
     return System(baseline, record, seed, weights_id(backbone.model, backbone.revision), model, tokenizer)
+
+
+def _load(family: Family, name: str, revision: str = "") -> LoadedModel:
+    """Load a model to where models answer: on the GPU, if there is one."""
+    model, tokenizer = load_language_model(family, name, revision)
+    model.to(scoring_device())  # type: ignore[arg-type]  # a decorated method that the checker cannot read
+    return model, tokenizer
 
 
 def with_best_of(system: System, best_of: BestOf) -> System:
