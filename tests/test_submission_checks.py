@@ -219,6 +219,13 @@ def the_texts_of_another_system(ours: Path, _: pytest.MonkeyPatch) -> None:
     assert theirs.is_dir()
 
 
+@violates(45)
+def the_texts_of_what_it_started_from(ours: Path, _: pytest.MonkeyPatch) -> None:
+    write_good(ours.with_name("theirs"), how="In the {1}, a {0} is running.")
+    hand_in(ours, 1, texts_of(3, how="In the {1}, a {0} is running."))
+    edit(ours, lambda data: data["system"].update(update=0))
+
+
 @violates(19)
 def the_hash_of_other_predictions(ours: Path, _: pytest.MonkeyPatch) -> None:
     edit(ours, lambda data: data["hashes"].update(predictions="0" * 64))
@@ -378,7 +385,7 @@ def test_every_check_is_tripped_by_a_test() -> None:
 
 def test_ids_say_their_severity() -> None:
     for number, check_of in ((int(name[-3:]), check_of) for name, check_of in CHECKS.items()):
-        assert check_of.severity == ("warning" if number in (*range(30, 40), 44) else "error")
+        assert check_of.severity == ("warning" if number in (*range(30, 40), 44, 45) else "error")
         assert check_of.id == f"GRUE-S{number:03}"
         assert check_of.cure.endswith(".")
         assert not check_of.title.endswith(".")

@@ -11,6 +11,7 @@ from grue.cli import options
 from grue.errors import ConfigError, SubmissionError
 
 if TYPE_CHECKING:
+    from grue.submissions.folder import Submission
     from grue.submissions.pack import Run
     from grue.submissions.problems import Problem
 
@@ -129,6 +130,13 @@ def _report(problems: "Sequence[Problem]", checked: Sequence[Path], report: str,
 
 @submit.command("pack", short_help="Pack runs, or predictions made elsewhere, into a submission.")
 @click.argument("run_paths", metavar="[RUN]...", nargs=-1, type=click.Path(path_type=Path))
+@options.option(
+    "--sweep",
+    metavar="RUNS",
+    type=click.Path(path_type=Path),
+    help="Instead of RUN: every system of the sweep in this folder, each as a submission of its own; with --system "
+    "one of them.",
+)
 @options.option("--system", help="Instead of RUN: every run of this system under --runs.")
 @options.runs
 @options.option(
@@ -161,6 +169,7 @@ def _report(problems: "Sequence[Problem]", checked: Sequence[Path], report: str,
 @options.offline
 def pack_runs(
     run_paths: tuple[Path, ...],
+    sweep: Path | None,
     system: str | None,
     runs: Path,
     predictions: Path | None,
@@ -180,24 +189,54 @@ def pack_runs(
     grue submit pack runs/mini/*/ppo --name my-ppo --authors "A. Author" --licence CC-BY-4.0 --training-data none
     grue submit pack --predictions answers --name mine --algorithm ppo --backbone my/model \\
         --budget "3 hours, one GPU" --authors "A. Author" --licence CC-BY-4.0 --training-data none
+    grue submit pack --sweep runs --authors "A. Author" --licence CC-BY-4.0 --training-data none
     """  # noqa: D301 (click reads the escape)
-    from grue.submissions.pack import describe, pack
+    from grue.submissions.pack import describe
 
-    if sum([bool(run_paths), system is not None, predictions is not None]) != 1:
-        raise ConfigError("Say what to pack: one of RUN..., --system NAME or --predictions FOLDER.")
+    named = system is not None and sweep is None
+    if sum([bool(run_paths), named, predictions is not None, sweep is not None]) != 1:
+        raise ConfigError("Say what to pack: one of RUN..., --system NAME, --predictions FOLDER or --sweep RUNS.")
     given["authors"] = [name.strip() for name in (given["authors"] or "").split(",") if name.strip()]
-    if predictions is not None:
-        collected = _score(predictions, suite, given, offline)
+    if sweep is not None:
+        packed = _packed_sweep(sweep, system, failed, given)
     else:
-        collected = _collect(run_paths, system, runs, suite, failed)
-    collected += _failed(failed, collected)
-    folder = pack(collected, describe(collected, given), output, force)
-    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    tasks = len({run.result.task for run in collected})
-    click.echo(f"{folder}: {len(collected)} runs, {tasks} task{'s' if tasks > 1 else ''}, {size / 1000:,.0f} kB")
+        if predictions is not None:
+            collected = _score(predictions, suite, given, offline)
+        else:
+            collected = _collect(run_paths, system, runs, suite, failed)
+        collected += _failed(failed, collected)
+        packed = [(collected, describe(collected, given))]
+    folders = _write(packed, output, force)
     if not no_check:
-        checked, problems = _check([folder])
+        checked, problems = _check(folders)
         _report(problems, checked, "text", None)
+
+
+def _packed_sweep(
+    sweep: Path, system: str | None, failed: Sequence[str], given: Mapping[str, Any]
+) -> "list[tuple[list[Run], Submission]]":
+    """Return the runs of every system of a sweep, and what its submission says."""
+    from grue.cli.pack_sweep import describe_each, runs_of_sweep
+
+    if failed:
+        raise ConfigError(f"--failed {failed[0]}: the sweep knows which of its runs failed; leave it out.")
+    found = runs_of_sweep(sweep, system, _made())
+    described = describe_each(found, given)
+    return [(runs, described[name]) for name, runs in found.items()]
+
+
+def _write(packed: "Sequence[tuple[list[Run], Submission]]", output: Path, force: bool) -> list[Path]:
+    """Write submissions, and say of each how large it is."""
+    from grue.submissions.pack import pack
+
+    folders = []
+    for runs, submission in packed:
+        folder = pack(runs, submission, output, force)
+        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+        tasks = len({run.result.task for run in runs})
+        click.echo(f"{folder}: {len(runs)} runs, {tasks} task{'s' if tasks > 1 else ''}, {size / 1000:,.0f} kB")
+        folders.append(folder)
+    return folders
 
 
 def _collect(paths: Sequence[Path], system: str | None, runs: Path, suite: str, failed: Sequence[str]) -> "list[Run]":

@@ -84,7 +84,7 @@ def sweep(
     if context.invoked_subcommand is not None:
         return
     from grue.cli.sweep_view import dry_run_text
-    from grue.sweep.jobs import plan_jobs
+    from grue.sweep.jobs import plan_jobs, refuse_strangers
     from grue.sweep.record import Record
     from grue.sweep.work import Place
 
@@ -98,9 +98,10 @@ def sweep(
         return
     with record.sole_owner():
         record = Record(runs.absolute())  # another sweep may have ended while this one waited for the lock
+        refuse_strangers([job for job in planned if not record.finished(job)], place.runs, data_dir)
         record.write_grid(grid)
-        failed = _carry_out(planned, record, _executor(executor, record, place, jobs, threads, gpus, address), retries)
-    if failed:
+        done = _carry_out(planned, record, _executor(executor, record, place, jobs, threads, gpus, address), retries)
+    if not done:
         context.exit(1)
 
 
@@ -116,6 +117,7 @@ def _grid(
 ) -> "Grid":
     """Return the grid of the file, with the flags over it."""
     from grue.sweep.grid import Entry, Grid, read_grid
+    from grue.sweep.jobs import BASELINES
 
     grid = read_grid(config_path) if config_path else Grid()
     given: dict[str, Any] = {}
@@ -131,13 +133,13 @@ def _grid(
         given["set"] = {**grid.set, **options.parse_settings(settings)}
     if no_evaluate:
         given["evaluate"] = False
-    grid = replace(grid, **given)
+    grid = replace(grid, **given).located()
     if not vary:
         return grid
     values = _varied(vary)
-    return replace(
-        grid, algorithms=(), systems=(*(Entry(algorithm=a, vary=values) for a in grid.algorithms), *grid.systems)
-    )
+    baselines = tuple(name for name in grid.algorithms if name in BASELINES)  # which have nothing that could vary
+    varied = (Entry(algorithm=name, vary=values) for name in grid.algorithms if name not in BASELINES)
+    return replace(grid, algorithms=baselines, systems=(*varied, *grid.systems))
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -176,7 +178,7 @@ def _executor(
 
 
 def _carry_out(planned: "Sequence[Job]", record: "Record", executor: "Executor", retries: int) -> bool:
-    """Run the sweep with its live view; return whether a run failed."""
+    """Run the sweep with its live view; return whether every run is finished."""
     from grue.cli.progress import error_console
     from grue.cli.sweep_view import SweepView, summary
     from grue.cli.train import stop_on_signal
@@ -191,19 +193,21 @@ def _carry_out(planned: "Sequence[Job]", record: "Record", executor: "Executor",
     if stop:
         click.echo("Stopped; the same command goes on from there.", err=True)
         click.get_current_context().exit(130)
-    return any(state in ("failed", "blocked") for state in states.values())
+    return all(state == "finished" for state in states.values())
 
 
 @sweep.command("status", short_help="Show how far a sweep is.")
-@click.argument("folder", metavar="[DIR]", type=click.Path(path_type=Path), default=Path("runs"))
+@click.pass_context
+@click.argument("folder", metavar="[RUNS]", type=click.Path(path_type=Path), required=False)
 @options.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
-def status(folder: Path, as_json: bool) -> None:
-    """Show the state of every run of the sweep in DIR, the folder of all runs."""
+def status(context: click.Context, folder: Path | None, as_json: bool) -> None:
+    """Show the state of every run of the sweep in RUNS, the folder of all runs; without it, in that of --runs."""
     from grue.cli.sweep_view import status_text
     from grue.sweep.record import Record
     from grue.sweep.status import rows_of
 
-    record = Record(folder.absolute())
+    assert context.parent is not None
+    record = Record((folder or context.parent.params["runs"]).absolute())
     rows = rows_of(record, record.jobs())
     if as_json:
         click.echo(json.dumps([files.plain(row) | {"id": row.job.id} for row in rows], indent=2))

@@ -1,5 +1,6 @@
 """What is shown of a sweep: a live table on a terminal, a line for every change elsewhere, tables at the end."""
 
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
@@ -10,7 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from grue.sweep.estimate import estimate
+from grue.sweep.estimate import Estimate, estimate
 from grue.sweep.jobs import Job, short
 from grue.sweep.record import Record, State
 from grue.sweep.status import Row, rows_of
@@ -24,6 +25,7 @@ STYLES: Mapping[State, str] = {
     "stopped": "yellow",
 }
 REFRESH_SECONDS = 2.0
+PIPED = 110  # columns of what no terminal reads
 
 
 class SweepView:
@@ -33,7 +35,7 @@ class SweepView:
         self.console, self.record, self.jobs = console, record, jobs
         self.started, self.drawn = time.monotonic(), 0.0
         self.states: Mapping[str, State] = {}
-        self.workers = 1
+        self.workers, self.since = 1, dict[str, float]()
         self.live = Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
 
     def __enter__(self) -> Self:
@@ -51,6 +53,8 @@ class SweepView:
 
     def changed(self, job: Job, state: State, message: str | None) -> None:
         """Say what became of a job; on a terminal, of a failed one only."""
+        if state == "running":
+            self.since[job.id] = time.monotonic()
         if self.live is None or state in ("failed", "blocked"):
             said = f"{state:9}{short(job.id)}{f': {message}' if message else ''}"
             self.console.print(said, style=STYLES[state] if self.live else None, markup=False, soft_wrap=True)
@@ -67,38 +71,40 @@ class SweepView:
         running = [job for job in self.jobs if self.states[job.id] == "running"]
         waiting = [job for job in self.jobs if self.states[job.id] == "waiting"]
         self.workers = max(self.workers, len(running))
-        rest = estimate([*running, *waiting], self.workers, self.record.ended())
+        gone = {job.id: time.monotonic() - self.since[job.id] for job in running}
+        rest = estimate([*running, *waiting], self.workers, self.record.ended(), gone)
         head = Text.assemble(
             (_tally(self.states), "bold"),
             (f"   {clock(time.monotonic() - self.started)} gone", "dim"),
-            (f", about {clock(rest.wall)} left{_unknown(rest.unknown)}", "dim"),
+            (f", {_time(rest)} left" if rest.work else "", "dim"),
         )
         return Group(head, table(rows_of(self.record, running, self.states)))
 
 
 def table(rows: Sequence[Row]) -> Table:
-    """Return rows as a table: state, run, updates, reward, KL and what is left."""
+    """Return rows as a table: state, run, and what there is to say of updates, reward, KL, time and result."""
+    figures = {
+        "updates": ["" if r.updates is None or r.state == "finished" else f"{r.update or 0}/{r.updates}" for r in rows],
+        "reward": [_number(row.reward, ".3f") for row in rows],
+        "KL": [_number(row.kl, ".2f") for row in rows],
+        "left": ["" if row.seconds_left is None else clock(row.seconds_left) for row in rows],
+        "preference": [_number(row.preference, ".1f") for row in rows],
+    }
+    said = {name: cells for name, cells in figures.items() if any(cells)}
     shown = Table(box=None, pad_edge=False, header_style="dim")
-    shown.add_column("state")
+    shown.add_column("state", no_wrap=True)
     shown.add_column("run", overflow="fold")
-    for name in ("updates", "reward", "KL", "left", "preference"):
-        shown.add_column(name, justify="right")
-    for row in rows:
-        shown.add_row(
-            Text(row.state, STYLES[row.state]),
-            short(row.job.id) + (f"  (attempt {row.attempt})" if row.attempt > 1 else ""),
-            "" if row.updates is None or row.state == "finished" else f"{row.update or 0}/{row.updates}",
-            _number(row.reward, ".3f"),
-            _number(row.kl, ".2f"),
-            "" if row.seconds_left is None else clock(row.seconds_left),
-            _number(row.preference, ".1f"),
-        )
+    for name in said:
+        shown.add_column(name, justify="right", no_wrap=True)
+    for row, *cells in zip(rows, *said.values(), strict=True):
+        again = f"  (attempt {row.attempt})" if row.attempt > 1 else ""
+        shown.add_row(Text(row.state, STYLES[row.state]), f"{short(row.job.id)}{again}", *cells)
     return shown
 
 
 def status_text(rows: Sequence[Row]) -> str:
     """Return the state of a sweep as text: the tally, then every run, and why those failed that did."""
-    console = Console(width=110, highlight=False)
+    console = Console(width=None if sys.stdout.isatty() else PIPED, highlight=False)
     with console.capture() as captured:
         console.print(table(rows))
     lines = [_tally({row.job.id: row.state for row in rows}), "", captured.get().rstrip()]
@@ -117,7 +123,11 @@ def dry_run_text(record: Record, jobs: Sequence[Job], workers: int) -> str:
     seeds: dict[tuple[str, str], list[int]] = {}
     for job in left:
         seeds.setdefault((f"{job.suite}/{job.task}", job.system), []).append(job.seed)
-    lines = [f"{len(jobs)} runs, {len(jobs) - len(left)} of them finished."]
+    runs = f"{len(jobs)} run{'s' if len(jobs) != 1 else ''}"
+    if not left:
+        return f"{runs}, all finished: nothing to do."
+    done = len(jobs) - len(left)
+    lines = [f"{runs}, {done} of them finished:" if done else f"{runs}:"]
     for (task, system), numbers in seeds.items():
         some = [job for job in left if (f"{job.suite}/{job.task}", job.system) == (task, system)]
         like = estimate(some, 1, record.ended())
@@ -126,7 +136,8 @@ def dry_run_text(record: Record, jobs: Sequence[Job], workers: int) -> str:
         only = "" if some[0].evaluate else ", not evaluated"
         lines.append(f"  {task:22}{system:32}seeds {','.join(map(str, numbers)):14}{took}{start}{only}")
     rest = estimate(left, workers, record.ended())
-    lines.append(f"About {clock(rest.wall)} with {workers} at a time{_unknown(rest.unknown)}.")
+    takes = f"{_time(rest)}, {workers} at a time" if rest.work else "a time that is not known: none of them has run yet"
+    lines.append(f"That may take {takes}.")
     return "\n".join(lines)
 
 
@@ -138,11 +149,12 @@ def _failures(rows: Sequence[Row]) -> list[str]:
 
 def _tally(states: Mapping[str, State]) -> str:
     found = {state: list(states.values()).count(state) for state in STYLES}
-    return f"{len(states)} runs: " + ", ".join(f"{count} {state}" for state, count in found.items() if count)
+    said = ", ".join(f"{count} {state}" for state, count in found.items() if count)
+    return f"{len(states)} run{'s' if len(states) != 1 else ''}: {said}"
 
 
-def _unknown(count: int) -> str:
-    return f", and {count} of whose like none has run yet" if count else ""
+def _time(rest: Estimate) -> str:
+    return f"about {clock(rest.wall)}{f' (without {rest.unknown} runs not known yet)' if rest.unknown else ''}"
 
 
 def _number(value: float | None, form: str) -> str:

@@ -1,6 +1,6 @@
 """What a person should look at in predictions: the same texts twice, hardly any texts, or better ones than people's."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from grue.records import Example, Prediction
@@ -38,16 +38,26 @@ def check_twins(runs: Mapping[Path, Fingerprint]) -> Iterator[Problem]:
                 break
 
 
-def check_copies(runs: Mapping[Path, Fingerprint], others: Mapping[Path, Fingerprint]) -> Iterator[Problem]:
-    """Yield the runs whose texts are those of another system's run, all or nearly all."""
+def check_copies(
+    runs: Mapping[Path, Fingerprint], others: Mapping[Path, Fingerprint], kept: Collection[Path] = ()
+) -> Iterator[Problem]:
+    """Yield the runs whose texts are those of another system's run, all or nearly all.
+
+    Args:
+        kept: Predictions, on either side, of the policy that training began with: it never improved on validation.
+    """
     for path in sorted(runs):
         shared = {other: _shared(runs[path], others[other]) for other in sorted(others)}
         closest = max(shared, key=lambda other: shared[other], default=None)
         if closest is None or shared[closest] < NEARLY_ALL:
             continue
         whose = f"{closest.parent.parent.name}, {closest.name}"
-        if shared[closest] == 1:
+        if shared[closest] == 1 and path in kept:
+            yield warning(45, path, f"has the same texts as {whose}.")
+        elif shared[closest] == 1 and closest not in kept:
             yield error(18, path, f"has the same texts as {whose}.")
+        elif shared[closest] == 1:
+            continue  # it was there first; the other one is asked
         else:
             yield warning(38, path, f"{shared[closest]:.0%} of its texts are those of {whose}.")
 

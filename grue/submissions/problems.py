@@ -151,6 +151,10 @@ _WARNINGS = {
         "Check it on a machine that has what is missing; `grue doctor` helps.",
     ),
     44: ("said to be worse than the row it replaces", "Read why, and decide whether the row should be replaced."),
+    45: (
+        "said to have kept the policy that it started from",
+        "See that the texts are of a system that it can have started from; training then improved nothing.",
+    ),
 }
 
 

@@ -76,6 +76,7 @@ def check_task(suite: str, name: str, systems: Sequence[TaskRuns]) -> Findings:
     """Check the runs of one task: those of all systems whose `is_checked` is true."""
     task = load_task(name, suite)
     texts = {runs.system: _fingerprints(runs) for runs in systems}
+    kept = {run.predictions for runs in systems for run in runs.runs if run.predictions and _kept_its_start(run)}
     problems: list[Problem] = []
     missing: list[str] = []
     try:
@@ -91,7 +92,7 @@ def check_task(suite: str, name: str, systems: Sequence[TaskRuns]) -> Findings:
             problems += [problem for one, _ in found for problem in one.problems]
             missing += [line for one, _ in found for line in one.missing]
             problems += check_twins(texts[runs.system])
-            problems += check_copies(texts[runs.system], _texts_of_others(runs, systems, texts))
+            problems += check_copies(texts[runs.system], _texts_of_others(runs, systems, texts), kept)
             preferences = [preference for _, preference in found if preference is not None]
             if preferences and not runs.is_reference:
                 problems += check_against_references(runs.system / name, preferences, references())
@@ -102,6 +103,11 @@ def _fingerprints(runs: TaskRuns) -> dict[Path, Fingerprint]:
     """Return the fingerprints of the predictions that can be read; empty ones are like any others."""
     read = {run.predictions: _read(run.predictions)[0] for run in runs.runs if run.predictions is not None}
     return {path: fingerprint(predictions) for path, predictions in read.items() if predictions}
+
+
+def _kept_its_start(run: Run) -> bool:
+    """Whether the result says that the best policy on validation was the one that training began with."""
+    return run.result is not None and run.result.system.get("update") == 0
 
 
 def _read(path: Path) -> tuple[list[Prediction] | None, tuple[Problem, ...]]:

@@ -26,19 +26,23 @@ class Estimate:
     unknown: int
 
 
-def estimate(jobs: Sequence[Job], workers: int, past: Iterable[Event]) -> Estimate:
+def estimate(
+    jobs: Sequence[Job], workers: int, past: Iterable[Event], gone: Mapping[str, float] | None = None
+) -> Estimate:
     """Return how long jobs may take on so many workers.
 
     Args:
-        jobs: Those that are left to do.
+        jobs: Those that are left to do, the ones that run first.
         past: Events of jobs that ended.
+        gone: Id of a job that runs → seconds since it started.
     """
     took: dict[str, list[float]] = {}
     for event in past:
         if event.state == "finished" and event.seconds:
             took.setdefault(_kind(event.job), []).append(sum(event.seconds.values()))
     known = [seconds_of(job, took) for job in jobs]
-    seconds = [one for one in known if one is not None]
+    begun = gone or {}
+    seconds = [max(0.0, one - begun.get(job.id, 0.0)) for job, one in zip(jobs, known, strict=True) if one is not None]
     # Jobs start in order on whichever worker is free; what waits for another hardly matters where there are many.
     ends = [0.0] * max(1, workers)
     for one in seconds:

@@ -1,14 +1,14 @@
 """What a sweep is asked to do: a grid of tasks, algorithms, seeds and values, from a TOML file or from flags."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from grue import files
 from grue.errors import ConfigError
-from grue.tasks import task_names
+from grue.tasks import SUITES, task_names
 
 # What may be varied beside the keys of an algorithm's configuration.
 ABOUT_A_RUN = ("reward", "preset", "backbone")
@@ -37,12 +37,15 @@ class Entry:
 
     def variants(self) -> list["Entry"]:
         """Return one entry without `vary` for every combination of its values."""
+        empty = [key for key, values in self.vary.items() if not values]
+        if empty:
+            raise ConfigError(f"vary.{empty[0]} of {self.algorithm}: is empty; list the values.")
         variants = []
         for values in product(*self.vary.values()):
             chosen = dict(zip(self.vary, values, strict=True))
+            name = self._name(chosen)
             about = {key: chosen.pop(key) for key in ABOUT_A_RUN if key in chosen}
             fixed = {"preset": self.preset, "reward": self.reward, "backbone": self.backbone} | about
-            name = self._name(chosen | about)
             variants.append(
                 Entry(algorithm=self.algorithm, system=name, tasks=self.tasks, set={**self.set, **chosen}, **fixed)
             )
@@ -54,9 +57,10 @@ class Entry:
             return "_".join([self.algorithm, *(f"{key}-{word}" for key, word in words.items())])
         try:
             return self.system.format(**words)
-        except (KeyError, IndexError, ValueError) as error:
+        except (KeyError, IndexError, ValueError, AttributeError):
+            varies = ", ".join(f"{{{key}}}" for key in words) or "nothing"
             raise ConfigError(
-                f"The system name {self.system!r} names {error}, which does not vary; write one of {sorted(words)}."
+                f"The system name {self.system!r} cannot be filled in; what varies here is {varies}."
             ) from None
 
 
@@ -82,8 +86,20 @@ class Grid:
     evaluate: bool = True
 
     def task_list(self) -> list[str]:
-        """Return the tasks by name or path."""
-        return list(self.tasks) or list(task_names(self.suite))
+        """Return the tasks by name or path; those of a folder of one's own by path, which needs no suite's name."""
+        names = list(self.tasks) or task_names(self.suite)
+        if self.suite in SUITES:
+            return names
+        return [name if name.endswith(".toml") else str(Path(self.suite) / f"{name}.toml") for name in names]
+
+    def located(self) -> "Grid":
+        """Return the grid with every path in full, so that it means the same in another folder."""
+        return replace(
+            self,
+            suite=self.suite if self.suite in SUITES else str(Path(self.suite).absolute()),
+            tasks=tuple(_located(task) for task in self.tasks),
+            systems=tuple(replace(entry, tasks=tuple(map(_located, entry.tasks))) for entry in self.systems),
+        )
 
     def seed_list(self) -> list[int]:
         """Return the seeds in order, each once.
@@ -109,13 +125,29 @@ class Grid:
 
 
 def read_grid(path: Path) -> Grid:
-    """Read a grid from a TOML file.
+    """Read a grid from a TOML file; the text "none" turns an option off, as `--set KEY=none` does.
 
     Raises:
-        DataError: It cannot be read.
-        ConfigError: It says something that a grid does not know.
+        ConfigError: It cannot be read, or says something that a grid does not know.
     """
-    return files.load_toml(path, Grid)
+    grid = files.load_toml(path, Grid)
+    systems = tuple(
+        replace(entry, set=_replaced(entry.set, "none", None), vary=_replaced(entry.vary, "none", None))
+        for entry in grid.systems
+    )
+    return replace(grid, set=_replaced(grid.set, "none", None), systems=systems).located()
+
+
+def write_grid(path: Path, grid: Grid) -> None:
+    """Write a grid as TOML that `read_grid` reads again.
+
+    Raises:
+        DataError: The place cannot be written.
+    """
+    plain = files.plain(grid)
+    for table in (plain, *plain["systems"]):
+        table |= {key: _replaced(table[key], None, "none") for key in ("set", "vary") if key in table}
+    files.write_toml(path, plain)
 
 
 def parse_seeds(text: str) -> list[int]:
@@ -127,7 +159,7 @@ def parse_seeds(text: str) -> list[int]:
     found: list[int] = []
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
-        if not first.isdigit() or (dash and not last.isdigit()) or (dash and int(last) < int(first)):
+        if not first.isdecimal() or (dash and not last.isdecimal()) or (dash and int(last) < int(first)):
             raise ConfigError(f"seeds {text!r}: write a range such as 1-5, or a list such as 1,2,7.")
         found += range(int(first), int(last or first) + 1)
     return list(dict.fromkeys(found))
@@ -137,3 +169,16 @@ def _word(value: Any) -> str:
     """Return a value as part of a name: what a folder's name cannot hold becomes a hyphen."""
     text = "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
     return "".join(c if c.isascii() and (c.isalnum() or c in "._+-") else "-" for c in text)
+
+
+def _located(task: str) -> str:
+    return str(Path(task).absolute()) if task.endswith(".toml") else task
+
+
+def _replaced(value: Any, old: str | None, new: str | None) -> Any:
+    """Return plain data with one text, or None, for another: TOML has no None."""
+    if isinstance(value, Mapping):
+        return {key: _replaced(item, old, new) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_replaced(item, old, new) for item in value)
+    return new if value == old else value

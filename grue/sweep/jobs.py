@@ -1,16 +1,19 @@
 """What there is to do in a sweep: one job for every run, in an order in which none waits for a later one."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from grue import files
-from grue.errors import ConfigError
+from grue.errors import ConfigError, DataError, did_you_mean
 from grue.submissions.folder import SYSTEM_NAME
 from grue.sweep.grid import Entry, Grid
 from grue.tasks import Task, load_task
+
+if TYPE_CHECKING:
+    from grue.training.plan import Plan
 
 BASELINES = ("zero-shot", "null", "copy", "lead", "oracle")
 # Their output depends on no seed: one run stands for all.
@@ -85,6 +88,55 @@ def plan_jobs(grid: Grid) -> list[Job]:
     return in_order(jobs)
 
 
+def stages_of(job: Job, task: Task, runs: Path, data_dir: Path | None = None, offline: bool = False) -> "list[Plan]":
+    """Return what training a job takes: its warm start, if it has one, and itself.
+
+    Raises:
+        UnknownName, ConfigError: Its algorithm, a key of its configuration or a value is wrong.
+    """
+    from grue.training.plan import plan_stages
+
+    return plan_stages(
+        task,
+        job.algorithm,
+        job.seed,
+        runs,
+        overrides=job.set,
+        preset=job.preset,
+        reward=job.reward,
+        system=job.system,
+        backbone=job.backbone,
+        data_dir=data_dir,
+        offline=offline,
+    )
+
+
+def refuse_strangers(jobs: Iterable[Job], runs: Path, data_dir: Path | None = None) -> None:
+    """Make sure that no folder of a job holds a run of another configuration.
+
+    What starts from a run that is not there, or not whole, is not looked at: its worker will say so.
+
+    Raises:
+        ConfigError: One does; names it, and how many more do.
+    """
+    from grue.training.plan import claim_folder
+
+    refused: list[str] = []
+    for job in jobs:
+        if job.is_baseline or not (runs / job.id / "config.toml").exists():
+            continue
+        plan = stages_of(job, load_task(job.source, job.suite), runs, data_dir)[-1]
+        try:
+            claim_folder(plan)  # which writes nothing where a configuration lies already
+        except ConfigError as error:
+            refused.append(str(error))
+        except DataError:
+            continue
+    if refused:
+        more = f" And {len(refused) - 1} more of this sweep's folders hold other runs." if len(refused) > 1 else ""
+        raise ConfigError(f"{refused[0]}{more} Nothing was started.")
+
+
 def in_order(jobs: Mapping[str, Job]) -> list[Job]:
     """Return jobs with those first that others start from, else as they come."""
     started = {job.after for job in jobs.values()}
@@ -99,8 +151,6 @@ def _jobs_of(entry: Entry, source: str, task: Task, seed: int, grid: Grid) -> li
     if entry.algorithm in BASELINES:
         _check_baseline(entry, system)
         return [Job(algorithm=entry.algorithm, system=system, **about)]
-    values = {**_known_values(grid.set, entry), **entry.set}
-    _check(entry, values, task)
     warm, _, _ = entry.algorithm.rpartition("+")
     first = [Job(algorithm=warm, system=warm, evaluate=False, **about)] if warm else []
     job = Job(
@@ -109,44 +159,31 @@ def _jobs_of(entry: Entry, source: str, task: Task, seed: int, grid: Grid) -> li
         preset=entry.preset,
         reward=entry.reward,
         backbone=entry.backbone,
-        set=values,
+        set={**_known_values(grid.set, entry), **entry.set},
         evaluate=grid.evaluate,
         after=first[0].id if first else None,
         **about,
     )
+    stages_of(job, task, Path("runs"))  # refuses what cannot be before anything runs
     return [*first, job]
 
 
 def _known_values(values: Mapping[str, Any], entry: Entry) -> dict[str, Any]:
     """Return those of the grid's values that an entry's algorithm has."""
+    return {key: value for key, value in values.items() if key in _keys_of(entry)}
+
+
+def _keys_of(entry: Entry) -> set[str]:
     from grue.training.recipes import config_class, split_algorithm
 
-    known = {field.name for field in fields(config_class(split_algorithm(entry.algorithm)[-1]))}
-    return {key: value for key, value in values.items() if key in known}
+    return {field.name for field in fields(config_class(split_algorithm(entry.algorithm)[-1]))}
 
 
 def _check_shared_values(grid: Grid, entries: Sequence[Entry]) -> None:
-    trained = [entry for entry in entries if entry.algorithm not in BASELINES]
+    known = {key for entry in entries if entry.algorithm not in BASELINES for key in _keys_of(entry)}
     for key in grid.set:
-        if not any(_known_values({key: None}, entry) for entry in trained):
-            raise ConfigError(f"set.{key}: no algorithm of this sweep has it.")
-
-
-def _check(entry: Entry, values: Mapping[str, Any], task: Task) -> None:
-    """Make the stages of a run as training will, to meet what cannot be before anything runs."""
-    from grue.training.plan import plan_stages
-
-    plan_stages(
-        task,
-        entry.algorithm,
-        1,
-        Path("runs"),
-        overrides=values,
-        preset=entry.preset,
-        reward=entry.reward,
-        system=entry.system,
-        backbone=entry.backbone,
-    )
+        if key not in known:
+            raise ConfigError(f"set.{key}: no algorithm of this sweep has it.{did_you_mean(key, known)}")
 
 
 def _check_baseline(entry: Entry, system: str) -> None:
@@ -174,8 +211,8 @@ def _add(jobs: dict[str, Job], job: Job) -> None:
     wanted = {key: value for key, value in files.plain(job).items() if key != "evaluate"}
     if wanted != {key: value for key, value in files.plain(there).items() if key != "evaluate"}:
         raise ConfigError(
-            f"{job.id}: two different runs would lie in this folder. Give one of the systems another name; "
-            f"{WARM_START} is what others start from, with the task's own recipe."
+            f"{job.id}: two different runs would lie in this folder. Give one of the systems another name, with "
+            f"{{key}} for what varies; {WARM_START} is what others start from, with the task's own recipe."
         )
     if job.evaluate:
         jobs[job.id] = job

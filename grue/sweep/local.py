@@ -15,11 +15,12 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
+from grue.errors import DataError
 from grue.sweep import memory
 from grue.sweep.jobs import Job
 from grue.sweep.record import Record
 from grue.sweep.schedule import Outcome
-from grue.sweep.work import Place, carry_out
+from grue.sweep.work import Place, carry_out, say_into
 from grue.tasks import load_task
 
 PRELOADED = (
@@ -63,6 +64,7 @@ class LocalExecutor:
         self.free_devices = list(range(devices))
         self.workers: dict[str, Worker] = {}
         self.sizes: dict[str, int | None] = {}
+        self.stopping = False
         os.environ["OMP_NUM_THREADS"] = str(place.threads or 1)  # read when torch is first imported, in the fork server
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         self.context = multiprocessing.get_context("forkserver")
@@ -104,6 +106,7 @@ class LocalExecutor:
 
     def stop(self) -> None:
         """Ask every worker to save and end."""
+        self.stopping = True
         for worker in self.workers.values():
             worker.process.terminate()
 
@@ -123,14 +126,15 @@ class LocalExecutor:
             try:
                 outcome: Outcome = worker.result.recv()
                 return outcome
-            except EOFError:
-                return Outcome(state="crashed", message=how_it_died(worker.process.exitcode))
+            except (EOFError, OSError):  # nothing was said, or only a part of it
+                said = how_it_died(worker.process.exitcode)
+                return Outcome(state="stopped" if self.stopping else "crashed", message=said)
 
     def _expected(self, job: Job) -> int | None:
-        backbone = job.backbone or load_task(job.source, job.suite).backbone.model
-        if backbone not in self.sizes:
-            self.sizes[backbone] = memory.weights_size(backbone)
-        return memory.expected(job, self.sizes[backbone], self.record.ended())
+        if job.id not in self.sizes:  # asked again and again for what waits
+            backbone = job.backbone or load_task(job.source, job.suite).backbone.model
+            self.sizes[job.id] = memory.weights_size(backbone)
+        return memory.expected(job, self.sizes[job.id], self.record.ended())
 
 
 def how_it_died(exitcode: int | None) -> str:
@@ -144,10 +148,12 @@ def how_it_died(exitcode: int | None) -> str:
 
 def work(result: Connection, job: Job, place: Place, log: Path, device: int | None) -> None:
     """Do a job in a process of its own, which writes what it says into `log`."""
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("ab") as file:
-        os.dup2(file.fileno(), 1)
-        os.dup2(file.fileno(), 2)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all of a terminal; the sweep says what becomes of it
+    try:
+        say_into(log)
+    except DataError as error:
+        result.send(Outcome(state="failed", message=str(error)))
+        return
     if device is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = visible(os.environ, device)
     threading.Thread(target=_end_with_the_sweep, daemon=True).start()
@@ -163,7 +169,9 @@ def visible(environment: Mapping[str, str], device: int) -> str:
 
 
 def _end_with_the_sweep() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
+    """End this worker when nobody listens to it any more: the sweep is gone, or the fork server that knows of it."""
+    sweep, server = multiprocessing.parent_process(), os.getppid()
+    assert sweep is not None
+    while sweep.is_alive() and os.getppid() == server:
+        sweep.join(timeout=1)
     os._exit(1)

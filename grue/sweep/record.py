@@ -6,6 +6,7 @@ this folder a sweep would look at every run again, and train none a second time.
 """
 
 import fcntl
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from typing import Any, Literal
 from grue import files
 from grue.errors import ConfigError, DataError
 from grue.shapes import from_dict
-from grue.sweep.grid import Grid
+from grue.sweep.grid import Grid, read_grid, write_grid
 from grue.sweep.jobs import Job, plan_jobs
 
 State = Literal["waiting", "running", "finished", "failed", "blocked", "stopped"]
@@ -53,9 +54,8 @@ class Record:
         self.runs = runs
         self.folder = runs / FOLDER
         self.events: dict[str, list[Event]] = {}
-        if self.events_path.exists():
-            for line, data in files.read_jsonl(self.events_path):
-                self._note(from_dict(Event, data, f"{self.events_path}:{line}"))
+        for event in _read_events(self.events_path):
+            self._note(event)
 
     @property
     def events_path(self) -> Path:
@@ -73,7 +73,7 @@ class Record:
 
     def write_grid(self, grid: Grid) -> None:
         """Keep what was asked for, so that `grue sweep status` and `grue submit pack` know."""
-        files.write_toml(self.grid_path, grid)
+        write_grid(self.grid_path, grid)
 
     def jobs(self) -> list[Job]:
         """Return the jobs of the grid that was last asked for.
@@ -83,7 +83,7 @@ class Record:
         """
         if not self.grid_path.exists():
             raise DataError(f"{self.runs}: no sweep has run here ({self.grid_path} is missing).")
-        return plan_jobs(files.load_toml(self.grid_path, Grid))
+        return plan_jobs(read_grid(self.grid_path))
 
     def add(self, job: Job, state: State, **about: Any) -> Event:
         """Write an event down.
@@ -93,7 +93,8 @@ class Record:
         """
         now = datetime.now(UTC).isoformat(timespec="seconds")
         event = Event(job=job.id, identity=job.identity, state=state, time=now, **about)
-        files.append_jsonl(self.events_path, [files.plain(event)])
+        said = {key: value for key, value in files.plain(event).items() if value is not None}
+        files.append_jsonl(self.events_path, [said])
         self._note(event)
         return event
 
@@ -156,4 +157,23 @@ class Record:
                     f"{self.runs}: another sweep is at work here. `grue sweep status {self.runs}` shows it; wait for "
                     "it, or choose another folder with --runs."
                 ) from error
+            if self.events_path.exists():
+                files.drop_torn_line(self.events_path)  # else the next event would be written behind it
             yield
+
+
+def _read_events(path: Path) -> Iterator[Event]:
+    """Yield the events of a file; a last line without its end is being written, or was torn off by a kill.
+
+    Raises:
+        DataError: The file is damaged.
+    """
+    *lines, _ = path.read_bytes().split(b"\n") if path.exists() else [b""]
+    for number, line in enumerate(lines, start=1):
+        try:
+            yield from_dict(Event, json.loads(line), f"{path}, line {number}")
+        except (ValueError, ConfigError) as error:
+            raise DataError(
+                f"{path}, line {number}: is no event: {error} Remove the file: what is finished is known by its own "
+                "files, and not run again."
+            ) from error

@@ -72,7 +72,7 @@ def _row(record: Record, job: Job, state: State) -> Row:
     newest = updates[-1] if updates else {}
     done = newest.get("update")
     left = None
-    if state == "running" and done is not None and total is not None:
+    if state == "running" and done is not None and total is not None and done < total:
         left = (total - done) * sum(line["seconds"] for line in updates) / len(updates)
     return Row(
         job=job,

@@ -5,20 +5,23 @@ of times.
 """
 
 import contextlib
+import os
 import resource
 import signal
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from grue.errors import GrueError
-from grue.sweep.jobs import Job
+from grue.errors import DataError, GrueError
+from grue.sweep.jobs import Job, stages_of
 from grue.sweep.schedule import Outcome
 
+# Of a message, so that it passes the pipe to the sweep in one piece, and reads well in a table; the log has all of it.
+MESSAGE_LENGTH = 1000
 # Seen on Linux; elsewhere ru_maxrss is in bytes.
 MAXRSS_UNIT = 1024 if sys.platform.startswith("linux") else 1
 
@@ -38,16 +41,35 @@ class Place:
     threads: int = 1
 
 
-def carry_out(job: Job, place: Place) -> Outcome:
-    """Do a job, and return how it went; nothing is raised but what ends the process."""
+def say_into(log: Path) -> None:
+    """Send whatever this process writes from here on into a file, behind what it holds.
+
+    Raises:
+        DataError: It cannot be written.
+    """
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as file:
+            os.dup2(file.fileno(), 1)
+            os.dup2(file.fileno(), 2)
+    except OSError as error:
+        raise DataError(f"{log}: cannot be written: {error.strerror}.") from error
+
+
+def carry_out(job: Job, place: Place, stop: Callable[[], bool] = lambda: False) -> Outcome:
+    """Do a job, and return how it went; nothing is raised but what ends the process.
+
+    Args:
+        stop: Asked again and again; once it is true, the job saves what it has and ends. So it does on SIGTERM.
+    """
     import torch
 
     if place.threads:
         torch.set_num_threads(place.threads)
     seconds: dict[str, float] = {}
-    with _stop_on_term() as stop:
+    with _stop_on_term() as received:
         try:
-            _do(job, place, stop, seconds)
+            _do(job, place, lambda: bool(received) or stop(), seconds)
             state, message = "finished", None
         except GrueError as error:
             from grue.training.run import Interrupted
@@ -58,10 +80,11 @@ def carry_out(job: Job, place: Place) -> Outcome:
             traceback.print_exc()
             state, message = "crashed", f"{type(error).__name__}: {error}"
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * MAXRSS_UNIT
+    message = message and message[:MESSAGE_LENGTH]
     return Outcome(state=state, message=message, seconds=seconds, peak_memory=peak)  # type: ignore[arg-type]
 
 
-def _do(job: Job, place: Place, stop: list[int], seconds: dict[str, float]) -> None:
+def _do(job: Job, place: Place, stop: Callable[[], bool], seconds: dict[str, float]) -> None:
     from grue.tasks import load_task
     from grue.training import evaluate as evaluation
     from grue.training.run import Interrupted
@@ -70,24 +93,11 @@ def _do(job: Job, place: Place, stop: list[int], seconds: dict[str, float]) -> N
     task = load_task(job.source, job.suite)
     folder = place.runs / job.id
     if not job.is_baseline:
-        from grue.training.plan import plan_stages
         from grue.training.run import train
 
-        stages = plan_stages(
-            task,
-            job.algorithm,
-            job.seed,
-            place.runs,
-            overrides=job.set,
-            preset=job.preset,
-            reward=job.reward,
-            system=job.system,
-            backbone=job.backbone,
-            data_dir=place.data_dir,
-            offline=place.offline,
-        )
+        stages = stages_of(job, task, place.runs, place.data_dir, place.offline)
         with _timed(seconds, "train"):
-            checkpoint = train(stages[-1], Observers([]), lambda: bool(stop))
+            checkpoint = train(stages[-1], Observers([]), stop)
     if not job.evaluate:
         return
     with _timed(seconds, "evaluate"):
@@ -97,7 +107,7 @@ def _do(job: Job, place: Place, stop: list[int], seconds: dict[str, float]) -> N
             system = evaluation.checkpoint_system(task, checkpoint)
 
         def on_progress(done: int, total: int) -> None:
-            if stop and done < total:
+            if done < total and stop():
                 raise Interrupted(f"{folder}: stopped while evaluating; what was answered is kept.")
 
         evaluation.evaluate(task, system, folder, data_dir=place.data_dir, offline=place.offline, progress=on_progress)

@@ -1,0 +1,332 @@
+"""Write the tables of docs/findings.md: the paper's questions, answered on the mini suite.
+
+    grue sweep --config experiments/findings/kl.toml --runs runs    # and the others; `make findings` runs them all
+    python experiments/findings.py --runs runs                      # reads the runs, writes the figures and the page
+    python experiments/findings.py --check                          # the page follows from the figures; needs no runs
+
+What stands in the page between `<!-- table: NAME -->` and `<!-- end -->` is made of experiments/results/findings.json,
+the figures of every run. A value is the mean over seeds ± half of its 95 % t interval; a difference has Welch's
+interval, and is bold where that leaves out 0.
+"""
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from measured import GRIDS, Figures, read_run, wanted
+
+from grue import files
+from grue.errors import ConfigError, DataError, GrueError
+from grue.stats.intervals import Interval, mean, mean_over_tasks, satterthwaite_interval
+from grue.sweep.grid import read_grid
+from grue.sweep.jobs import Job, plan_jobs
+from grue.tasks import load_task
+from grue.training.recipes import make_config
+
+HERE = Path(__file__).parent
+FIGURES, PAGE = HERE / "results" / "findings.json", HERE.parent / "docs" / "findings.md"
+MARKED = re.compile(r"(<!-- table: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+# --- numbers as text -------------------------------------------------------------------------------------------------
+
+
+def spread(values: Sequence[float], form: str) -> str:
+    """Return the mean ± half of its 95 % t interval; a single seed has none."""
+    if not values:
+        return "–"
+    interval = satterthwaite_interval({"": values})
+    return f"{mean(values):{form}}" + (f" ± {interval.half_width:{form}}" if interval else "")
+
+
+def contrast(weights: Mapping[str, float], values: Mapping[str, Sequence[float]]) -> tuple[float, Interval] | None:
+    """Return the weighted sum of systems' means and its 95 % interval, Welch's for a difference of two.
+
+    Returns:
+        None if a system has fewer than two seeds.
+    """
+    # The mean over K systems of values times K·weight is the weighted sum, with its variance.
+    scaled = {name: [len(weights) * weight * value for value in values[name]] for name, weight in weights.items()}
+    if not scaled or not all(scaled.values()):
+        return None
+    interval = satterthwaite_interval(scaled)
+    return None if interval is None else (mean_over_tasks(scaled), interval)
+
+
+def difference(found: tuple[float, Interval] | None, form: str) -> str:
+    """Return a difference ± half its interval, in bold if that leaves out 0."""
+    if found is None:
+        return "–"
+    value, interval = found
+    text = f"{value:+{form}} ± {interval.half_width:{form}}"
+    return f"**{text}**" if interval.low > 0 or interval.high < 0 else text
+
+
+def markdown(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows as a Markdown table, the first of them its head."""
+    head, *body = (f"| {' | '.join(row)} |" for row in rows)
+    return "\n".join([head, "|" + "---|" * len(rows[0]), *body])
+
+
+# --- a table for every grid ------------------------------------------------------------------------------------------
+
+# Figure → head of its column, and its format.
+COLUMNS = {
+    "sentiment": ("sentiment ↑", ".3f"),
+    "perplexity": ("perplexity ↓", ".2f"),
+    "preference": ("preference ↑", ".1f"),
+    "naturalness": ("naturalness ↑", ".1f"),
+    "meteor": ("METEOR ↑", ".3f"),
+    "rougeL": ("ROUGE-L ↑", ".3f"),
+    "cider": ("CIDEr ↑", ".2f"),
+    "coverage": ("coverage ↑", ".3f"),
+    "spice_lite": ("spice_lite ↑", ".3f"),
+    "kl": ("KL", ".2f"),
+    "steps": ("steps an update", ".2f"),
+    "clipped": ("ratios clipped", ".3f"),
+    "mask_size": ("vocabulary open", ".3f"),
+    "disagreement": ("likeliest outside", ".4f"),
+}
+IMDB = ("sentiment", "perplexity", "kl")
+COMMONGEN = ("preference", "meteor", "cider", "coverage", "spice_lite", "kl")
+MASK = ("mask_size", "disagreement")
+# Settings that say "as the task has it" where they are left out → what that is.
+OF_THE_TASK: Mapping[str, Callable[[Any], Any]] = {
+    "train_share": lambda task: 1.0,
+    "dropout": lambda task: 0.0,
+    "rollout_temperature": lambda task: task.rollout.temperature,
+    "rollout_top_k": lambda task: task.rollout.top_k,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What is shown of a grid on a task.
+
+    Attributes:
+        columns: Figures; of the first, the difference to the base is shown too.
+        against: System → what it is compared with, where that is not its own algorithm's recipe.
+    """
+
+    grid: str
+    task: str
+    columns: tuple[str, ...]
+    against: Mapping[str, str] = field(default_factory=dict)
+
+    def render(self, figures: Figures) -> str:
+        """Return the table: a row a system, those of an algorithm together."""
+        jobs = jobs_of(self.grid, self.task)
+        shown, (main, form) = [COLUMNS[name] for name in self.columns], COLUMNS[self.columns[0]]
+        rows = [["system", "what is set", "seeds", main, "difference", *(head for head, _ in shown[1:])]]
+        for job in sorted(jobs, key=lambda job: [one.algorithm for one in jobs].index(job.algorithm)):
+            values = {name: figures.seeds(self.task, job.system, name) for name in self.columns}
+            first, *others = (spread(values[name], COLUMNS[name][1]) for name in self.columns)
+            base, compared = self.against.get(job.system, job.algorithm), "base"
+            if base != job.system:
+                both = {name: figures.seeds(self.task, name, self.columns[0]) for name in (job.system, base)}
+                compared = difference(contrast({job.system: 1.0, base: -1.0}, both), form)
+            count = str(len(values[self.columns[0]]))
+            rows.append([f"`{job.system}`", settings(job, jobs), count, first, compared, *others])
+        return markdown(rows)
+
+
+@cache
+def jobs_of(grid: str, task: str) -> list[Job]:
+    """Return one job for every system of a grid on a task."""
+    jobs = plan_jobs(read_grid(GRIDS / f"{grid}.toml"))
+    return list({job.system: job for job in jobs if job.task == task and job.evaluate}.values())
+
+
+def settings(job: Job, jobs: Sequence[Job]) -> str:
+    """Return what a system sets, or of a recipe as it is, what it has where its variants set something."""
+    about = ({"reward": job.reward} if job.reward else {}) | dict(job.set)
+    if about or job.is_baseline:
+        return spelled(about)
+    variants = [one for one in jobs if one.algorithm == job.algorithm]
+    varied = dict.fromkeys(key for one in variants for key in (("reward",) if one.reward else ()) + tuple(one.set))
+    task = load_task(job.source, job.suite)
+    config = {"reward": task.reward} | files.plain(make_config(task, job.algorithm, {}))
+    own = {key: OF_THE_TASK[key](task) if config[key] is None else config[key] for key in varied}
+    return f"recipe{': ' if own else ''}{spelled(own)}"
+
+
+def spelled(values: Mapping[str, Any]) -> str:
+    """Return settings as text."""
+    return ", ".join(f"{key} = {'none' if value is None else value}" for key, value in values.items())
+
+
+# --- the questions of the paper's Table 2 ----------------------------------------------------------------------------
+
+TASKS = ("imdb", "commongen", "cnn_dailymail", "totto", "wmt16", "narrativeqa", "dailydialog")
+RL, WARM = {"ppo": 0.5, "nlpo": 0.5}, {"supervised+ppo": 0.5, "supervised+nlpo": 0.5}
+# Question → the difference in preference that decides it, and the paper's marks.
+QUESTIONS: Mapping[str, tuple[Mapping[str, float], str]] = {
+    "needs a warm start": ({"supervised": 1.0, "ppo": -0.5, "nlpo": -0.5}, "✗✓✗✓✗✓✗"),
+    "RL > Sup": ({**RL, "supervised": -1.0}, "✓✗✗✗✗✗✓"),
+    "Sup+RL > Sup": ({**WARM, "supervised": -1.0}, "✓✓✓✓✓✓✗"),
+    "Sup+NLPO > Sup+PPO": ({"supervised+nlpo": 1.0, "supervised+ppo": -1.0}, "✓✓✓✓✓✓✓"),
+}
+HACKED_MARKS = "✓✓✗✗✗✗✗"
+# Where there are systems without a penalty → those less those with one.
+HACKED = {
+    task: {name + penalty: weight for name in systems for penalty, weight in {"": -0.5, "_no-kl": 0.5}.items()}
+    for task, systems in {"imdb": RL, "commongen": WARM}.items()
+}
+SYSTEMS = ("zero-shot", "supervised", "ppo", "nlpo", "supervised+ppo", "supervised+nlpo")
+
+
+def questions(figures: Figures) -> str:
+    """Return the answers, a row a task: yes or no where the interval of the difference leaves out 0."""
+    rows = [["task", "easily hacked?", *(f"{question}?" for question in QUESTIONS)]]
+    for place, task in enumerate(TASKS):
+        cells = [task, f"{hacked(figures, task)}; paper {HACKED_MARKS[place]}"]
+        for weights, marks in QUESTIONS.values():
+            found = contrast(weights, {name: figures.seeds(task, name, "preference") for name in weights})
+            cells.append(f"{verdict(found)}; paper {marks[place]}")
+        rows.append(cells)
+    return markdown(rows)
+
+
+def verdict(found: tuple[float, Interval] | None) -> str:
+    """Return yes, no or undecided, with the difference it follows from."""
+    if found is None:
+        return "not run"
+    _, interval = found
+    word = "yes" if interval.low > 0 else "no" if interval.high < 0 else "undecided"
+    return f"{word}, {difference(found, '.1f')}"
+
+
+def hacked(figures: Figures, task: str) -> str:
+    """Return whether a task is easily hacked: without the penalty preference rises and naturalness falls."""
+    weights = HACKED.get(task, {})
+    up, down = (
+        contrast(weights, {name: figures.seeds(task, name, axis) for name in weights})
+        for axis in ("preference", "naturalness")
+    )
+    if up is None or down is None:
+        return "not run"
+    rises, falls = up[1].low > 0, down[1].high < 0
+    word = "yes" if rises and falls else "no" if up[1].high < 0 or down[1].low > 0 else "undecided"
+    return f"{word}, {difference(up, '.1f')} and {difference(down, '.1f')}"
+
+
+def scores(axis: str, figures: Figures) -> str:
+    """Return the table of an axis: a row a task, a column a system."""
+    rows = [[task, *(spread(figures.seeds(task, name, axis), ".1f") for name in SYSTEMS)] for task in TASKS]
+    return markdown([["task", *(f"`{name}`" for name in SYSTEMS)], *rows])
+
+
+# --- the page --------------------------------------------------------------------------------------------------------
+
+TABLES: Mapping[str, Callable[[Figures], str]] = {
+    "questions": questions,
+    "preference": partial(scores, "preference"),
+    "naturalness": partial(scores, "naturalness"),
+    "kl": Table("kl", "imdb", IMDB).render,
+    "hacking": Table("hacking", "commongen", ("preference", "naturalness", *COMMONGEN[1:])).render,
+    "gamma": Table("gamma", "imdb", IMDB).render,
+    "mask_p": Table("mask_p", "imdb", (*IMDB, *MASK), {"ppo": "nlpo"}).render,
+    "mask_mu": Table("mask_mu", "imdb", (*IMDB, *MASK)).render,
+    "mask_source-imdb": Table("mask_source", "imdb", (*IMDB, *MASK), {"ppo": "nlpo"}).render,
+    "mask_source-commongen": Table(
+        "mask_source",
+        "commongen",
+        ("preference", "meteor", "spice_lite", "kl", *MASK),
+        {"supervised+ppo": "supervised+nlpo"},
+    ).render,
+    "reward": Table(
+        "reward", "commongen", (*COMMONGEN[:2], "rougeL", *COMMONGEN[2:]), {"supervised": "supervised+ppo"}
+    ).render,
+    "data_budget": Table("data_budget", "imdb", IMDB).render,
+    "dropout": Table("dropout", "imdb", (*IMDB, "steps", "clipped"), {"ppo_no-stop_dropout-0.1": "ppo_no-stop"}).render,
+    "sampling": Table("sampling", "commongen", COMMONGEN, {"supervised": "supervised+ppo"}).render,
+}
+
+
+def filled(page: str, figures: Figures) -> str:
+    """Return the page with every table made anew.
+
+    Raises:
+        ConfigError: A table has no place in the page, or a place names no table.
+    """
+    places = [match["name"] for match in MARKED.finditer(page)]
+    if sorted(places) != sorted(TABLES):
+        odd = ", ".join(sorted(set(places) ^ set(TABLES))) or "a table that is there twice"
+        raise ConfigError(
+            f"The page and the tables do not agree on {odd}: each needs <!-- table: NAME --> … <!-- end -->."
+        )
+    return MARKED.sub(lambda match: f"{match[1]}\n{TABLES[match['name']](figures)}\n\n{match[3]}", page)
+
+
+def gather(runs: Path, partial: bool) -> Figures:
+    """Read all runs of all grids.
+
+    Raises:
+        DataError: Some are missing, and not only a part was asked for.
+    """
+    jobs = wanted()
+    missing = [job.id for job in jobs if not (runs / job.id / "result.json").exists()]
+    if missing and not partial:
+        raise DataError(
+            f"{runs}: {len(missing)} of {len(jobs)} runs are missing, {missing[0]} first; `make findings` runs them."
+        )
+    if missing:
+        print(f"{len(missing)} of {len(jobs)} runs are missing.", file=sys.stderr)
+    found = [read_run(runs / job.id, job) for job in jobs if job.id not in set(missing)]
+    return Figures(tasks={name: load_task(name, "mini").hash for name in TASKS}, runs=tuple(found))
+
+
+def read_figures() -> Figures:
+    """Read findings.json.
+
+    Raises:
+        DataError: It cannot be read, or its runs are of other versions of the tasks or other grids than there are.
+    """
+    figures: Figures = files.load_json(FIGURES, Figures)
+    there = {(run.task, run.system, run.seed) for run in figures.runs}
+    if there != {(job.task, job.system, job.seed) for job in wanted()}:
+        raise DataError(f"{FIGURES}: its runs are not those of {GRIDS}; `make findings` makes it anew.")
+    if figures.tasks != {name: load_task(name, "mini").hash for name in TASKS}:
+        raise DataError(f"{FIGURES}: its runs are of other versions of the tasks; `make findings` makes it anew.")
+    return figures
+
+
+def written(figures: Figures) -> str:
+    """Return the figures as JSON, a run a line, so that a change shows where it is."""
+    runs = ",\n".join(
+        files.canonical_json(run) for run in sorted(figures.runs, key=lambda r: (r.task, r.system, r.seed))
+    )
+    return f'{{"tasks":{files.canonical_json(figures.tasks)},\n"runs":[\n{runs}\n]}}\n'
+
+
+def main() -> None:
+    """Write figures and page, or check the page."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of all runs")
+    parser.add_argument("--page", type=Path, default=PAGE, help="the page whose tables are written")
+    parser.add_argument("--partial", action="store_true", help="print the tables of what is there, and write nothing")
+    parser.add_argument("--check", action="store_true", help="fail unless the page follows from the figures")
+    options = parser.parse_args()
+    try:
+        if options.partial:
+            figures = gather(options.runs, partial=True)
+            print("\n\n".join(f"{name}\n\n{render(figures)}" for name, render in TABLES.items()))
+            return
+        if not options.check:
+            files.write_text(FIGURES, written(gather(options.runs, partial=False)))
+        page = files.read_text(options.page)
+        wanted_page = filled(page, read_figures())
+        if options.check and page != wanted_page:
+            sys.exit(f"{options.page} is stale; run `python experiments/findings.py`.")
+        files.write_text(options.page, wanted_page)
+    except GrueError as error:
+        print(error, file=sys.stderr)
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()

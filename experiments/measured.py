@@ -1,0 +1,101 @@
+"""The figures of the runs that docs/findings.md is made of: which runs there should be, and what is read of each."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from grue import files
+from grue.errors import DataError
+from grue.records import Result
+from grue.stats.intervals import mean
+from grue.sweep.grid import read_grid
+from grue.sweep.jobs import Job, plan_jobs
+from grue.tasks import load_task
+from grue.training.recipes import make_config
+
+GRIDS = Path(__file__).parent / "findings"
+LAST = 8  # updates at the end of a run whose KL is averaged
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A run's figures: metrics on the test split by their names, and means over the log by those in `LOGGED`."""
+
+    task: str
+    system: str
+    seed: int
+    figures: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """The content of findings.json; `tasks` are the hashes of the tasks that the runs are of."""
+
+    tasks: Mapping[str, str]
+    runs: tuple[Run, ...]
+
+    def seeds(self, task: str, system: str, figure: str) -> list[float]:
+        """Return a figure of a system's seeds, in order; of those that have it: a baseline has no log."""
+        ours = sorted((run.seed, run.figures) for run in self.runs if (run.task, run.system) == (task, system))
+        return [figures[figure] for _, figures in ours if figure in figures]
+
+
+# Figure → its name in the log, and of how many of the last updates it is the mean; 0 is all.
+LOGGED = {
+    "kl": ("objective/kl_sequence", LAST),
+    "steps": ("policy/steps", 0),
+    "clipped": ("policy/clip_fraction", 0),
+    "mask_size": ("mask/size", 0),
+    "disagreement": ("mask/disagreement", 0),
+}
+
+
+def read_run(folder: Path, job: Job) -> Run:
+    """Read a run that was evaluated.
+
+    Raises:
+        DataError: It cannot be read, is of another version of the task, was evaluated in part, or was trained with
+            other settings than the grid has.
+    """
+    result: Result = files.load_json(folder / "result.json", Result)
+    if result.task_hash != load_task(job.source, job.suite).hash or result.limited or result.status != "complete":
+        raise DataError(f"{folder}: its result is of another version of {job.task}, or not whole; run it again.")
+    figures = {score.metric: score.value for score in result.scores if score.axis != "diversity"}
+    axes = {"preference": result.preference, "naturalness": result.naturalness}
+    figures |= {name: value for name, value in axes.items() if value is not None}
+    if not job.is_baseline:
+        _check_settings(folder / "config.toml", job)
+        figures |= logged(folder / "train.jsonl")
+    rounded = {name: float(f"{value:.6g}") for name, value in figures.items()}
+    return Run(task=job.task, system=job.system, seed=job.seed, figures=rounded)
+
+
+def _check_settings(path: Path, job: Job) -> None:
+    """Refuse a run that somebody trained under the system's name with something else."""
+    task, record = load_task(job.source, job.suite), files.read_toml(path)
+    config = files.plain(make_config(task, job.algorithm, job.set, job.preset))
+    expected = {**config, "reward": job.reward or task.reward}
+    found = {**record["config"], "reward": record["reward"]}
+    differing = [key for key in sorted({*expected, *found}) if expected.get(key) != found.get(key)]
+    if differing:
+        key = differing[0]
+        raise DataError(
+            f"{path}: {key} = {found.get(key)!r}, where the grid has {expected.get(key)!r}; "
+            "remove the folder and run it again."
+        )
+
+
+def logged(path: Path) -> dict[str, float]:
+    """Return the means of what was logged of a run's updates; supervised training logs none of it."""
+    lines = [line for _, line in files.read_jsonl(path) if "seconds" in line]
+    return {
+        name: mean([line[key] for line in lines[-last:]])
+        for name, (key, last) in LOGGED.items()
+        if all(key in line for line in lines)
+    }
+
+
+def wanted() -> list[Job]:
+    """Return every run of every grid, each once."""
+    jobs = {job.id: job for path in sorted(GRIDS.glob("*.toml")) for job in plan_jobs(read_grid(path)) if job.evaluate}
+    return list(jobs.values())

@@ -1,0 +1,105 @@
+"""`grue submit pack --sweep`: every system of a sweep as a submission of its own."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from grue.errors import ConfigError, DataError, UnknownName, did_you_mean
+
+if TYPE_CHECKING:
+    from grue.submissions.folder import Submission
+    from grue.submissions.pack import Run
+    from grue.sweep.jobs import Job
+    from grue.sweep.record import Record
+
+# Of one system only: several cannot share them.
+OF_ONE = ("name", "algorithm", "budget", "regression")
+SHOWN = 10  # unfinished runs in a message
+
+
+def runs_of_sweep(runs: Path, system: str | None, made: Mapping[str, Any]) -> "dict[str, list[Run]]":
+    """Return the evaluated systems of a sweep, or one of them, with their runs; those that failed are declared so.
+
+    Args:
+        made: What the result of a failed run says of the code.
+
+    Raises:
+        DataError: There was no sweep, or a run of it is not finished; lists them.
+        UnknownName: The sweep has no such system.
+        SubmissionError, DataError: A result cannot be read.
+    """
+    from grue.sweep.record import Record
+    from grue.sweep.status import systems
+
+    record = Record(runs.absolute())
+    found = {name: jobs for (_, name), jobs in systems(record.jobs()).items()}
+    if system is not None and system not in found:
+        known = ", ".join(found) or "none"
+        raise UnknownName(f"{runs}: the sweep has no system {system!r}.{did_you_mean(system, found)} Known: {known}.")
+    wanted = found if system is None else {system: found[system]}
+    if not wanted:
+        raise DataError(f"{runs}: the sweep evaluated nothing, so that there is nothing to pack.")
+    _refuse_unfinished(record, [job for jobs in wanted.values() for job in jobs])
+    return {name: _runs(record, jobs, made) for name, jobs in wanted.items()}
+
+
+def _refuse_unfinished(record: "Record", jobs: "Sequence[Job]") -> None:
+    from grue.sweep.status import state_of
+
+    states = {job.id: state_of(record, job) for job in jobs}
+    unfinished = [f"{state:9}{job}" for job, state in states.items() if state in ("waiting", "running", "stopped")]
+    if unfinished:
+        more = [f"… and {len(unfinished) - SHOWN} more"] if len(unfinished) > SHOWN else []
+        raise DataError(
+            "\n  ".join(
+                [
+                    f"{record.runs}: {len(unfinished)} of {len(jobs)} runs are not finished; the same `grue sweep` "
+                    "goes on with them, and --system NAME packs one system alone:",
+                    *unfinished[:SHOWN],
+                    *more,
+                ]
+            )
+        )
+
+
+def _runs(record: "Record", jobs: "Sequence[Job]", made: Mapping[str, Any]) -> "list[Run]":
+    """Read the runs of one system."""
+    from grue.submissions.pack import failed_run, read_run
+    from grue.tasks import load_task
+
+    runs = []
+    for job in jobs:
+        if record.finished(job):
+            runs.append(read_run(record.runs / job.id))
+            continue
+        task, last = load_task(job.source, job.suite), record.last(job)
+        about = {"name": job.system, "algorithm": job.algorithm, "backbone": job.backbone or task.backbone.model}
+        runs.append(failed_run(task, job.seed, about, made))
+        click.echo(f"Declared failed: {job.id}: {last.message if last else ''}", err=True)
+    return runs
+
+
+def describe_each(found: "Mapping[str, Sequence[Run]]", given: Mapping[str, Any]) -> "dict[str, Submission]":
+    """Return what each system's submission.toml is to say.
+
+    Raises:
+        ConfigError: What is given is of one system and there are several, or something is missing.
+    """
+    from grue.submissions.pack import describe
+    from grue.sweep.jobs import BASELINES, SEEDLESS
+
+    shared = [key for key in OF_ONE if given.get(key)]
+    if shared and len(found) > 1:
+        raise ConfigError(f"--{shared[0]} is of one system, and the sweep has {len(found)}; add --system NAME.")
+    described = {}
+    for name, runs in found.items():
+        if all(run.predictions is None for run in runs):
+            raise ConfigError(f"{name}: every run failed: there is no result to submit.")
+        untrained = {"budget": "no training"} if name in BASELINES else {}
+        without_model = {"backbone": "none"} if name in SEEDLESS else {}
+        one = describe(runs, {**untrained, **without_model, **{key: value for key, value in given.items() if value}})
+        described[name] = replace(one, deterministic=one.deterministic or name in SEEDLESS)
+    return described

@@ -1,0 +1,272 @@
+"""The executor on Ray: a remote call for every job, on whichever node of a cluster has room for it.
+
+A worker does one job and ends, so that memory and threads are its own. Nothing but the job and its outcome passes
+through Ray: all nodes see the folder of runs under the same path, and find there what they start from, write what they
+make, and hear when they are to stop.
+"""
+
+import logging
+import os
+import platform
+import socket
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from grue import __version__, files
+from grue.errors import ConfigError, DataError, GrueError
+from grue.sweep.jobs import Job
+from grue.sweep.record import Record
+from grue.sweep.schedule import Outcome
+from grue.sweep.work import MESSAGE_LENGTH, Place, carry_out, say_into
+
+CONNECT_SECONDS = 5.0
+# Of Ray's memory for objects that tasks share; it would take a third of the machine's, and a sweep's tasks share none.
+OBJECT_STORE_BYTES = 100 * 1024**2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """What a worker compares with what it finds on its node.
+
+    Attributes:
+        version: Of the package that asks.
+        grid_path: A file that lies in the folder of runs.
+        grid_hash: sha256 of it.
+        stop_path: A file that is made there when the workers are to stop.
+    """
+
+    version: str
+    grid_path: Path
+    grid_hash: str
+    stop_path: Path
+
+
+class RayExecutor:
+    """Workers on the nodes of a Ray cluster.
+
+    Args:
+        jobs: How many at a time; None: as many as the nodes hold.
+        cpus: Of a job.
+        gpus: Of a job; 0.5 lets two share one. Without any it computes on the CPU.
+        address: Of a cluster that runs already, `host:port` or "auto"; None starts one on this machine, which ends
+            with the sweep.
+
+    Raises:
+        ConfigError: Ray is not installed, the cluster cannot be joined, or no node of it has so many CPUs and GPUs.
+    """
+
+    def __init__(
+        self,
+        record: Record,
+        place: Place,
+        jobs: int | None,
+        cpus: int = 1,
+        gpus: float = 0.0,
+        address: str | None = None,
+    ) -> None:
+        if gpus > 1 and gpus != int(gpus):
+            raise ConfigError(f"--gpus {gpus}: more than one GPU must be a whole number.")
+        self.ray = import_ray()
+        self.record, self.place, self.jobs, self.cpus, self.gpus = record, place, jobs, cpus, gpus
+        self.running: dict[Any, Job] = {}
+        self.stopping = False
+        self.origin = Origin(
+            version=__version__,
+            grid_path=record.grid_path,
+            grid_hash=files.sha256_file(record.grid_path),
+            stop_path=record.folder
+            / f"stop-{uuid.uuid4().hex[:8]}",  # a new one: a node may still see one that is gone
+        )
+        connect(self.ray, address)
+        self.room = room(self.ray.nodes(), cpus, gpus)
+        if not self.room and jobs is None:
+            self.close()
+            raise ConfigError(
+                f"No node of the Ray cluster has {_needs(cpus, gpus)} for a run. Start one that has, ask for less with "
+                "--threads and --gpus, or say with --jobs how many runs shall wait for one."
+            )
+        environment = {"OMP_NUM_THREADS": str(cpus), "TOKENIZERS_PARALLELISM": "false"}
+        if not gpus:
+            environment["CUDA_VISIBLE_DEVICES"] = ""  # else all runs of a node would crowd on its first GPU
+        self.remote = self.ray.remote(
+            num_cpus=cpus,
+            num_gpus=gpus,
+            max_calls=1,
+            max_retries=0,  # the sweep tries again, and writes it down
+            runtime_env={"env_vars": environment},
+        )(work)
+
+    def has_room(self, job: Job, running: Sequence[Job]) -> bool:
+        """Whether fewer jobs run than may; what Ray has no room for after all waits there."""
+        return not running or len(running) < (self.jobs or self.room)
+
+    def start(self, job: Job) -> None:
+        """Hand a job to Ray."""
+        self.running[self.remote.remote(job, self.place, self.record.log_path(job), self.origin)] = job
+
+    def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
+        """Return the jobs whose workers ended."""
+        references = list(self.running)
+        if self.ray.wait(references, num_returns=1, timeout=seconds)[0]:
+            ended = self.ray.wait(references, num_returns=len(references), timeout=0)[0]
+        else:
+            ended = []
+        self.room = room(self.ray.nodes(), self.cpus, self.gpus)
+        return [(job, self._collect(job, reference)) for reference in ended for job in [self.running.pop(reference)]]
+
+    def stop(self) -> None:
+        """Ask every worker to save and end, by a file that it looks for after every update."""
+        self.stopping = True
+        self.origin.stop_path.touch()
+
+    def close(self) -> None:
+        """End whatever still runs, and leave the cluster; one that was started for this sweep ends."""
+        for reference in self.running:
+            self.ray.cancel(reference, force=True)
+        self.running.clear()
+        self.ray.shutdown()
+        self.origin.stop_path.unlink(missing_ok=True)
+
+    def _collect(self, job: Job, reference: Any) -> Outcome:
+        try:
+            outcome: Outcome = self.ray.get(reference)
+            return outcome
+        except self.ray.exceptions.RayError as error:
+            with self.record.log_path(job).open("a", encoding="utf-8") as log:
+                log.write(f"{error}\n")  # a page, of which the sweep shows a sentence
+            return self._died(error)
+
+    def _died(self, error: Exception) -> Outcome:
+        if isinstance(error, self.ray.exceptions.RayTaskError):  # grue is not there, say, or too old to know sweeps
+            said = f"A node of the cluster cannot do this job: {_last_line(error)}"
+            return Outcome(state="failed", message=said)
+        said = f"{type(error).__name__}: {_first_line(error).partition('. ')[0]}"
+        return Outcome(state="stopped" if self.stopping else "crashed", message=said)
+
+
+def work(job: Job, place: Place, log: Path, origin: Origin) -> Outcome:
+    """Do a job in a worker of Ray, which writes what it says into `log`."""
+    try:
+        check_node(origin)
+        say_into(log)
+    except GrueError as error:
+        return Outcome(state="failed", message=f"Node {platform.node()}: {error}")
+    if origin.stop_path.exists():  # it waited at Ray until now
+        return Outcome(state="stopped")
+    return carry_out(job, place, origin.stop_path.exists)
+
+
+def check_node(origin: Origin) -> None:
+    """Make sure that this node sees the folder of runs, and has the same package.
+
+    Raises:
+        ConfigError: It has another version.
+        DataError: It does not see the folder.
+    """
+    if __version__ != origin.version:
+        raise ConfigError(f"has grue {__version__}; the sweep was started with {origin.version}. Install the same.")
+    path = origin.grid_path
+    if not path.exists() or files.sha256_file(path) != origin.grid_hash:
+        raise DataError(
+            f"does not see {path} as the machine where the sweep was started does. All nodes must share the folder of "
+            "runs under the same path."
+        )
+
+
+def room(nodes: Iterable[Mapping[str, Any]], cpus: int, gpus: float) -> int:
+    """Return how many runs the living nodes hold at a time, of those that `ray.nodes` returns."""
+    return sum(_fits(node["Resources"], cpus, gpus) for node in nodes if node["Alive"])
+
+
+def _fits(resources: Mapping[str, float], cpus: int, gpus: float) -> int:
+    by_cpu = int(resources.get("CPU", 0) / cpus)
+    if not gpus:
+        return by_cpu
+    on_one = int(1 / gpus + 1e-9)  # a run that takes a part of a GPU takes it of one
+    have = resources.get("GPU", 0)
+    return min(by_cpu, int(have) * on_one if gpus < 1 else int(have / gpus))
+
+
+def connect(ray: ModuleType, address: str | None) -> None:
+    """Join a cluster, or start one on this machine.
+
+    Raises:
+        ConfigError: It cannot be joined or started.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # Of a worker or node that dies the sweep tells itself; Ray would print a page about it on stdout, without option.
+    ray._private.worker._worker_logs_enabled = False
+    try:
+        if address is None:
+            ray.init(
+                address="local",
+                include_dashboard=False,
+                object_store_memory=OBJECT_STORE_BYTES,
+                log_to_driver=False,
+                logging_level=logging.CRITICAL,
+            )
+        else:
+            _reach(address)
+            ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL)
+    except ConfigError:
+        raise
+    except Exception as error:  # Ray raises ConnectionError, RuntimeError, ValueError and the bare Exception itself
+        where = "Ray cannot start on this machine" if address is None else f"--address {address}: cannot be joined"
+        raise ConfigError(f"{where}: {_first_line(_root(error))}") from error
+
+
+def _reach(address: str) -> None:
+    """Make sure quickly that something listens at an address; Ray itself would try for a minute."""
+    if address == "auto":
+        return
+    host, colon, port = address.rpartition(":")
+    if not (host and colon and port.isdecimal()) or "://" in address:
+        raise ConfigError(
+            f"--address {address}: write host:port of the cluster's head, or auto on a node of it; a sweep runs on a "
+            "node, not through ray://, since it must see the folder of runs."
+        )
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        raise ConfigError(
+            f"--address {address}: no Ray cluster can be reached there ({error}). `ray start --head --port={port}` on "
+            "its first node starts one; without --address the sweep starts its own on this machine."
+        ) from error
+
+
+def import_ray() -> ModuleType:
+    """Return the library.
+
+    Raises:
+        ConfigError: It is not installed.
+    """
+    try:
+        import ray
+        import ray.exceptions
+    except ImportError as error:
+        raise ConfigError("--executor ray needs Ray, which is not installed: pip install 'grue[ray]'.") from error
+    module: ModuleType = ray
+    return module
+
+
+def _needs(cpus: int, gpus: float) -> str:
+    return f"{cpus} CPU{'s' * (cpus > 1)}" + (f" and {gpus:g} GPU{'s' * (gpus > 1)}" if gpus else "")
+
+
+def _root(error: BaseException) -> BaseException:
+    """Return what an error began with: Ray says of a wrong token, say, that it failed to connect."""
+    return error if error.__cause__ is None else _root(error.__cause__)
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0][:MESSAGE_LENGTH]
+
+
+def _last_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[-1][:MESSAGE_LENGTH]
