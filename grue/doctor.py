@@ -29,6 +29,7 @@ OPTIONAL = {
     "accelerate": "`accelerate launch` for several devices (torchrun works without): pip install 'grue[accelerate]'",
     "matplotlib": "plots (grue plot): pip install 'grue[plot]'",
     "peft": "low-rank adapters (lora_rank): pip install 'grue[lora]'",
+    "ray": "sweeps on a cluster (grue sweep --executor ray): pip install 'grue[ray]'",
     "tensorboard": "training curves in TensorBoard: pip install 'grue[tensorboard]'",
     "trackio": "runs in trackio: pip install 'grue[trackio]'",
     "wandb": "runs in Weights & Biases: pip install 'grue[wandb]'",

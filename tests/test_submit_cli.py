@@ -212,7 +212,11 @@ def test_reports_go_to_files(found: list[Problem], tmp_path: Path) -> None:
         (["check", "nowhere"], 3, "nowhere: there is no such folder of submissions."),
         (["check", "--against", "main", "nowhere"], 3, "nowhere: there is no such folder of submissions."),
         (["pack"], 2, "Say what to pack: one of RUN..., --system NAME, --predictions FOLDER or --sweep RUNS."),
-        (["pack", "a", "--system", "b"], 2, "Say what to pack: one of RUN..., --system NAME, --predictions FOLDER or --sweep RUNS."),
+        (
+            ["pack", "a", "--system", "b"],
+            2,
+            "Say what to pack: one of RUN..., --system NAME, --predictions FOLDER or --sweep RUNS.",
+        ),
         (["pack", "a"], 3, "a: no run and no system's folder of runs, such as runs/mini/commongen/ppo/seed-1."),
         (
             ["pack", "--system", "ppo"],
