@@ -22,6 +22,7 @@ from grue.training.checkpoint import read_manifest
 CHECKOUT = Path(__file__).parents[1]
 UPDATES = 8
 SETTINGS = {
+    "gae_lambda": 0.95,
     "updates": UPDATES,
     "rollouts": 8,
     "minibatch_size": 8,

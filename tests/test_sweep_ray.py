@@ -51,14 +51,12 @@ def test_a_part_of_several_gpus_is_refused(tmp_path):
 
 @pytest.mark.parametrize("address", ["ray://head:10001", "head", ":6379", "head:", "head:ssh"])
 def test_an_address_of_another_kind_is_refused(tmp_path, address):
-    pytest.importorskip("ray")
     assert f"Error: --address {address}: write host:port of the cluster's head" in refused(
         tmp_path, "--address", address
     )
 
 
 def test_where_nothing_listens_it_is_said_at_once(tmp_path):
-    pytest.importorskip("ray")
     port = free_port()
     said = refused(tmp_path, "--address", f"127.0.0.1:{port}")
     assert f"Error: --address 127.0.0.1:{port}: no Ray cluster can be reached there" in said

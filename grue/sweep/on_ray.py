@@ -24,6 +24,8 @@ from grue.sweep.schedule import Outcome
 from grue.sweep.work import MESSAGE_LENGTH, Place, carry_out, say_into
 
 CONNECT_SECONDS = 5.0
+# Ray's own tries to reach a cluster take half an hour where something else listens at the address.
+IMPATIENCE = {"RAY_NUM_REDIS_GET_RETRIES": "1", "RAY_py_gcs_connect_timeout_s": "10"}
 # Of Ray's memory for objects that tasks share; it would take a third of the machine's, and a sweep's tasks share none.
 OBJECT_STORE_BYTES = 100 * 1024**2
 
@@ -70,7 +72,6 @@ class RayExecutor:
     ) -> None:
         if gpus > 1 and gpus != int(gpus):
             raise ConfigError(f"--gpus {gpus}: more than one GPU must be a whole number.")
-        self.ray = import_ray()
         self.record, self.place, self.jobs, self.cpus, self.gpus = record, place, jobs, cpus, gpus
         self.running: dict[Any, Job] = {}
         self.stopping = False
@@ -81,7 +82,7 @@ class RayExecutor:
             stop_path=record.folder
             / f"stop-{uuid.uuid4().hex[:8]}",  # a new one: a node may still see one that is gone
         )
-        connect(self.ray, address)
+        self.ray = connect(address)
         self.room = room(self.ray.nodes(), cpus, gpus)
         if not self.room and jobs is None:
             self.close()
@@ -136,15 +137,17 @@ class RayExecutor:
             outcome: Outcome = self.ray.get(reference)
             return outcome
         except self.ray.exceptions.RayError as error:
-            with self.record.log_path(job).open("a", encoding="utf-8") as log:
-                log.write(f"{error}\n")  # a page, of which the sweep shows a sentence
+            log = self.record.log_path(job)
+            log.parent.mkdir(parents=True, exist_ok=True)
+            with log.open("a", encoding="utf-8") as file:
+                file.write(f"{error}\n")  # a page, of which the sweep shows a sentence
             return self._died(error)
 
     def _died(self, error: Exception) -> Outcome:
         if isinstance(error, self.ray.exceptions.RayTaskError):  # grue is not there, say, or too old to know sweeps
             said = f"A node of the cluster cannot do this job: {_last_line(error)}"
             return Outcome(state="failed", message=said)
-        said = f"{type(error).__name__}: {_first_line(error).partition('. ')[0]}"
+        said = f"{type(error).__name__}: {_said(error).partition('. ')[0]}"
         return Outcome(state="stopped" if self.stopping else "crashed", message=said)
 
 
@@ -191,32 +194,30 @@ def _fits(resources: Mapping[str, float], cpus: int, gpus: float) -> int:
     return min(by_cpu, int(have) * on_one if gpus < 1 else int(have / gpus))
 
 
-def connect(ray: ModuleType, address: str | None) -> None:
-    """Join a cluster, or start one on this machine.
+def connect(address: str | None) -> ModuleType:
+    """Join a cluster, or start one on this machine; return the library.
 
     Raises:
-        ConfigError: It cannot be joined or started.
+        ConfigError: It is not installed, or the cluster cannot be joined or started.
     """
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
+    if address is not None:
+        _reach(address)
+        for name, value in IMPATIENCE.items():
+            os.environ.setdefault(name, value)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    ray = import_ray()  # which reads all of these
     # Of a worker or node that dies the sweep tells itself; Ray would print a page about it on stdout, without option.
     ray._private.worker._worker_logs_enabled = False
     try:
         if address is None:
-            ray.init(
-                address="local",
-                include_dashboard=False,
-                object_store_memory=OBJECT_STORE_BYTES,
-                log_to_driver=False,
-                logging_level=logging.CRITICAL,
-            )
+            ray.init(address="local", include_dashboard=False, object_store_memory=OBJECT_STORE_BYTES, **quiet)
         else:
-            _reach(address)
-            ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL)
-    except ConfigError:
-        raise
+            ray.init(address=address, **quiet)
     except Exception as error:  # Ray raises ConnectionError, RuntimeError, ValueError and the bare Exception itself
         where = "Ray cannot start on this machine" if address is None else f"--address {address}: cannot be joined"
-        raise ConfigError(f"{where}: {_first_line(_root(error))}") from error
+        raise ConfigError(f"{where}: {_said(_root(error))}") from error
+    return ray
 
 
 def _reach(address: str) -> None:
@@ -262,9 +263,10 @@ def _root(error: BaseException) -> BaseException:
     return error if error.__cause__ is None else _root(error.__cause__)
 
 
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[0][:MESSAGE_LENGTH]
+def _said(error: BaseException) -> str:
+    """Return an error's text in a line; of one that holds a traceback, what that ends in."""
+    text = str(error).strip() or type(error).__name__
+    return _last_line(error) if "Traceback (most recent call last)" in text else " ".join(text.split())[:MESSAGE_LENGTH]
 
 
 def _last_line(error: BaseException) -> str:
