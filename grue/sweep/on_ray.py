@@ -24,8 +24,12 @@ from grue.sweep.schedule import Outcome
 from grue.sweep.work import MESSAGE_LENGTH, Place, carry_out, say_into
 
 CONNECT_SECONDS = 5.0
-# Ray's own tries to reach a cluster take half an hour where something else listens at the address.
-IMPATIENCE = {"RAY_NUM_REDIS_GET_RETRIES": "1", "RAY_py_gcs_connect_timeout_s": "10"}
+# Where something else listens at the address of a cluster, Ray would try for half an hour, and say so every time.
+WHEN_JOINING = {
+    "RAY_NUM_REDIS_GET_RETRIES": "1",
+    "RAY_py_gcs_connect_timeout_s": "10",
+    "RAY_BACKEND_LOG_LEVEL": "error",
+}
 # Of Ray's memory for objects that tasks share; it would take a third of the machine's, and a sweep's tasks share none.
 OBJECT_STORE_BYTES = 100 * 1024**2
 
@@ -203,7 +207,7 @@ def connect(address: str | None) -> ModuleType:
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
     if address is not None:
         _reach(address)
-        for name, value in IMPATIENCE.items():
+        for name, value in WHEN_JOINING.items():
             os.environ.setdefault(name, value)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     ray = import_ray()  # which reads all of these
