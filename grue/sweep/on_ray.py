@@ -24,12 +24,8 @@ from grue.sweep.schedule import Outcome
 from grue.sweep.work import MESSAGE_LENGTH, Place, carry_out, say_into
 
 CONNECT_SECONDS = 5.0
-# Where something else listens at the address of a cluster, Ray would try for half an hour, and say so every time.
-WHEN_JOINING = {
-    "RAY_NUM_REDIS_GET_RETRIES": "1",
-    "RAY_py_gcs_connect_timeout_s": "10",
-    "RAY_BACKEND_LOG_LEVEL": "error",
-}
+# Where something else listens at the address of a cluster, Ray would try for half an hour.
+WHEN_JOINING = {"RAY_NUM_REDIS_GET_RETRIES": "1", "RAY_py_gcs_connect_timeout_s": "10"}
 # Of Ray's memory for objects that tasks share; it would take a third of the machine's, and a sweep's tasks share none.
 OBJECT_STORE_BYTES = 100 * 1024**2
 
