@@ -1,5 +1,6 @@
 """Sweeps on Ray: nodes on the loopback give what one machine gives, and one that dies takes no run with it."""
 
+import ctypes
 import os
 import secrets
 import signal
@@ -122,6 +123,11 @@ def free_port():
         return taken.getsockname()[1]
 
 
+def end_with_this_process():
+    """Have the kernel send SIGTERM to this process when its parent dies, so that a killed pytest leaves no cluster."""
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+
+
 def start_node(*options):
     """Start a node of one CPU in a session of its own; return when it is up."""
     command = [str(Path(sys.executable).with_name("ray")), "start", "--block", "--num-cpus=1"]
@@ -132,6 +138,7 @@ def start_node(*options):
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
+        preexec_fn=end_with_this_process,
     )
     said = []
     for line in node.stdout:

@@ -24,7 +24,7 @@ from grue.sweep.schedule import Outcome
 from grue.sweep.work import MESSAGE_LENGTH, Place, carry_out, say_into
 
 CONNECT_SECONDS = 5.0
-# Where something else listens at the address of a cluster, Ray would try for half an hour.
+# Where something else listens at the address of a cluster, Ray would try for many minutes.
 WHEN_JOINING = {"RAY_NUM_REDIS_GET_RETRIES": "1", "RAY_py_gcs_connect_timeout_s": "10"}
 # Of Ray's memory for objects that tasks share; it would take a third of the machine's, and a sweep's tasks share none.
 OBJECT_STORE_BYTES = 100 * 1024**2
