@@ -30,6 +30,7 @@ DATA = (
     "grue/**/*.py",
     "grue/mini/**/*.toml",
     "grue/mini/models/**/*",
+    "grue/sweep/seconds.toml",
     "grue/metrics/data/*",
     "grue/py.typed",
     "grue/*.pyi",
