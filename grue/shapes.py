@@ -188,6 +188,8 @@ def _read_float(value: Any) -> float:
 
 
 def _type_name(hint: Any) -> str:
+    if get_origin(hint) is tuple:
+        return "a list"
     return {"str": "a string", "int": "a whole number", "float": "a number", "bool": "true or false"}.get(
         getattr(hint, "__name__", ""), str(hint)
     )

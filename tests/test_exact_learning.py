@@ -190,7 +190,7 @@ def test_only_the_mini_suite_stops_early_by_default(suite):
         for algorithm in ("ppo", "nlpo", "supervised+nlpo"):
             config = make_config(load_task(name, suite), algorithm, {})
             assert (config.stop_kl is not None) == (suite == "mini")
-            assert (config.reward_scale, config.reward_clip, config.normalize_rewards) == ("none", None, False)
+            assert (config.reward_scale, config.reward_clip, config.normalize_rewards) == (None, None, False)
             assert (config.value_clip, config.dual_clip, config.whiten_advantages) == (None, None, True)
 
 

@@ -34,11 +34,12 @@ class Whole:
     pair: tuple[float, float] | None = None
     words: tuple[str, ...] = ()
     either: int | str = 0
+    several: int | tuple[int, ...] = 0
     weights: Mapping[str, float] = field(default_factory=dict)
     anything: Any = None
 
 
-KEYS = ("name", "part", "count", "on", "pair", "words", "either", "weights", "anything")
+KEYS = ("name", "part", "count", "on", "pair", "words", "either", "several", "weights", "anything")
 
 
 def fails(error: type[GrueError], message: str, call: Callable[[], Any]) -> None:
@@ -58,11 +59,12 @@ def test_plain_data_becomes_the_dataclass() -> None:
         "pair": [1, 2.5],
         "words": ["a", "b"],
         "either": "x",
+        "several": [3],
         "weights": {"a": 1},
         "anything": [1, {"b": None}],
     }
     whole = from_dict(Whole, data, "f")
-    assert whole == Whole("n", Part(2.0, "small"), 0, False, (1.0, 2.5), ("a", "b"), "x", {"a": 1.0}, [1, {"b": None}])
+    assert whole == Whole("n", Part(2.0, "small"), 0, False, (1.0, 2.5), ("a", "b"), "x", (3,), {"a": 1.0}, [1, {"b": None}])
     assert type(whole.part.size) is float
     assert from_dict(Whole, files.plain(whole), "f") == whole
 
@@ -89,6 +91,7 @@ def test_plain_data_becomes_the_dataclass() -> None:
         ({"pair": "ab"}, "f: pair: expected a list, found str 'ab'."),
         ({"words": ["a", 1]}, "f: words[1]: expected a string, found int 1."),
         ({"either": 1.5}, "f: either: expected a whole number or a string, found float 1.5."),
+        ({"several": "3"}, "f: several: expected a whole number or a list, found str '3'."),
         ({"weights": [1]}, "f: weights: expected a table, found list [1]."),
         ({"weights": {"a": "b"}}, "f: weights.a: expected a number, found str 'b'."),
         ({"name": ["x" * 200]}, "f: name: expected a string, found list ['" + "x" * 77 + "…."),

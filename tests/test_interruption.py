@@ -6,6 +6,7 @@ What is stopped is a process of its own, met by real signals; what goes on after
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -175,6 +176,15 @@ def test_other_settings_in_the_same_folder_are_refused(whole):
     assert "this folder holds a run with config.clip = 0.2, not 0.3." in refused.stderr
     assert "Choose another --system name for the new configuration, or remove the folder." in refused.stderr
     assert contents(whole) == before
+
+
+def test_a_configuration_that_was_emptied_is_another_one(whole, tmp_path):
+    runs = tmp_path / "runs"
+    shutil.copytree(whole, runs)
+    (run_folder(runs) / "config.toml").write_text("")
+    refused = here(*train_command(runs))
+    assert refused.exit_code == 2
+    assert "config.toml: this folder holds a run with algorithm = None, not 'ppo'" in refused.stderr
 
 
 # --- evaluation ------------------------------------------------------------------------------------------------------

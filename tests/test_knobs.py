@@ -8,6 +8,7 @@ import tiny
 import tiny_models
 import torch
 
+from grue.cli.options import parse_settings
 from grue.errors import ConfigError
 from grue.files import read_jsonl
 from grue.training import experience, improve
@@ -72,6 +73,12 @@ def test_the_ends_of_the_ranges_can_be():
     assert (made.train_share, made.rollout_top_k, made.rollout_temperature, made.dropout) == (1.0, 0, 9.5, 0.0)
     made = make_config(tiny.task("causal"), "trpo", {"rollout_temperature": 0.5, "dropout": 0.0})
     assert made.rollout_temperature == 0.5
+
+
+def test_what_is_off_by_default_can_be_turned_off_where_a_setting_is_read():
+    off = parse_settings(("reward_scale=none", "reward_clip=none", "stop_kl=none"))
+    assert make_config(tiny.task("causal"), "ppo", off).reward_scale is None
+    assert make_config(tiny.task("causal"), "ppo", parse_settings(("reward_scale=running",))).reward_scale == "running"
 
 
 @pytest.mark.parametrize("algorithm", CONFIGS)

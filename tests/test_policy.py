@@ -7,6 +7,7 @@ import pytest
 import tiny
 import torch
 
+from grue.errors import TrainingError
 from grue.tasks import Generation, Prompt
 from grue.training.config import PPOConfig
 from grue.training.experience import score_tokens
@@ -95,6 +96,16 @@ def test_samples_do_not_depend_on_the_batch(family):
     for example in examples:
         assert answers([example]) == {example.id: together[example.id]}
     assert answers(examples[::-1]) == together
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_policy_that_is_none_any_more_is_not_sampled(family):
+    model, prompts, _ = batch(family)
+    settings = Generation(max_new_tokens=6, do_sample=True)
+    with torch.no_grad():
+        model.get_output_embeddings().weight[2, 0] = float("nan")
+    with pytest.raises(TrainingError, match="The policy's logits are not finite"):
+        sample_responses(model, prompts, settings, torch.zeros(3, 6), eos=1)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

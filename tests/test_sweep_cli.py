@@ -55,12 +55,12 @@ def test_a_dry_run_prints_what_would_run_and_how_long_it_may_take_and_does_nothi
     assert done.exit_code == 0, done.output
     assert done.output == (
         "18 runs, 2 of them finished:\n"
-        "  mini/imdb             supervised                      seeds 1,2,3         unknown, not evaluated\n"
-        "  mini/totto            supervised                      seeds 1,2,3         unknown, not evaluated\n"
-        "  mini/imdb             supervised+ppo                  seeds 1,2,3         unknown, from supervised\n"
-        "  mini/totto            zero-shot                       seeds 1,2,3         unknown\n"
-        "  mini/totto            supervised+ppo                  seeds 1,2,3         unknown, from supervised\n"
-        "  mini/imdb             zero-shot                       seeds 3             90 s a run\n"
+        "  mini/imdb   supervised      seeds 1,2,3         unknown, not evaluated\n"
+        "  mini/totto  supervised      seeds 1,2,3         unknown, not evaluated\n"
+        "  mini/imdb   supervised+ppo  seeds 1,2,3         unknown, from supervised\n"
+        "  mini/totto  zero-shot       seeds 1,2,3         unknown\n"
+        "  mini/totto  supervised+ppo  seeds 1,2,3         unknown, from supervised\n"
+        "  mini/imdb   zero-shot       seeds 3             90 s a run\n"
         "That may take about 90 s (without 15 runs not known yet), 2 at a time.\n"
     )
     assert sorted(runs.rglob("*")) == before

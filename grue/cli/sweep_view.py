@@ -128,13 +128,14 @@ def dry_run_text(record: Record, jobs: Sequence[Job], workers: int) -> str:
         return f"{runs}, all finished: nothing to do."
     done = len(jobs) - len(left)
     lines = [f"{runs}, {done} of them finished:" if done else f"{runs}:"]
+    widths = [max(map(len, names)) + 2 for names in zip(*seeds, strict=True)]
     for (task, system), numbers in seeds.items():
         some = [job for job in left if (f"{job.suite}/{job.task}", job.system) == (task, system)]
         like = estimate(some, 1, record.ended())
         took = "unknown" if like.unknown else f"{clock(like.work / len(some))} a run"
         start = f", from {some[0].after.split('/')[2]}" if some[0].after else ""
         only = "" if some[0].evaluate else ", not evaluated"
-        lines.append(f"  {task:22}{system:32}seeds {','.join(map(str, numbers)):14}{took}{start}{only}")
+        lines.append(f"  {task:{widths[0]}}{system:{widths[1]}}seeds {','.join(map(str, numbers)):14}{took}{start}{only}")
     rest = estimate(left, workers, record.ended())
     takes = f"{_time(rest)}, {workers} at a time" if rest.work else "a time that is not known: none of them has run yet"
     lines.append(f"That may take {takes}.")

@@ -96,7 +96,7 @@ class RolloutConfig(Common):
         ratio_over: The same choice for the policy ratio.
         stop_kl: Approximate KL of a minibatch to the rollout policy at which the update stops early, or none.
         missing_eos_penalty: Taken off the score of a response that never ended.
-        reward_scale: What the scores are multiplied by; "running" divides them by their standard deviation so far.
+        reward_scale: "running" divides the scores by their standard deviation so far; none leaves them as they are.
         reward_clip: Largest absolute value of a scaled score, or none.
     """
 
@@ -119,7 +119,7 @@ class RolloutConfig(Common):
     ratio_over: Literal["support", "vocabulary"] = "support"
     stop_kl: float | None = None
     missing_eos_penalty: float = 0.0
-    reward_scale: Literal["none", "running"] = "none"
+    reward_scale: Literal["running"] | None = None
     reward_clip: float | None = None
 
 

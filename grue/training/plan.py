@@ -203,5 +203,5 @@ def _refuse_other_configuration(plan: Plan) -> None:
 
 
 def _flat(record: Mapping[str, Any]) -> dict[str, Any]:
-    nested = {f"config.{key}": value for key, value in record["config"].items() if value is not None}
+    nested = {f"config.{key}": value for key, value in record.get("config", {}).items() if value is not None}
     return {key: value for key, value in record.items() if key != "config"} | nested

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from grue.errors import ConfigError
+from grue.errors import ConfigError, TrainingError
 from grue.records import Example
 from grue.tasks import Generation, Task
 from grue.training import functional as rl
@@ -135,6 +135,9 @@ def sample_responses(
         eos: Id that ends a response; closed before `min_new_tokens`, and never closed by the mask after.
         mask: NLPO's mask, laid over the vocabulary before top-k and top-p.
         encoded: [B, P, H], the states of a frozen encoder.
+
+    Raises:
+        TrainingError: The policy's first logits are not finite.
     """
     step = next_logits(policy, prompts, encoded=encoded)
     mask_step = None
@@ -146,6 +149,9 @@ def sample_responses(
     tokens, counts, supports, sizes, disagreements = [], [], [], [], []
     for t in range(settings.max_new_tokens):
         raw = step(drawn).float()
+        # Once a batch: what breaks logits is broken weights, and a check a token would have a GPU wait for each.
+        if t == 0 and not raw.isfinite().all():
+            raise TrainingError("The policy's logits are not finite: its weights are no longer those of a model.")
         logits = raw if settings.temperature == 1.0 else raw / settings.temperature
         mask_logits = mask_step(drawn).float() if mask_step else raw
         closed_eos = eos if t < settings.min_new_tokens else None
