@@ -63,7 +63,7 @@ bench: $(READY)  ## Run the benchmarks; ratios are side by side in one run.
 
 findings: $(READY)  ## Run the paper's questions on the mini suite, and write docs/findings.md.
 	for file in experiments/findings/*.toml; do $(GRUE) sweep --config $$file --runs runs || exit 1; done
-	$(BIN)/python experiments/findings.py --runs runs
+	$(BIN)/python experiments/findings.py --runs runs --draw docs/images/findings
 
 leaderboard: $(READY)  ## Write leaderboard/ again from submissions/.
 	$(GRUE) leaderboard --publish leaderboard

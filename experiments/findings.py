@@ -22,6 +22,8 @@ from measured import GRIDS, Figures, read_run, wanted
 
 from grue import files
 from grue.errors import ConfigError, DataError, GrueError
+from grue.plots.curves import panels_of, read_logs
+from grue.plots.drawing import draw_curves
 from grue.stats.intervals import Interval, mean, mean_over_tasks, satterthwaite_interval
 from grue.sweep.grid import read_grid
 from grue.sweep.jobs import Job, plan_jobs
@@ -94,6 +96,8 @@ COLUMNS = {
 IMDB = ("sentiment", "perplexity", "kl")
 COMMONGEN = ("preference", "meteor", "cider", "coverage", "spice_lite", "kl")
 MASK = ("mask_size", "disagreement")
+LEARNING = ("objective/reward", "objective/kl_sequence")
+MASKED = (*LEARNING, "mask/size")
 # Settings that say "as the task has it" where they are left out → what that is.
 OF_THE_TASK: Mapping[str, Callable[[Any], Any]] = {
     "train_share": lambda task: 1.0,
@@ -110,19 +114,21 @@ class Table:
     Attributes:
         columns: Figures; of the first, the difference to the base is shown too.
         against: System → what it is compared with, where that is not its own algorithm's recipe.
+        curves: Figures of the log, a panel each in the table's picture.
     """
 
     grid: str
     task: str
     columns: tuple[str, ...]
     against: Mapping[str, str] = field(default_factory=dict)
+    curves: tuple[str, ...] = LEARNING
 
     def render(self, figures: Figures) -> str:
-        """Return the table: a row a system, those of an algorithm together."""
+        """Return the table: a row a system."""
         jobs = jobs_of(self.grid, self.task)
         shown, (main, form) = [COLUMNS[name] for name in self.columns], COLUMNS[self.columns[0]]
         rows = [["system", "what is set", "seeds", main, "difference", *(head for head, _ in shown[1:])]]
-        for job in sorted(jobs, key=lambda job: [one.algorithm for one in jobs].index(job.algorithm)):
+        for job in jobs:
             values = {name: figures.seeds(self.task, job.system, name) for name in self.columns}
             first, *others = (spread(values[name], COLUMNS[name][1]) for name in self.columns)
             base, compared = self.against.get(job.system, job.algorithm), "base"
@@ -133,12 +139,23 @@ class Table:
             rows.append([f"`{job.system}`", settings(job, jobs), count, first, compared, *others])
         return markdown(rows)
 
+    def draw(self, runs: Path, path: Path) -> None:
+        """Draw the learning curves of what was trained by reinforcement."""
+        jobs = jobs_of(self.grid, self.task)
+        systems = [job.system for job in jobs if not job.is_baseline and job.algorithm != "supervised"]
+        logs, notes = read_logs(runs / "mini" / self.task, systems)
+        panels, gaps = panels_of(logs, self.curves)
+        draw_curves(panels, systems, f"{load_task(self.task, 'mini').title}: {path.stem}", path)
+        print("\n".join([*notes, *gaps, str(path)]), file=sys.stderr)
+
 
 @cache
 def jobs_of(grid: str, task: str) -> list[Job]:
-    """Return one job for every system of a grid on a task."""
-    jobs = plan_jobs(read_grid(GRIDS / f"{grid}.toml"))
-    return list({job.system: job for job in jobs if job.task == task and job.evaluate}.values())
+    """Return one job for every system of a grid on a task, those of an algorithm together."""
+    planned = plan_jobs(read_grid(GRIDS / f"{grid}.toml"))
+    jobs = list({job.system: job for job in planned if job.task == task and job.evaluate}.values())
+    algorithms = [job.algorithm for job in jobs]
+    return sorted(jobs, key=lambda job: algorithms.index(job.algorithm))
 
 
 def settings(job: Job, jobs: Sequence[Job]) -> str:
@@ -177,6 +194,7 @@ HACKED = {
     for task, systems in {"imdb": RL, "commongen": WARM}.items()
 }
 SYSTEMS = ("zero-shot", "supervised", "ppo", "nlpo", "supervised+ppo", "supervised+nlpo")
+STARTED = tuple(f"supervised+{name}" for name in ("ppo", "nlpo", "a2c", "trpo", "reinforce", "rloo", "grpo"))
 
 
 def questions(figures: Figures) -> str:
@@ -220,30 +238,61 @@ def scores(axis: str, figures: Figures) -> str:
     return markdown([["task", *(f"`{name}`" for name in SYSTEMS)], *rows])
 
 
+def beyond_supervised(figures: Figures) -> str:
+    """Return what every algorithm adds to the supervised model's preference: a row a task, and their mean."""
+    values = {
+        f"{task}/{name}": figures.seeds(task, name, "preference") for task in TASKS for name in ("supervised", *STARTED)
+    }
+    rows = [["task", "`supervised`", *(f"`{name}`" for name in STARTED)]]
+    for title, tasks in {**{task: (task,) for task in TASKS}, "**mean**": TASKS}.items():
+        base = {task: values[f"{task}/supervised"] for task in tasks}
+        interval = satterthwaite_interval(base) if all(base.values()) else None
+        cells = [title, f"{mean_over_tasks(base):.1f} ± {interval.half_width:.1f}" if interval else "–"]
+        for name in STARTED:
+            weights = {f"{task}/{one}": sign / len(tasks) for task in tasks for one, sign in signs(name)}
+            cells.append(difference(contrast(weights, {key: values[key] for key in weights}), ".1f"))
+        rows.append(cells)
+    return markdown(rows)
+
+
+def signs(system: str) -> tuple[tuple[str, float], ...]:
+    """Return the systems of a difference to the supervised model, with their signs."""
+    return (system, 1.0), ("supervised", -1.0)
+
+
 # --- the page --------------------------------------------------------------------------------------------------------
 
-TABLES: Mapping[str, Callable[[Figures], str]] = {
-    "questions": questions,
-    "preference": partial(scores, "preference"),
-    "naturalness": partial(scores, "naturalness"),
-    "kl": Table("kl", "imdb", IMDB).render,
-    "hacking": Table("hacking", "commongen", ("preference", "naturalness", *COMMONGEN[1:])).render,
-    "gamma": Table("gamma", "imdb", IMDB).render,
-    "mask_p": Table("mask_p", "imdb", (*IMDB, *MASK), {"ppo": "nlpo"}).render,
-    "mask_mu": Table("mask_mu", "imdb", (*IMDB, *MASK)).render,
-    "mask_source-imdb": Table("mask_source", "imdb", (*IMDB, *MASK), {"ppo": "nlpo"}).render,
+ABLATIONS: Mapping[str, Table] = {
+    "kl": Table("kl", "imdb", IMDB),
+    "hacking": Table("hacking", "commongen", ("preference", "naturalness", *COMMONGEN[1:])),
+    "gamma": Table("gamma", "imdb", IMDB),
+    "mask_p": Table("mask_p", "imdb", (*IMDB, *MASK), {"ppo": "nlpo"}, MASKED),
+    "mask_mu": Table("mask_mu", "imdb", (*IMDB, *MASK), curves=MASKED),
+    "mask_source-imdb": Table("mask_source", "imdb", (*IMDB, *MASK), {"ppo": "nlpo"}, MASKED),
     "mask_source-commongen": Table(
         "mask_source",
         "commongen",
         ("preference", "meteor", "spice_lite", "kl", *MASK),
         {"supervised+ppo": "supervised+nlpo"},
-    ).render,
+        MASKED,
+    ),
     "reward": Table(
-        "reward", "commongen", (*COMMONGEN[:2], "rougeL", *COMMONGEN[2:]), {"supervised": "supervised+ppo"}
-    ).render,
-    "data_budget": Table("data_budget", "imdb", IMDB).render,
-    "dropout": Table("dropout", "imdb", (*IMDB, "steps", "clipped"), {"ppo_no-stop_dropout-0.1": "ppo_no-stop"}).render,
-    "sampling": Table("sampling", "commongen", COMMONGEN, {"supervised": "supervised+ppo"}).render,
+        "reward",
+        "commongen",
+        (*COMMONGEN[:2], "rougeL", *COMMONGEN[2:]),
+        {"supervised": "supervised+ppo"},
+        ("validation/preference", "objective/kl_sequence"),  # each has a reward of its own
+    ),
+    "data_budget": Table("data_budget", "imdb", IMDB),
+    "dropout": Table("dropout", "imdb", (*IMDB, "steps", "clipped"), {"ppo_no-stop_dropout-0.1": "ppo_no-stop"}),
+    "sampling": Table("sampling", "commongen", COMMONGEN, {"supervised": "supervised+ppo"}),
+}
+TABLES: Mapping[str, Callable[[Figures], str]] = {
+    "questions": questions,
+    "preference": partial(scores, "preference"),
+    "naturalness": partial(scores, "naturalness"),
+    "algorithms": beyond_supervised,
+    **{name: table.render for name, table in ABLATIONS.items()},
 }
 
 
@@ -308,6 +357,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of all runs")
     parser.add_argument("--page", type=Path, default=PAGE, help="the page whose tables are written")
+    parser.add_argument("--draw", type=Path, metavar="FOLDER", help="draw the tables' learning curves there as well")
     parser.add_argument("--partial", action="store_true", help="print the tables of what is there, and write nothing")
     parser.add_argument("--check", action="store_true", help="fail unless the page follows from the figures")
     options = parser.parse_args()
@@ -316,6 +366,9 @@ def main() -> None:
             figures = gather(options.runs, partial=True)
             print("\n\n".join(f"{name}\n\n{render(figures)}" for name, render in TABLES.items()))
             return
+        if options.draw:
+            for name, table in ABLATIONS.items():
+                table.draw(options.runs, options.draw / f"{name}.png")
         if not options.check:
             files.write_text(FIGURES, written(gather(options.runs, partial=False)))
         page = files.read_text(options.page)

@@ -64,7 +64,9 @@ def test_plain_data_becomes_the_dataclass() -> None:
         "anything": [1, {"b": None}],
     }
     whole = from_dict(Whole, data, "f")
-    assert whole == Whole("n", Part(2.0, "small"), 0, False, (1.0, 2.5), ("a", "b"), "x", (3,), {"a": 1.0}, [1, {"b": None}])
+    assert whole == Whole(
+        "n", Part(2.0, "small"), 0, False, (1.0, 2.5), ("a", "b"), "x", (3,), {"a": 1.0}, [1, {"b": None}]
+    )
     assert type(whole.part.size) is float
     assert from_dict(Whole, files.plain(whole), "f") == whole
 

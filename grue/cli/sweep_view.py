@@ -135,7 +135,9 @@ def dry_run_text(record: Record, jobs: Sequence[Job], workers: int) -> str:
         took = "unknown" if like.unknown else f"{clock(like.work / len(some))} a run"
         start = f", from {some[0].after.split('/')[2]}" if some[0].after else ""
         only = "" if some[0].evaluate else ", not evaluated"
-        lines.append(f"  {task:{widths[0]}}{system:{widths[1]}}seeds {','.join(map(str, numbers)):14}{took}{start}{only}")
+        lines.append(
+            f"  {task:{widths[0]}}{system:{widths[1]}}seeds {','.join(map(str, numbers)):14}{took}{start}{only}"
+        )
     rest = estimate(left, workers, record.ended())
     takes = f"{_time(rest)}, {workers} at a time" if rest.work else "a time that is not known: none of them has run yet"
     lines.append(f"That may take {takes}.")
