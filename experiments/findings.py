@@ -88,10 +88,12 @@ COLUMNS = {
     "coverage": ("coverage ↑", ".3f"),
     "spice_lite": ("spice_lite ↑", ".3f"),
     "kl": ("KL", ".2f"),
+    "kl_vocabulary": ("KL, vocabulary", ".2f"),
     "steps": ("steps an update", ".2f"),
     "clipped": ("ratios clipped", ".3f"),
     "mask_size": ("vocabulary open", ".3f"),
     "disagreement": ("likeliest outside", ".4f"),
+    "distinct2": ("distinct-2 ↑", ".3f"),
 }
 IMDB = ("sentiment", "perplexity", "kl")
 COMMONGEN = ("preference", "meteor", "cider", "coverage", "spice_lite", "kl")
@@ -263,10 +265,10 @@ def signs(system: str) -> tuple[tuple[str, float], ...]:
 # --- the page --------------------------------------------------------------------------------------------------------
 
 ABLATIONS: Mapping[str, Table] = {
-    "kl": Table("kl", "imdb", IMDB),
+    "kl": Table("kl", "imdb", (*IMDB, "distinct2")),
     "hacking": Table("hacking", "commongen", ("preference", "naturalness", *COMMONGEN[1:])),
     "gamma": Table("gamma", "imdb", IMDB),
-    "mask_p": Table("mask_p", "imdb", (*IMDB, *MASK), {"ppo": "nlpo"}, MASKED),
+    "mask_p": Table("mask_p", "imdb", (*IMDB, "kl_vocabulary", *MASK, "distinct2"), {"ppo": "nlpo"}, MASKED),
     "mask_mu": Table("mask_mu", "imdb", (*IMDB, *MASK), curves=MASKED),
     "mask_source-imdb": Table("mask_source", "imdb", (*IMDB, *MASK), {"ppo": "nlpo"}, MASKED),
     "mask_source-commongen": Table(

@@ -1,5 +1,6 @@
 """The figures of the runs that docs/findings.md is made of: which runs there should be, and what is read of each."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,14 +41,16 @@ class Figures:
         return [figures[figure] for _, figures in ours if figure in figures]
 
 
-# Figure → its name in the log, and of how many of the last updates it is the mean; 0 is all.
+# Figure → what of the log is multiplied for it, and of how many of the last updates it is the mean; 0 is all.
 LOGGED = {
-    "kl": ("objective/kl_sequence", LAST),
-    "steps": ("policy/steps", 0),
-    "clipped": ("policy/clip_fraction", 0),
-    "mask_size": ("mask/size", 0),
-    "disagreement": ("mask/disagreement", 0),
+    "kl": (("objective/kl_sequence",), LAST),
+    "kl_vocabulary": (("objective/kl_vocabulary", "objective/length"), LAST),
+    "steps": (("policy/steps",), 0),
+    "clipped": (("policy/clip_fraction",), 0),
+    "mask_size": (("mask/size",), 0),
+    "disagreement": (("mask/disagreement",), 0),
 }
+DIVERSITY = "distinct2"  # the one figure of diversity that is kept
 
 
 def read_run(folder: Path, job: Job) -> Run:
@@ -60,7 +63,9 @@ def read_run(folder: Path, job: Job) -> Run:
     result: Result = files.load_json(folder / "result.json", Result)
     if result.task_hash != load_task(job.source, job.suite).hash or result.limited or result.status != "complete":
         raise DataError(f"{folder}: its result is of another version of {job.task}, or not whole; run it again.")
-    figures = {score.metric: score.value for score in result.scores if score.axis != "diversity"}
+    figures = {
+        score.metric: score.value for score in result.scores if score.axis != "diversity" or score.metric == DIVERSITY
+    }
     axes = {"preference": result.preference, "naturalness": result.naturalness}
     figures |= {name: value for name, value in axes.items() if value is not None}
     if not job.is_baseline:
@@ -89,9 +94,9 @@ def logged(path: Path) -> dict[str, float]:
     """Return the means of what was logged of a run's updates; supervised training logs none of it."""
     lines = [line for _, line in files.read_jsonl(path) if "seconds" in line]
     return {
-        name: mean([line[key] for line in lines[-last:]])
-        for name, (key, last) in LOGGED.items()
-        if all(key in line for line in lines)
+        name: mean([math.prod(line[key] for key in keys) for line in lines[-last:]])
+        for name, (keys, last) in LOGGED.items()
+        if all(key in line for line in lines for key in keys)
     }
 
 

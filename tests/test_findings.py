@@ -233,9 +233,8 @@ def test_hacked_is_up_and_down(findings, preference, naturalness, word):
 def write_run(folder, job, value=0.5):
     """What an evaluated run leaves, made by hand."""
     task = load_task(job.source, "mini")
-    scores = tuple(
-        Score(spec.name, spec.axis, value, 50.0, 4, "higher", "") for spec in task.metrics if spec.axis != "diversity"
-    )
+    scores = tuple(Score(spec.name, spec.axis, value, 50.0, 4, "higher", "") for spec in task.metrics)
+    scores += tuple(Score(name, "diversity", value, None, 4, "higher", "") for name in ("distinct1", "distinct2"))
     result = factories.a_result(task, job.system, job.seed, 100 * value, 40.0, scores=scores)
     files.write_json(folder / "result.json", result)
     if job.is_baseline:
@@ -247,7 +246,8 @@ def write_run(folder, job, value=0.5):
         lines += [{"update": 1, "seconds": 1.0, "loss/total": 2.0}]
     else:
         names = ("objective/reward", "objective/kl_sequence", "policy/steps", "policy/clip_fraction", "mask/size")
-        lines += [{"update": n, "seconds": 1.0, **dict.fromkeys(names, float(n))} for n in range(1, 11)]
+        whole = {"objective/kl_vocabulary": 0.25, "objective/length": 8.0}  # nats a token, tokens
+        lines += [{"update": n, "seconds": 1.0, **whole, **dict.fromkeys(names, float(n))} for n in range(1, 11)]
     files.append_jsonl(folder / "train.jsonl", [*lines, {"finished": True}])
 
 
@@ -259,10 +259,10 @@ def test_a_run_is_read(findings, tmp_path):
     write_run(tmp_path / "ppo", job_of(findings, "ppo"))
     write_run(tmp_path / "sup", job_of(findings, "supervised"))
     write_run(tmp_path / "zero", job_of(findings, "zero-shot"))
-    scored = {"sentiment": 0.5, "perplexity": 0.5, "preference": 50.0, "naturalness": 40.0}
+    scored = {"sentiment": 0.5, "perplexity": 0.5, "distinct2": 0.5, "preference": 50.0, "naturalness": 40.0}
     run = findings.read_run(tmp_path / "ppo", job_of(findings, "ppo"))
     # Updates 1 to 10: the mean of the last eight is 6.5, of all 5.5.
-    assert run.figures == {**scored, "kl": 6.5, "steps": 5.5, "clipped": 5.5, "mask_size": 5.5}
+    assert run.figures == {**scored, "kl": 6.5, "kl_vocabulary": 2.0, "steps": 5.5, "clipped": 5.5, "mask_size": 5.5}
     assert (run.task, run.system, run.seed) == ("imdb", "ppo", 1)
     assert findings.read_run(tmp_path / "sup", job_of(findings, "supervised")).figures == scored
     assert findings.read_run(tmp_path / "zero", job_of(findings, "zero-shot")).figures == scored
