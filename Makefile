@@ -51,6 +51,7 @@ check: $(READY)  ## Lint, check types, and see that the committed boards and pag
 	$(BIN)/python tools/metrics_page.py --check
 	$(BIN)/python tools/checks_page.py --check
 	$(BIN)/python benchmarks/cost.py --check
+	$(BIN)/python experiments/findings.py --check
 	$(GRUE) leaderboard --check
 
 docs: $(READY)  ## Write what docs/metrics.md, docs/checks.md and docs/cost.md take from the code again.

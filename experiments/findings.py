@@ -91,7 +91,7 @@ COLUMNS = {
     "kl_vocabulary": ("KL, vocabulary", ".2f"),
     "steps": ("steps an update", ".2f"),
     "clipped": ("ratios clipped", ".3f"),
-    "mask_size": ("vocabulary open", ".3f"),
+    "mask_size": ("vocabulary open", ".4f"),
     "disagreement": ("likeliest outside", ".4f"),
     "distinct2": ("distinct-2 ↑", ".3f"),
 }
