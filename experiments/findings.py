@@ -196,7 +196,7 @@ HACKED = {
     for task, systems in {"imdb": RL, "commongen": WARM}.items()
 }
 SYSTEMS = ("zero-shot", "supervised", "ppo", "nlpo", "supervised+ppo", "supervised+nlpo")
-STARTED = tuple(f"supervised+{name}" for name in ("ppo", "nlpo", "a2c", "trpo", "reinforce", "rloo", "grpo"))
+STARTED = tuple(f"supervised+{name}" for name in ("ppo", "nlpo", "a2c", "trpo", "rloo", "grpo"))
 
 
 def questions(figures: Figures) -> str:

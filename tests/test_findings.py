@@ -208,9 +208,9 @@ def test_what_an_algorithm_adds_by_hand(findings):
     lines = findings.beyond_supervised(sys.modules["measured"].Figures(tasks={}, runs=tuple(runs))).splitlines()
     # Supervised: sd 1 over three seeds, 4.303 / √3 = 2.48 on a task. Of seven, variance (1/3) / 7 and 14 degrees:
     # 2.145 · 0.2182 = 0.47. GRPO has no spread of its own, so that its differences have supervised's intervals.
-    assert lines[2] == "| imdb | 10.0 ± 2.5 | – | – | – | – | – | – | +2.0 ± 2.5 |"
-    assert lines[8] == "| dailydialog | 10.0 ± 2.5 | – | – | – | – | – | – | **+8.0 ± 2.5** |"
-    assert lines[9] == "| **mean** | 10.0 ± 0.5 | – | – | – | – | – | – | **+5.0 ± 0.5** |"
+    assert lines[2] == "| imdb | 10.0 ± 2.5 | – | – | – | – | – | +2.0 ± 2.5 |"
+    assert lines[8] == "| dailydialog | 10.0 ± 2.5 | – | – | – | – | – | **+8.0 ± 2.5** |"
+    assert lines[9] == "| **mean** | 10.0 ± 0.5 | – | – | – | – | – | **+5.0 ± 0.5** |"
 
 
 @pytest.mark.parametrize(
