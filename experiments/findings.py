@@ -251,15 +251,11 @@ def beyond_supervised(figures: Figures) -> str:
         interval = satterthwaite_interval(base) if all(base.values()) else None
         cells = [title, f"{mean_over_tasks(base):.1f} ± {interval.half_width:.1f}" if interval else "–"]
         for name in STARTED:
-            weights = {f"{task}/{one}": sign / len(tasks) for task in tasks for one, sign in signs(name)}
+            share = 1.0 / len(tasks)
+            weights = {f"{task}/{one}": way for task in tasks for one, way in ((name, share), ("supervised", -share))}
             cells.append(difference(contrast(weights, {key: values[key] for key in weights}), ".1f"))
         rows.append(cells)
     return markdown(rows)
-
-
-def signs(system: str) -> tuple[tuple[str, float], ...]:
-    """Return the systems of a difference to the supervised model, with their signs."""
-    return (system, 1.0), ("supervised", -1.0)
 
 
 # --- the page --------------------------------------------------------------------------------------------------------

@@ -79,8 +79,8 @@ class RayExecutor:
             version=__version__,
             grid_path=record.grid_path,
             grid_hash=files.sha256_file(record.grid_path),
-            stop_path=record.folder
-            / f"stop-{uuid.uuid4().hex[:8]}",  # a new one: a node may still see one that is gone
+            # A new name: a node may still see a file that is gone.
+            stop_path=record.folder / f"stop-{uuid.uuid4().hex[:8]}",
         )
         self.ray = connect(address)
         self.room = room(self.ray.nodes(), cpus, gpus)
