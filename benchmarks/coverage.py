@@ -1,6 +1,6 @@
 """Count how often the intervals hold a known truth: `python benchmarks/coverage.py` prints docs/statistics.md's tables.
 
-The worlds are those of tests/seed_worlds.py: seven tasks, unequally noisy unless a world says otherwise. It takes some
+The worlds are those of tests/support/seed_worlds.py: seven tasks, unequally noisy unless a world says otherwise. It takes some
 five minutes on one core; equal output every time.
 """
 
@@ -14,7 +14,7 @@ from grue.stats.intervals import Interval, bootstrap_interval, satterthwaite_int
 from grue.stats.robust import iqm, iqm_interval, probability_of_improvement, probability_of_improvement_interval
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-from seed_worlds import SEEDS, TRUTHS, WORLDS
+from support.seed_worlds import SEEDS, TRUTHS, WORLDS
 
 T_INTERVALS = 20_000  # a share near 95 % is then known to ± 0.3 points (two standard errors)
 BOOTSTRAPS = 4_000  # ± 1.1 points near 85 %

@@ -27,7 +27,7 @@ from pycocoevalcap.cider.cider import Cider
 from rouge_score.rouge_scorer import RougeScorer
 from sacrebleu.metrics import BLEU, CHRF, TER
 
-from grue.metrics.base import Metric, make_metric
+from grue.metrics.metric import Metric, make_metric
 from grue.metrics.tokens import sentences, tokens_13a
 from grue.metrics.wordnet import synonyms
 from grue.mini.draw import rows
@@ -35,7 +35,7 @@ from grue.mini.text import paragraphs
 from grue.records import Example
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-import oracles
+from support import oracles
 
 PASSES = 5
 KINDS = ("sentences", "sentences, 4 references", "summaries")

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import transformers
 
-from grue.metrics.base import FloatArray, make_metric
+from grue.lm.load import load_tokenizer, locate_model, quiet
+from grue.metrics.metric import FloatArray, make_metric
 from grue.mini import pairs, wmt16
 from grue.mini.assets import read_manifest
 from grue.mini.build import LESSONS
@@ -17,7 +18,6 @@ from grue.mini.chance import Dice
 from grue.mini.draw import rows
 from grue.mini.recipes import RECIPES
 from grue.mini.text import german, paragraphs
-from grue.models import load_tokenizer, locate_model, quiet
 from grue.records import Example
 
 SEED = 9002  # the held-out figures of the recipes have 9001

@@ -9,12 +9,12 @@ import sys
 import time
 from pathlib import Path
 
+from grue.evaluation.evaluate import baseline_system, checkpoint_system, evaluate
 from grue.records import Result
+from grue.runs.observers import Observers
+from grue.runs.plan import plan_stages
+from grue.runs.train import train
 from grue.tasks import Task, load_task, task_names
-from grue.training.evaluate import baseline_system, checkpoint_system, evaluate
-from grue.training.plan import plan_stages
-from grue.training.run import train
-from grue.training.tracking import Observers
 
 BASELINES = ("null", "copy", "lead", "zero-shot")
 LEVEL = 1.0  # points of preference that are no difference: one constant answer is luckier than another

@@ -24,11 +24,11 @@ from grue import files
 from grue.errors import ConfigError, DataError, GrueError
 from grue.plots.curves import panels_of, read_logs
 from grue.plots.drawing import draw_curves
+from grue.runs.recipes import make_config
 from grue.stats.intervals import Interval, mean, mean_over_tasks, satterthwaite_interval
 from grue.sweep.grid import read_grid
 from grue.sweep.jobs import Job, plan_jobs
 from grue.tasks import load_task
-from grue.training.recipes import make_config
 
 HERE = Path(__file__).parent
 FIGURES, PAGE = HERE / "results" / "findings.json", HERE.parent / "docs" / "findings.md"

@@ -8,11 +8,11 @@ from pathlib import Path
 from grue import files
 from grue.errors import DataError
 from grue.records import Result
+from grue.runs.recipes import make_config
 from grue.stats.intervals import mean
 from grue.sweep.grid import read_grid
 from grue.sweep.jobs import Job, plan_jobs
 from grue.tasks import load_task
-from grue.training.recipes import make_config
 
 GRIDS = Path(__file__).parent / "findings"
 LAST = 8  # updates at the end of a run whose KL is averaged

@@ -14,11 +14,11 @@ from grue.records import Axis, Example, Prediction, Result
 from grue.tasks import Task, load_task, task_names
 
 if TYPE_CHECKING:
+    from grue.evaluation.evaluate import System
+    from grue.evaluation.scoring import Scored
+    from grue.leaderboard.systems import Comparison
     from grue.metrics.rewards import RewardFunction
-    from grue.scoring import Scored
-    from grue.systems import Comparison
-    from grue.training.evaluate import System
-    from grue.training.tracking import Observer
+    from grue.runs.observers import Observer
 
 AnyTask = Task | str | Path
 """A task, its name in a suite, or the path of its file."""
@@ -82,12 +82,12 @@ def train(
         DataError: Data, the model or a checkpoint cannot be had.
         TrainingError: The run cannot go on: the reward gave no number, say.
     """
+    from grue.lm.distributed import join_world, leave
     from grue.metrics.rewards import give_name
-    from grue.training import run
-    from grue.training.devices import join_world, leave
-    from grue.training.plan import plan_stages
-    from grue.training.trackers import open_trackers
-    from grue.training.tracking import Observers
+    from grue.runs import train as run
+    from grue.runs.observers import Observers
+    from grue.runs.plan import plan_stages
+    from grue.runs.trackers import open_trackers
 
     stages = plan_stages(
         as_task(task, suite),
@@ -145,7 +145,7 @@ def evaluate(
         ConfigError: It is not said of which task, or the folder holds another evaluation.
         DataError: Data or the model cannot be had.
     """
-    from grue.training import evaluate as evaluation
+    from grue.evaluation import evaluate as evaluation
 
     of_task, system, folder = subject(what, task, seed, suite, Path(runs))
     folder = _path(output) or folder
@@ -167,8 +167,8 @@ def subject(
     what: Trained | str | Path, task: AnyTask | None, seed: int, suite: str, runs: Path
 ) -> "tuple[Task, System, Path]":
     """Return what is evaluated, on which task, and the folder of its results."""
-    from grue.training import evaluate as evaluation
-    from grue.training.checkpoint import find_checkpoint, is_checkpoint, read_manifest
+    from grue.evaluation import evaluate as evaluation
+    from grue.lm.checkpoint import find_checkpoint, is_checkpoint, read_manifest
 
     if isinstance(what, Trained) or is_checkpoint(Path(what)):
         checkpoint = what.checkpoint if isinstance(what, Trained) else find_checkpoint(Path(what))
@@ -204,7 +204,7 @@ def score(
         SubmissionError: An example has no prediction or two, or a prediction no example.
         DataError: Data cannot be had.
     """
-    from grue.scoring import chosen_metrics, read_predictions, score_predictions
+    from grue.evaluation.scoring import chosen_metrics, read_predictions, score_predictions
 
     of_task = as_task(task, suite)
     split = split or of_task.data.evaluation
@@ -262,7 +262,7 @@ def compare(
     """
     import numpy as np
 
-    from grue.systems import compare_systems, find_system
+    from grue.leaderboard.systems import compare_systems, find_system
 
     wanted = [load_task(name, suite) for name in dict.fromkeys(tasks or task_names(suite))]
     found = [

@@ -34,7 +34,7 @@ def pytest_terminal_summary(terminalreporter):
 @pytest.fixture
 def hub():
     """A server of this process that speaks the hub's API."""
-    import hub_server
+    from support import hub_server
 
     with hub_server.serving() as served:
         yield served
@@ -43,7 +43,7 @@ def hub():
 @pytest.fixture
 def waited(hub, monkeypatch, tmp_path):
     """The hub's client connected to it; the seconds that it would have waited."""
-    import hub_server
+    from support import hub_server
 
     with hub_server.connected(hub, monkeypatch, tmp_path) as seconds:
         yield seconds

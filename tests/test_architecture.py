@@ -146,9 +146,9 @@ def test_every_module_has_a_place_in_the_order() -> None:
             "stats/intervals.py: imports grue.leaderboard.rank, which comes later",
         ),
         ("grue/files.py", "def f():\n    from grue import tasks", "files.py: imports grue.tasks, which comes later"),
-        ("grue/metrics/base.py", "import grue.metrics.lexical", "a cycle of imports: grue.metrics.base, "),
+        ("grue/metrics/metric.py", "import grue.metrics.lexical", "a cycle of imports: grue.metrics.metric, "),
         (
-            "grue/scoring.py",
+            "grue/evaluation/scoring.py",
             "try:\n    import torch\nexcept ImportError:\n    pass",
             "scoring.py: imports torch outside its fence",
         ),
@@ -158,8 +158,8 @@ def test_every_module_has_a_place_in_the_order() -> None:
             "def f():\n    import pandas as pd",
             "stats/intervals.py: imports pandas outside its fence",
         ),
-        ("grue/training/run.py", "import rich.table", "training/run.py: imports rich outside its fence"),
-        ("grue/metrics/hub.py", "import evaluate", "metrics/hub.py: imports evaluate outside its fence"),
+        ("grue/runs/train.py", "import rich.table", "training/run.py: imports rich outside its fence"),
+        ("grue/metrics/evaluate_library.py", "import evaluate", "metrics/hub.py: imports evaluate outside its fence"),
         (
             "grue/render/__init__.py",
             "from grue.render.tables import page",
@@ -167,7 +167,7 @@ def test_every_module_has_a_place_in_the_order() -> None:
         ),
         ("grue/stats/intervals.py", "class Row(dict):\n    pass", "stats/intervals.py: inherits from dict"),
         ("submissions/mini/ours/run.py", "", "submissions/mini/ours/run.py: code in a data folder"),
-        ("grue/scoring.py", "def f():\n    import torch", None),
+        ("grue/evaluation/scoring.py", "def f():\n    import torch", None),
         ("grue/stats/intervals.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import torch", None),
     ],
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from factories import a_task
+from support.factories import a_task
 
 from grue import files
 from grue.errors import ConfigError, UnknownName

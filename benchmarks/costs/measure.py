@@ -21,12 +21,12 @@ from workers.setting import Setting, random_model
 
 from grue.data.load import load_examples
 from grue.errors import DataError
+from grue.evaluation.scoring import score_predictions
+from grue.lm.load import load_tokenizer
 from grue.metrics.neural.batching import seam
 from grue.metrics.neural.summac import LONGEST, MOST, informative
 from grue.metrics.rewards import make_reward
-from grue.models import load_tokenizer
 from grue.records import Example, Prediction
-from grue.scoring import score_predictions
 from grue.tasks import Task, load_task, task_names
 
 ASK_MODELS = {"sentiment", "perplexity", "intent", "summac", "bertscore", "bleurt"}

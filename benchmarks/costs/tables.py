@@ -22,8 +22,8 @@ from costs.plan import (
 from costs.rates import Rates, bound_by, by_phase, longest_first, makespan, measured, total_seconds
 from costs.work import Pass, Run, learning_bytes, memory_of, training_pairs
 
+from grue.rl.settings import RolloutConfig, SupervisedConfig
 from grue.tasks import load_task, task_names
-from grue.training.config import RolloutConfig, SupervisedConfig
 
 MANY = 8  # GPUs
 

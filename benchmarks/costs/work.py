@@ -1,6 +1,6 @@
 """The work of a run, counted from its task file and its configuration: which passes, how many, how large.
 
-It follows `grue.training`: `rollout` samples all rollouts of an update at once, `experience` scores them in
+It follows `grue.rl`: `rollout` samples all rollouts of an update at once, `experience` scores them in
 micro-batches, `improve` steps through minibatches, `run` validates, `evaluate` answers the split that is compared.
 """
 
@@ -21,8 +21,7 @@ from costs.flops import (
 )
 from costs.lengths import Lengths, drawn, longest, mean
 
-from grue.tasks import Generation, Task
-from grue.training.config import (
+from grue.rl.settings import (
     A2CConfig,
     ActorCriticConfig,
     Common,
@@ -31,7 +30,8 @@ from grue.training.config import (
     SupervisedConfig,
     TRPOConfig,
 )
-from grue.training.recipes import make_config
+from grue.runs.recipes import make_config
+from grue.tasks import Generation, Task
 
 EVALUATION_BATCH = 64  # of `grue evaluate`
 METRIC_BATCH = 32  # of every metric that asks a model

@@ -16,14 +16,14 @@ from setting import Peer, Setting, make_tokenizer, prompts, random_model, read_s
 from torch import Tensor, nn
 
 import grue
+from grue.algorithms import ppo
+from grue.lm.adapters import adapt
 from grue.records import Example
+from grue.rl.settings import CONFIGS, Common
+from grue.runs.plan import Plan
+from grue.runs.recipes import ALGORITHMS
+from grue.runs.train import Run
 from grue.tasks import Backbone, Data, Generation, MetricSpec, Prompt, Source, Split, Task
-from grue.training import ppo
-from grue.training.adapters import adapt
-from grue.training.config import CONFIGS, Common
-from grue.training.plan import Plan
-from grue.training.recipes import ALGORITHMS
-from grue.training.run import Run
 
 UPDATES = 10**6  # more than is ever asked for
 

@@ -17,10 +17,10 @@ from grue.cli.live import printable, shortened
 from grue.stats.paired import DRAWS
 
 if TYPE_CHECKING:
-    from grue.comparison import Disagreement, Side
+    from grue.evaluation.comparison import Disagreement, Side
+    from grue.leaderboard.systems import Comparison, TaskComparison
     from grue.records import Axis
     from grue.stats.intervals import Interval
-    from grue.systems import Comparison, TaskComparison
 
 PIPED = 120  # columns where there is no terminal to ask
 ROOMY = 92  # columns from which on two spaces stand between those of a table

@@ -46,8 +46,8 @@ def fetch(
     To use a mirror elsewhere, copy its folder and name it with GRUE_DATA.
     """
     from grue.data.places import fetch_split
-    from grue.models import fetch_model
-    from grue.scoring import needed_models
+    from grue.evaluation.scoring import needed_models
+    from grue.lm.load import fetch_model
 
     if output is not None:
         os.environ["GRUE_DATA"] = str(output.resolve())

@@ -12,9 +12,9 @@ from grue.cli.score import score_table
 from grue.errors import ConfigError
 
 if TYPE_CHECKING:
+    from grue.evaluation.evaluate import System
     from grue.records import Result
     from grue.tasks import Task
-    from grue.training.evaluate import System
 
 BASELINES = ("zero-shot", "null", "copy", "lead", "oracle")
 
@@ -78,8 +78,8 @@ def evaluate(
     leaves a finished one alone.
     """
     from grue.cli.progress import evaluation_progress
-    from grue.training import evaluate as evaluation
-    from grue.training.checkpoint import is_checkpoint
+    from grue.evaluation import evaluate as evaluation
+    from grue.lm.checkpoint import is_checkpoint
 
     if sum(choice is not None for choice in (checkpoint, model, baseline)) != 1:
         raise ConfigError("Say what to evaluate: one of --checkpoint FOLDER, --model NAME or --baseline NAME.")
@@ -125,9 +125,9 @@ def _subject(
     seed: int,
     runs: Path,
 ) -> tuple["Task", "System", Path]:
+    from grue.evaluation import evaluate as evaluation
+    from grue.lm.checkpoint import find_checkpoint, read_manifest
     from grue.tasks import load_task
-    from grue.training import evaluate as evaluation
-    from grue.training.checkpoint import find_checkpoint, read_manifest
 
     if checkpoint is not None:
         folder = find_checkpoint(checkpoint)
@@ -148,8 +148,8 @@ def _best_of(
     task: "Task", system: "System", folder: Path, n: int, pick_by: str | None, runs: Path
 ) -> tuple["System", Path]:
     """Return the system that picks the best of n, and its folder: beside the plain system's, if that is a run's."""
-    from grue.training.best_of import choose_best_of
-    from grue.training.evaluate import with_best_of
+    from grue.evaluation.best_of import choose_best_of
+    from grue.evaluation.evaluate import with_best_of
 
     best_of = choose_best_of(task, n, pick_by)
     picking = with_best_of(system, best_of)
@@ -189,7 +189,7 @@ def generate(
     """Write a checkpoint's predictions, without scoring them."""
     from grue.cli.progress import evaluation_progress
     from grue.data.load import load_examples
-    from grue.training.predict import predict_file
+    from grue.evaluation.predict import predict_file
 
     task, system, _ = _subject(checkpoint, None, None, None, "mini", 0, Path("runs"))
     examples = load_examples(task, split or task.data.evaluation, data_dir, offline).examples[:limit]

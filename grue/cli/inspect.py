@@ -55,9 +55,9 @@ def mini() -> None:
 @options.option("--only", multiple=True, help="Build only this model; repeat for several.")
 def build(output: Path | None, only: tuple[str, ...]) -> None:
     """Train the small models of the mini suite again, from nothing."""
+    from grue.lm.load import quiet
     from grue.mini.assets import MODELS
     from grue.mini.build import build as build_models
-    from grue.models import quiet
 
     with quiet():
         build_models(output or MODELS, only=only or None, log=lambda line: click.echo(line, err=True))

@@ -20,7 +20,7 @@ def metrics() -> None:
 @options.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def list_metrics(as_json: bool) -> None:
     """List all metrics, with their ranges."""
-    from grue.metrics.base import METRICS
+    from grue.metrics.metric import METRICS
 
     plugins = [name for name in METRICS.names() if name not in CARDS]
     if as_json:
@@ -43,7 +43,7 @@ def list_metrics(as_json: bool) -> None:
 @options.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def show(name: str, as_json: bool) -> None:
     """Show one metric: definition, range, source, what it needs, and its options."""
-    from grue.metrics.base import is_metric, metric_parameters
+    from grue.metrics.metric import is_metric, metric_parameters
 
     if not is_metric(name):
         raise UnknownName(f"There is no metric {name!r}.{did_you_mean(name, CARDS)} `grue metrics list` lists them.")

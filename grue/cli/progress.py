@@ -25,7 +25,7 @@ from grue.cli.live import LiveView, Sample, printable
 from grue.records import Example
 
 if TYPE_CHECKING:
-    from grue.training.plan import Plan
+    from grue.runs.plan import Plan
 
 SAMPLES = 2  # responses of an update that the live view shows
 

@@ -12,8 +12,8 @@ from grue.cli import options
 from grue.errors import ConfigError
 
 if TYPE_CHECKING:
+    from grue.evaluation.scoring import Scored
     from grue.records import Score
-    from grue.scoring import Scored
 
 
 @click.command()
@@ -90,7 +90,7 @@ def score(
     for error in scored.errors:
         click.echo(f"Not scored by {error}", err=True)
     if per_example is not None:
-        from grue.scoring import write_per_example
+        from grue.evaluation.scoring import write_per_example
 
         write_per_example(per_example, scored)
     if as_json:
@@ -110,7 +110,7 @@ def _score_task(
     metric_options: dict[str, dict[str, Any]],
 ) -> tuple["Scored", dict[str, str]]:
     from grue.data.load import load_examples
-    from grue.scoring import chosen_metrics, read_predictions, score_predictions
+    from grue.evaluation.scoring import chosen_metrics, read_predictions, score_predictions
     from grue.tasks import load_task
 
     task = load_task(name, suite)
@@ -130,7 +130,7 @@ def _score_own(
     wanted: Sequence[str],
     metric_options: dict[str, dict[str, Any]],
 ) -> "Scored":
-    from grue.scoring import (
+    from grue.evaluation.scoring import (
         chosen_metrics,
         read_examples,
         read_plain_examples,
@@ -151,7 +151,7 @@ def parse_metric_settings(settings: Sequence[str]) -> dict[str, dict[str, Any]]:
     Raises:
         ConfigError: There is no `=`, or no `.` before it.
     """
-    from grue.metrics.base import is_metric, metric_parameters
+    from grue.metrics.metric import is_metric, metric_parameters
 
     parsed: dict[str, dict[str, Any]] = {}
     for key, value in options.parse_settings(tuple(settings)).items():

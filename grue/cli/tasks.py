@@ -112,7 +112,7 @@ def folded(label: str, text: str) -> str:
 
 def prompt_lengths(task: "Task", examples: Sequence["Example"]) -> list[int]:
     """Return each prompt's length in tokens of the task's backbone; none, with a word why, without its tokenizer."""
-    from grue.models import load_tokenizer
+    from grue.lm.load import load_tokenizer
 
     try:
         tokenizer = load_tokenizer(task.backbone.model, task.backbone.revision)
@@ -144,9 +144,9 @@ def validate(paths: tuple[Path, ...]) -> None:
 
     A task whose hash is not the one on record for its version has changed in something that affects scores.
     """
-    from grue.metrics.base import metric_factory
+    from grue.metrics.metric import metric_factory
+    from grue.runs.recipes import check_recipes
     from grue.tasks import check_version, load_task
-    from grue.training.recipes import check_recipes
 
     for path in paths or _shipped():
         task = load_task(str(path))

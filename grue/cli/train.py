@@ -14,8 +14,8 @@ from grue import files
 from grue.cli import options
 
 if TYPE_CHECKING:
-    from grue.training.devices import World
-    from grue.training.plan import Plan
+    from grue.lm.distributed import World
+    from grue.runs.plan import Plan
 
 
 @click.command()
@@ -89,8 +89,8 @@ def train(
     A run lies in RUNS/SUITE/TASK/SYSTEM/seed-N. The same command goes on with an interrupted run and leaves a finished
     one alone. `--algo supervised+nlpo` trains a supervised model first (once, shared by all that start from it).
     """
+    from grue.runs.plan import plan_stages
     from grue.tasks import load_task
-    from grue.training.plan import plan_stages
 
     task = load_task(task_name, suite)
     overrides = {**(files.read_toml(config_path) if config_path else {}), **options.parse_settings(settings)}
@@ -123,9 +123,9 @@ def _train_all(stages: list["Plan"], trackers: Sequence[str], threads: int | Non
     import torch
 
     from grue.cli.progress import TrainingProgress, error_console, no_console
-    from grue.training.run import train as train_stage
-    from grue.training.trackers import open_trackers
-    from grue.training.tracking import Observers
+    from grue.runs.observers import Observers
+    from grue.runs.trackers import open_trackers
+    from grue.runs.train import train as train_stage
 
     if threads:
         torch.set_num_threads(threads)
@@ -145,7 +145,7 @@ def _train_all(stages: list["Plan"], trackers: Sequence[str], threads: int | Non
 @contextmanager
 def joined_world() -> Iterator["World"]:
     """Yield the processes that train together, and leave them in the end."""
-    from grue.training.devices import join_world, leave
+    from grue.lm.distributed import join_world, leave
 
     try:
         yield join_world()
@@ -179,7 +179,7 @@ def stop_on_signal(
 
 def describe(stage: "Plan") -> str:
     """Return the plan of one stage as text, with the unit of what the KL penalty is steered to."""
-    from grue.training.config import KL_UNITS, RolloutConfig
+    from grue.rl.settings import KL_UNITS, RolloutConfig
 
     values = files.plain(stage.config)
     if isinstance(stage.config, RolloutConfig) and stage.config.kl_target is not None:

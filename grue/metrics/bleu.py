@@ -13,7 +13,7 @@ from itertools import chain
 import numpy as np
 
 from grue.errors import ConfigError, Unavailable, did_you_mean
-from grue.metrics.base import FloatArray, Prepared, references_of
+from grue.metrics.metric import FloatArray, Prepared, references_of
 from grue.metrics.tokens import TOKENIZERS
 from grue.records import Direction, Example
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from grue.metrics.base import FloatArray, Prepared, references_of
 from grue.metrics.bleu import count_ngrams
+from grue.metrics.metric import FloatArray, Prepared, references_of
 from grue.records import Direction, Example
 
 CHARACTERS = 6

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from grue.errors import ConfigError
-from grue.metrics.base import METRICS, Average, FloatArray, references_of
+from grue.metrics.metric import METRICS, Average, FloatArray, references_of
 from grue.metrics.tokens import TOKENIZERS, Tokenizer
 from grue.records import Example
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from grue.errors import DataError
 from grue.metrics import wordnet
-from grue.metrics.base import METRICS, Average, listed
+from grue.metrics.metric import METRICS, Average, listed
 from grue.metrics.tokens import words
 from grue.records import Example
 

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from grue.metrics.base import METRICS, Average, FloatArray, OfCorpusOnly
+from grue.metrics.metric import METRICS, Average, FloatArray, OfCorpusOnly
 from grue.metrics.treebank import treebank
 from grue.records import Direction, Example
 

@@ -1,5 +1,5 @@
-"""Our metrics for `evaluate.load`: `evaluate.load(grue.metrics.hub.SCRIPT, "meteor")`; nothing else imports it."""
+"""Our metrics for `evaluate.load`: `evaluate.load(grue.metrics.evaluate_library.SCRIPT, "meteor")`; nothing else imports it."""
 
-from grue.metrics.hub import module_class
+from grue.metrics.evaluate_library import module_class
 
 Grue = module_class()

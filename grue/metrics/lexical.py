@@ -6,9 +6,9 @@ from typing import Any, TypeVar, cast
 
 from grue.errors import ConfigError
 from grue.metrics import meteor, rouge, wordnet
-from grue.metrics.base import METRICS, Average, Prepared, references_of
 from grue.metrics.bleu import Bleu, SacreBleu
 from grue.metrics.chrf import Chrf
+from grue.metrics.metric import METRICS, Average, Prepared, references_of
 from grue.metrics.ter import Ter
 from grue.records import Example
 

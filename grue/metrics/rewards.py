@@ -18,7 +18,7 @@ from typing import Any
 
 from grue.errors import ConfigError, GrueError, TrainingError, did_you_mean
 from grue.files import sha256_json
-from grue.metrics.base import is_metric, make_metric
+from grue.metrics.metric import is_metric, make_metric
 from grue.records import Example
 from grue.registry import Registry
 from grue.tasks import Task

@@ -21,7 +21,7 @@ from functools import cache
 import numpy as np
 
 from grue.metrics import lcs, lexical, meteor, tables, wordnet
-from grue.metrics.base import METRICS, Average, Metric, references_of
+from grue.metrics.metric import METRICS, Average, Metric, references_of
 from grue.metrics.tokens import ABBREVIATIONS, Remembered
 from grue.metrics.treebank import split_sentence_37
 from grue.records import Example

@@ -6,8 +6,8 @@ Our own rules after the idea of SPICE (Anderson et al. 2016), without a parser: 
 from collections.abc import Iterable, Iterator, Sequence
 
 from grue.metrics import wordnet
-from grue.metrics.base import METRICS, Average, Prepared, references_of
 from grue.metrics.clauses import Tuple, read
+from grue.metrics.metric import METRICS, Average, Prepared, references_of
 from grue.records import Example
 
 

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from grue.errors import DataError, Unavailable
-from grue.metrics.base import METRICS, Average, references_of
+from grue.metrics.metric import METRICS, Average, references_of
 from grue.records import Example
 
 HOME = "GRUE_SPICE_HOME"

@@ -17,8 +17,8 @@ from typing import Literal
 
 from grue.errors import DataError
 from grue.metrics import lcs
-from grue.metrics.base import METRICS, Average, Prepared, Subset, listed, references_of
 from grue.metrics.bleu import SacreBleu
+from grue.metrics.metric import METRICS, Average, Prepared, Subset, listed, references_of
 from grue.metrics.tokens import TOKENIZERS, Tokenizer, tokens_13a
 from grue.records import Example
 

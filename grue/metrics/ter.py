@@ -21,7 +21,7 @@ from operator import add
 import numpy as np
 from rapidfuzz.distance import Levenshtein
 
-from grue.metrics.base import FloatArray, Prepared, references_of
+from grue.metrics.metric import FloatArray, Prepared, references_of
 from grue.records import Direction, Example
 
 LONGEST_BLOCK = 10

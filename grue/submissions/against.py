@@ -15,11 +15,11 @@ from typing import Literal
 
 import numpy as np
 
-from grue.comparison import compare_task
 from grue.data.load import load_examples
 from grue.errors import ConfigError, DataError
+from grue.evaluation.comparison import compare_task
+from grue.evaluation.scoring import read_predictions
 from grue.records import Prediction
-from grue.scoring import read_predictions
 from grue.stats.paired import DRAWS, holm
 from grue.submissions.folder import RESULT, SUBMISSION, predictions_of, read_result, read_submission
 from grue.submissions.problems import Problem, error, warning

@@ -13,7 +13,7 @@ from grue.sweep.grid import Entry, Grid
 from grue.tasks import Task, load_task
 
 if TYPE_CHECKING:
-    from grue.training.plan import Plan
+    from grue.runs.plan import Plan
 
 BASELINES = ("zero-shot", "null", "copy", "lead", "oracle")
 # Their output depends on no seed: one run stands for all.
@@ -94,7 +94,7 @@ def stages_of(job: Job, task: Task, runs: Path, data_dir: Path | None = None, of
     Raises:
         UnknownName, ConfigError: Its algorithm, a key of its configuration or a value is wrong.
     """
-    from grue.training.plan import plan_stages
+    from grue.runs.plan import plan_stages
 
     return plan_stages(
         task,
@@ -119,7 +119,7 @@ def refuse_strangers(jobs: Iterable[Job], runs: Path, data_dir: Path | None = No
     Raises:
         ConfigError: One does; names it, and how many more do.
     """
-    from grue.training.plan import claim_folder
+    from grue.runs.plan import claim_folder
 
     refused: list[str] = []
     for job in jobs:
@@ -174,7 +174,7 @@ def _known_values(values: Mapping[str, Any], entry: Entry) -> dict[str, Any]:
 
 
 def _keys_of(entry: Entry) -> set[str]:
-    from grue.training.recipes import config_class, split_algorithm
+    from grue.runs.recipes import config_class, split_algorithm
 
     return {field.name for field in fields(config_class(split_algorithm(entry.algorithm)[-1]))}
 

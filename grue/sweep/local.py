@@ -27,9 +27,9 @@ PRELOADED = (
     "torch",
     "transformers.models.gpt2.modeling_gpt2",
     "transformers.models.t5.modeling_t5",
-    "grue.training.evaluate",
-    "grue.training.ppo",
-    "grue.training.supervised",
+    "grue.evaluation.evaluate",
+    "grue.algorithms.ppo",
+    "grue.algorithms.supervised",
 )
 
 

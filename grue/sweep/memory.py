@@ -57,7 +57,7 @@ def expected(job: Job, weights: int | None, past: Iterable[Event]) -> int | None
 
 def weights_size(model: str) -> int | None:
     """Return the bytes of a model's weights; None if it is not on this machine."""
-    from grue.models import locate_model
+    from grue.lm.load import locate_model
 
     folder = Path(locate_model(model))
     sizes = [path.stat().st_size for path in folder.glob("*.safetensors")] if folder.is_dir() else []

@@ -92,8 +92,8 @@ def _updates(job: Job) -> int | None:
     """Return how many updates, or epochs, a job's training has."""
     if job.is_baseline:
         return None
+    from grue.runs.recipes import make_config
     from grue.tasks import load_task
-    from grue.training.recipes import make_config
 
     config = make_config(load_task(job.source, job.suite), job.algorithm, job.set, job.preset)
     return getattr(config, "updates", None) or getattr(config, "epochs", None)

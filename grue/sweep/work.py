@@ -72,7 +72,7 @@ def carry_out(job: Job, place: Place, stop: Callable[[], bool] = lambda: False) 
             _do(job, place, lambda: bool(received) or stop(), seconds)
             state, message = "finished", None
         except GrueError as error:
-            from grue.training.run import Interrupted
+            from grue.runs.train import Interrupted
 
             state, message = ("stopped" if isinstance(error, Interrupted) else "failed"), str(error)
             print(error, file=sys.stderr)
@@ -85,15 +85,15 @@ def carry_out(job: Job, place: Place, stop: Callable[[], bool] = lambda: False) 
 
 
 def _do(job: Job, place: Place, stop: Callable[[], bool], seconds: dict[str, float]) -> None:
+    from grue.evaluation import evaluate as evaluation
+    from grue.runs.observers import Observers
+    from grue.runs.train import Interrupted
     from grue.tasks import load_task
-    from grue.training import evaluate as evaluation
-    from grue.training.run import Interrupted
-    from grue.training.tracking import Observers
 
     task = load_task(job.source, job.suite)
     folder = place.runs / job.id
     if not job.is_baseline:
-        from grue.training.run import train
+        from grue.runs.train import train
 
         stages = stages_of(job, task, place.runs, place.data_dir, place.offline)
         with _timed(seconds, "train"):

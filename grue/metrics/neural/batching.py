@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from torch import nn
 
 from grue.errors import ConfigError, DataError
-from grue.metrics.base import FloatArray
+from grue.metrics.metric import FloatArray
 from grue.metrics.tokens import without_surrogates
 from grue.records import Example
 

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from statistics import fmean
 
 from grue.errors import ConfigError
-from grue.metrics.base import METRICS, Average, references_of
+from grue.lm.load import load_classifier, signed
+from grue.metrics.metric import METRICS, Average, references_of
 from grue.metrics.neural.batching import logits, require_finite
-from grue.models import load_classifier, signed
 from grue.records import Example
 
 MULTI_REF: dict[str, Callable[[list[float]], float]] = {"mean": fmean, "max": max}

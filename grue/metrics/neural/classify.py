@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from grue.errors import ConfigError, DataError
-from grue.metrics.base import METRICS, Average, FloatArray
+from grue.lm.load import load_classifier, signed
+from grue.metrics.metric import METRICS, Average, FloatArray
 from grue.metrics.neural.batching import logits, require_finite, seam
-from grue.models import load_classifier, signed
 from grue.records import Example
 
 

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from grue.errors import ConfigError, DataError
-from grue.metrics.base import METRICS, FloatArray, OfCorpusOnly, references_of
+from grue.lm.load import load_scoring_model, quiet, signed
+from grue.metrics.metric import METRICS, FloatArray, OfCorpusOnly, references_of
 from grue.metrics.neural.batching import batches, require_finite, seam, window
 from grue.metrics.tokens import without_surrogates
-from grue.models import load_scoring_model, quiet, signed
 from grue.records import Direction, Example
 
 NAME = "perplexity:policy_on_references"

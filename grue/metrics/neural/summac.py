@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from grue.errors import ConfigError, DataError
-from grue.metrics.base import METRICS, Average
+from grue.lm.load import load_classifier, signed
+from grue.metrics.metric import METRICS, Average
 from grue.metrics.neural.batching import logits, require_finite
 from grue.metrics.neural.classify import require_label, softmax
 from grue.metrics.tokens import sentences
-from grue.models import load_classifier, signed
 from grue.records import Example
 
 SHORTEST = 11  # characters of a sentence that says something

@@ -1,0 +1,1 @@
+"""Predictions of a system, and their scores."""

@@ -1,0 +1,158 @@
+"""Best of n: draw several responses to every prompt and keep one, by its likelihood or by a reward.
+
+Sample 0 is the one that decoding by sampling gives; the others draw from seeds of their own, so that no sample depends
+on how many are drawn or on what else is in the batch. A reward that compares with references picks with knowledge that
+no system has: that is an oracle, a bound on what picking could bring, and is called so wherever it appears.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from grue.errors import ConfigError
+from grue.evaluation.predict import as_predictions
+from grue.lm.policy import decode_responses, encode, encode_prompts, eos_id, forward, is_seq2seq
+from grue.metrics.catalogue import CARDS
+from grue.metrics.metric import METRICS, is_metric
+from grue.metrics.rewards import REWARDS, make_reward, parse_reward
+from grue.records import Example, Prediction
+from grue.rl import functional as rl
+from grue.rl.rollout import Rollout, derived_seed, example_uniforms, sample_responses
+from grue.tasks import Generation, Task
+
+LIKELIHOOD = "likelihood"
+OF_THE_REFERENCE = ("intent", "emotion", "label")  # what examples' meta says of their references
+
+# A rollout, its examples and its texts → one value a response; the highest is kept.
+Judge = Callable[[Rollout, Sequence[Example], Sequence[str]], Sequence[float]]
+
+
+@dataclass(frozen=True, slots=True)
+class BestOf:
+    """How many responses are drawn to a prompt, and how one is picked.
+
+    Attributes:
+        n: Responses drawn.
+        pick_by: "likelihood", the mean log-likelihood of a token under the sampler's distribution; or a reward.
+        oracle: Whether that reward reads references, or what is known of them.
+        name: What is added to a system's name: "best-of-8", "best-of-8-oracle".
+    """
+
+    n: int
+    pick_by: str
+    oracle: bool
+    name: str
+
+
+def choose_best_of(task: Task, n: int, pick_by: str | None = None) -> BestOf:
+    """Return how to pick the best of n on a task: by the task's reward unless it is an oracle, else by likelihood.
+
+    Raises:
+        ConfigError: n is below 2, or `pick_by` cannot be read.
+        UnknownName: `pick_by` names a metric that does not exist.
+    """
+    if n < 2:
+        raise ConfigError(f"Best of {n}: there is nothing to pick from; draw at least 2 samples.")
+    usual = LIKELIHOOD if is_oracle(task.reward) else task.reward
+    chosen = usual if pick_by is None else pick_by
+    oracle = is_oracle(chosen)
+    name = f"best-of-{n}{'-oracle' if oracle else ''}"
+    if chosen not in (usual, task.reward):
+        name += "-by-" + re.sub(r"[^A-Za-z0-9_.]+", "-", chosen).strip("-")
+    return BestOf(n, chosen, oracle, name)
+
+
+def is_oracle(pick_by: str) -> bool:
+    """Whether a rule reads references, or what is known of them.
+
+    A metric says so in its card; one without a card is taken to. Functions of one's own are shown examples without
+    either, see `shown`.
+
+    Raises:
+        UnknownName: A term is no metric and no function.
+    """
+    return pick_by != LIKELIHOOD and any(_reads_references(name) for _, name in parse_reward(pick_by))
+
+
+def _reads_references(name: str) -> bool:
+    if name in CARDS:
+        needs = re.split(r"[,;]\s*", CARDS[name].needs)
+        return any(hidden in needs for hidden in ("references", *(f"meta.{key}" for key in OF_THE_REFERENCE)))
+    if name not in REWARDS and not is_metric(name) and ":" not in name:
+        METRICS[name]  # raises, and says what there is
+    return is_metric(name)
+
+
+def shown(example: Example) -> Example:
+    """Return what may be known of an example when it is answered: everything but its references."""
+    meta = {key: value for key, value in example.meta.items() if key not in OF_THE_REFERENCE}
+    return replace(example, references=(), meta=meta)
+
+
+def sampling(task: Task) -> Generation:
+    """Return the settings that samples are drawn with: the task's decoding if it samples, else those of rollouts."""
+    return task.decoding if task.decoding.do_sample else task.rollout
+
+
+def make_judge(best_of: BestOf, task: Task, model: PreTrainedModel, examples: Sequence[Example]) -> Judge:
+    """Return what gives every response its value.
+
+    Args:
+        examples: Those that will be answered; metrics are prepared on them, without references if it is no oracle.
+
+    Raises:
+        ConfigError: The reward has no value for a single text, or cannot be imported.
+    """
+    if best_of.pick_by == LIKELIHOOD:
+        return lambda rollout, examples, texts: likelihoods(model, rollout, sampling(task).temperature)
+    see: Callable[[Example], Example] = (lambda example: example) if best_of.oracle else shown
+    reward = make_reward(best_of.pick_by, task, list(map(see, examples)))
+    return lambda rollout, examples, texts: reward(list(map(see, examples)), texts)
+
+
+@torch.no_grad()
+def likelihoods(model: PreTrainedModel, rollout: Rollout, temperature: float) -> list[float]:
+    """Return the mean log-likelihood of the tokens of each response, in nats, renormalised over the sampler's support.
+
+    The end token is one of them.
+    """
+    responses = rollout.responses
+    logits, _ = forward(model, rollout.prompts, responses, encoded=rollout.encoded)
+    support = rollout.open_vocabulary(torch.arange(len(responses.ids)), responses.ids.shape[1], logits.shape[-1])
+    log_probs = rl.log_probs(logits.float() / temperature, responses.ids, support)
+    means = log_probs.masked_fill(~responses.mask, 0.0).sum(1) / responses.mask.sum(1)
+    values: list[float] = means.tolist()
+    return values
+
+
+@torch.no_grad()
+def predict_best_of(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    task: Task,
+    examples: Sequence[Example],
+    seed: int,
+    n: int,
+    judge: Judge,
+) -> list[Prediction]:
+    """Answer a batch of examples with the best of n samples each; of equals, the one drawn first."""
+    settings, eos = sampling(task), eos_id(model, tokenizer)
+    prompts = encode_prompts(model, tokenizer, [example.prompt for example in examples], task.prompt)
+    encoded = encode(model, prompts) if is_seq2seq(model) else None
+    best: list[tuple[float, Prediction]] = []
+    for number in range(n):
+        uniforms = example_uniforms(sample_seed(seed, number), examples, settings.max_new_tokens)
+        rollout = sample_responses(model, prompts, settings, uniforms, eos, encoded=encoded)
+        texts = decode_responses(tokenizer, rollout.responses)
+        values = judge(rollout, examples, texts)
+        drawn = list(zip(values, as_predictions(examples, texts, rollout.truncated), strict=True))
+        best = drawn if not best else [max(pair, key=lambda one: one[0]) for pair in zip(best, drawn, strict=True)]
+    return [prediction for _, prediction in best]
+
+
+def sample_seed(seed: int, number: int) -> int:
+    """Return the seed of a sample: that of the system for sample 0, so that it is the one of ordinary decoding."""
+    return derived_seed(seed, "sample", number) if number else seed

@@ -1,0 +1,206 @@
+"""Two systems' predictions for a task compared: what each example is worth to a score, and where they differ most.
+
+BLEU, TER and perplexity are values of a whole corpus. What one example does to them is seen by leaving it out, and the
+pseudo-value that follows behaves like the value of that example: their mean is the score, but for a small bias, and
+their spread gives its standard error (Tukey, "Bias and confidence in not-quite large samples", 1958).
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from grue.errors import ConfigError, DataError
+from grue.evaluation.scoring import match, prepared_metric
+from grue.metrics.metric import Average, FloatArray, Metric
+from grue.records import Axis, Example, Prediction
+from grue.stats.paired import DRAWS, Contrast, Difference, contrast, draw, judge
+from grue.tasks import MetricSpec, Task
+
+Metrics = Sequence[tuple[MetricSpec, Metric]]
+
+BySeed = Sequence[Sequence[Prediction] | None]
+"""A system's predictions, one entry a seed; None is a failed run, which counts as 0, as it does on the board."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Worth:
+    """A run's score on one axis of a task, and what each example is worth to it.
+
+    Attributes:
+        score: Mean of the axis's scaled metrics, 0–100, as the board has it.
+        values: [N] N·score - (N-1)·(score without the example), in the split's order. Where every metric is a mean and
+            none is clipped, they are the examples' own scaled values; elsewhere they may lie outside 0–100.
+    """
+
+    score: float
+    values: FloatArray
+
+
+def compare_task(
+    task: Task,
+    examples: Sequence[Example],
+    a: BySeed,
+    b: BySeed,
+    generator: np.random.Generator,
+    draws: int = DRAWS,
+    axis: Axis = "preference",
+) -> Difference:
+    """Return the difference of two systems on a task, from their predictions.
+
+    Args:
+        a: A's predictions, one entry a seed. So `b`; their seeds are no pairs.
+        generator: Where the draws come from.
+
+    Raises:
+        SubmissionError, DataError, ConfigError, Unavailable: As in `axis_metrics` and `worth`.
+    """
+    metrics = axis_metrics(task, examples, axis)
+    of_a, of_b = ([worth(metrics, examples, predictions) for predictions in by_seed] for by_seed in (a, b))
+    compared = contrast_of(of_a, of_b)
+    return judge(compared, draw(compared, generator, draws), generator)
+
+
+def contrast_of(a: Sequence[Worth], b: Sequence[Worth]) -> Contrast:
+    """Return the contrast of two systems' runs, one entry a seed."""
+    values_a, values_b = (np.stack([run.values for run in runs]) for runs in (a, b))
+    return contrast(values_a, values_b, [run.score for run in a], [run.score for run in b])
+
+
+# --- what an example is worth ----------------------------------------------------------------------------------------
+
+
+def pseudo_values(
+    task: Task, examples: Sequence[Example], predictions: Iterable[Prediction], axis: Axis = "preference"
+) -> FloatArray:
+    """Return [N] what each example is worth to a run's score; errors as in `axis_metrics` and `worth`."""
+    return worth(axis_metrics(task, examples, axis), examples, predictions).values
+
+
+def axis_metrics(task: Task, examples: Sequence[Example], axis: Axis) -> Metrics:
+    """Return the metrics of an axis, prepared on the examples once for any number of runs.
+
+    Raises:
+        ConfigError: The task has no metric there.
+        Unavailable: This machine cannot compute one of them.
+    """
+    found = [(spec, prepared_metric(spec, examples)) for spec in task.metrics if spec.axis == axis]
+    if not found:
+        raise ConfigError(f"The task {task.name} has no metric that counts towards {axis}.")
+    return found
+
+
+def worth(metrics: Metrics, examples: Sequence[Example], predictions: Iterable[Prediction] | None) -> Worth:
+    """Score one prediction for each example, and again without each of the examples.
+
+    What a metric fixed when it was prepared stays as it is: CIDEr's document frequencies are those of all examples.
+
+    Args:
+        metrics: As `axis_metrics` returns them.
+        predictions: In any order; None for a failed run, which is worth 0 everywhere.
+
+    Raises:
+        SubmissionError: An example has no prediction or two, or a prediction no example.
+        DataError: There are fewer than two examples, or a metric gives a value that is not a finite number.
+        Unavailable: A metric cannot be computed on this machine, or not without one of the examples.
+    """
+    count = len(examples)
+    if count < 2:
+        raise DataError(f"{count} example: nothing is left when one is left out; compare on two or more.")
+    if predictions is None:
+        return Worth(0.0, np.zeros(count))
+    texts = [prediction.text for prediction in match(examples, predictions)]
+    score, without = 0.0, np.zeros(count)
+    for spec, metric in metrics:
+        statistics = metric.statistics(examples, texts)
+        value, others = metric.corpus(statistics), _without_each(metric, statistics)
+        if not np.isfinite([value, *others]).all():
+            raise DataError(f"The metric {spec.name!r} gave a value that is not a finite number; is its model damaged?")
+        score += _scaled(spec, value) / len(metrics)
+        without += np.array([_scaled(spec, float(other)) for other in others]) / len(metrics)
+    return Worth(score, count * score - (count - 1) * without)
+
+
+def _without_each(metric: Metric, statistics: FloatArray) -> FloatArray:
+    """Return [N] corpus values, each of all examples but one."""
+    count = len(statistics)
+    if isinstance(metric, Average):
+        means: FloatArray = (statistics.sum() - statistics[:, 0]) / (count - 1)
+        return means
+    values = np.empty(count)
+    rest = statistics[1:].copy()
+    for left_out in range(count):
+        values[left_out] = metric.corpus(rest)
+        if left_out < count - 1:
+            rest[left_out] = statistics[left_out]
+    return values
+
+
+def _scaled(spec: MetricSpec, value: float) -> float:
+    scaled = spec.scale(value)
+    if scaled is None:
+        raise ConfigError(f"The task file gives {spec.name!r} no range, so that it cannot count towards {spec.axis}.")
+    return scaled
+
+
+# --- where two systems differ ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """A run's predictions in the split's order, None if it failed, and what they are worth."""
+
+    seed: int
+    predictions: Sequence[Prediction] | None
+    worth: Worth
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What one system wrote for an example: the text of that seed whose value is nearest to the mean of all.
+
+    Attributes:
+        seed: None if all runs failed; the text is then empty.
+        value: What the example is worth to this seed's score.
+        mean: The same over all seeds, failed ones included.
+    """
+
+    seed: int | None
+    text: str
+    value: float
+    mean: float
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """An example on which two systems differ."""
+
+    id: str
+    prompt: str
+    references: tuple[str, ...]
+    a: Side
+    b: Side
+
+
+def disagreements(examples: Sequence[Example], a: Sequence[Run], b: Sequence[Run], most: int) -> list[Disagreement]:
+    """Return the examples on which two systems differ most, seeds averaged, at most `most` of them, largest first."""
+    gaps = np.mean([run.worth.values for run in a], axis=0) - np.mean([run.worth.values for run in b], axis=0)
+    places = np.argsort(-np.abs(gaps), kind="stable")[:most].tolist()
+    return [
+        Disagreement(example.id, example.prompt, example.references, _side(a, place), _side(b, place))
+        for place, example in ((place, examples[place]) for place in places)
+        if gaps[place]
+    ]
+
+
+def _side(runs: Sequence[Run], place: int) -> Side:
+    mean = float(np.mean([run.worth.values[place] for run in runs]))
+    written = [
+        (float(run.worth.values[place]), run.seed, run.predictions[place].text)
+        for run in runs
+        if run.predictions is not None
+    ]
+    if not written:
+        return Side(None, "", 0.0, mean)
+    value, seed, text = min(written, key=lambda each: (abs(each[0] - mean), each[1]))
+    return Side(seed, text, value, mean)

@@ -1,0 +1,301 @@
+"""Evaluation: a system's predictions for a split, their scores, and the record of how both came about."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from grue import files
+from grue.data.load import Loaded, load_examples
+from grue.errors import ConfigError, GrueError
+from grue.evaluation.best_of import BestOf, make_judge, predict_best_of, sampling
+from grue.evaluation.predict import Answer, predict_file, write_predictions
+from grue.evaluation.scoring import Scored, score_predictions, write_per_example
+from grue.lm import checkpoint
+from grue.lm.load import Family, load_language_model, scoring_device, weights_id
+from grue.lm.load import Loaded as LoadedModel
+from grue.lm.policy import check_lengths
+from grue.metrics.tokens import sentences
+from grue.provenance import code_version, package_versions
+from grue.records import SCHEMA_VERSION, Example, Prediction, Result
+from grue.tasks import Task
+
+Baseline = Literal["zero-shot", "null", "copy", "lead", "oracle"]
+BASELINES: Mapping[str, str] = {
+    "zero-shot": "the task's backbone as it is, before any training",
+    "null": "the same sentence for every input: the first reference of the first training example",
+    "copy": "the prompt itself",
+    "lead": "the first three sentences of the document, or of the prompt where there is none",
+    "oracle": "the first reference, where there is one",
+}
+LEAD_SENTENCES = 3
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """What is evaluated.
+
+    Attributes:
+        record: What the result says of it.
+        seed: The seed that it was trained with, and that its sampling draws from.
+        weights: sha256 of the weights, so that predictions of other weights are never taken for its own.
+        best_of: How it picks one of several samples; None where it decodes as the task says.
+    """
+
+    name: str
+    record: Mapping[str, Any]
+    seed: int
+    weights: str
+    model: PreTrainedModel | None = None
+    tokenizer: PreTrainedTokenizerBase | None = None
+    best_of: BestOf | None = None
+
+
+def checkpoint_system(task: Task, folder: Path) -> System:
+    """Return the system of a checkpoint of ours.
+
+    Raises:
+        DataError: It is no checkpoint, is damaged, or belongs to another task.
+    """
+    manifest = checkpoint.read_manifest(folder)
+    checkpoint.check_task(manifest, folder, task)
+    model, tokenizer = _load(task.backbone.family, str(folder))
+    record = {
+        "name": manifest.system,
+        "algorithm": manifest.algorithm,
+        "backbone": manifest.backbone,
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "training": dict(manifest.training),
+        "update": manifest.update,
+        "config_sha256": manifest.config_sha256,
+    }
+    return System(manifest.system, record, manifest.seed, files.sha256_json(manifest.files), model, tokenizer)
+
+
+def model_system(task: Task, name: str, seed: int) -> System:
+    """Return the system of a Hugging Face model trained elsewhere: a folder, or a hub id."""
+    model, tokenizer = _load(task.backbone.family, name)
+    title = Path(name).name
+    record = {
+        "name": title,
+        "algorithm": "external",
+        "backbone": name,
+        "parameters": sum(p.numel() for p in model.parameters()),
+    }
+    return System(title, record, seed, weights_id(name), model, tokenizer)
+
+
+def baseline_system(task: Task, baseline: str, seed: int) -> System:
+    """Return one of `BASELINES` as a system."""
+    if baseline != "zero-shot":
+        return System(baseline, {"name": baseline, "algorithm": baseline}, seed, baseline)
+    backbone = task.backbone
+    model, tokenizer = _load(backbone.family, backbone.model, backbone.revision)
+    parameters = sum(p.numel() for p in model.parameters())
+    record = {"name": baseline, "algorithm": baseline, "backbone": backbone.model, "parameters": parameters}
+    return System(baseline, record, seed, weights_id(backbone.model, backbone.revision), model, tokenizer)
+
+
+def _load(family: Family, name: str, revision: str = "") -> LoadedModel:
+    """Load a model to where models answer: on the GPU, if there is one."""
+    model, tokenizer = load_language_model(family, name, revision)
+    model.to(scoring_device())  # type: ignore[arg-type]  # a decorated method that the checker cannot read
+    return model, tokenizer
+
+
+def with_best_of(system: System, best_of: BestOf) -> System:
+    """Return the system that draws several samples and picks one: another system, with a name of its own.
+
+    Raises:
+        ConfigError: It has no model to draw from.
+    """
+    if system.model is None:
+        raise ConfigError(f"The baseline {system.name!r} has no model to draw samples from; leave --best-of out.")
+    name = f"{system.name}+{best_of.name}"
+    return replace(system, name=name, record={**system.record, "name": name}, best_of=best_of)
+
+
+def evaluate(
+    task: Task,
+    system: System,
+    folder: Path,
+    *,
+    split: str | None = None,
+    limit: int | None = None,
+    batch_size: int = 64,
+    data_dir: Path | None = None,
+    offline: bool = False,
+    progress: Progress = lambda done, total: None,
+) -> Result:
+    """Write `predictions.jsonl`, `scores.jsonl` and `result.json` into `folder`, and return the result.
+
+    An interrupted evaluation goes on with the predictions that are there; a finished one is only read.
+
+    Raises:
+        ConfigError: The folder holds an evaluation of another system or with other settings.
+        DataError: Data cannot be had, or something cannot be written.
+    """
+    split = split or task.data.evaluation
+    identity = {
+        "task_hash": task.hash,
+        "split": split,
+        "weights": system.weights,
+        "seed": system.seed,
+        "limit": limit,
+        "data_dir": None if data_dir is None else str(data_dir.resolve()),
+        "best_of": None if system.best_of is None else files.plain(system.best_of),
+    }
+    if _claim(folder, identity):
+        return files.load_json(folder / "result.json", Result)
+    try:
+        loaded = load_examples(task, split, data_dir, offline)
+        examples = loaded.examples[:limit]
+        answer = _answerer(task, system, examples)
+    except GrueError:
+        if not (folder / "predictions.jsonl").exists():
+            discard(folder)  # what never began must not stand in the way of another evaluation
+        raise
+    started = time.monotonic()
+    path = folder / "predictions.jsonl"
+    if system.model is None:
+        predictions = _answer_without_model(task, system, examples, path, data_dir, offline)
+    else:
+        check_lengths(system.model, task)
+        assert system.tokenizer is not None
+        total = len(examples)
+        predictions = predict_file(
+            system.model,
+            system.tokenizer,
+            task,
+            examples,
+            system.seed,
+            path,
+            batch_size,
+            lambda done: progress(done, total),
+            answer,
+        )
+    generated = time.monotonic()
+    scored = score_predictions(task, split, examples, predictions)
+    timing = {"generation_seconds": generated - started, "scoring_seconds": time.monotonic() - generated}
+    result = make_result(task, split, scored, loaded, system, timing, limited=limit is not None, batch_size=batch_size)
+    write_per_example(folder / "scores.jsonl", scored)
+    files.write_json(folder / "result.json", result)
+    return result
+
+
+def _claim(folder: Path, identity: Mapping[str, Any]) -> bool:
+    """Return whether the folder holds this very evaluation, finished; make the folder ours if it holds none."""
+    path = folder / "evaluation.json"
+    if not path.exists():
+        # First what may be another's, then the claim: in between, a kill leaves a folder that holds nothing.
+        if folder.is_dir():
+            discard(folder)
+        files.write_json(path, identity)
+        return False
+    found = files.read_json(path)
+    differing = [key for key in identity if found.get(key) != identity[key]]
+    if differing:
+        key = differing[0]
+        raise ConfigError(
+            f"{folder}: holds an evaluation with {key} = {found.get(key)!r}, not {identity[key]!r}. "
+            "Write elsewhere with --output, or replace it with --force."
+        )
+    return (folder / "result.json").exists()
+
+
+def discard(folder: Path) -> None:
+    """Remove an evaluation, and nothing else, from a run's folder."""
+    for name in ("evaluation.json", "predictions.jsonl", "scores.jsonl", "result.json"):
+        (folder / name).unlink(missing_ok=True)
+
+
+def _answerer(task: Task, system: System, examples: Sequence[Example]) -> Answer | None:
+    """Return what answers a batch in place of the task's decoding, if anything does."""
+    if system.best_of is None:
+        return None
+    assert system.model is not None and system.tokenizer is not None
+    judge = make_judge(system.best_of, task, system.model, examples)
+    picking = partial(predict_best_of, system.model, system.tokenizer, task)
+    return partial(picking, seed=system.seed, n=system.best_of.n, judge=judge)
+
+
+def _generation(task: Task, system: System) -> dict[str, Any]:
+    """Return what a result says of its decoding."""
+    if system.best_of is None:
+        settings: dict[str, Any] = files.plain(task.decoding)
+        return settings
+    best_of = {key: value for key, value in files.plain(system.best_of).items() if key != "name"}
+    return {**files.plain(sampling(task)), "decoding": system.best_of.name, "best_of": best_of}
+
+
+def _answer_without_model(
+    task: Task, system: System, examples: Sequence[Example], path: Path, data_dir: Path | None, offline: bool
+) -> list[Prediction]:
+    if system.name == "copy":
+        texts = [example.prompt for example in examples]
+    elif system.name == "lead":
+        texts = [lead(example) for example in examples]
+    elif system.name == "oracle":
+        texts = [example.references[0] if example.references else "" for example in examples]
+    else:
+        train = load_examples(task, "train", data_dir, offline).examples
+        texts = [next(example.references[0] for example in train if example.references)] * len(examples)
+    predictions = [Prediction(example.id, text) for example, text in zip(examples, texts, strict=True)]
+    write_predictions(path, predictions)
+    return predictions
+
+
+def lead(example: Example) -> str:
+    """Return the first three sentences of an example's document, a line each; of its prompt where it has none."""
+    return "\n".join(sentences(str(example.meta.get("document", example.prompt)))[:LEAD_SENTENCES])
+
+
+def make_result(
+    task: Task,
+    split: str,
+    scored: Scored,
+    loaded: Loaded,
+    system: System,
+    timing: Mapping[str, float],
+    *,
+    limited: bool,
+    batch_size: int,
+) -> Result:
+    """Put together everything that `result.json` says."""
+    parameter = next(system.model.parameters(), None) if system.model is not None else None
+    return Result(
+        schema=SCHEMA_VERSION,
+        status="complete",
+        grue=code_version(),
+        suite=task.suite,
+        task=task.name,
+        task_version=task.version,
+        task_hash=task.hash,
+        split=split,
+        seed=system.seed,
+        system={**system.record, "weights": system.weights},
+        data=loaded.provenance(),
+        generation=_generation(task, system),
+        determinism={
+            "batch_size": batch_size,
+            "dtype": "none" if parameter is None else str(parameter.dtype).removeprefix("torch."),
+            "device": "none" if parameter is None else str(parameter.device),
+            "threads": torch.get_num_threads(),
+        },
+        scores=scored.scores,
+        preference=scored.preference,
+        naturalness=scored.naturalness,
+        hashes=scored.hashes,
+        counts=scored.counts,
+        timing=timing,
+        packages=package_versions(),
+        limited=limited,
+        errors=scored.errors,
+    )

@@ -1,0 +1,132 @@
+"""Predictions: a model's answers to a split, made in batches, kept as they come, and the same whatever the batches."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+from grue import files
+from grue.errors import DataError
+from grue.evaluation.scoring import read_predictions
+from grue.lm.policy import Tokens, decode_responses, encode_prompts, eos_id, is_seq2seq
+from grue.records import Example, Prediction
+from grue.rl.rollout import example_uniforms, sample_responses
+from grue.tasks import Generation, Task
+
+Answer = Callable[[Sequence[Example]], list[Prediction]]
+
+
+@torch.no_grad()
+def predict(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    task: Task,
+    examples: Sequence[Example],
+    settings: Generation,
+    seed: int,
+) -> list[Prediction]:
+    """Answer a batch of examples.
+
+    Sampling draws from uniforms of seed and example id alone, so that an answer does not depend on its neighbours;
+    greedy and beam search are Hugging Face's.
+    """
+    prompts = encode_prompts(model, tokenizer, [example.prompt for example in examples], task.prompt)
+    if settings.do_sample:
+        uniforms = example_uniforms(seed, examples, settings.max_new_tokens)
+        rollout = sample_responses(model, prompts, settings, uniforms, eos_id(model, tokenizer))
+        responses, truncated = rollout.responses, rollout.truncated
+    else:
+        responses, truncated = _search(model, tokenizer, prompts, settings)
+    return as_predictions(examples, decode_responses(tokenizer, responses), truncated)
+
+
+def as_predictions(examples: Sequence[Example], texts: Sequence[str], truncated: torch.Tensor) -> list[Prediction]:
+    """Return texts [B] as predictions; `truncated` [B] is True where one reached the length limit."""
+    return [
+        Prediction(example.id, text, cut)
+        for example, text, cut in zip(examples, texts, truncated.tolist(), strict=True)
+    ]
+
+
+def _search(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, prompts: Tokens, settings: Generation
+) -> tuple[Tokens, torch.Tensor]:
+    """Decode greedily or with beams; the response mask follows the position of the first end token."""
+    eos = eos_id(model, tokenizer)
+    config = GenerationConfig(
+        max_new_tokens=settings.max_new_tokens,
+        min_new_tokens=settings.min_new_tokens or None,
+        do_sample=False,
+        num_beams=settings.num_beams,
+        length_penalty=settings.length_penalty,
+        eos_token_id=eos,
+        pad_token_id=eos if tokenizer.pad_token_id is None else tokenizer.pad_token_id,
+        decoder_start_token_id=model.config.decoder_start_token_id if is_seq2seq(model) else None,
+    )
+    ids = model.generate(  # type: ignore[operator]  # a mixin that the checker takes for a tensor
+        prompts.ids, attention_mask=prompts.mask.long(), generation_config=config
+    )
+    ids = ids[:, 1:] if is_seq2seq(model) else ids[:, prompts.ids.shape[1] :]
+    ended = (ids == eos).int().cumsum(1)
+    mask = (ended == 0) | ((ended == 1) & (ids == eos))
+    return Tokens(ids, mask), ended[:, -1] == 0
+
+
+def predict_file(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    task: Task,
+    examples: Sequence[Example],
+    seed: int,
+    path: Path,
+    batch_size: int,
+    progress: Callable[[int], None] = lambda done: None,
+    answer: Answer | None = None,
+) -> list[Prediction]:
+    """Answer all examples into a predictions file, going on where an interrupted call stopped.
+
+    Batches hold prompts of similar length and are appended as they are made; the finished file is in the examples'
+    order.
+
+    Args:
+        answer: What answers a batch in place of `predict` with the task's decoding.
+
+    Raises:
+        DataError: The file holds answers to other examples.
+    """
+    done: dict[str, Prediction] = {}
+    if path.exists():
+        files.drop_torn_line(path)
+        done = {prediction.id: prediction for prediction in read_predictions(path)}
+    strangers = done.keys() - {example.id for example in examples}
+    if strangers:
+        raise DataError(
+            f"{path}: holds answers to other examples ({sorted(strangers)[0]}, …); remove it or write elsewhere."
+        )
+    progress(len(done))
+    order = sorted(examples, key=lambda example: len(example.prompt))
+    for start in range(0, len(order), batch_size):
+        batch = order[start : start + batch_size]
+        if all(example.id in done for example in batch):
+            continue
+        # A batch of which only a part was kept is answered whole: rounding depends on the neighbours.
+        made = answer(batch) if answer else predict(model, tokenizer, task, batch, task.decoding, seed)
+        new = [prediction for prediction in made if prediction.id not in done]
+        files.append_jsonl(path, map(prediction_record, new))
+        done |= {prediction.id: prediction for prediction in new}
+        progress(len(done))
+    predictions = [done[example.id] for example in examples]
+    write_predictions(path, predictions)
+    return predictions
+
+
+def prediction_record(prediction: Prediction) -> dict[str, object]:
+    """Return the line of a predictions file: id and text, and `truncated` where it is true."""
+    record: dict[str, object] = {"id": prediction.id, "text": prediction.text}
+    return record | {"truncated": True} if prediction.truncated else record
+
+
+def write_predictions(path: Path, predictions: Sequence[Prediction]) -> None:
+    """Write a whole predictions file, atomically."""
+    files.write_jsonl(path, map(prediction_record, predictions))

@@ -1,0 +1,1 @@
+"""A language model, causal or encoder-decoder, behind one interface."""

@@ -1,0 +1,297 @@
+"""The processes of a run: who they are, where they compute, and what they tell each other.
+
+Every process samples and scores its share of the rows; `gather` and `gather_rows` then give all of them the whole, so
+that everything after is computed alike everywhere. Gradients are summed, not averaged: each process adds its tokens'
+losses over the token count of all. A world of one process costs nothing: what goes in comes out.
+
+Started by `torchrun --nproc-per-node N -m grue train …` or `accelerate launch --multi_gpu --num_processes N -m grue
+train …`; `join_world` reads the environment that both set. B = rows of all processes, b = rows of one.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Literal, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from grue.errors import ConfigError, TrainingError
+from grue.lm.load import scoring_device
+
+T = TypeVar("T")
+
+CPU = torch.device("cpu")
+LAUNCH = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+BUCKET = 2**23  # gradient elements that travel at once: 32 MiB of float32
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The processes that train together, seen by one of them.
+
+    Attributes:
+        rank: Which process this is, from 0.
+        size: How many there are.
+        device: Where this one computes.
+        wire: Where a tensor must lie to be sent: the GPU under NCCL, the CPU under gloo.
+    """
+
+    rank: int = 0
+    size: int = 1
+    device: torch.device = CPU
+    wire: torch.device = CPU
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this is the process that prints, logs and saves."""
+        return self.rank == 0
+
+    def share(self, count: int) -> slice:
+        """Return which of `count` rows are this process's: a contiguous share, equal to within one, maybe empty."""
+        return slice(count * self.rank // self.size, count * (self.rank + 1) // self.size)
+
+    def gather(self, objects: Sequence[T]) -> list[T]:
+        """Return the lists of all processes as one, in the order of their ranks; the objects must pickle."""
+        if self.size == 1:
+            return list(objects)
+        parts: list[list[T]] = [[] for _ in range(self.size)]
+        with _together(self, "gather objects"):
+            dist.all_gather_object(parts, list(objects))
+        return [one for part in parts for one in part]
+
+    def gather_rows(self, tensor: Tensor, fill: float = 0, side: Literal["left", "right"] = "right") -> Tensor:
+        """Return the rows of all processes, [B, ...], in the order of their ranks, where `tensor` was.
+
+        Args:
+            tensor: [b, ...] of any dtype; b may differ and be 0, and processes may differ in the second dimension.
+            fill: What stands in the columns that a process did not have.
+            side: Where narrower rows are widened: "left" for what is padded on the left.
+
+        Raises:
+            ValueError: The processes differ in another dimension or in the dtype.
+        """
+        if self.size == 1:
+            return tensor
+        shapes = self.gather([(tuple(tensor.shape), tensor.dtype)])
+        if len({(shape[2:], len(shape), dtype) for shape, dtype in shapes}) > 1:
+            raise ValueError(f"rows to gather differ in more than their number and width: {shapes}")
+        rows, rest = [shape[0] for shape, _ in shapes], shapes[0][0][2:]
+        width = () if tensor.ndim == 1 else (max(shape[1] for shape, _ in shapes),)
+        padded = tensor.new_full((max(rows), *width, *rest), fill)
+        there = tensor.shape[1] if width else 0
+        columns = slice(padded.shape[1] - there, None) if width and side == "left" else slice(there)
+        padded[(slice(len(tensor)), columns) if width else slice(len(tensor))] = tensor
+        # Bytes travel: gloo and NCCL know few dtypes, and nothing is rounded.
+        sent = padded.flatten().view(torch.uint8).to(self.wire)
+        received = [torch.empty_like(sent) for _ in range(self.size)]
+        with _together(self, "gather rows"):
+            dist.all_gather(received, sent)
+        parts = [one.to(tensor.device).view(tensor.dtype).view(padded.shape) for one in received]
+        return torch.cat([part[:count] for part, count in zip(parts, rows, strict=True)])
+
+    def sum(self, tensor: Tensor) -> Tensor:
+        """Return the sum of the processes' tensors, which are of one shape."""
+        return self._reduce(tensor, dist.ReduceOp.SUM)
+
+    def maximum(self, tensor: Tensor) -> Tensor:
+        """Return the largest of the processes' tensors, element by element."""
+        return self._reduce(tensor, dist.ReduceOp.MAX)
+
+    def any(self, flag: bool) -> bool:
+        """Return whether it is so on any process."""
+        return bool(self.maximum(torch.tensor(int(flag))))
+
+    def broadcast_object(self, value: T) -> T:
+        """Return what the main process has; it must pickle."""
+        if self.size == 1:
+            return value
+        box: list[Any] = [value if self.is_main else None]
+        with _together(self, "broadcast"):
+            dist.broadcast_object_list(box, src=0)
+        received: T = box[0]
+        return received
+
+    def barrier(self) -> None:
+        """Wait until all processes are here."""
+        self.any(False)
+
+    def sum_gradients(self, parameters: Iterable[Tensor]) -> None:
+        """Replace every gradient by its sum over the processes, in few large messages.
+
+        A parameter without a gradient here counts as zeros; one that has none anywhere keeps none, so that the
+        optimiser leaves it alone as it does in a world of one. All processes must name the same parameters.
+        """
+        if self.size == 1:
+            return
+        wanted = [parameter for parameter in parameters if parameter.requires_grad]
+        present = self.maximum(torch.tensor([parameter.grad is not None for parameter in wanted], dtype=torch.uint8))
+        trained = [parameter for parameter, some in zip(wanted, present.tolist(), strict=True) if some]
+        for parameter in trained:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+        for bucket in _buckets([parameter.grad for parameter in trained if parameter.grad is not None]):
+            total = self.sum(torch.cat([gradient.flatten() for gradient in bucket]))
+            for gradient, part in zip(bucket, total.split([one.numel() for one in bucket]), strict=True):
+                gradient.copy_(part.view_as(gradient))
+
+    def _reduce(self, tensor: Tensor, how: Any) -> Tensor:
+        if self.size == 1:
+            return tensor
+        result = tensor.detach().to(self.wire, copy=True)
+        with _together(self, "reduce"):
+            dist.all_reduce(result, how)
+        return result.to(tensor.device)
+
+
+def join_world(timeout_minutes: float | None = None) -> World:
+    """Join the processes that the launcher started; without one, be a world of one.
+
+    The device is what GRUE_DEVICE says, else this process's own GPU, else the CPU. Several processes that GRUE_DEVICE
+    sends to one GPU (`cuda:0`) share it and talk through the CPU.
+
+    Args:
+        timeout_minutes: How long to wait for another process before giving up; without it GRUE_TIMEOUT says, else 30.
+
+    Raises:
+        ConfigError: The launcher's environment is incomplete, asks for what it cannot give, or GRUE_DEVICE is wrong.
+        TrainingError: The others could not be reached in time.
+    """
+    launched = _read_launch(os.environ)
+    if launched is None:
+        return World(device=_device(0, 1))
+    rank, size, local = launched
+    device = _device(local, size)
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    if size == 1:
+        return World(device=device)
+    own_gpu = device.type == "cuda" and ":" not in os.environ.get("GRUE_DEVICE", "")
+    world = World(rank, size, device, wire=device if own_gpu else CPU)
+    if not dist.is_initialized():
+        with _together(world, "meet"):
+            dist.init_process_group("nccl" if own_gpu else "gloo", timeout=_timeout(timeout_minutes))
+    world.barrier()
+    return world
+
+
+def leave() -> None:
+    """Leave the group of processes, if this one is in any; wait for nobody."""
+    if dist.is_available() and dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def _read_launch(environment: Mapping[str, str]) -> tuple[int, int, int] | None:
+    """Return rank, number of processes and rank on this machine; None where no launcher was at work.
+
+    MASTER_ADDR alone is no launch: clusters set it for everyone.
+    """
+    _refuse_what_is_not_done(environment)
+    there = [name for name in LAUNCH if environment.get(name)]
+    if not {"RANK", "WORLD_SIZE", "LOCAL_RANK"} & set(there):
+        if "MASTER_ADDR" in there and "ACCELERATE_MIXED_PRECISION" in environment:
+            raise ConfigError(
+                "accelerate launch started one process where several were asked for: it does so with --cpu, and where "
+                "there are not several GPUs. Write `accelerate launch --multi_gpu --num_processes N -m grue …` or "
+                "`torchrun --nproc-per-node N -m grue …`; both run on the CPU where there is no GPU. "
+                "If one process is what you want, unset MASTER_ADDR."
+            )
+        return None
+    missing = [name for name in LAUNCH if name not in there]
+    if missing:
+        raise ConfigError(
+            f"The environment holds {', '.join(there)}, but not {', '.join(missing)}: start the processes with "
+            f"accelerate launch or torchrun, or unset {', '.join(there)} to run in one."
+        )
+    try:
+        rank, size, local = (int(environment[name]) for name in LAUNCH[:3])
+    except ValueError as error:
+        raise ConfigError(f"RANK, WORLD_SIZE and LOCAL_RANK must be whole numbers: {error}.") from error
+    if not (0 <= rank < size and local >= 0):
+        raise ConfigError(f"RANK is {rank}, WORLD_SIZE {size}, LOCAL_RANK {local}: ranks count from 0 up to the size.")
+    return rank, size, local
+
+
+def _refuse_what_is_not_done(environment: Mapping[str, str]) -> None:
+    for name, what in (
+        ("ACCELERATE_USE_DEEPSPEED", "DeepSpeed"),
+        ("ACCELERATE_USE_FSDP", "--use_fsdp"),
+        ("ACCELERATE_USE_MEGATRON_LM", "Megatron-LM"),
+    ):
+        if environment.get(name, "false").lower() == "true":
+            raise ConfigError(
+                f"{name} is set: what is split over the processes is said in the run's configuration here. Start it "
+                f"with --multi_gpu and without {what}, and give grue --set sharded=true."
+            )
+    precision = environment.get("ACCELERATE_MIXED_PRECISION", "no")
+    if precision != "no":
+        raise ConfigError(
+            f"accelerate launch asks for --mixed_precision {precision}; here precision belongs to the run's "
+            "configuration: start with --mixed_precision no, and give grue --set precision=bfloat16."
+        )
+
+
+def _device(local: int, size: int) -> torch.device:
+    """Return the device of the process that is number `local` on its machine."""
+    wanted = os.environ.get("GRUE_DEVICE", "")
+    if wanted and wanted != "cuda":
+        return scoring_device()
+    if os.environ.get("ACCELERATE_USE_CPU", "").lower() == "true" and not wanted:
+        return CPU
+    if torch.cuda.is_available():
+        if local >= torch.cuda.device_count():
+            raise ConfigError(
+                f"Process {local} of this machine has no GPU: there are {torch.cuda.device_count()}. Start as many "
+                "processes as GPUs, or set GRUE_DEVICE to cpu or to the one (cuda:0) that all shall share."
+            )
+        return torch.device("cuda", local)
+    if wanted:
+        return scoring_device()  # which says why it cannot be
+    return torch.device("mps") if size == 1 and torch.backends.mps.is_available() else CPU
+
+
+def _timeout(minutes: float | None) -> timedelta:
+    said = os.environ.get("GRUE_TIMEOUT", "30") if minutes is None else str(minutes)
+    try:
+        return timedelta(minutes=_positive(said))
+    except (ValueError, OverflowError) as error:
+        raise ConfigError(
+            f"GRUE_TIMEOUT is {said!r}: it takes the minutes that a process waits for another, such as 30."
+        ) from error
+
+
+def _positive(text: str) -> float:
+    number = float(text)
+    if not number > 0:
+        raise ValueError("not positive")
+    return number
+
+
+@contextmanager
+def _together(world: World, what: str) -> Iterator[None]:
+    """Say what it means when the others do not answer: one of them has died, or hangs."""
+    try:
+        yield
+    except RuntimeError as error:
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise TrainingError(
+            f"Process {world.rank} of {world.size} could not {what} with the others: one of them has stopped, and its "
+            "message says why, or it took longer than GRUE_TIMEOUT allows. The run goes on from its last saved state. "
+            f"({first})"
+        ) from error
+
+
+def _buckets(gradients: Sequence[Tensor]) -> Iterator[list[Tensor]]:
+    """Split gradients into runs of one dtype and device, of about `BUCKET` elements."""
+    bucket: list[Tensor] = []
+    for gradient in gradients:
+        alike = not bucket or (bucket[0].dtype, bucket[0].device) == (gradient.dtype, gradient.device)
+        if bucket and (not alike or sum(one.numel() for one in bucket) + gradient.numel() > BUCKET):
+            yield bucket
+            bucket = []
+        bucket.append(gradient)
+    if bucket:
+        yield bucket

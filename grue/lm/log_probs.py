@@ -1,0 +1,168 @@
+"""Log-probabilities of drawn tokens without ever holding the logits [B, T, V] whole.
+
+At V = 50,257 the logits of an update and their gradient are most of its memory. Here the language head runs over
+`chunk` tokens at a time; the backward pass runs it again rather than keep what it computed.
+
+B = batch, P = prompt length, T = response time, V = vocabulary, H = hidden size, N = tokens that count.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+from transformers import PreTrainedModel
+
+from grue.errors import ConfigError
+from grue.lm.policy import Tokens, forward, is_seq2seq, language_head, of_responses, vocabulary_size
+from grue.rl import functional as rl
+
+Head = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogProbs:
+    """What a model says of drawn tokens, each [B, T] in float32, 0 where nothing counts.
+
+    Attributes:
+        plain: log π over the whole vocabulary; None unless asked for.
+        restricted: log π renormalised over the support.
+        entropy: Of the restricted distribution; None unless asked for.
+        states: Last hidden states [B, T, H], for a critic that shares the trunk; None unless asked for.
+    """
+
+    plain: Tensor | None
+    restricted: Tensor
+    entropy: Tensor | None
+    states: Tensor | None
+
+
+def token_log_probs(
+    model: PreTrainedModel,
+    prompts: Tokens,
+    responses: Tokens,
+    temperature: float,
+    support: Tensor | None = None,
+    *,
+    chunk: int = 0,
+    want_plain: bool = True,
+    want_entropy: bool = False,
+    want_states: bool = False,
+    encoded: Tensor | None = None,
+) -> TokenLogProbs:
+    """Score the tokens of responses; with gradients if enabled.
+
+    Args:
+        support: Bit-packed [B, T, ⌈V/8⌉] of the same rows and tokens, True where the vocabulary was open.
+        chunk: Tokens whose logits exist at a time; 0 computes all logits at once.
+        encoded: See `policy.encode`.
+    """
+    mask = responses.mask
+    if chunk:
+        inputs, head, states = response_states_and_head(model, prompts, responses, want_states, encoded)
+        packed = None if support is None else support[mask]
+        score = partial(_scores, temperature=temperature, want_plain=want_plain, want_entropy=want_entropy)
+        scores = _in_chunks(head, inputs[mask], responses.ids[mask], packed, score, chunk)
+        empty = scores.new_zeros(*mask.shape, scores.shape[-1])
+        parts = list(empty.masked_scatter(mask.unsqueeze(-1), scores).unbind(-1))
+    else:
+        logits, states = forward(model, prompts, responses, want_states, encoded)
+        # After the end a row's stored token may be closed: its log-probability is minus infinity, so it is cut out
+        # rather than multiplied by 0.
+        parts = _scores(logits, responses.ids, support, temperature, want_plain, want_entropy)
+        parts = [part.masked_fill(~mask, 0.0) for part in parts]
+    restricted, *more = parts
+    return TokenLogProbs(more[0] if want_plain else None, restricted, more[-1] if want_entropy else None, states)
+
+
+def _scores(
+    logits: Tensor, tokens: Tensor, support: Tensor | None, temperature: float, want_plain: bool, want_entropy: bool
+) -> list[Tensor]:
+    """Return restricted and, if wanted, plain log-probability and entropy of tokens [...] with logits [..., V]."""
+    if temperature != 1.0:
+        logits = logits.float() / temperature
+    if want_plain and support is not None:
+        found = list(rl.log_probs_both(logits, tokens, support))
+    else:
+        found = [rl.log_probs(logits, tokens, support)] * (2 if want_plain else 1)
+    return [*found, *([rl.entropy(logits, support)] if want_entropy else [])]
+
+
+def _in_chunks(
+    head: Head,
+    inputs: Tensor,
+    tokens: Tensor,
+    support: Tensor | None,
+    score: Callable[[Tensor, Tensor, Tensor | None], list[Tensor]],
+    chunk: int,
+) -> Tensor:
+    """Return what `score` says of inputs [N, H] and tokens [N], stacked to [N, its parts]."""
+
+    def scores(inputs: Tensor, tokens: Tensor, support: Tensor | None) -> Tensor:
+        return torch.stack(score(head(inputs), tokens, support), -1)
+
+    parts = []
+    for start in range(0, max(1, len(tokens)), chunk):
+        part = slice(start, start + chunk)
+        given = (inputs[part], tokens[part], None if support is None else support[part])
+        if torch.is_grad_enabled():
+            parts.append(checkpoint(scores, *given, use_reentrant=False, preserve_rng_state=False))
+        else:
+            parts.append(scores(*given))
+    return torch.cat(parts)
+
+
+def response_states_and_head(
+    model: PreTrainedModel, prompts: Tokens, responses: Tokens, want_states: bool = False, encoded: Tensor | None = None
+) -> tuple[Tensor, Head, Tensor | None]:
+    """Run the model up to its language head.
+
+    Returns:
+        What the head would have read, [B, T, H]; the rest of the model, a function from [..., H] to logits [..., V];
+        and with `want_states` the last hidden states [B, T, H] (those of T5 are scaled before its head reads them).
+    """
+    layer = language_head(model)
+    captured: list[Tensor] = []
+
+    def keep(module: object, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        captured.append(inputs[0])
+        return (inputs[0][:, -1:], *inputs[1:])  # logits of one position, which nobody reads
+
+    handle = layer.register_forward_pre_hook(keep)
+    try:
+        _, states = forward(model, prompts, responses, want_states, encoded)
+    finally:
+        handle.remove()
+    length = responses.ids.shape[1]
+    inputs = captured[0] if is_seq2seq(model) else of_responses(captured[0], length)
+    bias = getattr(model, "final_logits_bias", None)
+    cap = getattr(model.config.get_text_config(), "final_logit_softcapping", None)
+
+    def head(states: Tensor) -> Tensor:
+        logits: Tensor = layer(states)
+        if bias is not None:
+            logits = logits + bias[0]
+        return logits if cap is None else cap * torch.tanh(logits / cap)
+
+    return inputs, head, states
+
+
+@torch.no_grad()
+def assert_head_is_separable(model: PreTrainedModel) -> None:
+    """Refuse a model that does more to its logits than `response_states_and_head` knows of.
+
+    Raises:
+        ConfigError: Log-probabilities in chunks would differ from those of the model.
+    """
+    ids = torch.arange(3, 7, device=model.device).reshape(2, 2) % vocabulary_size(model)
+    tokens = Tokens(ids, torch.ones_like(ids, dtype=torch.bool))
+    whole, _ = forward(model, tokens, tokens)
+    inputs, head, _ = response_states_and_head(model, tokens, tokens)
+    apart = head(inputs)
+    if apart.shape != whole.shape or not torch.allclose(apart, whole, rtol=1e-3, atol=1e-3):
+        raise ConfigError(
+            f"log_prob_chunk: {type(model).__name__} changes its logits behind the language head in a way that is not "
+            "known here, so they cannot be computed in chunks; set log_prob_chunk = 0."
+        )

@@ -1,0 +1,252 @@
+"""The bridge to the library `evaluate`: its metrics as ours, and ours as its.
+
+`evaluate:exact_match` in a task file is the hub's metric of that name, `evaluate:/path/to/script.py` that of a script
+on this machine. The other way, `as_evaluate("meteor")` is an evaluation module of that library, and so is
+`evaluate.load(SCRIPT, "meteor")`.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from numbers import Real
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from grue.errors import ConfigError, DataError
+from grue.metrics.catalogue import CARDS
+from grue.metrics.metric import EVALUATE, FloatArray, MetricFactory, make_metric, references_of
+from grue.metrics.tokens import without_surrogates
+from grue.records import Direction, Example
+
+SCRIPT = str(Path(__file__).with_name("evaluate_module.py"))
+"""What `evaluate.load` takes for a path; the configuration's name is the metric's."""
+
+
+Row = dict[str, Any]
+
+
+# --- its metrics as ours ---------------------------------------------------------------------------------------------
+
+
+def evaluate_metric(name: str) -> MetricFactory:
+    """Return what makes the metric `name`, "evaluate:" and a name or path of that library; nothing is loaded yet.
+
+    Raises:
+        ConfigError: Nothing stands behind "evaluate:".
+    """
+    if not name.removeprefix(EVALUATE).strip("/ "):
+        raise ConfigError(f"{name!r} lacks the metric's name or path: write {EVALUATE}exact_match, say.")
+    return partial(Evaluated, name)
+
+
+class Evaluated:
+    """A metric of the library `evaluate`.
+
+    Such a metric values sets of texts. So the statistics of a text, [N, 1], are a number under which the object keeps
+    the text and its references until `statistics` is called again; the corpus value is one computation over the
+    numbered texts, and the value of an example is the computation over its text alone.
+
+    Args:
+        name: "evaluate:" and a name or path.
+        key: Which of the values the metric returns; its own name, unless told otherwise.
+        direction: Whether "higher" or "lower" values are better.
+        references: What a text is compared with: "all" references, as a list, or the "first", as a string.
+        arguments: Handed to the metric's `compute`.
+
+    Raises:
+        ConfigError: An option has a value that it cannot have, or the metric wants more than texts, references and
+            sources (which are prompts).
+        DataError: The library does not find the metric, or the metric lacks a package.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        key: str = "",
+        direction: Direction = "higher",
+        references: str = "all",
+        arguments: Mapping[str, Any] | None = None,
+    ) -> None:
+        if direction not in ("higher", "lower"):
+            raise ConfigError(f"The metric {name!r}: direction must be 'higher' or 'lower', found {direction!r}.")
+        if references not in ("all", "first"):
+            raise ConfigError(f"The metric {name!r}: references must be 'all' or 'first', found {references!r}.")
+        self.direction: Direction = direction
+        self._name = name
+        self._arguments = dict(arguments or {})
+        self._all = references == "all"
+        self._module, version = load(name)
+        self._key = key or self._module.name
+        self._columns = columns_of(self._module, name)
+        self._first = 0
+        self._rows: list[Row] = []
+        given = "".join(f"|{argument}:{value}" for argument, value in sorted(self._arguments.items()))
+        self.signature = f"{EVALUATE}{self._module.name}|key:{self._key}|refs:{references}{given}|version:{version}"
+
+    def prepare(self, examples: Sequence[Example]) -> None:
+        """Do nothing: the library sees references and texts together."""
+
+    def statistics(self, examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
+        """Return [N, 1] numbers of the texts, valid until the next call."""
+        self._first += len(self._rows)
+        self._rows = [self._row(example, text) for example, text in zip(examples, texts, strict=True)]
+        return np.arange(self._first, self._first + len(self._rows), dtype=np.float64).reshape(-1, 1)
+
+    def per_example(self, statistics: FloatArray) -> FloatArray:
+        """Return [N] values, each computed over one text alone."""
+        return np.array([self._value([row]) for row in self._numbered(statistics)], dtype=np.float64)
+
+    def corpus(self, statistics: FloatArray) -> float:
+        """Return the value computed over all texts at once."""
+        return self._value(self._numbered(statistics))
+
+    def _row(self, example: Example, text: str) -> Row:
+        row: Row = {"predictions": without_surrogates(text)}
+        if "references" in self._columns:
+            references = [without_surrogates(reference) for reference in references_of(example, self._name)]
+            row["references"] = references if self._all else references[0]
+        if "sources" in self._columns:
+            row["sources"] = without_surrogates(example.prompt)
+        return row
+
+    def _numbered(self, statistics: FloatArray) -> list[Row]:
+        numbers = [int(number) - self._first for number in statistics[:, 0]]
+        if any(not 0 <= number < len(self._rows) for number in numbers):
+            raise ConfigError(
+                f"The metric {self._name!r} keeps the texts of its last call of statistics only; ask for their values "
+                "first, or make one metric for each set of texts."
+            )
+        return [self._rows[number] for number in numbers]
+
+    def _value(self, rows: Sequence[Row]) -> float:
+        columns = {column: [row[column] for row in rows] for column in self._columns}
+        try:
+            result = self._module.compute(**columns, **self._arguments)
+        except (ArithmeticError, TypeError, ValueError) as error:
+            reason, *_ = str(error).split("\n")
+            raise ConfigError(
+                f"The metric {self._name!r} cannot compute these texts: {reason} "
+                "Set its option references to 'all' or 'first', or its arguments."
+            ) from error
+        value = result.get(self._key)
+        if not isinstance(value, Real):
+            numbers = ", ".join(sorted(key for key, found in result.items() if isinstance(found, Real)))
+            raise ConfigError(
+                f"The metric {self._name!r} returns no number {self._key!r}; set its option key to one of: {numbers}."
+            )
+        return float(value)
+
+
+def load(name: str) -> tuple[Any, str]:
+    """Return the evaluation module of `name`, "evaluate:" and a name or path, and what tells its version.
+
+    Raises:
+        DataError: The library does not find it, or it lacks a package.
+    """
+    import evaluate  # slow to import, and most runs need none of its metrics
+
+    target = name.removeprefix(EVALUATE)
+    try:
+        module = evaluate.load(target, keep_in_memory=True)
+    except OSError as error:
+        raise DataError(
+            f"The library evaluate finds no metric {target!r}: neither is it a script on this machine, nor could it be "
+            f"had from the Hugging Face hub. Check the name and the connection, or copy the metric's folder from "
+            f"https://huggingface.co/spaces/evaluate-metric/{Path(target).stem} and name its script: "
+            f"{EVALUATE}path/to/{Path(target).stem}.py."
+        ) from error
+    except ImportError as error:
+        raise DataError(f"The metric {name!r} lacks a package: {error}") from error
+    *_, script, _ = type(module).__module__.split(".")  # evaluate names the copy that it runs by the script's hash
+    return module, f"evaluate-{evaluate.__version__},script-{script[:12]}"
+
+
+def columns_of(module: Any, name: str) -> list[str]:
+    """Return the names of the columns that an evaluation module wants.
+
+    Raises:
+        ConfigError: There is one that no example has.
+    """
+    features = module.features[0] if isinstance(module.features, list) else module.features
+    unknown = set(features) - {"predictions", "references", "sources"}
+    if unknown:
+        raise ConfigError(
+            f"The metric {name!r} wants {', '.join(sorted(unknown))} beside predictions and references, which no "
+            "example has; take another metric."
+        )
+    return list(features)
+
+
+# --- ours as its -----------------------------------------------------------------------------------------------------
+
+
+def as_evaluate(name: str, **options: Any) -> Any:
+    """Return the metric `name`, made with `options`, as an `evaluate.EvaluationModule`.
+
+    Its `compute(predictions=…, references=…)` takes for each prediction a string or a list of strings as reference and
+    returns `{name: value}`. Where a metric reads more of an example, `compute` takes it as `prompts`, a string each,
+    and `meta`, a dictionary each.
+
+    Raises:
+        UnknownName, ConfigError: As `make_metric`.
+    """
+    return module_class()(config_name=name, options=options)
+
+
+def module_class() -> type[Any]:
+    """Return the class of our metrics for the library; a configuration is a metric."""
+    import evaluate
+    from evaluate.info import Features, Value
+
+    class Grue(evaluate.Metric):  # type: ignore[misc]  # the library finds a metric by this base
+        """One metric; `config_name` is its name, `options` are those of a task file."""
+
+        def __init__(
+            self, config_name: str | None = None, options: Mapping[str, Any] | None = None, **settings: Any
+        ) -> None:
+            if config_name is None:
+                raise ConfigError('Say which metric: evaluate.load(script, "meteor").')
+            self._made = make_metric(config_name, **(options or {}))
+            super().__init__(config_name=config_name, **settings)
+
+        def _info(self) -> Any:
+            card = CARDS.get(self.config_name)
+            columns = {"predictions": Value("string")}
+            kinds = [columns]
+            if card is None or "references" in card.needs:
+                kinds = [columns | {"references": [Value("string")]}, columns | {"references": Value("string")}]
+            return evaluate.MetricInfo(
+                description=card.definition if card else self.config_name,
+                citation=card.source if card else "",
+                inputs_description=f"Needs: {card.needs if card else 'references'}. Signature: {self._made.signature}",
+                features=[Features(kind) for kind in kinds],
+            )
+
+        def _compute(self, predictions: Sequence[str], **columns: Any) -> dict[str, float]:
+            examples = to_examples(len(predictions), **columns)
+            self._made.prepare(examples)
+            return {self.config_name: self._made.corpus(self._made.statistics(examples, predictions))}
+
+    return Grue
+
+
+def to_examples(
+    count: int,
+    references: Sequence[str | Sequence[str]] | None = None,
+    prompts: Sequence[str] | None = None,
+    meta: Sequence[Mapping[str, Any]] | None = None,
+) -> list[Example]:
+    """Return `count` examples of columns that may be left out.
+
+    Raises:
+        DataError: A column has another number of rows.
+    """
+    for name, column in (("references", references), ("prompts", prompts), ("meta", meta)):
+        if column is not None and len(column) != count:
+            raise DataError(f"There are {count} predictions, but {name} has {len(column)} rows; give one for each.")
+    each = (references or [()] * count, prompts or [""] * count, meta or [{}] * count)
+    return [
+        Example(str(index), prompt, (given,) if isinstance(given, str) else tuple(given), extra)
+        for index, (given, prompt, extra) in enumerate(zip(*each, strict=True))
+    ]

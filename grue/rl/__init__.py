@@ -1,0 +1,1 @@
+"""What reinforcement learners share."""

@@ -1,0 +1,281 @@
+"""Experience: what a rollout was worth, token by token, under the policy, the reference and the critic.
+
+Every rank samples and scores its own share of the prompts; then all is gathered, so that whatever follows (advantages,
+the penalty's controller, the log) is computed alike everywhere, over the whole batch.
+"""
+
+from dataclasses import dataclass, fields, replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from grue.lm.distributed import World
+from grue.lm.log_probs import token_log_probs
+from grue.lm.policy import Critic, Tokens, decode_responses, encode, encode_prompts, eos_id, is_seq2seq
+from grue.lm.sharding import gathered
+from grue.rl import functional as rl
+from grue.rl.rollout import (
+    Mask,
+    Rollout,
+    draw_examples,
+    generator,
+    length_batches,
+    rollout_settings,
+    sample_responses,
+)
+from grue.rl.settings import ActorCriticConfig, RolloutConfig
+from grue.rl.state import Learner
+from grue.runs.train import Run
+
+SHOWN_SAMPLES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """What a model says of drawn tokens, each [B, T], 0 where nothing counts.
+
+    Attributes:
+        plain: log π over the whole vocabulary; None unless asked for.
+        restricted: log π renormalised over the support.
+        entropy: Of the restricted distribution; None unless asked for.
+        values: The critic's; None without one.
+    """
+
+    plain: Tensor | None
+    restricted: Tensor
+    entropy: Tensor | None
+    values: Tensor | None
+
+    @property
+    def log_mass(self) -> Tensor:
+        """The log of the probability inside the support: what renormalising takes off."""
+        return self.over("vocabulary") - self.restricted
+
+    def over(self, what: str) -> Tensor:
+        """Return the log-probabilities over the "support" or the "vocabulary"."""
+        if what == "support":
+            return self.restricted
+        assert self.plain is not None, "log-probabilities over the vocabulary were not asked for"
+        return self.plain
+
+
+@dataclass(frozen=True, slots=True)
+class Experience:
+    """A rollout with all that an update learns from; tensors are [B, T] and 0 where nothing counts.
+
+    Attributes:
+        raw_scores: [B], the reward function's values.
+        scores: [B], the same less the penalty of those that never ended, scaled and clipped.
+        policy: What the rollout policy said of its tokens.
+        log_probs: The same as the ratio needs it.
+        kl: Estimate against the reference at each token, as the penalty takes it.
+        kl_vocabulary: The same over the full vocabulary, for the log.
+        reference: log π_0 over the same set as `kl`.
+        rewards: −β·KL, and the score at the last token that counts (the paper's Eq. 1).
+    """
+
+    rollout: Rollout
+    raw_scores: Tensor
+    scores: Tensor
+    policy: Scored
+    log_probs: Tensor
+    kl: Tensor
+    kl_vocabulary: Tensor
+    reference: Tensor
+    rewards: Tensor
+
+    @property
+    def mask(self) -> Tensor:
+        """Where a response token counts, [B, T]."""
+        return self.rollout.responses.mask
+
+
+def collect(run: Run, learner: Learner, config: RolloutConfig, update: int, mask: Mask | None = None) -> Experience:
+    """Sample responses to the update's prompts, reward them, and score them under policy, critic and reference.
+
+    Args:
+        mask: NLPO's restriction of the sampler.
+
+    Returns:
+        The experience of all ranks; responses to the same prompt stand side by side.
+    """
+    temperature = rollout_settings(run.task, config).temperature
+    with gathered(run.split):
+        rollout, raw_scores = sample(run, learner.policy, config, update, mask)
+        with run.autocast():
+            now = score_all(learner.policy, learner.critic, rollout, temperature, config, entropy=True)
+    with learner.initial_policy() as reference, run.autocast():
+        before = score_all(reference, None, rollout, temperature, config)
+    padded: Literal["left", "right"] = "right" if is_seq2seq(learner.policy) else "left"
+    rollout, raw_scores = gather_rollout(rollout, run.world, padded), run.world.gather_rows(raw_scores)
+    now, before = gather_scored(now, run.world), gather_scored(before, run.world)
+    scores = scaled_scores(raw_scores - config.missing_eos_penalty * rollout.truncated, learner, config)
+    kl_vocabulary = rl.kl_k1(now.over("vocabulary"), before.over("vocabulary"))
+    kl = rl.kl_k1(now.over(config.kl_over), before.over(config.kl_over))
+    return Experience(
+        rollout=rollout,
+        raw_scores=raw_scores,
+        scores=scores,
+        policy=now,
+        log_probs=now.over(config.ratio_over),
+        kl=kl,
+        kl_vocabulary=kl_vocabulary,
+        reference=before.over(config.kl_over),
+        rewards=rl.token_rewards(scores, kl, rollout.responses.mask, learner.kl_coefficient),
+    )
+
+
+def sample(
+    run: Run, policy: PreTrainedModel, config: RolloutConfig, update: int, mask: Mask | None
+) -> tuple[Rollout, Tensor]:
+    """Return this rank's share of an update's rollouts, and the reward function's values [b]."""
+    drawn = draw_examples(run.examples, config.rollouts // config.samples_per_prompt, run.seed, update)
+    examples = [example for example in drawn for _ in range(config.samples_per_prompt)]
+    settings = rollout_settings(run.task, config)
+    uniforms = torch.rand(len(examples), settings.max_new_tokens, generator=generator(run.seed, "rollout", update))
+    share = run.world.share(len(examples))
+    examples, uniforms = examples[share], uniforms[share]
+    prompts = encode_prompts(policy, run.tokenizer, [example.prompt for example in examples], run.task.prompt)
+    eos = eos_id(policy, run.tokenizer)
+    with torch.no_grad(), run.autocast():
+        encoded = encode(policy, prompts) if config.freeze_encoder else None
+        rollout = sample_responses(policy, prompts, settings, uniforms, eos, mask, encoded)
+    texts = decode_responses(run.tokenizer, rollout.responses)
+    scores = run.reward(examples, texts)
+    for shown in list(zip(examples, texts, scores, strict=True))[:: config.samples_per_prompt][:SHOWN_SAMPLES]:
+        run.observer.sampled(*shown)
+    return rollout, torch.tensor(scores, dtype=torch.float32, device=rollout.truncated.device)
+
+
+def score_tokens(
+    policy: PreTrainedModel,
+    critic: Critic | None,
+    rollout: Rollout,
+    rows: Tensor,
+    temperature: float,
+    config: RolloutConfig,
+    entropy: bool = False,
+    plain: bool = True,
+) -> Scored:
+    """Run policy and critic over some rows of a rollout, trimmed to their longest; with gradients if enabled."""
+    prompts, responses = rollout.prompts.rows(rows), rollout.responses.rows(rows)
+    encoded = None if rollout.encoded is None else rollout.encoded[rows]
+    said = token_log_probs(
+        policy,
+        prompts,
+        responses,
+        temperature,
+        None if rollout.support is None else rollout.support[rows, : responses.ids.shape[1]],
+        chunk=config.log_prob_chunk,
+        want_plain=plain,
+        want_entropy=entropy,
+        want_states=critic is not None and critic.trunk is None,
+        encoded=encoded,
+    )
+    values = None if critic is None else critic(prompts, responses, said.states, encoded) * responses.mask
+    return Scored(said.plain, said.restricted, said.entropy, values)
+
+
+@torch.no_grad()
+def score_all(
+    policy: PreTrainedModel,
+    critic: Critic | None,
+    rollout: Rollout,
+    temperature: float,
+    config: RolloutConfig,
+    entropy: bool = False,
+) -> Scored:
+    """Run `score_tokens` over a whole rollout in micro-batches of similar length, padded back to [B, T]."""
+    size, width = rollout.responses.ids.shape
+    parts: dict[str, Tensor] = {}
+    for rows in length_batches(rollout.responses.mask, torch.arange(size), config.micro_batch_size):
+        scored = score_tokens(policy, critic, rollout, rows, temperature, config, entropy)
+        for name in Scored.__slots__:
+            part = getattr(scored, name)
+            if part is not None:
+                whole = parts.setdefault(name, torch.zeros(size, width, device=part.device))
+                whole[rows.to(part.device), : part.shape[1]] = part.float()
+    return Scored(**{name: parts.get(name) for name in Scored.__slots__})  # type: ignore[arg-type]
+
+
+def scaled_scores(scores: Tensor, learner: Learner, config: RolloutConfig) -> Tensor:
+    """Return scores [B] divided by their standard deviation so far and clipped, where the configuration says so."""
+    if config.reward_scale == "running":
+        learner.moments.add(scores)
+        scores = scores / learner.moments.deviation
+    return scores if config.reward_clip is None else scores.clamp(-config.reward_clip, config.reward_clip)
+
+
+def gather_rollout(rollout: Rollout, world: World, padded: Literal["left", "right"]) -> Rollout:
+    """Return the rollouts of all ranks as one, with prompts `padded` on the side that they are padded on already."""
+    if world.size == 1:
+        return rollout
+
+    def gathered(tokens: Tokens, side: Literal["left", "right"]) -> Tokens:
+        return Tokens(world.gather_rows(tokens.ids, side=side), world.gather_rows(tokens.mask, side=side))
+
+    rest = {
+        name: None if (value := getattr(rollout, name)) is None else world.gather_rows(value)
+        for name in ("support", "truncated", "mask_size", "disagreement", "encoded")
+    }
+    responses = gathered(rollout.responses, "right")
+    return Rollout(gathered(rollout.prompts, padded), responses, **rest)  # type: ignore[arg-type]
+
+
+def gather_scored(scored: Scored, world: World) -> Scored:
+    """Return what all ranks scored as one."""
+    if world.size == 1:
+        return scored
+    values = {field.name: getattr(scored, field.name) for field in fields(scored)}
+    return replace(scored, **{name: world.gather_rows(value) for name, value in values.items() if value is not None})
+
+
+def advantages_and_returns(experience: Experience, config: ActorCriticConfig) -> tuple[Tensor, Tensor]:
+    """Return generalised advantage estimates and the critic's targets, [B, T] each."""
+    assert experience.policy.values is not None
+    mask = experience.mask
+    rewards = rl.whiten(experience.rewards, mask) if config.normalize_rewards else experience.rewards
+    advantages, returns = rl.gae(rewards, experience.policy.values, mask, config.gamma, config.gae_lambda)
+    return rl.whiten(advantages, mask) if config.whiten_advantages else advantages, returns
+
+
+def next_kl_coefficient(coefficient: float, experience: Experience, config: RolloutConfig) -> float:
+    """Return β for the next update; it stays where it is without a target."""
+    if config.kl_target is None:
+        return coefficient
+    if config.kl_controller == "rl4lms":
+        kl = float(rl.masked_mean(experience.kl, experience.mask))
+        return rl.rl4lms_kl_step(coefficient, kl, config.kl_target, config.kl_gain)
+    kl = float(experience.kl.sum(1).mean())
+    return rl.ziegler_kl_step(coefficient, kl, config.kl_target, len(experience.kl), config.kl_horizon)
+
+
+def describe(experience: Experience, learner: Learner) -> dict[str, float]:
+    """Return the figures of a rollout under the names that the field knows."""
+    mask, rollout = experience.mask, experience.rollout
+
+    def mean(values: Tensor) -> float:
+        return float(rl.masked_mean(values, mask))
+
+    assert experience.policy.entropy is not None
+    line = {
+        "objective/reward": float(experience.raw_scores.mean()),
+        "objective/reward_sd": float(experience.raw_scores.std(correction=0)),
+        "objective/kl": mean(experience.kl),
+        "objective/kl_k3": mean(rl.kl_k3(experience.reference + experience.kl, experience.reference)),
+        "objective/kl_vocabulary": mean(experience.kl_vocabulary),
+        "objective/kl_sequence": float(experience.kl.sum(1).mean()),
+        "objective/kl_coefficient": learner.kl_coefficient,
+        "objective/entropy": mean(experience.policy.entropy),
+        "objective/length": float(mask.sum(1).float().mean()),
+        "objective/ended": 1.0 - float(rollout.truncated.float().mean()),
+        "mask/size": mean(rollout.mask_size),
+        "mask/mass": mean(experience.policy.log_mass.exp()),
+        "tokens": float(mask.sum()),
+        "episodes": float(len(mask)),
+    }
+    if rollout.disagreement is not None:
+        line["mask/disagreement"] = mean(rollout.disagreement)
+    return line

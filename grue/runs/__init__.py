@@ -1,0 +1,1 @@
+"""A run's life: from a request to a finished folder."""

@@ -1,0 +1,170 @@
+"""What a run's log tells of a training gone wrong: warnings, each with a cure.
+
+All is read off the log's lines, nothing is remembered: a run that was stopped and goes on warns where it would have
+warned. An alarm is given when its condition sets in, and again only after it was quiet for `QUIET` updates.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from grue.rl.settings import Common, NLPOConfig, RolloutConfig
+
+Line = Mapping[str, float]
+Check = Callable[[Line, Sequence[Line], RolloutConfig], str | None]
+
+# Updates for which a condition must not have held before it is told again: a flickering one is told once.
+QUIET = 20
+# Updates over which a condition must hold without a break: one batch of 64 responses can be anything.
+PATIENCE = 3
+# Clipping is high for some updates after every refresh of a mask or change of the reward; only much of it is a sign.
+CLIP_PATIENCE = 5
+# Nats a token. An estimate of a small KL may fall below 0 by chance, by some thousandths over a thousand tokens.
+NEGATIVE_KL = -0.01
+# Share of the first update's entropy. A policy that learns a task loses some; at a tenth it says the same to everyone.
+COLLAPSED_ENTROPY = 0.1
+# Probability inside the mask. It was .26 to .51 in runs that then burst into garbage, above .9 in those that did not.
+LOW_MASS = 0.5
+# Shares of responses that end before the limit: hardly any, though it was a good part at first.
+FEW_ENDED = 0.05
+SOME_ENDED = 0.2
+# Equal rewards differ by the rounding of their mean.
+NO_SPREAD = 1e-6
+# Share of tokens whose ratio leaves the clip range; healthy runs have .05 to .2.
+MUCH_CLIPPED = 0.3
+# Lines that `alarms` looks at: what decides the latest one and each of the quiet ones before.
+RECENT = QUIET + CLIP_PATIENCE
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """A warning.
+
+    Attributes:
+        code: What kind it is.
+        message: What is seen, what it means, and what to do about it.
+    """
+
+    code: str
+    message: str
+
+
+def alarms(first: Line, recent: Sequence[Line], config: Common) -> list[Alarm]:
+    """Return what the latest line of a run's log gives reason to say.
+
+    Args:
+        first: Line of the run's first update.
+        recent: Lines of the updates up to now, the latest last; more than the last `RECENT` are not looked at. Lines
+            of validations are not among them.
+        config: The run's; supervised training has no alarms.
+    """
+    if not isinstance(config, RolloutConfig):
+        return []
+    recent = recent[-RECENT:]
+    found = []
+    for code, check in CHECKS.items():
+        message = check(first, recent, config)
+        before = range(max(1, len(recent) - QUIET), len(recent))
+        if message and not any(check(first, recent[:end], config) for end in before):
+            found.append(Alarm(code, message))
+    return found
+
+
+def _latest(recent: Sequence[Line], name: str, count: int) -> list[float] | None:
+    """Return a figure's last `count` values, or None where they are not all there and finite."""
+    values = [line[name] for line in recent[-count:] if math.isfinite(line.get(name, math.nan))]
+    return values if len(values) == count else None
+
+
+def _negative_kl(first: Line, recent: Sequence[Line], config: RolloutConfig) -> str | None:
+    values = _latest(recent, "objective/kl", PATIENCE)
+    if values is None or max(values) >= NEGATIVE_KL:
+        return None
+    if config.kl_over == "vocabulary":
+        why = (
+            "The sampler is truncated (top-k, top-p, a minimum length or a mask) while the penalty counts the whole "
+            'vocabulary, so moving mass out of what can be sampled pays. Set kl_over = "support".'
+        )
+    else:
+        why = (
+            "Sampling and scoring see different policies, or the batch is too small to tell. "
+            'Set precision = "float32", or raise rollouts.'
+        )
+    return f"the mean KL has been negative for {PATIENCE} updates (now {values[-1]:.3f} nats a token). {why}"
+
+
+def _collapsed_entropy(first: Line, recent: Sequence[Line], config: RolloutConfig) -> str | None:
+    values, start = _latest(recent, "objective/entropy", PATIENCE), first.get("objective/entropy", 0.0)
+    if values is None or max(values) >= COLLAPSED_ENTROPY * start:
+        return None
+    return (
+        f"entropy has fallen to {values[-1]:.3f} nats a token, from {start:.3f} in the first update: "
+        "the policy says nearly the same every time. Lower learning_rate, or raise kl_coefficient or "
+        "entropy_coefficient."
+    )
+
+
+def _falling_mass(first: Line, recent: Sequence[Line], config: RolloutConfig) -> str | None:
+    values, start = _latest(recent, "mask/mass", PATIENCE), first.get("mask/mass", 0.0)
+    if values is None or max(values) >= LOW_MASS or start < LOW_MASS:
+        return None
+    seen = f"of the policy's probability lies inside what can be sampled, {start:.0%} did in the first update"
+    if not isinstance(config, NLPOConfig):
+        cure = "Lower learning_rate, or widen top_k and top_p of the task's rollout."
+    else:
+        more = f"Raise mass_coefficient above {config.mass_coefficient:g}"
+        cure = f"{more if config.mass_coefficient else 'Set mass_coefficient = 0.1'}{_shorter_refresh(config)}."
+    return f"only {values[-1]:.0%} {seen}; tokens outside get no gradient and may drift. {cure}"
+
+
+def _shorter_refresh(config: NLPOConfig) -> str:
+    if config.mask == "top_k" or (config.mask_source == "periodic" and config.mask_updates == 1):
+        return ""
+    if config.mask_source == "frozen":
+        return ', or refresh the mask: mask_source = "periodic"'
+    return f", or refresh the mask more often: mask_updates below {config.mask_updates}"
+
+
+def _endless_responses(first: Line, recent: Sequence[Line], config: RolloutConfig) -> str | None:
+    values, start = _latest(recent, "objective/ended", PATIENCE), first.get("objective/ended", 0.0)
+    if values is None or max(values) >= FEW_ENDED or start < SOME_ENDED:
+        return None
+    penalty = config.missing_eos_penalty
+    return (
+        f"{values[-1]:.0%} of the responses end by themselves, {start:.0%} did in the first update; the others are "
+        f"cut at the limit. {f'Raise missing_eos_penalty above {penalty:g}' if penalty else 'Set missing_eos_penalty'},"
+        " or raise kl_coefficient."
+    )
+
+
+def _flat_reward(first: Line, recent: Sequence[Line], config: RolloutConfig) -> str | None:
+    values = _latest(recent, "objective/reward_sd", 1)
+    if values is None or values[0] > NO_SPREAD:
+        return None
+    return (
+        f"all responses have the same reward ({recent[-1].get('objective/reward', 0.0):.3f}), so there is nothing to "
+        "learn from them. Take a --reward that tells them apart, or raise rollouts; if it is the highest reward there "
+        "is, stop."
+    )
+
+
+def _much_clipping(first: Line, recent: Sequence[Line], config: RolloutConfig) -> str | None:
+    values = _latest(recent, "policy/clip_fraction", CLIP_PATIENCE)
+    if values is None or min(values) <= MUCH_CLIPPED:
+        return None
+    lower = "learning_rate or epochs" if config.epochs > 1 else "learning_rate"
+    stop = "set stop_kl = 0.02" if config.stop_kl is None else f"set stop_kl below {config.stop_kl:g}"
+    return (
+        f"the ratio of more than {MUCH_CLIPPED:.0%} of the tokens has been clipped for {CLIP_PATIENCE} updates (now "
+        f"{values[-1]:.0%}): the steps are too large. Lower {lower}, or {stop}."
+    )
+
+
+CHECKS: Mapping[str, Check] = {
+    "negative-kl": _negative_kl,
+    "collapsed-entropy": _collapsed_entropy,
+    "falling-mass": _falling_mass,
+    "endless-responses": _endless_responses,
+    "flat-reward": _flat_reward,
+    "much-clipping": _much_clipping,
+}

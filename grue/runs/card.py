@@ -1,0 +1,204 @@
+"""The model card of a checkpoint: front matter that the hub understands, and what a stranger needs to use the model."""
+
+import json
+import platform
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib.metadata import version
+from typing import Any
+
+import grue
+from grue.lm.checkpoint import Manifest
+from grue.tasks import Generation, Task
+
+FIGURES = {
+    "preference": "Preference (0–100)",
+    "naturalness": "Naturalness (0–100)",
+    "reward": "Mean reward",
+}
+CITATION = """\
+@inproceedings{ramamurthy2023reinforcement,
+  title = {Is Reinforcement Learning (Not) for Natural Language Processing: Benchmarks, Baselines, and Building Blocks
+           for Natural Language Policy Optimization},
+  author = {Ramamurthy, Rajkumar and Ammanabrolu, Prithviraj and Brantley, Kiant{\\'e} and Hessel, Jack and
+            Sifa, Rafet and Bauckhage, Christian and Hajishirzi, Hannaneh and Choi, Yejin},
+  booktitle = {International Conference on Learning Representations},
+  year = {2023},
+  url = {https://arxiv.org/abs/2210.01241}
+}"""
+
+
+def card(
+    task: Task, manifest: Manifest, reward: str, config: Mapping[str, Any], versions: Mapping[str, str], hub_id: str
+) -> str:
+    """Return the text of `README.md`.
+
+    Args:
+        reward: What was trained for, as `--reward` takes it.
+        config: The algorithm's configuration.
+        versions: Package → version.
+        hub_id: Of the base model on the hub; empty for a model that is not from there.
+    """
+    name = f"{manifest.suite}/{manifest.task}"
+    which = "best on validation" if manifest.kept == "best" else "last"
+    parts = [
+        f"---\n{_yaml(_front_matter(task, manifest, hub_id))}---",
+        f"# {_plain(manifest.system)} on {_plain(name)}, seed {manifest.seed}",
+        _plain(" ".join(filter(None, (task.title + "." if task.title else "", task.description)))),
+        f"The {which} of the models of a training run with [GRUE]"
+        "(https://arxiv.org/abs/2210.01241), a benchmark for reinforcement learning on language generation.",
+        f"## Scores on the validation split\n\n{_table('score', _scores(manifest))}",
+        f"## Use\n\n{_usage(task)}",
+        "## Evaluate\n\nIn the folder that holds this one, with GRUE installed:\n\n"
+        f"```\ngrue evaluate --checkpoint {'checkpoint' if manifest.kept == 'best' else 'final'}\n```",
+        f"## Training\n\n{_table('what', _training(manifest, reward))}",
+        f"### Configuration\n\n{_table('key', ((_code(key), _code(_shown(value))) for key, value in config.items()))}",
+        f"### Versions\n\n{_table('package', ((_plain(key), _code(value)) for key, value in versions.items()))}",
+        f"## Licence\n\nData: {_plain(task.data.licence or 'none stated')}. "
+        f"The base model, {_code(manifest.backbone)}, has its own; both bind what is made of them.",
+        f"## Citation\n\n```bibtex\n{CITATION}\n```",
+    ]
+    if task.data.citation:
+        parts.append(f"Data: {_plain(task.data.citation)}.")
+    # A folder's name may hold bytes that are no text; a card must be writable all the same.
+    return ("\n\n".join(filter(None, parts)) + "\n").encode("utf-8", "replace").decode("utf-8")
+
+
+@cache
+def package_versions() -> dict[str, str]:
+    """Return the versions of what decides how training goes."""
+    packages = ("torch", "transformers", "tokenizers")
+    return {"grue": grue.__version__, "python": platform.python_version()} | {name: version(name) for name in packages}
+
+
+# --- front matter ----------------------------------------------------------------------------------------------------
+
+
+def _front_matter(task: Task, manifest: Manifest, hub_id: str) -> dict[str, Any]:
+    ours = manifest.backbone.startswith("mini:") and task.data.licence == "Apache-2.0"
+    licence = {"license": "apache-2.0"} if ours else {"license": "other", "license_name": "as-data-and-base-model"}
+    datasets = list(dict.fromkeys(source.name for source in task.data.sources if source.kind == "hub"))
+    metrics = list(dict.fromkeys(spec.name for spec in task.metrics if spec.axis != "diversity"))
+    results = {
+        "task": {"type": "text-generation", "name": task.title or task.name},
+        "dataset": {
+            "type": datasets[0] if datasets else f"{manifest.suite}/{manifest.task}",
+            "name": f"{manifest.suite}/{manifest.task}",
+            "split": "validation",
+        },
+        "metrics": [
+            {"type": key, "name": FIGURES.get(key, key), "value": round(value, 4)}
+            for key, value in manifest.validation.items()
+        ],
+    }
+    return {
+        "language": task.data.language,
+        **licence,
+        "library_name": "transformers",
+        "pipeline_tag": "text-generation",
+        **({"base_model": hub_id} if hub_id else {}),
+        **({"datasets": datasets} if datasets else {}),
+        "metrics": metrics,
+        "tags": ["grue", "reinforcement-learning", f"grue-{manifest.suite}", *manifest.algorithm.split("+")],
+        "model-index": [
+            {"name": f"{manifest.system}-{manifest.task}-seed-{manifest.seed}", "results": [results]},
+        ],
+    }
+
+
+def _yaml(value: Mapping[str, Any], indent: str = "") -> str:
+    """Return a table as YAML, a key a line; every scalar is spelled as JSON, which is YAML, too."""
+    lines = []
+    for key, item in value.items():
+        if isinstance(item, Mapping):
+            lines.append(f"{indent}{key}:\n{_yaml(item, indent + '  ')}")
+        elif isinstance(item, list):
+            lines.append(f"{indent}{key}:\n{''.join(_yaml_item(one, indent) for one in item)}")
+        else:
+            lines.append(f"{indent}{key}: {_scalar(item)}\n")
+    return "".join(lines)
+
+
+def _yaml_item(value: Any, indent: str) -> str:
+    if isinstance(value, Mapping):
+        inner = _yaml(value, indent + "  ")
+        return f"{indent}- {inner[len(indent) + 2 :]}"
+    return f"{indent}- {_scalar(value)}\n"
+
+
+def _scalar(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    # JSON leaves these as they are; to YAML they are line ends or not printable.
+    return re.sub(r"[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]", lambda m: f"\\u{ord(m[0]):04x}", text)
+
+
+# --- text ------------------------------------------------------------------------------------------------------------
+
+
+def _usage(task: Task) -> str:
+    causal = task.backbone.family == "causal"
+    auto = "AutoModelForCausalLM" if causal else "AutoModelForSeq2SeqLM"
+    answer = 'output[0, inputs["input_ids"].shape[1]:]' if causal else "output[0]"
+    return f"""\
+```python
+from transformers import AutoTokenizer, {auto}
+tokenizer, model = AutoTokenizer.from_pretrained("."), {auto}.from_pretrained(".")
+inputs = tokenizer(["the prompt"], truncation=True, max_length={task.prompt.max_tokens}, return_tensors="pt")
+output = model.generate(**inputs)
+print(tokenizer.decode({answer}, skip_special_tokens=True))
+```
+
+`generation_config.json` holds the decoding of the benchmark ({_decoding(task.decoding)}), so that a plain `generate`
+decodes as it does. Prompts are cut to {task.prompt.max_tokens} tokens on the {task.prompt.truncation}."""
+
+
+def _decoding(decoding: Generation) -> str:
+    how = "greedy"
+    if decoding.do_sample:
+        limits = [f"top-k {decoding.top_k}"] * bool(decoding.top_k) + [f"top-p {decoding.top_p}"] * (decoding.top_p < 1)
+        how = f"sampling at temperature {decoding.temperature}" + "".join(f", {limit}" for limit in limits)
+    elif decoding.num_beams > 1:
+        how = f"{decoding.num_beams} beams, length penalty {decoding.length_penalty}"
+    least, most = decoding.min_new_tokens, decoding.max_new_tokens
+    length = f"{most}" if least == most else f"{least} to {most}" if least else f"at most {most}"
+    return f"{how}, {length} new tokens"
+
+
+def _scores(manifest: Manifest) -> Iterable[tuple[str, str]]:
+    return ((_plain(FIGURES.get(name, name)), f"{value:.4f}") for name, value in manifest.validation.items())
+
+
+def _training(manifest: Manifest, reward: str) -> list[tuple[str, str]]:
+    task = f"{manifest.suite}/{manifest.task}, {manifest.task_hash[:12]}"
+    return [
+        ("task and its hash", _code(task)),
+        ("base model", _code(manifest.backbone)),
+        ("algorithm", _code(manifest.algorithm)),
+        ("reward", _code(reward)),
+        ("seed", str(manifest.seed)),
+        ("updates", str(manifest.update)),
+        *((_plain(key), f"{value:.0f}") for key, value in manifest.training.items()),
+        ("configuration's sha256", _code(manifest.config_sha256[:12])),
+    ]
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _table(head: str, rows: Iterable[tuple[str, str]]) -> str:
+    return "\n".join([f"| {head} | value |", "|---|---|", *(f"| {key} | {value} |" for key, value in rows)])
+
+
+def _plain(text: str) -> str:
+    """Return text that Markdown shows as it is, on one line."""
+    return re.sub(r"([\\`*_{}\[\]<>#|~&$!])", r"\\\1", " ".join(text.split()))
+
+
+def _code(text: str) -> str:
+    """Return text as a code span for a table's cell: a fence longer than any within, and no bar left bare."""
+    text = " ".join(text.split()).replace("|", "\\|") or " "
+    fence = "`" * (max((len(run) for run in re.findall("`+", text)), default=0) + 1)
+    pad = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{fence}{pad}{text}{pad}{fence}"

@@ -1,0 +1,321 @@
+"""Trackers: TensorBoard, Weights & Biases and trackio, each an optional extra, as observers of a run.
+
+A run is called suite/task/system/seed-N wherever it is shown. One that goes on after a stop goes on there, too.
+A tracker asked for that cannot start is an error; one that fails later is told of once and left alone, for the rest of
+the run: train.jsonl holds everything that it would have shown.
+"""
+
+import io
+import json
+import os
+import secrets
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Protocol
+
+from grue import files
+from grue.errors import ConfigError, TrainingError, Unavailable
+from grue.records import Example
+from grue.runs.plan import Plan
+
+# Responses that a validation shows: the last ones before it.
+SAMPLES = 8
+COLUMNS = ("prompt", "response", "score")
+# The project that runs are filed under.
+PROJECT = "grue"
+# How long Weights & Biases may go on sending once a run is over; without a network it would wait for ever. What is
+# unsent stays in the run's folder.
+FINISH_SECONDS = 300
+
+
+class Backend(Protocol):
+    """Where a run is shown; any of these may raise anything."""
+
+    def open(self, plan: Plan, done: int) -> None:
+        """Begin a run, or go on with it after `done` updates."""
+
+    def figures(self, figures: Mapping[str, float], step: int) -> None:
+        """Show numbers by name."""
+
+    def samples(self, rows: Sequence[tuple[str, str, float]], step: int) -> None:
+        """Show prompts, responses and scores."""
+
+    def warning(self, message: str, step: int) -> None:
+        """Show a warning."""
+
+    def close(self, exit_code: int) -> None:
+        """End the run that is open."""
+
+
+class TensorBoard:
+    """Writes a run's figures to `<run>/tensorboard`, for `tensorboard --logdir runs`.
+
+    What an interrupted run logged after the update that it goes on from is purged.
+    """
+
+    def open(self, plan: Plan, done: int) -> None:
+        """Open an event file."""
+        from torch.utils.tensorboard import SummaryWriter
+
+        self._writer = SummaryWriter(str(plan.folder / "tensorboard"), purge_step=done + 1)
+        if done == 0:
+            self._text("config", json.dumps(described(plan), indent=2), 0)
+
+    def figures(self, figures: Mapping[str, float], step: int) -> None:
+        """Write scalars."""
+        for name, value in figures.items():
+            self._writer.add_scalar(name, value, step)
+        self._writer.flush()
+
+    def samples(self, rows: Sequence[tuple[str, str, float]], step: int) -> None:
+        """Write a text."""
+        self._text("samples", "\n\n".join(f"{prompt}\n→ {text}\n({score:.3f})" for prompt, text, score in rows), step)
+
+    def warning(self, message: str, step: int) -> None:
+        """Write a text."""
+        self._text("warnings", message, step)
+
+    def close(self, exit_code: int) -> None:
+        """Close the event file."""
+        self._writer.close()
+
+    def _text(self, name: str, text: str, step: int) -> None:
+        # TensorBoard reads Markdown; an indented block is shown as it is.
+        self._writer.add_text(name, "\n".join(f"    {line}" for line in text.split("\n")), step)
+        self._writer.flush()
+
+
+class WeightsAndBiases:
+    """Shows a run on wandb.ai, or keeps it in `<run>/wandb` for `wandb sync` where WANDB_MODE=offline.
+
+    A run's id lies in `<run>/wandb/grue-id`. Steps that Weights & Biases has already are not sent again: a run that
+    goes on repeats what it did.
+    """
+
+    def open(self, plan: Plan, done: int) -> None:
+        """Create the run, or go on with it."""
+        wandb = import_module("wandb")
+        place = plan.folder / "wandb" / "grue-id"
+        if not place.exists():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            # The configuration's hash is not enough: the same configuration may run in several folders.
+            files.write_text(place, f"{files.sha256_json(described(plan))[:8]}-{secrets.token_hex(4)}\n")
+        self._table = wandb.Table
+        self._run = wandb.init(
+            project=os.environ.get("WANDB_PROJECT", PROJECT),
+            id=files.read_text(place).strip(),
+            name=run_name(plan),
+            group=f"{plan.task.suite}/{plan.task.name}",
+            job_type=plan.algorithm,
+            config=described(plan),
+            dir=str(plan.folder),
+            resume="allow",
+            reinit="create_new",
+            settings=wandb.Settings(console="off", quiet=True, finish_timeout=FINISH_SECONDS),
+        )
+        self._begin = int(self._run.step)
+
+    def figures(self, figures: Mapping[str, float], step: int) -> None:
+        """Log numbers."""
+        self._log(dict(figures), step)
+
+    def samples(self, rows: Sequence[tuple[str, str, float]], step: int) -> None:
+        """Log a table."""
+        self._log({"samples": self._table(columns=list(COLUMNS), data=[list(row) for row in rows])}, step)
+
+    def warning(self, message: str, step: int) -> None:
+        """Raise an alert."""
+        self._run.alert(title="warning", text=f"update {step}: {message}", level="WARN")
+
+    def close(self, exit_code: int) -> None:
+        """Send what is left."""
+        self._run.finish(exit_code=exit_code)
+
+    def _log(self, values: dict[str, Any], step: int) -> None:
+        if step >= self._begin:
+            self._run.log(values, step=step)
+
+
+class Trackio:
+    """Keeps runs in trackio's own database, for `trackio show --project grue`; TRACKIO_SPACE_ID shows them on a Space.
+
+    trackio knows a run by its name, and cannot take steps back: what a run that goes on repeats is there twice.
+    """
+
+    def open(self, plan: Plan, done: int) -> None:
+        """Create the run, or go on with the latest of its name."""
+        self._trackio: Any = import_module("trackio")
+        self._run = self._trackio.init(
+            project=PROJECT,
+            name=run_name(plan),
+            group=f"{plan.task.suite}/{plan.task.name}",
+            config=described(plan),
+            resume="allow" if done else "never",
+            embed=False,
+        )
+
+    def figures(self, figures: Mapping[str, float], step: int) -> None:
+        """Log numbers."""
+        self._run.log(dict(figures), step=step)
+
+    def samples(self, rows: Sequence[tuple[str, str, float]], step: int) -> None:
+        """Log a table."""
+        table = self._trackio.Table(columns=list(COLUMNS), data=[list(row) for row in rows])
+        self._run.log({"samples": table}, step=step)
+
+    def warning(self, message: str, step: int) -> None:
+        """Raise an alert; trackio would print it, too."""
+        with redirect_stdout(io.StringIO()):
+            self._run.alert(title="warning", text=message, step=step)
+
+    def close(self, exit_code: int) -> None:
+        """Write what is left."""
+        self._trackio.finish()
+
+
+# Each has the name of the package that it needs, and of the extra that installs it.
+BACKENDS: Mapping[str, Callable[[], Backend]] = {
+    "tensorboard": TensorBoard,
+    "wandb": WeightsAndBiases,
+    "trackio": Trackio,
+}
+
+
+def run_name(plan: Plan) -> str:
+    """Return what a run is called among others."""
+    return f"{plan.task.suite}/{plan.task.name}/{plan.system}/seed-{plan.seed}"
+
+
+def described(plan: Plan) -> dict[str, Any]:
+    """Return the configuration that is shown: the content of config.toml, and the system's name."""
+    return {"system": plan.system, **plan.record()}
+
+
+class Tracker:
+    """An observer that tells a backend, and survives it.
+
+    Args:
+        name: What the backend is called in messages.
+        warn: Takes the number of updates done and a message, once if the backend fails.
+    """
+
+    def __init__(self, name: str, backend: Backend, warn: Callable[[int, str], None]) -> None:
+        self.name = name
+        self.backend = backend
+        self.warn = warn
+        self._samples: deque[tuple[str, str, float]] = deque(maxlen=SAMPLES)
+        self._began = self._open = False
+        self._done = 0
+
+    def started(self, plan: Plan, done: int, total: int) -> None:
+        """Open the run.
+
+        Raises:
+            TrainingError: The backend does not start, and never did in this process; later it is warned of.
+        """
+        self.close()
+        self._samples.clear()
+        self._done, self._open = done, True
+        error = self._tell(lambda: self.backend.open(plan, done))
+        if error is not None and not self._began:
+            raise TrainingError(
+                f"{self.name} cannot start: {reason(error)}. Mend that, or choose another --tracker, or none."
+            ) from error
+        self._began = True
+        self._give_up(error)
+
+    def updated(self, done: int, total: int, line: Mapping[str, float]) -> None:
+        """Show an update's figures."""
+        self._done = done
+        self._give_up(self._tell(lambda: self.backend.figures(line, done)))
+
+    def sampled(self, example: Example, text: str, score: float) -> None:
+        """Keep a response for the next validation."""
+        self._samples.append((example.prompt, text, score))
+
+    def validated(self, done: int, figures: Mapping[str, float], best: bool) -> None:
+        """Show a validation's figures, and the last responses before it."""
+        shown, rows = {f"validation/{name}": value for name, value in figures.items()}, list(self._samples)
+        self._samples.clear()
+        self._give_up(self._tell(lambda: self.backend.figures(shown, done)))
+        if rows:
+            self._give_up(self._tell(lambda: self.backend.samples(rows, done)))
+
+    def warned(self, done: int, message: str) -> None:
+        """Show a warning."""
+        self._give_up(self._tell(lambda: self.backend.warning(message, done)))
+
+    def close(self, exit_code: int = 0) -> None:
+        """End the run that is open, if one is."""
+        self._give_up(self._tell(lambda: self.backend.close(exit_code)))
+        self._open = False
+
+    def _tell(self, what: Callable[[], None]) -> Exception | None:
+        """Do something with the backend while it listens; return what went wrong, whatever it was."""
+        if not self._open:
+            return None
+        try:
+            with redirect_stdout(sys.stderr):  # stdout is for the checkpoints' paths
+                what()
+        except Exception as error:
+            self._open = False
+            return error
+        return None
+
+    def _give_up(self, error: Exception | None) -> None:
+        if error is not None:
+            self.warn(
+                self._done, f"{self.name} failed and is left alone from here on: {reason(error)}. Training goes on."
+            )
+
+
+def reason(error: Exception) -> str:
+    """Return what an error says, in one line without a full stop."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(".: ")
+
+
+@contextmanager
+def open_trackers(names: Sequence[str], warn: Callable[[int, str], None]) -> Iterator[list[Tracker]]:
+    """Yield the trackers of some names, and close them after it all.
+
+    Args:
+        names: Keys of `BACKENDS`; or `none` alone; or nothing, which is TensorBoard where it is installed.
+        warn: See `Tracker`.
+
+    Raises:
+        ConfigError: `none` with others.
+        Unavailable: A tracker's package is not installed.
+    """
+    trackers = [Tracker(name, BACKENDS[name](), warn) for name in chosen(names)]
+    exit_code = 1
+    try:
+        yield trackers
+        exit_code = 0
+    finally:
+        for tracker in trackers:
+            tracker.close(exit_code)
+
+
+def chosen(names: Sequence[str]) -> list[str]:
+    """Return the backends that are asked for, each once; see `open_trackers`."""
+    if not names:
+        return ["tensorboard"] if installed("tensorboard") else []
+    wanted = list(dict.fromkeys(names))
+    if "none" in wanted:
+        if len(wanted) > 1:
+            raise ConfigError(f"--tracker none excludes the others; found {', '.join(wanted)}.")
+        return []
+    for name in wanted:
+        if not installed(name):
+            raise Unavailable(f"--tracker {name}: its package is not installed; run: pip install 'grue[{name}]'")
+    return wanted
+
+
+def installed(name: str) -> bool:
+    """Whether a package is there; a mere folder of its name in the working directory, as wandb leaves one, is not."""
+    spec = find_spec(name)
+    return spec is not None and spec.origin is not None

@@ -1,1 +1,0 @@
-"""The bundled trainer: pure formulas, one sampler, one file for each algorithm."""

@@ -1,0 +1,321 @@
+"""The algorithms' invariants, on tiny random models of both families."""
+
+import json
+
+import pytest
+import torch
+from support import oracles, tiny
+
+from grue.algorithms import nlpo, ppo
+from grue.errors import TrainingError
+from grue.files import read_jsonl
+from grue.lm.policy import encode_prompts, forward, next_logits
+from grue.rl.rollout import Mask, draw_examples, generator, sample_responses
+from grue.rl.settings import NLPOConfig, PPOConfig
+from grue.runs.recipes import ALGORITHMS
+from grue.runs.train import Interrupted
+
+FAMILIES = ["causal", "seq2seq"]
+
+
+def train(run):
+    ALGORITHMS[run.plan.algorithm](run, run.plan.config)
+    return run
+
+
+def logged(folder):
+    """The log without its clock."""
+    return [
+        {key: value for key, value in line.items() if key != "seconds"}
+        for _, line in read_jsonl(folder / "train.jsonl")
+    ]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("truncation", [{}, {"top_k": 9}, {"top_p": 0.8}, {"min_new_tokens": 3}])
+def test_nlpo_with_an_open_mask_is_ppo_bit_for_bit(family, truncation, tmp_path):
+    task = tiny.task(family, **truncation)
+    plain = train(tiny.run(family, "ppo", tmp_path / "ppo", task_=task))
+    masked = train(tiny.run(family, "nlpo", tmp_path / "nlpo", task_=task, top_p=1.0, mask_updates=2))
+    assert torch.equal(tiny.weights(plain.policy), tiny.weights(masked.policy))
+    assert not torch.equal(tiny.weights(plain.policy), tiny.weights(tiny.model(family)))
+    shared = [{k: v for k, v in line.items() if not k.startswith("mask/")} for line in logged(tmp_path / "nlpo")]
+    assert shared == [{k: v for k, v in line.items() if not k.startswith("mask/")} for line in logged(tmp_path / "ppo")]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("algorithm", ["ppo", "nlpo"])
+@pytest.mark.parametrize("over", ["support", "vocabulary"])
+def test_the_first_minibatch_has_ratio_one_and_clips_nothing(family, algorithm, over, tmp_path):
+    task = tiny.task(family, top_k=9, min_new_tokens=2)
+    settings = {"epochs": 1, "minibatch_size": 12, "ratio_over": over, "kl_over": over}
+    run = train(tiny.run(family, algorithm, tmp_path, task_=task, **settings))
+    for line in run.observer.lines:
+        assert line["policy/ratio_error"] < 1e-5
+        assert line["policy/clip_fraction"] == 0
+        assert abs(line["policy/approx_kl"]) < 1e-6
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_first_update_has_no_divergence_from_the_reference(family, tmp_path):
+    run = train(tiny.run(family, "ppo", tmp_path))
+    assert run.observer.lines[0]["objective/kl"] == 0
+    assert run.observer.lines[-1]["objective/kl"] != 0
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("algorithm", ["supervised", "ppo", "nlpo"])
+def test_an_interrupted_run_goes_on_bit_for_bit(family, algorithm, tmp_path):
+    length = {"epochs": 4} if algorithm == "supervised" else {"updates": 4, "kl_target": 0.05}
+    if algorithm == "nlpo":
+        length |= {"mask_updates": 3, "mass_coefficient": 0.1}
+    whole = train(tiny.run(family, algorithm, tmp_path / "whole", **length))
+    for stops in (1, 3):
+        folder = tmp_path / f"stopped-{stops}"
+        first = tiny.run(family, algorithm, folder, **length)
+        first.stop = lambda run=first, stops=stops: len(run.observer.lines) >= stops
+        with pytest.raises(Interrupted, match=f"stopped after update {stops} of 4; the same command goes on"):
+            train(first)
+        second = train(tiny.run(family, algorithm, folder, **length))
+        assert second.observer.begin == (stops, 4)
+        assert torch.equal(tiny.weights(second.policy), tiny.weights(whole.policy))
+        assert logged(folder) == logged(tmp_path / "whole")
+        kept = [json.loads((f / "checkpoint" / "grue.json").read_text()) for f in (folder, tmp_path / "whole")]
+        assert kept[0]["files"] == kept[1]["files"]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("algorithm", ["supervised", "ppo", "nlpo"])
+def test_accumulated_gradients_are_those_of_the_whole_minibatch(family, algorithm, tmp_path):
+    """One step, so that Adam's division by tiny second moments cannot blow rounding up."""
+    steps = (
+        {"epochs": 1, "batch_size": 24}
+        if algorithm == "supervised"
+        else {"updates": 1, "epochs": 1, "minibatch_size": 12}
+    )
+    runs = [
+        train(tiny.run(family, algorithm, tmp_path / str(size), micro_batch_size=size, **steps)) for size in (64, 5, 1)
+    ]
+    lines = [run.observer.lines[0] for run in runs]
+    for line in lines[1:]:
+        assert line["policy/grad_norm"] == pytest.approx(lines[0]["policy/grad_norm"], rel=1e-4)
+        assert line["loss/total"] == pytest.approx(lines[0]["loss/total"], rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_equal_seeds_train_equal_policies_and_other_seeds_others(family, tmp_path):
+    runs = [train(tiny.run(family, "nlpo", tmp_path / str(i), seed=seed)) for i, seed in enumerate((1, 1, 2))]
+    assert torch.equal(tiny.weights(runs[0].policy), tiny.weights(runs[1].policy))
+    assert not torch.equal(tiny.weights(runs[0].policy), tiny.weights(runs[2].policy))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("algorithm", ["ppo", "nlpo"])
+@pytest.mark.parametrize("value_model", ["separate", "shared"])
+def test_the_reward_is_learnt(family, algorithm, value_model, tmp_path):
+    settings = {"updates": 25, "learning_rate": 3e-3, "kl_coefficient": 0.0, "rollouts": 24, "minibatch_size": 24}
+    if algorithm == "nlpo":
+        settings |= {"top_p": 0.98, "mask_updates": 1}
+    run = train(tiny.run(family, algorithm, tmp_path, value_model=value_model, validate_every=25, **settings))
+    rewards = [line["objective/reward"] for line in run.observer.lines]
+    assert rewards[-1] > rewards[0] + 0.3
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_supervised_training_learns_the_references(family, tmp_path):
+    run = train(tiny.run(family, "supervised", tmp_path, epochs=40, learning_rate=5e-3, validate_every=40))
+    losses = [line["loss/total"] for line in run.observer.lines]
+    assert losses[-1] < 0.5 * losses[0]
+    assert run.observer.validations[-1][1]["preference"] > run.observer.validations[0][1]["preference"] + 20
+
+
+def test_supervised_loss_is_over_the_response_only(tmp_path):
+    run = tiny.run("causal", "supervised", tmp_path, epochs=1, batch_size=24, learning_rate=1e-12)
+    train(run)
+    total, tokens = 0.0, 0
+    model, tokenizer = tiny.model("causal"), tiny.tokenizer("causal")
+    for example in run.examples:
+        for reference in example.references:
+            prompt, said = tokenizer(example.prompt)["input_ids"], [*tokenizer(reference)["input_ids"], 1][:8]
+            with torch.no_grad():
+                rows = model(torch.tensor([prompt + said])).logits[0, len(prompt) - 1 : -1].tolist()
+            total -= sum(oracles.token_log_prob(row, token) for row, token in zip(rows, said, strict=True))
+            tokens += len(said)
+    assert run.observer.lines[0]["loss/total"] == pytest.approx(total / tokens, rel=1e-5)
+    assert run.observer.lines[0]["tokens"] == tokens
+
+
+def test_a_high_kl_coefficient_holds_the_policy_back(tmp_path):
+    settings = {"updates": 12, "learning_rate": 3e-3, "validate_every": 12, "rollouts": 24, "minibatch_size": 24}
+    free = train(tiny.run("causal", "ppo", tmp_path / "free", kl_coefficient=0.0, **settings))
+    held = train(tiny.run("causal", "ppo", tmp_path / "held", kl_coefficient=1.0, **settings))
+    assert held.observer.lines[-1]["objective/kl"] < 0.5 * free.observer.lines[-1]["objective/kl"]
+
+
+def test_the_kl_coefficient_follows_its_controller(tmp_path):
+    run = train(tiny.run("causal", "ppo", tmp_path, kl_target=0.01, kl_coefficient=0.2, updates=5))
+    lines = run.observer.lines
+    for before, after in zip(lines, lines[1:], strict=False):
+        error = max(-0.2, min(0.2, (before["objective/kl"] - 0.01) / 0.01))
+        assert after["objective/kl_coefficient"] == pytest.approx(
+            before["objective/kl_coefficient"] * (1 + 0.1 * error)
+        )
+
+
+def test_stop_kl_ends_an_update_early(tmp_path):
+    settings = {"updates": 2, "epochs": 6, "learning_rate": 1e-2}
+    free = train(tiny.run("causal", "ppo", tmp_path / "free", **settings))
+    stopped = train(tiny.run("causal", "ppo", tmp_path / "stopped", stop_kl=1e-4, **settings))
+    assert free.observer.lines[0]["policy/steps"] == 12
+    assert 1 <= stopped.observer.lines[0]["policy/steps"] < 12
+
+
+def test_a_run_warns_once_and_alike_when_it_is_resumed(tmp_path):
+    """Equal rewards teach nothing; the alarm is read off the log, so that a resumed run does not repeat it."""
+
+    def flat(examples, texts):
+        return [0.5] * len(texts)
+
+    whole = train(tiny.run("causal", "ppo", tmp_path / "whole", reward=flat, updates=6))
+    ((update, message),) = whole.observer.warnings
+    assert "reward" in message
+    first = tiny.run("causal", "ppo", tmp_path / "stopped", reward=flat, updates=6)
+    first.stop = lambda: len(first.observer.lines) >= update
+    with pytest.raises(Interrupted):
+        train(first)
+    assert first.observer.warnings == [(update, message)]
+    assert train(tiny.run("causal", "ppo", tmp_path / "stopped", reward=flat, updates=6)).observer.warnings == []
+
+
+# --- NLPO's mask -----------------------------------------------------------------------------------------------------
+
+
+def masking_logits(run, count):
+    """What the masking policy says of the first response token at each update, on a fixed set of prompts."""
+    seen = []
+    original = nlpo.one_update
+
+    def spying(run_, learner, config, update, mask):
+        prompts = encode_prompts(learner.policy, run_.tokenizer, [e.prompt for e in run_.examples], run_.task.prompt)
+        with torch.no_grad():
+            seen.append(next_logits(mask.model or learner.policy, prompts)(None))
+        return original(run_, learner, config, update, mask)
+
+    nlpo.one_update = spying
+    try:
+        train(run)
+    finally:
+        nlpo.one_update = original
+    assert len(seen) == count
+    return seen
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_mask_is_refreshed_every_mu_updates_and_only_then(family, tmp_path):
+    settings = {"updates": 7, "mask_updates": 3, "top_p": 0.7, "learning_rate": 3e-2, "validate_every": 7}
+    seen = masking_logits(tiny.run(family, "nlpo", tmp_path, **settings), 7)
+    same = [torch.allclose(before, after, atol=1e-5) for before, after in zip(seen, seen[1:], strict=False)]
+    assert same == [True, True, False, True, True, False]
+    nuclei = [[oracles.nucleus(row, 0.7) for row in logits.tolist()] for logits in (seen[2], seen[3])]
+    assert nuclei[0] != nuclei[1]
+
+
+def test_a_frozen_mask_never_changes(tmp_path):
+    settings = {"updates": 6, "mask_updates": 1, "mask_source": "frozen", "learning_rate": 3e-2, "validate_every": 6}
+    seen = masking_logits(tiny.run("causal", "nlpo", tmp_path, **settings), 6)
+    assert all(torch.allclose(seen[0], later, atol=1e-5) for later in seen)
+
+
+def test_a_top_k_mask_follows_the_policy_itself(tmp_path):
+    settings = {"updates": 3, "mask": "top_k", "top_k": 5, "learning_rate": 3e-2, "validate_every": 3}
+    seen = masking_logits(tiny.run("causal", "nlpo", tmp_path, **settings), 3)
+    rule = nlpo.mask_rule(NLPOConfig(mask="top_k", top_k=5))
+    assert all((rule(logits).sum(-1) == 5).all() for logits in seen)
+    assert not torch.equal(seen[0], seen[-1])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_sampled_tokens_lie_in_the_nucleus_of_the_masking_policy(family):
+    policy, masking = tiny.model(family, seed=0), tiny.model(family, seed=1)
+    task = tiny.task(family)
+    prompts = encode_prompts(policy, tiny.tokenizer(family), [e.prompt for e in tiny.examples()], task.prompt)
+    uniforms = torch.rand(12, 8, generator=generator(1, "test"))
+    rule = nlpo.mask_rule(NLPOConfig(top_p=0.6))
+    rollout = sample_responses(policy, prompts, task.rollout, uniforms, 1, Mask(masking, rule))
+    with torch.no_grad():
+        logits, _ = forward(masking, prompts, rollout.responses)
+    support = rollout.open_vocabulary(torch.arange(12), rollout.responses.ids.shape[1], policy.config.vocab_size)
+    outside = 0
+    for b, t in rollout.responses.mask.nonzero().tolist():
+        nucleus = oracles.nucleus(logits[b, t].tolist(), 0.6) | {1}
+        assert int(rollout.responses.ids[b, t]) in nucleus
+        assert set(support[b, t].nonzero().flatten().tolist()) == nucleus
+        outside += len(nucleus) < policy.config.vocab_size
+    assert outside > 0
+
+
+def test_a_mask_of_nothing_but_a_closed_end_token_still_leaves_something():
+    model = tiny.model("causal")
+    task = tiny.task("causal", min_new_tokens=4)
+    prompts = encode_prompts(model, tiny.tokenizer("causal"), ["the dog"], task.prompt)
+
+    def only_the_end(logits):
+        wished = torch.zeros_like(logits)
+        wished[:, 1] = 100.0
+        return nlpo.mask_rule(NLPOConfig(top_p=0.5))(wished.masked_fill(logits.isinf(), float("-inf")))
+
+    rollout = sample_responses(model, prompts, task.rollout, torch.full((1, 8), 0.5), 1, Mask(None, only_the_end))
+    assert not (rollout.responses.ids[0, :4] == 1).any()
+
+
+# --- what is refused -------------------------------------------------------------------------------------------------
+
+
+def test_a_policy_that_is_not_the_one_sampled_is_noticed(tmp_path, monkeypatch):
+    original = ppo.collect
+
+    def tampered(*arguments, **named):
+        experience = original(*arguments, **named)
+        experience.log_probs.add_(0.5)
+        return experience
+
+    monkeypatch.setattr(ppo, "collect", tampered)
+    with pytest.raises(TrainingError, match="the first policy ratio is off 1 by 0.39"):
+        train(tiny.run("causal", "ppo", tmp_path))
+
+
+def test_a_gradient_that_is_not_finite_ends_the_run_and_keeps_the_weights(tmp_path):
+    run = tiny.run("causal", "ppo", tmp_path, value_coefficient=1e38, updates=1)
+    with pytest.raises(TrainingError, match=r"update 0: the gradient is not finite. Lower learning_rate"):
+        train(run)
+    assert torch.equal(tiny.weights(run.policy), tiny.weights(tiny.model("causal")))
+
+
+def test_training_without_references_is_refused(tmp_path):
+    run = tiny.run("causal", "supervised", tmp_path)
+    run.examples = [type(e)(e.id, e.prompt, ()) for e in run.examples]
+    with pytest.raises(TrainingError, match="no training example has a reference"):
+        train(run)
+
+
+def test_every_example_comes_once_before_any_comes_twice():
+    examples = tiny.examples(10)
+    drawn = [e.id for update in range(5) for e in draw_examples(examples, 4, seed=3, update=update)]
+    assert sorted(drawn[:10]) == sorted(drawn[10:]) == sorted(e.id for e in examples)
+    assert drawn[:10] != drawn[10:]
+    assert [e.id for e in draw_examples(examples, 4, seed=3, update=2)] == drawn[8:12]
+    assert len(draw_examples(examples, 25, seed=3, update=0)) == 25
+
+
+def test_the_defaults_are_the_papers():
+    config = PPOConfig()
+    paper = {
+        "clip": 0.2,
+        "gamma": 0.99,
+        "gae_lambda": 0.95,
+        "epochs": 5,
+        "minibatch_size": 64,
+        "value_coefficient": 0.5,
+    }
+    assert {key: getattr(config, key) for key in paper} == paper
+    assert (NLPOConfig().top_p, NLPOConfig().mask_updates, NLPOConfig().mask_source) == (0.9, 5, "periodic")

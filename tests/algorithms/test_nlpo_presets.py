@@ -1,0 +1,121 @@
+"""NLPO's presets: what the published code really did, and what the paper says, each against slow oracles.
+
+RL4LMs' sampler asks the copy of the policy that it was built with, for ever (`update_mask_model` rebinds another); it
+keeps at least 100 tokens and all special ones; and its ratio and KL are of the full softmax.
+"""
+
+import math
+
+import pytest
+import torch
+from support import oracles, tiny
+
+from grue.algorithms import ppo
+from grue.lm.policy import forward
+from grue.runs.recipes import ALGORITHMS, make_config
+
+FAMILIES = ["causal", "seq2seq"]
+SIZES = {"updates": 4, "rollouts": 12, "minibatch_size": 12, "epochs": 2, "learning_rate": 3e-2, "validate_every": 4}
+
+
+def experiences(run, monkeypatch):
+    """Train; return what each update learnt from, and the policy's weights when it was sampled."""
+    seen = []
+    original = ppo.collect
+
+    def spying(run_, learner, *arguments, **named):
+        weights = {name: value.clone() for name, value in learner.policy.state_dict().items()}
+        experience = original(run_, learner, *arguments, **named)
+        seen.append((weights, experience))
+        return experience
+
+    monkeypatch.setattr(ppo, "collect", spying)
+    ALGORITHMS["nlpo"](run, run.plan.config)
+    return seen
+
+
+def tiny_run(family, folder, preset, **settings):
+    config = make_config(tiny.task(family), "nlpo", {**SIZES, **settings}, preset)
+    values = {name: getattr(config, name) for name in type(config).__dataclass_fields__}
+    return tiny.run(family, "nlpo", folder, **{**values, "save_every": 10})
+
+
+@torch.no_grad()
+def rows_of(model, experience):
+    """Each token's logits under a model, as lists, with the ids that were open and the id that was drawn."""
+    rollout = experience.rollout
+    logits, _ = forward(model, rollout.prompts, rollout.responses)
+    everyone = torch.arange(len(logits))
+    support = rollout.open_vocabulary(everyone, logits.shape[1], logits.shape[2])
+    for b, t in rollout.responses.mask.nonzero().tolist():
+        opened = set(support[b, t].nonzero().flatten().tolist())
+        yield (b, t), logits[b, t].tolist(), opened, int(rollout.responses.ids[b, t])
+
+
+def likeliest(row, count):
+    return set(sorted(range(len(row)), key=lambda token: -row[token])[:count])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_rl4lms_asks_the_initial_policy_for_ever(family, tmp_path, monkeypatch):
+    """Whatever μ says: after every update, what may be drawn is the nucleus of the policy of the very beginning."""
+    settings = {"min_tokens_to_keep": 3, "top_p": 0.6, "mask_updates": 1}
+    seen = experiences(tiny_run(family, tmp_path, "rl4lms", **settings), monkeypatch)
+    initial = tiny.model(family)
+    moved = 0
+    for weights, experience in seen:
+        now = tiny.model(family)
+        now.load_state_dict(weights)
+        for (_, row, opened, drawn), (_, own, _, _) in zip(
+            rows_of(initial, experience), rows_of(now, experience), strict=True
+        ):
+            special = {0, 1, 2}  # <pad>, <eos>, <unk>: never closed, however unlikely
+            assert opened == oracles.nucleus(row, 0.6) | likeliest(row, 3) | special
+            assert drawn in opened
+            moved += oracles.nucleus(own, 0.6) | likeliest(own, 3) | special != opened
+    assert moved > 0, "the policy has moved away from its mask, and the mask has not followed"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_rl4lms_counts_the_full_softmax(family, tmp_path, monkeypatch):
+    """The old log-probability and the KL penalty are not renormalised over what could be drawn."""
+    seen = experiences(tiny_run(family, tmp_path, "rl4lms", min_tokens_to_keep=3, top_p=0.6), monkeypatch)
+    weights, experience = seen[-1]
+    now, initial = tiny.model(family), tiny.model(family)
+    now.load_state_dict(weights)
+    narrowed = 0
+    pairs = zip(rows_of(now, experience), rows_of(initial, experience), strict=True)
+    for ((b, t), row, opened, drawn), (_, before, _, _) in pairs:
+        plain = oracles.token_log_prob(row, drawn)
+        assert float(experience.log_probs[b, t]) == pytest.approx(plain, abs=1e-4)
+        assert float(experience.kl[b, t]) == pytest.approx(plain - oracles.token_log_prob(before, drawn), abs=1e-4)
+        inside = math.log(sum(math.exp(oracles.token_log_prob(row, token)) for token in opened))
+        narrowed += inside < -0.05
+    assert narrowed > 0, "somewhere, renormalising would have mattered"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("preset", ["paper", "stable"])
+def test_the_paper_counts_what_could_be_drawn(family, preset, tmp_path, monkeypatch):
+    """The ratio is of π_ψ, renormalised inside the nucleus (Eq. 6); the penalty's KL is where the presets differ."""
+    seen = experiences(tiny_run(family, tmp_path, preset, top_p=0.6, mask_updates=2), monkeypatch)
+    weights, experience = seen[-1]
+    now, initial = tiny.model(family), tiny.model(family)
+    now.load_state_dict(weights)
+    pairs = zip(rows_of(now, experience), rows_of(initial, experience), strict=True)
+    for ((b, t), row, opened, drawn), (_, before, _, _) in pairs:
+        masked = oracles.token_log_prob(row, drawn, opened)
+        assert float(experience.log_probs[b, t]) == pytest.approx(masked, abs=1e-4)
+        support = opened if preset == "stable" else None
+        first = oracles.token_log_prob(row, drawn, support) - oracles.token_log_prob(before, drawn, support)
+        assert float(experience.kl[b, t]) == pytest.approx(first, abs=1e-4)
+
+
+def test_rl4lms_keeps_a_hundred_tokens():
+    config = make_config(tiny.task("causal"), "nlpo", {}, "rl4lms")
+    assert (config.min_tokens_to_keep, config.always_open, config.mask_source) == (100, "special", "frozen")
+    logits = torch.zeros(1, 300)
+    logits[0, 7] = 50.0  # a nucleus of one token
+    from grue.algorithms.nlpo import mask_rule
+
+    assert int(mask_rule(config)(logits).sum()) == 100

@@ -1,0 +1,310 @@
+"""`grue score` as its user meets it: what is printed, where, and with which exit code; and what it loads."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.score_cli import ANSWERS, MINE, fails, grue, lines, own_files, plain, scores
+
+from grue.data.load import load_examples
+from grue.tasks import load_task
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def mine(tmp_path):
+    """Predictions and examples of one's own."""
+    return own_files(tmp_path)
+
+
+# --- examples of one's own -------------------------------------------------------------------------------------------
+
+
+def test_a_table_of_scores(mine):
+    predictions, examples = mine
+    result = grue("score", predictions, "--examples", examples, "--metrics", "rouge1,ter,distinct1, coverage")
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    # rouge1: 1 and ½. ter: no edit of 3½ words, and 1 of 2. Five words, each once. coverage: sat is sit, dogs are dog.
+    assert result.stdout == (
+        "  metric               value   0–100  counts towards\n"
+        "  rouge1 ↑            0.7500\n"
+        "  ter ↓              18.1818\n"
+        "  distinct1 ↑         1.0000          diversity\n"
+        "  coverage ↑          1.0000\n"
+    )
+
+
+def test_json_says_all_that_decides_a_value(mine):
+    predictions, examples = mine
+    result = grue("score", predictions, "--examples", examples, "--metrics", "rouge1,distinct3", "--json")
+    scored = json.loads(result.stdout)
+    assert [(s["metric"], s["axis"], s["direction"], s["n"]) for s in scored["scores"]] == [
+        ("rouge1", "none", "higher", 2),
+        ("distinct3", "none", "higher", 2),
+    ]
+    assert scored["scores"][0]["signature"] == "rouge1|tok:a-z0-9|stem:porter|refs:best"
+    assert scored["ids"] == ["a", "b"]
+    assert scored["per_example"] == {"rouge1": [1.0, 0.5]}
+    assert scored["counts"] == {"expected": 2, "scored": 2, "empty": 0, "truncated": 0}
+    assert set(scored["hashes"]) == {"examples", "prompts", "predictions"}
+    assert (scored["preference"], scored["naturalness"], scored["errors"]) == (None, None, [])
+
+
+def test_values_of_the_examples(mine, tmp_path):
+    predictions, examples = mine
+    rows = tmp_path / "rows.jsonl"
+    result = grue(
+        "score", predictions, "--examples", examples, "--metrics", "rouge1,distinct3,ter", "--per-example", rows
+    )
+    assert result.exit_code == 0
+    assert [json.loads(line) for line in rows.read_text().splitlines()] == [
+        {"id": "a", "rouge1": 1.0, "ter": 0.0},
+        {"id": "b", "rouge1": 0.5, "ter": 50.0},
+    ]
+
+
+def test_values_that_cannot_be_written(mine, tmp_path):
+    predictions, examples = mine
+    result = grue(
+        "score", predictions, "--examples", examples, "--metrics", "rouge1", "--per-example", predictions / "rows"
+    )
+    assert result.exit_code == 3
+    assert "cannot be written" in result.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["e.jsonl", "p.jsonl"]
+
+
+def test_a_metric_named_twice_is_computed_once(mine):
+    predictions, examples = mine
+    found = scores(grue("score", predictions, "--examples", examples, "--metrics", "ter, ,ter,", "--json"))
+    assert list(found) == ["ter"]
+
+
+def test_names_come_from_the_environment(mine):
+    predictions, examples = mine
+    assert list(scores(grue("score", predictions, "--json", GRUE_EXAMPLES=str(examples), GRUE_METRICS="ter"))) == [
+        "ter"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("answers", "message"),
+    [
+        (ANSWERS[:1], "1 missing ('a')"),
+        ([*ANSWERS, {"id": "c", "text": ""}], "1 unknown ('c')"),
+        ([*ANSWERS, ANSWERS[0]], "1 given more than once ('b')"),
+        ([{"id": "c", "text": ""}], "2 missing ('a', 'b'); 1 unknown ('c')"),
+    ],
+)
+def test_ids_that_do_not_fit(mine, tmp_path, answers, message):
+    predictions = lines(tmp_path / "other.jsonl", *answers)
+    result = grue("score", predictions, "--examples", mine[1], "--metrics", "ter")
+    assert result.exit_code == 1
+    assert f"2 examples: {message}. Write exactly one prediction for each example" in result.stderr
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("records", "message"),
+    [
+        ([], "holds no example."),
+        ([{"id": "a"}], "line 1: the key 'references' is missing."),
+        ([{"id": "a", "references": "x"}], "line 1: references: expected a list, found str 'x'."),
+        (
+            [{"id": "a", "references": [], "text": "x"}],
+            "line 1: unknown key 'text'. Known: id, prompt, references, meta.",
+        ),
+        ([MINE[0], MINE[0]], "line 2: the id 'a' stands there twice; ids must be distinct."),
+    ],
+)
+def test_examples_that_cannot_be_read(mine, tmp_path, records, message):
+    examples = lines(tmp_path / "mine.jsonl", *records)
+    result = grue("score", mine[0], "--examples", examples, "--metrics", "ter")
+    assert result.exit_code == 3
+    assert result.stderr.startswith(f"Error: {examples}")
+    assert result.stderr.endswith(f"{message}\n")
+
+
+def test_an_example_without_what_a_metric_needs(mine, tmp_path):
+    bare = lines(tmp_path / "bare.jsonl", *({"id": each["id"], "references": []} for each in MINE))
+    fails(
+        grue("score", mine[0], "--examples", bare, "--metrics", "ter"),
+        3,
+        "The example 'a' has no reference, which ter needs; score a split with references or take another metric.",
+    )
+    fails(
+        grue("score", mine[0], "--examples", bare, "--metrics", "coverage"),
+        3,
+        "The example 'a' has no concepts in its meta, which coverage needs; take another metric.",
+    )
+    listed = lines(tmp_path / "listed.jsonl", *({**each, "meta": {"concepts": "cat sit"}} for each in MINE))
+    fails(
+        grue("score", mine[0], "--examples", listed, "--metrics", "coverage"),
+        3,
+        "The example 'a' has 'cat sit' as concepts in its meta, but coverage needs a list there; mend its data format.",
+    )
+
+
+# --- plain text ------------------------------------------------------------------------------------------------------
+
+
+def test_plain_text_with_several_references(tmp_path):
+    predictions = plain(tmp_path / "p.txt", "the cat sat\ndogs ran\n")
+    references = [plain(tmp_path / "1.txt", "a cat sat\ndogs run"), plain(tmp_path / "2.txt", "the cat sat\nx y z\n")]
+    arguments = ["score", predictions, "--references", references[0], "--metrics", "ter,rouge1", "--json"]
+    assert scores(grue(*arguments)) == {"ter": pytest.approx(100 * 2 / 5), "rouge1": pytest.approx((2 / 3 + 1 / 2) / 2)}
+    both = grue(*arguments, "--references", references[1])
+    assert scores(both) == {"ter": pytest.approx(100 * 1 / 5.5), "rouge1": pytest.approx((1 + 1 / 2) / 2)}
+    assert json.loads(both.stdout)["ids"] == ["1", "2"]
+
+
+def test_lines_end_at_line_feeds_only(tmp_path):
+    """Signs that Unicode calls line ends stand in real texts; a carriage return before a line feed is none of it."""
+    text = "a\u2028b\u0085c\x0bd\x0ce\rf\ndogs ran\n"
+    predictions = plain(tmp_path / "p.txt", text)
+    references = plain(tmp_path / "r.txt", text.replace("\n", "\r\n"))
+    result = grue("score", predictions, "--references", references, "--metrics", "chrf,ter", "--json")
+    assert scores(result) == {"chrf": pytest.approx(100.0), "ter": 0.0}
+    assert json.loads(result.stdout)["counts"]["scored"] == 2
+
+
+def test_an_empty_line_is_an_empty_text(tmp_path):
+    predictions = plain(tmp_path / "p.txt", "\nb\n\n")
+    references = plain(tmp_path / "r.txt", "a\nb\nc\n")
+    result = grue("score", predictions, "--references", references, "--metrics", "rouge1", "--json")
+    assert json.loads(result.stdout)["per_example"] == {"rouge1": [0.0, 1.0, 0.0]}
+    assert json.loads(result.stdout)["counts"]["empty"] == 2
+
+
+def test_a_mark_of_the_encoding_is_no_text(tmp_path):
+    predictions = plain(tmp_path / "p.txt", b"\xef\xbb\xbfthe cat\n")
+    references = plain(tmp_path / "r.txt", "the cat\n")
+    assert scores(grue("score", predictions, "--references", references, "--metrics", "ter", "--json")) == {"ter": 0.0}
+
+
+def test_files_of_different_lengths(tmp_path):
+    two, three = plain(tmp_path / "2.txt", "a\nb\n"), plain(tmp_path / "3.txt", "a\nb\nc\n")
+    fails(
+        grue("score", two, "--references", two, "--references", three, "--metrics", "ter"),
+        3,
+        f"{three}: 3 lines, but {two} has 2; references need one line for each prediction.",
+    )
+    short = grue("score", two, "--references", three, "--metrics", "ter")
+    assert short.exit_code == 1
+    assert "3 examples: 1 missing ('3')." in short.stderr
+    long = grue("score", three, "--references", two, "--metrics", "ter")
+    assert long.exit_code == 1
+    assert "2 examples: 1 unknown ('3')." in long.stderr
+
+
+def test_empty_and_damaged_files(tmp_path):
+    some, empty = plain(tmp_path / "p.txt", "a\n"), plain(tmp_path / "empty.txt", "")
+    damaged, missing = plain(tmp_path / "d.txt", b"a\xff\n"), tmp_path / "none.txt"
+    fails(
+        grue("score", some, "--references", empty, "--metrics", "ter"),
+        3,
+        f"{empty}: is empty; references need one line for each prediction.",
+    )
+    assert grue("score", empty, "--references", some, "--metrics", "ter").exit_code == 1
+    fails(grue("score", some, "--references", damaged, "--metrics", "ter"), 3, f"{damaged}: not valid UTF-8 at byte 1.")
+    fails(
+        grue("score", missing, "--references", some, "--metrics", "ter"),
+        3,
+        f"{missing}: cannot be read: No such file or directory.",
+    )
+
+
+# --- a task ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def copies(tmp_path_factory):
+    """The first references of mini CommonGen's test split, as predictions."""
+    examples = load_examples(load_task("commongen"), "test").examples
+    path = tmp_path_factory.mktemp("copies") / "p.jsonl"
+    return lines(path, *({"id": example.id, "text": example.references[0]} for example in examples))
+
+
+@pytest.fixture
+def needs_spice(tmp_path):
+    """Mini CommonGen with SPICE in spice_lite's place, in a suite of one's own."""
+    folder = tmp_path / "own"
+    folder.mkdir()
+    text = (ROOT / "tasks" / "mini" / "commongen.toml").read_text(encoding="utf-8")
+    assert '"spice_lite"' in text
+    changed = text.replace('"spice_lite"', '"spice"').replace('suite = "mini"', 'suite = "own"')
+    (folder / "commongen.toml").write_text(changed, encoding="utf-8")
+    return folder
+
+
+def test_a_task_has_metrics_of_its_own(copies):
+    result = grue("score", copies, "--task", "commongen", "--json")
+    scored = json.loads(result.stdout)
+    assert (scored["task"], scored["suite"], scored["split"]) == ("commongen", "mini", "test")
+    axes = {score["metric"]: score["axis"] for score in scored["scores"]}
+    assert axes["meteor"] == "preference"
+    assert axes["spice_lite"] == "naturalness"
+    assert axes["distinct1"] == "diversity"
+    assert scored["preference"] > 50
+    assert scored["counts"]["scored"] == 400
+
+
+def test_some_metrics_of_a_task_and_others(copies):
+    result = grue("score", copies, "--task", "commongen", "--metrics", "coverage,chrf", "--json")
+    scored = json.loads(result.stdout)
+    assert [(score["metric"], score["axis"]) for score in scored["scores"]] == [
+        ("coverage", "preference"),
+        ("chrf", "none"),
+    ]
+    assert scored["scores"][1]["value"] == pytest.approx(100.0)
+    assert scored["preference"] is None, "not all of the axis"
+
+
+@pytest.mark.parametrize("options", [[], ["--set", "cider.tokenizer=treebank"]])
+def test_what_this_machine_cannot_compute_is_told_and_left_out(copies, needs_spice, options):
+    result = grue(
+        *("score", copies, "--task", "commongen", "--suite", needs_spice, "--json", *options), GRUE_SPICE_JAVA="no-java"
+    )
+    assert result.exit_code == 0
+    assert result.stderr.startswith("Not scored by spice: spice cannot run here:\n- There is no program 'no-java'; ")
+    scored = json.loads(result.stdout)
+    assert "spice" not in {score["metric"] for score in scored["scores"]}
+    assert scored["preference"] > 50
+    assert scored["naturalness"] is None
+    assert [error.split(":")[0] for error in scored["errors"]] == ["spice"]
+
+
+def test_what_was_asked_for_and_cannot_be_computed_is_an_error(copies):
+    result = grue("score", copies, "--task", "commongen", "--metrics", "ter,spice", GRUE_SPICE_JAVA="no-java")
+    assert result.exit_code == 3
+    assert result.stderr.startswith("Error: spice cannot run here:\n")
+    assert result.stdout == ""
+
+
+# --- what is loaded --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["score", "PREDICTIONS", "--task", "commongen"],
+        ["score", "PREDICTIONS", "--task", "commongen", "--metrics", "chrf,parent_precision", "--set", "chrf.x=1"],
+        ["metrics", "list"],
+        ["metrics", "show", "rougeL"],
+        ["metrics", "show", "evaluate:rouge"],
+    ],
+)
+def test_no_model_library_is_loaded(copies, arguments):
+    code = f"""
+import sys
+from click.testing import CliRunner
+from grue.cli.main import main
+result = CliRunner().invoke(main, {[str(copies) if each == "PREDICTIONS" else each for each in arguments]})
+assert result.exit_code in (0, 2) and "Traceback" not in result.output, result.output
+print(sorted({{"torch", "transformers", "datasets", "evaluate"}} & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

@@ -1,0 +1,146 @@
+"""The forty details of docs/exactness.md: what a run leaves alone and keeps; and a check of the page itself."""
+
+import ast
+import dataclasses
+import functools
+import json
+import pkgutil
+import random
+import re
+from pathlib import Path
+
+import numpy
+import pytest
+import torch
+from click.testing import CliRunner
+from support import oracles, tiny
+from support.exactness import (
+    FEWER,
+    MORE,
+    alone,
+    letters,
+    real,
+    train,
+    world,
+)
+
+from grue.algorithms import supervised
+from grue.cli.main import main
+from grue.lm.adapters import adapt
+from grue.rl.experience import collect, score_tokens
+from grue.rl.optimisation import (
+    make_optimizer,
+)
+from grue.rl.settings import CONFIGS
+from grue.rl.state import Learner, make_learner
+
+# --- state -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("algorithm", CONFIGS)
+def test_training_leaves_global_generators_alone(algorithm, tmp_path):
+    settings = {"epochs": 2} if algorithm == "supervised" else FEWER | MORE.get(algorithm, {})
+    run = tiny.run("causal", algorithm, tmp_path, **settings)
+    before = torch.get_rng_state(), random.getstate(), numpy.random.get_state()[1].copy()
+    train(run)
+    assert torch.equal(torch.get_rng_state(), before[0])
+    assert random.getstate() == before[1]
+    assert (numpy.random.get_state()[1] == before[2]).all()
+
+
+@pytest.mark.parametrize("algorithm", CONFIGS)
+def test_training_reads_no_global_generator(algorithm, tmp_path):
+    found = []
+    for seed in (3, 4):
+        settings = {"epochs": 2} if algorithm == "supervised" else FEWER | MORE.get(algorithm, {})
+        run = tiny.run("causal", algorithm, tmp_path / str(seed), reward=letters, **settings)
+        torch.manual_seed(seed)
+        random.seed(seed)
+        found.append(tiny.weights(train(run).policy))
+    assert torch.equal(found[0], found[1])
+    assert not torch.equal(found[0], tiny.weights(tiny.model("causal")))
+
+
+def test_a_result_says_how_it_was_computed(tmp_path):
+    arguments = ["evaluate", "--baseline", "zero-shot", "--task", "imdb", "--limit", "2", "--runs", str(tmp_path)]
+    told = CliRunner().invoke(main, arguments)
+    assert told.exit_code == 0, told.output
+    (path,) = tmp_path.rglob("result*.json")
+    result = json.loads(path.read_text())
+    assert result["determinism"]["threads"] == torch.get_num_threads()
+    assert (result["determinism"]["dtype"], result["determinism"]["device"]) == ("float32", "cpu")
+    assert result["packages"]["torch"].startswith(torch.__version__.partition("+")[0])
+
+
+def test_a_card_says_how_many_threads_trained(tmp_path):
+    train(tiny.run("causal", "reinforce", tmp_path, **FEWER))
+    readme = (tmp_path / "checkpoint" / "README.md").read_text()
+    assert f"| threads | `{torch.get_num_threads()}` |" in readme
+
+
+def test_a_state_holds_all_that_changes(tmp_path):
+    """All but the reference, which is where the run began: no field can be added and forgotten."""
+    run = tiny.run("causal", "nlpo", tmp_path)
+    state = make_learner(run.policy, run.plan.config).state_dict()
+    assert state.keys() == {field.name for field in dataclasses.fields(Learner)} - {"reference"}
+    state = supervised.Learner(run.policy, make_optimizer([run.policy], run.plan.config)).state_dict()
+    assert state.keys() == {field.name for field in dataclasses.fields(supervised.Learner)}
+
+
+def test_an_encoder_that_learns_is_run_anew(tmp_path):
+    """Its states are kept for an update only where it is frozen."""
+    run, _, _, found = world("seq2seq", tmp_path / "learning", "everything", masked=False)
+    assert found.rollout.encoded is None
+    assert any(p.requires_grad for p in run.policy.get_encoder().parameters())
+    with torch.no_grad():
+        for parameter in run.policy.get_encoder().block.parameters():
+            parameter.add_(0.1 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)))
+    scored = score_tokens(run.policy, None, found.rollout, torch.tensor([3]), 1.0, run.plan.config)
+    said = real(found.rollout.responses, 3)
+    logits = alone(run.policy, real(found.rollout.prompts, 3), said)
+    expected = [oracles.token_log_prob(one, token) for one, token in zip(logits, said, strict=True)]
+    assert scored.plain[0].tolist() == pytest.approx(expected, abs=2e-4)
+    assert found.log_probs[3, : len(said)].tolist() != pytest.approx(expected, abs=1e-2)
+
+    frozen = tiny.run("seq2seq", "ppo", tmp_path / "frozen", freeze_encoder=True)
+    adapt(frozen.policy, frozen.plan.config)
+    kept = collect(frozen, make_learner(frozen.policy, frozen.plan.config), frozen.plan.config, 0).rollout.encoded
+    assert kept is not None and not any(p.requires_grad for p in frozen.policy.get_encoder().parameters())
+
+
+# --- the page --------------------------------------------------------------------------------------------------------
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "exactness.md").read_text()
+
+
+@functools.cache
+def functions_of(path):
+    return {node.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)}
+
+
+def test_the_page_has_forty_details_each_with_a_place_and_a_proof():
+    rows = re.findall(r"^\| (\d+) \| (.+?) \| (.+?) \| (.+?) \|$", PAGE, flags=re.MULTILINE)
+    assert [int(number) for number, *_ in rows] == list(range(1, 41))
+    for number, detail, place, proof in rows:
+        assert detail.endswith("."), number
+        assert re.search(r"`[\w.]+`", place), number
+        assert re.search(r"`test_\w+\.py::test_\w+`", proof) or "at run time" in proof, number
+
+
+def test_every_test_that_the_page_names_is_there():
+    named = re.findall(r"`(test_\w+\.py)::(test_\w+)`", PAGE)
+    assert len(named) >= 40
+    missing = [f"{file}::{name}" for file, name in named if name not in functions_of(ROOT / "tests" / file)]
+    assert missing == []
+
+
+def test_every_place_that_the_page_names_is_there():
+    modules = {path.stem for path in (ROOT / "grue" / "training").glob("*.py")}
+    named = {
+        name for name in re.findall(r"`([a-z]\w*(?:\.\w+)+)`", PAGE) if not name.endswith((".py", ".json", ".toml"))
+    }
+    assert len(named) >= 40
+    for name in named:
+        head, *rest = name.removeprefix("grue.").split(".")
+        pkgutil.resolve_name(".".join([f"grue.training.{head}" if head in modules else f"grue.{head}", *rest]))

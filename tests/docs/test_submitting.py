@@ -1,0 +1,156 @@
+"""The submitter's road: what docs/submitting.md says works as written, and the workflows keep their promises."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/submitting.md").read_text(encoding="utf-8")
+WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
+
+
+def blocks(heading: str) -> list[str]:
+    """Return the commands that stand under a heading of the page."""
+    section = PAGE.split(f"\n## {heading}")[1].split("\n## ")[0]
+    return re.findall(r"^```bash\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
+
+
+def commands(block: str) -> int:
+    """Return how many lines a person types; a here-document stands for the person's own system."""
+    typed = re.sub(r"^python - <<'END'\n.*?^END\n", "", block, flags=re.DOTALL | re.MULTILINE)
+    return len(typed.replace("\\\n", "").splitlines())
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A clone of a repository that has a folder of submissions, and an origin that can be pushed to."""
+    origin, repository = tmp_path / "origin.git", tmp_path / "clone"
+    run(tmp_path, f"git init --quiet --bare --initial-branch=main {origin}")
+    run(tmp_path, f"git clone --quiet {origin} {repository} 2>/dev/null")
+    (repository / "submissions").mkdir()
+    shutil.copy(ROOT / "submissions/README.md", repository / "submissions")
+    shutil.copy(ROOT / ".gitignore", repository)
+    run(repository, "git checkout --quiet -b main && git add . && git commit --quiet -m start")
+    run(repository, "git push --quiet origin main && git fetch --quiet")
+    return repository
+
+
+def run(folder: Path, script: str) -> str:
+    """Run a script of bash as a person would, with grue on the path; every command must end well."""
+    person = {f"GIT_{role}_{key}": value for role in ("AUTHOR", "COMMITTER") for key, value in PERSON.items()}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("GRUE_", "GIT_"))}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script],
+        cwd=folder,
+        env=environment | person | {"PATH": path, "GIT_CONFIG_GLOBAL": os.devnull, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+PERSON = {"NAME": "A. Author", "EMAIL": "author@example.org"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("road", "system", "task"), [("A. From", "my-ppo", "imdb"), ("B. From", "shuffler", "commongen")]
+)
+def test_the_road_is_walked_as_written(clone: Path, road: str, system: str, task: str) -> None:
+    (block,) = blocks(road)
+    assert commands(block) <= 6
+    printed = run(clone, block)
+    assert "1 submission checked: " in printed
+    assert "0 errors" not in printed and " error" not in printed.split("1 submission checked: ")[-1]
+    pushed = run(clone, f"git ls-tree -r --name-only origin/{system} -- submissions leaderboard").split()
+    runs = [f"submissions/mini/{system}/{task}/seed-{n}" for n in (1, 2, 3)]
+    expected = {f"{one}.{kind}" for one in runs for kind in ("result.json", "predictions.jsonl.gz")}
+    expected |= {f"submissions/mini/{system}/{name}" for name in ("submission.toml", "MANIFEST.sha256")}
+    assert expected == {name for name in pushed if name.startswith("submissions/mini/")}
+    assert run(clone, "git status --porcelain -- submissions leaderboard") == ""
+    board = json.loads((clone / "leaderboard/mini.json").read_text(encoding="utf-8"))
+    rows = board["rows"] if "rows" in board else board["board"]["rows"]
+    assert [(row["system"], row["status"], row["rank"]) for row in rows] == [(system, "rescored", None)]
+
+
+def test_the_page_names_no_option_that_is_not_there() -> None:
+    known = set()
+    for command in ("train", "evaluate", "submit pack", "submit check", "leaderboard", "data export", "compare"):
+        known |= set(re.findall(r"--[a-z][a-z-]+", run(ROOT, f"grue {command} --help")))
+    of_others = {"--check"}  # sha256sum's
+    assert set(re.findall(r"--[a-z][a-z-]+", PAGE)) - of_others <= known
+
+
+# --- workflows -------------------------------------------------------------------------------------------------------
+
+
+def parsed(path: Path) -> dict[Any, Any]:
+    return dict(yaml.safe_load(path.read_text(encoding="utf-8")))
+
+
+def steps(path: Path) -> list[dict[str, Any]]:
+    return [step for job in parsed(path)["jobs"].values() for step in job["steps"]]
+
+
+def test_there_are_the_two_workflows() -> None:
+    assert [path.name for path in WORKFLOWS] == ["ci.yml", "submissions.yml"]
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_a_workflow_can_only_read(path: Path) -> None:
+    """No secret, no right to write, no event that runs a stranger's code with the project's rights."""
+    workflow, text = parsed(path), path.read_text(encoding="utf-8")
+    triggers = workflow[True]  # YAML takes the word "on" for a truth value
+    assert "pull_request" in triggers
+    assert not {"pull_request_target", "workflow_run", "issue_comment"} & set(triggers)
+    assert workflow["permissions"] == {"contents": "read"}
+    assert not any("permissions" in job for job in workflow["jobs"].values())
+    assert "secrets." not in text and "github.token" not in text
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_a_workflow_puts_nothing_of_a_stranger_into_a_script(path: Path) -> None:
+    """What an event says reaches scripts as environment variables; GitHub would paste an expression as it is."""
+    allowed = {"github.event.pull_request.base.sha", "github.event.pull_request.number", "github.ref", "runner.temp"}
+    for step in steps(path):
+        assert "${{" not in step.get("run", "")
+        if "actions/checkout" in step.get("uses", ""):
+            assert step["with"]["persist-credentials"] is False
+    used = re.findall(r"\$\{\{\s*(.*?)\s*\}\}", path.read_text(encoding="utf-8"))
+    assert set(used) - allowed <= {"!cancelled()"}
+
+
+def test_the_submissions_of_a_pull_request_are_data() -> None:
+    path = ROOT / ".github/workflows/submissions.yml"
+    base, submitted = [step["with"] for step in steps(path) if "actions/checkout" in step.get("uses", "")]
+    assert (base["path"], base["ref"]) == ("base", "${{ github.event.pull_request.base.sha }}")
+    assert submitted["path"] == "submitted"
+    assert submitted["sparse-checkout"].split() == ["/submissions/", "/leaderboard/"]
+    assert submitted["sparse-checkout-cone-mode"] is False
+    scripts = [step for step in steps(path) if "run" in step]
+    for step in scripts:
+        if step["working-directory"] == "submitted":  # there, only the base branch's programs are called
+            assert "../base/.venv/bin/grue" in step["run"]
+            assert not re.search(r"(^|\s)(make|pip|python3?|source|\./|submitted)\b", step["run"], re.MULTILINE)
+            assert step["env"]["PYTHONSAFEPATH"] == "1"
+        else:
+            assert (step["working-directory"], step["run"]) == ("base", "make install")
+    (check,) = [step["run"] for step in scripts if "submit check" in step["run"]]
+    assert 'submit check --against "$BASE" --report github' in check
+    stop, start = check.index("::stop-commands::$token"), check.index('echo "::$token::"')
+    assert stop < check.index("submit check") < start < check.index("cat ")
+
+
+def test_ci_runs_what_guards_main() -> None:
+    assert ".ci/run" in [step.get("run") for step in steps(ROOT / ".github/workflows/ci.yml")]

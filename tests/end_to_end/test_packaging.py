@@ -1,0 +1,212 @@
+"""What a user gets: the wheel, the source archive and the wheel made of it, an editable install, a plain checkout."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+CHECKOUT = Path(__file__).parents[2]
+# What a clone would hold: everything but what running and building leave behind.
+LEFT_BEHIND = shutil.ignore_patterns(
+    ".*", "__pycache__", "*.pyc", "build", "dist", "*.egg-info", "runs", "tests", "docs", "benchmarks"
+)
+DATA = (
+    "tasks/versions.json",
+    "tasks/*/*.toml",
+    "leaderboard/*.json",
+    "grue/render/web/*.html",
+    "grue/render/web/*.css",
+    "grue/render/web/*.js",
+    "grue/**/*.py",
+    "grue/mini/**/*.toml",
+    "grue/mini/models/**/*",
+    "grue/sweep/seconds.toml",
+    "grue/metrics/data/*",
+    "grue/py.typed",
+    "grue/*.pyi",
+)
+
+
+@dataclass(frozen=True)
+class Built:
+    """The copy of the tree, and what was built of it."""
+
+    tree: Path
+    wheel: Path
+    sdist: Path
+    wheel_of_sdist: Path
+    editable: Path
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("built")
+    tree = folder / "tree"
+    shutil.copytree(CHECKOUT, tree, ignore=LEFT_BEHIND)
+    tools = build_tools(folder)
+    sdist = build("sdist", tree, folder / "sdist", tools)
+    with tarfile.open(sdist) as archive:
+        archive.extractall(folder / "unpacked", filter="data")
+    (unpacked,) = (folder / "unpacked").iterdir()
+    return Built(
+        tree,
+        build("wheel", tree, folder / "wheel", tools),
+        sdist,
+        build("wheel", unpacked, folder / "wheel-of-sdist", tools),
+        build("editable", tree, folder / "editable", tools),
+    )
+
+
+def build_tools(folder):
+    """Return what PYTHONPATH needs for a setuptools that is new enough: nothing, or a folder with one."""
+    try:
+        if int(version("setuptools").split(".")[0]) >= 77:
+            return ""
+    except PackageNotFoundError:
+        pass
+    pip("install", "--target", folder / "tools", "setuptools>=77")
+    return str(folder / "tools")
+
+
+def build(kind, tree, output, tools):
+    """Build as pip does: in the tree's folder, by the hook of the build backend."""
+    output.mkdir()
+    code = f"from setuptools import build_meta; build_meta.build_{kind}({str(output)!r})"
+    run([sys.executable, "-c", code], tree, tools)
+    (made,) = output.iterdir()
+    return made
+
+
+def pip(*arguments):
+    run([sys.executable, "-m", "pip", "--disable-pip-version-check", *map(str, arguments)], CHECKOUT)
+
+
+def run(command, folder, path=""):
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("GRUE_")}
+    environment |= {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def expected(tree):
+    """Return name in the wheel → content, of all that the package needs."""
+    paths = {path for pattern in DATA for path in tree.glob(pattern) if path.is_file()}
+    names = {path: str(path.relative_to(tree)) for path in paths}
+    return {
+        (f"grue/_{name}" if name.startswith(("tasks/", "leaderboard/")) else name): path.read_bytes()
+        for path, name in names.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def installed(built, tmp_path_factory):
+    """A folder with the wheel installed, outside of any checkout."""
+    site = tmp_path_factory.mktemp("site")
+    pip("install", "--no-deps", "--target", site, built.wheel)
+    return site
+
+
+def hashes(path, folder, prelude=""):
+    """Return task → hash, and where grue was imported from, as a process in another folder sees it."""
+    code = (
+        f"{prelude}\nimport json, grue; from grue.tasks import SUITES, load_task, task_names\n"
+        "found = {f'{s}/{n}': load_task(n, s).hash for s in SUITES for n in task_names(s)}\n"
+        "print(json.dumps([grue.__file__, found]))"
+    )
+    where, found = json.loads(run([sys.executable, "-c", code], folder, str(path)))
+    return Path(where), found
+
+
+@pytest.mark.parametrize("which", ["wheel", "wheel_of_sdist"])
+def test_a_wheel_holds_all_that_the_package_needs_and_nothing_else(built, which):
+    wanted = expected(built.tree)
+    assert {
+        f"grue/_tasks/{path.relative_to(CHECKOUT / 'tasks')}" for path in CHECKOUT.glob("tasks/*/*.toml")
+    } <= wanted.keys()
+    with zipfile.ZipFile(getattr(built, which)) as wheel:
+        content = {name: wheel.read(name) for name in wheel.namelist() if ".dist-info/" not in name}
+        about = {
+            name.split(".dist-info/")[1]: wheel.read(name).decode()
+            for name in wheel.namelist()
+            if ".dist-info/" in name
+        }
+    assert content.keys() == wanted.keys()
+    assert [name for name in content if content[name] != wanted[name]] == []
+    assert "grue = grue.cli.main:main" in about["entry_points.txt"]
+    assert {"licenses/LICENSE", "licenses/grue/metrics/data/WORDNET-LICENSE"} <= about.keys()
+    assert "Requires-Dist: transformers" in about["METADATA"]
+    assert sum(len(data) for name, data in content.items() if name.startswith("grue/mini/models/")) < 20_000_000
+
+
+def test_every_way_of_installing_has_the_same_tasks(built, installed, tmp_path):
+    of_sdist = tmp_path / "of-sdist"
+    pip("install", "--no-deps", "--target", of_sdist, built.wheel_of_sdist)
+    where, plain = hashes(built.tree, tmp_path)
+    assert where.is_relative_to(built.tree)
+    assert {name.split("/")[0] for name in plain} == {"mini", "grue"}
+    for site in (installed, of_sdist):
+        where, found = hashes(site, tmp_path)
+        assert where.is_relative_to(site)
+        assert found == plain
+
+
+def test_a_changed_task_file_counts_at_once_in_a_checkout_and_an_editable_install(built, installed, tmp_path):
+    editable = tmp_path / "editable"
+    pip("install", "--no-deps", "--target", editable, built.editable)
+    # The environment of the tests may have an editable install of its own, whose finder would come first.
+    forget = "[sys.modules.pop(name) for name in list(sys.modules) if name.startswith('__editable__')]"
+    others = "[f for f in sys.meta_path if not getattr(f, '__module__', '').startswith('__editable__')]"
+    as_editable = (
+        f"import site, sys; sys.meta_path[:] = {others}; {forget}; "
+        f"sys.path.insert(0, {str(editable)!r}); site.addsitedir({str(editable)!r})"
+    )
+    before = hashes(built.tree, tmp_path)[1]
+    path = built.tree / "tasks" / "mini" / "imdb.toml"
+    original = path.read_bytes()
+    path.write_bytes(original.replace(b"max_tokens = 32", b"max_tokens = 31", 1))
+    try:
+        where, in_editable = hashes("", tmp_path, as_editable)
+        assert where.is_relative_to(built.tree)
+        assert in_editable == hashes(built.tree, tmp_path)[1]
+        assert {name for name in before if before[name] != in_editable[name]} == {"mini/imdb"}
+        assert hashes(installed, tmp_path)[1] == before
+    finally:
+        path.write_bytes(original)
+
+
+def test_the_installed_command_works_from_any_folder(installed, tmp_path):
+    def grue(*arguments):
+        return run([sys.executable, "-m", "grue", *arguments], tmp_path, str(installed))
+
+    assert "commongen" in grue("tasks", "list")
+    assert "imdb" in grue("tasks", "list", "--suite", "grue")
+    shown = grue("tasks", "show", "commongen")
+    assert "generate a sentence with: " in shown
+    assert "reference" in shown
+    assert "preference" in grue("evaluate", "--baseline", "copy", "--task", "commongen")
+    result = json.loads((tmp_path / "runs" / "mini" / "commongen" / "copy" / "seed-1" / "result.json").read_text())
+    assert result["counts"]["scored"] == 400
+    assert result["grue"]["commit"] == ""
+    assert result["task_hash"] == hashes(installed, tmp_path)[1]["mini/commongen"]
+    assert run([str(installed / "bin" / "grue"), "--version"], tmp_path, str(installed)).startswith("grue, version ")
+
+
+def test_the_installed_models_are_whole(installed, tmp_path):
+    code = (
+        "from grue.mini import assets\n"
+        "names = assets.read_manifest().assets\n"
+        "assert len(names) >= 4 and all(assets.locate(name).is_dir() for name in names)\n"
+        "print(assets.MODELS)"
+    )
+    assert Path(run([sys.executable, "-c", code], tmp_path, str(installed)).strip()).is_relative_to(installed)

@@ -1,0 +1,279 @@
+"""`grue leaderboard`: what it reads, what it prints, what it publishes, and what it says when it cannot."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from support.factories import a_result
+
+from grue import files
+from grue.cli.main import main
+from grue.leaderboard import published
+from grue.leaderboard.rank import rank
+from grue.records import Score
+from grue.render import as_json
+from grue.submissions.folder import results
+from grue.tasks import Task, load_task, task_names
+
+FILES = [f"{suite}.{ending}" for suite in ("grue", "mini") for ending in ("md", "json", "csv", "tex", "html")]
+DESCRIPTION = """
+name = "{name}"
+authors = ["A. Author"]
+licence = "CC0-1.0"
+algorithm = "ppo"
+backbone = "mini:causal"
+seeds = [1, 2, 3, 4, 5]
+training_data = "none"
+budget = "an hour"
+"""
+
+
+def result(task: Task, system: str, seed: int, share: float) -> Any:
+    """A result with every metric of the task at a share of its best."""
+    scores = tuple(
+        Score(spec.name, spec.axis, share, 100 * share, 4, spec.direction, f"{spec.name}|v1") for spec in task.metrics
+    )
+    return a_result(task, system, seed, 100 * share, 100 * share, scores=scores)
+
+
+def submit(folder: Path, system: str, share: float, suite: str = "mini") -> None:
+    """Lay a submission of every task and five seeds into `folder`, as `grue submit pack` does, without its manifest."""
+    place = folder / suite / system
+    files.write_text(place / "submission.toml", DESCRIPTION.format(name=system))
+    for task in (load_task(name, suite) for name in task_names(suite)):
+        for seed in range(1, 6):
+            files.write_json(
+                place / task.name / f"seed-{seed}.result.json", result(task, system, seed, share + seed / 100)
+            )
+            (place / task.name / f"seed-{seed}.predictions.jsonl.gz").write_bytes(b"")
+
+
+def run_locally(folder: Path, system: str, share: float, tasks: list[str] | None = None) -> None:
+    for task in map(load_task, tasks or task_names("mini")):
+        for seed in range(1, 6):
+            path = folder / f"mini/{task.name}/{system}/seed-{seed}/result.json"
+            files.write_json(path, result(task, system, seed, share + seed / 100))
+
+
+def grue(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["leaderboard", *map(str, arguments)], env={"COLUMNS": "200"})
+
+
+def board(*arguments: object) -> dict[str, Any]:
+    done = grue("--format", "json", *arguments)
+    assert done.exit_code == 0, done.output
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def rows(*arguments: object) -> list[tuple[str, str, int | None]]:
+    return [(row["system"], row["status"], row["rank"]) for row in board(*arguments)["rows"]]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder with a submission and a local system that is better."""
+    monkeypatch.chdir(tmp_path)
+    submit(Path("submissions"), "theirs", 0.4)
+    run_locally(Path("runs"), "mine", 0.6)
+    return tmp_path
+
+
+# --- what is read ----------------------------------------------------------------------------------------------------
+
+
+def test_submissions_and_local_runs_stand_beside_each_other(here: Path) -> None:
+    assert rows() == [("mine", "local", 1), ("theirs", "rescored", 2)]
+    assert rows("--no-local") == [("theirs", "rescored", 1)]
+    assert rows("--suite", "grue") == []
+
+
+def test_where_there_are_no_submissions_the_shipped_rows_stand_in(
+    here: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shipped = tmp_path_factory.mktemp("shipped")
+    tasks = [load_task(name) for name in task_names("mini")]
+    files.write_text(shipped / "mini.json", as_json.render(rank(results(here / "submissions", "mini"), tasks)))
+    monkeypatch.setattr(published, "board_folder", lambda: shipped)
+    (here / "submissions").rename(here / "elsewhere")
+    assert rows() == [("mine", "local", 1), ("theirs", "rescored", 2)]
+    assert rows("--task", "imdb", "--no-local") == [("theirs", "rescored", 1)]
+    assert rows("--submissions", "elsewhere") == [("mine", "local", 1), ("theirs", "rescored", 2)]
+
+
+def test_a_folder_of_submissions_that_was_named_must_be_there(here: Path) -> None:
+    done = grue("--submissions", "submision")
+    assert (done.exit_code, done.stderr) == (3, "Error: submision: there is no such folder of submissions.\n")
+
+
+# --- what is asked for -----------------------------------------------------------------------------------------------
+
+
+def test_intervals_and_scores_are_as_asked_for(here: Path) -> None:
+    assert {key: board()[key] for key in ("scoring", "interval_kind")} == {"scoring": "grue-1", "interval_kind": "t"}
+    assert board("--ci", "bootstrap")["interval_kind"] == "bootstrap"
+    assert board("--ci", "bootstrap") == board("--ci", "bootstrap")
+    assert rows("--ci", "none") == [("mine", "local", None), ("theirs", "rescored", None)]
+    assert board("--compat", "paper", "--task", "dailydialog")["rows"][0]["preference"] == pytest.approx(63.0)
+    assert [row["iqm"] for row in board()["rows"]] == [None, None]
+    assert [row["iqm"] for row in board("--iqm")["rows"]] == pytest.approx([63.0, 43.0])
+
+
+def test_rows_are_sorted_as_asked_for(here: Path) -> None:
+    run_locally(Path("runs"), "quick", 0.1, tasks=["imdb"])
+    assert [row[0] for row in rows("--sort", "imdb.perplexity")] == ["quick", "theirs", "mine"]  # lower is better
+    assert [row[0] for row in rows("--sort", "system")] == ["mine", "quick", "theirs"]
+    assert [row[0] for row in rows("--sort", "sentiment", "--task", "imdb")] == ["mine", "theirs", "quick"]
+    done = grue("--sort", "imbd")
+    assert (done.exit_code, done.stderr) == (
+        2,
+        "Error: There is no column 'imbd' to sort by. Did you mean 'imdb'? Known: rank, system, preference, "
+        "naturalness, every task, and what a task has, such as 'cnn_dailymail.summac'.\n",
+    )
+
+
+@pytest.mark.parametrize("form", ["rich", "markdown", "json", "csv", "latex", "html"])
+def test_every_format_shows_the_same_systems(here: Path, form: str) -> None:
+    done = grue("--format", form)
+    assert done.exit_code == 0, done.output
+    assert "mine" in done.stdout
+    assert "theirs" in done.stdout
+    assert str(here) not in done.stdout
+
+
+def test_a_system_name_cannot_steer_the_terminal(here: Path) -> None:
+    run_locally(Path("runs"), "x", 0.9)
+    for path in Path("runs/mini").glob("*/x/*/result.json"):
+        name = "[bold]evil[/bold]\x1b[2J"
+        files.write_json(path, json.loads(path.read_text()) | {"system": {"name": name}})
+    shown = grue("--format", "rich").stdout
+    assert "[bold]evil[/bold]�[2J" in shown
+    assert "\x1b[2J" not in shown
+
+
+def test_a_papers_figures_are_printed_with_their_task_and_counted_otherwise(here: Path) -> None:
+    column = {"name": "sentiment", "direction": "higher", "deviation": ""}
+    line = {"algorithm": "PPO of old", "reward": "", "variant": "", "figures": {"sentiment": {"mean": 0.602}}}
+    table = {"task": "imdb", "table": "Table 5", "split": "test", "seeds": 5, "note": "", "columns": [column]}
+    source = {"key": "one2020", "authors": "O. Ne", "title": "T", "venue": "V", "year": 2020, "url": "https://example.org", "version": "v1"}  # fmt: skip
+    files.write_json(here / "submissions/mini/one2020.reported.json", {"source": source, "tables": [{**table, "rows": [line]}]})  # fmt: skip
+    assert "PPO of old" in grue("--format", "rich", "--task", "imdb").stdout
+    overview = grue("--format", "rich").stdout
+    assert "PPO of old" not in overview
+    assert "· 1 table of papers' figures is left to a task's own view: --task imdb." in overview
+    assert board()["reported"][0]["source"]["key"] == "one2020"
+
+
+def test_a_file_is_written_or_held_to_what_would_be_written(here: Path) -> None:
+    arguments = ("--format", "csv", "--output", "out/board.csv")
+    stale = "Error: out/board.csv is not what the results give; run `make leaderboard` and commit it.\n"
+    assert (grue(*arguments, "--check").exit_code, grue(*arguments, "--check").stderr) == (1, stale)
+    assert not Path("out").exists()
+    done = grue(*arguments)
+    assert (done.exit_code, done.stdout) == (0, "out/board.csv\n")
+    assert Path("out/board.csv").read_text() == grue("--format", "csv").stdout
+    assert grue(*arguments, "--check").exit_code == 0
+    assert grue("--format", "rich", "--output", "board").stderr == (
+        "Error: --format rich is for a terminal, not for a file; take markdown, json, csv, latex and html.\n"
+    )
+
+
+# --- what is published -----------------------------------------------------------------------------------------------
+
+
+def test_every_suite_is_published_in_every_format_without_local_rows(here: Path) -> None:
+    done = grue("--publish", "leaderboard")
+    assert done.exit_code == 0, done.output
+    assert sorted(done.stdout.split()) == sorted(f"leaderboard/{name}" for name in FILES)
+    assert sorted(path.name for path in Path("leaderboard").iterdir()) == sorted(FILES)
+    for path in Path("leaderboard").glob("mini.*"):
+        text = path.read_text(encoding="utf-8")
+        assert "theirs" in text
+        assert '"mine"' not in text and "| mine" not in text
+        assert str(here) not in text
+    assert Path("leaderboard/mini.json").read_text() == grue("--format", "json", "--no-local").stdout
+    assert Path("leaderboard/mini.html").read_text() == grue("--format", "html", "--no-local").stdout
+
+
+def test_published_files_are_the_same_bytes_wherever_and_whenever_they_are_made(here: Path) -> None:
+    assert grue("--publish", "one").exit_code == 0
+    (here / "submissions").rename(here / "moved")
+    for path in sorted(Path("moved").rglob("*.result.json"), reverse=True):
+        path.write_bytes(path.read_bytes())
+    assert grue("--publish", "two", "--submissions", here / "moved").exit_code == 0
+    assert {p.name: p.read_bytes() for p in Path("one").iterdir()} == {
+        p.name: p.read_bytes() for p in Path("two").iterdir()
+    }
+
+
+def test_stale_files_are_named_and_left_alone(here: Path) -> None:
+    assert grue("--publish", "leaderboard").exit_code == 0
+    done = grue("--check")
+    assert (done.exit_code, done.stderr) == (0, "The 10 files of leaderboard are what submissions gives.\n")
+    assert (
+        grue("--publish", "leaderboard").stderr == "The 10 files of leaderboard are what submissions gives already.\n"
+    )
+    Path("leaderboard/mini.csv").unlink()
+    Path("leaderboard/grue.md").write_text("old")
+    for arguments in (("--check",), ("--publish", "leaderboard", "--check")):
+        done = grue(*arguments)
+        assert (done.exit_code, done.stderr) == (
+            1,
+            "Error: leaderboard/grue.md and leaderboard/mini.csv are not what submissions gives; run "
+            "`grue leaderboard --publish leaderboard` and commit them.\n",
+        )
+    assert Path("leaderboard/grue.md").read_text() == "old"
+    assert not Path("leaderboard/mini.csv").exists()
+    done = grue("--publish", "leaderboard")
+    assert (done.exit_code, done.stdout) == (0, "leaderboard/grue.md\nleaderboard/mini.csv\n")
+    assert grue("--check").exit_code == 0
+
+
+def test_a_new_submission_makes_its_suites_files_stale(here: Path) -> None:
+    assert grue("--publish", "leaderboard").exit_code == 0
+    run_locally(Path("runs"), "another", 0.7)
+    assert grue("--check").exit_code == 0  # a local row is nobody else's
+    submit(Path("submissions"), "new", 0.5)
+    stale = grue("--check")
+    assert stale.exit_code == 1
+    assert re.findall(r"leaderboard/\S+\w", stale.stderr)[:5] == [
+        f"leaderboard/mini.{ending}" for ending in ("md", "json", "csv", "tex", "html")
+    ]
+
+
+def test_nothing_is_published_without_submissions(here: Path) -> None:
+    (here / "submissions").rename(here / "elsewhere")
+    done = grue("--publish", "leaderboard")
+    assert (done.exit_code, done.stderr) == (3, "Error: submissions: there is no such folder of submissions.\n")
+    assert not Path("leaderboard").exists()
+
+
+def test_a_published_board_is_nobodys_choice_of_options(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = grue("--publish", "leaderboard", "--task", "imdb", "--ci", "none")
+    assert (done.exit_code, done.stderr) == (
+        2,
+        "Error: Published boards are whole, all suites in every format, and without local rows: leave out --task and "
+        "--ci, or name one file with --output.\n",
+    )
+    monkeypatch.setenv("GRUE_SUITE", "mini")  # of the surroundings, not of this command
+    assert grue("--publish", "leaderboard").exit_code == 0
+
+
+def test_a_system_that_is_added_changes_no_published_number_of_another(here: Path) -> None:
+    before = {row["system"]: row for row in board("--no-local")["rows"]}
+    submit(Path("submissions"), "better", 0.9)
+    after = {row["system"]: row for row in board("--no-local")["rows"]}
+    assert (before["theirs"].pop("rank"), after["theirs"].pop("rank")) == (1, 2)
+    assert set(before["theirs"].pop("task_ranks").values()) == {1}
+    assert set(after["theirs"].pop("task_ranks").values()) == {2}
+    assert before["theirs"] == after["theirs"]
+
+
+def test_results_without_predictions_have_no_rank(here: Path) -> None:
+    for path in Path("submissions").rglob("*.predictions.jsonl.gz"):
+        path.unlink()
+    assert [(r["standing"], r["rank"]) for r in board("--no-local")["rows"]] == [("no predictions", None)]

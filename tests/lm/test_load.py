@@ -1,0 +1,339 @@
+"""Loading models: names, errors, padding, dropout; and the small models that ship."""
+
+import hashlib
+import json
+import math
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import (
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    AutoModelForSeq2SeqLM,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    DistilBertConfig,
+    DistilBertForSequenceClassification,
+    GPT2Config,
+    GPT2LMHeadModel,
+    PreTrainedTokenizerFast,
+    T5Config,
+    T5ForConditionalGeneration,
+)
+
+from grue.errors import DataError, UnknownName
+from grue.lm.load import load_classifier, load_language_model, load_scoring_model, locate_model
+from grue.mini import assets
+from grue.mini.text import paragraphs, reviews
+
+MANIFEST = json.loads((assets.MODELS / "manifest.json").read_text(encoding="utf-8"))
+NAMES = sorted(MANIFEST["assets"])
+LANGUAGE_MODELS = [name for name in NAMES if MANIFEST["assets"][name]["family"] in ("causal", "seq2seq")]
+AUTO = {
+    "causal": AutoModelForCausalLM,
+    "seq2seq": AutoModelForSeq2SeqLM,
+    "classifier": AutoModelForSequenceClassification,
+    "encoder": AutoModelForMaskedLM,
+}
+
+
+def family(name):
+    return MANIFEST["assets"][name]["family"]
+
+
+def small_tokenizer(**special):
+    words = {word: i for i, word in enumerate(["<eos>", "<unk>", "<pad>", "a", "b", "c", "d", "e"])}
+    tokenizer = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>", **special)
+
+
+def small_gpt2(folder):
+    shape = {"vocab_size": 8, "n_layer": 1, "n_embd": 8, "n_head": 2, "n_positions": 16}
+    GPT2LMHeadModel(GPT2Config(**shape, bos_token_id=0, eos_token_id=0)).save_pretrained(folder)
+    return folder
+
+
+# --- the small models that ship --------------------------------------------------------------------------------------
+
+
+def test_manifest_lists_exactly_the_files_that_ship():
+    assert sorted(path.name for path in assets.MODELS.iterdir()) == sorted([*NAMES, "manifest.json"])
+    for name in NAMES:
+        found = {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in (assets.MODELS / name).iterdir()}
+        assert found == MANIFEST["assets"][name]["files"]
+
+
+def test_small_models_are_small():
+    assert sum(path.stat().st_size for path in assets.MODELS.rglob("*") if path.is_file()) < 20_000_000
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_transformers_alone_loads_the_folder(name):
+    folder = assets.MODELS / name
+    model = AUTO[family(name)].from_pretrained(folder, dtype=torch.float32).eval()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    assert len({tokenizer.pad_token_id, tokenizer.eos_token_id, tokenizer.unk_token_id}) == 3
+    assert model.config.pad_token_id == tokenizer.pad_token_id
+    assert sum(p.numel() for p in model.parameters()) == MANIFEST["assets"][name]["parameters"]
+    inputs = tokenizer("A farmer is leading two horses toward the barn.", return_tensors="pt")
+    more = {"decoder_input_ids": inputs.input_ids} if family(name) == "seq2seq" else {}
+    first, second = model(**inputs, **more).logits, model(**inputs, **more).logits
+    assert torch.isfinite(first).all()
+    assert torch.equal(first, second)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_tokenizer_class_is_one_that_transformers_4_knows_too(name):
+    config = json.loads((assets.MODELS / name / "tokenizer_config.json").read_text(encoding="utf-8"))
+    assert config["tokenizer_class"] == "PreTrainedTokenizerFast"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_tokenizer_round_trips_world_text(name):
+    tokenizer = AutoTokenizer.from_pretrained(assets.MODELS / name)
+    for text in [*paragraphs(200, seed=77), "Žluťoučký kůň, 漢字 and 🙂 — nothing is unknown.", " two  spaces\n"]:
+        ids = tokenizer(text, add_special_tokens=False).input_ids
+        assert tokenizer.decode(ids) == text.replace(" <EOU>", "<EOU>")  # a mark takes the space before it
+        assert tokenizer.unk_token_id not in ids
+
+
+def test_marks_of_prompts_are_a_token_each():
+    tokenizer = AutoTokenizer.from_pretrained(assets.MODELS / "seq2seq")
+    table = "[page_title] A [/page_title] [table] [cell] 7 [col_header] B [/col_header] [/cell] [/table]"
+    assert tokenizer.convert_ids_to_tokens(tokenizer(table, add_special_tokens=False).input_ids) == [
+        *("[page_title]", "ĠA", "[/page_title]", "[table]", "[cell]", "Ġ7", "[col_header]", "ĠB", "[/col_header]"),
+        *("[/cell]", "[/table]"),
+    ]
+    chat = tokenizer("Yes. <EOU> No. <EOU>", add_special_tokens=False).input_ids
+    assert tokenizer.convert_ids_to_tokens(chat) == ["Yes", ".", "<EOU>", "ĠNo", ".", "<EOU>"]
+    assert tokenizer.decode(chat, skip_special_tokens=True) == "Yes.<EOU> No.<EOU>"
+
+
+def test_nearly_every_word_of_the_world_is_one_token():
+    tokenizer = AutoTokenizer.from_pretrained(assets.MODELS / "causal")
+    words = [word for text in paragraphs(200, seed=78) for word in re.findall(r"(?<= )[A-Za-z]+", text)]
+    whole = sum(len(tokenizer(" " + word).input_ids) == 1 for word in words)
+    assert whole / len(words) > 0.94
+
+
+def test_ends_are_those_of_the_family():
+    text = "A dog runs."
+    plain = AutoTokenizer.from_pretrained(assets.MODELS / "causal")(text).input_ids
+    encoder = AutoTokenizer.from_pretrained(assets.MODELS / "seq2seq")
+    classifier = AutoTokenizer.from_pretrained(assets.MODELS / "sentiment")
+    assert encoder(text).input_ids == [*plain, encoder.eos_token_id]
+    assert classifier(text).input_ids == [classifier.cls_token_id, *plain]
+    assert encoder.decode(encoder("<extra_id_0> A dog runs.").input_ids, skip_special_tokens=True) == " A dog runs."
+
+
+def test_left_padding_changes_nothing_in_a_causal_model():
+    model, tokenizer = load_language_model("causal", "mini:causal")
+    texts = ["The film", "The old teacher was waiting for a bus in the rain, and"]
+    batch = tokenizer(texts, return_tensors="pt", padding=True)
+    assert batch.attention_mask[0, 0] == 0
+    positions = (batch.attention_mask.cumsum(1) - 1).clamp(min=0)
+    with torch.no_grad():
+        padded = model(**batch, position_ids=positions).logits[:, -1]
+        alone = [model(**tokenizer(text, return_tensors="pt")).logits[0, -1] for text in texts]
+    torch.testing.assert_close(padded, torch.stack(alone), atol=1e-4, rtol=1e-4)
+
+
+def test_right_padding_changes_nothing_in_an_encoder_decoder():
+    model, tokenizer = load_language_model("seq2seq", "mini:seq2seq")
+    texts = ["A dog <extra_id_0> the park.", "The old teacher <extra_id_0> a bus in the rain and <extra_id_1>."]
+    start = torch.tensor([[model.config.decoder_start_token_id]])
+    batch = tokenizer(texts, return_tensors="pt", padding=True)
+    assert batch.attention_mask[0, -1] == 0
+    with torch.no_grad():
+        padded = model(**batch, decoder_input_ids=start.expand(2, 1)).logits[:, -1]
+        alone = [model(**tokenizer(t, return_tensors="pt"), decoder_input_ids=start).logits[0, -1] for t in texts]
+    torch.testing.assert_close(padded, torch.stack(alone), atol=1e-4, rtol=1e-4)
+
+
+def test_padding_changes_nothing_in_the_classifier():
+    model, tokenizer = load_classifier("mini:sentiment")
+    texts = ["The plot is dull.", "I laughed, I cried, and I want to see it again, in spite of the slow second half."]
+    batch = tokenizer(texts, return_tensors="pt", padding=True)
+    assert batch.attention_mask[0, -1] == 0
+    alone = [model(**tokenizer(text, return_tensors="pt")).logits[0] for text in texts]
+    torch.testing.assert_close(model(**batch).logits, torch.stack(alone), atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["causal", "perplexity"])
+def test_held_out_perplexity_is_that_of_the_manifest(name):
+    model, tokenizer = load_scoring_model("causal", f"mini:{name}")
+    total, count = 0.0, 0
+    for text in paragraphs(300, seed=4242):
+        ids = [*tokenizer(text).input_ids, tokenizer.eos_token_id]
+        chosen = model(torch.tensor([ids])).logits[0].log_softmax(-1)
+        total -= sum(chosen[position, target].item() for position, target in enumerate(ids[1:]))
+        count += len(ids) - 1
+    assert math.exp(total / count) == pytest.approx(MANIFEST["assets"][name]["held_out"]["perplexity"], rel=0.12)
+
+
+def test_held_out_accuracy_is_that_of_the_manifest():
+    model, tokenizer = load_classifier("mini:sentiment")
+    right = 0
+    for text, label in reviews(400, seed=4243):
+        logits = model(**tokenizer(text, return_tensors="pt", truncation=True)).logits[0]
+        right += (logits[1] > logits[0]) == bool(label)
+    assert right / 400 >= 0.9
+    assert right / 400 == pytest.approx(MANIFEST["assets"]["sentiment"]["held_out"]["accuracy"], abs=0.04)
+
+
+def test_classifier_cuts_long_texts_on_the_left():
+    _, tokenizer = load_classifier("mini:sentiment")
+    ids = tokenizer("dull " * 500 + "but charming", truncation=True).input_ids
+    assert len(ids) == tokenizer.model_max_length
+    assert tokenizer.decode(ids).endswith("but charming")
+
+
+# --- damage ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def copied(tmp_path):
+    return Path(shutil.copytree(assets.MODELS, tmp_path / "models"))
+
+
+def test_whole_copy_is_accepted(copied):
+    assert assets.locate("causal", copied) == copied / "causal"
+
+
+def test_changed_file_is_an_error(copied):
+    weights = copied / "causal" / "model.safetensors"
+    data = bytearray(weights.read_bytes())
+    data[-1] ^= 1
+    weights.write_bytes(data)
+    with pytest.raises(DataError) as caught:
+        assets.locate("causal", copied)
+    assert str(caught.value) == (
+        f"The small model 'causal' is damaged: the sha256 of {weights} is not the manifest's. "
+        "Reinstall grue to get the shipped weights back "
+        "(`grue mini build --only causal` makes new ones, whose scores do not compare with published ones)."
+    )
+
+
+def test_missing_file_is_an_error(copied):
+    (copied / "sentiment" / "tokenizer.json").unlink()
+    with pytest.raises(DataError, match=r"'sentiment' is damaged: .*tokenizer\.json is missing\. Reinstall grue"):
+        assets.locate("sentiment", copied)
+
+
+def test_missing_manifest_is_an_error(tmp_path):
+    with pytest.raises(DataError, match=r"manifest\.json: cannot be read"):
+        assets.locate("causal", tmp_path)
+
+
+def test_unknown_small_model_is_an_error_that_helps():
+    with pytest.raises(UnknownName, match=r"no small model 'casual'\. Did you mean 'causal'\? Known: acts, "):
+        locate_model("mini:casual")
+
+
+# --- names and loading -----------------------------------------------------------------------------------------------
+
+
+def test_names_become_places(tmp_path):
+    assert locate_model("mini:causal") == str(assets.MODELS / "causal")
+    assert locate_model(str(tmp_path)) == str(tmp_path)
+    assert locate_model("google-t5/t5-base") == "google-t5/t5-base"
+
+
+@pytest.mark.parametrize("name", ["./no/such", "/no/such", "runs/mini/imdb/ppo/seed-1/checkpoint"])
+def test_path_without_folder_is_an_error(name):
+    with pytest.raises(DataError, match=f"There is no folder '{re.escape(name)}': give the folder of a saved model"):
+        locate_model(name)
+
+
+def test_hub_model_that_cannot_be_had_is_an_error(monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(DataError, match="no-such/model at revision abc is neither a local folder nor to be had"):
+        load_language_model("causal", "no-such/model", "abc")
+
+
+def test_other_family_is_an_error():
+    with pytest.raises(DataError, match="mini:causal cannot be loaded as an encoder-decoder language model"):
+        load_language_model("seq2seq", "mini:causal")
+
+
+def test_language_model_is_no_classifier(tmp_path):
+    small_gpt2(tmp_path)
+    small_tokenizer(pad_token="<pad>", eos_token="<eos>").save_pretrained(tmp_path)
+    with pytest.raises(DataError, match=r"is not a text classifier: weights are missing or misshapen \(score.weight\)"):
+        load_classifier(str(tmp_path))
+
+
+def test_empty_folder_is_an_error(tmp_path):
+    with pytest.raises(DataError, match=r"cannot be loaded as a causal .*\. The folder must hold config\.json"):
+        load_language_model("causal", str(tmp_path))
+
+
+def test_broken_weights_are_an_error(tmp_path):
+    (small_gpt2(tmp_path) / "model.safetensors").write_bytes(b"garbage")
+    with pytest.raises(DataError, match="cannot be loaded as a causal language model"):
+        load_language_model("causal", str(tmp_path))
+
+
+def test_missing_tokenizer_is_an_error(tmp_path):
+    small_gpt2(tmp_path)
+    with pytest.raises(DataError, match="has no tokenizer: save the tokenizer beside the model"):
+        load_language_model("causal", str(tmp_path))
+
+
+def test_tokenizer_of_another_model_is_an_error(tmp_path):
+    small_gpt2(tmp_path)
+    AutoTokenizer.from_pretrained(assets.MODELS / "causal").save_pretrained(tmp_path)
+    with pytest.raises(DataError, match=r"its tokenizer knows \d+ tokens and its model 8"):
+        load_language_model("causal", str(tmp_path))
+
+
+def test_tokenizer_without_end_is_an_error(tmp_path):
+    small_gpt2(tmp_path)
+    small_tokenizer().save_pretrained(tmp_path)
+    with pytest.raises(DataError, match="has no end-of-text token"):
+        load_language_model("causal", str(tmp_path))
+
+
+def test_gpt2_without_pad_token_pads_with_its_end(tmp_path):
+    small_gpt2(tmp_path)
+    small_tokenizer(eos_token="<eos>").save_pretrained(tmp_path)
+    model, tokenizer = load_language_model("causal", str(tmp_path))
+    assert tokenizer.pad_token_id == tokenizer.eos_token_id == model.generation_config.pad_token_id == 0
+    assert model.get_input_embeddings().weight.shape[0] == 8
+    assert tokenizer(["a", "a b c"], padding=True).attention_mask == [[0, 0, 1], [1, 1, 1]]
+
+
+def test_classifier_without_pad_token_is_an_error(tmp_path):
+    shape = {"vocab_size": 8, "dim": 8, "hidden_dim": 8, "n_layers": 1, "n_heads": 2, "max_position_embeddings": 16}
+    DistilBertForSequenceClassification(DistilBertConfig(**shape)).save_pretrained(tmp_path)
+    small_tokenizer().save_pretrained(tmp_path)
+    with pytest.raises(DataError, match="has no pad token"):
+        load_classifier(str(tmp_path))
+
+
+def test_dropout_is_off_even_in_training_mode(tmp_path):
+    shape = {"vocab_size": 8, "d_model": 8, "d_kv": 4, "d_ff": 8, "num_layers": 2, "num_heads": 2}
+    T5ForConditionalGeneration(T5Config(**shape, dropout_rate=0.5, decoder_start_token_id=0)).save_pretrained(tmp_path)
+    small_tokenizer(pad_token="<pad>", eos_token="<eos>").save_pretrained(tmp_path)
+    model, _ = load_language_model("seq2seq", str(tmp_path))
+    assert not model.training
+    model.train()
+    ids = torch.tensor([[3, 4, 5]])
+    assert torch.equal(model(ids, decoder_input_ids=ids).logits, model(ids, decoder_input_ids=ids).logits)
+
+
+@pytest.mark.parametrize("name", LANGUAGE_MODELS)
+def test_policies_are_fresh_and_scorers_are_shared(name):
+    first, _ = load_language_model(family(name), f"mini:{name}")
+    second, _ = load_language_model(family(name), f"mini:{name}")
+    assert first is not second
+    assert first.dtype == torch.float32
+    assert all(p.requires_grad for p in first.parameters())
+    shared, _ = load_scoring_model(family(name), f"mini:{name}")
+    assert shared is load_scoring_model(family(name), f"mini:{name}")[0]
+    assert not any(p.requires_grad for p in shared.parameters())

@@ -1,0 +1,141 @@
+"""Log-probabilities in chunks: equal to those of the whole logits, in value and gradient, and far smaller."""
+
+import pytest
+import torch
+from support import oracles, tiny_models
+
+from grue.errors import ConfigError
+from grue.lm.log_probs import assert_head_is_separable, response_states_and_head, token_log_probs
+from grue.lm.policy import Tokens, encode, forward, freeze_encoder, vocabulary_size
+from grue.rl import functional as rl
+
+TEMPERATURE = 0.7
+
+
+def with_support(kind):
+    model, prompts, responses = tiny_models.batch(kind)
+    size = vocabulary_size(model)
+    opened = torch.rand(*responses.ids.shape, size, generator=torch.Generator().manual_seed(0)) < 0.5
+    opened.scatter_(-1, responses.ids.unsqueeze(-1), responses.mask.unsqueeze(-1))  # closed behind the end
+    return model, prompts, responses, opened
+
+
+def loss(model, prompts, responses, support, chunk, **settings):
+    model.zero_grad()
+    scored = token_log_probs(
+        model, prompts, responses, TEMPERATURE, support, chunk=chunk, want_entropy=True, want_states=True, **settings
+    )
+    states = scored.states[responses.mask].square().mean()
+    total = scored.plain.sum() + 2 * scored.restricted.square().sum() + 0.3 * scored.entropy.sum() + states
+    total.backward()
+    return scored, {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+
+
+@pytest.mark.parametrize("chunk", [0, 4])
+@pytest.mark.parametrize("kind", ["gpt2", "bart"])
+def test_every_score_is_the_slow_one(kind, chunk):
+    model, prompts, responses, opened = with_support(kind)
+    with torch.no_grad():
+        logits, _ = forward(model, prompts, responses)
+        support = rl.pack_bits(opened)
+        scored = token_log_probs(model, prompts, responses, TEMPERATURE, support, chunk=chunk, want_entropy=True)
+    for b, t in responses.mask.nonzero().tolist():
+        row, token = [x / TEMPERATURE for x in logits[b, t].tolist()], int(responses.ids[b, t])
+        kept = opened[b, t].nonzero().flatten().tolist()
+        assert float(scored.plain[b, t]) == pytest.approx(oracles.token_log_prob(row, token), abs=1e-4)
+        assert float(scored.restricted[b, t]) == pytest.approx(oracles.token_log_prob(row, token, kept), abs=1e-4)
+        expected = oracles.entropy(oracles.softmax([row[v] for v in kept]))
+        assert float(scored.entropy[b, t]) == pytest.approx(expected, abs=1e-4)
+    for part in (scored.plain, scored.restricted, scored.entropy):
+        assert (part[~responses.mask] == 0).all() and part.dtype == torch.float32
+
+
+@pytest.mark.parametrize("restricted", [True, False])
+@pytest.mark.parametrize("kind", tiny_models.ALL)
+def test_chunks_change_neither_values_nor_gradients(kind, restricted):
+    model, prompts, responses, opened = with_support(kind)
+    assert_head_is_separable(model)
+    support = rl.pack_bits(opened) if restricted else None
+    whole, gradients = loss(model, prompts, responses, support, chunk=0)
+    for chunk in (1, 4, 100):  # eleven tokens count: chunks of one, with a rest, and more than there are
+        scored, found = loss(model, prompts, responses, support, chunk)
+        for name in ("plain", "restricted", "entropy", "states"):
+            assert torch.allclose(getattr(scored, name), getattr(whole, name), atol=1e-5)
+        assert found.keys() == gradients.keys()
+        for name, gradient in gradients.items():
+            assert torch.allclose(found[name], gradient, rtol=1e-5, atol=1e-5 * float(gradient.abs().max() + 1))
+
+
+def test_chunks_under_autocast_compute_what_autocast_computes():
+    model, prompts, responses, opened = with_support("llama")
+    support = rl.pack_bits(opened)
+    with torch.autocast("cpu", torch.bfloat16):
+        whole, gradients = loss(model, prompts, responses, support, chunk=0)
+        scored, found = loss(model, prompts, responses, support, chunk=4)
+    assert scored.restricted.dtype == torch.float32
+    assert torch.allclose(scored.restricted, whole.restricted, atol=1e-5)
+    for name, gradient in gradients.items():  # a sum of bfloat16 terms depends on their grouping
+        assert torch.allclose(found[name], gradient, rtol=0.05, atol=0.02 * float(gradient.abs().max()))
+
+
+def test_a_frozen_encoder_s_states_serve_chunks_too():
+    model, prompts, responses, _ = with_support("t5")
+    freeze_encoder(model)
+    encoded = encode(model, prompts)
+    plain, gradients = loss(model, prompts, responses, None, chunk=4)
+    again, found = loss(model, prompts, responses, None, chunk=4, encoded=encoded)
+    assert torch.allclose(plain.plain, again.plain, atol=1e-6)
+    assert found.keys() == gradients.keys()
+    assert all(torch.allclose(found[name], gradient, atol=1e-5) for name, gradient in gradients.items())
+
+
+def test_responses_without_a_token_that_counts_score_nothing():
+    model, prompts, responses = tiny_models.batch("gpt2")
+    silent = Tokens(responses.ids, torch.zeros_like(responses.mask))
+    scored = token_log_probs(model, prompts, silent, 1.0, chunk=4, want_entropy=True)
+    assert (scored.plain == 0).all() and (scored.entropy == 0).all()
+
+
+@pytest.mark.parametrize("kind", tiny_models.ALL)
+def test_the_head_runs_over_one_position_only(kind):
+    model, prompts, responses = tiny_models.batch(kind)
+    seen = []
+    hook = model.get_output_embeddings().register_forward_hook(lambda layer, given, out: seen.append(out.shape[1]))
+    states, head, _ = response_states_and_head(model, prompts, responses)
+    assert seen == [1]
+    assert head(states).shape == (*responses.ids.shape, vocabulary_size(model))
+    hook.remove()
+    assert not model.get_output_embeddings()._forward_pre_hooks
+
+
+def test_a_head_with_more_behind_it_than_is_known_is_refused():
+    model = tiny_models.model("llama")
+
+    class Louder(type(model)):
+        def forward(self, *given, **settings):
+            out = super().forward(*given, **settings)
+            out.logits = out.logits * 2
+            return out
+
+    model.__class__ = Louder
+    with pytest.raises(ConfigError, match="log_prob_chunk: Louder changes its logits .* set log_prob_chunk = 0"):
+        assert_head_is_separable(model)
+
+
+def test_no_more_logits_live_than_those_of_a_chunk():
+    # The head's outputs are the only tensors of V columns: count those that a backward pass keeps at a time.
+    model, prompts, responses = tiny_models.batch("gpt2")
+    size, kept, weight = vocabulary_size(model), [], model.get_output_embeddings().weight.untyped_storage().data_ptr()
+
+    def pack(tensor):
+        if tensor.ndim > 1 and tensor.shape[-1] == size and tensor.untyped_storage().data_ptr() != weight:
+            kept.append(tensor.numel() // size)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        plain = token_log_probs(model, prompts, responses, 1.0).plain
+    assert max(kept) == responses.ids.numel()
+    kept.clear()
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        chunked = token_log_probs(model, prompts, responses, 1.0, chunk=2).plain
+    assert kept == [] and torch.allclose(plain, chunked, atol=1e-5)

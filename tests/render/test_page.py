@@ -1,0 +1,245 @@
+"""The page as text: what it holds, what it escapes, what it may load, and how large it gets."""
+
+import base64
+import hashlib
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from support.page_boards import crowded_board, empty_board, hostile_board, small_board, unnatural_board
+
+from grue.render import html
+from grue.render.web.axes import axis_over
+from grue.render.web.plot import Point, plot_of
+from grue.stats.intervals import Interval
+from grue.submissions.reported import read_reported
+
+BOARDS = {
+    "small": small_board,
+    "empty": empty_board,
+    "hostile": hostile_board,
+    "unnatural": unnatural_board,
+    "crowded": lambda: crowded_board(12),
+}
+
+
+class Reader(HTMLParser):
+    """Collects the elements, and what stands in tables, of a page."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.rows, self.text = [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th") and self.rows:
+            self.rows[-1].append("")
+
+    def handle_endtag(self, tag):
+        if tag in ("tbody", "table"):
+            self.rows.append([])
+
+    def handle_data(self, data):
+        self.text.append(data)
+        if self.rows and self.rows[-1]:
+            self.rows[-1][-1] += data
+
+    def all(self, tag):
+        return [attributes for name, attributes in self.elements if name == tag]
+
+    def row(self, *start):
+        """The first row that begins with these cells, white space apart."""
+        rows = [[" ".join(cell.split()) for cell in row] for row in self.rows if row]
+        return next(row for row in rows if all(cell.startswith(s) for cell, s in zip(row, start, strict=False)))
+
+
+def data_of(text):
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_equal_boards_give_equal_bytes(name):
+    assert html.render(BOARDS[name]()) == html.render(BOARDS[name]())
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_nothing_is_loaded_from_anywhere(name):
+    page = Reader(html.render(BOARDS[name]()))
+    for tag, attributes in page.elements:
+        assert not attributes.keys() & {"src", "srcset", "action", "background", "poster", "style"}, tag
+        assert not any(key.startswith("on") for key in attributes), tag
+        if tag == "link":
+            assert attributes["rel"] == "icon" and attributes["href"].startswith("data:")
+        if tag == "a":
+            assert re.match(r"#|https?://|(mini|grue)\.html$", attributes["href"])
+    assert not re.search(r"@import|url\((?!#)", html.render(BOARDS[name]()))
+
+
+def test_the_policy_names_the_hashes_of_the_style_and_the_script_and_allows_nothing_else():
+    text = html.render(small_board())
+    style = re.search(r"<style>(.*?)</style>", text, re.S)[1]
+    script = re.search(r"<script>(.*?)</script>", text, re.S)[1]
+    hashes = [base64.b64encode(hashlib.sha256(part.encode()).digest()).decode() for part in (style, script)]
+    policy = next(a["content"] for a in Reader(text).all("meta") if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy == (
+        f"default-src 'none'; style-src 'sha256-{hashes[0]}'; script-src 'sha256-{hashes[1]}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_every_id_is_there_once_and_whatever_points_at_an_id_finds_it(name):
+    page = Reader(html.render(BOARDS[name]()))
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    wanted = {a["href"][1:] for a in page.all("a") if a["href"].startswith("#")}
+    wanted |= {tip for _, a in page.elements for tip in a.get("data-tip", "").split()}
+    wanted |= {a["aria-labelledby"] for _, a in page.elements if "aria-labelledby" in a}
+    assert wanted <= set(ids)
+
+
+# --- content ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_overview_shows_ranks_means_half_widths_and_tasks():
+    # Each seed of ppo is its mean plus -1, -0.5, 0, 0.5, 1, on two tasks: the variance of the mean over tasks is
+    # 2 · 0.625 / (4 · 5) = 0.0625, with 8 degrees of freedom, whose t at 97.5 % is 2.306.
+    page = Reader(html.render(small_board()))
+    half = f"±{2.306 * 0.0625**0.5:.1f}"
+    assert page.row("1=", "nlpo rescored")[2:] == [f"63.0{half}", "", "45.0", "65.0", "61.0"]
+    assert page.row("1=", "ppo rescored")[2:] == [f"62.0{half}", "", "30.0", "64.0", "60.0"]
+    assert page.row("3", "supervised rescored")[2:] == [f"42.0{half}", "", "55.0", "44.0", "40.0"]
+    # Of young, 50, 52 and 51 twice: a variance of 2 · 1 / (4 · 3) with 4 degrees of freedom, whose t is 2.776.
+    assert page.row("–", "young local preliminary, 3 seeds")[2:4] == [f"51.0±{2.776 * (1 / 6) ** 0.5:.1f}", ""]
+    assert page.row("–", "partial local 1 of 2 tasks")[2:] == ["–", "", "–", "–", "33.0"]
+    assert page.row("–", "oracle")[2:] == ["95.0", "", "50.0", "95.0", "95.0"]
+
+
+def test_a_task_shows_its_raw_metrics_and_ranks_whoever_has_the_seeds_for_it():
+    page = Reader(html.render(small_board()))
+    rows = [row for row in page.rows if len(row) == 7 and row[1].strip() == "partial"]
+    stories = next(row for row in rows if row[5].strip() == "0.330")
+    # fluent is 2000 / naturalness of 50
+    assert [cell.strip() for cell in stories] == ["4", "partial", "33.0±2.0", "", "50.0", "0.330", "40.00"]
+
+
+def test_the_headline_sentence_says_who_leads_and_who_is_too_close():
+    text = html.render(small_board())
+    assert "nlpo leads with a mean preference of 63.0, 95 % interval 62.4 to 63.6. Too close to call: ppo." in text
+    assert "No results yet." in html.render(empty_board())
+    assert "No system is ranked yet" in html.render(unnatural_board())
+
+
+def test_the_best_and_what_cannot_be_told_from_it_are_marked():
+    text = html.render(small_board())
+    overview = text[text.index('<table class=board data-table="overview"') : text.index('<ul class="legend"')]
+    assert sorted(re.findall(r'best">([\d.]+)', overview)) == ["60.0", "61.0", "64.0", "65.0"]
+
+
+def test_reported_figures_stand_in_tables_of_their_own_with_their_footnotes():
+    text = html.render(small_board())
+    page = Reader(text)
+    assert page.row("PPO", "liked")[3:] == ["0.5± 0.01", "–"]
+    ours = [table for table in re.findall(r"<table.*?</table>", text, re.S) if "data-table" in table]
+    assert len(ours) == 3 and not any("PPO" in table for table in ours)
+    assert "Counted on &lt;another&gt; set." in text and "test split, seeds not stated" in text
+
+
+def test_the_overview_sums_up_what_the_paper_prints():
+    reported = read_reported(Path(__file__).parents[2] / "submissions", "grue")
+    tasks = tuple(replace(small_board().tasks[0], name=name) for name in ("dailydialog", "totto"))
+    board = replace(empty_board(), suite="grue", tasks=tasks, reported=reported)
+    (table,) = re.findall(r'<table class="paper sums">.*?</table>', html.render(board), re.S)
+    rows = re.findall(r"<tr><th>([^<]+)<td>([^<\n]+)<td>([^<\n]+)", table)
+    assert ("PPO", "34.8", "25.3") in rows  # (.221 + .474) / 2 and, with METEOR + PARENT, (.161 + .345) / 2
+    assert ("Zero-Shot", "30.9", "7.6") in rows  # (.191 + .427) / 2 and (.036 + .116) / 2
+
+
+def test_the_embedded_numbers_are_those_of_the_board():
+    board = small_board()
+    data = data_of(html.render(board))
+    assert [system["system"] for system in data["systems"]] == [row.system for row in board.rows]
+    first = data["systems"][0]
+    assert first["seeds"] == [1, 2, 3, 4, 5] and first["rank"] == 1
+    assert first["cells"] == [
+        [1, [64.0, 64.5, 65.0, 65.5, 66.0], [45.0] * 5],
+        [1, [60.0, 60.5, 61.0, 61.5, 62.0], [45.0] * 5],
+    ]
+
+
+@pytest.mark.parametrize("name", ["empty", "unnatural"])
+def test_boards_with_little_on_them_have_every_section(name):
+    page = Reader(html.render(BOARDS[name]()))
+    sections = [attributes["id"] for attributes in page.all("section")]
+    assert sections[0] == "overview" and sections[-2:] == ["compare", "method"] and "task-stories" in sections
+
+
+def test_a_board_without_intervals_and_one_on_the_papers_scale_say_so():
+    rows = tuple(replace(row, interval=None, rank=None, task_ranks={}) for row in small_board().rows)
+    plain = replace(small_board(), interval_kind="none", rows=rows)
+    assert "made without intervals" in html.render(plain)
+    assert "plain means of raw metrics" in html.render(replace(small_board(), scoring="paper"))
+
+
+# --- hostile names ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["</script><script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "<!--<script>", "{{ 7*7 }}", "a\u202eb"],
+)
+def test_a_name_can_be_nothing_but_a_name(name):
+    text = html.render(hostile_board(name))
+    page = Reader(text)
+    assert len(page.all("script")) == 2 and not page.all("img")
+    assert text.count("<!--") == 0 and "javascript:" not in text and "\u202e" not in text
+    shown = name.replace("\u202e", "�")
+    assert data_of(text)["systems"][0]["system"] == shown
+    assert shown in "".join(page.text)
+
+
+def test_a_long_name_is_shortened_in_the_plot_alone():
+    name = "x" * 300
+    text = html.render(hostile_board(name))
+    plots = "".join(re.findall(r"<figure.*?</figure>", text, re.S))
+    assert f">{'x' * 25}…</text>" in plots and f"<th>{name}" in text
+
+
+# --- marks -----------------------------------------------------------------------------------------------------------
+
+
+def test_an_axis_holds_its_values_between_round_ticks():
+    axis = axis_over([41.2, 58.9], 0, 100)
+    assert (axis.low, axis.high) == (40.0, 60.0)
+    assert [label for _, label in axis.ticks] == ["40", "45", "50", "55", "60"]
+    assert axis.place(50) == 50.0 and axis.place(1000) == 100.0
+    assert axis_over([0.42, 0.44], 0, 100).ticks[0] == (0.0, "0.420")
+    one = axis_over([7.0], 0, 100)
+    assert one.low <= 7.0 <= one.high and one.low < one.high
+
+
+def test_labels_of_a_plot_meet_neither_each_other_nor_the_edge():
+    points = [
+        Point(i, f"system-{i}", "ranked", 40 + i % 3, 50 + i % 4, Interval(39 + i % 3, 41 + i % 3), None)
+        for i in range(40)
+    ]
+    plot = plot_of(points)
+    boxes = []
+    for label in plot.labels:
+        width = 6.6 * len(label.text)
+        left = label.x - {"start": 0, "middle": width / 2, "end": width}[label.anchor]
+        boxes.append((left, label.y - 11, left + width, label.y + 3))
+    assert boxes and all(b[0] >= 44 and b[2] <= 720 for b in boxes)
+    for i, a in enumerate(boxes):
+        for b in boxes[:i]:
+            assert a[0] >= b[2] or b[0] >= a[2] or a[1] >= b[3] or b[1] >= a[3]
+
+
+def test_forty_systems_on_seven_tasks_with_five_seeds_take_less_than_250_kilobytes():
+    assert len(html.render(crowded_board(40)).encode()) <= 250_000

@@ -1,0 +1,278 @@
+"""What is sampled is what is scored, down to the last token (docs/exactness.md), against slow loops."""
+
+import dataclasses
+import math
+import statistics
+
+import pytest
+import torch
+from support import oracles, tiny, tiny_models
+from support.exactness import (
+    EOS,
+    FAMILIES,
+    FEWER,
+    LEARNERS,
+    MORE,
+    SAMPLERS,
+    alone,
+    at_once,
+    letters,
+    real,
+    slow_support,
+    train,
+    world,
+)
+from transformers import GPT2Config, GPT2LMHeadModel
+
+from grue.algorithms import a2c, grpo, ppo, reinforce
+from grue.errors import TrainingError
+from grue.evaluation.predict import predict
+from grue.lm.adapters import adapt
+from grue.lm.policy import Tokens, vocabulary_size
+from grue.metrics.rewards import make_reward
+from grue.rl.experience import advantages_and_returns, collect, describe
+from grue.rl.optimisation import (
+    RATIO_TOLERANCE,
+)
+from grue.rl.rollout import sample_responses
+from grue.rl.settings import CONFIGS
+from grue.rl.state import make_learner
+from grue.tasks import Generation
+
+# --- sampling = scoring ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("masked", [False, True], ids=["plain", "masked"])
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_an_experience_is_what_slow_loops_make_of_the_drawn_ids(family, sampler, masked, tmp_path):
+    run, learner, mask, found = world(family, tmp_path, sampler, masked)
+    settings, rollout, size = run.task.rollout, found.rollout, vocabulary_size(run.policy)
+    logged = dict.fromkeys(["kl", "kl_vocabulary", "entropy", "mass", "kl_k3"], 0.0)
+    count = 0
+    for row in range(12):
+        prompt, said = real(rollout.prompts, row), real(rollout.responses, row)
+        policy, reference = alone(run.policy, prompt, said), alone(learner.reference, prompt, said)
+        masking = alone(mask.model, prompt, said) if masked else None
+        for t, token in enumerate(said):
+            now, before = ([x / settings.temperature for x in logits[t]] for logits in (policy, reference))
+            allowed = slow_support(now, settings, t, masking and masking[t], 0.8)
+            assert token in allowed
+            opened = rollout.open_vocabulary(torch.tensor([row]), t + 1, size)
+            stored = set(range(size)) if opened is None else set(opened[0, t].nonzero().flatten().tolist())
+            assert stored == allowed
+            over = oracles.token_log_prob(now, token, allowed)
+            kl = over - oracles.token_log_prob(before, token, allowed)
+            full = oracles.token_log_prob(now, token) - oracles.token_log_prob(before, token)
+            chances = oracles.softmax(now)
+            entropy = oracles.entropy(oracles.softmax([now[v] for v in allowed]))
+            assert float(found.log_probs[row, t]) == pytest.approx(over, abs=2e-4)
+            assert float(found.kl[row, t]) == pytest.approx(kl, abs=4e-4)
+            assert float(found.kl_vocabulary[row, t]) == pytest.approx(full, abs=4e-4)
+            last = letters([], [run.tokenizer.decode(said, skip_special_tokens=True).strip()])[0]
+            last -= 0.25 * (said[-1] != EOS)
+            assert float(found.rewards[row, t]) == pytest.approx(last * (t == len(said) - 1) - 0.3 * kl, abs=4e-4)
+            never_negative = math.exp(-kl) - 1 + kl
+            terms = (kl, full, entropy, sum(chances[v] for v in allowed), never_negative)
+            for name, value in zip(logged, terms, strict=True):
+                logged[name] += value
+            count += 1
+    line = describe(found, learner)
+    assert line["tokens"] == count
+    for name, total in logged.items():
+        found_mean = line["mask/mass" if name == "mass" else f"objective/{name}"]
+        assert found_mean == pytest.approx(total / count, rel=2e-4, abs=2e-4), name
+
+
+@pytest.mark.parametrize("masked", [False, True], ids=["plain", "masked"])
+@pytest.mark.parametrize("sampler", ["temperature", "top-k", "all of them"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_later_epoch_replays_the_stored_support(family, sampler, masked, tmp_path):
+    """The policy has moved since; the support is that of the rollout, not the one it would draw from now."""
+    extra = {"mass_coefficient": 0.4} if masked else {}
+    run, learner, _, found = world(family, tmp_path, sampler, masked, entropy_coefficient=0.2, **extra)
+    with torch.no_grad():
+        for parameter in run.policy.parameters():
+            parameter.add_(0.05 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(7)))
+    rows, config = torch.tensor([7, 2, 9, 4]), run.plan.config
+    chance = torch.Generator().manual_seed(8)
+    advantages, returns = (torch.randn(found.mask.shape, generator=chance) for _ in range(2))
+    losses = ppo.token_losses(run, learner, config, found, advantages, returns, rows)
+    expected, size, moved = 0.0, vocabulary_size(run.policy), 0
+    for row in rows.tolist():
+        prompt, said = real(found.rollout.prompts, row), real(found.rollout.responses, row)
+        policy = alone(run.policy, prompt, said)
+        for t, token in enumerate(said):
+            now = [x / run.task.rollout.temperature for x in policy[t]]
+            opened = found.rollout.open_vocabulary(torch.tensor([row]), t + 1, size)
+            allowed = range(size) if opened is None else opened[0, t].nonzero().flatten().tolist()
+            over = oracles.token_log_prob(now, token, allowed)
+            advantage = float(advantages[row, t])
+            expected += oracles.clipped_loss(over, float(found.log_probs[row, t]), advantage, 0.2)
+            expected -= 0.2 * oracles.entropy(oracles.softmax([now[v] for v in allowed]))
+            expected -= 0.4 * masked * (oracles.token_log_prob(now, token) - over)
+            moved += abs(over - float(found.log_probs[row, t])) > 0.05
+    values = 0.5 * float(losses["value_loss"].detach())
+    assert moved > 4
+    assert float(losses["loss"].detach()) - values == pytest.approx(expected, rel=1e-3, abs=2e-3)
+
+
+def test_a_sampler_has_no_limit_that_nobody_set():
+    """300 tokens, all about equally likely: a hidden top-k of 50 would be seen."""
+    torch.manual_seed(0)
+    sizes = {"vocab_size": 300, "n_layer": 1, "n_embd": 16, "n_head": 2, "n_positions": 64}
+    model = GPT2LMHeadModel(GPT2Config(**sizes, bos_token_id=1, eos_token_id=1, pad_token_id=0)).eval()
+    count = 6000
+    prompts = Tokens(torch.tensor([[5, 6]]).expand(count, -1), torch.ones(count, 2, dtype=torch.bool))
+    uniforms = ((torch.arange(count) + 0.5) / count).unsqueeze(1)
+    rollout = sample_responses(model, prompts, Generation(max_new_tokens=1, do_sample=True), uniforms, EOS)
+    assert rollout.support is None
+    shares = torch.bincount(rollout.responses.ids[:, 0], minlength=300) / count
+    assert (shares > 0).sum() == 300
+    assert shares.tolist() == pytest.approx(oracles.softmax(alone(model, [5, 6], [0])[0]), abs=2 / count)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_beam_search_finds_the_likeliest_of_all_sequences(family):
+    model, tokenizer, task = tiny.model(family), tiny.tokenizer(family), tiny.task(family)
+    (example,) = tiny.examples(1)
+    prompt, size = tokenizer(example.prompt)["input_ids"], vocabulary_size(model)
+    begun = torch.cartesian_prod(torch.arange(size), torch.arange(size))
+    begun = begun[(begun != EOS).all(1)]
+    likelihoods = {}
+    for (first, second), logits in zip(begun.tolist(), at_once(model, prompt, begun), strict=True):
+        chance = oracles.token_log_prob(logits[0], first) + oracles.token_log_prob(logits[1], second)
+        for third in set(range(size)) - {EOS}:
+            likelihoods[first, second, third] = chance + oracles.token_log_prob(logits[2], third)
+    best = max(likelihoods, key=likelihoods.get)
+    beams = Generation(max_new_tokens=3, min_new_tokens=3, num_beams=size * size)
+    (found,) = predict(model, tokenizer, task, [example], beams, seed=1)
+    assert found.text == tokenizer.decode(best, skip_special_tokens=True).strip()
+    assert found.truncated
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("algorithm", LEARNERS)
+def test_the_first_ratio_is_one_at_any_temperature(family, algorithm, tmp_path):
+    task = tiny.task(family, temperature=0.6, top_k=9, min_new_tokens=2)
+    settings = FEWER | MORE.get(algorithm, {})
+    run = train(tiny.run(family, algorithm, tmp_path, task_=task, reward=letters, **settings))
+    assert len(run.observer.lines) == 2
+    assert all(line["policy/ratio_error"] < 1e-5 for line in run.observer.lines)
+
+
+@pytest.mark.parametrize(
+    ("module", "algorithm"),
+    [(ppo, "nlpo"), (a2c, "a2c"), (reinforce, "reinforce"), (reinforce, "rloo"), (grpo, "grpo")],
+)
+def test_no_algorithm_learns_from_another_policys_samples(module, algorithm, tmp_path, monkeypatch):
+    def tampered(*arguments, **named):
+        experience = collect(*arguments, **named)
+        experience.log_probs.add_(0.5)
+        return experience
+
+    monkeypatch.setattr(module, "collect", tampered)
+    run = tiny.run("causal", algorithm, tmp_path, reward=letters, **MORE.get(algorithm, {}))
+    with pytest.raises(TrainingError, match="the first policy ratio is off 1 by 0.39"):
+        train(run)
+    assert torch.equal(tiny.weights(run.policy), tiny.weights(tiny.model("causal")))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_half_precision_stays_far_inside_its_tolerance(family, tmp_path):
+    task = tiny.task(family, top_k=9)
+    run = train(tiny.run(family, "ppo", tmp_path, task_=task, precision="bfloat16", micro_batch_size=5, epochs=1))
+    errors = [line["policy/ratio_error"] for line in run.observer.lines]
+    assert max(errors) < 0.5 * RATIO_TOLERANCE["bfloat16"]
+
+
+@pytest.mark.parametrize("algorithm", CONFIGS)
+def test_training_does_not_begin_with_dropout(algorithm, tmp_path):
+    run = tiny.run("seq2seq", algorithm, tmp_path, **MORE.get(algorithm, {}))
+    run.policy = tiny_models.model("t5").train()
+    with pytest.raises(AssertionError, match="dropout is active"):
+        train(run)
+    adapt(run.policy, run.plan.config)
+    assert not [m for m in run.policy.modules() if isinstance(m, torch.nn.Dropout) and m.p > 0]
+
+
+# --- tokens and masks ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_ids_are_kept_where_their_text_would_read_otherwise(family, tmp_path):
+    """Among the drawn ids are <pad> and <unk>, which text does not have: read back, they would be other tokens."""
+    run, _, _, found = world(family, tmp_path, "everything", masked=False)
+    drawn = [real(found.rollout.responses, row) for row in range(12)]
+    read = [run.tokenizer(run.tokenizer.decode(ids, skip_special_tokens=True))["input_ids"] for ids in drawn]
+    differing = [row for row in range(12) if [v for v in drawn[row] if v != EOS] != [v for v in read[row] if v != EOS]]
+    assert differing
+    for row in differing:
+        logits = alone(run.policy, real(found.rollout.prompts, row), drawn[row])
+        expected = [oracles.token_log_prob(one, token) for one, token in zip(logits, drawn[row], strict=True)]
+        assert found.log_probs[row, : len(expected)].tolist() == pytest.approx(expected, abs=2e-4)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_end_token_counts_and_nothing_behind_it_does(family, tmp_path):
+    run, learner, _, found = world(family, tmp_path, "least length", masked=False)
+    ids, mask = found.rollout.responses.ids, found.mask
+    lengths = []
+    for row in ids.tolist():
+        lengths.append(row.index(EOS) + 1 if EOS in row else len(row))
+    assert len(set(lengths)) > 2 and min(lengths) < ids.shape[1]
+    assert mask.tolist() == [[t < length for t in range(ids.shape[1])] for length in lengths]
+    advantages, returns = advantages_and_returns(found, run.plan.config)
+    for tensor in (
+        *(found.log_probs, found.kl, found.kl_vocabulary, found.rewards, found.policy.entropy, found.policy.values),
+        *(advantages, returns),
+    ):
+        assert (tensor[~mask] == 0).all() and (tensor[mask] != 0).any()
+
+    def gradients(rollout):
+        run.policy.zero_grad()
+        experience = dataclasses.replace(found, rollout=rollout)
+        losses = ppo.token_losses(run, learner, run.plan.config, experience, advantages, returns, torch.arange(12))
+        losses["loss"].backward()
+        return {name: p.grad.clone() for name, p in run.policy.named_parameters() if p.grad is not None}
+
+    other = Tokens(torch.where(mask, ids, 7), mask)
+    before, after = gradients(found.rollout), gradients(dataclasses.replace(found.rollout, responses=other))
+    assert all(torch.allclose(before[name], after[name], atol=1e-6) for name in before)
+    assert any(float(gradient.abs().max()) > 1e-3 for gradient in before.values())
+
+
+def test_raw_scores_are_logged_whatever_is_made_of_them(tmp_path):
+    """The penalty of an endless response comes first, then the scale, which moves no mean, then the clip."""
+    settings = {"missing_eos_penalty": 1.5, "reward_scale": "running", "reward_clip": 1.5}
+    task = tiny.task("causal", temperature=3.0)
+    run = tiny.run("causal", "ppo", tmp_path, task_=task, reward=letters, **settings)
+    learner = make_learner(run.policy, run.plan.config)
+    paid = []
+    for update in range(3):
+        found = collect(run, learner, run.plan.config, update)
+        rows = [real(found.rollout.responses, row) for row in range(12)]
+        raw = letters([], [run.tokenizer.decode(row, skip_special_tokens=True).strip() for row in rows])
+        assert describe(found, learner)["objective/reward"] == pytest.approx(statistics.fmean(raw), rel=1e-5)
+        endless = [EOS not in row for row in rows]
+        assert found.rollout.truncated.tolist() == endless and 0 < sum(endless) < 12
+        paid += [score - 1.5 * cut for score, cut in zip(raw, endless, strict=True)]
+        spread = statistics.pstdev(paid)
+        expected = [max(-1.5, min(1.5, score / spread)) for score in paid[-12:]]
+        assert found.scores.tolist() == pytest.approx(expected, rel=1e-4)
+    assert any(abs(score) == 1.5 for score in expected) and min(expected) < 0 < max(expected)
+
+
+@pytest.mark.parametrize("algorithm", LEARNERS)
+def test_a_policy_that_says_nothing_is_trained_all_the_same(algorithm, tmp_path):
+    settings = {"updates": 1, "rollouts": 4, "minibatch_size": 4, **MORE.get(algorithm, {})}
+    run = tiny.run("seq2seq", algorithm, tmp_path, **settings)
+    run.policy = tiny_models.model("bart")
+    run.policy.final_logits_bias[0, EOS] = 40.0
+    adapt(run.policy, run.plan.config)
+    run.reward = make_reward("rouge1 + 0.5*meteor + 0.5*bleu4", run.task, run.examples)
+    train(run)
+    assert run.observer.samples and {text for _, text, _ in run.observer.samples} == {""}
+    (line,) = run.observer.lines
+    assert (line["objective/length"], line["objective/reward"], line["objective/ended"]) == (1.0, 0.0, 1.0)
+    assert all(math.isfinite(value) for value in line.values())

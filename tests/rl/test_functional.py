@@ -1,0 +1,211 @@
+"""The trainer's formulas against slow loops (`oracles.py`) and against what must hold whatever the numbers."""
+
+import math
+
+import pytest
+import torch
+from support import oracles
+
+from grue.rl import functional as rl
+
+B, T, V = 4, 6, 11
+
+
+@pytest.fixture
+def chance():
+    return torch.Generator().manual_seed(7)
+
+
+@pytest.fixture
+def logits(chance):
+    return torch.randn(B, T, V, generator=chance) * 2
+
+
+@pytest.fixture
+def mask():
+    lengths = torch.tensor([6, 3, 1, 5])
+    return torch.arange(T).unsqueeze(0) < lengths.unsqueeze(1)
+
+
+def rand(chance, *shape):
+    return torch.randn(*shape, generator=chance)
+
+
+def test_log_probs_are_those_of_a_plain_softmax(logits, chance):
+    tokens = torch.randint(V, (B, T), generator=chance)
+    found = rl.log_probs(logits, tokens)
+    for b in range(B):
+        for t in range(T):
+            expected = oracles.token_log_prob(logits[b, t].tolist(), int(tokens[b, t]))
+            assert float(found[b, t]) == pytest.approx(expected, abs=1e-5)
+
+
+def test_log_probs_are_renormalised_over_the_support(logits, chance):
+    support = torch.rand(B, T, V, generator=chance) < 0.5
+    support[..., 3] = True
+    tokens = torch.full((B, T), 3)
+    found = rl.log_probs(logits, tokens, support)
+    for b in range(B):
+        for t in range(T):
+            allowed = support[b, t].nonzero().flatten().tolist()
+            assert float(found[b, t]) == pytest.approx(
+                oracles.token_log_prob(logits[b, t].tolist(), 3, allowed), abs=1e-5
+            )
+
+
+def test_an_open_support_changes_no_bit(logits, chance):
+    tokens = torch.randint(V, (B, T), generator=chance)
+    everything = torch.ones(B, T, V, dtype=torch.bool)
+    assert torch.equal(rl.log_probs(logits, tokens), rl.log_probs(logits, tokens, everything))
+
+
+@pytest.mark.parametrize("p", [0.1, 0.5, 0.9, 0.99])
+def test_nucleus_is_the_smallest_set_that_reaches_p(logits, p):
+    found = rl.top_p_support(logits, p)
+    for b in range(B):
+        for t in range(T):
+            assert set(found[b, t].nonzero().flatten().tolist()) == oracles.nucleus(logits[b, t].tolist(), p)
+
+
+def test_nucleus_of_one_is_everything_even_where_rounding_would_drop_the_tail():
+    logits = torch.tensor([[50.0, 0.0, -50.0, -200.0]])
+    assert rl.top_p_support(logits, 1.0).all()
+
+
+def test_nucleus_keeps_a_minimum():
+    logits = torch.tensor([[10.0, 0.0, -1.0, -2.0]])
+    assert rl.top_p_support(logits, 0.5).sum() == 1
+    assert rl.top_p_support(logits, 0.5, min_tokens_to_keep=3)[0].tolist() == [True, True, True, False]
+
+
+def test_top_k_keeps_the_largest():
+    logits = torch.tensor([[1.0, 3.0, 2.0, 0.0]])
+    assert rl.top_k_support(logits, 2)[0].tolist() == [False, True, True, False]
+    assert rl.top_k_support(logits, 0).all()
+    assert rl.top_k_support(logits, 9).all()
+
+
+def test_samples_follow_the_distribution_and_never_leave_the_support():
+    logits = torch.tensor([0.0, 1.0, 2.0, 0.5, -1.0])
+    support = torch.tensor([True, False, True, True, False])
+    count = 20_000
+    uniforms = (torch.arange(count) + 0.5) / count
+    drawn = rl.sample(rl.restrict(logits, support).expand(count, -1), uniforms)
+    shares = torch.bincount(drawn, minlength=5) / count
+    allowed = [0, 2, 3]
+    for v in range(5):
+        expected = math.exp(oracles.token_log_prob(logits.tolist(), v, allowed)) if v in allowed else 0.0
+        assert float(shares[v]) == pytest.approx(expected, abs=2e-4)
+
+
+def test_the_largest_uniform_draws_the_last_open_token():
+    logits = torch.tensor([[0.0, 0.0, float("-inf"), float("-inf")]])
+    almost_one = torch.tensor([1.0 - 2**-24])
+    assert rl.sample(logits, almost_one).tolist() == [1]
+    assert rl.sample(logits.flip(-1), torch.tensor([0.0])).tolist() == [2]
+
+
+def test_entropy_is_that_of_the_support(logits, chance):
+    support = torch.rand(B, T, V, generator=chance) < 0.5
+    support[..., 0] = True
+    found = rl.entropy(logits, support)
+    kept = [x for x, open_ in zip(logits[0, 0].tolist(), support[0, 0].tolist(), strict=True) if open_]
+    assert float(found[0, 0]) == pytest.approx(oracles.entropy(oracles.softmax(kept)), abs=1e-5)
+    assert torch.equal(rl.entropy(logits), rl.entropy(logits, torch.ones_like(support)))
+
+
+def test_kl_of_a_policy_with_itself_is_zero(chance):
+    log_p = -rand(chance, B, T).abs()
+    assert (rl.kl_k1(log_p, log_p) == 0).all()
+    assert (rl.kl_k3(log_p, log_p) == 0).all()
+
+
+def test_both_kl_estimates_are_unbiased():
+    p, q = [0.6, 0.3, 0.1], [0.2, 0.5, 0.3]
+    exact = sum(a * math.log(a / b) for a, b in zip(p, q, strict=True))
+    log_p, log_q = torch.tensor(p).log(), torch.tensor(q).log()
+    weights = torch.tensor(p)
+    assert float((weights * rl.kl_k1(log_p, log_q)).sum()) == pytest.approx(exact, abs=1e-6)
+    assert float((weights * rl.kl_k3(log_p, log_q)).sum()) == pytest.approx(exact, abs=1e-6)
+    assert (rl.kl_k3(log_p, log_q) >= 0).all()
+
+
+def test_kl_controllers_step_as_their_papers_say():
+    assert rl.rl4lms_kl_step(0.1, kl=0.2, target=0.1) == pytest.approx(0.1 * (1 + 0.1 * 0.2))
+    assert rl.rl4lms_kl_step(0.1, kl=0.11, target=0.1) == pytest.approx(0.1 * (1 + 0.1 * 0.1))
+    assert rl.rl4lms_kl_step(0.1, kl=0.0, target=0.1) == pytest.approx(0.1 * (1 - 0.1 * 0.2))
+    assert rl.ziegler_kl_step(0.2, kl=12.0, target=6.0, samples=64, horizon=10_000) == pytest.approx(
+        0.2 * (1 + 0.2 * 0.0064)
+    )
+
+
+def test_token_rewards_put_the_score_on_the_last_token_that_counts(chance, mask):
+    kl, scores = rand(chance, B, T), rand(chance, B)
+    found = rl.token_rewards(scores, kl, mask, coefficient=0.3)
+    for b, length in enumerate([6, 3, 1, 5]):
+        expected = [-0.3 * float(kl[b, t]) for t in range(length)]
+        expected[-1] += float(scores[b])
+        assert found[b, :length].tolist() == pytest.approx(expected, abs=1e-6)
+        assert (found[b, length:] == 0).all()
+
+
+@pytest.mark.parametrize(("gamma", "lam"), [(0.99, 0.95), (1.0, 1.0), (0.5, 0.0)])
+def test_gae_is_the_double_sum(chance, mask, gamma, lam):
+    rewards, values = rand(chance, B, T) * mask, rand(chance, B, T)
+    advantages, returns = rl.gae(rewards, values, mask, gamma, lam)
+    for b, length in enumerate([6, 3, 1, 5]):
+        expected = oracles.gae(rewards[b, :length].tolist(), values[b, :length].tolist(), gamma, lam)
+        assert advantages[b, :length].tolist() == pytest.approx(expected, abs=1e-5)
+        assert returns[b, :length].tolist() == pytest.approx(
+            [a + v for a, v in zip(expected, values[b, :length].tolist(), strict=True)], abs=1e-5
+        )
+        assert (advantages[b, length:] == 0).all()
+        assert (returns[b, length:] == 0).all()
+
+
+def test_gae_without_discount_is_return_minus_value(chance, mask):
+    rewards, values = rand(chance, B, T) * mask, rand(chance, B, T)
+    advantages, _ = rl.gae(rewards, values, mask, gamma=1.0, lam=1.0)
+    to_come = rewards.flip(1).cumsum(1).flip(1)
+    assert torch.allclose(advantages, (to_come - values) * mask, atol=1e-5)
+
+
+def test_what_lies_behind_the_end_changes_no_advantage(chance, mask):
+    rewards, values = rand(chance, B, T) * mask, rand(chance, B, T)
+    noise = rand(chance, B, T) * 100 * ~mask
+    for before, after in zip(
+        rl.gae(rewards, values, mask, 0.9, 0.9), rl.gae(rewards, values + noise, mask, 0.9, 0.9), strict=True
+    ):
+        assert torch.equal(before, after)
+
+
+def test_whitened_values_have_mean_zero_and_deviation_one(chance, mask):
+    values = rand(chance, B, T) * 3 + 5
+    white = rl.whiten(values, mask)[mask]
+    assert float(white.mean()) == pytest.approx(0, abs=1e-6)
+    assert float(white.std(correction=0)) == pytest.approx(1, abs=1e-6)
+    assert (rl.whiten(values, mask)[~mask] == 0).all()
+    assert torch.equal(rl.whiten(torch.ones(2, 3), torch.ones(2, 3, dtype=torch.bool)), torch.zeros(2, 3))
+
+
+def test_policy_loss_is_the_clipped_surrogate(chance):
+    new, old, advantages = (rand(chance, B, T) for _ in range(3))
+    found = rl.clipped_policy_loss(new, old, advantages, clip=0.2)
+    for b in range(B):
+        for t in range(T):
+            expected = oracles.clipped_loss(float(new[b, t]), float(old[b, t]), float(advantages[b, t]), 0.2)
+            assert float(found[b, t]) == pytest.approx(expected, rel=1e-5)
+
+
+def test_value_loss_takes_the_worse_of_clipped_and_unclipped():
+    values, returns, old = torch.tensor([[1.0]]), torch.tensor([[1.1]]), torch.tensor([[0.5]])
+    assert float(rl.value_loss(values, returns, old)) == pytest.approx(0.01)
+    assert float(rl.value_loss(values, returns, old, clip=0.2)) == pytest.approx((0.7 - 1.1) ** 2)
+
+
+@pytest.mark.parametrize("size", [1, 7, 8, 9, 4096])
+def test_packed_supports_come_back(chance, size):
+    support = torch.rand(3, 2, size, generator=chance) < 0.5
+    packed = rl.pack_bits(support)
+    assert packed.shape == (3, 2, -(-size // 8))
+    assert torch.equal(rl.unpack_bits(packed, size), support)

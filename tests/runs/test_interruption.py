@@ -1,0 +1,295 @@
+"""Runs that are stopped, killed or started twice: the same command goes on, and ends where it would have ended.
+
+What is stopped is a process of its own, met by real signals; what goes on afterwards runs here.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+from grue.cli.main import main
+from grue.lm.checkpoint import read_manifest
+
+CHECKOUT = Path(__file__).parents[2]
+UPDATES = 8
+SETTINGS = {
+    "gae_lambda": 0.95,
+    "updates": UPDATES,
+    "rollouts": 8,
+    "minibatch_size": 8,
+    "epochs": 1,
+    "validation_examples": 8,
+    "validate_every": 4,
+    "save_every": 1,
+    "learning_rate": 3e-3,
+    "kl_coefficient": 0.001,
+    "kl_target": 0.5,
+}
+
+
+def train_command(runs, **changes):
+    values = [part for key, value in {**SETTINGS, **changes}.items() for part in ("--set", f"{key}={value}")]
+    return ["train", "--task", "imdb", "--algo", "ppo", "--runs", str(runs), *values]
+
+
+def evaluate_command(output, batch_size=4):
+    options = ["--limit", "48", "--batch-size", str(batch_size), "--output", str(output)]
+    return ["evaluate", "--baseline", "zero-shot", "--task", "imdb", *options]
+
+
+def here(*command):
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # as in the processes: sums of floats depend on it
+    try:
+        return CliRunner().invoke(main, list(command))
+    finally:
+        torch.set_num_threads(threads)
+
+
+def start(*command):
+    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    return subprocess.Popen(
+        [sys.executable, "-m", "grue", *command], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )  # fmt: skip
+
+
+def wait_for_lines(path, count, process):
+    """Wait until a file has so many whole lines; the process that writes it must not end before."""
+    while not path.exists() or path.read_bytes().count(b"\n") < count:
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.005)
+
+
+def run_folder(runs):
+    return runs / "mini" / "imdb" / "ppo" / "seed-1"
+
+
+def log(runs):
+    """The log without its clock."""
+    lines = [json.loads(line) for line in (run_folder(runs) / "train.jsonl").read_text().splitlines()]
+    for line in lines:
+        line.pop("seconds", None)
+        line.get("training", {}).pop("seconds", None)
+    return lines
+
+
+def contents(folder):
+    return {
+        path.relative_to(folder): (path.stat().st_mtime_ns, path.read_bytes())
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The runs folder of a run that nobody disturbed."""
+    runs = tmp_path_factory.mktemp("whole")
+    done = here(*train_command(runs))
+    assert done.exit_code == 0, done.output
+    return runs
+
+
+def assert_goes_on_to_the_same_end(command, runs, whole):
+    again = here(*command)
+    assert again.exit_code == 0, again.output
+    assert read_manifest(run_folder(runs) / "checkpoint").files == read_manifest(run_folder(whole) / "checkpoint").files
+    assert log(runs) == log(whole)
+    assert folder_names(runs) == folder_names(whole)
+    return again
+
+
+def folder_names(runs):
+    return sorted(path.name for path in run_folder(runs).iterdir())
+
+
+# --- training --------------------------------------------------------------------------------------------------------
+
+
+def test_training_gets_somewhere(whole):
+    """Else the comparisons below would say nothing: neither the weights nor β nor the checkpoint are the first ones."""
+    assert read_manifest(run_folder(whole) / "checkpoint").update > 0
+    first, *_, last = [line for line in log(whole) if "objective/kl" in line]
+    assert first["objective/kl"] == 0 != last["objective/kl"]
+    assert first["objective/kl_coefficient"] != last["objective/kl_coefficient"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+def test_a_signal_stops_after_the_update_and_the_same_command_goes_on(number, whole, tmp_path):
+    process = start(*train_command(tmp_path))
+    wait_for_lines(run_folder(tmp_path) / "train.jsonl", 3, process)
+    process.send_signal(number)
+    output, errors = process.communicate()
+    assert process.returncode == 130, errors
+    done = max(line["update"] for line in log(tmp_path))
+    assert 2 <= done < UPDATES
+    assert "Stopping after this update; press Ctrl-C again to stop at once." in errors
+    assert (
+        f"Error: {run_folder(tmp_path)}: stopped after update {done} of {UPDATES}; "
+        "the same command goes on from there.\n"
+    ) in errors
+    assert "Traceback" not in errors
+    assert output == ""
+    assert f"state-{done:06d}.pt" in [path.name for path in (run_folder(tmp_path) / "states").iterdir()]
+    again = assert_goes_on_to_the_same_end(train_command(tmp_path), tmp_path, whole)
+    assert f"going on after update {done} of {UPDATES}" in again.stderr
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_to_the_same_end(tmp_path, whole):
+    command = train_command(tmp_path, save_every=2)
+    process = start(*command)
+    # Six lines are the first validation, four updates and the second validation; the next state comes after update 6.
+    wait_for_lines(run_folder(tmp_path) / "train.jsonl", 7, process)
+    process.kill()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    with (run_folder(tmp_path) / "train.jsonl").open("ab") as file:
+        file.write(b'{"update":6,"objec')  # as a kill in the middle of a write would leave it
+    again = assert_goes_on_to_the_same_end(command, tmp_path, whole)
+    assert re.search(r"going on after update [46] of 8", again.stderr)
+
+
+def test_a_finished_run_is_left_as_it_is(whole):
+    before = contents(whole)
+    again = here(*train_command(whole))
+    assert again.exit_code == 0
+    assert "finished before; nothing to do" in again.stderr
+    assert again.stdout == f"{run_folder(whole) / 'checkpoint'}\n"
+    assert contents(whole) == before
+
+
+def test_other_settings_in_the_same_folder_are_refused(whole):
+    before = contents(whole)
+    refused = here(*train_command(whole, clip=0.3))
+    assert refused.exit_code == 2
+    assert "this folder holds a run with config.clip = 0.2, not 0.3." in refused.stderr
+    assert "Choose another --system name for the new configuration, or remove the folder." in refused.stderr
+    assert contents(whole) == before
+
+
+def test_a_configuration_that_was_emptied_is_another_one(whole, tmp_path):
+    runs = tmp_path / "runs"
+    shutil.copytree(whole, runs)
+    (run_folder(runs) / "config.toml").write_text("")
+    refused = here(*train_command(runs))
+    assert refused.exit_code == 2
+    assert "config.toml: this folder holds a run with algorithm = None, not 'ppo'" in refused.stderr
+
+
+# --- evaluation ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory):
+    """The folder of an evaluation that nobody disturbed."""
+    folder = tmp_path_factory.mktemp("evaluated")
+    done = here(*evaluate_command(folder))
+    assert done.exit_code == 0, done.output
+    return folder
+
+
+def result(folder):
+    """The result without its clock."""
+    found = json.loads((folder / "result.json").read_text())
+    return {key: value for key, value in found.items() if key not in ("timing", "grue")}
+
+
+def test_a_killed_evaluation_goes_on_to_the_same_predictions(evaluated, tmp_path):
+    process = start(*evaluate_command(tmp_path))
+    predictions = tmp_path / "predictions.jsonl"
+    wait_for_lines(predictions, 8, process)
+    process.kill()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    assert not (tmp_path / "result.json").exists()
+    predictions.write_bytes(predictions.read_bytes()[:-10])  # a last line that was torn in the middle
+    again = here(*evaluate_command(tmp_path))
+    assert again.exit_code == 0, again.output
+    assert predictions.read_bytes() == (evaluated / "predictions.jsonl").read_bytes()
+    assert result(tmp_path) == result(evaluated)
+
+
+def test_an_evaluation_interrupted_by_hand_says_how_to_go_on(evaluated, tmp_path, monkeypatch):
+    from grue.evaluation import predict
+
+    answered = []
+    original = predict.predict
+
+    def pressed(model, tokenizer, task, examples, settings, seed):
+        if len(answered) == 20:
+            raise KeyboardInterrupt
+        answered.extend(example.id for example in examples)
+        return original(model, tokenizer, task, examples, settings, seed)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(predict, "predict", pressed)
+        stopped = here(*evaluate_command(tmp_path))
+    assert stopped.exit_code == 130
+    assert "Interrupted. What was saved stays; the same command goes on from there." in stopped.stderr
+    kept = [json.loads(line)["id"] for line in (tmp_path / "predictions.jsonl").read_text().split("\n")[:-1]]
+    assert kept == answered
+    again = here(*evaluate_command(tmp_path))
+    assert again.exit_code == 0, again.output
+    assert (tmp_path / "predictions.jsonl").read_bytes() == (evaluated / "predictions.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize("torn", range(4))
+def test_batches_are_the_same_after_an_interruption(torn, tmp_path):
+    """A batch that was half kept is decoded whole again, so that its rounding is what it would have been."""
+    from support import tiny
+
+    from grue.evaluation import predict
+
+    seen = []
+    original = predict.predict
+
+    def watched(model, tokenizer, task, examples, settings, seed):
+        seen.append([example.id for example in examples])
+        return original(model, tokenizer, task, examples, settings, seed)
+
+    arguments = (tiny.model("seq2seq"), tiny.tokenizer("seq2seq"), tiny.task("seq2seq"), tiny.examples(), 1)
+    predict.predict = watched
+    try:
+        predict.predict_file(*arguments, tmp_path / "whole.jsonl", 4)
+        batches, seen = seen, []
+        lines = {json.loads(line)["id"]: line for line in (tmp_path / "whole.jsonl").read_text().splitlines()}
+        kept = [name for batch in batches for name in batch][: 4 + torn]
+        (tmp_path / "torn.jsonl").write_text("".join(lines[name] + "\n" for name in kept))
+        predict.predict_file(*arguments, tmp_path / "torn.jsonl", 4)
+    finally:
+        predict.predict = original
+    assert seen == batches[1:]
+    assert (tmp_path / "torn.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize("batch_size", [4, 64])
+def test_equal_seeds_give_equal_files_whatever_the_batches(batch_size, evaluated, tmp_path):
+    again = here(*evaluate_command(tmp_path, batch_size))
+    assert again.exit_code == 0, again.output
+    assert (tmp_path / "predictions.jsonl").read_bytes() == (evaluated / "predictions.jsonl").read_bytes()
+
+
+def test_another_seed_gives_other_predictions(evaluated, tmp_path):
+    other = here(*evaluate_command(tmp_path), "--seed", "2")
+    assert other.exit_code == 0, other.output
+    assert (tmp_path / "predictions.jsonl").read_bytes() != (evaluated / "predictions.jsonl").read_bytes()
+
+
+def test_other_weights_are_not_mixed_with_old_predictions(whole, evaluated):
+    before = contents(evaluated)
+    checkpoint = str(run_folder(whole))
+    other = here("evaluate", "--checkpoint", checkpoint, "--limit", "48", "--output", str(evaluated))
+    assert other.exit_code == 2
+    assert f"{evaluated}: holds an evaluation with weights = '" in other.stderr
+    assert contents(evaluated) == before

@@ -1,0 +1,130 @@
+"""Configurations: default < recipe < preset < override, and what is refused."""
+
+import dataclasses
+
+import pytest
+from support import tiny
+
+from grue.errors import ConfigError, UnknownName
+from grue.rl.settings import PPOConfig
+from grue.runs.plan import plan_stages, sole_owner
+from grue.runs.recipes import ALGORITHMS, check_recipes, make_config, split_algorithm
+
+
+def task(**recipes):
+    return dataclasses.replace(tiny.task("causal"), recipes=recipes)
+
+
+def test_later_layers_win():
+    made = task(ppo={"clip": 0.3, "gamma": 0.9}, **{"supervised+ppo": {"gamma": 0.8}})
+    assert make_config(task(), "ppo", {}).clip == 0.2
+    assert make_config(made, "ppo", {}).gamma == 0.9
+    warm = make_config(made, "supervised+ppo", {"updates": 3})
+    assert (warm.clip, warm.gamma, warm.updates) == (0.3, 0.8, 3)
+
+
+def test_presets_are_nlpos():
+    made = task(nlpo={"mass_coefficient": 0.7})
+    assert make_config(made, "nlpo", {}).mass_coefficient == 0.7
+    assert make_config(made, "nlpo", {}, "rl4lms").mask_source == "frozen"
+    assert make_config(made, "nlpo", {"mass_coefficient": 0.2}, "stable").mass_coefficient == 0.2
+    with pytest.raises(UnknownName, match="There is no preset 'stabel'. Did you mean 'stable'"):
+        make_config(made, "nlpo", {}, "stabel")
+    with pytest.raises(ConfigError, match="one of NLPO's; 'ppo' has none"):
+        make_config(made, "ppo", {}, "paper")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"learning_rat": 1e-4}, r"nlpo on tests/tiny: unknown key 'learning_rat'. Did you mean 'learning_rate'\?"),
+        ({"updates": "ten"}, "updates: expected a whole number, found str 'ten'"),
+        ({"updates": 0}, "updates must be above 0, found 0"),
+        ({"gamma": 1.5}, "gamma must lie between 0 and 1, found 1.5"),
+        ({"kl_target": 0.0}, "kl_target must be above 0, found 0.0; leave it out to turn it off"),
+        ({"value_model": "shard"}, r"'shard' is not one of separate, shared. Did you mean 'shared'\?"),
+        ({"minibatch_size": 128}, "minibatch_size 128 exceeds rollouts 64"),
+    ],
+)
+def test_values_that_cannot_be_are_refused(overrides, message):
+    with pytest.raises(ConfigError, match=message):
+        make_config(task(), "nlpo", overrides)
+
+
+def test_algorithms_are_stages():
+    assert split_algorithm("supervised+nlpo") == ("supervised", "nlpo")
+    with pytest.raises(UnknownName, match=r"no algorithm 'npo'. Did you mean 'nlpo'\?"):
+        split_algorithm("npo")
+    for chain in ("ppo+nlpo", "supervised+supervised", "supervised+ppo+nlpo"):
+        with pytest.raises(ConfigError, match="is no chain of stages"):
+            split_algorithm(chain)
+
+
+def test_a_warm_start_shares_its_first_stage(tmp_path):
+    first, second = plan_stages(tiny.task("causal"), "supervised+ppo", 3, tmp_path, overrides={"updates": 7})
+    assert first.folder == tmp_path / "tests" / "tiny" / "supervised" / "seed-3"
+    assert second.folder == tmp_path / "tests" / "tiny" / "supervised+ppo" / "seed-3"
+    assert second.init == first.checkpoint
+    assert second.config.updates == 7
+    assert [plan.algorithm for plan in plan_stages(tiny.task("causal"), "supervised", 3, tmp_path)] == ["supervised"]
+    with pytest.raises(ConfigError, match="--init starts from a checkpoint; with it, write --algo ppo"):
+        plan_stages(tiny.task("causal"), "supervised+ppo", 3, tmp_path, init=tmp_path)
+
+
+def test_a_folder_has_one_process_at_a_time(tmp_path):
+    message = "another process is training here"
+    with sole_owner(tmp_path / "run"), pytest.raises(ConfigError, match=message), sole_owner(tmp_path / "run"):
+        pass
+    with sole_owner(tmp_path / "run"):
+        pass
+
+
+def test_reinforcement_learners_share_a_recipe():
+    made = task(
+        rl={"learning_rate": 3e-4, "clip": 0.3, "value_model": "shared"},
+        nlpo={"top_p": 0.5},
+        **{"supervised+rl": {"learning_rate": 1e-4}, "supervised+ppo": {"clip": 0.1}},
+    )
+    assert (make_config(made, "nlpo", {}).clip, make_config(made, "nlpo", {}).top_p) == (0.3, 0.5)
+    assert make_config(made, "grpo", {}).clip == 0.3
+    assert not hasattr(make_config(made, "rloo", {}), "value_model")
+    assert make_config(made, "a2c", {}).value_model == "shared"
+    assert make_config(made, "supervised", {}).learning_rate == 1e-5
+    warm = make_config(made, "supervised+ppo", {})
+    assert (warm.learning_rate, warm.clip, warm.value_model) == (1e-4, 0.1, "shared")
+    with pytest.raises(ConfigError, match=r"tests/tiny: recipes.rl: unknown key 'clpi'. Did you mean 'clip'\?"):
+        make_config(task(rl={"clpi": 0.1}), "ppo", {})
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "overrides", "message"),
+    [
+        ("rloo", {"samples_per_prompt": 1}, "samples_per_prompt must be at least 2: a response is compared with its"),
+        ("grpo", {"rollouts": 30, "minibatch_size": 30}, "rollouts 30 is no multiple of samples_per_prompt 8"),
+        ("ppo", {"freeze_encoder": True}, "freeze_encoder needs an encoder; the task's backbone is a causal model"),
+        ("ppo", {"lora_rank": -1}, "lora_rank must not be negative, found -1"),
+        ("trpo", {"trust_region": 0.0}, "trust_region must be above 0, found 0.0"),
+    ],
+)
+def test_sizes_and_models_that_do_not_fit_are_refused(algorithm, overrides, message):
+    with pytest.raises(ConfigError, match=message):
+        make_config(task(), algorithm, overrides)
+
+
+def test_a_recipe_of_no_algorithm_is_refused():
+    check_recipes(task(rl={"clip": 0.3}, **{"supervised+rl": {"clip": 0.2}}))
+    with pytest.raises(ConfigError, match=r"recipes.pop is of no algorithm. Did you mean 'ppo'\?"):
+        check_recipes(task(pop={"clip": 0.3}))
+
+
+def lazy_learner(run, config: PPOConfig) -> None:
+    """An algorithm of somebody else's."""
+
+
+def test_an_algorithm_of_another_package_says_what_its_configuration_is(monkeypatch):
+    monkeypatch.setitem(ALGORITHMS._things, "lazy", lazy_learner)
+    assert isinstance(make_config(task(), "lazy", {"clip": 0.4}), PPOConfig)
+    assert split_algorithm("supervised+lazy") == ("supervised", "lazy")
+    monkeypatch.setitem(ALGORITHMS._things, "vague", lambda run, config: None)
+    with pytest.raises(ConfigError, match=r"The algorithm 'vague' must be a function train\(run: Run, config: C\)"):
+        make_config(task(), "vague", {})

@@ -1,0 +1,430 @@
+"""Observers and trackers: what they are told, what they write, how they go on after a stop, and how they fail.
+
+Weights & Biases and trackio run in processes of their own, without a network; what they wrote is read from their files.
+"""
+
+import json
+import os
+import sqlite3
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+from support import tiny
+
+from grue.cli.main import main
+from grue.cli.train import train as train_command
+from grue.errors import ConfigError, TrainingError, Unavailable
+from grue.runs import trackers
+from grue.runs.observers import Observers
+from grue.runs.trackers import BACKENDS, TensorBoard, Tracker, chosen, installed, open_trackers
+
+TESTS = Path(__file__).parents[1]
+
+# A run on a tiny model, stopped after 3 of 5 updates, its state saved after 2, and gone on with; each tracker by name.
+SCRIPT = """
+import sys
+from pathlib import Path
+from support import tiny
+from grue.runs.recipes import ALGORITHMS
+from grue.runs.trackers import open_trackers
+from grue.runs.observers import Observers
+
+class Killed(Exception):
+    pass
+
+def killed():
+    killed.asked += 1
+    if killed.asked == 3:
+        raise Killed
+    return False
+
+killed.asked = 0
+folder, names = Path(sys.argv[1]), sys.argv[2:]
+for stop in (killed, lambda: False):
+    run = tiny.run("causal", "ppo", folder, updates=5, stop=stop, save_every=2, epochs=1)
+    try:
+        with open_trackers(names, lambda done, message: print("warned", done, message)) as opened:
+            run.observer = Observers([*opened, run.observer])
+            ALGORITHMS["ppo"](run, run.plan.config)
+            run.observer.warned(5, "a [warning] of the test")
+    except Killed:
+        pass
+"""
+
+
+def tracked(folder, *names, **environment):
+    """Run SCRIPT; return its standard output."""
+    path = os.pathsep.join([str(TESTS), str(TESTS.parent)])
+    settings = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", **environment}
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(folder), *names], env=settings, cwd=folder, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def logged(folder):
+    """The log's lines, without the times."""
+    lines = [json.loads(line) for line in (folder / "train.jsonl").read_text().splitlines()]
+    return [{name: value for name, value in line.items() if name != "seconds"} for line in lines]
+
+
+class Memory:
+    """A backend that remembers, and fails with what `error` is."""
+
+    def __init__(self):
+        self.told, self.error = [], None
+
+    def _tell(self, *what):
+        if self.error is not None:
+            raise self.error
+        self.told.append(what)
+
+    def open(self, plan, done):
+        print("a line of chatter")
+        self._tell("open", trackers.run_name(plan), done)
+
+    def figures(self, figures, step):
+        self._tell("figures", dict(figures), step)
+
+    def samples(self, rows, step):
+        self._tell("samples", rows, step)
+
+    def warning(self, message, step):
+        self._tell("warning", message, step)
+
+    def close(self, exit_code):
+        self._tell("close", exit_code)
+
+
+@pytest.fixture
+def plan(tmp_path):
+    return tiny.run("causal", "ppo", tmp_path).plan
+
+
+# --- observers and trackers -------------------------------------------------------------------------------------------
+
+
+def test_observers_tell_each_member_everything_in_order(plan):
+    watchers = [tiny.Watcher(), tiny.Watcher()]
+    observers, example = Observers(watchers), tiny.examples()[0]
+    observers.started(plan, 1, 4)
+    observers.sampled(example, "text", 0.5)
+    observers.updated(2, 4, {"loss/total": 1.0})
+    observers.validated(2, {"reward": 0.25}, True)
+    observers.warned(2, "look")
+    for watcher in watchers:
+        assert watcher.begin == (1, 4)
+        assert watcher.samples == [(example.id, "text", 0.5)]
+        assert watcher.lines == [{"loss/total": 1.0}]
+        assert watcher.validations == [(2, {"reward": 0.25}, True)]
+        assert watcher.warnings == [(2, "look")]
+
+
+def test_a_tracker_tells_its_backend_and_keeps_stdout_clean(plan, capsys):
+    backend, warnings, example = Memory(), [], tiny.examples()[0]
+    tracker = Tracker("memory", backend, lambda *warning: warnings.append(warning))
+    tracker.started(plan, 0, 40)
+    tracker.validated(0, {"reward": 0.25}, True)
+    for update in range(1, 12):
+        tracker.sampled(example, f"text {update}", update / 10)
+        tracker.updated(update, 40, {"loss/total": 1.0})
+    tracker.warned(11, "look")
+    tracker.validated(11, {"reward": 0.5}, True)
+    tracker.validated(12, {"reward": 0.75}, False)
+    tracker.close()
+    tracker.close()
+    last = [(example.prompt, f"text {n}", n / 10) for n in range(4, 12)]
+    assert backend.told == [
+        ("open", "tests/tiny/ppo/seed-1", 0),
+        ("figures", {"validation/reward": 0.25}, 0),
+        *[("figures", {"loss/total": 1.0}, n) for n in range(1, 12)],
+        ("warning", "look", 11),
+        ("figures", {"validation/reward": 0.5}, 11),
+        ("samples", last, 11),
+        ("figures", {"validation/reward": 0.75}, 12),
+        ("close", 0),
+    ]
+    assert warnings == []
+    assert capsys.readouterr() == ("", "a line of chatter\n")
+
+
+def test_a_tracker_that_fails_is_told_of_once_and_heard_of_again_in_the_next_run(plan):
+    backend, warnings = Memory(), []
+    tracker = Tracker("memory", backend, lambda *warning: warnings.append(warning))
+    tracker.started(plan, 0, 4)
+    tracker.updated(1, 4, {"loss/total": 1.0})
+    backend.error = OSError(28, "No space left\n on device.")
+    tracker.updated(2, 4, {"loss/total": 1.0})
+    tracker.validated(2, {"reward": 0.5}, True)
+    backend.error = None
+    tracker.updated(3, 4, {"loss/total": 1.0})
+    tracker.warned(3, "look")
+    message = (
+        "memory failed and is left alone from here on: OSError: [Errno 28] No space left on device. Training goes on."
+    )
+    assert warnings == [(2, message)]
+    assert [step for what, *_, step in backend.told if what == "figures"] == [1]
+    tracker.started(plan, 0, 4)
+    tracker.updated(1, 4, {"loss/total": 1.0})
+    assert backend.told[-1] == ("figures", {"loss/total": 1.0}, 1)
+
+
+def test_a_tracker_that_cannot_start_is_an_error_at_first_and_a_warning_later(plan):
+    backend, warnings = Memory(), []
+    tracker = Tracker("memory", backend, lambda *warning: warnings.append(warning))
+    backend.error = ConnectionError("no network")
+    with pytest.raises(TrainingError) as error:
+        tracker.started(plan, 0, 4)
+    assert str(error.value) == (
+        "memory cannot start: ConnectionError: no network. Mend that, or choose another --tracker, or none."
+    )
+    backend.error = None
+    tracker.started(plan, 0, 4)
+    tracker.close()
+    backend.error = ConnectionError("no network")
+    tracker.started(plan, 0, 4)
+    tracker.updated(1, 4, {})
+    assert warnings == [
+        (0, "memory failed and is left alone from here on: ConnectionError: no network. Training goes on.")
+    ]
+
+
+def test_a_failing_end_is_told_of(plan):
+    backend, warnings = Memory(), []
+    tracker = Tracker("memory", backend, lambda *warning: warnings.append(warning))
+    tracker.started(plan, 0, 4)
+    backend.error = TimeoutError()
+    tracker.close()
+    assert warnings == [(0, "memory failed and is left alone from here on: TimeoutError. Training goes on.")]
+
+
+@pytest.mark.parametrize(("error", "exit_code"), [(None, 0), (KeyboardInterrupt(), 1), (TrainingError("x"), 1)])
+def test_trackers_are_closed_whatever_happens(plan, monkeypatch, error, exit_code):
+    backend = Memory()
+    monkeypatch.setattr(trackers, "BACKENDS", {"tensorboard": lambda: backend})
+    monkeypatch.setattr(trackers, "installed", lambda name: True)
+    try:
+        with open_trackers([], lambda done, message: None) as (tracker,):
+            tracker.started(plan, 0, 4)
+            if error is not None:
+                raise error
+    except (KeyboardInterrupt, TrainingError):
+        pass
+    assert backend.told[-1] == ("close", exit_code)
+
+
+# --- which ones -------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_chosen(monkeypatch):
+    monkeypatch.setattr(trackers, "installed", lambda name: True)
+    assert chosen([]) == ["tensorboard"]
+    assert chosen(["wandb", "trackio", "wandb"]) == ["wandb", "trackio"]
+    assert chosen(["none"]) == []
+    with pytest.raises(ConfigError) as error:
+        chosen(["wandb", "none"])
+    assert str(error.value) == "--tracker none excludes the others; found wandb, none."
+
+
+def test_tensorboard_is_left_out_in_silence_only_where_nobody_asked_for_it(monkeypatch):
+    monkeypatch.setattr(trackers, "installed", lambda name: False)
+    assert chosen([]) == []
+    with pytest.raises(Unavailable) as error:
+        chosen(["tensorboard"])
+    assert str(error.value) == (
+        "--tracker tensorboard: its package is not installed; run: pip install 'grue[tensorboard]'"
+    )
+
+
+def test_a_folder_of_the_package_s_name_is_not_the_package(tmp_path, monkeypatch):
+    (tmp_path / "ghostly").mkdir()
+    monkeypatch.syspath_prepend(tmp_path)
+    assert not installed("ghostly")
+    (tmp_path / "ghostly" / "__init__.py").touch()
+    assert installed("ghostly")
+    assert not installed("no_such_package")
+
+
+def test_a_missing_package_is_said_before_anything_is_loaded(tmp_path, monkeypatch):
+    monkeypatch.setattr(trackers, "installed", lambda name: False)
+    arguments = ["train", "--task", "imdb", "--algo", "ppo", "--runs", str(tmp_path), "--tracker", "wandb"]
+    result = CliRunner().invoke(main, arguments)
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert result.stderr == ("Error: --tracker wandb: its package is not installed; run: pip install 'grue[wandb]'\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_command_line_knows_every_tracker():
+    option = next(option for option in train_command.params if option.name == "trackers")
+    assert isinstance(option.type, click.Choice)
+    assert list(option.type.choices) == [*BACKENDS, "none"]
+
+
+# --- TensorBoard ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def events():
+    pytest.importorskip("tensorboard", reason="the tensorboard extra is not installed")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    def read(folder):
+        found = EventAccumulator(str(folder / "tensorboard"))
+        found.Reload()
+        return found
+
+    return read
+
+
+def texts(found, name):
+    return [(event.step, event.tensor_proto.string_val[0].decode()) for event in found.Tensors(f"{name}/text_summary")]
+
+
+def test_tensorboard_gets_every_figure_once_though_the_run_was_killed(tmp_path, events, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["", str(tmp_path), "tensorboard"])
+    exec(SCRIPT, {})
+    assert capsys.readouterr().out == ""
+    found, lines = events(tmp_path), logged(tmp_path)
+    for name in ("objective/reward", "objective/kl", "loss/total", "validation/preference"):
+        expected = [(line["update"], pytest.approx(line[name], abs=1e-6)) for line in lines if name in line]
+        assert [(event.step, event.value) for event in found.Scalars(name)] == expected
+    assert [event.step for event in found.Scalars("validation/preference")] == [0, 2, 4, 5]
+    assert texts(found, "warnings") == [(5, "    a [warning] of the test")]
+    assert [step for step, _ in texts(found, "samples")] == [2, 4, 5]
+    ((step, config),) = texts(found, "config")
+    assert step == 0
+    assert json.loads(config)["config"]["updates"] == 5
+
+
+def test_tensorboard_shows_texts_as_they_are(plan, tmp_path, events):
+    board = TensorBoard()
+    board.open(plan, 3)
+    board.samples([("*a* <b>", "c\n# d", 0.5), ("e", "", -1.0)], 4)
+    board.close(0)
+    assert texts(events(tmp_path), "samples") == [
+        (4, "    *a* <b>\n    → c\n    # d\n    (0.500)\n    \n    e\n    → \n    (-1.000)")
+    ]
+
+
+@pytest.mark.slow
+def test_a_full_disk_does_not_end_a_run(tmp_path):
+    """A limit on the size of files stands in for the disk: the event file cannot grow beyond 4 KiB."""
+    pytest.importorskip("tensorboard", reason="the tensorboard extra is not installed")
+    code = """
+import resource, sys
+from pathlib import Path
+from support import tiny
+from grue.runs.trackers import open_trackers
+plan = tiny.run("causal", "ppo", Path(sys.argv[1])).plan
+with open_trackers(["tensorboard"], lambda done, message: print(message)) as (tracker,):
+    tracker.started(plan, 0, 100)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+    for update in range(1, 101):
+        tracker.updated(update, 100, {"objective/reward": 0.5})
+print("done")
+"""
+    path = os.pathsep.join([str(TESTS), str(TESTS.parent)])
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    message, end = done.stdout.splitlines()
+    assert message.startswith("tensorboard failed and is left alone from here on: OSError: [Errno 27] File too large")
+    assert end == "done"
+
+
+# --- Weights & Biases, trackio ----------------------------------------------------------------------------------------
+
+
+def wandb_records(path):
+    """Read a .wandb file: records of protocol buffers in the blocks of LevelDB's log format."""
+    from wandb.proto import wandb_internal_pb2
+
+    data, at, parts = path.read_bytes(), 7, b""
+    while at + 7 <= len(data):
+        left = 32768 - at % 32768
+        if left < 7:
+            at += left
+            continue
+        _, length, kind = struct.unpack("<IHB", data[at : at + 7])
+        parts += data[at + 7 : at + 7 + length]
+        at += 7 + length
+        if kind in (1, 4):  # a whole record, or the last part of one
+            record = wandb_internal_pb2.Record()
+            record.ParseFromString(parts)
+            parts = b""
+            yield record
+
+
+@pytest.mark.slow
+def test_weights_and_biases_keeps_a_run_without_a_network(tmp_path):
+    pytest.importorskip("wandb", reason="the wandb extra is not installed")
+    assert tracked(tmp_path, "wandb", WANDB_MODE="offline", WANDB_SILENT="true") == ""
+    folders = sorted((tmp_path / "wandb").glob("offline-run-*"))
+    identity = (tmp_path / "wandb" / "grue-id").read_text().strip()
+    assert len(folders) == 2
+    assert all(folder.name.endswith(f"-{identity}") for folder in folders)
+    lines, steps, alerts = logged(tmp_path), [], []
+    for folder in folders:
+        records = list(wandb_records(folder / f"run-{identity}.wandb"))
+        run = next(record.run for record in records if record.WhichOneof("record_type") == "run")
+        config = {item.key: json.loads(item.value_json) for item in run.config.update}
+        assert (run.project, run.display_name, run.run_group) == ("grue", "tests/tiny/ppo/seed-1", "tests/tiny")
+        assert (run.job_type, run.resumed or run.run_id) == ("ppo", identity)
+        assert (config["system"], config["config"]["updates"]) == ("ppo", 5)
+        alerts += [record.alert.text for record in records if record.WhichOneof("record_type") == "alert"]
+        for record in records:
+            if record.WhichOneof("record_type") == "history":
+                values = {
+                    item.key or "/".join(item.nested_key): json.loads(item.value_json) for item in record.history.item
+                }
+                steps.append(values["_step"])
+                for line in lines:
+                    if line["update"] == values["_step"]:
+                        shown = {name: value for name, value in line.items() if name != "update"}
+                        assert {name: values[name] for name in shown} == shown
+    assert steps == [0, 1, 2, 3, 3, 4, 5]  # the server leaves out what it has of a run with this id
+    assert alerts == ["update 5: a [warning] of the test"]
+    tables = [json.loads(path.read_text()) for path in tmp_path.glob("wandb/offline-run-*/files/media/table/*.json")]
+    assert len(tables) == 3
+    prompts = {example.prompt for example in tiny.examples()}
+    for table in tables:
+        assert table["columns"] == ["prompt", "response", "score"]
+        assert all(prompt in prompts and 0 <= score <= 1 for prompt, _, score in table["data"])
+
+
+@pytest.mark.slow
+def test_weights_and_biases_that_cannot_be_reached_at_the_start_is_an_error(tmp_path):
+    pytest.importorskip("wandb", reason="the wandb extra is not installed")
+    nowhere = {"WANDB_MODE": "online", "WANDB_BASE_URL": "http://127.0.0.1:9", "WANDB_API_KEY": "0" * 40}
+    with pytest.raises(AssertionError, match="grue.errors.TrainingError: wandb cannot start: CommError: "):
+        tracked(tmp_path, "wandb", **nowhere, WANDB_INIT_TIMEOUT="3")
+
+
+@pytest.mark.slow
+def test_trackio_keeps_a_run_in_its_database(tmp_path):
+    pytest.importorskip("trackio", reason="the trackio extra is not installed")
+    assert tracked(tmp_path, "trackio", TRACKIO_DIR=str(tmp_path / "db"), HF_HUB_OFFLINE="1") == ""
+    with sqlite3.connect(tmp_path / "db" / "grue.db") as database:
+        rows = database.execute("select run_id, run_name, step, metrics from metrics order by id").fetchall()
+        alerts = database.execute("select run_name, text, step from alerts").fetchall()
+        ((config,),) = database.execute("select config from configs").fetchall()
+    assert {name for _, name, _, _ in rows} == {"tests/tiny/ppo/seed-1"}
+    assert len({identity for identity, _, _, _ in rows}) == 1
+    assert alerts == [("tests/tiny/ppo/seed-1", "a [warning] of the test", 5)]
+    assert json.loads(config)["config"]["updates"] == 5
+    shown = [(step, json.loads(metrics)) for _, _, step, metrics in rows]
+    rewards = [(step, metrics["objective/reward"]) for step, metrics in shown if "objective/reward" in metrics]
+    assert [step for step, _ in rewards] == [1, 2, 3, 3, 4, 5]  # what is repeated is there twice
+    expected = {line["update"]: line["objective/reward"] for line in logged(tmp_path) if "objective/reward" in line}
+    assert rewards == [(step, expected[step]) for step in (1, 2, 3, 3, 4, 5)]
+    tables = [metrics["samples"]["_value"] for _, metrics in shown if "samples" in metrics]
+    assert len(tables) == 3
+    assert all(set(row) == {"prompt", "response", "score"} for table in tables for row in table)

@@ -1,0 +1,87 @@
+"""Whether an interval holds what it promises: worlds with a known truth, drawn thousands of times."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import norm, t
+from support.seed_worlds import SEEDS, TRUTHS, WORLDS
+
+from grue.stats.intervals import bootstrap_interval, satterthwaite_interval
+from grue.stats.robust import iqm, iqm_interval, probability_of_improvement_interval
+
+pytestmark = pytest.mark.slow
+
+DRAWS = 20_000  # the share of 95 % is then known to ± 0.3 % (two standard errors)
+BOOTSTRAPS = 2_000  # ± 1.6 % at 85 %
+TRUTH = TRUTHS.mean()
+
+
+def share_that_holds(intervals, truth=TRUTH):
+    return np.mean([interval.low <= truth <= interval.high for interval in intervals])
+
+
+@pytest.mark.parametrize("seeds", SEEDS)
+@pytest.mark.parametrize("world", WORLDS)
+def test_the_default_interval_holds_the_truth_as_often_as_it_says(world, seeds):
+    low, high = WORLDS[world].holds
+    systems = WORLDS[world].systems(np.random.default_rng(1), SEEDS[seeds], DRAWS)
+    share = share_that_holds(map(satterthwaite_interval, systems))
+    print(f"{world}, seeds {seeds}: {share:.1%} of the t intervals hold the truth")
+    assert low <= share <= high
+
+
+@pytest.mark.parametrize("seeds", ["3", "5", "10"])
+def test_the_bootstrap_holds_it_less_often(seeds):
+    """A resample knows the spread of n seeds, not of n - 1 deviations, and does not know that it is an estimate."""
+    n, world, generator = int(seeds), WORLDS["normal"], np.random.default_rng(2)
+    variances = np.array(world.spreads) ** 2
+    degrees = (n - 1) * variances.sum() ** 2 / (variances**2).sum()
+    expected = 1 - 2 * t.sf(norm.ppf(0.975) * math.sqrt((n - 1) / n), degrees)
+    systems = world.systems(np.random.default_rng(1), SEEDS[seeds], BOOTSTRAPS)
+    share = share_that_holds(bootstrap_interval(system, generator, draws=1000) for system in systems)
+    print(f"normal, seeds {seeds}: {share:.1%} of the bootstrap intervals hold the truth, {expected:.1%} expected")
+    assert share == pytest.approx(expected, abs=0.02)
+    assert share < 0.94  # worse than the worst of the t intervals in this world
+
+
+def test_other_levels_hold_as_often_as_they_say():
+    for level in (0.5, 0.8, 0.99):
+        systems = WORLDS["normal"].systems(np.random.default_rng(3), SEEDS["5"], DRAWS)
+        share = share_that_holds(satterthwaite_interval(system, level) for system in systems)
+        assert share == pytest.approx(level, abs=0.015)
+
+
+def test_two_equally_good_systems_are_seldom_placed_apart():
+    generator = np.random.default_rng(4)
+    pairs = zip(*(WORLDS["normal"].systems(generator, SEEDS["5"], DRAWS) for _ in range(2)), strict=True)
+    intervals = (tuple(map(satterthwaite_interval, pair)) for pair in pairs)
+    apart = np.mean([one.low > other.high or other.low > one.high for one, other in intervals])
+    assert 0.002 <= apart <= 0.01
+
+
+def test_the_interval_of_the_interquartile_mean_holds_it():
+    world = WORLDS["normal"]
+    (large,) = world.systems(np.random.default_rng(5), (200_000,) * 7, 1)
+    generator, truth = np.random.default_rng(6), iqm(large)
+    systems = world.systems(np.random.default_rng(7), SEEDS["10"], 1000)
+    share = share_that_holds((iqm_interval(system, generator, draws=500) for system in systems), truth)
+    print(f"normal, seeds 10: {share:.1%} of the intervals of the interquartile mean hold the truth")
+    assert 0.86 <= share <= 0.96
+
+
+def test_the_interval_of_the_probability_of_improvement_holds_it():
+    """One system is ahead by a spread on every task: P(X > Y) = Φ(1/√2)."""
+    world, generator = WORLDS["normal"], np.random.default_rng(8)
+    truth = (1 + math.erf(0.5)) / 2
+    pairs = zip(*(world.systems(generator, SEEDS["10"], 1000) for _ in range(2)), strict=True)
+    intervals = []
+    for x, y in pairs:
+        better = {
+            task: [value + spread for value in values]
+            for (task, values), spread in zip(x.items(), world.spreads, strict=True)
+        }
+        intervals.append(probability_of_improvement_interval(better, y, generator, draws=500))
+    share = share_that_holds(intervals, truth)
+    print(f"normal, seeds 10: {share:.1%} of the intervals of the probability of improvement hold the truth")
+    assert 0.88 <= share <= 0.97

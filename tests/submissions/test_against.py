@@ -1,0 +1,383 @@
+"""Pull requests in real repositories: what may change beside a submission, and rows that got worse."""
+
+import os
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from support.factories import a_result
+
+from grue.errors import ConfigError, DataError
+from grue.records import Example, Prediction
+from grue.submissions import against
+from grue.submissions.against import changes_since, check_changes, check_regression
+from grue.submissions.pack import Run, describe, failed_run, pack
+from grue.tasks import load_task
+
+TASK = load_task("commongen")
+WORDS = ["dog", "cat", "man", "tree", "car", "boat", "bird", "fish", "house", "road", "star", "hill"]
+EXAMPLES = [Example(w, f"say: {w}.", (f"the {w} is here now",), {"concepts": [w]}) for w in WORDS]
+GOOD = {word: f"the {word} is here now" for word in WORDS}
+SYSTEM = {"name": "ours", "algorithm": "ppo", "backbone": "b"}
+GIVEN = {"authors": ["A"], "licence": "CC0", "training_data": "none", "budget": "none"}
+MADE: dict[str, Any] = {"grue": {}, "packages": {}}
+
+
+def git(folder: Path, *arguments: str) -> str:
+    settings = ("-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
+    done = subprocess.run(["git", "-C", str(folder), *settings, *arguments], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def commit(folder: Path) -> str:
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--allow-empty", "--message", "x")
+    return git(folder, "rev-parse", "HEAD")
+
+
+def texts(seed: int, wrong: int = 0) -> list[Prediction]:
+    """Predictions that differ by seed, and of which `wrong` have nothing to do with their input."""
+    found = GOOD | {WORDS[-seed]: f"the {WORDS[-seed]} is there"}
+    return [Prediction(w, f"no {seed}" if i < wrong else text) for i, (w, text) in enumerate(found.items())]
+
+
+def submit(submissions: Path, runs: dict[int, Sequence[Prediction] | None], name: str = "ours", **given: Any) -> Path:
+    """Pack a system: seed → its predictions, None for a failed run."""
+    packed = [
+        failed_run(TASK, seed, SYSTEM, MADE) if answers is None else Run(a_run(seed), tuple(answers), f"seed {seed}")
+        for seed, answers in runs.items()
+    ]
+    return pack(
+        packed,
+        describe(packed, GIVEN | {"name": name, "algorithm": "a", "backbone": "b"} | given),
+        submissions,
+        force=True,
+    )
+
+
+def a_run(seed: int) -> Any:
+    return a_result(TASK, "ours", seed, 50.0)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A clone whose main has two systems, on a branch of its own."""
+    for name in [name for name in os.environ if name.startswith("GIT_")]:
+        monkeypatch.delenv(name)
+    repository = tmp_path / "repository"
+    submit(repository / "submissions", {seed: texts(seed) for seed in (1, 2, 3)})
+    submit(repository / "submissions", {seed: texts(seed, 3) for seed in (1, 2, 3)}, "theirs")
+    for name in (
+        "grue/code.py",
+        "tasks/mini/imdb.toml",
+        ".github/workflows/ci.yml",
+        "leaderboard/mini.md",
+        "submissions/README.md",
+    ):
+        (repository / name).parent.mkdir(parents=True, exist_ok=True)
+        (repository / name).write_text("x\n")
+    git(tmp_path, "init", "--quiet", "--initial-branch=main", str(repository))
+    commit(repository)
+    git(repository, "checkout", "--quiet", "-b", "branch")
+    return repository
+
+
+def told(home: Path, ref: str = "main") -> list[tuple[str, str, str]]:
+    """Return (id, path from the repository's top, message) of what a branch changes."""
+    problems = check_changes(changes_since(home / "submissions", ref))
+    assert {problem.severity for problem in problems} <= {"error"}
+    paths = [Path(p.path).relative_to(home).as_posix() if Path(p.path).is_absolute() else p.path for p in problems]
+    return [(p.id, path, p.message) for p, path in zip(problems, paths, strict=True)]
+
+
+def touch(path: Path, text: str = "changed\n") -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_new_submission_with_its_board_is_fine(home: Path, committed: bool) -> None:
+    submit(home / "submissions", {1: texts(1)}, "new")
+    touch(home / "leaderboard/mini.md")
+    touch(home / "leaderboard/grue.html")
+    touch(home / "answers/1.jsonl") if not committed else None  # git does not know it, so it is in no pull request
+    if committed:
+        commit(home)
+    assert told(home) == []
+    assert changes_since(home / "submissions", "main").systems() == ["mini/new"]
+
+
+def test_work_on_code_is_no_submission(home: Path) -> None:
+    touch(home / "grue/code.py")
+    touch(home / "submissions/README.md")
+    touch(home / "submissions/reproduced.toml")
+    touch(home / "submissions/grue/paper2023.reported.json")
+    commit(home)
+    assert told(home) == []
+
+
+def test_what_lies_in_no_submission_is_told(home: Path) -> None:
+    touch(home / "submissions/mini/.hidden/commongen/seed-1.result.json")
+    touch(home / "submissions/stray.toml")
+    assert [(name, path) for name, path, _ in told(home)] == [
+        ("GRUE-S040", "submissions/mini/.hidden/commongen/seed-1.result.json"),
+        ("GRUE-S040", "submissions/stray.toml"),
+    ]
+    touch(home / "submissions/README.md")
+    (home / "submissions/stray.toml").unlink()
+    submit(home / "submissions", {1: texts(1)}, "new")
+    assert told(home)[0] == ("GRUE-S040", "submissions/README.md", "is changed, and lies in no submission's folder.")
+
+
+def test_code_does_not_come_with_a_submission(home: Path) -> None:
+    submit(home / "submissions", {1: texts(1)}, "new")
+    touch(home / "grue/code.py")
+    (home / "tasks/mini/imdb.toml").unlink()
+    touch(home / ".github/workflows/ci.yml")
+    touch(home / "docs/new.md")
+    commit(home)
+    said = "which is no part of a submission."
+    assert told(home) == [
+        ("GRUE-S043", ".github/workflows/ci.yml", f"is changed, too, {said}"),
+        ("GRUE-S043", "docs/new.md", f"is added, too, {said}"),
+        ("GRUE-S043", "grue/code.py", f"is changed, too, {said}"),
+        ("GRUE-S043", "tasks/mini/imdb.toml", f"is removed, too, {said}"),
+    ]
+
+
+def remove(home: Path) -> None:
+    subprocess.run(["rm", "-r", str(home / "submissions/mini/theirs")], check=True)
+
+
+def remove_in_passing(home: Path) -> None:
+    remove(home)
+    submit(home / "submissions", {1: texts(1)}, "new")
+
+
+def edit_in_passing(home: Path) -> None:
+    touch(home / "submissions/mini/theirs/submission.toml")
+    submit(home / "submissions", {1: texts(1)}, "new")
+
+
+def rename(home: Path) -> None:
+    (home / "submissions/mini/theirs").rename(home / "submissions/mini/mine")
+
+
+def pick_seeds(home: Path) -> None:
+    submit(home / "submissions", {1: texts(1), 2: texts(2), 3: texts(5)}, "theirs")
+
+
+def drop_a_seed(home: Path) -> None:
+    submit(home / "submissions", {1: texts(1, 3), 2: texts(2, 3)}, "theirs")
+
+
+def drop_a_task(home: Path) -> None:
+    for path in (home / "submissions/mini/theirs/commongen").iterdir():
+        path.unlink()
+
+
+PICKED = "runs are replaced all together or not at all, so that no seed is picked."
+
+
+@pytest.mark.parametrize(
+    ("change", "problems"),
+    [
+        (remove, [("", "is on the board and is removed.")]),
+        (remove_in_passing, [("", "is on the board and is removed.")]),
+        (rename, [("", "is on the board and is removed.")]),
+        (edit_in_passing, [("", "is on the board and is changed together with mini/new.")]),
+        (drop_a_seed, [("", f"replaces commongen seed-3 and keeps commongen seed-1, commongen seed-2; {PICKED}")]),
+        (drop_a_task, [("/commongen", "is on the board and is removed.")]),
+    ],
+)
+def test_nothing_on_the_board_is_changed_or_removed(
+    home: Path, change: Callable[[Path], None], problems: list[tuple[str, str]]
+) -> None:
+    change(home)
+    expected = [("GRUE-S041", f"submissions/mini/theirs{below}", message) for below, message in problems]
+    assert told(home) == expected
+    commit(home)
+    assert told(home) == expected
+
+
+def test_seeds_are_not_picked(home: Path) -> None:
+    submit(home / "submissions", {1: texts(1), 2: texts(2), 3: texts(5)})
+    message = f"replaces commongen seed-3 and keeps commongen seed-1, commongen seed-2; {PICKED}"
+    assert told(home) == [("GRUE-S041", "submissions/mini/ours", message)]
+
+
+def test_a_failed_run_is_not_tried_again_by_itself(home: Path) -> None:
+    submit(home / "submissions", {1: texts(1), 2: texts(2), 3: None})
+    commit(home)
+    git(home, "branch", "--force", "main")
+    submit(home / "submissions", {1: texts(1), 2: texts(2), 3: texts(3)})
+    ((name, _, message),) = told(home)
+    assert (name, message) == (
+        "GRUE-S041",
+        f"replaces commongen seed-3 and keeps commongen seed-1, commongen seed-2; {PICKED}",
+    )
+
+
+def test_a_system_may_be_extended_or_replaced_as_a_whole(home: Path) -> None:
+    submit(home / "submissions", {seed: texts(seed) for seed in (1, 2, 3, 4, 5)})
+    assert told(home) == []
+    submit(home / "submissions", {seed: texts(seed) for seed in (6, 7, 8)})
+    assert told(home) == []
+    submit(home / "submissions", {1: texts(6), 2: texts(7), 3: None})
+    assert told(home) == []
+
+
+def test_only_the_branch_counts_not_what_main_did_meanwhile(home: Path) -> None:
+    submit(home / "submissions", {1: texts(1)}, "new")
+    commit(home)
+    git(home, "checkout", "--quiet", "main")
+    submit(home / "submissions", {1: texts(1)}, "another")
+    touch(home / "grue/code.py")
+    commit(home)
+    git(home, "checkout", "--quiet", "branch")
+    assert told(home) == []
+
+
+def test_names_of_files_are_read_whatever_they_hold(home: Path) -> None:
+    submit(home / "submissions", {1: texts(1)}, "new")
+    name = 'grue/a\nb\t"c" ::error::,%0A\u202ed.py'
+    touch(home / name)
+    commit(home)
+    assert list(changes_since(home / "submissions", "main").beyond) == [name]
+    ((identity, path, _),) = told(home)
+    assert identity == "GRUE-S043"
+    assert path.isprintable()
+
+
+def test_a_tree_runs_nothing(home: Path, tmp_path: Path) -> None:
+    """Hooks, external diffs, pagers and monitors of the checkout are there, and are not called."""
+    mark = tmp_path / "called"
+    program = tmp_path / "program"
+    program.write_text(f'#!/bin/sh\necho "$0 $@" >> {mark}\nexit 1\n')
+    program.chmod(0o755)
+    touch(home / ".gitattributes", "* diff=evil\n")
+    for hook in ("post-checkout", "pre-commit", "post-index-change", "fsmonitor-watchman"):
+        touch(home / ".git/hooks" / hook, program.read_text())
+        (home / ".git/hooks" / hook).chmod(0o755)
+    git(home, "config", "diff.evil.command", str(program))
+    git(home, "config", "diff.evil.textconv", str(program))
+    git(home, "config", "diff.external", str(program))
+    git(home, "config", "core.pager", str(program))
+    git(home, "config", "core.fsmonitor", str(program))
+    submit(home / "submissions", {seed: texts(seed) for seed in (6, 7, 8)})
+    touch(home / "grue/code.py")
+    assert [(name, path) for name, path, _ in told(home)] == [("GRUE-S043", "grue/code.py")]
+    assert not mark.exists(), mark.read_text()
+
+
+@pytest.mark.parametrize(
+    ("ref", "message"),
+    [
+        ("nothing", "--against: nothing: git rev-parse in "),
+        ("--output=evil", "--against: --output=evil: git rev-parse in "),
+        ("main:submissions", "--against: main:submissions: git rev-parse in "),
+        ("orphan", "--against: no common ancestor of HEAD and orphan; a shallow clone lacks it (fetch-depth: 0)"),
+    ],
+)  # fmt: skip
+def test_a_commit_that_is_none_is_told(home: Path, ref: str, message: str) -> None:
+    git(home, "checkout", "--quiet", "--orphan", "orphan")
+    touch(home / "grue/code.py", "another root\n")
+    commit(home)
+    git(home, "checkout", "--quiet", "branch")
+    with pytest.raises(ConfigError) as caught:
+        changes_since(home / "submissions", ref)
+    assert str(caught.value).startswith(message)
+    assert not (home / "evil").exists()
+
+
+def test_a_folder_without_repository_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    with pytest.raises(ConfigError, match="git rev-parse in .* failed"):
+        changes_since(tmp_path, "main")
+    with pytest.raises(DataError, match="none: there is no such folder of submissions"):
+        changes_since(tmp_path / "none", "main")
+
+
+# --- rows that got worse ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def few_examples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(against, "load_examples", lambda task, split: SimpleNamespace(examples=EXAMPLES))
+
+
+def worse(home: Path) -> list[tuple[str, str, str]]:
+    changes = changes_since(home / "submissions", "main")
+    problems = check_regression(changes, "mini/ours", np.random.default_rng(0), draws=2000)
+    return [(p.id, Path(p.path).relative_to(home).as_posix(), p.message) for p in problems]
+
+
+@pytest.mark.usefixtures("few_examples")
+def test_a_version_that_is_worse_is_told(home: Path) -> None:
+    submit(home / "submissions", {seed: texts(seed, 9) for seed in (1, 2, 3)})
+    ((name, path, message),) = worse(home)
+    assert (name, path) == ("GRUE-S042", "submissions/mini/ours/commongen")
+    assert message.startswith("preference ")
+    assert message.endswith(" (Holm over 1 tasks).")
+    assert worse(home) == [(name, path, message)]  # equal files, equal report
+
+
+@pytest.mark.usefixtures("few_examples")
+def test_a_version_that_fails_is_worse(home: Path) -> None:
+    submit(home / "submissions", dict.fromkeys((1, 2, 3)))
+    assert [name for name, _, _ in worse(home)] == ["GRUE-S042"]
+
+
+@pytest.mark.usefixtures("few_examples")
+@pytest.mark.parametrize(
+    "runs",
+    [
+        {seed: texts(seed + 3) for seed in (1, 2, 3)},
+        {1: texts(1), 2: texts(2), 3: texts(3), 4: texts(4, 12), 5: texts(5, 12)},
+    ],
+    ids=["as good", "only added to"],
+)
+def test_a_version_that_is_not_worse_is_fine(home: Path, runs: dict[int, Any]) -> None:
+    submit(home / "submissions", runs)
+    assert worse(home) == []
+
+
+@pytest.mark.usefixtures("few_examples")
+def test_a_version_that_says_why_it_is_worse_is_for_a_person_to_read(home: Path) -> None:
+    why = "The old one had seen the test set."
+    submit(home / "submissions", {seed: texts(seed, 9) for seed in (1, 2, 3)}, regression=why)
+    assert worse(home) == [("GRUE-S044", "submissions/mini/ours/submission.toml", f"regression: {why}")]
+
+
+@pytest.mark.usefixtures("few_examples")
+def test_runs_of_another_version_of_the_task_are_not_compared(home: Path) -> None:
+    (home / "submissions/mini/ours/commongen").joinpath("seed-9.result.json").unlink(missing_ok=True)
+    for path in (home / "submissions/mini/ours/commongen").glob("*.result.json"):
+        path.write_text(path.read_text().replace(TASK.hash, "0" * 64))
+    commit(home)
+    git(home, "branch", "--force", "main")
+    submit(home / "submissions", {seed: texts(seed, 9) for seed in (1, 2, 3)})
+    assert worse(home) == []
+
+
+@pytest.mark.usefixtures("few_examples")
+def test_the_row_is_read_from_the_merge_base_alone(home: Path) -> None:
+    """Old predictions that the branch spoils, by a commit in between, are not what it is compared with."""
+    submit(home / "submissions", {seed: texts(seed, 12) for seed in (1, 2, 3)})
+    commit(home)
+    submit(home / "submissions", {seed: texts(seed + 6, 9) for seed in (1, 2, 3)})
+    assert [name for name, _, _ in worse(home)] == ["GRUE-S042"]
+
+
+def test_a_huge_file_of_the_merge_base_is_not_read(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(against, "_MAX_BYTES", 100)
+    submit(home / "submissions", {seed: texts(seed + 6) for seed in (1, 2, 3)})
+    with pytest.raises(
+        DataError, match=r"seed-1\.result\.json: [\d,]+ bytes at the merge base; expected 100 at most\."
+    ):
+        worse(home)

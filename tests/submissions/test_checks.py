@@ -1,0 +1,397 @@
+"""Every check, with the ways to trip it: `docs/checks.md` lists them by their names."""
+
+import gzip
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.good_submission import (
+    EXAMPLES,
+    PREDICTIONS,
+    RESULT,
+    SEEDS,
+    TASK,
+    edit,
+    hand_in,
+    no_examples,
+    packed,
+    say,
+    seal,
+    texts_of,
+    use_few_examples,
+    write_good,
+)
+
+from grue.submissions import checks, rescoring, structure
+from grue.submissions.checks import check
+from grue.submissions.problems import CHECKS, error, warning
+
+ELSEWHERE = {
+    f"GRUE-S{number:03}" for number in (40, 41, 42, 43, 44)
+}  # of a whole pull request: tests/submissions/test_against.py
+
+Violation = Callable[[Path, pytest.MonkeyPatch], object]
+VIOLATIONS: list[tuple[int, Violation]] = []
+
+
+def violates(number: int) -> Callable[[Violation], Violation]:
+    """Name the check that a way to spoil a submission violates; `docs/checks.md` lists these functions by their names."""
+
+    def register(violation: Violation) -> Violation:
+        VIOLATIONS.append((number, violation))
+        return violation
+
+    return register
+
+
+@pytest.fixture
+def ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A submission of five seeds without fault."""
+    use_few_examples(monkeypatch)
+    return write_good(tmp_path / "submissions/mini/ours")
+
+
+@violates(1)
+def a_script(ours: Path, _: pytest.MonkeyPatch) -> None:
+    (ours / "evil.py").write_text("raise SystemExit")
+
+
+@violates(1)
+def a_folder_of_no_task(ours: Path, _: pytest.MonkeyPatch) -> None:
+    (ours / "cooking").mkdir()
+
+
+@violates(1)
+def predictions_without_a_result(ours: Path, _: pytest.MonkeyPatch) -> None:
+    shutil.copy(ours / PREDICTIONS, ours / "commongen/seed-6.predictions.jsonl.gz")
+
+
+@violates(2)
+def no_submission_toml(ours: Path, _: pytest.MonkeyPatch) -> None:
+    (ours / "submission.toml").unlink()
+
+
+@violates(2)
+def an_unknown_key(ours: Path, _: pytest.MonkeyPatch) -> None:
+    say(ours, check=False)
+
+
+@violates(2)
+def the_name_of_another_folder(ours: Path, _: pytest.MonkeyPatch) -> None:
+    say(ours, name="theirs")
+
+
+@violates(3)
+def a_result_that_is_no_json(ours: Path, _: pytest.MonkeyPatch) -> None:
+    (ours / RESULT).write_text("{")
+
+
+@violates(4)
+def a_result_that_says_another_seed(ours: Path, _: pytest.MonkeyPatch) -> None:
+    edit(ours, lambda data: data.update(seed=7))
+
+
+@violates(5)
+def a_limited_result(ours: Path, _: pytest.MonkeyPatch) -> None:
+    edit(ours, lambda data: data.update(limited=True))
+
+
+@violates(6)
+def another_hash_of_the_task(ours: Path, _: pytest.MonkeyPatch) -> None:
+    edit(ours, lambda data: data.update(task_hash="0" * 64))
+
+
+@violates(6)
+def another_version_of_the_task(ours: Path, _: pytest.MonkeyPatch) -> None:
+    edit(ours, lambda data: data.update(task_version=TASK.version - 1))
+
+
+@violates(6)
+def another_split(ours: Path, _: pytest.MonkeyPatch) -> None:
+    edit(ours, lambda data: data.update(split="validation"))
+
+
+@violates(7)
+def no_predictions(ours: Path, _: pytest.MonkeyPatch) -> None:
+    (ours / PREDICTIONS).unlink()
+
+
+@violates(7)
+def predictions_that_are_cut_off(ours: Path, _: pytest.MonkeyPatch) -> None:
+    path = ours / PREDICTIONS
+    path.write_bytes(path.read_bytes()[:-9])
+
+
+@violates(8)
+def a_missing_example(ours: Path, _: pytest.MonkeyPatch) -> None:
+    texts = texts_of(1)
+    del texts["id-man"]
+    (ours / PREDICTIONS).write_bytes(packed(texts))
+
+
+@violates(9)
+def a_better_score(ours: Path, _: pytest.MonkeyPatch) -> None:
+    def raise_meteor(data: dict[str, Any]) -> None:
+        (meteor,) = [score for score in data["scores"] if score["metric"] == "meteor"]
+        meteor["value"] += 2e-6
+
+    edit(ours, raise_meteor)
+
+
+@violates(9)
+def another_signature(ours: Path, _: pytest.MonkeyPatch) -> None:
+    edit(ours, lambda data: data["scores"][0].update(signature="other"))
+
+
+@violates(10)
+def a_seed_that_is_not_handed_in(ours: Path, _: pytest.MonkeyPatch) -> None:
+    say(ours, seeds=[*SEEDS, 6])
+
+
+@violates(10)
+def a_seed_that_is_declared_twice(ours: Path, _: pytest.MonkeyPatch) -> None:
+    say(ours, seeds=[*SEEDS, 5])
+
+
+@violates(11)
+def no_manifest(ours: Path, _: pytest.MonkeyPatch) -> None:
+    (ours / "MANIFEST.sha256").unlink()
+
+
+@violates(11)
+def a_manifest_of_another_format(ours: Path, _: pytest.MonkeyPatch) -> None:
+    (ours / "MANIFEST.sha256").write_text("submission.toml ok\n")
+
+
+@violates(12)
+def a_manifest_with_another_hash(ours: Path, _: pytest.MonkeyPatch) -> None:
+    path = ours / "MANIFEST.sha256"
+    path.write_text(re.sub(r"[0-9a-f]{64}(?=  submission)", "0" * 64, path.read_text()))
+
+
+@violates(12)
+def a_manifest_that_names_what_is_not_there(ours: Path, _: pytest.MonkeyPatch) -> None:
+    path = ours / "MANIFEST.sha256"
+    path.write_text(path.read_text() + f"{'0' * 64}  commongen/seed-6.result.json\n")
+
+
+@violates(12)
+def a_manifest_that_lacks_a_file(ours: Path, _: pytest.MonkeyPatch) -> None:
+    path = ours / "MANIFEST.sha256"
+    path.write_text("".join(line for line in path.open() if not line.endswith("submission.toml\n")))
+
+
+@violates(13)
+def a_link(ours: Path, _: pytest.MonkeyPatch) -> None:
+    (ours / "notes").symlink_to(ours / "submission.toml")
+
+
+@violates(14)
+def predictions_that_unpack_to_too_much(ours: Path, _: pytest.MonkeyPatch) -> None:
+    (ours / PREDICTIONS).write_bytes(gzip.compress(b"\n" * 10_000_001))
+
+
+@violates(15)
+def a_text_of_a_hundred_thousand_characters(ours: Path, _: pytest.MonkeyPatch) -> None:
+    (ours / PREDICTIONS).write_bytes(packed(texts_of(1) | {"id-man": "a" * 100_000}))
+
+
+@violates(16)
+def an_empty_result(ours: Path, _: pytest.MonkeyPatch) -> None:
+    (ours / RESULT).write_bytes(b"")
+
+
+@violates(16)
+def predictions_that_unpack_to_nothing(ours: Path, _: pytest.MonkeyPatch) -> None:
+    (ours / PREDICTIONS).write_bytes(gzip.compress(b""))
+
+
+@violates(17)
+def the_same_texts_with_other_spaces_in_two_seeds(ours: Path, _: pytest.MonkeyPatch) -> None:
+    hand_in(ours, 2, {key: text.replace(" ", "  ") for key, text in texts_of(1).items()})
+
+
+@violates(18)
+def the_texts_of_another_system(ours: Path, _: pytest.MonkeyPatch) -> None:
+    theirs = write_good(ours.with_name("theirs"), how="In the {1}, a {0} is running.")
+    hand_in(ours, 1, texts_of(3, how="In the {1}, a {0} is running."))
+    assert theirs.is_dir()
+
+
+@violates(45)
+def the_texts_of_what_it_started_from(ours: Path, _: pytest.MonkeyPatch) -> None:
+    write_good(ours.with_name("theirs"), how="In the {1}, a {0} is running.")
+    hand_in(ours, 1, texts_of(3, how="In the {1}, a {0} is running."))
+    edit(ours, lambda data: data["system"].update(update=0))
+
+
+@violates(19)
+def the_hash_of_other_predictions(ours: Path, _: pytest.MonkeyPatch) -> None:
+    edit(ours, lambda data: data["hashes"].update(predictions="0" * 64))
+
+
+@violates(19)
+def the_hash_of_other_ids(ours: Path, _: pytest.MonkeyPatch) -> None:
+    edit(ours, lambda data: data["data"].update(ids_sha256="0" * 64))
+
+
+@violates(20)
+def another_count_of_empty_texts(ours: Path, _: pytest.MonkeyPatch) -> None:
+    edit(ours, lambda data: data["counts"].update(empty=1))
+
+
+@violates(21)
+def a_failed_run_with_scores(ours: Path, _: pytest.MonkeyPatch) -> None:
+    edit(ours, lambda data: data.update(status="failed"))
+    (ours / PREDICTIONS).unlink()
+
+
+@violates(21)
+def a_failed_run_with_predictions(ours: Path, _: pytest.MonkeyPatch) -> None:
+    edit(ours, lambda data: data.update(status="failed", scores=[], preference=None, naturalness=None))
+
+
+@violates(22)
+def a_direction_override(ours: Path, _: pytest.MonkeyPatch) -> None:
+    say(ours, authors=["A. \u202erohtuA"])
+
+
+@violates(22)
+def a_cyrillic_letter_in_a_latin_word(ours: Path, _: pytest.MonkeyPatch) -> None:
+    edit(ours, lambda data: data["system"].update(algorithm="suреrvised"))
+    for seed in SEEDS[1:]:
+        edit(ours, lambda data: data["system"].update(algorithm="suреrvised"), seed)
+
+
+@violates(23)
+def a_name_like_anothers(ours: Path, _: pytest.MonkeyPatch) -> None:
+    write_good(ours.with_name("0urs"), how="In the {1}, a {0} is running.")
+
+
+@violates(24)
+def a_link_that_runs_a_script(ours: Path, _: pytest.MonkeyPatch) -> None:
+    say(ours, link="javascript:alert(1)")
+
+
+@violates(25)
+def no_licence(ours: Path, _: pytest.MonkeyPatch) -> None:
+    say(ours, licence=" ")
+
+
+@violates(25)
+def no_authors(ours: Path, _: pytest.MonkeyPatch) -> None:
+    say(ours, authors=[])
+
+
+@violates(26)
+def a_budget_of_a_thousand_words(ours: Path, _: pytest.MonkeyPatch) -> None:
+    say(ours, budget="word " * 1_000)
+
+
+@violates(26)
+def a_thousand_authors(ours: Path, _: pytest.MonkeyPatch) -> None:
+    say(ours, authors=["A. Author"] * 1_000)
+
+
+@violates(27)
+def deterministic_with_five_seeds(ours: Path, _: pytest.MonkeyPatch) -> None:
+    say(ours, deterministic=True)
+
+
+@violates(30)
+def three_seeds(ours: Path, _: pytest.MonkeyPatch) -> None:
+    say(ours, seeds=[1, 2, 3])
+    for path in ours.glob("commongen/seed-[45].*"):
+        path.unlink()
+
+
+@violates(31)
+def one_task_of_two(_: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (checks, structure):
+        monkeypatch.setattr(module, "task_names", lambda suite: ["commongen", "imdb"])
+
+
+@violates(32)
+def a_constant(ours: Path, _: pytest.MonkeyPatch) -> None:
+    hand_in(ours, 1, dict.fromkeys(texts_of(1), "A man runs in the street."))
+
+
+@violates(33)
+def the_second_references(ours: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rescoring, "_preference_of_references", lambda *_: 100.0)
+    hand_in(ours, 1, {example.id: example.references[1] for example in EXAMPLES})
+
+
+@violates(34)
+def better_than_the_references(_: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rescoring, "_preference_of_references", lambda *_: 10.0)
+
+
+@violates(35)
+def one_empty_text_of_eight(ours: Path, _: pytest.MonkeyPatch) -> None:
+    hand_in(ours, 1, texts_of(1) | {"id-man": ""})
+
+
+@violates(35)
+def every_text_cut_off(ours: Path, _: pytest.MonkeyPatch) -> None:
+    hand_in(ours, 1, texts_of(1), truncated=True)
+
+
+@violates(36)
+def a_dirty_checkout(ours: Path, _: pytest.MonkeyPatch) -> None:
+    edit(ours, lambda data: data["grue"].update(dirty=True))
+
+
+@violates(37)
+def another_temperature_for_one_seed(ours: Path, _: pytest.MonkeyPatch) -> None:
+    edit(ours, lambda data: data["generation"].update(temperature=0.1))
+
+
+@violates(38)
+def all_texts_but_a_few_of_another_seed(ours: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("grue.submissions.likeness.NEARLY_ALL", 0.8)  # of eight
+    hand_in(ours, 2, texts_of(1) | {"id-man": "The man walks."})
+
+
+@violates(39)
+def a_scorer_that_is_not_here(ours: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another error stands beside it: without one, nothing is returned."""
+    monkeypatch.setattr(rescoring, "load_examples", no_examples)
+    (ours / "notes.txt").write_text("x")
+
+
+@pytest.mark.parametrize(
+    ("number", "violation"), [pytest.param(*pair, id=f"{pair[0]:03}-{pair[1].__name__}") for pair in VIOLATIONS]
+)
+def test_a_violation_trips_its_check_and_no_other(
+    ours: Path, monkeypatch: pytest.MonkeyPatch, number: int, violation: Violation
+) -> None:
+    violation(ours, monkeypatch)
+    if number not in (11, 12):
+        seal(ours)
+    problems = check(ours)
+    found = {problem.id for problem in problems} - ({"GRUE-S001"} if number == 39 else set())
+    assert found == {f"GRUE-S{number:03}"}
+    for problem in problems:
+        assert (problem.severity, problem.cure) == (CHECKS[problem.id].severity, CHECKS[problem.id].cure)
+    from_above = [problem for problem in check(ours.parent.parent) if Path(problem.path).is_relative_to(ours)]
+    assert from_above == [problem for problem in problems if problem.id != "GRUE-S039"]  # is told of what is checked
+
+
+def test_every_check_is_tripped_by_a_test() -> None:
+    assert {f"GRUE-S{number:03}" for number, _ in VIOLATIONS} | ELSEWHERE == set(CHECKS)
+
+
+def test_ids_say_their_severity() -> None:
+    for number, check_of in ((int(name[-3:]), check_of) for name, check_of in CHECKS.items()):
+        assert check_of.severity == ("warning" if number in (*range(30, 40), 44, 45) else "error")
+        assert check_of.id == f"GRUE-S{number:03}"
+        assert check_of.cure.endswith(".")
+        assert not check_of.title.endswith(".")
+    with pytest.raises(ValueError, match=r"^The check GRUE-S030 is of severity 'warning', not 'error'\.$"):
+        error(30, Path("x"), "")
+    with pytest.raises(KeyError):
+        warning(999, Path("x"), "")

@@ -1,0 +1,440 @@
+"""Submissions: the good one passes, and every way to be wrong is told with its id, place and cure."""
+
+import gzip
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from support.factories import a_result
+from support.good_submission import (
+    EXAMPLES,
+    PREDICTIONS,
+    RESULT,
+    SEEDS,
+    TASK,
+    edit,
+    hand_in,
+    no_examples,
+    packed,
+    say,
+    seal,
+    texts_of,
+    told,
+    use_few_examples,
+    write_good,
+)
+
+from grue import files
+from grue.errors import DataError, Unavailable
+from grue.submissions import rescoring
+from grue.submissions.checks import check
+from grue.submissions.folder import results, systems
+from grue.submissions.problems import error, visible
+from grue.submissions.reading import MOST_FILES
+from grue.submissions.wording import skeleton
+from grue.tasks import load_task
+
+
+@pytest.fixture
+def ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A submission of five seeds without fault."""
+    use_few_examples(monkeypatch)
+    return write_good(tmp_path / "submissions/mini/ours")
+
+
+# --- messages --------------------------------------------------------------------------------------------------------
+
+
+def test_a_good_submission_has_no_problem(ours: Path) -> None:
+    assert told(ours) == []
+    assert check(ours.parent) == check(ours.parent.parent) == []
+
+
+def test_an_empty_folder_is_fine_and_a_missing_one_is_not(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("Submissions lie here.")
+    assert check(tmp_path) == []
+    assert results(tmp_path) == []
+    for read in (check, results):
+        with pytest.raises(DataError) as caught:
+            read(tmp_path / "none")
+        assert str(caught.value) == f"{tmp_path}/none: there is no such folder of submissions."
+
+
+def test_a_system_without_its_toml_is_still_one(ours: Path) -> None:
+    (ours / "submission.toml").unlink()
+    assert systems(ours) == [ours]
+    assert ("GRUE-S002", "submission.toml", "is missing.") in told(ours)
+
+
+def test_a_checkout_may_be_called_like_a_suite(tmp_path: Path) -> None:
+    """The project's own name is that of a suite: grue/submissions is no system."""
+    folder = tmp_path / "grue/submissions"
+    folder.mkdir(parents=True)
+    assert systems(folder) == []
+    (folder / "mini/ours").mkdir(parents=True)
+    assert systems(folder) == systems(folder / "mini") == [folder / "mini/ours"]
+
+
+def test_results_carry_file_and_status(ours: Path) -> None:
+    (ours / "commongen/seed-2.predictions.jsonl.gz").unlink()
+    found = results(ours.parent.parent)
+    assert [(e.result.seed, e.path.name, e.status) for e in found[:2]] == [
+        (1, "seed-1.result.json", "rescored"),
+        (2, "seed-2.result.json", "reported"),
+    ]
+
+
+def test_files_that_do_not_belong_are_told(ours: Path) -> None:
+    (ours / "evil.py").write_text("raise SystemExit")
+    (ours / "cooking").mkdir()
+    (ours / "commongen/seed-01.result.json").write_text("{}")
+    (ours / "commongen/seed-6.predictions.jsonl.gz").write_bytes(packed({"a": "b"}))
+    seal(ours)
+    assert [problem for problem in told(ours) if problem[0] == "GRUE-S001"] == [
+        ("GRUE-S001", "commongen/seed-01.result.json", "is not a file of a submission."),
+        ("GRUE-S001", "commongen/seed-6.predictions.jsonl.gz", "has no seed-6.result.json beside it."),
+        ("GRUE-S001", "cooking", "is not a folder of a submission."),
+        ("GRUE-S001", "evil.py", "is not a file of a submission."),
+    ]
+
+
+def test_a_submission_needs_a_suite_a_name_and_a_result(tmp_path: Path) -> None:
+    (tmp_path / "maxi/ours").mkdir(parents=True)
+    (tmp_path / "mini/our system").mkdir(parents=True)
+    assert [(p.id, p.message) for p in check(tmp_path)] == [
+        ("GRUE-S001", "'maxi' is no suite; a submission lies under mini or grue."),
+        ("GRUE-S001", "holds no result."),
+        ("GRUE-S001", "is no name of a system: use letters, digits, '_', '-', '+' and '.'."),
+        ("GRUE-S011", "is missing."),
+        ("GRUE-S002", "is missing."),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "not valid JSON: "),
+        ('{"schema": 99}', "not a result of schema 1, which this version of grue reads: 99."),
+        ('{"schema": 1}', "the key 'status' is missing."),
+        ("[" * 90_000, "not valid JSON: "),
+        ('{"schema": ' + "[" * 21 + "]" * 21 + "}", "nests deeper than 20 levels."),
+    ],
+)
+def test_an_unreadable_result_is_told(ours: Path, content: str, message: str) -> None:
+    (ours / RESULT).write_text(content)
+    seal(ours)
+    ((name, where, said),) = told(ours)
+    assert (name, where) == ("GRUE-S003", RESULT)
+    assert said.startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"suite": "grue"}, "suite: the file says 'grue', its place says 'mini'."),
+        ({"system": {"name": "x"}}, "system: the file says 'x', its place says 'ours'."),
+        ({"task": "imdb"}, "task: the file says 'imdb', its place says 'commongen'."),
+        ({"seed": 7}, "seed: the file says 'seed-7', its place says 'seed-1'."),
+    ],
+)
+def test_a_result_lies_where_it_says(ours: Path, change: dict[str, Any], message: str) -> None:
+    edit(ours, lambda data: data.update(change))
+    seal(ours)
+    assert told(ours) == [("GRUE-S004", RESULT, message)]
+
+
+def test_what_the_task_was_and_is_stands_in_the_message(ours: Path) -> None:
+    edit(ours, lambda data: data.update(task_hash="0" * 64, split="validation"))
+    seal(ours)
+    version = TASK.version
+    assert told(ours) == [
+        (
+            "GRUE-S006",
+            RESULT,
+            f"was evaluated on version {version} (000000000000), split 'validation'; "
+            f"the task is now version {version} ({TASK.hash[:12]}), split 'test'.",
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "number", "message"),
+    [
+        (b"plain", 7, "cannot be read: Not a gzipped file (b'pl')."),
+        (packed(texts_of(1))[:-9], 7, "cannot be read"),
+        (gzip.compress(b'{"id": "a", "txt": "x"}\n'), 7, "line 1: unknown key 'txt'. Did you mean 'text'? "),
+        (gzip.compress(b'{"id": "a"}\n'), 7, "line 1: the key 'text' is missing."),
+        (gzip.compress(b'{"id": "a", "text": ' + b"[" * 30 + b"]" * 30 + b"}"), 7, "line 1: nests too deep."),
+        (gzip.compress(b" " * 10_000_001), 14, "unpacks to more than 10,000,000 bytes."),
+        (gzip.compress(b" " * 10), 16, "holds nothing but white space."),
+        (gzip.compress(b"\n" + b"a" * 100_001), 15, "line 2 has 100,001 characters, more than 100,000."),
+    ],
+)
+def test_unreadable_predictions_are_told(ours: Path, content: bytes, number: int, message: str) -> None:
+    (ours / PREDICTIONS).write_bytes(content)
+    seal(ours)
+    ((name, where, said),) = told(ours)
+    assert (name, where) == (f"GRUE-S{number:03}", PREDICTIONS)
+    assert said.startswith(message)
+
+
+def test_ids_that_are_not_the_splits_are_told(ours: Path) -> None:
+    texts = texts_of(1) | {"id-elk": "x"}
+    del texts["id-man"]
+    (ours / PREDICTIONS).write_bytes(packed(texts))
+    seal(ours)
+    ((name, where, said),) = told(ours)
+    assert (name, where) == ("GRUE-S008", PREDICTIONS)
+    assert re.search(r"1 missing \('id-man'\); 1 unknown \('id-elk'\)", said)
+
+
+@pytest.mark.parametrize("change", [1e-7, -1e-7])
+def test_rounding_is_no_difference(ours: Path, change: float) -> None:
+    edit(ours, lambda data: [score.update(value=score["value"] + change) for score in data["scores"]])
+    seal(ours)
+    assert told(ours) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "start"),
+    [
+        (lambda d: d["scores"].pop(0), "cider: is missing; computed: "),
+        (lambda d: d["scores"].append(d["scores"][0] | {"metric": "x"}), "x: is not computed for this task."),
+        (lambda d: d["scores"].append(d["scores"][0]), "a metric has two scores."),
+        (lambda d: d["scores"][0].update(value=0.5), "cider: says 0.5; computed: "),
+        (lambda d: d["scores"][0].update(signature="other"), "cider: signature: says 'other'; computed: 'cider|"),
+        (lambda d: d["scores"][0].update(n=400), "cider: n: says 400; computed: 8."),
+        (lambda d: d["scores"][0].update(scaled=99.0), "cider: scaled: says 99; computed: "),
+        (lambda d: d.update(preference=99.0), "preference: says 99; computed: "),
+        (lambda d: d.update(preference=None), "preference: says nothing; computed: "),
+        (lambda d: d.update(naturalness=1.5), "naturalness: says 1.5; computed: "),
+    ],
+)
+def test_every_part_of_a_score_is_compared(ours: Path, change: Callable[[dict[str, Any]], object], start: str) -> None:
+    edit(ours, change)
+    seal(ours)
+    ((name, _, message),) = told(ours)
+    assert name == "GRUE-S009"
+    assert message.startswith(start)
+
+
+def test_a_metric_that_runs_a_model_may_differ_in_its_last_digits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """IMDB's metrics run models; here their values are given."""
+    task = load_task("imdb")
+    hashes, counts = {"predictions": "0" * 64}, {"expected": 1}
+    truth = a_result(task, "ours", 1, 40.0, 50.0, hashes=hashes, counts=counts)
+    scores = tuple(replace(s, metric=spec.name) for s, spec in zip(truth.scores, task.metrics, strict=True))
+    truth = replace(truth, scores=scores)
+    monkeypatch.setattr(rescoring, "score_predictions", lambda *_, prepare: truth)
+    one = SimpleNamespace(examples=[replace(EXAMPLES[0], id="id-man")])
+    monkeypatch.setattr(rescoring, "load_examples", lambda *_: one)
+    system = tmp_path / "mini/ours"
+    (system / "imdb").mkdir(parents=True)
+    say(system, seeds=[1])
+    (system / "imdb/seed-1.predictions.jsonl.gz").write_bytes(packed({"id-man": "x"}))
+    for shift, problems in ((9e-5, 0), (2e-4, 1)):
+        first = replace(scores[0], value=scores[0].value + shift)
+        files.write_json(system / "imdb/seed-1.result.json", replace(truth, scores=(first, scores[1])))
+        seal(system)
+        assert sum(problem.id == "GRUE-S009" for problem in check(system)) == problems
+
+
+def test_a_failed_run_counts_without_predictions(ours: Path) -> None:
+    edit(ours, lambda data: data.update(status="failed", scores=[], preference=None, naturalness=None))
+    (ours / PREDICTIONS).unlink()
+    seal(ours)
+    assert told(ours) == []
+
+
+def test_all_problems_are_told_not_the_first(ours: Path) -> None:
+    (ours / "notes.txt").write_text("x")
+    say(ours, seeds=[1], licence="")
+    edit(ours, lambda data: data.update(limited=True, seed=9))
+    (ours / "commongen/seed-2.predictions.jsonl.gz").write_bytes(packed({"a": "b"}))
+    (ours / "commongen/seed-3.result.json").write_text("{")
+    (ours / "commongen/seed-3.predictions.jsonl.gz").write_bytes(b"x")
+    broken = write_good(ours.with_name("broken"), how="In the {1}, a {0} is running.")
+    (broken / "submission.toml").write_bytes(b"\xff")
+    found = {(problem.id[-2:], Path(problem.path).name) for problem in check(ours.parent.parent)}
+    assert found >= {
+        ("01", "notes.txt"),
+        ("02", "submission.toml"),
+        ("03", "seed-3.result.json"),
+        ("04", "seed-1.result.json"),
+        ("05", "seed-1.result.json"),
+        ("07", "seed-3.predictions.jsonl.gz"),
+        ("08", "seed-2.predictions.jsonl.gz"),
+        ("10", "commongen"),
+        ("12", "submission.toml"),
+        ("25", "submission.toml"),
+    }
+
+
+def test_examples_are_loaded_once_for_all_systems(ours: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[str, str]] = []
+
+    def load(task: Any, split: str) -> Any:
+        calls.append((task.name, split))
+        return SimpleNamespace(examples=EXAMPLES)
+
+    write_good(ours.with_name("theirs"), how="In the {1}, a {0} is running.")
+    monkeypatch.setattr(rescoring, "load_examples", load)
+    assert check(ours.parent.parent) == []
+    assert calls == [("commongen", "test")]
+
+
+# --- what is no fault of the submission ------------------------------------------------------------------------------
+
+
+def test_data_that_cannot_be_had_is_no_fault_of_the_submission(ours: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rescoring, "load_examples", no_examples)
+    with pytest.raises(Unavailable) as caught:
+        check(ours)
+    assert str(caught.value) == "Not everything could be checked on this machine:\nmini/commongen: no network"
+
+
+def test_a_metric_that_cannot_be_had_is_no_fault_of_the_submission(ours: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    score = rescoring.score_predictions
+
+    def without_cider(*arguments: Any, prepare: Any) -> Any:
+        scored = score(*arguments, prepare=prepare)
+        return replace(scored, scores=scored.scores[1:], preference=None, errors=("cider: no such model",))
+
+    monkeypatch.setattr(rescoring, "score_predictions", without_cider)
+    with pytest.raises(Unavailable, match=r"mini/commongen: cider: no such model$"):
+        check(ours)
+    edit(ours, lambda data: data["scores"][1].update(value=0.123))
+    seal(ours)
+    assert [(name, message.partition(":")[0]) for name, _, message in _below(ours)] == [
+        ("GRUE-S039", "mini/commongen"),
+        ("GRUE-S009", "rouge2"),
+    ]
+
+
+def _below(ours: Path) -> Iterator[tuple[str, str, str]]:
+    return ((p.id, p.path, p.message) for p in check(ours))
+
+
+def test_texts_that_no_metric_can_score_are_told(ours: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise DataError("not a finite number")
+
+    monkeypatch.setattr(rescoring, "score_predictions", refuse)
+    monkeypatch.setattr(rescoring, "check_against_references", lambda *_: [])
+    assert {(name, message) for name, _, message in told(ours)} == {
+        ("GRUE-S009", "cannot be scored: not a finite number")
+    }
+    monkeypatch.setattr(rescoring, "prepared_metric", refuse)
+    with pytest.raises(Unavailable, match=r"mini/commongen: not a finite number$"):
+        check(ours)
+
+
+# --- other systems ---------------------------------------------------------------------------------------------------
+
+
+def test_references_may_be_alike_and_say_what_people_said(ours: Path) -> None:
+    """A lead and a copy of short prompts are the same texts; neither has a rank, nor five seeds."""
+    shutil.rmtree(ours)
+    for name in ("copy", "oracle"):
+        system = ours.with_name(name)
+        say(system, deterministic=True, seeds=[1])
+        hand_in(system, 1, {example.id: example.references[0] for example in EXAMPLES})
+        seal(system)
+    assert check(ours.parent.parent) == []
+    say(system, seeds=[1])
+    seal(system)
+    assert [problem.id for problem in check(system)] == ["GRUE-S030", "GRUE-S018", "GRUE-S033"]
+
+
+def test_a_system_is_held_against_others_elsewhere(ours: Path, tmp_path: Path) -> None:
+    """The merge base has the system itself, in its last version, and one with the same texts under another name."""
+    for name in ("ours", "theirs"):
+        write_good(tmp_path / f"base/mini/{name}")
+    assert check(ours) == []
+    found = check(ours, others=tmp_path / "base")
+    assert {problem.id for problem in found} == {"GRUE-S018"}
+    assert len(found) == len(SEEDS)
+    assert found[0].message == "has the same texts as theirs, seed-1.predictions.jsonl.gz."
+
+
+def test_a_neighbour_that_cannot_be_read_is_no_problem_of_ours(ours: Path) -> None:
+    theirs = ours.with_name("theirs")
+    (theirs / "commongen").mkdir(parents=True)
+    (theirs / "submission.toml").write_bytes(b"\xff")
+    (theirs / RESULT).write_bytes(b"\xff")
+    (theirs / PREDICTIONS).write_bytes(b"\xff")
+    assert check(ours) == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "are_alike"),
+    [
+        ("NLPO-1", "nlpo_l", True),
+        ("lead", "Iead", True),
+        ("modern", "rnodem", True),
+        ("0racle", "oracle", True),
+        ("zero-shot", "zero_shot", True),
+        ("ppo-1.1", "ppo-11", False),
+        ("supervised+nlpo", "supervised-nlpo", False),
+        ("ppo", "nlpo", False),
+    ],
+)
+def test_names_that_look_alike(one: str, other: str, are_alike: bool) -> None:
+    assert (skeleton(one) == skeleton(other)) is are_alike
+
+
+@pytest.mark.parametrize(
+    ("said", "number"),
+    [
+        ({"authors": ["Łukasz Żółć", "王 伟", "さくら 花子", "Αλέξανδρος", "محمد علي"]}, None),
+        ({"link": "https://example.org/a?b=c&d=e#f"}, None),
+        ({"link": "http://[::1"}, 24),
+        ({"link": "https:///path"}, 24),
+        ({"link": "https://a.org/<script>"}, 24),
+        ({"link": "data:text/html,x"}, 24),
+        ({"budget": "one\nhour"}, 22),
+        ({"contact": "a\u200bb"}, 22),
+        ({"algorithm": "ppo\u2066"}, 22),
+        ({"backbone": "gрt2"}, 22),
+    ],
+)
+def test_what_may_be_said(ours: Path, said: Mapping[str, Any], number: int | None) -> None:
+    say(ours, **said)
+    seal(ours)
+    assert {name for name, _, _ in told(ours)} == ({f"GRUE-S{number:03}"} if number else set())
+
+
+def test_too_many_files_are_not_looked_at(ours: Path) -> None:
+    for index in range(MOST_FILES):
+        os.mknod(ours / f"commongen/{index}")
+    assert told(ours) == [("GRUE-S014", ".", f"holds more than {MOST_FILES:,} files; none of them was read.")]
+
+
+def test_two_processes_find_what_one_does(tmp_path: Path) -> None:
+    """Two tasks of the suite as it is, with one result each for examples that are none of theirs."""
+    system = tmp_path / "mini/ours"
+    say(system, seeds=[1])
+    for name in ("commongen", "totto"):
+        (system / name).mkdir()
+        (system / name / "seed-1.predictions.jsonl.gz").write_bytes(packed({"a": "b"}))
+        files.write_json(system / name / "seed-1.result.json", a_result(load_task(name), "ours", 1, 50.0))
+    seal(system)
+    found = check(system, processes=2)
+    assert found == check(system, processes=1)
+    assert [problem.id for problem in found] == ["GRUE-S030", "GRUE-S031", "GRUE-S008", "GRUE-S008"]
+
+
+def test_messages_show_what_cannot_be_seen() -> None:
+    assert visible("a\u202eb\n\udcff é 東\x1b[31m") == r"a\u202eb\n\udcff é 東\x1b[31m"
+    problem = error(1, Path("x\u202ey"), "z" * 5_000)
+    assert (problem.path, len(problem.message)) == (r"x\u202ey", 1_000)
+    assert json.loads(json.dumps(files.plain(problem)))["id"] == "GRUE-S001"

@@ -1,0 +1,89 @@
+"""What the tests of the forty details share: samplers, and slow ways to the same numbers."""
+
+import math
+
+import torch
+from support import oracles, tiny
+
+from grue.algorithms import nlpo
+from grue.lm.policy import is_seq2seq
+from grue.rl.experience import collect
+from grue.rl.rollout import Mask
+from grue.rl.settings import CONFIGS, NLPOConfig
+from grue.rl.state import make_learner
+from grue.runs.recipes import ALGORITHMS
+
+FAMILIES = ["causal", "seq2seq"]
+LEARNERS = [name for name in CONFIGS if name != "supervised"]
+FEWER = {"updates": 2, "validate_every": 2}
+MORE = {
+    "rloo": {"samples_per_prompt": 2},
+    "grpo": {"samples_per_prompt": 2},
+    "trpo": {"cg_steps": 3, "critic_epochs": 1},
+}
+SAMPLERS = {
+    "everything": {},
+    "temperature": {"temperature": 0.6},
+    "top-k": {"top_k": 5, "temperature": 1.3},
+    "top-p": {"top_p": 0.7},
+    "least length": {"min_new_tokens": 3, "temperature": 4.0},
+    "all of them": {"top_k": 15, "top_p": 0.95, "min_new_tokens": 2, "temperature": 3.0},
+}
+EOS, SEED = 1, 2
+
+
+def train(run):
+    ALGORITHMS[run.plan.algorithm](run, run.plan.config)
+    return run
+
+
+def letters(examples, texts):
+    """A reward that differs from text to text."""
+    return [len(set(text)) / 10 + text.count("a") / 7 for text in texts]
+
+
+def alone(model, prompt, response):
+    """Logits [T, V] of one response: no batch, no padding, the model called as its documentation says."""
+    with torch.no_grad():
+        if is_seq2seq(model):
+            decoder = torch.tensor([[0, *response[:-1]]])
+            return model(input_ids=torch.tensor([prompt]), decoder_input_ids=decoder).logits[0].tolist()
+        return model(input_ids=torch.tensor([prompt + response])).logits[0, len(prompt) - 1 : -1].tolist()
+
+
+def at_once(model, prompt, begun):
+    """Logits [N, T + 1, V] of beginnings [N, T] of a response to the same prompt."""
+    prompts, start = torch.tensor([prompt]).expand(len(begun), -1), torch.zeros_like(begun[:, :1])
+    with torch.no_grad():
+        if is_seq2seq(model):
+            return model(input_ids=prompts, decoder_input_ids=torch.cat([start, begun], 1)).logits.tolist()
+        return model(input_ids=torch.cat([prompts, begun], 1)).logits[:, -begun.shape[1] - 1 :].tolist()
+
+
+def real(tokens, row):
+    return tokens.ids[row][tokens.mask[row]].tolist()
+
+
+def slow_support(logits, settings, t, masking=None, top_p=None):
+    """Ids that may follow: the mask and the end token, less what comes too early, then top-k, then top-p."""
+    allowed = set(range(len(logits)))
+    early = {EOS} if t < settings.min_new_tokens else set()
+    if masking is not None:
+        allowed = oracles.nucleus([-math.inf if v in early else x for v, x in enumerate(masking)], top_p) | {EOS}
+    ranked = sorted(allowed - early, key=lambda v: -logits[v])
+    ranked = ranked[: settings.top_k] if settings.top_k else ranked
+    if settings.top_p == 1.0:
+        return set(ranked)
+    return {ranked[i] for i in oracles.nucleus([logits[v] for v in ranked], settings.top_p)}
+
+
+def world(family, folder, sampler, masked, **settings):
+    """A run whose policy, reference and masking policy are three different models, and what it collects."""
+    task = tiny.task(family, **SAMPLERS[sampler])
+    settings = {"kl_coefficient": 0.3, "missing_eos_penalty": 0.25, **settings}
+    run = tiny.run(family, "nlpo" if masked else "ppo", folder, seed=SEED, task_=task, reward=letters, **settings)
+    learner = make_learner(run.policy, run.plan.config)
+    learner.reference.load_state_dict(tiny.model(family, seed=5).state_dict())
+    torch.nn.init.normal_(learner.critic.head.weight, generator=torch.Generator().manual_seed(3))
+    mask = Mask(tiny.model(family, seed=6), nlpo.mask_rule(NLPOConfig(top_p=0.8))) if masked else None
+    return run, learner, mask, collect(run, learner, run.plan.config, 0, mask)

@@ -1,0 +1,116 @@
+"""A submission without fault, small enough to be checked in a moment, and the means to spoil it."""
+
+import gzip
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from support.factories import a_result
+
+from grue import files
+from grue.errors import DataError
+from grue.evaluation.scoring import score_predictions
+from grue.records import Example, Prediction, Result
+from grue.submissions import checks, rescoring, structure
+from grue.submissions.checks import check
+from grue.tasks import load_task
+
+TASK = load_task("commongen")
+PEOPLE = ("man", "woman", "girl", "boy", "dog", "cat", "child", "horse")
+EXAMPLES = [
+    Example(f"id-{who}", f"generate a sentence with: {who} run.", (f"A {who} runs.", f"The {who} runs fast."))
+    for who in PEOPLE
+]
+EXAMPLES = [replace(example, meta={"concepts": [who, "run"]}) for example, who in zip(EXAMPLES, PEOPLE, strict=True)]
+RESULT = "commongen/seed-1.result.json"
+PREDICTIONS = "commongen/seed-1.predictions.jsonl.gz"
+PLACES = {1: "street", 2: "park", 3: "house", 4: "garden", 5: "kitchen"}
+SEEDS = tuple(PLACES)
+TOML = {
+    "name": "ours",
+    "authors": ["A. Author"],
+    "licence": "CC-BY-4.0",
+    "algorithm": "ppo",
+    "backbone": "mini:seq2seq",
+    "seeds": list(SEEDS),
+    "training_data": "none",
+    "budget": "1 GPU hour",
+}
+
+Texts = Mapping[str, str]
+
+
+def texts_of(seed: int, how: str = "The {} runs in the {}.") -> dict[str, str]:
+    return {example.id: how.format(who, PLACES[seed]) for example, who in zip(EXAMPLES, PEOPLE, strict=True)}
+
+
+def use_few_examples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the suite have one task with eight examples."""
+    monkeypatch.setattr(rescoring, "load_examples", lambda task, split: SimpleNamespace(examples=EXAMPLES))
+    for module in (checks, structure):
+        monkeypatch.setattr(module, "task_names", lambda suite: ["commongen"] if suite == "mini" else [])
+
+
+def no_examples(task: Any, split: str) -> Any:
+    """Stand for `load_examples` on a machine that lacks the data."""
+    raise DataError("no network")
+
+
+@cache
+def _scored(seed: int, name: str, texts: tuple[tuple[str, str], ...], truncated: bool) -> Result:
+    made = [Prediction(key, text, truncated) for key, text in texts]
+    scored = score_predictions(TASK, "test", EXAMPLES, made)
+    result = a_result(TASK, name, seed, scored.preference, scored.naturalness)
+    return replace(result, scores=scored.scores, hashes=scored.hashes, counts=scored.counts)
+
+
+def packed(texts: Texts, truncated: bool = False) -> bytes:
+    lines = [{"id": key, "text": text} | ({"truncated": True} if truncated else {}) for key, text in texts.items()]
+    return gzip.compress("".join(json.dumps(line) + "\n" for line in lines).encode(), mtime=0)
+
+
+def hand_in(system: Path, seed: int, texts: Texts, truncated: bool = False) -> None:
+    """Write predictions of a seed, and the result that follows from them."""
+    result = _scored(seed, system.name, tuple(texts.items()), truncated)
+    files.write_json(system / f"commongen/seed-{seed}.result.json", result)
+    (system / f"commongen/seed-{seed}.predictions.jsonl.gz").write_bytes(packed(texts, truncated))
+
+
+def write_good(system: Path, how: str = "The {} runs in the {}.", **said: Any) -> Path:
+    files.write_toml(system / "submission.toml", TOML | {"name": system.name} | said)
+    for seed in SEEDS:
+        hand_in(system, seed, texts_of(seed, how))
+    seal(system)
+    return system
+
+
+def seal(system: Path) -> None:
+    """Write the manifest of what is there now."""
+    names = sorted(path.relative_to(system).as_posix() for path in system.rglob("*") if path.is_file())
+    lines = [f"{hashlib.sha256((system / name).read_bytes()).hexdigest()}  {name}\n" for name in names]
+    lines = [line for line in lines if not line.endswith("  MANIFEST.sha256\n")]
+    (system / "MANIFEST.sha256").write_text("".join(lines), encoding="utf-8")
+
+
+def edit(system: Path, change: Callable[[dict[str, Any]], object], seed: int = 1) -> None:
+    """Change a result."""
+    path = system / f"commongen/seed-{seed}.result.json"
+    data = json.loads(path.read_text(encoding="utf-8"))
+    change(data)
+    path.write_text(json.dumps(data), encoding="utf-8")
+
+
+def say(system: Path, **said: Any) -> None:
+    """Change submission.toml."""
+    files.write_toml(system / "submission.toml", TOML | {"name": system.name} | said)
+
+
+def told(system: Path) -> list[tuple[str, str, str]]:
+    """Check, and return (id, path below the system, message) of every problem."""
+    return [(p.id, Path(p.path).relative_to(system).as_posix(), p.message) for p in check(system)]

@@ -1,0 +1,430 @@
+"""A small hub on 127.0.0.1: as much of the Hugging Face hub's API as its client needs, with faults on demand."""
+
+import dataclasses
+import hashlib
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+import urllib.parse
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import huggingface_hub
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from grue.tasks import load_task
+
+ROOT = Path(__file__).parents[2]
+HEAD_COMMIT = "1" * 40
+CONVERTED = "2" * 40  # the commit of refs/convert/parquet
+
+
+@dataclass
+class Fault:
+    """What happens to the next `times` requests whose path matches.
+
+    Attributes:
+        status, headers: Answered instead of the file.
+        keep: Only this share of the body is sent; then the connection is dropped.
+        truncate: This many bytes are missing at the end, and the server does not know it.
+        gate: Waited for before the connection is dropped.
+        damage: One byte is another.
+        whole: Only requests for a whole file are meant, none for a range.
+    """
+
+    path: str
+    method: str = "GET"
+    times: int = 1
+    status: int = 0
+    headers: dict = field(default_factory=dict)
+    keep: float = 1.0
+    truncate: int = 0
+    gate: threading.Event | None = None
+    whole: bool = False
+    damage: bool = False
+
+
+@dataclass
+class Hub:
+    """Repositories and plain files by path, the faults to come, and what was served."""
+
+    address: str = ""
+    files: dict = field(default_factory=dict)  # (kind, repository, commit) → path → bytes
+    plain: dict = field(default_factory=dict)  # path → bytes: files that no repository has
+    revisions: dict = field(default_factory=dict)  # (kind, repository) → branch → commit
+    faults: list = field(default_factory=list)
+    served: Counter = field(default_factory=Counter)  # path → bytes of bodies
+    requests: list = field(default_factory=list)  # (method, path, Range)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, kind, name, content, branch="main", commit=HEAD_COMMIT):
+        """Put files into a repository, on a branch whose commit they are."""
+        self.files.setdefault((kind, name, commit), {}).update(content)
+        self.revisions.setdefault((kind, name), {})[branch] = commit
+
+    def bytes_of(self, pattern):
+        return sum(size for path, size in self.served.items() if re.search(pattern, path))
+
+    def fault_for(self, method, path, ranged):
+        with self.lock:
+            for fault in self.faults:
+                if (
+                    fault.times > 0
+                    and fault.method == method
+                    and re.search(fault.path, path)
+                    and not (ranged and fault.whole)
+                ):
+                    fault.times -= 1
+                    return fault
+        return None
+
+
+@contextmanager
+def serving() -> Iterator[Hub]:
+    """Serve an empty hub as long as the block runs."""
+    hub = Hub()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *_):
+            pass
+
+        def do_HEAD(self):
+            respond(hub, self)
+
+        def do_GET(self):
+            respond(hub, self)
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    hub.address = f"http://127.0.0.1:{server.server_port}"
+    try:
+        yield hub
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def respond(hub, request):
+    path = urllib.parse.unquote(request.path.partition("?")[0])
+    with hub.lock:
+        hub.requests.append((request.command, path, request.headers.get("Range")))
+    fault = hub.fault_for(request.command, path, "Range" in request.headers)
+    if fault is not None and fault.status:
+        return send(hub, request, fault.status, b"", fault.headers)
+    if path in hub.plain:
+        return send_file(hub, request, hub.plain[path], {"ETag": f'"{sha1(hub.plain[path])}"'}, fault)
+    if match := re.fullmatch(r"/api/(datasets|models)/([^/]+/[^/]+)(?:/(revision|tree)/(.+))?", path):
+        kind, name, what, revision = match.groups()
+        return send_api(hub, request, kind, name, what, revision or "main")
+    if match := re.fullmatch(r"/(datasets/)?([^/]+/[^/]+)/resolve/(refs/convert/parquet|[^/]+)/(.+)", path):
+        kind = "datasets" if match[1] else "models"
+        commit = commit_of(hub, kind, match[2], match[3])
+        content = hub.files.get((kind, match[2], commit), {}).get(match[4]) if commit else None
+        if content is None:
+            code = "EntryNotFound" if commit else "RevisionNotFound"
+            return send(hub, request, 404, b"", {"X-Error-Code": code, "X-Repo-Commit": commit or ""})
+        tag = sha256(content)
+        headers = {"ETag": f'"{tag}"', "X-Linked-Etag": f'"{tag}"', "X-Linked-Size": str(len(content))}
+        return send_file(hub, request, content, {**headers, "X-Repo-Commit": commit}, fault)
+    return send(hub, request, 404, b"", {"X-Error-Code": "RepoNotFound"})
+
+
+def commit_of(hub, kind, name, revision):
+    known = hub.revisions.get((kind, name), {})
+    return revision if revision in known.values() else known.get(revision)
+
+
+def send_api(hub, request, kind, name, what, revision):
+    if (kind, name) not in hub.revisions:
+        return send(hub, request, 401, b'{"error":"Repository not found"}', {"X-Error-Code": "RepoNotFound"})
+    commit = commit_of(hub, kind, name, revision)
+    if commit is None:
+        return send(hub, request, 404, b"", {"X-Error-Code": "RevisionNotFound"})
+    content = hub.files[kind, name, commit]
+    if what == "tree":
+        answer = [
+            {
+                "type": "file", "path": path, "size": len(data), "oid": sha1(data),
+                "lfs": {"oid": sha256(data), "size": len(data), "pointerSize": 130},
+            }
+            for path, data in content.items()
+        ]  # fmt: skip
+    else:
+        siblings = [{"rfilename": path} for path in content]
+        answer = {"id": name, "_id": "0", "sha": commit, "siblings": siblings, "tags": [], "private": False}
+    return send(hub, request, 200, json.dumps(answer).encode(), {"Content-Type": "application/json"})
+
+
+def send_file(hub, request, content, headers, fault):
+    if fault is not None and fault.truncate:
+        content = content[: -fault.truncate]
+    if fault is not None and fault.damage:
+        content = content[:40] + bytes([content[40] ^ 1]) + content[41:]
+    asked = re.fullmatch(r"bytes=(\d+)-(\d*)", request.headers.get("Range", ""))
+    known = request.headers.get("If-Range", headers["ETag"]) == headers["ETag"]
+    status, body, headers = 200, content, {**headers, "Accept-Ranges": "bytes"}
+    if asked and known:
+        first, last = int(asked[1]), min(int(asked[2] or len(content)), len(content) - 1)
+        if first >= len(content):
+            return send(hub, request, 416, b"", {"Content-Range": f"bytes */{len(content)}"})
+        status, body = 206, content[first : last + 1]
+        headers["Content-Range"] = f"bytes {first}-{last}/{len(content)}"
+    return send(hub, request, status, body, headers, fault)
+
+
+def send(hub, request, status, body, headers, fault=None):
+    request.send_response(status)
+    for name, value in headers.items():
+        request.send_header(name, value)
+    request.send_header("Content-Length", str(len(body)))
+    request.end_headers()
+    if request.command == "HEAD":
+        return
+    sent = body if fault is None else body[: int(len(body) * fault.keep)]
+    with hub.lock:  # counted before they go: who has read them may ask at once
+        hub.served[urllib.parse.unquote(request.path.partition("?")[0])] += len(sent)
+    request.wfile.write(sent)
+    if len(sent) < len(body):
+        request.wfile.flush()
+        if fault.gate is not None:
+            fault.gate.wait(30)
+        request.close_connection = True
+        request.connection.shutdown(2)
+
+
+def sha256(data):
+    return hashlib.sha256(data).hexdigest()
+
+
+def sha1(data):
+    return hashlib.sha1(data).hexdigest()
+
+
+# --- the seven data sets, as the hub has them -------------------------------------------------------------------------
+
+
+def parquet(rows, schema, **settings):
+    """Return the bytes of a parquet file."""
+    sink = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), sink, **settings)
+    return sink.getvalue()
+
+
+TEXT, WORDS = pa.string(), pa.list_(pa.string())
+TOKENS = pa.struct([("text", TEXT), ("tokens", WORDS)])
+ANNOTATIONS = ("original_sentence", "sentence_after_deletion", "sentence_after_ambiguity", "final_sentence")
+SCHEMAS = {
+    "imdb": pa.schema([("text", TEXT), ("label", pa.int64())]),
+    "commongen": pa.schema([("concept_set_idx", pa.int32()), ("concepts", WORDS), ("target", TEXT)]),
+    "cnn_dailymail": pa.schema([("article", TEXT), ("highlights", TEXT), ("id", TEXT)]),
+    "wmt16": pa.schema([("translation", pa.struct([("de", TEXT), ("en", TEXT)]))]),
+    "dailydialog": pa.schema([("dialog", WORDS), ("act", pa.list_(pa.int64())), ("emotion", pa.list_(pa.int64()))]),
+    "narrativeqa": pa.schema(
+        [
+            (
+                "document",
+                pa.struct(
+                    {
+                        **dict.fromkeys(("id", "kind", "url"), TEXT),
+                        **dict.fromkeys(("file_size", "word_count"), pa.int32()),
+                        **dict.fromkeys(("start", "end"), TEXT),
+                        "summary": pa.struct({"text": TEXT, "tokens": WORDS, "url": TEXT, "title": TEXT}),
+                        "text": TEXT,
+                    }.items()
+                ),
+            ),
+            ("question", TOKENS),
+            ("answers", pa.list_(TOKENS)),
+        ]
+    ),
+    "totto": pa.schema(
+        [
+            ("id", pa.int32()),
+            ("table_page_title", TEXT),
+            ("table_webpage_url", TEXT),
+            ("table_section_title", TEXT),
+            ("table_section_text", TEXT),
+            (
+                "table",
+                pa.list_(
+                    pa.list_(
+                        pa.struct(
+                            [
+                                ("column_span", pa.int32()),
+                                ("is_header", pa.bool_()),
+                                ("row_span", pa.int32()),
+                                ("value", TEXT),
+                            ]
+                        )
+                    )
+                ),
+            ),
+            ("highlighted_cells", pa.list_(pa.list_(pa.int32()))),
+            ("example_id", TEXT),
+            (
+                "sentence_annotations",
+                pa.struct([(kind, WORDS) for kind in ANNOTATIONS]),
+            ),
+            ("overlap_subset", TEXT),
+        ]
+    ),
+}
+
+
+def row(name, split, number):
+    """Return one row of a data set: a small text of its own in each split."""
+    n = f"{split} {number}"
+    if name == "imdb":
+        return {"text": f"The film of {n} begins well and then it ends as it began", "label": number % 2}
+    if name == "commongen":
+        concepts = [f"dog{number}", f"ball{split}", "park"]
+        return {"concept_set_idx": number, "concepts": concepts, "target": f"A dog finds a ball in the park of {n}."}
+    if name == "cnn_dailymail":
+        return {
+            "article": f"The town of {n} has a new bridge. It is red.",
+            "highlights": f"{n}: bridge",
+            "id": sha1(n.encode()),
+        }
+    if name == "wmt16":
+        return {"translation": {"de": f"Das Haus {n} ist rot.", "en": f"The house {n} is red."}}
+    if name == "dailydialog":
+        said = [f"Line {turn} of {n}, my friend." for turn in range(7)]
+        return {"dialog": said, "act": [1, 2, 3, 4, 1, 2, 3], "emotion": [0, 1, 2, 3, 4, 5, 6]}
+    if name == "narrativeqa":
+        book = "".join(hashlib.sha256(f"{n} {part}".encode()).hexdigest() for part in range(1200))  # cannot be packed
+        summary = {"text": f"In {n} a man seeks a ring.", "tokens": ["In"], "url": "u", "title": "t"}
+        document = {
+            "id": f"book{number}",
+            "kind": "gutenberg",
+            "url": "u",
+            "file_size": 9,
+            "word_count": 9,
+            "start": "s",
+        }
+        question = {"text": f"What does the man of {n} seek?", "tokens": ["What"]}
+        answers = [{"text": "A ring", "tokens": ["A"]}, {"text": "the ring", "tokens": ["the"]}]
+        return {
+            "document": {**document, "end": "e", "summary": summary, "text": book},
+            "question": question,
+            "answers": answers,
+        }
+    cells = [[("Year", True), ("Town", True)], [(str(1900 + number), False), (split, False)]]
+    table = [
+        [{"column_span": 1, "is_header": head, "row_span": 1, "value": value} for value, head in line] for line in cells
+    ]
+    said = [f"It was {n}."]
+    return {
+        "id": number, "table_page_title": f"Page {n}", "table_webpage_url": "u", "table_section_title": "Section",
+        "table_section_text": "", "table": table, "highlighted_cells": [[1, 0]],
+        "example_id": str(10_000 * len(split) + number), "sentence_annotations": dict.fromkeys(ANNOTATIONS, said),
+        "overlap_subset": "none" if split == "train" else "True",
+    }  # fmt: skip
+
+
+# Task → repository, branch, commit, and the pattern of its files.
+PLACES = {
+    "imdb": ("stanfordnlp/imdb", "main", HEAD_COMMIT, "plain_text/{split}-{part:05d}-of-{parts:05d}.parquet"),
+    "commongen": ("allenai/common_gen", "main", HEAD_COMMIT, "data/{split}-{part:05d}-of-{parts:05d}.parquet"),
+    "cnn_dailymail": ("abisee/cnn_dailymail", "main", HEAD_COMMIT, "3.0.0/{split}-{part:05d}-of-{parts:05d}.parquet"),
+    "wmt16": ("wmt/wmt16", "main", HEAD_COMMIT, "de-en/{split}-{part:05d}-of-{parts:05d}.parquet"),
+    "narrativeqa": ("deepmind/narrativeqa", "main", HEAD_COMMIT, "data/{split}-{part:05d}-of-{parts:05d}.parquet"),
+    "dailydialog": (
+        "li2017dailydialog/daily_dialog",
+        "refs/convert/parquet",
+        CONVERTED,
+        "default/{split}/{part:04d}.parquet",
+    ),
+    "totto": (
+        "google-research-datasets/totto",
+        "refs/convert/parquet",
+        CONVERTED,
+        "default/{split}/{part:04d}.parquet",
+    ),
+}
+ROWS = {"train": 60, "validation": 12, "test": 10}
+PARTS = {"train": 2, "validation": 1, "test": 1}
+
+
+def add_data_sets(hub, *names):
+    """Put small tables, in the schemas of the real data sets, where the hub has them."""
+    for name in names or PLACES:
+        repository, branch, commit, pattern = PLACES[name]
+        for split, count in ROWS.items():
+            parts = PARTS[split]
+            for part in range(parts):
+                rows = [
+                    row(name, split, number) for number in range(part * count // parts, (part + 1) * count // parts)
+                ]
+                path = pattern.format(split=split, part=part, parts=parts)
+                hub.add("datasets", repository, {path: parquet(rows, SCHEMAS[name], row_group_size=20)}, branch, commit)
+
+
+# --- clients ----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def connected(hub, monkeypatch, folder):
+    """Let this process use the hub and a cache of its own; yields the seconds that it would have waited for the hub."""
+    from huggingface_hub import constants
+
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    monkeypatch.delenv("GRUE_DATA", raising=False)
+    monkeypatch.setenv("GRUE_CACHE", str(folder / "cache"))
+    monkeypatch.setattr(constants, "ENDPOINT", hub.address)
+    template = hub.address + "/{repo_id}/resolve/{revision}/{filename}"
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(folder / "hf"))
+    waited = []
+    monkeypatch.setattr(time, "sleep", waited.append)
+    try:
+        yield waited
+    finally:
+        huggingface_hub.close_session()
+
+
+def grue(hub, folder, *arguments, **settings):
+    """Start the command line in a process of its own, connected to the hub."""
+    environment = {
+        **os.environ,
+        "HF_ENDPOINT": hub.address,
+        "HF_HOME": str(folder / "hf"),
+        "HF_HUB_OFFLINE": "0",
+        "GRUE_CACHE": str(folder / "cache"),
+        "OMP_NUM_THREADS": "1",
+        **settings,
+    }
+    command = [sys.executable, "-m", "grue", *map(str, arguments)]
+    return subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def finished(process):
+    """Wait for a process; return its exit code, what it printed and what it told."""
+    out, told = process.communicate(timeout=120)
+    return process.returncode, out, told
+
+
+def small(name, **changes):
+    """The task of the suite grue, without the figures of the real data sets."""
+    task = load_task(name, "grue")
+    figures = {"rows": 0, "examples": 0, "ids_sha256": ""}
+    splits = {key: dataclasses.replace(split, **figures) for key, split in task.data.splits.items()}
+    for key, figure in changes.items():
+        splits[key] = dataclasses.replace(splits[key], **figure)
+    return dataclasses.replace(task, data=dataclasses.replace(task.data, splits=splits))

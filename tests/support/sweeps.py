@@ -1,0 +1,174 @@
+"""What the tests of sweeps share: jobs, records made by hand, and an executor without processes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from grue.sweep.jobs import Job
+from grue.sweep.record import Record
+from grue.sweep.schedule import Outcome
+
+CHECKOUT = Path(__file__).parents[2]
+# A run of a few seconds: two updates of eight answers, a state after each.
+SMALL = {
+    "updates": 2,
+    "rollouts": 8,
+    "minibatch_size": 8,
+    "epochs": 1,
+    "validation_examples": 8,
+    "save_every": 1,
+}
+
+
+def a_job(system="ppo", seed=1, task="imdb", after=None, evaluate=True, algorithm=None, suite="mini", **about):
+    return Job(
+        suite=suite,
+        task=task,
+        source=task,
+        algorithm=algorithm or system,
+        system=system,
+        seed=seed,
+        after=after,
+        evaluate=evaluate,
+        **about,
+    )
+
+
+def leave_results(record, job, preference=50.0):
+    """Write what a finished job leaves on the disk, as far as a sweep looks at it."""
+    folder = record.runs / job.id
+    folder.mkdir(parents=True, exist_ok=True)
+    if not job.is_baseline:
+        (folder / "checkpoint").mkdir(exist_ok=True)
+    if job.evaluate:
+        (folder / "result.json").write_text(json.dumps({"preference": preference}))
+
+
+def finish(record, job, **about):
+    """Record a job as one that was started and finished."""
+    record.add(job, "running")
+    leave_results(record, job)
+    return record.add(job, "finished", **about)
+
+
+class FakeExecutor:
+    """Ends jobs in the order in which they were started, each with the next of its outcomes, else finished."""
+
+    def __init__(self, record, outcomes=None, room=2):
+        self.record, self.outcomes, self.room = record, outcomes or {}, room
+        self.running, self.started, self.most, self.stopping, self.closed = [], [], 0, False, False
+
+    def has_room(self, job, running):
+        return len(running) < self.room
+
+    def start(self, job):
+        assert job not in self.running
+        self.running.append(job)
+        self.started.append(job.id)
+        self.most = max(self.most, len(self.running))
+
+    def wait(self, seconds):
+        if not self.running:
+            return []
+        job = self.running.pop(0)
+        states = self.outcomes.get(job.id, [])
+        state = "stopped" if self.stopping else states.pop(0) if states else "finished"
+        if state == "finished":
+            leave_results(self.record, job)
+        return [(job, Outcome(state=state, message=None if state == "finished" else f"it {state}"))]
+
+    def stop(self):
+        self.stopping = True
+
+    def close(self):
+        self.closed = True
+
+
+class Watcher:
+    """An observer that keeps what it hears."""
+
+    def __init__(self):
+        self.heard = []
+
+    def changed(self, job, state, message):
+        self.heard.append((job.id, state, message))
+
+    def tick(self, states):
+        pass
+
+
+# --- real processes --------------------------------------------------------------------------------------------------
+
+
+def sweep_command(runs, *more, tasks="imdb", algos="ppo", seeds="1", **changes):
+    values = [part for key, value in {**SMALL, **changes}.items() for part in ("--set", f"{key}={value}")]
+    return ["sweep", "--tasks", tasks, "--algos", algos, "--seeds", seeds, "--runs", str(runs), *values, *more]
+
+
+def start(*command, preexec_fn=None):
+    """Start `grue` in a session of its own, as a terminal does."""
+    usual = {**os.environ, "PYTHONPATH": str(CHECKOUT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    return subprocess.Popen(
+        [sys.executable, "-m", "grue", *command],
+        env=usual,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=preexec_fn,
+    )
+
+
+def ended(process):
+    """Wait for a process; return its exit code, output and errors."""
+    output, errors = process.communicate()
+    return process.returncode, output, errors
+
+
+def end_all(process):
+    """Leave nothing of a test's sweep behind."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def wait_until(process, condition):
+    while not (found := condition()):
+        assert process.poll() is None, f"it ended first: {process.communicate()}"
+        time.sleep(0.01)
+    return found
+
+
+def events(runs):
+    """Every event as (job without its suite, state, message)."""
+    lines = (runs / "sweep/events.jsonl").read_text().splitlines()
+    found = [json.loads(line) for line in lines]
+    return [(event["job"].partition("/")[2], event["state"], event.get("message")) for event in found]
+
+
+def states(runs):
+    return [(job, state) for job, state, _ in events(runs)]
+
+
+def workers(process):
+    """Return the pid of every worker of a sweep by the job that it does, read off its log's open file."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            log, stat = os.readlink(entry / "fd/1"), (entry / "stat").read_text()
+        except OSError:
+            continue
+        session = int(stat.rpartition(")")[2].split()[3])
+        if session == process.pid and log.endswith(".log"):
+            found[log.partition("/sweep/logs/")[2].partition("/")[2].removesuffix(".log")] = int(entry.name)
+    return found
+
+
+def record_of(runs):
+    return Record(runs.absolute())

@@ -1,0 +1,98 @@
+"""Tiny random models of every family that the trainer is tested with, with the vocabulary of `tiny.tokenizer`."""
+
+import torch
+from support import tiny
+from transformers import (
+    BartConfig,
+    BartForConditionalGeneration,
+    Gemma2Config,
+    Gemma2ForCausalLM,
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    MistralConfig,
+    MistralForCausalLM,
+    MT5Config,
+    MT5ForConditionalGeneration,
+    OPTConfig,
+    OPTForCausalLM,
+    T5Config,
+    T5ForConditionalGeneration,
+)
+
+SIZE = len(tiny.WORDS) + 3
+POSITIONS = 40
+IDS = {"pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 1}
+HEADS = {"num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16}
+LLAMA = {"vocab_size": SIZE, "hidden_size": 32, "intermediate_size": 48, "max_position_embeddings": POSITIONS, **HEADS}
+T5 = {"d_model": 32, "d_kv": 16, "d_ff": 64, "num_layers": 2, "num_heads": 2, "decoder_start_token_id": 0}
+
+# Every dropout rate is left as its family has it, so that silencing it is tested; the models are in evaluation mode.
+MAKERS = {
+    "gpt2": lambda size: GPT2LMHeadModel(
+        GPT2Config(vocab_size=size, n_layer=2, n_embd=32, n_head=2, n_positions=POSITIONS, **IDS)
+    ),
+    "opt": lambda size: OPTForCausalLM(
+        OPTConfig(
+            vocab_size=size, hidden_size=32, word_embed_proj_dim=20, ffn_dim=48, num_hidden_layers=2,
+            num_attention_heads=2, max_position_embeddings=POSITIONS, do_layer_norm_before=False, **IDS,
+        )
+    ),
+    "llama": lambda size: LlamaForCausalLM(LlamaConfig(**{**LLAMA, "vocab_size": size}, **IDS)),
+    "mistral": lambda size: MistralForCausalLM(
+        MistralConfig(**{**LLAMA, "vocab_size": size}, sliding_window=4, **IDS)
+    ),
+    "gemma2": lambda size: Gemma2ForCausalLM(
+        Gemma2Config(**{**LLAMA, "vocab_size": size}, sliding_window=4, final_logit_softcapping=1.5, **IDS)
+    ),
+    "t5": lambda size: T5ForConditionalGeneration(
+        T5Config(vocab_size=size, tie_word_embeddings=True, pad_token_id=0, eos_token_id=1, **T5)
+    ),
+    "mt5": lambda size: MT5ForConditionalGeneration(
+        MT5Config(
+            vocab_size=size, feed_forward_proj="gated-gelu", tie_word_embeddings=False, pad_token_id=0, eos_token_id=1, **T5
+        )
+    ),
+    "bart": lambda size: BartForConditionalGeneration(
+        BartConfig(
+            vocab_size=size, d_model=32, encoder_layers=2, decoder_layers=2, encoder_attention_heads=2,
+            decoder_attention_heads=2, encoder_ffn_dim=48, decoder_ffn_dim=48, max_position_embeddings=POSITIONS,
+            decoder_start_token_id=1, forced_bos_token_id=1, forced_eos_token_id=1, **IDS,
+        )
+    ),
+}  # fmt: skip
+CAUSAL, SEQ2SEQ = ("gpt2", "opt", "llama", "mistral", "gemma2"), ("t5", "mt5", "bart")
+ALL = CAUSAL + SEQ2SEQ
+
+
+def family(kind):
+    return "causal" if kind in CAUSAL else "seq2seq"
+
+
+def model(kind, seed=0, size=SIZE, spread=5.0):
+    """A random model far from uniform: wide embeddings and projections, and a bias where BART keeps one."""
+    torch.manual_seed(seed)
+    made = MAKERS[kind](size)
+    made.get_output_embeddings().weight.data.mul_(1.0 if kind in ("t5", "mt5") else spread)
+    if kind == "opt":
+        made.model.decoder.project_out.weight.data.mul_(4 * spread)
+    if kind == "bart":
+        made.final_logits_bias.normal_()
+    return made.eval()
+
+
+def batch(
+    kind,
+    made=None,
+    texts=("the dog sees", "a cat likes the red ball", "man"),
+    replies=("a house", "the tree", "a small blue bird"),
+):
+    """A model, prompts of three lengths and responses of three lengths."""
+    from grue.lm.policy import encode_prompts, encode_responses
+    from grue.tasks import Prompt
+
+    made = made or model(kind)
+    tokenizer = tiny.tokenizer(family(kind))
+    prompts = encode_prompts(made, tokenizer, texts, Prompt(max_tokens=10, truncation="left"))
+    return made, prompts, encode_responses(made, tokenizer, replies, 6)

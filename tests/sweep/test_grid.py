@@ -1,0 +1,390 @@
+"""Grids: from TOML and flags to jobs, in order, each once; what cannot be is refused before anything runs."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from grue.cli import sweep as command
+from grue.errors import ConfigError, UnknownName
+from grue.runs.plan import claim_folder, plan_stages
+from grue.sweep.grid import Entry, Grid, parse_seeds, read_grid, write_grid
+from grue.sweep.jobs import plan_jobs, refuse_strangers, short
+from grue.sweep.record import Record
+from grue.tasks import load_task
+
+
+def ids(grid):
+    return [short(job.id) for job in plan_jobs(grid)]
+
+
+def systems(grid):
+    return list(dict.fromkeys(job.system for job in plan_jobs(grid)))
+
+
+def written(tmp_path, text):
+    path = tmp_path / "grid.toml"
+    path.write_text(text)
+    return read_grid(path)
+
+
+# --- jobs ------------------------------------------------------------------------------------------------------------
+
+
+def test_what_others_start_from_comes_first_once_and_is_evaluated_only_if_it_is_wanted():
+    grid = Grid(tasks=("imdb",), algorithms=("supervised+ppo", "supervised+nlpo", "zero-shot"), seeds=(1, 2))
+    jobs = {short(job.id): job for job in plan_jobs(grid)}
+    assert list(jobs) == [
+        "imdb/supervised/seed-1",
+        "imdb/supervised/seed-2",
+        "imdb/supervised+ppo/seed-1",
+        "imdb/supervised+nlpo/seed-1",
+        "imdb/zero-shot/seed-1",
+        "imdb/supervised+ppo/seed-2",
+        "imdb/supervised+nlpo/seed-2",
+        "imdb/zero-shot/seed-2",
+    ]
+    assert {name for name, job in jobs.items() if not job.evaluate} == {
+        "imdb/supervised/seed-1",
+        "imdb/supervised/seed-2",
+    }
+    assert {name: job.after for name, job in jobs.items() if job.after} == {
+        f"imdb/supervised+{algorithm}/seed-{seed}": f"mini/imdb/supervised/seed-{seed}"
+        for algorithm in ("ppo", "nlpo")
+        for seed in (1, 2)
+    }
+
+
+@pytest.mark.parametrize("algorithms", [("supervised", "supervised+ppo"), ("supervised+ppo", "supervised")])
+def test_a_warm_start_that_is_wanted_for_itself_is_evaluated_and_still_there_once(algorithms):
+    jobs = plan_jobs(Grid(tasks=("imdb",), algorithms=algorithms))
+    assert [(job.system, job.evaluate) for job in jobs] == [("supervised", True), ("supervised+ppo", True)]
+
+
+def test_without_evaluation_nothing_trained_is_evaluated():
+    jobs = plan_jobs(Grid(tasks=("imdb",), algorithms=("ppo", "supervised+ppo"), evaluate=False))
+    assert {job.evaluate for job in jobs} == {False}
+
+
+def test_all_tasks_of_the_suite_are_meant_where_none_is_named():
+    assert len({job.task for job in plan_jobs(Grid(algorithms=("zero-shot",)))}) == 7
+
+
+def test_what_depends_on_no_seed_runs_once():
+    grid = Grid(tasks=("imdb",), algorithms=("lead", "copy", "null", "oracle", "zero-shot"), seeds="3-4")
+    assert sorted(ids(grid)) == sorted(
+        [*(f"imdb/{name}/seed-3" for name in ("lead", "copy", "null", "oracle", "zero-shot")), "imdb/zero-shot/seed-4"]
+    )
+
+
+def test_variations_are_named_after_what_varies_and_carry_it():
+    entry = Entry(
+        algorithm="nlpo",
+        set={"updates": 3},
+        vary={"gamma": (0.5, 1.0), "preset": ("paper", None), "reward": ("meteor",), "kl_target": (None,)},
+    )
+    jobs = plan_jobs(Grid(tasks=("commongen",), systems=(entry,)))
+    assert [(job.system, job.preset, job.reward, dict(job.set)) for job in jobs] == [
+        (
+            f"nlpo_gamma-{gamma}_preset-{preset or 'none'}_reward-meteor_kl_target-none",
+            preset,
+            "meteor",
+            {"updates": 3, "gamma": gamma, "kl_target": None},
+        )
+        for gamma in (0.5, 1.0)
+        for preset in ("paper", None)
+    ]
+
+
+def test_a_system_may_be_named_with_what_varies_in_braces():
+    entry = Entry(
+        algorithm="ppo", system="g{gamma}-{reward}", vary={"gamma": (0.5,), "reward": ("0.5*meteor+0.5*cider",)}
+    )
+    assert systems(Grid(tasks=("commongen",), systems=(entry,))) == ["g0.5-0.5-meteor+0.5-cider"]
+
+
+def test_values_of_all_reach_the_algorithms_that_know_them_and_a_systems_own_go_over_them():
+    grid = Grid(
+        tasks=("imdb",),
+        algorithms=("ppo", "supervised", "zero-shot"),
+        systems=(Entry(algorithm="nlpo", set={"top_p": 0.5, "rollouts": 4}),),
+        set={"rollouts": 8, "minibatch_size": 4},
+    )
+    assert {job.system: dict(job.set) for job in plan_jobs(grid)} == {
+        "ppo": {"rollouts": 8, "minibatch_size": 4},
+        "supervised": {},
+        "zero-shot": {},
+        "nlpo": {"rollouts": 4, "minibatch_size": 4, "top_p": 0.5},
+    }
+
+
+def test_a_system_may_want_only_some_of_the_tasks():
+    grid = Grid(tasks=("imdb", "totto"), algorithms=("ppo",), systems=(Entry(algorithm="nlpo", tasks=("totto",)),))
+    assert ids(grid) == ["imdb/ppo/seed-1", "totto/ppo/seed-1", "totto/nlpo/seed-1"]
+
+
+def test_a_jobs_identity_is_of_all_that_is_asked_for():
+    def identity(**about):
+        return plan_jobs(Grid(tasks=("imdb",), systems=(Entry(algorithm="ppo", system="s", **about),)))[0].identity
+
+    found = [identity(), identity(set={"gamma": 0.5}), identity(reward="meteor"), identity(backbone="mini:seq2seq")]
+    assert len(set(found)) == 4
+    assert identity(set={"gamma": 0.5, "clip": 0.1}) == identity(set={"clip": 0.1, "gamma": 0.5})
+
+
+# --- seeds -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "found"), [("1-3", [1, 2, 3]), ("7", [7]), ("1, 2,9-10", [1, 2, 9, 10]), ("3,1-3", [3, 1, 2]), ("0", [0])]
+)
+def test_seeds_are_read(text, found):
+    assert parse_seeds(text) == found
+
+
+@pytest.mark.parametrize("text", ["", "5-1", "a", "1-", "-1", "1,,2", "1-2-3", "²"])
+def test_seeds_that_are_none_are_refused(text):
+    with pytest.raises(ConfigError, match=r"write a range such as 1-5, or a list such as 1,2,7\."):
+        parse_seeds(text)
+
+
+# --- what cannot be --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("grid", "error", "said"),
+    [
+        (Grid(), ConfigError, "A sweep needs a system"),
+        (Grid(algorithms=("ppo",), seeds=()), ConfigError, "A sweep needs at least one seed"),
+        (Grid(algorithms=("pppo",)), UnknownName, "There is no algorithm 'pppo'. Did you mean 'ppo'?"),
+        (Grid(algorithms=("ppo",), tasks=("imbd",)), UnknownName, "has no task 'imbd'. Did you mean 'imdb'?"),
+        (Grid(algorithms=("ppo",), suite="mino"), UnknownName, "There is no suite 'mino'. Did you mean 'mini'?"),
+        (Grid(algorithms=("ppo",), tasks=("none.toml",)), ConfigError, "none.toml: cannot be read: No such file"),
+        (Grid(algorithms=("ppo",), set={"gama": 1}), ConfigError, "set.gama: no algorithm of this sweep has it. Did you mean 'gamma'?"),
+        (Grid(algorithms=("ppo",), set={"top_p": 1}), ConfigError, "set.top_p: no algorithm of this sweep has it."),
+        (Grid(algorithms=("zero-shot",), set={"gamma": 1}), ConfigError, "set.gamma: no algorithm of this sweep"),
+        (Grid(algorithms=("ppo",), set={"gamma": 7}), ConfigError, "gamma"),
+        (Grid(systems=(Entry(algorithm="ppo", set={"gama": 1}),)), ConfigError, "unknown key 'gama'. Did you mean 'gamma'?"),
+        (Grid(systems=(Entry(algorithm="ppo", vary={"gama": (1,)}),)), ConfigError, "unknown key 'gama'. Did you mean 'gamma'?"),
+        (Grid(systems=(Entry(algorithm="ppo", vary={"gamma": ()}),)), ConfigError, "vary.gamma of ppo: is empty; list the values."),
+        (Grid(systems=(Entry(algorithm="ppo", preset="paper"),)), ConfigError, "The preset 'paper' is one of NLPO's"),
+        (Grid(systems=(Entry(algorithm="nlpo", preset="papre"),)), UnknownName, "Did you mean 'paper'?"),
+        (Grid(systems=(Entry(algorithm="ppo", system="a b"),)), ConfigError, "The system name 'a b' holds other characters"),
+        (Grid(systems=(Entry(algorithm="ppo", system="../x"),)), ConfigError, "The system name '../x' holds other characters"),
+        (Grid(systems=(Entry(algorithm="ppo", system="p{clip}", vary={"gamma": (1.0,)}),)), ConfigError, "The system name 'p{clip}' cannot be filled in; what varies here is {gamma}."),
+        (Grid(systems=(Entry(algorithm="ppo", system="p{}", vary={"gamma": (1.0,)}),)), ConfigError, "'p{}' cannot be filled in"),
+        (Grid(systems=(Entry(algorithm="ppo", system="p{gamma.x}", vary={"gamma": (1.0,)}),)), ConfigError, "'p{gamma.x}' cannot be filled in"),
+        (Grid(systems=(Entry(algorithm="ppo", system="p{gamma}"),)), ConfigError, "what varies here is nothing."),
+        (Grid(algorithms=("ppo",), systems=(Entry(algorithm="ppo", set={"gamma": 0.5}),)), ConfigError, "two different runs would lie in this folder"),
+        (Grid(systems=(Entry(algorithm="ppo", system="p", vary={"gamma": (0.5, 1.0)}),)), ConfigError, "two different runs would lie in this folder"),
+        (Grid(algorithms=("supervised", "supervised+ppo"), set={"learning_rate": 1e-4}), ConfigError, "supervised is what others start from, with the task's own recipe"),
+        (Grid(systems=(Entry(algorithm="zero-shot", set={"gamma": 1}),)), ConfigError, "zero-shot is a baseline: it takes no set."),
+        (Grid(systems=(Entry(algorithm="copy", reward="meteor"),)), ConfigError, "copy is a baseline: it takes no reward."),
+        (Grid(systems=(Entry(algorithm="copy", system="mine"),)), ConfigError, "copy is a baseline: it takes no other name."),
+        (Grid(systems=(Entry(algorithm="zero-shot", vary={"gamma": (1, 2)}),)), ConfigError, "zero-shot is a baseline"),
+        (Grid(tasks=("imdb",), systems=(Entry(algorithm="ppo", tasks=("totto",)),)), ConfigError, "The system 'ppo' is wanted on 'totto', which is not among the sweep's tasks: imdb."),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_refused_by_name(grid, error, said):
+    with pytest.raises(error) as refused:
+        plan_jobs(grid)
+    assert said in str(refused.value)
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+TOML = """
+suite = "mini"
+tasks = ["imdb", "commongen"]
+algorithms = ["zero-shot", "supervised+ppo"]
+seeds = "1-2"
+
+[set]
+rollouts = 8
+minibatch_size = 4
+kl_target = "none"
+
+[[systems]]
+algorithm = "nlpo"
+system = "nlpo-{top_p}-{preset}"
+tasks = ["imdb"]
+reward = "sentiment"
+set = { updates = 3 }
+vary = { top_p = [0.5, 0.9], preset = ["none", "paper"], value_clip = ["none", 0.2] }
+"""
+
+
+def test_a_grid_in_toml_says_what_the_same_grid_in_python_says(tmp_path):
+    text = TOML.replace("{preset}", "{preset}-{value_clip}")
+    assert written(tmp_path, text) == Grid(
+        suite="mini",
+        tasks=("imdb", "commongen"),
+        algorithms=("zero-shot", "supervised+ppo"),
+        seeds="1-2",
+        set={"rollouts": 8, "minibatch_size": 4, "kl_target": None},
+        systems=(
+            Entry(
+                algorithm="nlpo",
+                system="nlpo-{top_p}-{preset}-{value_clip}",
+                tasks=("imdb",),
+                reward="sentiment",
+                set={"updates": 3},
+                vary={"top_p": (0.5, 0.9), "preset": (None, "paper"), "value_clip": (None, 0.2)},
+            ),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("algorithm = ['ppo']", "unknown key 'algorithm'. Did you mean 'algorithms'?"),
+        ("algorithms = 'ppo'", "algorithms: expected a list, found str 'ppo'."),
+        (
+            "[[systems]]\nalgorithm = 'ppo'\nvary = { gamma = 0.5 }",
+            "systems[0]: vary.gamma: expected a list, found float 0.5.",
+        ),
+        ("[[systems]]\nsystem = 'ppo'", "systems[0]: the key 'algorithm' is missing."),
+        ("seeds = 5", "seeds: "),
+        ("tasks = ['a'", "not valid TOML"),
+    ],
+)
+def test_a_file_that_says_what_a_grid_does_not_know_is_refused_with_its_place(tmp_path, text, said):
+    with pytest.raises(ConfigError) as refused:
+        written(tmp_path, text)
+    assert str(tmp_path / "grid.toml") in str(refused.value)
+    assert said in str(refused.value)
+
+
+def test_the_grid_that_a_sweep_keeps_plans_the_same_jobs_when_it_is_read_again(tmp_path):
+    grid = written(tmp_path, TOML.replace("{preset}", "{preset}-{value_clip}"))
+    jobs = plan_jobs(grid)
+    record = Record(tmp_path)
+    record.write_grid(grid)
+    assert read_grid(record.grid_path) == grid
+    again = record.jobs()
+    assert again == jobs
+    assert [job.identity for job in again] == [job.identity for job in jobs]
+    # 2 warm starts and 2 runs from them a task, 2 baselines, and 8 variations on imdb with 2 seeds
+    assert len(jobs) == 2 * (2 + 2 + 2) + 16
+    assert {job.set["kl_target"] for job in jobs if job.algorithm == "supervised+ppo"} == {None}
+
+
+def test_every_field_survives_the_way_to_the_disk_and_back(tmp_path):
+    entry = Entry(
+        algorithm="nlpo",
+        system="s{clip}",
+        tasks=("imdb",),
+        preset="paper",
+        reward="meteor",
+        backbone="mini:causal",
+        set={"a": None, "b": [1, 2], "c": "text", "d": True, "e": 1e-06},
+        vary={"clip": (None, 0.1)},
+    )
+    grid = Grid(
+        suite="grue", tasks=("imdb",), algorithms=("ppo",), seeds=(3, 1), set={"x": None}, systems=(entry,), evaluate=False
+    )  # fmt: skip
+    write_grid(tmp_path / "sweep.toml", grid)
+    assert read_grid(tmp_path / "sweep.toml") == grid
+    assert tomllib.loads((tmp_path / "sweep.toml").read_text())["systems"][0]["set"]["a"] == "none"
+
+
+# --- one's own tasks -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def own_suite(tmp_path):
+    """A folder of task files: a copy of a mini task under the name of another suite."""
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    for name in ("imdb", "totto"):
+        text = (Path(__file__).parents[2] / f"tasks/mini/{name}.toml").read_text()
+        assert 'suite = "mini"' in text
+        (folder / f"{name}.toml").write_text(text.replace('suite = "mini"', 'suite = "mine"'))
+    return folder
+
+
+def test_a_folder_of_task_files_is_a_suite_from_wherever_it_is_read_again(own_suite, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    grid = Grid(suite="mine", algorithms=("ppo",)).located()
+    record = Record(tmp_path / "runs")
+    record.write_grid(grid)
+    monkeypatch.chdir("/")
+    jobs = record.jobs()
+    assert [job.id for job in jobs] == ["mine/imdb/ppo/seed-1", "mine/totto/ppo/seed-1"]
+    assert [load_task(job.source, job.suite).suite for job in jobs] == ["mine", "mine"]
+
+
+def test_a_task_file_is_found_from_wherever_the_grid_is_read_again(own_suite, tmp_path, monkeypatch):
+    monkeypatch.chdir(own_suite)
+    grid = Grid(tasks=("imdb.toml",), systems=(Entry(algorithm="ppo", tasks=("imdb.toml",)),)).located()
+    monkeypatch.chdir("/")
+    (job,) = plan_jobs(grid)
+    assert (job.id, job.source) == ("mine/imdb/ppo/seed-1", str(own_suite / "imdb.toml"))
+
+
+# --- flags -----------------------------------------------------------------------------------------------------------
+
+
+def flags(config=None, tasks=None, algos=None, suite=None, seeds=None, settings=(), vary=(), no_evaluate=False):
+    return command._grid(config, tasks, algos, suite, seeds, settings, vary, no_evaluate)
+
+
+def test_flags_say_what_a_file_can_say():
+    found = flags(tasks="imdb, totto", algos="zero-shot,ppo", seeds="1-5", settings=("gamma=0.5",), no_evaluate=True)
+    assert found == Grid(
+        tasks=("imdb", "totto"), algorithms=("zero-shot", "ppo"), seeds="1-5", set={"gamma": 0.5}, evaluate=False
+    )
+
+
+def test_flags_go_over_the_file(tmp_path):
+    path = tmp_path / "grid.toml"
+    path.write_text(TOML)
+    found = flags(path, tasks="totto", seeds="9", settings=("rollouts=16", "clip=none"))
+    assert (found.tasks, found.seeds, found.algorithms) == (("totto",), "9", ("zero-shot", "supervised+ppo"))
+    assert found.set == {"rollouts": 16, "minibatch_size": 4, "kl_target": None, "clip": None}
+    assert len(found.systems) == 1
+
+
+def test_vary_varies_every_trained_system_and_leaves_baselines_alone():
+    found = flags(tasks="imdb", algos="zero-shot,ppo,nlpo", vary=("gamma=0.5,1.0", "reward=meteor"))
+    assert systems(found) == [
+        "zero-shot",
+        *(f"{name}_gamma-{gamma}_reward-meteor" for name in ("ppo", "nlpo") for gamma in (0.5, 1.0)),
+    ]
+
+
+@pytest.mark.parametrize("vary", ["gamma", "gamma=", "gamma=,"])
+def test_a_vary_without_values_is_refused(vary):
+    with pytest.raises(ConfigError, match=r"write KEY=V1,V2, such as --vary gamma=0\.95,1\.0\."):
+        flags(algos="ppo", vary=(vary,))
+
+
+# --- folders that are taken ------------------------------------------------------------------------------------------
+
+
+def test_folders_with_runs_of_another_configuration_are_refused_before_anything_starts(tmp_path):
+    task = load_task("imdb")
+    for seed in (1, 2):
+        claim_folder(plan_stages(task, "ppo", seed, tmp_path, overrides={"gamma": 0.5})[-1])
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    refuse_strangers(plan_jobs(Grid(tasks=("imdb",), algorithms=("ppo",), seeds="1-3", set={"gamma": 0.5})), tmp_path)
+    with pytest.raises(ConfigError) as refused:
+        refuse_strangers(plan_jobs(Grid(tasks=("imdb",), algorithms=("ppo", "copy"), seeds="1-3")), tmp_path)
+    said = str(refused.value)
+    assert f"{tmp_path}/mini/imdb/ppo/seed-1/config.toml: this folder holds a run with config.gamma = 0.5, not" in said
+    assert said.endswith("And 1 more of this sweep's folders hold other runs. Nothing was started.")
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def claim_folder_of(runs, algorithm):
+    """Claim a run's folder; return its system's."""
+    plan = plan_stages(load_task("imdb"), algorithm, 1, runs)[-1]
+    claim_folder(plan)
+    return plan.folder.parent
+
+
+def test_what_starts_from_a_run_that_is_not_there_yet_is_left_to_its_worker(tmp_path):
+    folder = claim_folder_of(tmp_path, "ppo").rename(tmp_path / "mini/imdb/supervised+ppo")
+    assert (folder / "seed-1/config.toml").exists()
+    refuse_strangers(plan_jobs(Grid(tasks=("imdb",), algorithms=("supervised+ppo",))), tmp_path)
