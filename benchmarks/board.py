@@ -29,7 +29,8 @@ from grue.leaderboard.entries import find_results
 from grue.leaderboard.rank import rank
 from grue.metrics.metric import DIVERSITY
 from grue.records import Result, Score
-from grue.tasks import MetricSpec, Task, load_task, task_names
+from grue.task_files import load_task, task_names
+from grue.tasks import MetricSpec, Task
 
 T = TypeVar("T")
 SUITE = "mini"

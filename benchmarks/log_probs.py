@@ -30,8 +30,9 @@ def measure(way: str) -> None:
     import torch
     from transformers import GPT2Config, GPT2LMHeadModel
 
+    from grue.lm.forward import forward
     from grue.lm.log_probs import token_log_probs
-    from grue.lm.policy import Tokens, forward
+    from grue.lm.tokens import Tokens
 
     torch.set_num_threads(1)
     torch.manual_seed(0)

@@ -14,7 +14,8 @@ from grue.records import Result
 from grue.runs.observers import Observers
 from grue.runs.plan import plan_stages
 from grue.runs.train import train
-from grue.tasks import Task, load_task, task_names
+from grue.task_files import load_task, task_names
+from grue.tasks import Task
 
 BASELINES = ("null", "copy", "lead", "zero-shot")
 LEVEL = 1.0  # points of preference that are no difference: one constant answer is luckier than another

@@ -22,7 +22,7 @@ from grue.mini.talk import load_situations
 from grue.mini.text import german, paragraphs, reviews
 from grue.mini.world import load_world
 from grue.records import Example
-from grue.tasks import load_task, task_names
+from grue.task_files import load_task, task_names
 
 SPLITS = ("train", "validation", "test")
 

@@ -28,7 +28,7 @@ from grue.runs.recipes import make_config
 from grue.stats.intervals import Interval, mean, mean_over_tasks, satterthwaite_interval
 from grue.sweep.grid import read_grid
 from grue.sweep.jobs import Job, plan_jobs
-from grue.tasks import load_task
+from grue.task_files import load_task
 
 HERE = Path(__file__).parent
 FIGURES, PAGE = HERE / "results" / "findings.json", HERE.parent / "docs" / "findings.md"

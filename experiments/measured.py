@@ -12,7 +12,7 @@ from grue.runs.recipes import make_config
 from grue.stats.intervals import mean
 from grue.sweep.grid import read_grid
 from grue.sweep.jobs import Job, plan_jobs
-from grue.tasks import load_task
+from grue.task_files import load_task
 
 GRIDS = Path(__file__).parent / "findings"
 LAST = 8  # updates at the end of a run whose KL is averaged

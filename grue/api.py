@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from grue.errors import ConfigError, DataError, SubmissionError
 from grue.records import Axis, Example, Prediction, Result
-from grue.tasks import Task, load_task, task_names
+from grue.task_files import load_task, task_names
+from grue.tasks import Task
 
 if TYPE_CHECKING:
     from grue.evaluation.evaluate import System

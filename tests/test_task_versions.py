@@ -11,7 +11,7 @@ from click.testing import CliRunner
 import grue.tasks
 from grue.cli.main import main
 from grue.cli.tasks import length_summary
-from grue.tasks import changes, load_task, task_folder
+from grue.task_files import changes, load_task, task_folder
 
 
 def grue_tasks(*arguments):

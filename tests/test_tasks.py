@@ -12,18 +12,8 @@ from support.factories import a_task
 
 from grue import files
 from grue.errors import ConfigError, UnknownName
-from grue.tasks import (
-    SUITES,
-    Generation,
-    MetricSpec,
-    Source,
-    Split,
-    Task,
-    load_task,
-    suite_folder,
-    task_folder,
-    task_names,
-)
+from grue.task_files import SUITES, load_task, suite_folder, task_folder, task_names
+from grue.tasks import Generation, MetricSpec, Source, Split, Task
 
 SHIPPED = [(suite, path.stem) for suite in SUITES for path in sorted((task_folder() / suite).glob("*.toml"))]
 

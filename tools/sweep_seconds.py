@@ -16,7 +16,7 @@ import tomli_w
 
 from grue import files
 from grue.sweep.record import Event, Record
-from grue.tasks import load_task
+from grue.task_files import load_task
 
 TABLE = Path(__file__).parent.parent / "grue" / "sweep" / "seconds.toml"
 HEAD = "# Seconds of a run on one core with so many updates, evaluation included; made by tools/sweep_seconds.py.\n"

@@ -2,7 +2,7 @@
 
 A product of [m, k] and [k, n] is 2·m·k·n FLOPs. Softmax, norms and activations are left out: less than a per cent at
 these widths. Attention counts every pair of positions, as `torch.utils.flop_counter` does, also those that a causal
-mask closes. A backward pass is twice its forward pass. `tests/docs/test_cost.py` holds all of it to torch's own counter.
+mask closes. A backward pass is twice its forward pass. `tests/docs/test_cost.py` holds it to torch's own counter.
 
 P = prompt tokens, T = response tokens; every figure is of one sequence.
 """

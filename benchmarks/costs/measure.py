@@ -27,7 +27,8 @@ from grue.metrics.neural.batching import seam
 from grue.metrics.neural.summac import LONGEST, MOST, informative
 from grue.metrics.rewards import make_reward
 from grue.records import Example, Prediction
-from grue.tasks import Task, load_task, task_names
+from grue.task_files import load_task, task_names
+from grue.tasks import Task
 
 ASK_MODELS = {"sentiment", "perplexity", "intent", "summac", "bertscore", "bleurt"}
 WITHOUT_A_MODEL = {"spice"}  # a Java program of its own; not counted

@@ -23,7 +23,7 @@ from costs.rates import Rates, bound_by, by_phase, longest_first, makespan, meas
 from costs.work import Pass, Run, learning_bytes, memory_of, training_pairs
 
 from grue.rl.settings import RolloutConfig, SupervisedConfig
-from grue.tasks import load_task, task_names
+from grue.task_files import load_task, task_names
 
 MANY = 8  # GPUs
 

@@ -11,11 +11,11 @@ from functools import partial
 from torch import Tensor
 
 from grue.algorithms.ppo import one_update
-from grue.lm.policy import freeze
+from grue.lm import distributions
+from grue.lm.model import freeze
+from grue.lm.sampling import Mask
 from grue.lm.sharding import whole
-from grue.rl import functional as rl
 from grue.rl.optimisation import set_learning_rate
-from grue.rl.rollout import Mask
 from grue.rl.settings import NLPOConfig
 from grue.rl.state import Learner, make_learner
 from grue.runs.recipes import ALGORITHMS
@@ -52,5 +52,5 @@ def refresh_mask(learner: Learner, config: NLPOConfig) -> None:
 def mask_rule(config: NLPOConfig) -> Callable[[Tensor], Tensor]:
     """Return the rule that turns logits [B, V] into what stays open, [B, V] bool."""
     if config.mask == "learned_top_p":
-        return partial(rl.top_p_support, p=config.top_p, min_tokens_to_keep=config.min_tokens_to_keep)
-    return partial(rl.top_k_support, k=max(config.top_k, config.min_tokens_to_keep))
+        return partial(distributions.top_p_support, p=config.top_p, min_tokens_to_keep=config.min_tokens_to_keep)
+    return partial(distributions.top_k_support, k=max(config.top_k, config.min_tokens_to_keep))

@@ -9,6 +9,7 @@ from functools import partial
 
 from torch import Tensor
 
+from grue.lm.sampling import Mask
 from grue.rl import functional as rl
 from grue.rl.experience import (
     Experience,
@@ -20,7 +21,7 @@ from grue.rl.experience import (
 )
 from grue.rl.optimisation import set_learning_rate
 from grue.rl.optimize import improve
-from grue.rl.rollout import Mask, rollout_settings
+from grue.rl.rollout import rollout_settings
 from grue.rl.settings import NLPOConfig, PPOConfig
 from grue.rl.state import Learner, make_learner
 from grue.runs.recipes import ALGORITHMS

@@ -14,12 +14,14 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from grue.errors import TrainingError
+from grue.lm import distributions
 from grue.lm.adapters import recomputing
-from grue.lm.policy import Tokens, assert_no_dropout, encode_prompts, encode_responses, forward
+from grue.lm.forward import forward
+from grue.lm.model import assert_no_dropout
+from grue.lm.seeds import generator
 from grue.lm.sharding import load_whole
-from grue.rl import functional as rl
+from grue.lm.tokens import Tokens, encode_prompts, encode_responses
 from grue.rl.optimisation import make_optimizer, minibatch_gradient, set_learning_rate, step
-from grue.rl.rollout import generator
 from grue.rl.settings import SupervisedConfig
 from grue.runs.recipes import ALGORITHMS
 from grue.runs.train import Run
@@ -109,4 +111,4 @@ def pair_losses(run: Run, prompts: Tokens, responses: Tokens, rows: Tensor) -> d
     targets = responses.rows(rows)
     with run.autocast():
         logits, _ = forward(run.policy, prompts.rows(rows), targets)
-    return {"loss": -(rl.log_probs(logits, targets.ids) * targets.mask).sum()}
+    return {"loss": -(distributions.log_probs(logits, targets.ids) * targets.mask).sum()}

@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from grue.lm.adapters import recomputing
-from grue.lm.policy import trunk_states
+from grue.lm.forward import trunk_states
+from grue.lm.seeds import generator
 from grue.rl import functional as rl
 from grue.rl.experience import Experience, advantages_and_returns, collect, describe, next_kl_coefficient
 from grue.rl.optimisation import make_optimizer, minibatch_gradient, set_learning_rate, step
-from grue.rl.rollout import generator
 from grue.rl.settings import TRPOConfig
 from grue.rl.state import Learner, make_learner
 from grue.rl.trust_region import Problem, improve_policy, part_of

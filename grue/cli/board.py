@@ -111,7 +111,7 @@ def board_of(
     from grue.leaderboard.rank import rank
     from grue.submissions.folder import results
     from grue.submissions.reported import read_reported
-    from grue.tasks import load_task, task_names
+    from grue.task_files import load_task, task_names
 
     tasks = [load_task(name, suite) for name in ([task_name] if task_name else task_names(suite))]
     of_suite = tasks[0].suite if tasks else suite
@@ -192,7 +192,7 @@ def _published(folder: Path, submissions: Path) -> Iterator[tuple[Path, str]]:
     from grue.leaderboard.rank import rank
     from grue.submissions.folder import results
     from grue.submissions.reported import read_reported
-    from grue.tasks import SUITES, load_task, task_names
+    from grue.task_files import SUITES, load_task, task_names
 
     for suite in sorted(SUITES):
         tasks = [load_task(name, suite) for name in task_names(suite)]

@@ -147,7 +147,7 @@ def export(name: str, suite: str, split: str | None, data_dir: Path | None, offl
     """
     from grue.data import export as exporting
     from grue.data.load import load_examples
-    from grue.tasks import load_task
+    from grue.task_files import load_task
 
     task = load_task(name, suite)
     wanted = split or task.data.evaluation
@@ -182,7 +182,7 @@ def _figures(loaded: "Loaded") -> str:
 
 
 def _tasks(names: Sequence[str], suite: str) -> "list[Task]":
-    from grue.tasks import load_task, task_names
+    from grue.task_files import load_task, task_names
 
     return [load_task(name, suite) for name in names or task_names(suite)]
 

@@ -127,7 +127,7 @@ def _subject(
 ) -> tuple["Task", "System", Path]:
     from grue.evaluation import evaluate as evaluation
     from grue.lm.checkpoint import find_checkpoint, read_manifest
-    from grue.tasks import load_task
+    from grue.task_files import load_task
 
     if checkpoint is not None:
         folder = find_checkpoint(checkpoint)

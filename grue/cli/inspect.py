@@ -19,7 +19,7 @@ def schema(kind: str) -> None:
     from grue.shapes import json_schema
     from grue.submissions.folder import Submission
     from grue.submissions.reported import Reported
-    from grue.tasks import task_schema
+    from grue.task_files import task_schema
 
     classes = {
         **{"result": Result, "submission": Submission, "example": Example, "prediction": Prediction},

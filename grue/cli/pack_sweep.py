@@ -68,7 +68,7 @@ def _refuse_unfinished(record: "Record", jobs: "Sequence[Job]") -> None:
 def _runs(record: "Record", jobs: "Sequence[Job]", made: Mapping[str, Any]) -> "list[Run]":
     """Read the runs of one system."""
     from grue.submissions.pack import failed_run, read_run
-    from grue.tasks import load_task
+    from grue.task_files import load_task
 
     runs = []
     for job in jobs:

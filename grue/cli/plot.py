@@ -74,7 +74,7 @@ def mask(task_name: str, suite: str, runs: Path, systems: tuple[str, ...], outpu
 
 def _logs(task_name: str, suite: str, runs: Path, systems: tuple[str, ...]) -> "tuple[Task, list[Log]]":
     from grue.plots.curves import read_logs
-    from grue.tasks import load_task
+    from grue.task_files import load_task
 
     task = load_task(task_name, suite)
     logs, notes = read_logs(runs / task.suite / task.name, systems)

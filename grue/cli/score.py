@@ -111,7 +111,7 @@ def _score_task(
 ) -> tuple["Scored", dict[str, str]]:
     from grue.data.load import load_examples
     from grue.evaluation.scoring import chosen_metrics, read_predictions, score_predictions
-    from grue.tasks import load_task
+    from grue.task_files import load_task
 
     task = load_task(name, suite)
     split = split or task.data.evaluation

@@ -92,7 +92,7 @@ def _check_against(paths: Sequence[Path], ref: str) -> "tuple[list[Path], list[P
 def _home(path: Path) -> Path:
     """Return the folder `submissions/` of a path that is it, a suite's folder in it or a system's."""
     from grue.submissions.folder import SUBMISSION
-    from grue.tasks import SUITES
+    from grue.task_files import SUITES
 
     if (path / SUBMISSION).is_file():
         return path.parent.parent

@@ -30,7 +30,7 @@ def tasks() -> None:
 @options.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def list_tasks(suite: str | None, as_json: bool) -> None:
     """List the tasks."""
-    from grue.tasks import SUITES, load_task, task_names
+    from grue.task_files import SUITES, load_task, task_names
 
     found = [load_task(name, each) for each in ([suite] if suite else SUITES) for name in task_names(each)]
     if as_json:
@@ -55,7 +55,7 @@ def show(
 ) -> None:
     """Show a task: its settings, a few examples as a model sees them, and how many tokens prompts have."""
     from grue.data.load import load_examples
-    from grue.tasks import load_task
+    from grue.task_files import load_task
 
     task = load_task(name, suite)
     if as_json:
@@ -146,7 +146,7 @@ def validate(paths: tuple[Path, ...]) -> None:
     """
     from grue.metrics.metric import metric_factory
     from grue.runs.recipes import check_recipes
-    from grue.tasks import check_version, load_task
+    from grue.task_files import check_version, load_task
 
     for path in paths or _shipped():
         task = load_task(str(path))
@@ -161,7 +161,7 @@ def validate(paths: tuple[Path, ...]) -> None:
 @tasks.command()
 def freeze() -> None:
     """Put the versions of our tasks on record, so that `grue tasks validate` sees when one changes."""
-    from grue.tasks import freeze_version, load_task
+    from grue.task_files import freeze_version, load_task
 
     for path in _shipped():
         task = load_task(str(path))
@@ -176,7 +176,7 @@ def diff(reference: str) -> None:
 
     REFERENCE is a commit or branch of this checkout.
     """
-    from grue.tasks import changes, load_task
+    from grue.task_files import changes, load_task
 
     forgotten = []
     for path in _shipped():
@@ -199,14 +199,14 @@ def diff(reference: str) -> None:
 
 
 def _shipped() -> list[Path]:
-    from grue.tasks import SUITES, suite_folder
+    from grue.task_files import SUITES, suite_folder
 
     return [path for suite in SUITES for path in sorted(suite_folder(suite).glob("*.toml"))]
 
 
 def _task_at(reference: str, path: Path) -> "Task | None":
     """Return a task as it was at a commit, or None if it was not there."""
-    from grue.tasks import load_task
+    from grue.task_files import load_task
 
     def git(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(["git", "-C", str(path.parent), *arguments], capture_output=True, text=True)

@@ -14,7 +14,7 @@ from grue import files
 from grue.cli import options
 
 if TYPE_CHECKING:
-    from grue.lm.distributed import World
+    from grue.lm.distributed import DistributedContext
     from grue.runs.plan import Plan
 
 
@@ -90,7 +90,7 @@ def train(
     one alone. `--algo supervised+nlpo` trains a supervised model first (once, shared by all that start from it).
     """
     from grue.runs.plan import plan_stages
-    from grue.tasks import load_task
+    from grue.task_files import load_task
 
     task = load_task(task_name, suite)
     overrides = {**(files.read_toml(config_path) if config_path else {}), **options.parse_settings(settings)}
@@ -143,7 +143,7 @@ def _train_all(stages: list["Plan"], trackers: Sequence[str], threads: int | Non
 
 
 @contextmanager
-def joined_world() -> Iterator["World"]:
+def joined_world() -> Iterator["DistributedContext"]:
     """Yield the processes that train together, and leave them in the end."""
     from grue.lm.distributed import join_world, leave
 

@@ -14,13 +14,16 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from grue.errors import ConfigError
 from grue.evaluation.predict import as_predictions
-from grue.lm.policy import decode_responses, encode, encode_prompts, eos_id, forward, is_seq2seq
+from grue.lm import distributions
+from grue.lm.forward import encode, forward
+from grue.lm.model import eos_id, is_seq2seq
+from grue.lm.sampling import Rollout, sample_responses
+from grue.lm.seeds import derived_seed, example_uniforms
+from grue.lm.tokens import decode_responses, encode_prompts
 from grue.metrics.catalogue import CARDS
 from grue.metrics.metric import METRICS, is_metric
 from grue.metrics.rewards import REWARDS, make_reward, parse_reward
 from grue.records import Example, Prediction
-from grue.rl import functional as rl
-from grue.rl.rollout import Rollout, derived_seed, example_uniforms, sample_responses
 from grue.tasks import Generation, Task
 
 LIKELIHOOD = "likelihood"
@@ -122,7 +125,7 @@ def likelihoods(model: PreTrainedModel, rollout: Rollout, temperature: float) ->
     responses = rollout.responses
     logits, _ = forward(model, rollout.prompts, responses, encoded=rollout.encoded)
     support = rollout.open_vocabulary(torch.arange(len(responses.ids)), responses.ids.shape[1], logits.shape[-1])
-    log_probs = rl.log_probs(logits.float() / temperature, responses.ids, support)
+    log_probs = distributions.log_probs(logits.float() / temperature, responses.ids, support)
     means = log_probs.masked_fill(~responses.mask, 0.0).sum(1) / responses.mask.sum(1)
     values: list[float] = means.tolist()
     return values

@@ -9,9 +9,11 @@ from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerB
 from grue import files
 from grue.errors import DataError
 from grue.evaluation.scoring import read_predictions
-from grue.lm.policy import Tokens, decode_responses, encode_prompts, eos_id, is_seq2seq
+from grue.lm.model import eos_id, is_seq2seq
+from grue.lm.sampling import sample_responses
+from grue.lm.seeds import example_uniforms
+from grue.lm.tokens import Tokens, decode_responses, encode_prompts
 from grue.records import Example, Prediction
-from grue.rl.rollout import example_uniforms, sample_responses
 from grue.tasks import Generation, Task
 
 Answer = Callable[[Sequence[Example]], list[Prediction]]

@@ -21,7 +21,8 @@ from grue.records import Axis, Entry, Example, Prediction
 from grue.stats.intervals import Interval
 from grue.stats.paired import DRAWS, LEVEL, Contrast, Difference, MeanDifference, Noise, draw, holm, judge, judge_mean
 from grue.submissions import folder as submitted
-from grue.tasks import Task, task_names
+from grue.task_files import task_names
+from grue.tasks import Task
 
 Verdict = Literal["A better", "B better", "equal", "too close to call"]
 Progress = Callable[[int, int], None]

@@ -18,7 +18,7 @@ from transformers.pytorch_utils import Conv1D
 
 from grue.errors import ConfigError, Unavailable
 from grue.lm.log_probs import assert_head_is_separable
-from grue.lm.policy import dropout_places, dropout_rates, freeze_encoder, recomputes
+from grue.lm.model import dropout_places, dropout_rates, freeze_encoder, recomputes
 from grue.rl.settings import Common
 
 

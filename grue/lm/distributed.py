@@ -30,7 +30,7 @@ BUCKET = 2**23  # gradient elements that travel at once: 32 MiB of float32
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class DistributedContext:
     """The processes that train together, seen by one of them.
 
     Attributes:
@@ -147,7 +147,7 @@ class World:
         return result.to(tensor.device)
 
 
-def join_world(timeout_minutes: float | None = None) -> World:
+def join_world(timeout_minutes: float | None = None) -> DistributedContext:
     """Join the processes that the launcher started; without one, be a world of one.
 
     The device is what GRUE_DEVICE says, else this process's own GPU, else the CPU. Several processes that GRUE_DEVICE
@@ -162,15 +162,15 @@ def join_world(timeout_minutes: float | None = None) -> World:
     """
     launched = _read_launch(os.environ)
     if launched is None:
-        return World(device=_device(0, 1))
+        return DistributedContext(device=_device(0, 1))
     rank, size, local = launched
     device = _device(local, size)
     if device.type == "cuda":
         torch.cuda.set_device(device)
     if size == 1:
-        return World(device=device)
+        return DistributedContext(device=device)
     own_gpu = device.type == "cuda" and ":" not in os.environ.get("GRUE_DEVICE", "")
-    world = World(rank, size, device, wire=device if own_gpu else CPU)
+    world = DistributedContext(rank, size, device, wire=device if own_gpu else CPU)
     if not dist.is_initialized():
         with _together(world, "meet"):
             dist.init_process_group("nccl" if own_gpu else "gloo", timeout=_timeout(timeout_minutes))
@@ -271,7 +271,7 @@ def _positive(text: str) -> float:
 
 
 @contextmanager
-def _together(world: World, what: str) -> Iterator[None]:
+def _together(world: DistributedContext, what: str) -> Iterator[None]:
     """Say what it means when the others do not answer: one of them has died, or hangs."""
     try:
         yield

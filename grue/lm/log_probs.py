@@ -16,8 +16,10 @@ from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
 from grue.errors import ConfigError
-from grue.lm.policy import Tokens, forward, is_seq2seq, language_head, of_responses, vocabulary_size
-from grue.rl import functional as rl
+from grue.lm import distributions
+from grue.lm.forward import forward, of_responses
+from grue.lm.model import is_seq2seq, language_head, vocabulary_size
+from grue.lm.tokens import Tokens
 
 Head = Callable[[Tensor], Tensor]
 
@@ -84,10 +86,10 @@ def _scores(
     if temperature != 1.0:
         logits = logits.float() / temperature
     if want_plain and support is not None:
-        found = list(rl.log_probs_both(logits, tokens, support))
+        found = list(distributions.log_probs_both(logits, tokens, support))
     else:
-        found = [rl.log_probs(logits, tokens, support)] * (2 if want_plain else 1)
-    return [*found, *([rl.entropy(logits, support)] if want_entropy else [])]
+        found = [distributions.log_probs(logits, tokens, support)] * (2 if want_plain else 1)
+    return [*found, *([distributions.entropy(logits, support)] if want_entropy else [])]
 
 
 def _in_chunks(

@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_map
 from transformers import PreTrainedModel
 
 from grue.errors import ConfigError, Unavailable
-from grue.lm.distributed import World
+from grue.lm.distributed import DistributedContext
 from grue.rl.settings import Common, TRPOConfig
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ class Split(nn.Module):
         return compute()
 
 
-def check_sharding(config: Common, world: World) -> None:
+def check_sharding(config: Common, world: DistributedContext) -> None:
     """Refuse a configuration whose weights cannot be split.
 
     Raises:
@@ -68,7 +68,7 @@ def _can_shard() -> bool:
     return hasattr(FSDPModule, "set_force_sum_reduction_for_comms")
 
 
-def shard(modules: Iterable[nn.Module], optimizer: torch.optim.Optimizer, world: World) -> Split:
+def shard(modules: Iterable[nn.Module], optimizer: torch.optim.Optimizer, world: DistributedContext) -> Split:
     """Split the weights of some modules over the processes, of which there are several.
 
     From then on, gradients come from computations that the result of this is called with, equally often on every

@@ -1,4 +1,4 @@
-"""Our metrics for `evaluate.load`: `evaluate.load(grue.metrics.evaluate_library.SCRIPT, "meteor")`; nothing else imports it."""
+"""Our metrics for `evaluate.load`: `evaluate.load(evaluate_library.SCRIPT, "meteor")`; nothing else imports it."""
 
 from grue.metrics.evaluate_library import module_class
 

@@ -11,20 +11,17 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from grue.lm.distributed import World
+from grue.lm.distributed import DistributedContext
+from grue.lm.forward import encode
 from grue.lm.log_probs import token_log_probs
-from grue.lm.policy import Critic, Tokens, decode_responses, encode, encode_prompts, eos_id, is_seq2seq
+from grue.lm.model import eos_id, is_seq2seq
+from grue.lm.sampling import Mask, Rollout, sample_responses
+from grue.lm.seeds import generator
 from grue.lm.sharding import gathered
+from grue.lm.tokens import Tokens, decode_responses, encode_prompts, length_batches
 from grue.rl import functional as rl
-from grue.rl.rollout import (
-    Mask,
-    Rollout,
-    draw_examples,
-    generator,
-    length_batches,
-    rollout_settings,
-    sample_responses,
-)
+from grue.rl.critic import Critic
+from grue.rl.rollout import draw_examples, rollout_settings
 from grue.rl.settings import ActorCriticConfig, RolloutConfig
 from grue.rl.state import Learner
 from grue.runs.train import Run
@@ -208,7 +205,7 @@ def scaled_scores(scores: Tensor, learner: Learner, config: RolloutConfig) -> Te
     return scores if config.reward_clip is None else scores.clamp(-config.reward_clip, config.reward_clip)
 
 
-def gather_rollout(rollout: Rollout, world: World, padded: Literal["left", "right"]) -> Rollout:
+def gather_rollout(rollout: Rollout, world: DistributedContext, padded: Literal["left", "right"]) -> Rollout:
     """Return the rollouts of all ranks as one, with prompts `padded` on the side that they are padded on already."""
     if world.size == 1:
         return rollout
@@ -224,7 +221,7 @@ def gather_rollout(rollout: Rollout, world: World, padded: Literal["left", "righ
     return Rollout(gathered(rollout.prompts, padded), responses, **rest)  # type: ignore[arg-type]
 
 
-def gather_scored(scored: Scored, world: World) -> Scored:
+def gather_scored(scored: Scored, world: DistributedContext) -> Scored:
     """Return what all ranks scored as one."""
     if world.size == 1:
         return scored

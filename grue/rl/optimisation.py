@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from grue.errors import TrainingError
-from grue.lm.distributed import World
+from grue.lm.distributed import DistributedContext
 from grue.lm.sharding import Split, whole
-from grue.rl.rollout import length_batches
+from grue.lm.tokens import length_batches
 from grue.rl.settings import Common, RolloutConfig
 
 # The first minibatch meets the very policy that was sampled: its ratio is 1 up to the rounding of other batch shapes.
@@ -73,7 +73,7 @@ def minibatch_gradient(
     weights: Tensor,
     losses_of: TokenLosses,
     micro_batch_size: int,
-    world: World,
+    world: DistributedContext,
     split: Split | None = None,
 ) -> dict[str, Tensor]:
     """Accumulate this rank's part of the gradient of a minibatch's mean loss, exactly, in micro-batches.
@@ -101,7 +101,7 @@ def minibatch_gradient(
     return _over_ranks(sums, total, world)
 
 
-def _over_ranks(sums: Mapping[str, Tensor], total: Tensor, world: World) -> dict[str, Tensor]:
+def _over_ranks(sums: Mapping[str, Tensor], total: Tensor, world: DistributedContext) -> dict[str, Tensor]:
     """Return each sum over all ranks, divided by the minibatch's weight; maxima stay maxima."""
     ranks = world.gather_rows(torch.stack([value.float() for value in sums.values()]).unsqueeze(0))
     names = {"loss": "loss/total", "policy_loss": "loss/policy", "value_loss": "loss/value"}

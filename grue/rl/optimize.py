@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from grue.lm.adapters import dropping_out, recomputing
+from grue.lm.seeds import derived_seed, generator
 from grue.rl.optimisation import TokenLosses, check_ratio, minibatch_gradient, step
-from grue.rl.rollout import derived_seed, generator
 from grue.rl.settings import RolloutConfig
 from grue.rl.state import Learner
 from grue.runs.train import Run

@@ -5,73 +5,16 @@ later renormalised over exactly that support, so that what is optimised is what 
 minimum length and NLPO's mask alike.
 """
 
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from hashlib import sha256
+from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
-from torch import Tensor
-from transformers import PreTrainedModel
 
-from grue.errors import ConfigError, TrainingError
-from grue.lm.policy import Tokens, next_logits
+from grue.errors import ConfigError
+from grue.lm.seeds import generator
 from grue.records import Example
-from grue.rl import functional as rl
 from grue.rl.settings import RolloutConfig
 from grue.tasks import Generation, Task
-
-
-@dataclass(frozen=True, slots=True)
-class Mask:
-    """NLPO's restriction of the sampler: where it comes from, and the rule that turns logits into what stays open.
-
-    Attributes:
-        model: The masking policy; None takes the logits of the policy itself.
-        rule: Logits [B, V] → bool [B, V].
-        always_open: Ids that the mask never closes.
-    """
-
-    model: PreTrainedModel | None
-    rule: Callable[[Tensor], Tensor]
-    always_open: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Rollout:
-    """Sampled responses.
-
-    Attributes:
-        prompts: What was asked.
-        responses: What was drawn, the end token included.
-        support: Bit-packed [B, T, ⌈V/8⌉], True where the vocabulary was open; None where all of it always was.
-        truncated: [B], True where the response reached the length limit before it ended.
-        mask_size: [B, T], the share of the vocabulary that the sampler left open.
-        disagreement: [B, T], 1 where the policy's likeliest token lay outside NLPO's mask; None without a mask.
-        encoded: [B, P, H], what a frozen encoder made of the prompts; None where every model runs its own.
-    """
-
-    prompts: Tokens
-    responses: Tokens
-    support: Tensor | None
-    truncated: Tensor
-    mask_size: Tensor
-    disagreement: Tensor | None = None
-    encoded: Tensor | None = None
-
-    def open_vocabulary(self, rows: Tensor, length: int, size: int) -> Tensor | None:
-        """Return the support of some rows and the first `length` tokens as bool [b, length, size]."""
-        return None if self.support is None else rl.unpack_bits(self.support[rows, :length], size)
-
-
-def derived_seed(seed: int, *purpose: str | int) -> int:
-    """Return a seed for one purpose of one run, so that no draw depends on how many came before it."""
-    return int.from_bytes(sha256(repr((seed, *purpose)).encode()).digest()[:8], "big") >> 1
-
-
-def generator(seed: int, *purpose: str | int) -> torch.Generator:
-    """Return a CPU generator with a seed of its own; see `derived_seed`."""
-    return torch.Generator().manual_seed(derived_seed(seed, *purpose))
 
 
 def rollout_settings(task: Task, config: RolloutConfig) -> Generation:
@@ -110,121 +53,3 @@ def draw_examples(examples: Sequence[Example], count: int, seed: int, update: in
             order = torch.randperm(len(examples), generator=generator(seed, "order", epoch)).tolist()
         drawn.append(examples[order[index]])
     return drawn
-
-
-def example_uniforms(seed: int, examples: Sequence[Example], length: int) -> Tensor:
-    """Return uniforms [B, length] that depend on nothing but the seed and each example's id."""
-    rows = [torch.rand(length, generator=generator(seed, "example", example.id)) for example in examples]
-    return torch.stack(rows)
-
-
-@torch.no_grad()
-def sample_responses(
-    policy: PreTrainedModel,
-    prompts: Tokens,
-    settings: Generation,
-    uniforms: Tensor,
-    eos: int,
-    mask: Mask | None = None,
-    encoded: Tensor | None = None,
-) -> Rollout:
-    """Draw a response to every prompt.
-
-    Args:
-        uniforms: [B, max_new_tokens] in [0, 1): the only source of chance.
-        eos: Id that ends a response; closed before `min_new_tokens`, and never closed by the mask after.
-        mask: NLPO's mask, laid over the vocabulary before top-k and top-p.
-        encoded: [B, P, H], the states of a frozen encoder.
-
-    Raises:
-        TrainingError: The policy's first logits are not finite.
-    """
-    step = next_logits(policy, prompts, encoded=encoded)
-    mask_step = None
-    if mask is not None and mask.model is not None:
-        mask_step = next_logits(mask.model, prompts, encoded=encoded)
-    running = torch.ones(len(prompts.ids), dtype=torch.bool, device=prompts.ids.device)
-    uniforms = uniforms.to(prompts.ids.device)
-    drawn: Tensor | None = None
-    tokens, counts, supports, sizes, disagreements = [], [], [], [], []
-    for t in range(settings.max_new_tokens):
-        raw = step(drawn).float()
-        # Once a batch: what breaks logits is broken weights, and a check a token would have a GPU wait for each.
-        if t == 0 and not raw.isfinite().all():
-            raise TrainingError("The policy's logits are not finite: its weights are no longer those of a model.")
-        logits = raw if settings.temperature == 1.0 else raw / settings.temperature
-        mask_logits = mask_step(drawn).float() if mask_step else raw
-        closed_eos = eos if t < settings.min_new_tokens else None
-        opened = _mask_support(mask_logits, running, mask, eos, closed_eos)
-        support = _support(logits, opened, settings, closed_eos)
-        drawn = torch.where(running, rl.sample(rl.restrict(logits, support), uniforms[:, t]), eos)
-        tokens.append(drawn)
-        counts.append(running)
-        supports.append(None if support is None else rl.pack_bits(support))
-        sizes.append(torch.ones_like(uniforms[:, t]) if support is None else support.float().mean(-1))
-        if opened is not None:
-            disagreements.append(~opened.gather(-1, logits.argmax(-1, keepdim=True)).squeeze(-1))
-        running = running & (drawn != eos)
-        if not running.any():
-            break
-    return Rollout(
-        prompts,
-        Tokens(torch.stack(tokens, 1), torch.stack(counts, 1)),
-        _stack_supports(supports, logits.shape[-1]),
-        truncated=running,
-        mask_size=torch.stack(sizes, 1),
-        disagreement=torch.stack(disagreements, 1).float() if disagreements else None,
-        encoded=encoded,
-    )
-
-
-def _mask_support(
-    logits: Tensor, running: Tensor, mask: Mask | None, eos: int, closed_eos: int | None
-) -> Tensor | None:
-    """Return what NLPO's mask leaves open, [B, V]; of a response that has ended, nothing is asked.
-
-    The nucleus is taken of what may be drawn at all, so that a closed end token cannot be all of it.
-    """
-    if mask is None:
-        return None
-    opened = torch.zeros_like(logits, dtype=torch.bool)
-    drawable = logits if closed_eos is None else logits.index_fill(-1, _index(closed_eos, logits), -math.inf)
-    opened[running] = mask.rule(drawable[running])
-    opened[:, [eos, *mask.always_open]] = True
-    return opened
-
-
-def _support(logits: Tensor, opened: Tensor | None, settings: Generation, closed_eos: int | None) -> Tensor | None:
-    """Return what is open for the next token, [B, V], or None if everything is."""
-    support = opened
-    if closed_eos is not None:
-        support = torch.ones_like(logits, dtype=torch.bool) if support is None else support.clone()
-        support[:, closed_eos] = False
-    if settings.top_k:
-        kept = rl.top_k_support(rl.restrict(logits, support), settings.top_k)
-        support = kept if support is None else support & kept
-    if settings.top_p < 1.0:
-        kept = rl.top_p_support(rl.restrict(logits, support), settings.top_p)
-        support = kept if support is None else support & kept
-    return support
-
-
-def _index(token: int, like: Tensor) -> Tensor:
-    return torch.tensor([token], device=like.device)
-
-
-def _stack_supports(packed: list[Tensor | None], vocabulary: int) -> Tensor | None:
-    """Stack the steps' bit-packed supports to [B, T, ⌈V/8⌉]; a step without one left everything open."""
-    known = [support for support in packed if support is not None]
-    if not known:
-        return None
-    everything = rl.pack_bits(torch.ones(len(known[0]), vocabulary, dtype=torch.bool, device=known[0].device))
-    return torch.stack([everything if support is None else support for support in packed], 1)
-
-
-def length_batches(mask: Tensor, rows: Tensor, size: int) -> list[Tensor]:
-    """Split rows into batches of at most `size`, similar lengths together, so that little padding is computed."""
-    if len(rows) <= size:
-        return [rows]
-    lengths = mask[rows.to(mask.device)].sum(1).cpu()
-    return list(rows[lengths.argsort(stable=True)].split(size))

@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from grue.lm.adapters import adapter_off
-from grue.lm.policy import Critic, assert_no_dropout, freeze
+from grue.lm.model import assert_no_dropout, freeze
 from grue.lm.sharding import load_whole
+from grue.rl.critic import Critic
 from grue.rl.optimisation import make_optimizer
 from grue.rl.settings import ActorCriticConfig, RolloutConfig
 

@@ -19,12 +19,17 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import PreTrainedModel
 
 from grue.errors import TrainingError
+from grue.lm import distributions
 from grue.lm.adapters import recomputing
-from grue.lm.policy import Tokens, forward, freeze
+from grue.lm.forward import forward
+from grue.lm.model import freeze
+from grue.lm.sampling import Rollout
+from grue.lm.seeds import generator
+from grue.lm.tokens import Tokens, length_batches
 from grue.rl import functional as rl
 from grue.rl.experience import Experience
 from grue.rl.optimisation import check_ratio, minibatch_gradient
-from grue.rl.rollout import Rollout, generator, length_batches, rollout_settings
+from grue.rl.rollout import rollout_settings
 from grue.rl.settings import TRPOConfig
 from grue.runs.train import Run
 
@@ -98,7 +103,7 @@ def line_search(problem: Problem, parameters: Sequence[Tensor], longest: Tensor,
 
 def surrogate_losses(problem: Problem, rows: Tensor) -> Mapping[str, Tensor]:
     """Return the sum over the tokens of some rows of −(r·A + c·H), and the largest |r − 1|."""
-    logits = distributions(problem, problem.policy, rows)
+    logits = open_logits(problem, problem.policy, rows)
     surrogate, ratio = surrogate_and_ratio(problem, logits, rows)
     error = (ratio.detach() - 1.0).abs() * problem.experience.mask[rows, : logits.shape[1]]
     return {"loss": -surrogate.sum(), "ratio_error": error.max()}
@@ -108,11 +113,11 @@ def surrogate_and_ratio(problem: Problem, logits: Tensor, rows: Tensor) -> tuple
     """Return r·A + c·H of each token of some rows, 0 where nothing counts, and r; [b, T] each."""
     experience, width = problem.experience, logits.shape[1]
     mask = experience.mask[rows, :width]
-    new = rl.log_probs(logits, experience.rollout.responses.ids[rows, :width]).masked_fill(~mask, 0.0)
+    new = distributions.log_probs(logits, experience.rollout.responses.ids[rows, :width]).masked_fill(~mask, 0.0)
     ratio = (new - experience.log_probs[rows, :width]).exp()
     surrogate = ratio * problem.advantages[rows, :width]
     if problem.config.entropy_coefficient:
-        surrogate = surrogate + problem.config.entropy_coefficient * rl.entropy(logits)
+        surrogate = surrogate + problem.config.entropy_coefficient * distributions.entropy(logits)
     return surrogate * mask, ratio
 
 
@@ -122,9 +127,9 @@ def surrogate_and_kl(problem: Problem, before: PreTrainedModel) -> tuple[float, 
     mask = problem.experience.mask
     sums = torch.zeros(2, device=mask.device)
     for rows in own_parts(problem, torch.arange(len(mask))):
-        logits = distributions(problem, problem.policy, rows)
+        logits = open_logits(problem, problem.policy, rows)
         surrogate, _ = surrogate_and_ratio(problem, logits, rows)
-        kl = rl.kl_divergence(distributions(problem, before, rows), logits) * mask[rows, : logits.shape[1]]
+        kl = rl.kl_divergence(open_logits(problem, before, rows), logits) * mask[rows, : logits.shape[1]]
         sums += torch.stack([surrogate.sum(), kl.sum()])
     surrogate, kl = (problem.run.world.sum(sums) / mask.sum()).tolist()
     return surrogate, kl
@@ -138,7 +143,7 @@ def fisher_product(problem: Problem, parameters: Sequence[Tensor], rows: Tensor,
     mask, product = problem.experience.mask, torch.zeros_like(vector)
     with sdpa_kernel(SDPBackend.MATH):  # the other attention kernels have no second derivative
         for part in own_parts(problem, rows):
-            logits = distributions(problem, problem.policy, part)
+            logits = open_logits(problem, problem.policy, part)
             u = torch.zeros_like(logits, requires_grad=True)
             back = torch.autograd.grad(logits, parameters, u, create_graph=True, allow_unused=True)
             used = [(g, v) for g, v in zip(back, unflatten(vector, parameters), strict=True) if g is not None]
@@ -155,7 +160,7 @@ def fisher_rows(problem: Problem, update: int) -> Tensor:
     return torch.randperm(count, generator=generator(run.seed, "fisher", update))[:chosen]
 
 
-def distributions(problem: Problem, policy: PreTrainedModel, rows: Tensor) -> Tensor:
+def open_logits(problem: Problem, policy: PreTrainedModel, rows: Tensor) -> Tensor:
     """Return the logits [b, T, V] that the ratio is about, minus infinity where the sampler's vocabulary was closed."""
     rollout, run = problem.experience.rollout, problem.run
     prompts, responses, encoded = part_of(rollout, rows)
@@ -164,7 +169,7 @@ def distributions(problem: Problem, policy: PreTrainedModel, rows: Tensor) -> Te
     logits = logits.float() / rollout_settings(run.task, problem.config).temperature
     if problem.config.ratio_over == "vocabulary":
         return logits
-    return rl.restrict(logits, rollout.open_vocabulary(rows, logits.shape[1], logits.shape[2]))
+    return distributions.restrict(logits, rollout.open_vocabulary(rows, logits.shape[1], logits.shape[2]))
 
 
 def own_parts(problem: Problem, rows: Tensor) -> list[Tensor]:

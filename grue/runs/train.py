@@ -23,9 +23,9 @@ from grue.evaluation.predict import predict
 from grue.evaluation.scoring import score_predictions
 from grue.lm import checkpoint
 from grue.lm.adapters import adapt, merged
-from grue.lm.distributed import World
+from grue.lm.checks import check_lengths, check_model
+from grue.lm.distributed import DistributedContext
 from grue.lm.load import load_language_model, locate_model
-from grue.lm.policy import check_lengths, check_model
 from grue.lm.sharding import Split, check_sharding, gathered, model_of, shard, whole
 from grue.metrics.rewards import Reward, make_reward
 from grue.records import Example
@@ -86,7 +86,7 @@ class Run:
     observer: Observer
     stop: Callable[[], bool]
     training: dict[str, float]
-    world: World = field(default_factory=World)
+    world: DistributedContext = field(default_factory=DistributedContext)
     split: Split | None = None
     best: float | None = None
     figures: dict[str, float] = field(default_factory=dict)
@@ -263,7 +263,9 @@ def validate(run: Run) -> dict[str, float]:
     return {name: value for name, value in figures.items() if value is not None}
 
 
-def train(plan: Plan, observer: Observer, stop: Callable[[], bool] = lambda: False, world: World | None = None) -> Path:
+def train(
+    plan: Plan, observer: Observer, stop: Callable[[], bool] = lambda: False, world: DistributedContext | None = None
+) -> Path:
     """Carry out one stage and return its checkpoint folder; a finished one is left as it is.
 
     Raises:
@@ -271,7 +273,7 @@ def train(plan: Plan, observer: Observer, stop: Callable[[], bool] = lambda: Fal
         DataError: Data, the model or the checkpoint to start from cannot be used.
         Interrupted: `stop` asked for it.
     """
-    world = World() if world is None else world
+    world = DistributedContext() if world is None else world
     if world.is_main:
         for folder in (plan.checkpoint, plan.folder / FINAL):
             checkpoint.restore_interrupted(folder)
@@ -296,7 +298,7 @@ def train(plan: Plan, observer: Observer, stop: Callable[[], bool] = lambda: Fal
     return plan.checkpoint
 
 
-def _prepare(plan: Plan, observer: Observer, stop: Callable[[], bool], world: World) -> Run:
+def _prepare(plan: Plan, observer: Observer, stop: Callable[[], bool], world: DistributedContext) -> Run:
     """Load everything a run needs; the folder is claimed only once all of that is there."""
     training = {"tokens": 0.0, "episodes": 0.0, "seconds": 0.0}
     if plan.init is not None:
@@ -330,7 +332,7 @@ def _prepare(plan: Plan, observer: Observer, stop: Callable[[], bool], world: Wo
     )
 
 
-def _check_ranks(config: Common, world: World) -> None:
+def _check_ranks(config: Common, world: DistributedContext) -> None:
     """Refuse more processes than there are rollouts to sample.
 
     Raises:

@@ -23,7 +23,7 @@ from grue.records import Prediction
 from grue.stats.paired import DRAWS, holm
 from grue.submissions.folder import RESULT, SUBMISSION, predictions_of, read_result, read_submission
 from grue.submissions.problems import Problem, error, warning
-from grue.tasks import SUITES, load_task, task_names
+from grue.task_files import SUITES, load_task, task_names
 
 LEVEL = 0.05  # of the tests for a regression, all tasks together
 BOARD = "leaderboard/"  # made from the submissions by `grue leaderboard --publish`, which checks it, too

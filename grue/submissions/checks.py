@@ -16,7 +16,7 @@ from grue.submissions.problems import Problem, warning
 from grue.submissions.rescoring import Findings, TaskRuns, check_task
 from grue.submissions.structure import Contents, read_system
 from grue.submissions.wording import check_name
-from grue.tasks import SUITES, task_names
+from grue.task_files import SUITES, task_names
 
 ONE_PROCESS = 20  # results that one process scores sooner than several are started
 

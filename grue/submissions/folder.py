@@ -21,7 +21,7 @@ from grue.errors import ConfigError, DataError
 from grue.files import read_json, read_toml
 from grue.records import SCHEMA_VERSION, About, Entry, Result, Status
 from grue.shapes import from_dict
-from grue.tasks import SUITES
+from grue.task_files import SUITES
 
 SUBMISSIONS = "submissions"
 SUBMISSION = "submission.toml"

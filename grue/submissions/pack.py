@@ -22,7 +22,8 @@ from grue.evaluation.scoring import read_predictions, score_predictions
 from grue.records import SCHEMA_VERSION, Prediction, Result
 from grue.shapes import from_dict
 from grue.submissions.folder import MANIFEST, SUBMISSION, SYSTEM_NAME, Submission, predictions_of, read_result
-from grue.tasks import SUITES, Task, load_task, task_names
+from grue.task_files import SUITES, load_task, task_names
+from grue.tasks import Task
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Literal, TypeVar
 from grue import files
 from grue.errors import DataError, did_you_mean
 from grue.records import Direction
-from grue.tasks import task_names
+from grue.task_files import task_names
 
 T = TypeVar("T", bound=Hashable)
 

@@ -32,7 +32,8 @@ from grue.submissions.likeness import (
 )
 from grue.submissions.problems import Problem, error
 from grue.submissions.reading import read_strange_predictions, told
-from grue.tasks import Task, load_task
+from grue.task_files import load_task
+from grue.tasks import Task
 
 TOLERANCE = 1e-6
 MODEL_TOLERANCE = 1e-4  # for metrics that run a model, whose last digits depend on the machine

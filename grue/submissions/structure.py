@@ -25,7 +25,8 @@ from grue.submissions.problems import Problem, error, warning
 from grue.submissions.reading import Scan, check_manifest, scan, told
 from grue.submissions.rescoring import Run
 from grue.submissions.wording import check_result_wording, check_wording
-from grue.tasks import SUITES, Task, load_task, task_names
+from grue.task_files import SUITES, load_task, task_names
+from grue.tasks import Task
 
 _SAME_CONFIGURATION = ("algorithm", "backbone", "revision", "parameters")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from grue import files
 from grue.errors import ConfigError
-from grue.tasks import SUITES, task_names
+from grue.task_files import SUITES, task_names
 
 # What may be varied beside the keys of an algorithm's configuration.
 ABOUT_A_RUN = ("reward", "preset", "backbone")

@@ -10,7 +10,8 @@ from grue import files
 from grue.errors import ConfigError, DataError, did_you_mean
 from grue.submissions.folder import SYSTEM_NAME
 from grue.sweep.grid import Entry, Grid
-from grue.tasks import Task, load_task
+from grue.task_files import load_task
+from grue.tasks import Task
 
 if TYPE_CHECKING:
     from grue.runs.plan import Plan

@@ -21,7 +21,7 @@ from grue.sweep.jobs import Job
 from grue.sweep.record import Record
 from grue.sweep.schedule import Outcome
 from grue.sweep.work import Place, carry_out, say_into
-from grue.tasks import load_task
+from grue.task_files import load_task
 
 PRELOADED = (
     "torch",

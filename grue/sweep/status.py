@@ -93,7 +93,7 @@ def _updates(job: Job) -> int | None:
     if job.is_baseline:
         return None
     from grue.runs.recipes import make_config
-    from grue.tasks import load_task
+    from grue.task_files import load_task
 
     config = make_config(load_task(job.source, job.suite), job.algorithm, job.set, job.preset)
     return getattr(config, "updates", None) or getattr(config, "epochs", None)

@@ -88,7 +88,7 @@ def _do(job: Job, place: Place, stop: Callable[[], bool], seconds: dict[str, flo
     from grue.evaluation import evaluate as evaluation
     from grue.runs.observers import Observers
     from grue.runs.train import Interrupted
-    from grue.tasks import load_task
+    from grue.task_files import load_task
 
     task = load_task(job.source, job.suite)
     folder = place.runs / job.id

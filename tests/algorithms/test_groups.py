@@ -9,7 +9,7 @@ from support import oracles, tiny
 from grue.algorithms import grpo, reinforce
 from grue.errors import ConfigError
 from grue.files import read_jsonl
-from grue.lm.policy import forward
+from grue.lm.forward import forward
 from grue.rl import functional as rl
 from grue.rl.experience import collect
 from grue.rl.settings import GRPOConfig, ReinforceConfig, RLOOConfig

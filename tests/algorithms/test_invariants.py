@@ -9,8 +9,11 @@ from support import oracles, tiny
 from grue.algorithms import nlpo, ppo
 from grue.errors import TrainingError
 from grue.files import read_jsonl
-from grue.lm.policy import encode_prompts, forward, next_logits
-from grue.rl.rollout import Mask, draw_examples, generator, sample_responses
+from grue.lm.forward import forward, next_logits
+from grue.lm.sampling import Mask, sample_responses
+from grue.lm.seeds import generator
+from grue.lm.tokens import encode_prompts
+from grue.rl.rollout import draw_examples
 from grue.rl.settings import NLPOConfig, PPOConfig
 from grue.runs.recipes import ALGORITHMS
 from grue.runs.train import Interrupted

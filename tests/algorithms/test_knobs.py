@@ -10,7 +10,8 @@ from grue.cli.options import parse_settings
 from grue.errors import ConfigError
 from grue.files import read_jsonl
 from grue.lm.adapters import dropping_out, enable_checkpointing, silence_dropout
-from grue.lm.policy import assert_no_dropout, dropout_places, dropout_rates, forward
+from grue.lm.forward import forward
+from grue.lm.model import assert_no_dropout, dropout_places, dropout_rates
 from grue.rl import experience
 from grue.rl import optimize as improve
 from grue.rl.experience import collect

@@ -11,7 +11,7 @@ import torch
 from support import oracles, tiny
 
 from grue.algorithms import ppo
-from grue.lm.policy import forward
+from grue.lm.forward import forward
 from grue.runs.recipes import ALGORITHMS, make_config
 
 FAMILIES = ["causal", "seq2seq"]

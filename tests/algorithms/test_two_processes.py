@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
 from grue.files import read_jsonl
 from grue.lm.adapters import adapt
-from grue.lm.distributed import World
+from grue.lm.distributed import DistributedContext
 from grue.lm.sharding import whole
 from grue.runs.recipes import ALGORITHMS
 from grue.runs.train import Interrupted
@@ -121,9 +121,9 @@ def both(tmp_path_factory):
     @functools.cache
     def of(slow):
         names, alone, folder = SLOW if slow else FAST, tmp_path_factory.mktemp("alone"), tmp_path_factory.mktemp("two")
-        one = {name: trained(name, alone / name, World()) for name in names}
+        one = {name: trained(name, alone / name, DistributedContext()) for name in names}
         for name in (name for name in RESUMED if name in names):  # begun by one process, gone on with by two
-            assert trained(name, folder / f"second {name}", World(), stop_after=1)["stopped"]
+            assert trained(name, folder / f"second {name}", DistributedContext(), stop_after=1)["stopped"]
         return one, together(f"NAMES = {list(names)}\n{BOTH}", folder), folder
 
     return lambda name: of(name in SLOW)
@@ -186,7 +186,7 @@ def test_two_processes_go_on_where_one_stopped(both, name):
 def test_one_process_goes_on_where_two_stopped(both, name):
     one, saved, folder = both(name)
     assert [process[f"first {name}"]["stopped"] for process in saved] == [True, True]
-    gone_on = trained(name, folder / f"first {name}", World())
+    gone_on = trained(name, folder / f"first {name}", DistributedContext())
     assert gone_on["begin"] == (1, len(one[name]["lines"]))
     torch.testing.assert_close(gone_on["weights"], one[name]["weights"], rtol=1e-4, atol=1e-5)
 

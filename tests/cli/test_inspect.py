@@ -50,7 +50,7 @@ def test_a_damaged_small_model_is_found_by_the_doctor(monkeypatch):
 
 
 def test_task_files_are_validated_without_their_models(tmp_path):
-    from grue.tasks import suite_folder
+    from grue.task_files import suite_folder
 
     paths = sorted(map(str, suite_folder("grue").glob("*.toml")))
     result = grue("tasks", "validate", *paths)

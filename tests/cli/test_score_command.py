@@ -9,7 +9,7 @@ import pytest
 from support.score_cli import ANSWERS, MINE, fails, grue, lines, own_files, plain, scores
 
 from grue.data.load import load_examples
-from grue.tasks import load_task
+from grue.task_files import load_task
 
 ROOT = Path(__file__).parents[2]
 

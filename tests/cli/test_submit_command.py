@@ -15,7 +15,7 @@ from grue.cli.main import main
 from grue.render.problems import as_github, as_json, as_junit, as_text, summary
 from grue.submissions import checks
 from grue.submissions.problems import CHECKS, Problem
-from grue.tasks import load_task
+from grue.task_files import load_task
 
 IDS = {"error": "GRUE-S009", "warning": "GRUE-S031"}
 HOME = Path("submissions/mini/ours")

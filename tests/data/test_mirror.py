@@ -187,7 +187,7 @@ def test_a_manifest_of_another_version(hub, waited, tmp_path):
 
 
 def test_models_that_a_task_needs():
-    from grue.tasks import load_task
+    from grue.task_files import load_task
 
     found = dict(needed_models(load_task("imdb", "grue")))
     assert {"lvwerra/gpt2-imdb", "lvwerra/distilbert-imdb", "openai-community/gpt2"} <= set(found)
@@ -334,7 +334,7 @@ import os, re, sys, time
 import grue.data.places
 from dataclasses import replace
 from grue.data.load import load_examples
-from grue.tasks import load_task
+from grue.task_files import load_task
 
 task = load_task("wmt16", "grue")
 splits = {key: replace(split, rows=0, examples=0, ids_sha256="") for key, split in task.data.splits.items()}

@@ -27,11 +27,13 @@ from grue.data.load import load_examples
 from grue.evaluation.predict import write_predictions
 from grue.evaluation.scoring import read_predictions
 from grue.lm.checkpoint import read_manifest
+from grue.lm.forward import forward
 from grue.lm.load import load_language_model
-from grue.lm.policy import Tokens, encode_prompts, encode_responses, forward
+from grue.lm.tokens import Tokens, encode_prompts, encode_responses
 from grue.mini.assets import MODELS
 from grue.records import Prediction
-from grue.tasks import Prompt, load_task
+from grue.task_files import load_task
+from grue.tasks import Prompt
 
 REAL = Path(__file__).parents[3] / "shared" / "data"
 pytestmark = pytest.mark.skipif(not REAL.is_dir(), reason=f"the slices of real data are not here: no folder {REAL}")

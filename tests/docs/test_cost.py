@@ -21,12 +21,9 @@ from costs.measure import host_kinds  # noqa: E402
 from costs.rates import Card, Rates, Timed, longest_first, makespan, measured, seconds_of  # noqa: E402
 from costs.work import Pass, Run, reinforced  # noqa: E402
 
-from grue.algorithms import (
-    ppo,
-    trpo,  # noqa: E402
-)
+from grue.algorithms import ppo, trpo  # noqa: E402
 from grue.rl.state import make_learner  # noqa: E402
-from grue.tasks import load_task  # noqa: E402
+from grue.task_files import load_task  # noqa: E402
 
 SHAPES = [
     Architecture("tiny GPT-2", "causal", 2, 64, 64, 256, 500, 64),

@@ -17,7 +17,7 @@ from grue.records import Score
 from grue.runs.recipes import make_config
 from grue.sweep.grid import read_grid
 from grue.sweep.jobs import plan_jobs
-from grue.tasks import load_task
+from grue.task_files import load_task
 
 SCRIPT = Path(__file__).parents[2] / "experiments" / "findings.py"
 GRIDS = sorted(SCRIPT.with_suffix("").glob("*.toml"))

@@ -18,7 +18,7 @@ from grue.data.load import local_data_id
 from grue.errors import ConfigError, DataError, SubmissionError, TrainingError, UnknownName
 from grue.metrics import rewards
 from grue.records import Prediction
-from grue.tasks import filled, load_task, task_schema
+from grue.task_files import filled, load_task, task_schema
 
 ROOT = Path(__file__).parents[2]
 SMALL = {"updates": 1, "rollouts": 4, "minibatch_size": 4, "epochs": 1, "validation_examples": 4}

@@ -10,7 +10,7 @@ from grue.cli.main import main
 from grue.evaluation import evaluate
 from grue.evaluation.evaluate import baseline_system, lead, model_system
 from grue.records import Example
-from grue.tasks import load_task
+from grue.task_files import load_task
 
 
 def grue(*arguments):

@@ -25,10 +25,13 @@ from grue.evaluation.best_of import (
 )
 from grue.evaluation.evaluate import System, baseline_system, with_best_of
 from grue.evaluation.predict import predict
-from grue.lm.policy import encode_prompts, forward
+from grue.lm.forward import forward
+from grue.lm.sampling import sample_responses
+from grue.lm.seeds import example_uniforms
+from grue.lm.tokens import encode_prompts
 from grue.records import Example
-from grue.rl.rollout import example_uniforms, sample_responses
-from grue.tasks import SUITES, Generation, load_task, task_names
+from grue.task_files import SUITES, load_task, task_names
+from grue.tasks import Generation
 
 FAMILIES = ["causal", "seq2seq"]
 SETTINGS = {"top_k": 12, "temperature": 2.0}

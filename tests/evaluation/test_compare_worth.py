@@ -20,7 +20,8 @@ from grue.evaluation.comparison import (
 )
 from grue.evaluation.scoring import score_predictions
 from grue.records import Example, Prediction
-from grue.tasks import MetricSpec, Task, load_task
+from grue.task_files import load_task
+from grue.tasks import MetricSpec, Task
 
 FEW = 12
 

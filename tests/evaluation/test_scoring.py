@@ -11,7 +11,8 @@ from grue.errors import ConfigError, DataError, SubmissionError, Unavailable, Un
 from grue.evaluation.scoring import chosen_metrics, match, read_predictions, score_examples, score_predictions
 from grue.metrics.metric import DIVERSITY, METRICS, Average, make_metric
 from grue.records import Example, Prediction
-from grue.tasks import MetricSpec, load_task
+from grue.task_files import load_task
+from grue.tasks import MetricSpec
 
 EXAMPLES = [
     Example("a", "dog run", ("the dog runs .", "a dog ran"), {"concepts": ["dog", "run"]}),

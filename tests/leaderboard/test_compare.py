@@ -30,7 +30,8 @@ from grue.records import Axis, Example, Prediction
 from grue.stats.intervals import Interval
 from grue.stats.paired import Difference, MeanDifference
 from grue.submissions.folder import Submission
-from grue.tasks import Task, load_task
+from grue.task_files import load_task
+from grue.tasks import Task
 
 
 def answers(examples: Sequence[Example], right_every: int) -> list[Prediction]:

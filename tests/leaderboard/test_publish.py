@@ -17,7 +17,8 @@ from grue.leaderboard.rank import rank
 from grue.records import Score
 from grue.render import as_json
 from grue.submissions.folder import results
-from grue.tasks import Task, load_task, task_names
+from grue.task_files import load_task, task_names
+from grue.tasks import Task
 
 FILES = [f"{suite}.{ending}" for suite in ("grue", "mini") for ending in ("md", "json", "csv", "tex", "html")]
 DESCRIPTION = """

@@ -21,8 +21,10 @@ from grue.lm.adapters import (
     recomputing,
     silence_dropout,
 )
-from grue.lm.policy import Critic, assert_no_dropout, encode, forward, freeze, next_logits
-from grue.rl.rollout import sample_responses
+from grue.lm.forward import encode, forward, next_logits
+from grue.lm.model import assert_no_dropout, freeze
+from grue.lm.sampling import sample_responses
+from grue.rl.critic import Critic
 from grue.rl.settings import SupervisedConfig
 
 ALL = tiny_models.ALL

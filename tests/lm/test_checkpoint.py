@@ -19,7 +19,8 @@ from grue.errors import DataError
 from grue.lm import adapters, checkpoint
 from grue.lm.load import load_language_model
 from grue.runs.train import ALGORITHMS
-from grue.tasks import Backbone, load_task
+from grue.task_files import load_task
+from grue.tasks import Backbone
 
 
 @pytest.mark.parametrize("family", AUTO)

@@ -15,11 +15,11 @@ from support.processes import (
 )
 
 from grue.errors import ConfigError
-from grue.lm.distributed import World, join_world, leave
+from grue.lm.distributed import DistributedContext, join_world, leave
 
 PRIMITIVES = """
 import torch
-from grue.lm.distributed import World, join_world, leave
+from grue.lm.distributed import DistributedContext, join_world, leave
 
 world = join_world()
 torch.set_num_threads(1)
@@ -132,13 +132,13 @@ def test_gradients_are_summed_and_missing_ones_count_as_zero(primitives):
 def test_a_share_is_contiguous_fair_and_complete():
     for size in range(1, 6):
         for count in range(12):
-            shares = [range(count)[World(rank, size).share(count)] for rank in range(size)]
+            shares = [range(count)[DistributedContext(rank, size).share(count)] for rank in range(size)]
             assert [row for share in shares for row in share] == list(range(count))
             assert max(map(len, shares)) - min(map(len, shares)) <= 1
 
 
 def test_a_world_of_one_gives_back_what_it_got():
-    world, rows = World(), torch.ones(2, 3)
+    world, rows = DistributedContext(), torch.ones(2, 3)
     assert world.gather_rows(rows) is rows
     assert world.sum(rows) is rows
     assert world.maximum(rows) is rows
@@ -155,16 +155,16 @@ def test_a_world_of_one_gives_back_what_it_got():
 
 def test_without_a_launcher_there_is_one_process(monkeypatch):
     monkeypatch.setenv("GRUE_DEVICE", "cpu")
-    assert join_world() == World()
+    assert join_world() == DistributedContext()
     monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")  # a cluster sets it for everyone
-    assert join_world() == World()
+    assert join_world() == DistributedContext()
     assert not torch.distributed.is_initialized()
 
 
 def test_a_launch_of_one_process_needs_no_group(monkeypatch):
     for name, value in {**LAUNCHED, "WORLD_SIZE": "1", "GRUE_DEVICE": "cpu"}.items():
         monkeypatch.setenv(name, value)
-    assert join_world() == World()
+    assert join_world() == DistributedContext()
     assert not torch.distributed.is_initialized()
 
 

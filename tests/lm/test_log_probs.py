@@ -5,9 +5,11 @@ import torch
 from support import oracles, tiny_models
 
 from grue.errors import ConfigError
+from grue.lm import distributions
+from grue.lm.forward import encode, forward
 from grue.lm.log_probs import assert_head_is_separable, response_states_and_head, token_log_probs
-from grue.lm.policy import Tokens, encode, forward, freeze_encoder, vocabulary_size
-from grue.rl import functional as rl
+from grue.lm.model import freeze_encoder, vocabulary_size
+from grue.lm.tokens import Tokens
 
 TEMPERATURE = 0.7
 
@@ -37,7 +39,7 @@ def test_every_score_is_the_slow_one(kind, chunk):
     model, prompts, responses, opened = with_support(kind)
     with torch.no_grad():
         logits, _ = forward(model, prompts, responses)
-        support = rl.pack_bits(opened)
+        support = distributions.pack_bits(opened)
         scored = token_log_probs(model, prompts, responses, TEMPERATURE, support, chunk=chunk, want_entropy=True)
     for b, t in responses.mask.nonzero().tolist():
         row, token = [x / TEMPERATURE for x in logits[b, t].tolist()], int(responses.ids[b, t])
@@ -55,7 +57,7 @@ def test_every_score_is_the_slow_one(kind, chunk):
 def test_chunks_change_neither_values_nor_gradients(kind, restricted):
     model, prompts, responses, opened = with_support(kind)
     assert_head_is_separable(model)
-    support = rl.pack_bits(opened) if restricted else None
+    support = distributions.pack_bits(opened) if restricted else None
     whole, gradients = loss(model, prompts, responses, support, chunk=0)
     for chunk in (1, 4, 100):  # eleven tokens count: chunks of one, with a rest, and more than there are
         scored, found = loss(model, prompts, responses, support, chunk)
@@ -68,7 +70,7 @@ def test_chunks_change_neither_values_nor_gradients(kind, restricted):
 
 def test_chunks_under_autocast_compute_what_autocast_computes():
     model, prompts, responses, opened = with_support("llama")
-    support = rl.pack_bits(opened)
+    support = distributions.pack_bits(opened)
     with torch.autocast("cpu", torch.bfloat16):
         whole, gradients = loss(model, prompts, responses, support, chunk=0)
         scored, found = loss(model, prompts, responses, support, chunk=4)

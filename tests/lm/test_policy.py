@@ -7,18 +7,12 @@ import torch
 from support import oracles, tiny
 
 from grue.errors import TrainingError
-from grue.lm.policy import (
-    Critic,
-    Tokens,
-    decode_responses,
-    encode_prompts,
-    encode_responses,
-    forward,
-    next_logits,
-    trunk_states,
-)
+from grue.lm.forward import forward, next_logits, trunk_states
+from grue.lm.sampling import sample_responses
+from grue.lm.seeds import example_uniforms
+from grue.lm.tokens import Tokens, decode_responses, encode_prompts, encode_responses
+from grue.rl.critic import Critic
 from grue.rl.experience import score_tokens
-from grue.rl.rollout import example_uniforms, sample_responses
 from grue.rl.settings import PPOConfig
 from grue.tasks import Generation, Prompt
 

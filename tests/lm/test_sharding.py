@@ -7,7 +7,7 @@ from support.tiny import changed
 from transformers import GPT2LMHeadModel, T5ForConditionalGeneration
 
 from grue.errors import ConfigError, Unavailable
-from grue.lm.distributed import World
+from grue.lm.distributed import DistributedContext
 from grue.lm.sharding import check_sharding, gathered, whole
 from grue.rl.settings import PPOConfig, TRPOConfig
 
@@ -17,7 +17,9 @@ from copy import deepcopy
 import tiny, torch
 from torch import nn
 from grue.lm.distributed import join_world, leave
-from grue.lm.policy import Critic, Tokens, forward, next_logits
+from grue.rl.critic import Critic
+from grue.lm.tokens import Tokens
+from grue.lm.forward import forward, next_logits
 from grue.lm.sharding import gathered, load_whole, model_of, shard, whole
 
 world = join_world()
@@ -143,9 +145,17 @@ def test_split_weights_are_saved_as_any_model(sharded, family):
 @pytest.mark.parametrize(
     ("config", "world", "message"),
     [
-        (TRPOConfig(sharded=True), World(), "TRPO's step takes all weights as one vector; set sharded = false"),
-        (PPOConfig(sharded=True, lora_rank=2), World(), "set sharded = false or lora_rank = 0"),
-        (PPOConfig(sharded=True), World(1, 2, torch.device("cuda", 0)), "every process needs a GPU of its own"),
+        (
+            TRPOConfig(sharded=True),
+            DistributedContext(),
+            "TRPO's step takes all weights as one vector; set sharded = false",
+        ),
+        (PPOConfig(sharded=True, lora_rank=2), DistributedContext(), "set sharded = false or lora_rank = 0"),
+        (
+            PPOConfig(sharded=True),
+            DistributedContext(1, 2, torch.device("cuda", 0)),
+            "every process needs a GPU of its own",
+        ),
     ],
 )
 def test_what_cannot_be_split_is_refused(config, world, message):
@@ -156,9 +166,9 @@ def test_what_cannot_be_split_is_refused(config, world, message):
 
 def test_a_torch_that_cannot_split_is_refused(monkeypatch):
     monkeypatch.delattr("torch.distributed.fsdp.FSDPModule.set_force_sum_reduction_for_comms")
-    check_sharding(PPOConfig(sharded=True), World())  # one process has all weights
+    check_sharding(PPOConfig(sharded=True), DistributedContext())  # one process has all weights
     with pytest.raises(Unavailable, match="upgrade torch"):
-        check_sharding(PPOConfig(sharded=True), World(0, 2))
+        check_sharding(PPOConfig(sharded=True), DistributedContext(0, 2))
 
 
 def test_without_other_processes_nothing_is_split():

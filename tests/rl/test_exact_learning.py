@@ -13,10 +13,12 @@ from support.exactness import FAMILIES, letters, real, train, world
 from grue.algorithms import nlpo, ppo, supervised
 from grue.cli.main import main
 from grue.lm import checkpoint
-from grue.lm.distributed import World
+from grue.lm.distributed import DistributedContext
+from grue.lm.forward import forward
 from grue.lm.load import load_language_model
 from grue.lm.log_probs import token_log_probs
-from grue.lm.policy import Critic, Tokens, forward
+from grue.lm.tokens import Tokens
+from grue.rl.critic import Critic
 from grue.rl.experience import advantages_and_returns
 from grue.rl.functional import clipped_policy_loss
 from grue.rl.optimisation import (
@@ -29,7 +31,7 @@ from grue.rl.settings import PPOConfig, SupervisedConfig
 from grue.rl.state import Moments
 from grue.runs import train as run_module
 from grue.runs.recipes import make_config
-from grue.tasks import SUITES, load_task, task_names
+from grue.task_files import SUITES, load_task, task_names
 
 # --- precision -------------------------------------------------------------------------------------------------------
 
@@ -251,7 +253,7 @@ def test_a_gradient_counts_every_token_alike(family, tmp_path):
             responses.mask.float(),
             lambda part: supervised.pair_losses(run, prompts, responses, part),
             size,
-            World(),
+            DistributedContext(),
         )
         found = torch.cat([p.grad.flatten() for p in run.policy.parameters()])
         assert float((found - exact).norm()) < 1e-5 * float(exact.norm())

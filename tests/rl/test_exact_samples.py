@@ -28,13 +28,14 @@ from grue.algorithms import a2c, grpo, ppo, reinforce
 from grue.errors import TrainingError
 from grue.evaluation.predict import predict
 from grue.lm.adapters import adapt
-from grue.lm.policy import Tokens, vocabulary_size
+from grue.lm.model import vocabulary_size
+from grue.lm.sampling import sample_responses
+from grue.lm.tokens import Tokens
 from grue.metrics.rewards import make_reward
 from grue.rl.experience import advantages_and_returns, collect, describe
 from grue.rl.optimisation import (
     RATIO_TOLERANCE,
 )
-from grue.rl.rollout import sample_responses
 from grue.rl.settings import CONFIGS
 from grue.rl.state import make_learner
 from grue.tasks import Generation

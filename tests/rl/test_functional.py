@@ -6,6 +6,7 @@ import pytest
 import torch
 from support import oracles
 
+from grue.lm import distributions
 from grue.rl import functional as rl
 
 B, T, V = 4, 6, 11
@@ -33,7 +34,7 @@ def rand(chance, *shape):
 
 def test_log_probs_are_those_of_a_plain_softmax(logits, chance):
     tokens = torch.randint(V, (B, T), generator=chance)
-    found = rl.log_probs(logits, tokens)
+    found = distributions.log_probs(logits, tokens)
     for b in range(B):
         for t in range(T):
             expected = oracles.token_log_prob(logits[b, t].tolist(), int(tokens[b, t]))
@@ -44,7 +45,7 @@ def test_log_probs_are_renormalised_over_the_support(logits, chance):
     support = torch.rand(B, T, V, generator=chance) < 0.5
     support[..., 3] = True
     tokens = torch.full((B, T), 3)
-    found = rl.log_probs(logits, tokens, support)
+    found = distributions.log_probs(logits, tokens, support)
     for b in range(B):
         for t in range(T):
             allowed = support[b, t].nonzero().flatten().tolist()
@@ -56,12 +57,12 @@ def test_log_probs_are_renormalised_over_the_support(logits, chance):
 def test_an_open_support_changes_no_bit(logits, chance):
     tokens = torch.randint(V, (B, T), generator=chance)
     everything = torch.ones(B, T, V, dtype=torch.bool)
-    assert torch.equal(rl.log_probs(logits, tokens), rl.log_probs(logits, tokens, everything))
+    assert torch.equal(distributions.log_probs(logits, tokens), distributions.log_probs(logits, tokens, everything))
 
 
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.9, 0.99])
 def test_nucleus_is_the_smallest_set_that_reaches_p(logits, p):
-    found = rl.top_p_support(logits, p)
+    found = distributions.top_p_support(logits, p)
     for b in range(B):
         for t in range(T):
             assert set(found[b, t].nonzero().flatten().tolist()) == oracles.nucleus(logits[b, t].tolist(), p)
@@ -69,20 +70,20 @@ def test_nucleus_is_the_smallest_set_that_reaches_p(logits, p):
 
 def test_nucleus_of_one_is_everything_even_where_rounding_would_drop_the_tail():
     logits = torch.tensor([[50.0, 0.0, -50.0, -200.0]])
-    assert rl.top_p_support(logits, 1.0).all()
+    assert distributions.top_p_support(logits, 1.0).all()
 
 
 def test_nucleus_keeps_a_minimum():
     logits = torch.tensor([[10.0, 0.0, -1.0, -2.0]])
-    assert rl.top_p_support(logits, 0.5).sum() == 1
-    assert rl.top_p_support(logits, 0.5, min_tokens_to_keep=3)[0].tolist() == [True, True, True, False]
+    assert distributions.top_p_support(logits, 0.5).sum() == 1
+    assert distributions.top_p_support(logits, 0.5, min_tokens_to_keep=3)[0].tolist() == [True, True, True, False]
 
 
 def test_top_k_keeps_the_largest():
     logits = torch.tensor([[1.0, 3.0, 2.0, 0.0]])
-    assert rl.top_k_support(logits, 2)[0].tolist() == [False, True, True, False]
-    assert rl.top_k_support(logits, 0).all()
-    assert rl.top_k_support(logits, 9).all()
+    assert distributions.top_k_support(logits, 2)[0].tolist() == [False, True, True, False]
+    assert distributions.top_k_support(logits, 0).all()
+    assert distributions.top_k_support(logits, 9).all()
 
 
 def test_samples_follow_the_distribution_and_never_leave_the_support():
@@ -90,7 +91,7 @@ def test_samples_follow_the_distribution_and_never_leave_the_support():
     support = torch.tensor([True, False, True, True, False])
     count = 20_000
     uniforms = (torch.arange(count) + 0.5) / count
-    drawn = rl.sample(rl.restrict(logits, support).expand(count, -1), uniforms)
+    drawn = distributions.sample(distributions.restrict(logits, support).expand(count, -1), uniforms)
     shares = torch.bincount(drawn, minlength=5) / count
     allowed = [0, 2, 3]
     for v in range(5):
@@ -101,17 +102,17 @@ def test_samples_follow_the_distribution_and_never_leave_the_support():
 def test_the_largest_uniform_draws_the_last_open_token():
     logits = torch.tensor([[0.0, 0.0, float("-inf"), float("-inf")]])
     almost_one = torch.tensor([1.0 - 2**-24])
-    assert rl.sample(logits, almost_one).tolist() == [1]
-    assert rl.sample(logits.flip(-1), torch.tensor([0.0])).tolist() == [2]
+    assert distributions.sample(logits, almost_one).tolist() == [1]
+    assert distributions.sample(logits.flip(-1), torch.tensor([0.0])).tolist() == [2]
 
 
 def test_entropy_is_that_of_the_support(logits, chance):
     support = torch.rand(B, T, V, generator=chance) < 0.5
     support[..., 0] = True
-    found = rl.entropy(logits, support)
+    found = distributions.entropy(logits, support)
     kept = [x for x, open_ in zip(logits[0, 0].tolist(), support[0, 0].tolist(), strict=True) if open_]
     assert float(found[0, 0]) == pytest.approx(oracles.entropy(oracles.softmax(kept)), abs=1e-5)
-    assert torch.equal(rl.entropy(logits), rl.entropy(logits, torch.ones_like(support)))
+    assert torch.equal(distributions.entropy(logits), distributions.entropy(logits, torch.ones_like(support)))
 
 
 def test_kl_of_a_policy_with_itself_is_zero(chance):
@@ -206,6 +207,6 @@ def test_value_loss_takes_the_worse_of_clipped_and_unclipped():
 @pytest.mark.parametrize("size", [1, 7, 8, 9, 4096])
 def test_packed_supports_come_back(chance, size):
     support = torch.rand(3, 2, size, generator=chance) < 0.5
-    packed = rl.pack_bits(support)
+    packed = distributions.pack_bits(support)
     assert packed.shape == (3, 2, -(-size // 8))
-    assert torch.equal(rl.unpack_bits(packed, size), support)
+    assert torch.equal(distributions.unpack_bits(packed, size), support)

@@ -10,7 +10,8 @@ from support import tiny
 
 from grue.lm.checkpoint import Manifest
 from grue.runs.card import card, package_versions
-from grue.tasks import Source, load_task, task_names
+from grue.task_files import load_task, task_names
+from grue.tasks import Source
 
 MANIFEST = Manifest(
     suite="tests",

@@ -16,7 +16,7 @@ from grue.records import Example, Prediction
 from grue.submissions import against
 from grue.submissions.against import changes_since, check_changes, check_regression
 from grue.submissions.pack import Run, describe, failed_run, pack
-from grue.tasks import load_task
+from grue.task_files import load_task
 
 TASK = load_task("commongen")
 WORDS = ["dog", "cat", "man", "tree", "car", "boat", "bird", "fish", "house", "road", "star", "hill"]

@@ -34,7 +34,8 @@ from grue.submissions.pack import (
     score_run,
     zipped,
 )
-from grue.tasks import Task, load_task
+from grue.task_files import load_task
+from grue.tasks import Task
 
 COMMONGEN, IMDB = load_task("commongen"), load_task("imdb")
 MADE = {"grue": {"version": "0", "commit": "c", "dirty": False}, "packages": {"python": "3"}}

@@ -18,7 +18,7 @@ from grue.sweep.grid import Entry, Grid
 from grue.sweep.jobs import plan_jobs
 from grue.sweep.record import Record
 from grue.sweep.work import carry_out
-from grue.tasks import load_task
+from grue.task_files import load_task
 
 GIVEN = ("--authors", "A. Author, B. Author", "--licence", "CC0-1.0", "--training-data", "none")
 GRID = Grid(

@@ -39,7 +39,7 @@ from grue.submissions.folder import results, systems
 from grue.submissions.problems import error, visible
 from grue.submissions.reading import MOST_FILES
 from grue.submissions.wording import skeleton
-from grue.tasks import load_task
+from grue.task_files import load_task
 
 
 @pytest.fixture

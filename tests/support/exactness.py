@@ -6,9 +6,9 @@ import torch
 from support import oracles, tiny
 
 from grue.algorithms import nlpo
-from grue.lm.policy import is_seq2seq
+from grue.lm.model import is_seq2seq
+from grue.lm.sampling import Mask
 from grue.rl.experience import collect
-from grue.rl.rollout import Mask
 from grue.rl.settings import CONFIGS, NLPOConfig
 from grue.rl.state import make_learner
 from grue.runs.recipes import ALGORITHMS

@@ -19,7 +19,7 @@ from grue.evaluation.scoring import score_predictions
 from grue.records import Example, Prediction, Result
 from grue.submissions import checks, rescoring, structure
 from grue.submissions.checks import check
-from grue.tasks import load_task
+from grue.task_files import load_task
 
 TASK = load_task("commongen")
 PEOPLE = ("man", "woman", "girl", "boy", "dog", "cat", "child", "horse")

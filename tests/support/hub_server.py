@@ -22,7 +22,7 @@ import huggingface_hub
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from grue.tasks import load_task
+from grue.task_files import load_task
 
 ROOT = Path(__file__).parents[2]
 HEAD_COMMIT = "1" * 40

@@ -11,7 +11,8 @@ from grue.leaderboard.board import Board
 from grue.leaderboard.rank import rank
 from grue.records import About, Entry, Result, Score
 from grue.submissions.reported import Figure, Reported, ReportedColumn, ReportedRow, ReportedTable, Source
-from grue.tasks import Task, load_task, task_names
+from grue.task_files import load_task, task_names
+from grue.tasks import Task
 
 STORIES, REVIEWS = a_task("stories"), a_task("reviews")
 DIVERSITY = (

@@ -89,7 +89,7 @@ def batch(
     replies=("a house", "the tree", "a small blue bird"),
 ):
     """A model, prompts of three lengths and responses of three lengths."""
-    from grue.lm.policy import encode_prompts, encode_responses
+    from grue.lm.tokens import encode_prompts, encode_responses
     from grue.tasks import Prompt
 
     made = made or model(kind)

@@ -11,7 +11,7 @@ from grue.runs.plan import claim_folder, plan_stages
 from grue.sweep.grid import Entry, Grid, parse_seeds, read_grid, write_grid
 from grue.sweep.jobs import plan_jobs, refuse_strangers, short
 from grue.sweep.record import Record
-from grue.tasks import load_task
+from grue.task_files import load_task
 
 
 def ids(grid):

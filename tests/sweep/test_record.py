@@ -303,7 +303,7 @@ def test_the_shipped_seconds_are_of_tasks_and_systems_that_there_are():
     from grue.runs.recipes import split_algorithm
     from grue.sweep.estimate import _measured
     from grue.sweep.jobs import BASELINES
-    from grue.tasks import task_names
+    from grue.task_files import task_names
 
     for suite, tasks in _measured().items():
         assert set(tasks) <= set(task_names(suite))

@@ -19,7 +19,7 @@ from grue.sweep.grid import Grid, read_grid
 from grue.sweep.jobs import plan_jobs
 from grue.sweep.record import Record
 from grue.sweep.status import Row, rows_of
-from grue.tasks import load_task
+from grue.task_files import load_task
 
 
 def grue(*arguments, **environment):

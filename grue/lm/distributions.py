@@ -1,0 +1,237 @@
+"""Distributions over the vocabulary: supports, draws, log-probabilities and entropy of tokens.
+
+B = batch, T = response time, V = vocabulary. `support` [B, T, V] is True where the sampler's vocabulary was open, and
+None where all of it was; it is stored bit-packed, [B, T, ⌈V/8⌉]. Everything is computed in float32.
+"""
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
+
+# --- the sampler's distribution --------------------------------------------------------------------------------------
+
+
+SPAN = 256  # tokens that `sample` sums first
+LIKELIEST = (128, 1024)  # tokens among which a nucleus is looked for, before all are sorted
+
+
+def top_k_support(logits: Tensor, k: int) -> Tensor:
+    """Return where the k largest logits are, [..., V] bool; equal values at the edge stay open together."""
+    if k <= 0 or k >= logits.shape[-1]:
+        return torch.ones_like(logits, dtype=torch.bool)
+    return logits >= logits.topk(k, dim=-1).values[..., -1:]
+
+
+def top_p_support(logits: Tensor, p: float, min_tokens_to_keep: int = 1) -> Tensor:
+    """Return the nucleus: the smallest set of likeliest tokens whose probability reaches p, [..., V] bool.
+
+    The paper's V^p (Eq. 6). With p ≥ 1 every token is open, whatever rounding says.
+    """
+    if p >= 1.0:
+        return torch.ones_like(logits, dtype=torch.bool)
+    size = logits.shape[-1]
+    probabilities = logits.float().softmax(-1).flatten(0, -2)
+    support = torch.zeros_like(probabilities, dtype=torch.bool)
+    left = torch.arange(len(probabilities), device=logits.device)
+    for count in (count for count in LIKELIEST if min_tokens_to_keep <= count < size):
+        likeliest, order = probabilities[left].topk(count, dim=-1)
+        support[left] = _nucleus(likeliest, order, p, min_tokens_to_keep, support[left])
+        left = left[likeliest.sum(-1) < p + 1e-3]
+        if not len(left):
+            return support.view(logits.shape)
+    whole = probabilities[left].sort(dim=-1, descending=True, stable=True)
+    support[left] = _nucleus(*whole, p, min_tokens_to_keep, support[left])
+    return support.view(logits.shape)
+
+
+def _nucleus(sorted_probabilities: Tensor, order: Tensor, p: float, min_tokens_to_keep: int, like: Tensor) -> Tensor:
+    mass_before = sorted_probabilities.cumsum(-1) - sorted_probabilities
+    kept = mass_before < p
+    kept[..., : max(1, min_tokens_to_keep)] = True
+    return torch.zeros_like(like, dtype=torch.bool).scatter_(-1, order, kept)
+
+
+def restrict(logits: Tensor, support: Tensor | None) -> Tensor:
+    """Return float32 logits with minus infinity wherever the support is closed."""
+    logits = logits.float()
+    return logits if support is None else logits.masked_fill(~support, float("-inf"))
+
+
+def sample(logits: Tensor, uniforms: Tensor) -> Tensor:
+    """Draw one token a row by inverting the cumulative distribution.
+
+    Args:
+        logits: [B, V], minus infinity where closed.
+        uniforms: [B] in [0, 1), one a row, so that a row's draw does not depend on its neighbours.
+
+    Returns:
+        [B] token ids; a closed token is never drawn.
+    """
+    probabilities = logits.float().softmax(-1)
+    spans = F.pad(probabilities, (0, -logits.shape[-1] % SPAN)).unflatten(-1, (-1, SPAN))
+    # First the span of the vocabulary, then the token in it: only sums of some hundred numbers need double.
+    until = spans.sum(-1).double().cumsum(-1)
+    target = uniforms.double().unsqueeze(-1) * until[:, -1:]
+    span = torch.searchsorted(until, target, right=True)
+    inside = spans.gather(1, span.unsqueeze(-1).expand(-1, 1, SPAN)).squeeze(1).double().cumsum(-1)
+    before = F.pad(until, (1, 0)).gather(-1, span)
+    # Rounding must not carry the target to the end of the span: the last token before it is the right answer then.
+    rest = torch.minimum(target - before, inside[:, -1:] * (1.0 - 2.0**-50))
+    return (span * SPAN + torch.searchsorted(inside, rest, right=True)).squeeze(-1)
+
+
+TINY = 1e-12  # probability inside a support below which sums over everything have too few digits of it
+BLOCK = {"cpu": 2**18, "cuda": 2**24}  # logits worked on at once: on a CPU, what its cache holds
+
+
+class _LogProbs(torch.autograd.Function):
+    """`log_probs` of tokens [N] with logits [N, V], a block of rows at a time.
+
+    The vocabulary costs memory twice, for the logits and for their gradient; nothing else of that size is made.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, tokens: Tensor, support: Tensor | None) -> Tensor:
+        out = torch.empty(len(tokens), device=logits.device)
+        for rows in _blocks(logits):
+            opened = _opened(logits, support, rows)
+            chosen = opened.gather(-1, tokens[rows].unsqueeze(-1)).squeeze(-1)
+            out[rows] = chosen - opened.logsumexp(-1)
+        ctx.save_for_backward(logits, tokens, support)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        logits, tokens, support = ctx.saved_tensors
+        out = torch.empty_like(logits)
+        for rows in _blocks(logits):
+            part, index = gradient[rows].unsqueeze(-1), tokens[rows].unsqueeze(-1)
+            # The derivative of log π(y) is 1[token = y] − π(token); π is 0 where the support is closed.
+            out[rows] = _opened(logits, support, rows).softmax(-1).mul_(-part).scatter_add_(-1, index, part)
+        return out, None, None
+
+
+def _blocks(logits: Tensor) -> Iterator[slice]:
+    rows, size = logits.shape
+    step = max(1, BLOCK.get(logits.device.type, 2**24) // size)
+    return (slice(start, start + step) for start in range(0, max(1, rows), step))
+
+
+def _opened(logits: Tensor, support: Tensor | None, rows: slice) -> Tensor:
+    if support is None:
+        return logits[rows].float()
+    return restrict(logits[rows], _bools(support, rows, logits.shape[-1]))
+
+
+def _bools(support: Tensor, rows: slice, size: int) -> Tensor:
+    return support[rows] if support.dtype == torch.bool else unpack_bits(support[rows], size)
+
+
+def log_probs(logits: Tensor, tokens: Tensor, support: Tensor | None = None) -> Tensor:
+    """Return log π(token) [B, T], renormalised over the support; once differentiable.
+
+    Args:
+        logits: [B, T, V], already divided by the temperature.
+        tokens: [B, T].
+        support: As bool [B, T, V], or bit-packed.
+    """
+    packed = None if support is None else support.flatten(0, -2)
+    out: Tensor = _LogProbs.apply(logits.flatten(0, -2), tokens.flatten(), packed)  # type: ignore[no-untyped-call]
+    return out.view(tokens.shape)
+
+
+def log_probs_both(logits: Tensor, tokens: Tensor, support: Tensor) -> tuple[Tensor, Tensor]:
+    """Return log π(token) renormalised over the support, and over the whole vocabulary, [B, T] each.
+
+    The same as `log_probs` with and without a support, for little more than one of them; once differentiable.
+    """
+    flat, packed = logits.flatten(0, -2), support.flatten(0, -2)
+    inside, whole = _BothLogProbs.apply(flat, tokens.flatten(), packed)  # type: ignore[no-untyped-call]
+    return inside.view(tokens.shape), whole.view(tokens.shape)
+
+
+class _BothLogProbs(torch.autograd.Function):
+    """`log_probs_both` of tokens [N] with logits [N, V], a block of rows at a time: one exponential for both sums."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, tokens: Tensor, support: Tensor) -> tuple[Tensor, Tensor]:
+        sums = torch.empty(2, len(tokens), device=logits.device)  # log Σ exp: over the support, over everything
+        chosen = torch.empty_like(sums)
+        for rows in _blocks(logits):
+            opened = _bools(support, rows, logits.shape[-1])
+            index = tokens[rows].unsqueeze(-1)
+            part = logits[rows].float()
+            top = part.amax(-1, keepdim=True)
+            powers = (part - top).exp_()
+            whole = powers.sum(-1)
+            inside = powers.mul_(opened).sum(-1)
+            sums[0, rows], sums[1, rows] = inside.log() + top[:, 0], whole.log() + top[:, 0]
+            rare = inside < TINY  # so little inside that float32 has lost digits of it
+            if rare.any():
+                sums[0, rows] = torch.where(rare, restrict(part, opened).logsumexp(-1), sums[0, rows])
+            chosen[1, rows] = part.gather(-1, index)[:, 0]
+            chosen[0, rows] = chosen[1, rows].masked_fill(~opened.gather(-1, index)[:, 0], float("-inf"))
+        ctx.save_for_backward(logits, tokens, support, sums)
+        inside, whole = (chosen - sums).unbind(0)
+        return inside, whole
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, to_inside: Tensor, to_whole: Tensor) -> tuple[Tensor, None, None]:
+        logits, tokens, support, sums = ctx.saved_tensors
+        out = torch.empty_like(logits)
+        for rows in _blocks(logits):
+            opened, part = _bools(support, rows, logits.shape[-1]), logits[rows].float()
+            for_inside, for_whole = to_inside[rows].unsqueeze(-1), to_whole[rows].unsqueeze(-1)
+            # ∂ log π(y) is 1[token = y] − π(token); inside, π is 0 where the support is closed, and else larger by a
+            # factor.
+            factor = (sums[1, rows] - sums[0, rows]).exp_().unsqueeze(-1)
+            if factor.max() > 1.0 / TINY:
+                grown = restrict(part, opened).softmax(-1).mul_(-for_inside).sub_(part.softmax(-1).mul_(for_whole))
+            else:
+                shares = (opened * (for_inside * factor)).add_(for_whole)
+                grown = part.sub(sums[1, rows].unsqueeze(-1)).exp_().mul_(shares).neg_()
+            out[rows] = grown.scatter_add_(-1, tokens[rows].unsqueeze(-1), for_inside + for_whole)
+        return out, None, None
+
+
+def entropy(logits: Tensor, support: Tensor | None = None) -> Tensor:
+    """Return the entropy in nats of the distribution over the support (bool or bit-packed), [B, T]."""
+    flat, packed = logits.flatten(0, -2), None if support is None else support.flatten(0, -2)
+    parts = [_entropy(_opened(flat, packed, rows)) for rows in _blocks(flat)]
+    return torch.cat(parts).view(logits.shape[:-1])
+
+
+def _entropy(logits: Tensor) -> Tensor:
+    log_p = logits.log_softmax(-1)
+    return -(log_p.exp() * log_p.clamp(min=torch.finfo(torch.float32).min)).sum(-1)
+
+
+# --- storing supports ------------------------------------------------------------------------------------------------
+
+_BITS = tuple(1 << i for i in range(8))
+
+
+def pack_bits(support: Tensor) -> Tensor:
+    """Pack a bool tensor [..., V] into uint8 [..., ⌈V/8⌉], an eighth of its size."""
+    eights = F.pad(support, (0, -support.shape[-1] % 8)).contiguous().view(torch.int64)
+    # The product moves the lowest bit of the i-th byte to bit 56 + i.
+    return (eights * 0x0102040810204080 >> 56).to(torch.uint8)
+
+
+def unpack_bits(packed: Tensor, size: int) -> Tensor:
+    """Undo `pack_bits` for a vocabulary of `size`."""
+    return _eights(packed.device)[packed.int()].view(torch.bool)[..., :size]
+
+
+@cache
+def _eights(device: torch.device) -> Tensor:
+    """Return for each byte its eight bits as eight bytes in one word, [256]."""
+    bits = (torch.arange(256).unsqueeze(1) & torch.tensor(_BITS)).ne(0)
+    return bits.view(torch.int64).squeeze(1).to(device)

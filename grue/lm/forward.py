@@ -1,0 +1,168 @@
+"""Running a language model, causal or encoder-decoder: prompts in, logits and states of the response out.
+
+B = batch, P = prompt length, T = response time, V = vocabulary, H = hidden size.
+
+V is the number of rows of the language head. A head may be larger than its tokenizer (T5 pads its own to 32,128): the
+ids in excess are actions like any other and decode to nothing, as in Hugging Face's `generate`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutput
+
+from grue.lm.model import is_seq2seq, recomputes, start_id
+from grue.lm.tokens import Tokens
+
+# --- running a model -------------------------------------------------------------------------------------------------
+
+
+def encode(model: PreTrainedModel, prompts: Tokens) -> Tensor:
+    """Return the encoder's states of right-padded prompts, [B, P, H].
+
+    While the encoder does not learn, they can be computed once and given to the functions below as `encoded`; of rows
+    that were picked out, `encoded[rows]` will do, however long their longest prompt.
+    """
+    # An encoder has no cache, yet transformers warns that checkpointing forbids one.
+    settings = {"use_cache": False} if model.training else {}
+    out = model.get_encoder()(prompts.ids, attention_mask=prompts.mask.long(), **settings)
+    states: Tensor = out.last_hidden_state
+    return states
+
+
+def forward(
+    model: PreTrainedModel, prompts: Tokens, responses: Tokens, states: bool = False, encoded: Tensor | None = None
+) -> tuple[Tensor, Tensor | None]:
+    """Run the model over prompts and responses.
+
+    Returns:
+        Logits [B, T, V], those at t deciding response token t, and with `states` the last hidden states [B, T, H]
+        they were computed from.
+    """
+    if is_seq2seq(model):
+        inputs = _seq2seq_inputs(model, prompts, responses, encoded)
+        out = model(**inputs, use_cache=False, output_hidden_states=states)
+        return out.logits, out.decoder_hidden_states[-1] if states else None
+    length = responses.ids.shape[1]
+    inputs = _causal_inputs(prompts, responses)
+    # Exactly the positions before each response token: a slice of logits would cost two copies in the backward pass.
+    last = inputs["input_ids"].shape[1] - 1
+    keep = torch.arange(last - length, last, device=model.device)
+    out = model(**inputs, use_cache=False, output_hidden_states=states, logits_to_keep=keep)
+    return of_responses(out.logits, length), out.hidden_states[-1][:, -length - 1 : -1] if states else None
+
+
+def of_responses(values: Tensor, length: int) -> Tensor:
+    """Cut [B, L, ...] to the positions before each response token; some models do not heed `logits_to_keep`."""
+    return values if values.shape[1] == length else values[:, -length - 1 : -1]
+
+
+def trunk_states(model: PreTrainedModel, prompts: Tokens, responses: Tokens, encoded: Tensor | None = None) -> Tensor:
+    """Return the last hidden states [B, T, H] alone: `forward` without the cost of the vocabulary."""
+    if is_seq2seq(model):
+        inputs = _seq2seq_inputs(model, prompts, responses, encoded)
+        decoded = model.get_decoder()(
+            input_ids=inputs["decoder_input_ids"],
+            encoder_hidden_states=inputs["encoder_outputs"].last_hidden_state,
+            encoder_attention_mask=inputs["attention_mask"],
+            use_cache=False,
+        )
+        decoder_states: Tensor = decoded.last_hidden_state
+        return decoder_states
+    length = responses.ids.shape[1]
+    out = model.base_model(**_causal_inputs(prompts, responses), use_cache=False)
+    states: Tensor = out.last_hidden_state
+    return states[:, -length - 1 : -1]
+
+
+def _causal_inputs(prompts: Tokens, responses: Tokens) -> dict[str, Tensor]:
+    attention = torch.cat([prompts.mask, responses.mask], dim=1).long()
+    return {
+        "input_ids": torch.cat([prompts.ids, responses.ids], dim=1),
+        "attention_mask": attention,
+        "position_ids": (attention.cumsum(1) - 1).clamp(min=0),
+    }
+
+
+def _seq2seq_inputs(
+    model: PreTrainedModel, prompts: Tokens, responses: Tokens, encoded: Tensor | None
+) -> dict[str, Any]:
+    start = torch.full_like(responses.ids[:, :1], start_id(model))
+    return {
+        "encoder_outputs": _encoder_outputs(model, prompts, encoded),
+        "attention_mask": prompts.mask.long(),
+        "decoder_input_ids": torch.cat([start, responses.ids[:, :-1]], dim=1),
+    }
+
+
+def _encoder_outputs(model: PreTrainedModel, prompts: Tokens, encoded: Tensor | None) -> BaseModelOutput:
+    states = encode(model, prompts) if encoded is None else encoded[:, : prompts.ids.shape[1]]
+    return BaseModelOutput(last_hidden_state=states)
+
+
+def next_logits(
+    model: PreTrainedModel, prompts: Tokens, encoded: Tensor | None = None
+) -> Callable[[Tensor | None], Tensor]:
+    """Return a function that decodes step by step with a key-value cache of its own.
+
+    It takes the tokens drawn last, [B], or None at the first step, and returns the logits [B, V] of the next.
+    """
+    # Checkpointing acts in training mode only, and throws caches away there.
+    assert not (model.training and recomputes(model)), "put the model into evaluation mode to decode step by step"
+    if is_seq2seq(model):
+        return _seq2seq_stepper(model, prompts, encoded)
+    return _causal_stepper(model, prompts)
+
+
+def _causal_stepper(model: PreTrainedModel, prompts: Tokens) -> Callable[[Tensor | None], Tensor]:
+    cache = None
+    attention = prompts.mask.long()
+
+    def step(drawn: Tensor | None) -> Tensor:
+        nonlocal cache, attention
+        if drawn is None:
+            ids, positions = prompts.ids, (attention.cumsum(1) - 1).clamp(min=0)
+        else:
+            # A row that has ended is stepped on with the others; what it sees there changes nothing that is kept.
+            attention = torch.cat([attention, torch.ones_like(attention[:, :1])], dim=1)
+            ids, positions = drawn.unsqueeze(1), attention.sum(1, keepdim=True) - 1
+        out = model(
+            input_ids=ids,
+            attention_mask=attention,
+            position_ids=positions,
+            past_key_values=cache,
+            use_cache=True,
+            logits_to_keep=1,
+        )
+        cache = out.past_key_values
+        logits: Tensor = out.logits[:, -1]
+        return logits
+
+    return step
+
+
+def _seq2seq_stepper(
+    model: PreTrainedModel, prompts: Tokens, encoded: Tensor | None
+) -> Callable[[Tensor | None], Tensor]:
+    attention = prompts.mask.long()
+    outputs = _encoder_outputs(model, prompts, encoded)
+    start = torch.full_like(prompts.ids[:, 0], start_id(model))
+    cache = None
+
+    def step(drawn: Tensor | None) -> Tensor:
+        nonlocal cache
+        out = model(
+            encoder_outputs=outputs,
+            attention_mask=attention,
+            decoder_input_ids=(start if drawn is None else drawn).unsqueeze(1),
+            past_key_values=cache,
+            use_cache=True,
+        )
+        cache = out.past_key_values
+        logits: Tensor = out.logits[:, -1]
+        return logits
+
+    return step

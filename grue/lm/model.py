@@ -1,0 +1,113 @@
+"""What a language model is, causal or encoder-decoder: its ends, its head, and which of its parts learn."""
+
+import copy
+
+from torch import nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from grue.errors import ConfigError
+
+# --- what a model is -------------------------------------------------------------------------------------------------
+
+
+def is_seq2seq(model: PreTrainedModel) -> bool:
+    """Whether the model has an encoder of its own for the prompt."""
+    return bool(model.config.is_encoder_decoder)
+
+
+def eos_id(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
+    """Return the id that ends a response.
+
+    Raises:
+        ConfigError: The tokenizer has none, so that the policy could never stop.
+    """
+    if tokenizer.eos_token_id is None:
+        raise ConfigError(f"{display_name(model)}: the tokenizer has no end-of-text token; set `eos_token` in it.")
+    return int(tokenizer.eos_token_id)
+
+
+def start_id(model: PreTrainedModel) -> int:
+    """Return the id that an encoder-decoder model's decoder reads first; it is no part of a response.
+
+    Raises:
+        ConfigError: The configuration names none.
+    """
+    start = getattr(model.config, "decoder_start_token_id", None)
+    if start is None:
+        raise ConfigError(
+            f"{display_name(model)}: set `decoder_start_token_id` in its config.json (0 for T5, 2 for BART)."
+        )
+    return int(start)
+
+
+def language_head(model: PreTrainedModel) -> nn.Linear:
+    """Return the layer that turns states into logits; its weight is [V, H].
+
+    Raises:
+        ConfigError: There is none.
+    """
+    head: nn.Linear | None = model.get_output_embeddings()
+    if head is None:
+        raise ConfigError(
+            f"{display_name(model)}: {type(model).__name__} has no language head and so cannot write; load it with "
+            "AutoModelForCausalLM or AutoModelForSeq2SeqLM, from a folder that was saved with its head."
+        )
+    return head
+
+
+def vocabulary_size(model: PreTrainedModel) -> int:
+    """Return V."""
+    return language_head(model).weight.shape[0]
+
+
+def hidden_size(model: PreTrainedModel) -> int:
+    """Return H, the width of the states that the language head reads (not always that of the layers: OPT-350M)."""
+    return language_head(model).weight.shape[1]
+
+
+def display_name(model: PreTrainedModel) -> str:
+    """Return what messages call the model."""
+    return model.name_or_path or f"the {type(model).__name__}"
+
+
+def freeze(model: PreTrainedModel) -> PreTrainedModel:
+    """Return a copy of the model that never learns: the reference, or the masking policy."""
+    frozen: PreTrainedModel = copy.deepcopy(model).requires_grad_(False).eval()
+    return frozen
+
+
+def freeze_encoder(model: PreTrainedModel) -> None:
+    """Stop the encoder from learning, so that `encode` can be computed once.
+
+    Embeddings that the encoder shares with the decoder and the head stop with it.
+
+    Raises:
+        ConfigError: The model has no encoder.
+    """
+    if not is_seq2seq(model):
+        raise ConfigError(
+            f"freeze_encoder: {display_name(model)} is a causal model and has no encoder; set it to false."
+        )
+    model.get_encoder().requires_grad_(False)
+
+
+def recomputes(model: nn.Module) -> bool:
+    """Whether the model's layers compute their activations again in the backward pass, in training mode."""
+    return any(getattr(module, "gradient_checkpointing", False) for module in model.modules())
+
+
+def dropout_rates(module: nn.Module) -> list[str]:
+    """Return the attributes that hold a dropout rate above 0: a module's own, or one it hands to a function."""
+    return [key for key in dropout_places(module) if getattr(module, key) > 0]
+
+
+def dropout_places(module: nn.Module) -> list[str]:
+    """Return the attributes that hold a dropout rate, be it 0."""
+    numbers = [key for key, value in vars(module).items() if isinstance(value, float | int)]
+    return [key for key in numbers if "drop" in key or (key == "p" and "Dropout" in type(module).__name__)]
+
+
+def assert_no_dropout(model: nn.Module) -> None:
+    """Fail if dropout could act where nobody asked for it: rollouts and updates see the same policy (paper §5.4)."""
+    active = [name for name, module in model.named_modules() if module.training and dropout_rates(module)]
+    assert not active, f"dropout is active in {active[:3]}"
