@@ -7,7 +7,7 @@ import atexit
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from grue.errors import ConfigError, DataError, SubmissionError
 from grue.records import Axis, Example, Prediction, Result
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from grue.leaderboard.systems import Comparison
     from grue.metrics.rewards import RewardFunction
     from grue.runs.observers import Observer
+    from grue.runs.request import RunRequest
 
 AnyTask = Task | str | Path
 """A task, its name in a suite, or the path of its file."""
@@ -39,8 +40,17 @@ class Trained:
     checkpoint: Path
 
 
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is evaluated, on which task, and the folder of its results; `subject` makes it."""
+
+    task: Task
+    system: "System"
+    folder: Path
+
+
 def train(
-    task: AnyTask,
+    task: "AnyTask | RunRequest",
     algorithm: str = "ppo",
     *,
     reward: "str | RewardFunction | None" = None,
@@ -59,9 +69,10 @@ def train(
     stop: Callable[[], bool] = lambda: False,
     **settings: Any,
 ) -> Trained:
-    """Train a model on a task, as `grue train` does; the same call goes on with an interrupted run.
+    """Train a model on a task, as `grue train` does; the same call resumes an interrupted run.
 
     Args:
+        task: The task; or a whole `RunRequest`, beside which only `trackers`, `observer` and `stop` may be given.
         algorithm: "ppo", say, or with a warm start "supervised+ppo", which is two runs.
         reward: A metric, a weighted sum, "module:function", or a function of (examples, texts) that returns one number
             a text. A function enters the run's record by its name and the sha256 of its source: see
@@ -70,53 +81,59 @@ def train(
         system: Name of the system. [default: the algorithm]
         preset: "paper", "rl4lms" or "stable", for NLPO.
         backbone: Model to start from instead of the task's: a folder, a hub id or `mini:<name>`.
-        init: Checkpoint to start from instead of the backbone.
+        init: A trained run, its folder or a checkpoint to start from instead of the backbone.
         warm_start: With supervised+X: start from the published supervised model that the task file names.
         data_dir: Folder with the data set in its original layout, instead of the task's sources.
-        trackers: "tensorboard", "wandb", "trackio"; nothing is TensorBoard where it is installed.
-        observer: Told of every update, validation and warning.
+        trackers: "tensorboard", "wandb", "trackio"; an empty list is TensorBoard where it is installed.
+        observer: Its methods are called at every update, validation and warning.
         stop: Asked after every update; True saves the state and raises `Interrupted`.
-        settings: Values of the algorithm's configuration, as --set takes them: updates=30.
+        settings: Values of the algorithm's settings, as --set takes them: updates=30.
 
     Raises:
         ConfigError, UnknownName: Something that was asked for cannot be, or the folder holds another run.
-        DataError: Data, the model or a checkpoint cannot be had.
-        TrainingError: The run cannot go on: the reward gave no number, say.
+        DataError: Data, the model or a checkpoint is not available.
+        TrainingError: The run cannot continue: the reward gave no number, say.
     """
     from grue.lm.distributed import join_world, leave
     from grue.metrics.rewards import give_name
-    from grue.runs import train as run
+    from grue.runs import plan
+    from grue.runs import train as training
     from grue.runs.observers import Observers
-    from grue.runs.plan import plan_stages
+    from grue.runs.request import RunRequest
     from grue.runs.trackers import open_trackers
 
-    stages = plan_stages(
-        as_task(task, suite),
-        algorithm,
-        seed,
-        Path(runs),
-        overrides=settings,
-        preset=preset,
-        reward=give_name(reward) if callable(reward) else reward,
-        system=system,
-        init=init.checkpoint if isinstance(init, Trained) else _path(init),
-        backbone=None if backbone is None else str(backbone),
-        warm_start=warm_start,
-        data_dir=_path(data_dir),
-        offline=offline,
-    )
+    if isinstance(task, RunRequest):
+        request = task
+    else:
+        request = RunRequest(
+            task=as_task(task, suite),
+            algorithm=algorithm,
+            seed=seed,
+            runs=Path(runs),
+            settings=settings,
+            preset=preset,
+            reward=give_name(reward) if callable(reward) else reward,
+            system=system,
+            init=init.folder if isinstance(init, Trained) else _path(init),
+            backbone=None if backbone is None else str(backbone),
+            warm_start=warm_start,
+            data_dir=_path(data_dir),
+            offline=offline,
+        )
+    stages = plan.stages_of(request)
     world = join_world()
     atexit.unregister(leave)  # once is enough, and the processes stay together until then
     atexit.register(leave)
     watching = [observer] if observer is not None else []
     with open_trackers(trackers if world.is_main else ["none"], _warner(watching)) as opened:
+        # A tracker that asks for a login does so before a live view is drawn.
         for stage in stages:
-            checkpoint = run.train(stage, Observers([*opened, *watching]), stop, world)
+            checkpoint = training.train(stage, Observers([*opened, *watching]), stop, world)
     return Trained(stages[-1].task, stages[-1].folder, checkpoint)
 
 
 def evaluate(
-    what: Trained | str | Path,
+    what: Trained | Subject | str | Path,
     task: AnyTask | None = None,
     *,
     seed: int = 1,
@@ -124,65 +141,108 @@ def evaluate(
     split: str | None = None,
     limit: int | None = None,
     batch_size: int = 64,
+    best_of: int | None = None,
+    pick_by: str | None = None,
     output: str | Path | None = None,
     force: bool = False,
     runs: str | Path = "runs",
     data_dir: str | Path | None = None,
     offline: bool = False,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Result:
     """Write a system's predictions for a split and score them, as `grue evaluate` does.
 
     Args:
-        what: What `train` returned, a checkpoint of ours, a baseline ("zero-shot", "null", "copy", "lead", "oracle"),
-            or any model by its folder or hub id.
+        what: What `train` or `subject` returned, a run's folder, a checkpoint of ours, a baseline ("zero-shot", "null",
+            "copy", "lead", "oracle"), or any model by its folder or hub id.
         task: The task. [default: the checkpoint's]
         seed: Seed of a sampler; a checkpoint has its own.
         split: The split. [default: the task's evaluation split]
         limit: Evaluate only so many examples; such a result is never ranked.
+        best_of: Draw so many samples a prompt and keep the best.
+        pick_by: "likelihood" or a reward. [default: the task's reward, or likelihood where that would be an oracle]
         output: Folder for predictions.jsonl, scores.jsonl and result.json. [default: the run's]
         force: Replace an evaluation that is there.
+        progress: Called with (done, total) examples.
 
     Raises:
-        ConfigError: It is not said of which task, or the folder holds another evaluation.
-        DataError: Data or the model cannot be had.
+        ConfigError: The task is not named, or the folder holds another evaluation.
+        DataError: Data or the model is not available.
     """
     from grue.evaluation import evaluate as evaluation
 
-    of_task, system, folder = subject(what, task, seed, suite, Path(runs))
-    folder = _path(output) or folder
+    if not isinstance(what, Subject):
+        what = subject(what, task, seed=seed, suite=suite, best_of=best_of, pick_by=pick_by, runs=runs)
+    folder = _path(output) or what.folder
     if force:
         evaluation.discard(folder)
     return evaluation.evaluate(
-        of_task,
-        system,
+        what.task,
+        what.system,
         folder,
         split=split,
         limit=limit,
         batch_size=batch_size,
         data_dir=_path(data_dir),
         offline=offline,
+        progress=progress,
     )
 
 
 def subject(
-    what: Trained | str | Path, task: AnyTask | None, seed: int, suite: str, runs: Path
-) -> "tuple[Task, System, Path]":
-    """Return what is evaluated, on which task, and the folder of its results."""
+    what: Trained | str | Path,
+    task: AnyTask | None = None,
+    *,
+    kind: Literal["checkpoint", "model", "baseline"] | None = None,
+    seed: int = 1,
+    suite: str = "mini",
+    best_of: int | None = None,
+    pick_by: str | None = None,
+    runs: str | Path = "runs",
+) -> Subject:
+    """Load what `evaluate` evaluates, and say where its results go.
+
+    Args:
+        kind: What `what` is. [default: a checkpoint where it is one, a baseline where it is the name of one, else a
+            model trained elsewhere]
+
+    Other arguments and errors as for `evaluate`.
+    """
     from grue.evaluation import evaluate as evaluation
     from grue.lm.checkpoint import find_checkpoint, is_checkpoint, read_manifest
 
-    if isinstance(what, Trained) or is_checkpoint(Path(what)):
+    name = str(what)
+    if kind is None and (isinstance(what, Trained) or is_checkpoint(Path(what))):
+        kind = "checkpoint"
+    if kind == "checkpoint":
         checkpoint = what.checkpoint if isinstance(what, Trained) else find_checkpoint(Path(what))
         manifest = read_manifest(checkpoint)
         known = what.task if isinstance(what, Trained) else None
         of_task = as_task(task or known or manifest.task, suite if task else manifest.suite)
-        return of_task, evaluation.checkpoint_system(of_task, checkpoint), checkpoint.parent
-    if task is None:
-        raise ConfigError(f"{what}: no checkpoint of grue; say on which task a model or a baseline is evaluated.")
-    of_task, name = as_task(task, suite), str(what)
-    made = evaluation.baseline_system if name in evaluation.BASELINES else evaluation.model_system
-    system = made(of_task, name, seed)
-    return of_task, system, runs / of_task.suite / of_task.name / system.name / f"seed-{seed}"
+        system, folder = evaluation.checkpoint_system(of_task, checkpoint), checkpoint.parent
+    elif task is None:
+        raise ConfigError(f"{name} is no checkpoint of grue: name the task that it is evaluated on, with --task.")
+    else:
+        of_task = as_task(task, suite)
+        is_baseline = kind == "baseline" or (kind is None and name in evaluation.BASELINES)
+        make = evaluation.baseline_system if is_baseline else evaluation.model_system
+        system = make(of_task, name, seed)
+        folder = Path(runs) / of_task.suite / of_task.name / system.name / f"seed-{seed}"
+    if best_of is None:
+        return Subject(of_task, system, folder)
+    return _picking(Subject(of_task, system, folder), best_of, pick_by, Path(runs))
+
+
+def _picking(plain: Subject, n: int, pick_by: str | None, runs: Path) -> Subject:
+    """Return the system that picks the best of n; its folder lies beside the plain system's, if that is a run's."""
+    from grue.evaluation.best_of import choose_best_of
+    from grue.evaluation.evaluate import with_best_of
+
+    task, system = plain.task, with_best_of(plain.system, choose_best_of(plain.task, n, pick_by))
+    place = Path(task.suite) / task.name / plain.system.name / f"seed-{system.seed}"
+    home = plain.folder.absolute()
+    root = home.parents[3] if home.parts[-4:] == place.parts else runs
+    return Subject(task, system, root / task.suite / task.name / system.name / f"seed-{system.seed}")
 
 
 def score(

@@ -15,8 +15,8 @@ class Registry(Generic[T]):
 
     Args:
         noun: What the things are, for messages: "metric".
-        modules: Names whose module registers them once imported, so that a heavy module is loaded only when
-            one of its names is asked for.
+        modules: Names whose module is loaded only when one of them is asked for: "package.module", which registers
+            them once imported, or "package.module:ATTRIBUTE", where the thing itself stands.
         entry_points: Group of installed entry points searched at the first miss: "grue.metrics".
     """
 
@@ -58,7 +58,10 @@ class Registry(Generic[T]):
         if name in self._things:
             return self._things[name]
         if name in self._modules:
-            import_module(self._modules[name])
+            module, _, attribute = self._modules[name].partition(":")
+            imported = import_module(module)
+            if attribute:
+                self._things[name] = getattr(imported, attribute)
             return self._things[name]
         plugins = self._plugins()
         if name not in plugins:

@@ -3,44 +3,60 @@
 Shao et al. (2024), §4.1. No critic: the advantage of every token is the response's score, standardised within the
 group. The penalty against the reference is part of the loss, not of the scores. `scale_by = "nothing"` is Dr. GRPO's
 advantage (Liu et al. 2025); `clip_high` and `loss_over = "tokens"` are DAPO's (Yu et al. 2025).
+
+B = responses of an update, b = rows of a micro-batch, T = response time.
 """
 
 from collections.abc import Mapping
-from functools import partial
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
 from torch import Tensor
 
+from grue.bounds import NON_NEGATIVE, POSITIVE, SEVERAL
 from grue.rl import functional as rl
-from grue.rl.experience import Experience, collect, describe, next_kl_coefficient, score_tokens
-from grue.rl.optimisation import set_learning_rate
-from grue.rl.optimize import improve
-from grue.rl.rollout import rollout_settings
-from grue.rl.settings import GRPOConfig
-from grue.rl.state import Learner, make_learner
-from grue.runs.recipes import ALGORITHMS
-from grue.runs.train import Run
+from grue.rl.experience import Experience, Minibatch, collect, describe, next_kl_coefficient, score_minibatch
+from grue.rl.optimize import optimize
+from grue.rl.settings import RolloutConfig
+from grue.rl.trainer import Algorithm, Trainer, TrainState
 
 
-@ALGORITHMS.register("grpo")
-def train(run: Run, config: GRPOConfig) -> None:
-    """Train `run.policy` in place."""
-    learner = make_learner(run.policy, config)
-    for update in range(run.resume(learner, config.updates), config.updates):
-        set_learning_rate(learner.optimizer, config, update, config.updates)
-        line = one_update(run, learner, config, update)
-        run.end_update(update + 1, config.updates, line, learner)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GRPOConfig(RolloutConfig):
+    """Group relative policy optimisation (Shao et al. 2024): scores are standardised within a prompt's group.
+
+    Attributes:
+        kl_coefficient: Weight of the k3 estimate against the reference in the loss; scores carry no penalty.
+        clip: ε below 1.
+        clip_high: ε above 1 (DAPO's clip-higher); none takes `clip`.
+        scale_by: What an advantage is divided by: the group's standard deviation, or nothing (Dr. GRPO).
+        loss_over: Mean over all tokens of the batch (DAPO), or of each response's mean (the paper's).
+    """
+
+    samples_per_prompt: Annotated[int, SEVERAL] = 8
+    epochs: Annotated[int, POSITIVE] = 1
+    kl_coefficient: Annotated[float, NON_NEGATIVE] = 0.04
+    clip: float = 0.2
+    clip_high: float | None = None
+    scale_by: Literal["group", "nothing"] = "group"
+    loss_over: Literal["tokens", "responses"] = "responses"
 
 
-def one_update(run: Run, learner: Learner, config: GRPOConfig, update: int) -> dict[str, float]:
-    """Collect rollouts, learn from them, steer the penalty's weight; return the line for the log."""
-    experience = collect(run, learner, config, update)
+def update(trainer: Trainer, state: TrainState, config: GRPOConfig, n: int) -> dict[str, float]:
+    """Collect rollouts, take the optimiser steps, adapt the penalty's weight; return figures for the log."""
+    experience = collect(trainer, state, config, n)
     weights = token_weights(experience.mask, config)
     advantages = group_advantages(experience.scores, config)
-    losses_of = partial(token_losses, run, learner, config, experience, advantages, weights)
-    losses = improve(run, learner, config, weights, losses_of, update)
-    line = describe(experience, learner) | losses | {"objective/flat_groups": flat_share(experience.scores, config)}
-    learner.kl_coefficient = next_kl_coefficient(learner.kl_coefficient, experience, config)
-    return line
+
+    def losses_of(rows: Tensor) -> Mapping[str, Tensor]:
+        batch = score_minibatch(trainer, state, config, experience, rows)
+        return token_losses(batch, config, experience, advantages, weights, state.kl_coefficient)
+
+    losses = optimize(trainer, state, config, weights, losses_of, n)
+    flat = {"objective/flat_groups": flat_share(experience.scores, config)}
+    figures = describe(experience, state) | losses | flat
+    state.kl_coefficient = next_kl_coefficient(state.kl_coefficient, experience, config)
+    return figures
 
 
 def group_advantages(scores: Tensor, config: GRPOConfig) -> Tensor:
@@ -61,35 +77,33 @@ def token_weights(mask: Tensor, config: GRPOConfig) -> Tensor:
 
 
 def token_losses(
-    run: Run,
-    learner: Learner,
+    batch: Minibatch,
     config: GRPOConfig,
     experience: Experience,
     advantages: Tensor,
     weights: Tensor,
-    rows: Tensor,
+    kl_coefficient: float,
 ) -> Mapping[str, Tensor]:
-    """Return weighted sums over the tokens of some rows: the loss, its parts and what is logged of the ratio."""
-    with run.autocast():
-        scored = score_tokens(
-            learner.policy,
-            None,
-            experience.rollout,
-            rows,
-            rollout_settings(run.task, config).temperature,
-            config,
-            entropy=config.entropy_coefficient != 0.0,
-        )
-    new, width = scored.over(config.ratio_over), scored.restricted.shape[1]
-    weight, old = weights[rows, :width], experience.log_probs[rows, :width]
-    policy_loss = rl.clipped_policy_loss(new, old, advantages[rows].unsqueeze(1), config.clip, config.clip_high)
-    penalty = rl.kl_k3(scored.over(config.kl_over), experience.reference[rows, :width])
-    loss = policy_loss + learner.kl_coefficient * penalty
-    if scored.entropy is not None:
-        loss = loss - config.entropy_coefficient * scored.entropy
+    """Return weighted sums over the tokens of a minibatch: the loss, its parts and what is logged of the ratio.
+
+    Args:
+        advantages: [B].
+        weights: [B, T].
+    """
+    now, weight = batch.now, batch.part(weights)
+    policy = rl.clipped_policy_loss(
+        batch.new, batch.old, advantages[batch.rows].unsqueeze(1), config.clip, config.clip_high
+    )
+    penalty = rl.kl_k3(now.over(config.kl_over), batch.part(experience.reference))
+    loss = policy + kl_coefficient * penalty
+    if now.entropy is not None:
+        loss = loss - config.entropy_coefficient * now.entropy
     return {
         "loss": (loss * weight).sum(),
-        "policy_loss": (policy_loss * weight).sum(),
+        "policy_loss": (policy * weight).sum(),
         "reference_kl": (penalty * weight).sum(),
-        **rl.ratio_figures(new, old, weight, config.clip, config.clip_high),
+        **rl.ratio_figures(batch.new, batch.old, weight, config.clip, config.clip_high),
     }
+
+
+ALGORITHM = Algorithm(settings=GRPOConfig, update=update)

@@ -1,93 +1,127 @@
 """Proximal policy optimisation with a KL penalty: rollouts, advantages, a few epochs of clipped updates, again.
 
 Schulman et al. (2017); for text as in Ramamurthy et al. (2023), §3 and App. A. NLPO (`nlpo.py`) is this with a
-restricted sampler.
+restricted sampler, A2C (`a2c.py`) this with one step and another policy loss.
+
+B = responses of an update, b = rows of a micro-batch, T = response time.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
+from typing import Annotated
 
 from torch import Tensor
 
+from grue.bounds import POSITIVE
 from grue.lm.sampling import Mask
 from grue.rl import functional as rl
 from grue.rl.experience import (
     Experience,
+    Minibatch,
+    ScoredTokens,
     advantages_and_returns,
     collect,
     describe,
     next_kl_coefficient,
-    score_tokens,
+    score_minibatch,
 )
-from grue.rl.optimisation import set_learning_rate
-from grue.rl.optimize import improve
-from grue.rl.rollout import rollout_settings
-from grue.rl.settings import NLPOConfig, PPOConfig
-from grue.rl.state import Learner, make_learner
-from grue.runs.recipes import ALGORITHMS
-from grue.runs.train import Run
+from grue.rl.optimize import optimize
+from grue.rl.settings import ActorCriticConfig
+from grue.rl.trainer import Algorithm, Trainer, TrainState
+
+# (minibatch, advantages [b, T]) → the policy's loss of each token [b, T], and sums over the tokens for the log.
+PolicyLoss = Callable[[Minibatch, Tensor], tuple[Tensor, Mapping[str, Tensor]]]
+# What the policy says of the tokens → another term of each token's loss, [b, T].
+Term = Callable[[ScoredTokens], Tensor]
 
 
-@ALGORITHMS.register("ppo")
-def train(run: Run, config: PPOConfig) -> None:
-    """Train `run.policy` in place."""
-    learner = make_learner(run.policy, config)
-    for update in range(run.resume(learner, config.updates), config.updates):
-        set_learning_rate(learner.optimizer, config, update, config.updates)
-        line = one_update(run, learner, config, update)
-        run.end_update(update + 1, config.updates, line, learner)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PPOConfig(ActorCriticConfig):
+    """Proximal policy optimisation (Schulman et al. 2017) with a KL penalty against the initial policy.
+
+    Attributes:
+        clip: ε of the policy ratio.
+        dual_clip: Bound on a token's loss, in units of its advantage, where the advantage is negative (Ye et al. 2020,
+            who take 3); none does not bound it.
+    """
+
+    clip: float = 0.2
+    dual_clip: Annotated[float | None, POSITIVE] = None
 
 
-def one_update(
-    run: Run, learner: Learner, config: PPOConfig, update: int, mask: Mask | None = None
+def update(trainer: Trainer, state: TrainState, config: PPOConfig, n: int) -> dict[str, float]:
+    """Carry out update `n`; return its figures for the log."""
+    return improve(trainer, state, config, n, partial(clipped_loss, config), vocabulary=config.ratio_over != "support")
+
+
+def improve(
+    trainer: Trainer,
+    state: TrainState,
+    config: ActorCriticConfig,
+    n: int,
+    policy_loss: PolicyLoss,
+    *,
+    mask: Mask | None = None,
+    term: Term | None = None,
+    vocabulary: bool = True,
 ) -> dict[str, float]:
-    """Collect rollouts, learn from them, steer the penalty; return the line for the log."""
-    experience = collect(run, learner, config, update, mask)
+    """Collect rollouts, estimate advantages, take the optimiser steps, adapt the penalty; return figures for the log.
+
+    Args:
+        policy_loss: What is minimised over the policy.
+        mask: NLPO's restriction of the sampler.
+        term: Added to each token's loss.
+        vocabulary: Whether a loss needs log-probabilities over the whole vocabulary.
+    """
+    experience = collect(trainer, state, config, n, mask)
     advantages, returns = advantages_and_returns(experience, config)
-    losses_of = partial(token_losses, run, learner, config, experience, advantages, returns)
-    losses = improve(run, learner, config, experience.mask.float(), losses_of, update)
-    line = describe(experience, learner) | losses
-    learner.kl_coefficient = next_kl_coefficient(learner.kl_coefficient, experience, config)
-    return line
+
+    def losses_of(rows: Tensor) -> Mapping[str, Tensor]:
+        batch = score_minibatch(trainer, state, config, experience, rows, vocabulary)
+        return token_losses(batch, config, experience, advantages, returns, policy_loss, term)
+
+    losses = optimize(trainer, state, config, experience.mask.float(), losses_of, n)
+    figures = describe(experience, state) | losses
+    state.kl_coefficient = next_kl_coefficient(state.kl_coefficient, experience, config)
+    return figures
 
 
 def token_losses(
-    run: Run,
-    learner: Learner,
-    config: PPOConfig,
+    batch: Minibatch,
+    config: ActorCriticConfig,
     experience: Experience,
     advantages: Tensor,
     returns: Tensor,
-    rows: Tensor,
+    policy_loss: PolicyLoss,
+    term: Term | None = None,
 ) -> Mapping[str, Tensor]:
-    """Return sums over the tokens of some rows: the loss, its parts and what is logged of the ratio."""
-    pulls_mass = isinstance(config, NLPOConfig) and config.mass_coefficient != 0.0
-    with run.autocast():
-        scored = score_tokens(
-            learner.policy,
-            learner.critic,
-            experience.rollout,
-            rows,
-            rollout_settings(run.task, config).temperature,
-            config,
-            entropy=config.entropy_coefficient != 0.0,
-            plain=config.ratio_over == "vocabulary" or pulls_mass,
-        )
-    new, width = scored.over(config.ratio_over), scored.restricted.shape[1]
-    mask, old = experience.mask[rows, :width], experience.log_probs[rows, :width]
-    assert scored.values is not None and experience.policy.values is not None
-    policy_loss = rl.clipped_policy_loss(new, old, advantages[rows, :width], config.clip, dual=config.dual_clip)
-    value_loss = rl.value_loss(
-        scored.values, returns[rows, :width], experience.policy.values[rows, :width], config.value_clip
-    )
-    loss = policy_loss + config.value_coefficient * value_loss
-    if scored.entropy is not None:
-        loss = loss - config.entropy_coefficient * scored.entropy
-    if isinstance(config, NLPOConfig) and pulls_mass:
-        loss = loss - config.mass_coefficient * scored.log_mass
+    """Return sums over the tokens of a minibatch: the loss, its parts and what is logged of the ratio.
+
+    Args:
+        advantages, returns: [B, T].
+    """
+    now, mask = batch.now, batch.mask
+    assert now.values is not None and experience.policy.values is not None
+    policy, figures = policy_loss(batch, batch.part(advantages))
+    value = rl.value_loss(now.values, batch.part(returns), batch.part(experience.policy.values), config.value_clip)
+    loss = policy + config.value_coefficient * value
+    if now.entropy is not None:
+        loss = loss - config.entropy_coefficient * now.entropy
+    if term is not None:
+        loss = loss + term(now)
     return {
         "loss": (loss * mask).sum(),
-        "policy_loss": (policy_loss * mask).sum(),
-        "value_loss": (value_loss * mask).sum(),
-        **rl.ratio_figures(new, old, mask, config.clip),
+        "policy_loss": (policy * mask).sum(),
+        "value_loss": (value * mask).sum(),
+        **figures,
     }
+
+
+def clipped_loss(config: PPOConfig, batch: Minibatch, advantages: Tensor) -> tuple[Tensor, Mapping[str, Tensor]]:
+    """Return PPO's clipped loss of each token [b, T], and figures of the ratio."""
+    loss = rl.clipped_policy_loss(batch.new, batch.old, advantages, config.clip, dual=config.dual_clip)
+    return loss, rl.ratio_figures(batch.new, batch.old, batch.mask, config.clip)
+
+
+ALGORITHM = Algorithm(settings=PPOConfig, update=update)

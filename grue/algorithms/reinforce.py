@@ -1,83 +1,93 @@
-"""REINFORCE and RLOO: the policy gradient of whole responses, without a critic.
+"""REINFORCE: the policy gradient of whole responses, without a critic.
 
-A response is one action. It is worth its score less β times its summed KL, and every token of it has the same
-advantage: that worth less a baseline. REINFORCE (Williams 1992) takes the mean of the batch; RLOO (Kool et al. 2019;
-Ahmadian et al. 2024) the mean of the other responses to the same prompt.
+Williams (1992). A response is one action. It is worth its score less β times its summed KL, and every token of it has
+the same advantage: that worth less a baseline, the mean of the batch. RLOO (`rloo.py`) is this with another baseline.
+
+Several steps on the same rollouts are corrected token by token, with PPO's clipped ratio, though the action is the
+response: the ratio of a whole response is a product of dozens of factors, which leaves any clip range after a step or
+two. For the first step, where the ratio is 1, both are the gradient of A·log π. verl and OpenRLHF do the same for RLOO;
+TRL clips the response's ratio.
+
+B = responses of an update, b = rows of a micro-batch, T = response time.
 """
 
 from collections.abc import Mapping
-from functools import partial
+from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
+from grue.bounds import POSITIVE
 from grue.rl import functional as rl
-from grue.rl.experience import Experience, collect, describe, next_kl_coefficient, score_tokens
-from grue.rl.optimisation import set_learning_rate
-from grue.rl.optimize import improve
-from grue.rl.rollout import rollout_settings
-from grue.rl.settings import ReinforceConfig, RLOOConfig
-from grue.rl.state import Learner, make_learner
-from grue.runs.recipes import ALGORITHMS
-from grue.runs.train import Run
+from grue.rl.experience import Experience, Minibatch, collect, describe, next_kl_coefficient, score_minibatch
+from grue.rl.optimize import optimize
+from grue.rl.settings import RolloutConfig
+from grue.rl.trainer import Algorithm, Trainer, TrainState
 
 
-@ALGORITHMS.register("rloo")
-@ALGORITHMS.register("reinforce")
-def train(run: Run, config: ReinforceConfig) -> None:
-    """Train `run.policy` in place; the configuration says which of the two it is."""
-    learner = make_learner(run.policy, config)
-    for update in range(run.resume(learner, config.updates), config.updates):
-        set_learning_rate(learner.optimizer, config, update, config.updates)
-        line = one_update(run, learner, config, update)
-        run.end_update(update + 1, config.updates, line, learner)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReinforceConfig(RolloutConfig):
+    """REINFORCE on whole responses (Williams 1992), with the mean of the batch as baseline.
+
+    The KL penalty is part of a response's score, as in RLOO.
+
+    Attributes:
+        clip: ε of a token's policy ratio; it acts where `epochs` or minibatches leave the policy that was sampled.
+        whiten_advantages: Give the advantages mean 0 and standard deviation 1 over the responses.
+    """
+
+    epochs: Annotated[int, POSITIVE] = 1
+    clip: float = 0.2
+    whiten_advantages: bool = False
 
 
-def one_update(run: Run, learner: Learner, config: ReinforceConfig, update: int) -> dict[str, float]:
-    """Collect rollouts, learn from them, steer the penalty; return the line for the log."""
-    experience = collect(run, learner, config, update)
-    losses_of = partial(token_losses, run, learner, config, experience, response_advantages(experience, config))
-    losses = improve(run, learner, config, experience.mask.float(), losses_of, update)
-    line = describe(experience, learner) | losses
-    learner.kl_coefficient = next_kl_coefficient(learner.kl_coefficient, experience, config)
-    return line
+def update(trainer: Trainer, state: TrainState, config: ReinforceConfig, n: int) -> dict[str, float]:
+    """Carry out update `n`; return its figures for the log."""
+    experience = collect(trainer, state, config, n)
+    worth = worth_of(experience)
+    return improve(trainer, state, config, n, experience, rl.centre_groups(worth, len(worth)))
 
 
-def response_advantages(experience: Experience, config: ReinforceConfig) -> Tensor:
-    """Return what each response is worth above the baseline, [B]; whitened over the responses if so configured."""
-    worth = experience.rewards.sum(1)
-    if isinstance(config, RLOOConfig):
-        advantages = rl.leave_one_out(worth, config.samples_per_prompt)
-    else:
-        advantages = rl.centre_groups(worth, len(worth))
-    return rl.whiten(advantages, torch.ones_like(advantages)) if config.whiten_advantages else advantages
+def worth_of(experience: Experience) -> Tensor:
+    """Return what each response is worth, [B]: its score less β times its summed KL."""
+    return experience.rewards.sum(1)
 
 
-def token_losses(
-    run: Run, learner: Learner, config: ReinforceConfig, experience: Experience, advantages: Tensor, rows: Tensor
-) -> Mapping[str, Tensor]:
-    """Return sums over the tokens of some rows: the loss and what is logged of the ratio.
+def improve(
+    trainer: Trainer, state: TrainState, config: ReinforceConfig, n: int, experience: Experience, advantages: Tensor
+) -> dict[str, float]:
+    """Take the optimiser steps of update `n`, adapt the penalty; return figures for the log.
+
+    Args:
+        advantages: [B], of each response.
+    """
+    if config.whiten_advantages:
+        advantages = rl.whiten(advantages, torch.ones_like(advantages))
+
+    def losses_of(rows: Tensor) -> Mapping[str, Tensor]:
+        return token_losses(score_minibatch(trainer, state, config, experience, rows), config, advantages)
+
+    losses = optimize(trainer, state, config, experience.mask.float(), losses_of, n)
+    figures = describe(experience, state) | losses
+    state.kl_coefficient = next_kl_coefficient(state.kl_coefficient, experience, config)
+    return figures
+
+
+def token_losses(batch: Minibatch, config: ReinforceConfig, advantages: Tensor) -> Mapping[str, Tensor]:
+    """Return sums over the tokens of a minibatch: the loss and what is logged of the ratio.
 
     While the policy is the one that was sampled, the clipped ratio has the gradient of A·log π.
     """
-    with run.autocast():
-        scored = score_tokens(
-            learner.policy,
-            None,
-            experience.rollout,
-            rows,
-            rollout_settings(run.task, config).temperature,
-            config,
-            entropy=config.entropy_coefficient != 0.0,
-        )
-    new, width = scored.over(config.ratio_over), scored.restricted.shape[1]
-    mask, old = experience.mask[rows, :width], experience.log_probs[rows, :width]
-    policy_loss = rl.clipped_policy_loss(new, old, advantages[rows].unsqueeze(1), config.clip)
-    loss = policy_loss
-    if scored.entropy is not None:
-        loss = loss - config.entropy_coefficient * scored.entropy
+    policy = rl.clipped_policy_loss(batch.new, batch.old, advantages[batch.rows].unsqueeze(1), config.clip)
+    loss = policy
+    if batch.now.entropy is not None:
+        loss = loss - config.entropy_coefficient * batch.now.entropy
     return {
-        "loss": (loss * mask).sum(),
-        "policy_loss": (policy_loss * mask).sum(),
-        **rl.ratio_figures(new, old, mask, config.clip),
+        "loss": (loss * batch.mask).sum(),
+        "policy_loss": (policy * batch.mask).sum(),
+        **rl.ratio_figures(batch.new, batch.old, batch.mask, config.clip),
     }
+
+
+ALGORITHM = Algorithm(settings=ReinforceConfig, update=update)

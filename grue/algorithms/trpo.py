@@ -1,84 +1,324 @@
 """Trust region policy optimisation: rollouts, advantages, one natural gradient step, a critic fitted after, again.
 
-Schulman et al. (2015), with sb3-contrib's values; `trust_region.py` is the step. The critic fits the returns by an
-optimiser of its own. A shared critic learns its head alone: a gradient into the trunk would move the policy out of
-the region. `epochs`, `stop_kl` and `value_coefficient` have no say, nor has `log_prob_chunk`, since the KL divergence
-takes whole distributions.
+Schulman et al. (2015), with sb3-contrib's values. The step maximises the mean over the tokens of r·A + c·H, with
+r = π/π_old, where the mean KL(π_old‖π) stays below δ. Its direction solves (F + damping)·x = gradient by conjugate
+gradients, F being the Fisher matrix of the distributions that the ratio is about: over the sampler's support or the
+full vocabulary, as `ratio_over` says. A backtracking line search then takes the longest step that improves the mean
+inside the region, or none.
+
+The critic fits the returns by an optimiser of its own. A shared critic learns its head alone: a gradient into the trunk
+would move the policy out of the region.
+
+B = responses of an update, b = rows of a micro-batch, T = response time, V = vocabulary, N = trained weights.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from math import ceil, sqrt
+from typing import Annotated
 
 import torch
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from transformers import PreTrainedModel
 
+from grue.bounds import NON_NEGATIVE, POSITIVE, SHARE, UNIT
+from grue.errors import TrainingError
+from grue.lm import distributions
 from grue.lm.adapters import recomputing
-from grue.lm.forward import trunk_states
+from grue.lm.forward import forward, trunk_states
+from grue.lm.model import freeze
+from grue.lm.sampling import Rollout
 from grue.lm.seeds import generator
+from grue.lm.tokens import Tokens, length_batches
 from grue.rl import functional as rl
-from grue.rl.experience import Experience, advantages_and_returns, collect, describe, next_kl_coefficient
-from grue.rl.optimisation import make_optimizer, minibatch_gradient, set_learning_rate, step
-from grue.rl.settings import TRPOConfig
-from grue.rl.state import Learner, make_learner
-from grue.rl.trust_region import Problem, improve_policy, part_of
-from grue.runs.recipes import ALGORITHMS
-from grue.runs.train import Run
+from grue.rl import trainer as base
+from grue.rl.experience import (
+    Experience,
+    advantages_and_returns,
+    collect,
+    describe,
+    next_kl_coefficient,
+    rollout_settings,
+)
+from grue.rl.optimize import check_ratio, minibatch_gradient, step
+from grue.rl.optimizer import make_optimizer
+from grue.rl.settings import ActorCriticConfig
+from grue.rl.trainer import Algorithm, Trainer, TrainState
 
 
-@ALGORITHMS.register("trpo")
-def train(run: Run, config: TRPOConfig) -> None:
-    """Train `run.policy` in place."""
-    learner = make_learner(run.policy, config)
-    assert learner.critic is not None
-    learner.optimizer = make_optimizer([learner.critic], config)  # the policy's step has no state to keep
-    for update in range(run.resume(learner, config.updates), config.updates):
-        set_learning_rate(learner.optimizer, config, update, config.updates)
-        line = one_update(run, learner, config, update)
-        run.end_update(update + 1, config.updates, line, learner)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TRPOConfig(ActorCriticConfig):
+    """Trust region policy optimisation (Schulman et al. 2015), with sb3-contrib's values, which RL4LMs took over.
+
+    Attributes:
+        learning_rate: Of the critic; the policy's step comes from the trust region.
+        trust_region: δ, the largest mean KL of a token between the policy before and after a step, in nats.
+        cg_steps: Iterations of the conjugate gradient.
+        cg_damping: Added to the Fisher matrix' diagonal.
+        line_search_shrink: What the step is multiplied by until it improves and stays inside the region.
+        line_search_steps: Attempts before the update is given up.
+        critic_epochs: Passes of the critic over an update's rollouts.
+        fisher_share: Share of the rollouts that the Fisher matrix is estimated on.
+    """
+
+    learning_rate: Annotated[float, POSITIVE] = 1e-3
+    minibatch_size: Annotated[int, POSITIVE] = 64
+    trust_region: Annotated[float, POSITIVE] = 0.01
+    cg_steps: Annotated[int, POSITIVE] = 15
+    cg_damping: Annotated[float, NON_NEGATIVE] = 0.1
+    line_search_shrink: Annotated[float, UNIT] = 0.8
+    line_search_steps: Annotated[int, POSITIVE] = 10
+    critic_epochs: Annotated[int, POSITIVE] = 10
+    fisher_share: Annotated[float, SHARE] = 1.0
+
+    def problems(self) -> Iterator[str]:
+        """Yield what is wrong with values together; see `Common.problems`."""
+        yield from ActorCriticConfig.problems(self)
+        if self.sharded:
+            yield "sharded does not go with TRPO, whose step takes all weights as one vector; set sharded = false."
+        if self.dropout:
+            yield "dropout does not go with TRPO, whose step needs the policy to be one function; leave it out."
 
 
-def one_update(run: Run, learner: Learner, config: TRPOConfig, update: int) -> dict[str, float]:
-    """Collect rollouts, move the policy, fit the critic, steer the penalty; return the line for the log."""
-    experience = collect(run, learner, config, update)
+def start(trainer: Trainer, config: TRPOConfig) -> TrainState:
+    """Return the state before the first update; the optimiser is the critic's, since the policy's step needs none."""
+    state = base.start(trainer, config)
+    assert state.critic is not None
+    state.optimizer = make_optimizer([state.critic], config)
+    return state
+
+
+def update(trainer: Trainer, state: TrainState, config: TRPOConfig, n: int) -> dict[str, float]:
+    """Collect rollouts, move the policy, fit the critic, adapt the penalty; return figures for the log."""
+    experience = collect(trainer, state, config, n)
     advantages, returns = advantages_and_returns(experience, config)
-    line = describe(experience, learner)
-    line |= improve_policy(Problem(run, learner.policy, config, experience, advantages), update)
-    line |= improve_critic(run, learner, config, experience, returns, update)
-    learner.kl_coefficient = next_kl_coefficient(learner.kl_coefficient, experience, config)
-    return line
+    figures = describe(experience, state)
+    figures |= improve_policy(TrustRegion(trainer, state.policy, config, experience, advantages), n)
+    figures |= improve_critic(trainer, state, config, experience, returns, n)
+    state.kl_coefficient = next_kl_coefficient(state.kl_coefficient, experience, config)
+    return figures
+
+
+# --- the policy's step -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TrustRegion:
+    """What a step of the policy is taken on; `advantages` are [B, T]."""
+
+    trainer: Trainer
+    policy: PreTrainedModel
+    config: TRPOConfig
+    experience: Experience
+    advantages: Tensor
+
+
+def improve_policy(region: TrustRegion, n: int) -> dict[str, float]:
+    """Take the natural gradient step, or leave the weights as they are; return what was measured on the way.
+
+    Raises:
+        TrainingError: The policy is not the one that was sampled, or the gradient or the step is not finite.
+    """
+    config, trainer = region.config, region.trainer
+    parameters = [p for p in region.policy.parameters() if p.requires_grad]
+    mask = region.experience.mask
+    losses_of, everything = partial(surrogate_losses, region), torch.arange(len(mask))
+    product = partial(fisher_product, region, parameters, fisher_rows(region, n))
+    with recomputing(region.policy):
+        measured = minibatch_gradient(trainer, everything, mask.float(), losses_of, config.micro_batch_size)
+        check_ratio(measured, config, n)
+        trainer.distributed.sum_gradients(parameters)
+        gradient = -flatten([p.grad for p in parameters], parameters)
+        region.policy.zero_grad(set_to_none=True)
+        direction, residual = rl.conjugate_gradient(product, gradient, config.cg_steps)
+    curvature = float(direction.dot(gradient - residual))  # xᵀHx, without another product
+    if not (direction.isfinite().all() and curvature >= 0.0):
+        raise TrainingError(f"update {n}: the natural gradient is not finite. Raise cg_damping or kl_coefficient.")
+    longest = sqrt(2.0 * config.trust_region / curvature) if curvature else 0.0
+    return {
+        "loss/policy": float(measured["loss/total"]),
+        "policy/ratio_error": float(measured["policy/ratio_error"]),
+        "policy/grad_norm": float(gradient.norm()),
+        "policy/cg_residual": float(residual.norm()),
+        **line_search(region, parameters, longest * direction, -float(measured["loss/total"])),
+    }
+
+
+def line_search(
+    region: TrustRegion, parameters: Sequence[Tensor], longest: Tensor, surrogate: float
+) -> dict[str, float]:
+    """Shorten a step until it improves on `surrogate` inside the trust region; without success go back, bit for bit.
+
+    Returns:
+        The length of the step that was taken, its mean KL divergence, and the attempts.
+    """
+    config, before = region.config, freeze(region.policy)
+    start, share, attempts = flatten(parameters, parameters).detach().clone(), 1.0, 0
+    while attempts < config.line_search_steps and longest.any():
+        place(parameters, start + share * longest)
+        attempts += 1
+        reached, kl = surrogate_and_kl(region, before)
+        if reached > surrogate and kl <= config.trust_region:
+            break
+        share *= config.line_search_shrink
+    else:
+        place(parameters, start)
+        share = kl = 0.0
+    return {
+        "policy/step_size": share * float(longest.norm()),
+        "policy/kl_after": kl,
+        "policy/line_search_steps": float(attempts),
+    }
+
+
+def surrogate_losses(region: TrustRegion, rows: Tensor) -> Mapping[str, Tensor]:
+    """Return the sum over the tokens of some rows of −(r·A + c·H), and the largest |r − 1|."""
+    logits = open_logits(region, region.policy, rows)
+    surrogate, ratio = surrogate_and_ratio(region, logits, rows)
+    error = (ratio.detach() - 1.0).abs() * region.experience.mask[rows, : logits.shape[1]]
+    return {"loss": -surrogate.sum(), "ratio_error": error.max()}
+
+
+def surrogate_and_ratio(region: TrustRegion, logits: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Return r·A + c·H of each token of some rows, 0 where nothing counts, and r; [b, T] each."""
+    experience, width = region.experience, logits.shape[1]
+    mask = experience.mask[rows, :width]
+    new = distributions.log_probs(logits, experience.rollout.responses.ids[rows, :width]).masked_fill(~mask, 0.0)
+    ratio = (new - experience.log_probs[rows, :width]).exp()
+    surrogate = ratio * region.advantages[rows, :width]
+    if region.config.entropy_coefficient:
+        surrogate = surrogate + region.config.entropy_coefficient * distributions.entropy(logits)
+    return surrogate * mask, ratio
+
+
+@torch.no_grad()
+def surrogate_and_kl(region: TrustRegion, before: PreTrainedModel) -> tuple[float, float]:
+    """Return the means over all tokens of r·A + c·H and of KL(before‖policy), over all ranks."""
+    mask = region.experience.mask
+    sums = torch.zeros(2, device=mask.device)
+    for rows in own_parts(region, torch.arange(len(mask))):
+        logits = open_logits(region, region.policy, rows)
+        surrogate, _ = surrogate_and_ratio(region, logits, rows)
+        kl = rl.kl_divergence(open_logits(region, before, rows), logits) * mask[rows, : logits.shape[1]]
+        sums += torch.stack([surrogate.sum(), kl.sum()])
+    surrogate, kl = (region.trainer.distributed.sum(sums) / mask.sum()).tolist()
+    return surrogate, kl
+
+
+def fisher_product(region: TrustRegion, parameters: Sequence[Tensor], rows: Tensor, vector: Tensor) -> Tensor:
+    """Return (F + damping)·vector, [N], where F is the mean over the tokens of some rows of Jᵀ(diag p − p pᵀ)J.
+
+    J is the Jacobian of a token's logits. J·v is the derivative of Jᵀu, which is linear in u, along v.
+    """
+    mask, product = region.experience.mask, torch.zeros_like(vector)
+    with sdpa_kernel(SDPBackend.MATH):  # the other attention kernels have no second derivative
+        for part in own_parts(region, rows):
+            logits = open_logits(region, region.policy, part)
+            u = torch.zeros_like(logits, requires_grad=True)
+            back = torch.autograd.grad(logits, parameters, u, create_graph=True, allow_unused=True)
+            used = [(g, v) for g, v in zip(back, unflatten(vector, parameters), strict=True) if g is not None]
+            (along,) = torch.autograd.grad([g for g, _ in used], u, [v for _, v in used])
+            weighted = rl.softmax_fisher_product(logits.detach(), along) * mask[part, : logits.shape[1], None]
+            product += flatten(torch.autograd.grad(logits, parameters, weighted, allow_unused=True), parameters)
+    return region.trainer.distributed.sum(product) / mask[rows].sum() + region.config.cg_damping * vector
+
+
+def fisher_rows(region: TrustRegion, n: int) -> Tensor:
+    """Return the rows that the Fisher matrix is estimated on, at least one for each process."""
+    count, trainer = len(region.experience.mask), region.trainer
+    chosen = max(trainer.distributed.size, ceil(region.config.fisher_share * count))
+    return torch.randperm(count, generator=generator(trainer.seed, "fisher", n))[:chosen]
+
+
+def open_logits(region: TrustRegion, policy: PreTrainedModel, rows: Tensor) -> Tensor:
+    """Return the logits [b, T, V] that the ratio is about, minus infinity where the sampler's vocabulary was closed."""
+    rollout, trainer = region.experience.rollout, region.trainer
+    prompts, responses, encoded = part_of(rollout, rows)
+    with trainer.autocast():
+        logits, _ = forward(policy, prompts, responses, encoded=encoded)
+    logits = logits.float() / rollout_settings(trainer.task, region.config).temperature
+    if region.config.ratio_over == "vocabulary":
+        return logits
+    return distributions.restrict(logits, rollout.open_vocabulary(rows, logits.shape[1], logits.shape[2]))
+
+
+def own_parts(region: TrustRegion, rows: Tensor) -> list[Tensor]:
+    """Return this rank's share of some rows in micro-batches."""
+    distributed = region.trainer.distributed
+    mine = rows[distributed.rank :: distributed.size]
+    return length_batches(region.experience.mask, mine, region.config.micro_batch_size)
+
+
+# --- the critic ------------------------------------------------------------------------------------------------------
 
 
 def improve_critic(
-    run: Run, learner: Learner, config: TRPOConfig, experience: Experience, returns: Tensor, update: int
+    trainer: Trainer, state: TrainState, config: TRPOConfig, experience: Experience, returns: Tensor, n: int
 ) -> dict[str, float]:
     """Fit the critic to the returns in some epochs of minibatches; return its mean loss on the way."""
-    chance, weights = generator(run.seed, "critic", update), experience.mask.float()
-    losses_of = partial(value_losses, run, learner, config, experience, returns)
+    chance, weights = generator(trainer.seed, "critic", n), experience.mask.float()
+    losses_of = partial(value_losses, trainer, state, config, experience, returns)
     seen = []
     for _ in range(config.critic_epochs):
         for rows in torch.randperm(len(weights), generator=chance).split(config.minibatch_size):
-            with recomputing(learner.critic):
-                measured = minibatch_gradient(rows, weights, losses_of, config.micro_batch_size, run.world)
-            run.world.sum_gradients(p for group in learner.optimizer.param_groups for p in group["params"])
-            step(learner.optimizer, config, f"update {update}")
+            with recomputing(state.critic):
+                measured = minibatch_gradient(trainer, rows, weights, losses_of, config.micro_batch_size)
+            step(trainer, state.optimizer, config, f"update {n}")
             seen.append(measured["loss/total"])
     return {"loss/value": float(torch.stack(seen).mean())}
 
 
 def value_losses(
-    run: Run, learner: Learner, config: TRPOConfig, experience: Experience, returns: Tensor, rows: Tensor
+    trainer: Trainer, state: TrainState, config: TRPOConfig, experience: Experience, returns: Tensor, rows: Tensor
 ) -> Mapping[str, Tensor]:
     """Return the sum over the tokens of some rows of the critic's loss."""
-    critic = learner.critic
+    critic = state.critic
     assert critic is not None and experience.policy.values is not None
     prompts, responses, encoded = part_of(experience.rollout, rows)
-    with run.autocast():
-        states = None
+    with trainer.autocast():
+        hidden = None
         if critic.trunk is None:
             with torch.no_grad():
-                states = trunk_states(learner.policy, prompts, responses, encoded)
-        values = critic(prompts, responses, states, encoded)
+                hidden = trunk_states(state.policy, prompts, responses, encoded)
+        values = critic(prompts, responses, hidden, encoded)
     width = values.shape[1]
     old = experience.policy.values[rows, :width]
     loss = rl.value_loss(values, returns[rows, :width], old, config.value_clip) * experience.mask[rows, :width]
     return {"loss": loss.sum()}
+
+
+# --- rows and vectors ------------------------------------------------------------------------------------------------
+
+
+def part_of(rollout: Rollout, rows: Tensor) -> tuple[Tokens, Tokens, Tensor | None]:
+    """Return prompts, responses and a frozen encoder's states of some rows."""
+    encoded = None if rollout.encoded is None else rollout.encoded[rows]
+    return rollout.prompts.rows(rows), rollout.responses.rows(rows), encoded
+
+
+def flatten(tensors: Sequence[Tensor | None], like: Sequence[Tensor]) -> Tensor:
+    """Return tensors of the shapes of `like` as one vector [N], with zeros for those that are missing."""
+    return torch.cat([(torch.zeros_like(b) if a is None else a).flatten() for a, b in zip(tensors, like, strict=True)])
+
+
+def unflatten(vector: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
+    """Undo `flatten`."""
+    parts = vector.split([one.numel() for one in like])
+    return [part.view_as(one) for part, one in zip(parts, like, strict=True)]
+
+
+@torch.no_grad()
+def place(parameters: Sequence[Tensor], vector: Tensor) -> None:
+    """Set the parameters to the values of a vector [N]."""
+    for parameter, part in zip(parameters, unflatten(vector, parameters), strict=True):
+        parameter.copy_(part)
+
+
+ALGORITHM = Algorithm(
+    settings=TRPOConfig,
+    update=update,
+    start=start,
+    without_effect=frozenset({"epochs", "stop_kl", "value_coefficient", "log_prob_chunk"}),
+)

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -12,9 +12,9 @@ from grue.cli.score import score_table
 from grue.errors import ConfigError
 
 if TYPE_CHECKING:
-    from grue.evaluation.evaluate import System
     from grue.records import Result
-    from grue.tasks import Task
+
+Kind = Literal["checkpoint", "model", "baseline"]
 
 BASELINES = ("zero-shot", "null", "copy", "lead", "oracle")
 
@@ -74,35 +74,49 @@ def evaluate(
 ) -> None:
     """Generate predictions for a task's evaluation split and score them.
 
-    Writes predictions.jsonl, scores.jsonl and result.json. The same command goes on with an interrupted evaluation and
-    leaves a finished one alone.
+    Writes predictions.jsonl, scores.jsonl and result.json. The same command resumes an interrupted
+    evaluation and leaves a finished one alone.
     """
+    from grue import api
     from grue.cli.progress import evaluation_progress
-    from grue.evaluation import evaluate as evaluation
     from grue.lm.checkpoint import is_checkpoint
 
     if sum(choice is not None for choice in (checkpoint, model, baseline)) != 1:
         raise ConfigError("Say what to evaluate: one of --checkpoint FOLDER, --model NAME or --baseline NAME.")
     if pick_by is not None and best_of is None:
         raise ConfigError("--pick-by says how the best of several samples is picked; add --best-of N.")
+    if checkpoint is None and task_name is None:
+        raise ConfigError("--model and --baseline need --task: what should they be evaluated on?")
     if checkpoint is not None and task_name is not None and not is_checkpoint(checkpoint):
         model, checkpoint = str(checkpoint), None  # a model that was trained elsewhere, or not at all
+    kind: Kind = "checkpoint" if checkpoint is not None else "model" if model is not None else "baseline"
     results = []
     for one in [0] if checkpoint is not None else options.parse_seeds(seed, seed_range):
-        task, system, folder = _subject(checkpoint, model, baseline, task_name, suite, one, runs)
-        if best_of is not None:
-            system, folder = _best_of(task, system, folder, best_of, pick_by, runs)
-        folder = output or folder
-        if force:
-            evaluation.discard(folder)
-        with evaluation_progress(f"{system.name} on {task.suite}/{task.name}") as progress:
-            result = evaluation.evaluate(
-                task,
-                system,
-                folder,
+        subject = api.subject(
+            checkpoint or model or str(baseline),
+            task_name,
+            kind=kind,
+            seed=one,
+            suite=suite,
+            best_of=best_of,
+            pick_by=pick_by,
+            runs=runs,
+        )
+        system, folder = subject.system, output or subject.folder
+        if system.best_of is not None and system.best_of.oracle:
+            click.echo(
+                f"Warning: {system.best_of.pick_by} reads the references, so picking by it is an oracle: the result "
+                f"({system.name}) shows what the best of {best_of} samples could be, not what a system reaches.",
+                err=True,
+            )
+        with evaluation_progress(f"{system.name} on {subject.task.suite}/{subject.task.name}") as progress:
+            result = api.evaluate(
+                subject,
                 split=split,
                 limit=limit,
                 batch_size=batch_size,
+                output=folder,
+                force=force,
                 data_dir=data_dir,
                 offline=offline,
                 progress=progress,
@@ -114,55 +128,6 @@ def evaluate(
             click.echo(summary(result, folder))
     if as_json:
         click.echo(json.dumps([files.plain(result) for result in results], indent=2))
-
-
-def _subject(
-    checkpoint: Path | None,
-    model: str | None,
-    baseline: str | None,
-    task_name: str | None,
-    suite: str,
-    seed: int,
-    runs: Path,
-) -> tuple["Task", "System", Path]:
-    from grue.evaluation import evaluate as evaluation
-    from grue.lm.checkpoint import find_checkpoint, read_manifest
-    from grue.task_files import load_task
-
-    if checkpoint is not None:
-        folder = find_checkpoint(checkpoint)
-        manifest = read_manifest(folder)
-        task = load_task(task_name, suite) if task_name else load_task(manifest.task, manifest.suite)
-        return task, evaluation.checkpoint_system(task, folder), folder.parent
-    if task_name is None:
-        raise ConfigError("--model and --baseline need --task: what should they be evaluated on?")
-    task = load_task(task_name, suite)
-    if model is not None:
-        system = evaluation.model_system(task, model, seed)
-    else:
-        system = evaluation.baseline_system(task, str(baseline), seed)
-    return task, system, runs / task.suite / task.name / system.name / f"seed-{seed}"
-
-
-def _best_of(
-    task: "Task", system: "System", folder: Path, n: int, pick_by: str | None, runs: Path
-) -> tuple["System", Path]:
-    """Return the system that picks the best of n, and its folder: beside the plain system's, if that is a run's."""
-    from grue.evaluation.best_of import choose_best_of
-    from grue.evaluation.evaluate import with_best_of
-
-    best_of = choose_best_of(task, n, pick_by)
-    picking = with_best_of(system, best_of)
-    if best_of.oracle:
-        click.echo(
-            f"Warning: {best_of.pick_by} reads the references, so that picking by it is an oracle's: the result "
-            f"({picking.name}) says what the best of {n} samples could be, not what a system reaches.",
-            err=True,
-        )
-    place = Path(task.suite) / task.name / system.name / f"seed-{system.seed}"
-    home = folder.absolute()
-    root = home.parents[3] if home.parts[-4:] == place.parts else runs
-    return picking, root / task.suite / task.name / picking.name / f"seed-{system.seed}"
 
 
 @click.command()
@@ -187,11 +152,13 @@ def generate(
     offline: bool,
 ) -> None:
     """Write a checkpoint's predictions, without scoring them."""
+    from grue import api
     from grue.cli.progress import evaluation_progress
     from grue.data.load import load_examples
     from grue.evaluation.predict import predict_file
 
-    task, system, _ = _subject(checkpoint, None, None, None, "mini", 0, Path("runs"))
+    subject = api.subject(checkpoint, kind="checkpoint")
+    task, system = subject.task, subject.system
     examples = load_examples(task, split or task.data.evaluation, data_dir, offline).examples[:limit]
     assert system.model is not None and system.tokenizer is not None
     with evaluation_progress(f"{system.name} on {task.suite}/{task.name}") as progress:

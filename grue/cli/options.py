@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,6 +18,27 @@ def option(*declarations: str, **settings: Any) -> Callable[[F], F]:
     flag = next(part for part in declarations if part.startswith("--"))
     name = f"GRUE_{flag.removeprefix('--').replace('-', '_').upper()}"
     return click.option(*declarations, envvar=name, **settings)
+
+
+class GroupedCommand(click.Command):
+    """A command whose help lists its options by group.
+
+    Args:
+        groups: Title → names of parameters; what is in none comes last, with --help.
+    """
+
+    def __init__(self, *args: Any, groups: Mapping[str, Sequence[str]], **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.groups = groups
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write a section for each group."""
+        records = {p.name: record for p in self.get_params(ctx) if (record := p.get_help_record(ctx)) is not None}
+        for title, names in self.groups.items():
+            with formatter.section(title):
+                formatter.write_dl([records.pop(name) for name in names])
+        with formatter.section("Other"):
+            formatter.write_dl(list(records.values()))
 
 
 def suite(function: F) -> F:

@@ -41,10 +41,15 @@ def no_console() -> Console:
 
 
 class TrainingProgress:
-    """Shows a run as it goes: live on a terminal, and everywhere a line at each validation and warning."""
+    """Shows a run: live on a terminal, and everywhere a line at each validation and warning.
 
-    def __init__(self, console: Console | None = None) -> None:
+    Args:
+        over: Called with the plan of each run that is over.
+    """
+
+    def __init__(self, console: Console | None = None, over: "Callable[[Plan], None]" = lambda plan: None) -> None:
         self.console = console or error_console()
+        self._over = over
         self.view = LiveView(self.console)
         self._live: Live | None = None
         self._ran = False
@@ -58,7 +63,7 @@ class TrainingProgress:
     ) -> None:
         self._close()
 
-    def announce(self, plan: "Plan") -> None:
+    def planned(self, plan: "Plan") -> None:
         """Say what comes next."""
         self._ran = False
         where = escape(f"suite {plan.task.suite}, reward {plan.reward} → {plan.folder}")
@@ -70,6 +75,7 @@ class TrainingProgress:
         if not self._ran:
             next_step = escape(f"grue evaluate --checkpoint {plan.checkpoint}")
             self.console.print(f"  finished before; nothing to do. Evaluate it: {next_step}", soft_wrap=True)
+        self._over(plan)
 
     def started(self, plan: "Plan", done: int, total: int) -> None:
         """Open the live view."""
@@ -77,7 +83,7 @@ class TrainingProgress:
         self._ran = True
         self._samples.clear()
         if done:
-            self.console.print(f"  going on after update {done} of {total}")
+            self.console.print(f"  resumes after update {done} of {total}")
         if self.console.is_interactive:
             self.view.begin(plan.title, done, total, logged(plan) if done else [])
             # What a pipe is to get must not be drawn on the terminal.

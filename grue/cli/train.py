@@ -4,6 +4,7 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -16,22 +17,31 @@ from grue.cli import options
 if TYPE_CHECKING:
     from grue.lm.distributed import DistributedContext
     from grue.runs.plan import Plan
+    from grue.runs.request import RunRequest
 
 
-@click.command()
+GROUPS = {
+    "What to train": ("task_name", "suite", "algo", "reward", "seed", "seed_range", "system"),
+    "What it starts from": ("init", "backbone", "warm_start"),
+    "Settings of the algorithm": ("preset", "config_path", "settings"),
+    "Data and folders": ("runs", "data_dir", "offline"),
+    "Carrying it out": ("trackers", "threads", "dry_run"),
+}
+
+
+@click.command(cls=options.GroupedCommand, groups=GROUPS)
 @options.option("--task", "task_name", required=True, help="Name of a task, or the path of a task file.")
-@options.option(
-    "--algo",
-    required=True,
-    help="supervised, ppo, nlpo, a2c, trpo, reinforce, rloo, grpo, or a warm start: supervised+nlpo.",
-)
 @options.suite
-@options.seeds
+@options.option("--algo", required=True, help="Name of an algorithm (`grue algorithms list`), or supervised+NAME.")
 @options.option(
     "--reward", help="A metric, a weighted sum (0.5*meteor+0.5*coverage), or module:function. [default: the task's]"
 )
+@options.seeds
+@options.option("--system", help="Name of the system, and of its folder. [default: the algorithm]")
 @options.option(
-    "--init", type=click.Path(path_type=Path), help="Checkpoint to start from, instead of the task's backbone."
+    "--init",
+    type=click.Path(path_type=Path),
+    help="A run's folder or a checkpoint to start from, instead of the task's backbone.",
 )
 @options.option(
     "--backbone", help="Model to start from instead of the task's: a folder, a hub id, or mini:seq2seq, say."
@@ -39,19 +49,18 @@ if TYPE_CHECKING:
 @options.option(
     "--warm-start",
     is_flag=True,
-    help="With supervised+ALGORITHM: start from the published supervised model that the task file names.",
+    help="With supervised+NAME: start from the published supervised model that the task file names.",
 )
 @options.option("--preset", help="NLPO as the paper describes it (paper), as RL4LMs ran it (rl4lms), or stable.")
 @options.option(
     "--config",
     "config_path",
     type=click.Path(path_type=Path),
-    help="TOML file with values of the algorithm's configuration.",
+    help="TOML file with settings (`grue algorithms show NAME` lists them).",
 )
 @options.option(
-    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="One value of the configuration; repeat for several."
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="One setting; repeat for several. none turns it off."
 )
-@options.option("--system", help="Name of the system, and of its folder. [default: the algorithm]")
 @options.runs
 @options.data
 @options.option(
@@ -62,21 +71,21 @@ if TYPE_CHECKING:
     help="Where to show the run; repeat for several. [default: tensorboard, if it is installed]",
 )
 @options.option("--threads", type=int, help="CPU threads of torch. [default: torch's choice]")
-@options.option("--dry-run", is_flag=True, help="Print the plan and do nothing.")
+@options.option("--dry-run", is_flag=True, help="Print every value the run would use, and do nothing.")
 def train(
     task_name: str,
-    algo: str,
     suite: str,
+    algo: str,
+    reward: str | None,
     seed: tuple[int, ...],
     seed_range: str | None,
-    reward: str | None,
+    system: str | None,
     init: Path | None,
     backbone: str | None,
     warm_start: bool,
     preset: str | None,
     config_path: Path | None,
     settings: tuple[str, ...],
-    system: str | None,
     runs: Path,
     data_dir: Path | None,
     offline: bool,
@@ -86,60 +95,55 @@ def train(
 ) -> None:
     """Train a model on a task and keep the best checkpoint.
 
-    A run lies in RUNS/SUITE/TASK/SYSTEM/seed-N. The same command goes on with an interrupted run and leaves a finished
-    one alone. `--algo supervised+nlpo` trains a supervised model first (once, shared by all that start from it).
+    A run lies in RUNS/SUITE/TASK/SYSTEM/seed-N. The same command resumes an interrupted run and leaves a finished one
+    alone. `--algo supervised+nlpo` trains a supervised model first (once, shared by all that start from it).
     """
-    from grue.runs.plan import plan_stages
+    from grue.runs import plan
+    from grue.runs.request import RunRequest
     from grue.task_files import load_task
 
-    task = load_task(task_name, suite)
-    overrides = {**(files.read_toml(config_path) if config_path else {}), **options.parse_settings(settings)}
-    stages = [
-        stage
-        for one in options.parse_seeds(seed, seed_range)
-        for stage in plan_stages(
-            task,
-            algo,
-            one,
-            runs,
-            overrides=overrides,
-            preset=preset,
-            reward=reward,
-            system=system,
-            init=init,
-            backbone=backbone,
-            warm_start=warm_start,
-            data_dir=data_dir,
-            offline=offline,
-        )
-    ]
+    request = RunRequest(
+        task=load_task(task_name, suite),
+        algorithm=algo,
+        runs=runs,
+        settings={**(files.read_toml(config_path) if config_path else {}), **options.parse_settings(settings)},
+        preset=preset,
+        reward=reward,
+        system=system,
+        init=init,
+        backbone=backbone,
+        warm_start=warm_start,
+        data_dir=data_dir,
+        offline=offline,
+    )
+    requests = [replace(request, seed=one) for one in options.parse_seeds(seed, seed_range)]
+    stages = [stage for one in requests for stage in plan.stages_of(one)]  # all are refused before any starts
     if dry_run:
         click.echo("\n".join(describe(stage) for stage in stages))
         return
-    _train_all(stages, trackers, threads)
+    _train_all(requests, trackers, threads)
 
 
-def _train_all(stages: list["Plan"], trackers: Sequence[str], threads: int | None) -> None:
+def _train_all(requests: Sequence["RunRequest"], trackers: Sequence[str], threads: int | None) -> None:
     import torch
 
+    from grue import api
     from grue.cli.progress import TrainingProgress, error_console, no_console
-    from grue.runs.observers import Observers
-    from grue.runs.trackers import open_trackers
-    from grue.runs.train import train as train_stage
 
     if threads:
         torch.set_num_threads(threads)
-    with stop_on_signal() as stop, joined_world() as world:
-        console, trackers = (error_console(), trackers) if world.is_main else (no_console(), ["none"])
-        with TrainingProgress(console) as progress, open_trackers(trackers, progress.warned) as opened:
-            # A tracker that asks for a login does so before the live view is drawn.
-            observers = Observers([*opened, progress])
-            for stage in stages:
-                progress.announce(stage)
-                checkpoint = train_stage(stage, observers, lambda: bool(stop), world)
-                progress.finished(stage)
-                if world.is_main:
-                    click.echo(str(checkpoint))
+
+    def over(plan: "Plan") -> None:
+        if world.is_main:
+            click.echo(str(plan.checkpoint))
+
+    with (
+        stop_on_signal() as stop,
+        joined_world() as world,
+        TrainingProgress(error_console() if world.is_main else no_console(), over) as progress,
+    ):
+        for request in requests:
+            api.train(request, trackers=trackers, observer=progress, stop=lambda: bool(stop))
 
 
 @contextmanager

@@ -19,10 +19,10 @@ from transformers.pytorch_utils import Conv1D
 from grue.errors import ConfigError, Unavailable
 from grue.lm.log_probs import assert_head_is_separable
 from grue.lm.model import dropout_places, dropout_rates, freeze_encoder, recomputes
-from grue.rl.settings import Common
+from grue.lm.settings import ModelSettings
 
 
-def adapt(model: PreTrainedModel, config: Common, seed: int = 0) -> None:
+def adapt(model: PreTrainedModel, config: ModelSettings, seed: int = 0) -> None:
     """Make a freshly loaded policy learn as a run's settings say; everything copied from it later does the same.
 
     Raises:

@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 
 from grue.errors import ConfigError, Unavailable
 from grue.lm.distributed import DistributedContext
-from grue.rl.settings import Common, TRPOConfig
+from grue.lm.settings import ModelSettings
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ class Split(nn.Module):
         return compute()
 
 
-def check_sharding(config: Common, world: DistributedContext) -> None:
+def check_sharding(config: ModelSettings, world: DistributedContext) -> None:
     """Refuse a configuration whose weights cannot be split.
 
     Raises:
@@ -45,8 +45,6 @@ def check_sharding(config: Common, world: DistributedContext) -> None:
     """
     if not config.sharded:
         return
-    if isinstance(config, TRPOConfig):
-        raise ConfigError("sharded: TRPO's step takes all weights as one vector; set sharded = false.")
     if config.lora_rank:
         raise ConfigError(
             "sharded: low-rank adapters have little to split, and the weights below them stay whole; set "

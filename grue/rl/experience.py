@@ -1,9 +1,12 @@
-"""Experience: what a rollout was worth, token by token, under the policy, the reference and the critic.
+"""Experience: responses to an update's prompts, and what each of their tokens is worth.
 
 Every rank samples and scores its own share of the prompts; then all is gathered, so that whatever follows (advantages,
 the penalty's controller, the log) is computed alike everywhere, over the whole batch.
+
+B = responses of an update, b = some of them, T = response time.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Literal
 
@@ -19,18 +22,18 @@ from grue.lm.sampling import Mask, Rollout, sample_responses
 from grue.lm.seeds import generator
 from grue.lm.sharding import gathered
 from grue.lm.tokens import Tokens, decode_responses, encode_prompts, length_batches
+from grue.records import Example
 from grue.rl import functional as rl
 from grue.rl.critic import Critic
-from grue.rl.rollout import draw_examples, rollout_settings
 from grue.rl.settings import ActorCriticConfig, RolloutConfig
-from grue.rl.state import Learner
-from grue.runs.train import Run
+from grue.rl.trainer import Trainer, TrainState
+from grue.tasks import Generation, Task
 
 SHOWN_SAMPLES = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class ScoredTokens:
     """What a model says of drawn tokens, each [B, T], 0 where nothing counts.
 
     Attributes:
@@ -76,7 +79,7 @@ class Experience:
     rollout: Rollout
     raw_scores: Tensor
     scores: Tensor
-    policy: Scored
+    policy: ScoredTokens
     log_probs: Tensor
     kl: Tensor
     kl_vocabulary: Tensor
@@ -89,8 +92,30 @@ class Experience:
         return self.rollout.responses.mask
 
 
-def collect(run: Run, learner: Learner, config: RolloutConfig, update: int, mask: Mask | None = None) -> Experience:
-    """Sample responses to the update's prompts, reward them, and score them under policy, critic and reference.
+@dataclass(frozen=True, slots=True)
+class Minibatch:
+    """Some rows of an experience, trimmed to their longest response, and what the policy says of them now; [b, T] each.
+
+    Attributes:
+        now: Policy and critic as they are, with gradients.
+        new: Log-probabilities as the ratio needs them, with gradients.
+        old: The same of the policy that was sampled.
+        mask: Where a token counts.
+    """
+
+    rows: Tensor
+    now: ScoredTokens
+    new: Tensor
+    old: Tensor
+    mask: Tensor
+
+    def part(self, values: Tensor) -> Tensor:
+        """Return these rows of [B, T], trimmed alike."""
+        return values[self.rows, : self.mask.shape[1]]
+
+
+def collect(trainer: Trainer, state: TrainState, config: RolloutConfig, n: int, mask: Mask | None = None) -> Experience:
+    """Sample responses to the prompts of update `n`, reward them, and score them under policy, critic and reference.
 
     Args:
         mask: NLPO's restriction of the sampler.
@@ -98,17 +123,17 @@ def collect(run: Run, learner: Learner, config: RolloutConfig, update: int, mask
     Returns:
         The experience of all ranks; responses to the same prompt stand side by side.
     """
-    temperature = rollout_settings(run.task, config).temperature
-    with gathered(run.split):
-        rollout, raw_scores = sample(run, learner.policy, config, update, mask)
-        with run.autocast():
-            now = score_all(learner.policy, learner.critic, rollout, temperature, config, entropy=True)
-    with learner.initial_policy() as reference, run.autocast():
+    temperature, distributed = rollout_settings(trainer.task, config).temperature, trainer.distributed
+    with gathered(trainer.sharded):
+        rollout, raw_scores = sample(trainer, state.policy, config, n, mask)
+        with trainer.autocast():
+            now = score_all(state.policy, state.critic, rollout, temperature, config, entropy=True)
+    with state.initial_policy() as reference, trainer.autocast():
         before = score_all(reference, None, rollout, temperature, config)
-    padded: Literal["left", "right"] = "right" if is_seq2seq(learner.policy) else "left"
-    rollout, raw_scores = gather_rollout(rollout, run.world, padded), run.world.gather_rows(raw_scores)
-    now, before = gather_scored(now, run.world), gather_scored(before, run.world)
-    scores = scaled_scores(raw_scores - config.missing_eos_penalty * rollout.truncated, learner, config)
+    padded: Literal["left", "right"] = "right" if is_seq2seq(state.policy) else "left"
+    rollout, raw_scores = gather_rollout(rollout, distributed, padded), distributed.gather_rows(raw_scores)
+    now, before = gather_scored(now, distributed), gather_scored(before, distributed)
+    scores = scaled_scores(raw_scores - config.missing_eos_penalty * rollout.truncated, state, config)
     kl_vocabulary = rl.kl_k1(now.over("vocabulary"), before.over("vocabulary"))
     kl = rl.kl_k1(now.over(config.kl_over), before.over(config.kl_over))
     return Experience(
@@ -120,30 +145,84 @@ def collect(run: Run, learner: Learner, config: RolloutConfig, update: int, mask
         kl=kl,
         kl_vocabulary=kl_vocabulary,
         reference=before.over(config.kl_over),
-        rewards=rl.token_rewards(scores, kl, rollout.responses.mask, learner.kl_coefficient),
+        rewards=rl.token_rewards(scores, kl, rollout.responses.mask, state.kl_coefficient),
     )
 
 
 def sample(
-    run: Run, policy: PreTrainedModel, config: RolloutConfig, update: int, mask: Mask | None
+    trainer: Trainer, policy: PreTrainedModel, config: RolloutConfig, n: int, mask: Mask | None
 ) -> tuple[Rollout, Tensor]:
     """Return this rank's share of an update's rollouts, and the reward function's values [b]."""
-    drawn = draw_examples(run.examples, config.rollouts // config.samples_per_prompt, run.seed, update)
+    drawn = draw_examples(trainer.examples, config.rollouts // config.samples_per_prompt, trainer.seed, n)
     examples = [example for example in drawn for _ in range(config.samples_per_prompt)]
-    settings = rollout_settings(run.task, config)
-    uniforms = torch.rand(len(examples), settings.max_new_tokens, generator=generator(run.seed, "rollout", update))
-    share = run.world.share(len(examples))
+    settings = rollout_settings(trainer.task, config)
+    uniforms = torch.rand(len(examples), settings.max_new_tokens, generator=generator(trainer.seed, "rollout", n))
+    share = trainer.distributed.share(len(examples))
     examples, uniforms = examples[share], uniforms[share]
-    prompts = encode_prompts(policy, run.tokenizer, [example.prompt for example in examples], run.task.prompt)
-    eos = eos_id(policy, run.tokenizer)
-    with torch.no_grad(), run.autocast():
+    prompts = encode_prompts(policy, trainer.tokenizer, [one.prompt for one in examples], trainer.task.prompt)
+    eos = eos_id(policy, trainer.tokenizer)
+    with torch.no_grad(), trainer.autocast():
         encoded = encode(policy, prompts) if config.freeze_encoder else None
         rollout = sample_responses(policy, prompts, settings, uniforms, eos, mask, encoded)
-    texts = decode_responses(run.tokenizer, rollout.responses)
-    scores = run.reward(examples, texts)
+    texts = decode_responses(trainer.tokenizer, rollout.responses)
+    scores = trainer.reward(examples, texts)
     for shown in list(zip(examples, texts, scores, strict=True))[:: config.samples_per_prompt][:SHOWN_SAMPLES]:
-        run.observer.sampled(*shown)
+        trainer.shown(*shown)
     return rollout, torch.tensor(scores, dtype=torch.float32, device=rollout.truncated.device)
+
+
+def rollout_settings(task: Task, config: RolloutConfig) -> Generation:
+    """Return how rollouts are sampled: the task's settings, overridden by the algorithm's where it has any."""
+    own = {"temperature": config.rollout_temperature, "top_k": config.rollout_top_k}
+    return replace(task.rollout, **{key: value for key, value in own.items() if value is not None})  # type: ignore[arg-type]
+
+
+def draw_examples(examples: Sequence[Example], count: int, seed: int, n: int) -> list[Example]:
+    """Return the examples of update `n`: every example comes once before any comes twice.
+
+    The order is a function of seed and update alone, so that an interrupted run resumes exactly.
+    """
+    drawn: list[Example] = []
+    for position in range(n * count, (n + 1) * count):
+        epoch, index = divmod(position, len(examples))
+        if index == 0 or not drawn:
+            order = torch.randperm(len(examples), generator=generator(seed, "order", epoch)).tolist()
+        drawn.append(examples[order[index]])
+    return drawn
+
+
+def score_minibatch(
+    trainer: Trainer,
+    state: TrainState,
+    config: RolloutConfig,
+    experience: Experience,
+    rows: Tensor,
+    vocabulary: bool = True,
+) -> Minibatch:
+    """Score some rows of an experience under the policy and critic as they are, with gradients.
+
+    Args:
+        vocabulary: Whether log-probabilities over the whole vocabulary are needed besides those over the support.
+    """
+    with trainer.autocast():
+        now = score_tokens(
+            state.policy,
+            state.critic,
+            experience.rollout,
+            rows,
+            rollout_settings(trainer.task, config).temperature,
+            config,
+            entropy=config.entropy_coefficient != 0.0,
+            plain=vocabulary,
+        )
+    width = now.restricted.shape[1]
+    return Minibatch(
+        rows=rows,
+        now=now,
+        new=now.over(config.ratio_over),
+        old=experience.log_probs[rows, :width],
+        mask=experience.mask[rows, :width],
+    )
 
 
 def score_tokens(
@@ -155,7 +234,7 @@ def score_tokens(
     config: RolloutConfig,
     entropy: bool = False,
     plain: bool = True,
-) -> Scored:
+) -> ScoredTokens:
     """Run policy and critic over some rows of a rollout, trimmed to their longest; with gradients if enabled."""
     prompts, responses = rollout.prompts.rows(rows), rollout.responses.rows(rows)
     encoded = None if rollout.encoded is None else rollout.encoded[rows]
@@ -172,7 +251,7 @@ def score_tokens(
         encoded=encoded,
     )
     values = None if critic is None else critic(prompts, responses, said.states, encoded) * responses.mask
-    return Scored(said.plain, said.restricted, said.entropy, values)
+    return ScoredTokens(said.plain, said.restricted, said.entropy, values)
 
 
 @torch.no_grad()
@@ -183,50 +262,52 @@ def score_all(
     temperature: float,
     config: RolloutConfig,
     entropy: bool = False,
-) -> Scored:
+) -> ScoredTokens:
     """Run `score_tokens` over a whole rollout in micro-batches of similar length, padded back to [B, T]."""
     size, width = rollout.responses.ids.shape
     parts: dict[str, Tensor] = {}
     for rows in length_batches(rollout.responses.mask, torch.arange(size), config.micro_batch_size):
         scored = score_tokens(policy, critic, rollout, rows, temperature, config, entropy)
-        for name in Scored.__slots__:
+        for name in ScoredTokens.__slots__:
             part = getattr(scored, name)
             if part is not None:
                 whole = parts.setdefault(name, torch.zeros(size, width, device=part.device))
                 whole[rows.to(part.device), : part.shape[1]] = part.float()
-    return Scored(**{name: parts.get(name) for name in Scored.__slots__})  # type: ignore[arg-type]
+    return ScoredTokens(**{name: parts.get(name) for name in ScoredTokens.__slots__})  # type: ignore[arg-type]
 
 
-def scaled_scores(scores: Tensor, learner: Learner, config: RolloutConfig) -> Tensor:
+def scaled_scores(scores: Tensor, state: TrainState, config: RolloutConfig) -> Tensor:
     """Return scores [B] divided by their standard deviation so far and clipped, where the configuration says so."""
     if config.reward_scale == "running":
-        learner.moments.add(scores)
-        scores = scores / learner.moments.deviation
+        state.moments.add(scores)
+        scores = scores / state.moments.deviation
     return scores if config.reward_clip is None else scores.clamp(-config.reward_clip, config.reward_clip)
 
 
-def gather_rollout(rollout: Rollout, world: DistributedContext, padded: Literal["left", "right"]) -> Rollout:
+def gather_rollout(rollout: Rollout, distributed: DistributedContext, padded: Literal["left", "right"]) -> Rollout:
     """Return the rollouts of all ranks as one, with prompts `padded` on the side that they are padded on already."""
-    if world.size == 1:
+    if distributed.size == 1:
         return rollout
 
-    def gathered(tokens: Tokens, side: Literal["left", "right"]) -> Tokens:
-        return Tokens(world.gather_rows(tokens.ids, side=side), world.gather_rows(tokens.mask, side=side))
+    def whole(tokens: Tokens, side: Literal["left", "right"]) -> Tokens:
+        return Tokens(distributed.gather_rows(tokens.ids, side=side), distributed.gather_rows(tokens.mask, side=side))
 
     rest = {
-        name: None if (value := getattr(rollout, name)) is None else world.gather_rows(value)
+        name: None if (value := getattr(rollout, name)) is None else distributed.gather_rows(value)
         for name in ("support", "truncated", "mask_size", "disagreement", "encoded")
     }
-    responses = gathered(rollout.responses, "right")
-    return Rollout(gathered(rollout.prompts, padded), responses, **rest)  # type: ignore[arg-type]
+    responses = whole(rollout.responses, "right")
+    return Rollout(whole(rollout.prompts, padded), responses, **rest)  # type: ignore[arg-type]
 
 
-def gather_scored(scored: Scored, world: DistributedContext) -> Scored:
+def gather_scored(scored: ScoredTokens, distributed: DistributedContext) -> ScoredTokens:
     """Return what all ranks scored as one."""
-    if world.size == 1:
+    if distributed.size == 1:
         return scored
     values = {field.name: getattr(scored, field.name) for field in fields(scored)}
-    return replace(scored, **{name: world.gather_rows(value) for name, value in values.items() if value is not None})
+    return replace(
+        scored, **{name: distributed.gather_rows(value) for name, value in values.items() if value is not None}
+    )
 
 
 def advantages_and_returns(experience: Experience, config: ActorCriticConfig) -> tuple[Tensor, Tensor]:
@@ -249,8 +330,8 @@ def next_kl_coefficient(coefficient: float, experience: Experience, config: Roll
     return rl.ziegler_kl_step(coefficient, kl, config.kl_target, len(experience.kl), config.kl_horizon)
 
 
-def describe(experience: Experience, learner: Learner) -> dict[str, float]:
-    """Return the figures of a rollout under the names that the field knows."""
+def describe(experience: Experience, state: TrainState) -> dict[str, float]:
+    """Return the figures of a rollout, by the names that the field knows."""
     mask, rollout = experience.mask, experience.rollout
 
     def mean(values: Tensor) -> float:
@@ -264,7 +345,7 @@ def describe(experience: Experience, learner: Learner) -> dict[str, float]:
         "objective/kl_k3": mean(rl.kl_k3(experience.reference + experience.kl, experience.reference)),
         "objective/kl_vocabulary": mean(experience.kl_vocabulary),
         "objective/kl_sequence": float(experience.kl.sum(1).mean()),
-        "objective/kl_coefficient": learner.kl_coefficient,
+        "objective/kl_coefficient": state.kl_coefficient,
         "objective/entropy": mean(experience.policy.entropy),
         "objective/length": float(mask.sum(1).float().mean()),
         "objective/ended": 1.0 - float(rollout.truncated.float().mean()),

@@ -8,7 +8,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from grue.rl.settings import Common, NLPOConfig, RolloutConfig
+from grue.algorithms.nlpo import NLPOConfig
+from grue.rl.settings import Common, RolloutConfig
 
 Line = Mapping[str, float]
 Check = Callable[[Line, Sequence[Line], RolloutConfig], str | None]

@@ -1,4 +1,4 @@
-"""Those who watch a run: the protocol, and several at once. The trackers among them are in `trackers.py`."""
+"""Run observers: the protocol, and several as one. `trackers.py` has the trackers among them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,16 +9,19 @@ from grue.runs.plan import Plan
 
 
 class Observer(Protocol):
-    """Someone who watches a run: the command line's progress bar, a tracker, a test."""
+    """What a run reports to: the command line's progress bar, a tracker, a test."""
+
+    def planned(self, plan: Plan) -> None:
+        """A run is about to be loaded; it may turn out to be finished."""
 
     def started(self, plan: Plan, done: int, total: int) -> None:
-        """A run begins, or goes on after `done` of its `total` updates."""
+        """A run starts, or resumes after `done` of its `total` updates."""
 
     def updated(self, done: int, total: int, line: Mapping[str, float]) -> None:
         """An update is over; `line` is what train.jsonl keeps of it."""
 
     def sampled(self, example: Example, text: str, score: float) -> None:
-        """One of the responses of the update under way; told of a few, before the update is over."""
+        """One of the responses of the current update; called for a few, before `updated`."""
 
     def validated(self, done: int, figures: Mapping[str, float], best: bool) -> None:
         """The policy was validated, and is the best so far or not."""
@@ -26,12 +29,20 @@ class Observer(Protocol):
     def warned(self, done: int, message: str) -> None:
         """Something looks wrong after so many updates; the message says what, and what to do."""
 
+    def finished(self, plan: Plan) -> None:
+        """A run is over, now or since an earlier command."""
+
 
 @dataclass(frozen=True, slots=True)
 class Observers:
-    """Several observers as one; each is told everything, in order."""
+    """Several observers as one, called in order."""
 
     members: Sequence[Observer]
+
+    def planned(self, plan: Plan) -> None:
+        """Pass it on."""
+        for member in self.members:
+            member.planned(plan)
 
     def started(self, plan: Plan, done: int, total: int) -> None:
         """Pass it on."""
@@ -57,3 +68,8 @@ class Observers:
         """Pass it on."""
         for member in self.members:
             member.warned(done, message)
+
+    def finished(self, plan: Plan) -> None:
+        """Pass it on."""
+        for member in self.members:
+            member.finished(plan)

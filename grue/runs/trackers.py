@@ -211,6 +211,12 @@ class Tracker:
         self._began = self._open = False
         self._done = 0
 
+    def planned(self, plan: Plan) -> None:
+        """Nothing is shown of a run before it starts."""
+
+    def finished(self, plan: Plan) -> None:
+        """Nothing: the run is closed when the next one starts, or by `open_trackers`."""
+
     def started(self, plan: Plan, done: int, total: int) -> None:
         """Open the run.
 

@@ -1,8 +1,8 @@
-"""A training run: its folder, what it logs, when it validates, what it keeps, and how it goes on after a stop.
+"""Carrying out a run: the one loop over updates, which resumes, validates, logs, saves and stops.
 
-The folder holds `config.toml`, `train.jsonl` (one line an update), `checkpoint/` (the best on validation), `final/`
-(the last, once the run is finished) and `states/` (while it is not). The same command continues such a run and does
-nothing to a finished one; another configuration in the same folder is refused.
+A run's folder holds `config.toml`, `train.jsonl` (one line an update), `checkpoint/` (the best on validation), `final/`
+(the last, once the run is finished) and `states/` (while it is not). The same command resumes an interrupted run and
+does nothing to a finished one; another configuration in the same folder is refused.
 """
 
 import time
@@ -10,11 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import torch
-from torch import nn
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from grue import files
 from grue.data.load import load_examples
@@ -25,19 +23,21 @@ from grue.lm import checkpoint
 from grue.lm.adapters import adapt, merged
 from grue.lm.checks import check_lengths, check_model
 from grue.lm.distributed import DistributedContext
-from grue.lm.load import load_language_model, locate_model
-from grue.lm.sharding import Split, check_sharding, gathered, model_of, shard, whole
-from grue.metrics.rewards import Reward, make_reward
+from grue.lm.load import Loaded, load_language_model, locate_model
+from grue.lm.seeds import generator
+from grue.lm.sharding import check_sharding, gathered, model_of, shard, whole
+from grue.metrics.rewards import make_reward
 from grue.records import Example
-from grue.rl.rollout import some_examples
+from grue.rl.optimizer import set_learning_rate
 from grue.rl.settings import Common, RolloutConfig
+from grue.rl.trainer import Algorithm, Trainer, TrainState
 from grue.runs import states
 from grue.runs.alarms import alarms
+from grue.runs.algorithms import find_algorithm, split_algorithm
 from grue.runs.card import card, package_versions
+from grue.runs.folder import claim_folder, finished, sole_owner
 from grue.runs.observers import Observer
-from grue.runs.plan import Plan, claim_folder, finished, sole_owner
-from grue.runs.recipes import ALGORITHMS, split_algorithm
-from grue.tasks import Task
+from grue.runs.plan import Plan
 
 STATES, FINAL = "states", "final"
 
@@ -48,64 +48,37 @@ class Interrupted(GrueError):
     exit_code = 130
 
 
-class Stateful(Protocol):
-    """Whatever an algorithm changes while it runs."""
-
-    optimizer: torch.optim.Optimizer
-
-    def trained(self) -> Sequence[nn.Module]:
-        """Return the modules that the optimiser trains."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return everything needed to go on."""
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go back to a saved state."""
-
-
 @dataclass
 class Run:
-    """A run under way: what an algorithm needs, and what it tells: where it goes on, and the end of each update.
+    """A run under way: everything around an algorithm's updates.
 
     Attributes:
         stop: Asked after every update; True saves the state and ends the run.
         training: Tokens, episodes and seconds so far, those of the checkpoint it started from included.
-        world: The processes that train together; only the first of them writes and talks.
-        split: Holds the weights that learn where they are split over the processes.
         best: What the best checkpoint so far is compared by.
         figures: Of the last validation.
-        lines: What was logged of every update so far; alarms are read off it.
+        lines: What was logged of every update so far; alarms are computed from it.
     """
 
     plan: Plan
-    policy: PreTrainedModel
-    tokenizer: PreTrainedTokenizerBase
-    examples: Sequence[Example]
+    trainer: Trainer
     validation: Sequence[Example]
-    reward: Reward
     observer: Observer
     stop: Callable[[], bool]
     training: dict[str, float]
-    world: DistributedContext = field(default_factory=DistributedContext)
-    split: Split | None = None
     best: float | None = None
     figures: dict[str, float] = field(default_factory=dict)
     lines: list[Mapping[str, float]] = field(default_factory=list)
     clock: float = field(default_factory=time.monotonic)
 
     @property
-    def task(self) -> Task:
-        """The task that is trained on."""
-        return self.plan.task
-
-    @property
-    def seed(self) -> int:
-        """The seed of every draw."""
-        return self.plan.seed
+    def is_main(self) -> bool:
+        """Whether this process is the one that writes and reports."""
+        return self.trainer.distributed.is_main
 
     @property
     def states_folder(self) -> Path:
-        """Where the states to go on from lie while the run is not finished."""
+        """Where the states to resume from lie while the run is not finished."""
         return self.plan.folder / STATES
 
     @property
@@ -113,37 +86,43 @@ class Run:
         """One line an update."""
         return self.plan.folder / "train.jsonl"
 
-    def autocast(self) -> torch.autocast:
-        """Return the context of a forward pass in the configuration's precision.
+    def carry_out(self, algorithm: Algorithm[Any]) -> None:
+        """Make every update that is left.
 
-        It is entered anew for every pass: the casts of the weights that it caches are of one step only.
+        Raises:
+            Interrupted: A stop was asked for; the state is saved.
         """
-        half = self.plan.config.precision == "bfloat16"
-        return torch.autocast(self.policy.device.type, torch.bfloat16, enabled=half)
+        config: Any = self.plan.config
+        state = algorithm.start(self.trainer, config)
+        total = config.total_updates
+        for n in range(self.resume(state, total), total):
+            set_learning_rate(state.optimizer, config, n, total)
+            self.end_update(n + 1, total, algorithm.update(self.trainer, state, config, n), state)
 
-    def resume(self, learner: Stateful, total: int) -> int:
-        """Go back to the newest whole state, if any was saved; return the number of updates that are done.
+    def resume(self, state: TrainState, total: int) -> int:
+        """Return to the newest whole state, if any was saved; return the number of updates that are done.
 
-        Here the weights are split over the processes, where they are: copies of them have to be made before.
+        Here the weights are sharded over the processes, where they are: copies of them have to be made before.
         Before the first update the initial policy is validated: training must beat it to replace it.
 
         Raises:
             DataError: States were saved and none is whole, or the log or the best checkpoint does not agree with it.
         """
-        if self.plan.config.sharded and self.world.size > 1:
-            self.split = shard(learner.trained(), learner.optimizer, self.world)
+        trainer = self.trainer
+        if self.plan.config.sharded and trainer.distributed.size > 1:
+            trainer.sharded = shard(state.trained(), state.optimizer, trainer.distributed)
         warnings: list[str] = []
         found = self._newest_state(warnings.append)
         done = 0
         if found is not None:
-            done, state = found
-            learner.load_state_dict(state["learner"])
-            self.best, self.training = state["best"], state["training"]
-        if self.world.is_main and found is not None:
+            done, saved = found
+            state.load_state_dict(saved["learner"])
+            self.best, self.training = saved["best"], saved["training"]
+        if self.is_main and found is not None:
             states.rewind_log(self.log_path, done)
             checkpoint.check_best(self.plan.checkpoint)
             self.lines = [line for _, line in files.read_jsonl(self.log_path) if "seconds" in line]
-        elif self.world.is_main:
+        elif self.is_main:
             self.log_path.unlink(missing_ok=True)
         self.observer.started(self.plan, done, total)
         for message in warnings:
@@ -154,53 +133,51 @@ class Run:
 
     def _newest_state(self, warn: Callable[[str], None]) -> tuple[int, dict[str, Any]] | None:
         """Read the newest whole state: first the main process alone, which sets damaged ones aside."""
-        found = states.newest_state(self.states_folder, warn) if self.world.is_main else None
-        self.world.barrier()
-        return found if self.world.is_main else states.newest_state(self.states_folder, warn)
+        found = states.newest_state(self.states_folder, warn) if self.is_main else None
+        self.trainer.distributed.barrier()
+        return found if self.is_main else states.newest_state(self.states_folder, warn)
 
-    def end_update(self, done: int, total: int, line: Mapping[str, float], learner: Stateful) -> None:
-        """Log an update; validate, keep the best and the last, save the state and stop, each where it is due.
+    def end_update(self, done: int, total: int, figures: Mapping[str, float], state: TrainState) -> None:
+        """Log an update; validate, keep the best and the last, save the state and stop, each when it is due.
 
         Raises:
             Interrupted: A stop was asked for; the state is saved.
         """
         now = time.monotonic()
         seconds, self.clock = now - self.clock, now
-        self.training["tokens"] += line.get("tokens", 0.0)
-        self.training["episodes"] += line.get("episodes", 0.0)
+        self.training["tokens"] += figures.get("tokens", 0.0)
+        self.training["episodes"] += figures.get("episodes", 0.0)
         self.training["seconds"] += seconds
-        record = {"update": done, "seconds": seconds, **line}
-        self._log(record)
-        self.observer.updated(done, total, record)
+        line = {"update": done, "seconds": seconds, **figures}
+        self._log(line)
+        self.observer.updated(done, total, line)
         config = self.plan.config
-        self.lines.append(record)
-        if self.world.is_main:
+        self.lines.append(line)
+        if self.is_main:
             for alarm in alarms(self.lines[0], self.lines, config):
                 self.observer.warned(done, alarm.message)
         if done % config.validate_every == 0 or done == total:
             self._validate(done)
         if done == total:
             self._keep(self.plan.folder / FINAL, done, "final")
-        stopping = self.world.any(self.stop()) and done < total
+        stopping = self.trainer.distributed.any(self.stop()) and done < total
         if done < total and (stopping or done % config.save_every == 0):
-            self._save(done, learner)
+            self._save(done, state)
         if stopping:
-            self.world.barrier()  # the others must not end the launcher's patience while the state is written
-            raise Interrupted(
-                f"{self.plan.folder}: stopped after update {done} of {total}; the same command goes on from there."
-            )
+            self.trainer.distributed.barrier()  # no process may end, and be restarted, while the state is written
+            raise Interrupted(f"{self.plan.folder}: stopped after update {done} of {total}; the same command resumes.")
         self.clock = time.monotonic()  # validating and saving are not training
 
-    def _save(self, done: int, learner: Stateful) -> None:
-        state = {"learner": learner.state_dict(), "best": self.best, "training": self.training}
-        state = whole(state, keep=self.world.is_main)
-        if self.world.is_main:
+    def _save(self, done: int, state: TrainState) -> None:
+        saved = {"learner": state.state_dict(), "best": self.best, "training": self.training}
+        saved = whole(saved, keep=self.is_main)
+        if self.is_main:
             states.settle_log(self.log_path)
-            states.save_state(self.states_folder, done, state, self.plan.config.keep_last)
+            states.save_state(self.states_folder, done, saved, self.plan.config.keep_last)
 
-    def _log(self, record: Mapping[str, Any]) -> None:
-        if self.world.is_main:
-            files.append_jsonl(self.log_path, [dict(record)])
+    def _log(self, line: Mapping[str, Any]) -> None:
+        if self.is_main:
+            files.append_jsonl(self.log_path, [dict(line)])
 
     def _validate(self, done: int) -> None:
         """Measure the policy on validation examples, and keep it as the checkpoint if it is the best so far."""
@@ -214,10 +191,10 @@ class Run:
             self._keep(self.plan.checkpoint, done, "best")
 
     def _keep(self, folder: Path, done: int, kept: Literal["best", "final"]) -> None:
-        weights = None if self.split is None else whole(self.policy.state_dict(), keep=self.world.is_main)
-        if not self.world.is_main:
+        plan, trainer = self.plan, self.trainer
+        weights = None if trainer.sharded is None else whole(trainer.policy.state_dict(), keep=self.is_main)
+        if not self.is_main:
             return
-        plan = self.plan
         manifest = checkpoint.Manifest(
             suite=plan.task.suite,
             task=plan.task.name,
@@ -236,25 +213,30 @@ class Run:
         on_hub = "" if Path(locate_model(base)).is_dir() else base
         versions = {**package_versions(), "threads": str(torch.get_num_threads())}  # other sums, other bits
         readme = card(plan.task, manifest, plan.reward, files.plain(plan.config), versions, on_hub)
-        model = merged(self.policy) if weights is None else model_of(self.policy, weights)
-        checkpoint.save_checkpoint(folder, model, self.tokenizer, manifest, plan.task.decoding, readme)
+        model = merged(trainer.policy) if weights is None else model_of(trainer.policy, weights)
+        checkpoint.save_checkpoint(folder, model, trainer.tokenizer, manifest, plan.task.decoding, readme)
 
 
 def validate(run: Run) -> dict[str, float]:
     """Return the task's preference, naturalness and mean reward of the policy on the validation examples."""
-    size = run.plan.config.micro_batch_size
-    mine = run.validation[run.world.share(len(run.validation))]
-    with gathered(run.split), run.autocast():
+    trainer, size = run.trainer, run.plan.config.micro_batch_size
+    mine = run.validation[trainer.distributed.share(len(run.validation))]
+    with gathered(trainer.sharded), trainer.autocast():
         answered = [
             prediction
             for start in range(0, len(mine), size)
             for prediction in predict(
-                run.policy, run.tokenizer, run.task, mine[start : start + size], run.task.decoding, run.seed
+                trainer.policy,
+                trainer.tokenizer,
+                trainer.task,
+                mine[start : start + size],
+                trainer.task.decoding,
+                trainer.seed,
             )
         ]
-    predictions = run.world.gather(answered)
-    scored = score_predictions(run.task, "validation", run.validation, predictions)
-    rewards = run.reward(run.validation, [prediction.text for prediction in predictions])
+    predictions = trainer.distributed.gather(answered)
+    scored = score_predictions(trainer.task, "validation", run.validation, predictions)
+    rewards = trainer.reward(run.validation, [prediction.text for prediction in predictions])
     figures = {
         "reward": sum(rewards) / len(rewards),
         "preference": scored.preference,
@@ -268,37 +250,44 @@ def train(
 ) -> Path:
     """Carry out one stage and return its checkpoint folder; a finished one is left as it is.
 
+    Args:
+        world: The processes that train together; one where there is none.
+
     Raises:
         ConfigError: The folder holds a run of another configuration.
         DataError: Data, the model or the checkpoint to start from cannot be used.
         Interrupted: `stop` asked for it.
     """
-    world = DistributedContext() if world is None else world
-    if world.is_main:
+    distributed = DistributedContext() if world is None else world
+    observer.planned(plan)
+    if distributed.is_main:
         for folder in (plan.checkpoint, plan.folder / FINAL):
             checkpoint.restore_interrupted(folder)
-    world.barrier()
-    if finished(plan):
-        world.barrier()
-        if world.is_main:
-            states.discard_states(plan.folder / STATES)  # a kill between the last line and their removal leaves them
-        return plan.checkpoint
-    run = _prepare(plan, observer, stop, world)
-    with sole_owner(plan.folder) if world.is_main else nullcontext():
-        if world.is_main:
-            states.clear_leavings(plan.folder)
-            claim_folder(plan)
-        world.barrier()
-        ALGORITHMS[split_algorithm(plan.algorithm)[-1]](run, plan.config)
-        world.barrier()
-        if world.is_main:
-            files.append_jsonl(run.log_path, [{"finished": True, "training": run.training}])
-            states.discard_states(plan.folder / STATES)
-        world.barrier()
+    distributed.barrier()
+    if not finished(plan):
+        _carry_out(plan, observer, stop, distributed)
+    distributed.barrier()
+    if distributed.is_main:
+        states.discard_states(plan.folder / STATES)  # a kill after the log's last line leaves them
+    distributed.barrier()
+    observer.finished(plan)
     return plan.checkpoint
 
 
-def _prepare(plan: Plan, observer: Observer, stop: Callable[[], bool], world: DistributedContext) -> Run:
+def _carry_out(plan: Plan, observer: Observer, stop: Callable[[], bool], distributed: DistributedContext) -> None:
+    run = _prepare(plan, observer, stop, distributed)
+    with sole_owner(plan.folder) if distributed.is_main else nullcontext():
+        if distributed.is_main:
+            states.clear_leavings(plan.folder)
+            claim_folder(plan)
+        distributed.barrier()
+        run.carry_out(find_algorithm(split_algorithm(plan.algorithm)[-1]))
+        distributed.barrier()
+        if distributed.is_main:
+            files.append_jsonl(run.log_path, [{"finished": True, "training": run.training}])
+
+
+def _prepare(plan: Plan, observer: Observer, stop: Callable[[], bool], distributed: DistributedContext) -> Run:
     """Load everything a run needs; the folder is claimed only once all of that is there."""
     training = {"tokens": 0.0, "episodes": 0.0, "seconds": 0.0}
     if plan.init is not None:
@@ -312,37 +301,57 @@ def _prepare(plan: Plan, observer: Observer, stop: Callable[[], bool], world: Di
     validation = load_examples(plan.task, "validation", plan.data_dir, plan.offline).examples
     reward = make_reward(plan.reward, plan.task, examples)
     policy, tokenizer = _load_policy(plan)
-    policy.to(world.device)  # type: ignore[arg-type]  # a decorated method that the checker cannot read
+    policy.to(distributed.device)  # type: ignore[arg-type]  # a decorated method that the checker cannot read
     check_model(policy, tokenizer)
     check_lengths(policy, plan.task)
     adapt(policy, plan.config, plan.seed)
-    _check_ranks(plan.config, world)
-    check_sharding(plan.config, world)
-    return Run(
-        plan=plan,
+    _check_ranks(plan.config, distributed)
+    check_sharding(plan.config, distributed)
+    trainer = Trainer(
+        task=plan.task,
         policy=policy,
         tokenizer=tokenizer,
         examples=examples,
-        validation=validation[: plan.config.validation_examples],
         reward=reward,
-        observer=observer,
-        stop=stop,
-        training=training,
-        world=world,
+        seed=plan.seed,
+        distributed=distributed,
+        precision=plan.config.precision,
+        shown=observer.sampled,
     )
+    validation = validation[: plan.config.validation_examples]
+    return Run(plan=plan, trainer=trainer, validation=validation, observer=observer, stop=stop, training=training)
 
 
-def _check_ranks(config: Common, world: DistributedContext) -> None:
+def some_examples(examples: Sequence[Example], share: float, seed: int) -> list[Example]:
+    """Return a share of the examples, drawn with the seed, in their own order.
+
+    The order in which they are drawn does not depend on the share: the first tenth is part of the first half.
+
+    Args:
+        share: Above 0, at most 1; the number of examples is rounded.
+
+    Raises:
+        ConfigError: Not even one example is left.
+    """
+    count = round(share * len(examples))
+    if not count:
+        raise ConfigError(f"train_share = {share:g} leaves none of {len(examples)} training examples; raise it.")
+    drawn = torch.randperm(len(examples), generator=generator(seed, "train_share"))[:count]
+    return [examples[index] for index in sorted(drawn.tolist())]
+
+
+def _check_ranks(config: Common, distributed: DistributedContext) -> None:
     """Refuse more processes than there are rollouts to sample.
 
     Raises:
         ConfigError: A process would have nothing to do.
     """
-    if isinstance(config, RolloutConfig) and config.rollouts < world.size:
-        raise ConfigError(f"{world.size} processes share {config.rollouts} rollouts; raise rollouts, or start fewer.")
+    if isinstance(config, RolloutConfig) and config.rollouts < distributed.size:
+        count = distributed.size
+        raise ConfigError(f"{count} processes share {config.rollouts} rollouts; raise rollouts, or start fewer.")
 
 
-def _load_policy(plan: Plan) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+def _load_policy(plan: Plan) -> Loaded:
     start = plan.start
     if plan.init is None:
         return load_language_model(start.family, start.model, start.revision)

@@ -95,14 +95,15 @@ def stages_of(job: Job, task: Task, runs: Path, data_dir: Path | None = None, of
     Raises:
         UnknownName, ConfigError: Its algorithm, a key of its configuration or a value is wrong.
     """
-    from grue.runs.plan import plan_stages
+    from grue.runs import plan
+    from grue.runs.request import RunRequest
 
-    return plan_stages(
-        task,
-        job.algorithm,
-        job.seed,
-        runs,
-        overrides=job.set,
+    request = RunRequest(
+        task=task,
+        algorithm=job.algorithm,
+        seed=job.seed,
+        runs=runs,
+        settings=job.set,
         preset=job.preset,
         reward=job.reward,
         system=job.system,
@@ -110,6 +111,7 @@ def stages_of(job: Job, task: Task, runs: Path, data_dir: Path | None = None, of
         data_dir=data_dir,
         offline=offline,
     )
+    return plan.stages_of(request)
 
 
 def refuse_strangers(jobs: Iterable[Job], runs: Path, data_dir: Path | None = None) -> None:
@@ -120,7 +122,7 @@ def refuse_strangers(jobs: Iterable[Job], runs: Path, data_dir: Path | None = No
     Raises:
         ConfigError: One does; names it, and how many more do.
     """
-    from grue.runs.plan import claim_folder
+    from grue.runs.folder import claim_folder
 
     refused: list[str] = []
     for job in jobs:
@@ -175,9 +177,9 @@ def _known_values(values: Mapping[str, Any], entry: Entry) -> dict[str, Any]:
 
 
 def _keys_of(entry: Entry) -> set[str]:
-    from grue.runs.recipes import config_class, split_algorithm
+    from grue.runs.algorithms import find_algorithm, split_algorithm
 
-    return {field.name for field in fields(config_class(split_algorithm(entry.algorithm)[-1]))}
+    return {field.name for field in fields(find_algorithm(split_algorithm(entry.algorithm)[-1]).settings)}
 
 
 def _check_shared_values(grid: Grid, entries: Sequence[Entry]) -> None:

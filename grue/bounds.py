@@ -1,0 +1,60 @@
+"""Bounds of a setting, stated on its field: `gamma: Annotated[float, UNIT] = 0.99`."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, get_args, get_type_hints
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The numbers that a setting may have.
+
+    Attributes:
+        above: Exclusive lower bound.
+        least: Inclusive lower bound.
+        most: Inclusive upper bound.
+        below: Exclusive upper bound.
+    """
+
+    above: float | None = None
+    least: float | None = None
+    most: float | None = None
+    below: float | None = None
+
+    def __contains__(self, value: float) -> bool:
+        """Whether a number lies within."""
+        return not (
+            (self.above is not None and value <= self.above)
+            or (self.least is not None and value < self.least)
+            or (self.most is not None and value > self.most)
+            or (self.below is not None and value >= self.below)
+        )
+
+    def __str__(self) -> str:
+        parts = {"above": self.above, "at least": self.least, "at most": self.most, "below": self.below}
+        return " and ".join(f"{word} {bound:g}" for word, bound in parts.items() if bound is not None)
+
+
+POSITIVE = Bounds(above=0.0)
+NON_NEGATIVE = Bounds(least=0.0)
+UNIT = Bounds(least=0.0, most=1.0)
+SHARE = Bounds(above=0.0, most=1.0)
+RATE = Bounds(least=0.0, below=1.0)
+SEVERAL = Bounds(least=2)
+
+
+def bounds_of(settings: type) -> Mapping[str, Bounds]:
+    """Return the bounds of a settings class by field; a field without any is left out."""
+    hints = get_type_hints(settings, include_extras=True)
+    found = {name: [part for part in get_args(hint) if isinstance(part, Bounds)] for name, hint in hints.items()}
+    return {name: bounds[0] for name, bounds in found.items() if bounds}
+
+
+def violations(settings: Any) -> Iterator[str]:
+    """Yield a message for each value of a settings object that lies outside its bounds; None is within any."""
+    bounds = bounds_of(type(settings))
+    for field in fields(settings):
+        value = getattr(settings, field.name)
+        if field.name in bounds and value is not None and value not in bounds[field.name]:
+            cure = "; leave it out to turn it off" if field.default is None else ""
+            yield f"{field.name} must be {bounds[field.name]}, found {value}{cure}."

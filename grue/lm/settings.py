@@ -1,0 +1,29 @@
+"""Settings of how a model is run and which of its parts learn."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from grue.bounds import NON_NEGATIVE, POSITIVE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSettings:
+    """What can be set of the model itself, whatever the algorithm.
+
+    Attributes:
+        precision: Of the models' forward passes; weights, softmax, KL and advantages are float32 in any case.
+        gradient_checkpointing: Recompute activations in the backward pass instead of keeping them.
+        lora_rank: Rank of low-rank adapters that are trained in place of the weights; 0 trains all weights.
+        lora_alpha: Scale of the adapters: their output counts lora_alpha / lora_rank times.
+        freeze_encoder: Leave the encoder as it is, and run it once a rollout for policy, critic, reference and mask.
+        log_prob_chunk: Tokens whose logits are held at once; 0 holds those of a whole micro-batch.
+        sharded: Shard the trained weights, their gradients and moments over the processes of the run.
+    """
+
+    precision: Literal["float32", "bfloat16"] = "float32"
+    gradient_checkpointing: bool = False
+    lora_rank: Annotated[int, NON_NEGATIVE] = 0
+    lora_alpha: Annotated[float, POSITIVE] = 16.0
+    freeze_encoder: bool = False
+    log_prob_chunk: Annotated[int, NON_NEGATIVE] = 0
+    sharded: bool = False

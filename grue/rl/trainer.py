@@ -1,0 +1,184 @@
+"""What an algorithm is, what it is given, and what it changes: `Algorithm`, `Trainer` and `TrainState`.
+
+An algorithm does not know the run that it is part of: `runs/train.py` calls `start` once and `update` again and again,
+and resumes, validates, logs and saves in between.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, TypeVar
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from grue.lm.adapters import adapter_off
+from grue.lm.distributed import DistributedContext
+from grue.lm.model import assert_no_dropout, freeze
+from grue.lm.sharding import Split, load_whole
+from grue.records import Example
+from grue.rl.critic import Critic
+from grue.rl.optimizer import make_optimizer
+from grue.rl.settings import ActorCriticConfig, Common, RolloutConfig
+from grue.tasks import Task
+
+C = TypeVar("C", bound=Common)
+
+# (examples, texts) → a finite number for each text.
+Reward = Callable[[Sequence[Example], Sequence[str]], Sequence[float]]
+# Called with an example, a response to it and its reward.
+Shown = Callable[[Example, str, float], None]
+
+
+@dataclass
+class Trainer:
+    """What an algorithm may use of the run that it is part of; nothing here is the algorithm's to change.
+
+    Attributes:
+        policy: The model that learns, as loaded; on the device of this process.
+        examples: The training examples.
+        seed: The run's; every draw takes a generator of its own from it (`lm.seeds`).
+        distributed: The processes that train together.
+        sharded: Holds the trained weights where they are sharded over the processes.
+        precision: Of forward passes.
+        shown: Called with a few of an update's samples.
+    """
+
+    task: Task
+    policy: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    examples: Sequence[Example]
+    reward: Reward
+    seed: int
+    distributed: DistributedContext = field(default_factory=DistributedContext)
+    sharded: Split | None = None
+    precision: Literal["float32", "bfloat16"] = "float32"
+    shown: Shown = lambda example, text, score: None
+
+    def autocast(self) -> torch.autocast:
+        """Return the context of a forward pass in the run's precision.
+
+        It is entered anew for every pass: the casts of the weights that it caches are of one step only.
+        """
+        half = self.precision == "bfloat16"
+        return torch.autocast(self.policy.device.type, torch.bfloat16, enabled=half)
+
+
+@dataclass
+class Moments:
+    """Count, mean and sum of squared deviations of all scores so far (Welford's recurrence, batch by batch)."""
+
+    count: float = 0.0
+    mean: float = 0.0
+    squares: float = 0.0
+
+    def add(self, values: Tensor) -> None:
+        """Add a batch of scores [B]."""
+        count, mean = float(len(values)), float(values.double().mean())
+        squares = float((values.double() - mean).square().sum())
+        total, gap = self.count + count, mean - self.mean
+        self.squares += squares + gap * gap * self.count * count / total
+        self.mean += gap * count / total
+        self.count = total
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation, or 1 where it is 0 up to rounding."""
+        deviation = math.sqrt(self.squares / self.count) if self.count else 0.0
+        return deviation if deviation > 1e-8 else 1.0
+
+
+@dataclass
+class TrainState:
+    """What changes while an algorithm runs, and the reference, which does not.
+
+    Attributes:
+        critic: None for algorithms without one.
+        reference: The initial policy; None where nothing is compared with it, or where it is the policy with its
+            adapter switched off.
+        kl_coefficient: β.
+        moments: Of the scores, for `reward_scale = "running"`.
+        mask_model: NLPO's masking policy, if it has one of its own.
+        mask_age: Updates since the masking policy was last equal to the policy.
+    """
+
+    policy: PreTrainedModel
+    optimizer: torch.optim.Optimizer
+    critic: Critic | None = None
+    reference: PreTrainedModel | None = None
+    kl_coefficient: float = 0.0
+    moments: Moments = field(default_factory=Moments)
+    mask_model: PreTrainedModel | None = None
+    mask_age: int = 0
+
+    def trained(self) -> list[nn.Module]:
+        """Return the modules that the optimiser trains."""
+        return [self.policy] if self.critic is None else [self.policy, self.critic]
+
+    @contextmanager
+    def initial_policy(self) -> Iterator[PreTrainedModel]:
+        """Lend the model that the KL penalty is taken against."""
+        if self.reference is not None:
+            yield self.reference
+        else:
+            with adapter_off(self.policy):
+                yield self.policy
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return everything needed to resume, but the reference, which is where the run began."""
+        return {
+            "policy": self.policy.state_dict(),
+            "critic": None if self.critic is None else self.critic.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "kl_coefficient": self.kl_coefficient,
+            "moments": [self.moments.count, self.moments.mean, self.moments.squares],
+            "mask_model": None if self.mask_model is None else self.mask_model.state_dict(),
+            "mask_age": self.mask_age,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Return to a saved state."""
+        load_whole(self.policy, state["policy"])
+        if self.critic is not None:
+            load_whole(self.critic, state["critic"])
+        load_whole(self.optimizer, state["optimizer"])
+        self.kl_coefficient, self.mask_age = state["kl_coefficient"], state["mask_age"]
+        self.moments = Moments(*state["moments"])
+        if self.mask_model is not None:
+            self.mask_model.load_state_dict(state["mask_model"])
+
+
+def start(trainer: Trainer, config: RolloutConfig) -> TrainState:
+    """Return the state before the first update: reference and critic are copies of the policy as it comes."""
+    policy = trainer.policy
+    assert_no_dropout(policy)
+    critic = Critic(policy, shared=config.value_model == "shared") if isinstance(config, ActorCriticConfig) else None
+    return TrainState(
+        policy=policy,
+        critic=critic,
+        reference=None if config.lora_rank else freeze(policy),
+        optimizer=make_optimizer([policy] if critic is None else [policy, critic], config),
+        kl_coefficient=config.kl_coefficient,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Algorithm(Generic[C]):
+    """An algorithm: `ALGORITHM` of a file of `grue/algorithms`, or what an entry point of `grue.algorithms` names.
+
+    Attributes:
+        settings: Class of its settings; `total_updates` of them is the length of a run.
+        update: (trainer, state, settings, n) → figures of the update, by the name that the log has them under. It
+            changes the state in place; n counts from 0. "tokens" and "episodes" are added up over the run.
+        start: (trainer, settings) → the state before the first update. Copies of the policy are made here.
+        presets: Named values of settings, for `--preset`.
+        without_effect: Settings that it inherits and does not read; setting one is an error.
+    """
+
+    settings: type[C]
+    update: Callable[[Trainer, TrainState, C, int], Mapping[str, float]]
+    start: Callable[[Trainer, C], TrainState] = start  # type: ignore[assignment]  # C of most is a RolloutConfig
+    presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    without_effect: frozenset[str] = frozenset()

@@ -1,0 +1,59 @@
+"""Algorithms by name: one for each file of `grue/algorithms`, and those of plug-ins (entry points of that name)."""
+
+from pkgutil import iter_modules
+from typing import Any
+
+from grue import algorithms
+from grue.errors import ConfigError, UnknownName, did_you_mean
+from grue.registry import Registry
+from grue.rl.settings import Common
+from grue.rl.trainer import Algorithm
+
+SUPERVISED = "supervised"
+BUILT_IN = tuple(sorted(module.name for module in iter_modules(algorithms.__path__)))
+
+ALGORITHMS: Registry[Algorithm[Any]] = Registry(
+    "algorithm",
+    modules={name: f"grue.algorithms.{name}:ALGORITHM" for name in BUILT_IN},
+    entry_points="grue.algorithms",
+)
+
+
+def find_algorithm(name: str) -> Algorithm[Any]:
+    """Return an algorithm by its name.
+
+    Raises:
+        UnknownName: Nothing has that name.
+        ConfigError: A plug-in's object is not an algorithm.
+    """
+    found = ALGORITHMS[name]
+    if not (isinstance(found, Algorithm) and issubclass(found.settings, Common)):
+        raise ConfigError(
+            f"The algorithm {name!r} must be a grue.rl.trainer.Algorithm whose settings extend a class of "
+            f"grue.rl.settings, found {type(found).__name__}; see docs/how-to/your-own.md."
+        )
+    return found
+
+
+def split_algorithm(name: str) -> tuple[str, ...]:
+    """Split `supervised+nlpo` into its stages.
+
+    Raises:
+        UnknownName: A stage is no algorithm.
+        ConfigError: A warm start that is not supervised.
+    """
+    stages = tuple(name.split("+"))
+    for stage in stages:
+        if stage not in ALGORITHMS:
+            known = with_warm_starts(ALGORITHMS.names())
+            raise UnknownName(
+                f"There is no algorithm {stage!r}.{did_you_mean(stage, known)} Known: {', '.join(known)}."
+            )
+    if len(stages) > 2 or (len(stages) == 2 and (stages[0] != SUPERVISED or stages[1] == SUPERVISED)):
+        raise ConfigError(f"{name!r} is no chain of stages; write supervised+ALGORITHM, such as supervised+nlpo.")
+    return stages
+
+
+def with_warm_starts(names: list[str]) -> list[str]:
+    """Return names of algorithms, and each after supervised training."""
+    return [*names, *(f"{SUPERVISED}+{name}" for name in names if name != SUPERVISED)]
