@@ -11,7 +11,7 @@ TRL clips the response's ratio.
 B = responses of an update, b = rows of a micro-batch, T = response time.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -44,26 +44,24 @@ class ReinforceConfig(RolloutConfig):
 
 def update(trainer: Trainer, state: TrainState, config: ReinforceConfig, n: int) -> dict[str, float]:
     """Carry out update `n`; return its figures for the log."""
-    experience = collect(trainer, state, config, n)
-    worth = worth_of(experience)
-    return improve(trainer, state, config, n, experience, rl.centre_groups(worth, len(worth)))
+    return improve(trainer, state, config, n, less_batch_mean)
 
 
-def worth_of(experience: Experience) -> Tensor:
-    """Return what each response is worth, [B]: its score less β times its summed KL."""
-    return experience.rewards.sum(1)
+def less_batch_mean(worth: Tensor) -> Tensor:
+    """Return what each response is worth, [B], less the mean of the batch."""
+    return rl.centre_groups(worth, len(worth))
 
 
 def improve(
-    trainer: Trainer, state: TrainState, config: ReinforceConfig, n: int, experience: Experience, advantages: Tensor
+    trainer: Trainer, state: TrainState, config: ReinforceConfig, n: int, less_baseline: Callable[[Tensor], Tensor]
 ) -> dict[str, float]:
-    """Take the optimiser steps of update `n`, adapt the penalty; return figures for the log.
+    """Collect rollouts, take the optimiser steps, adapt the penalty; return figures for the log.
 
     Args:
-        advantages: [B], of each response.
+        less_baseline: What each response is worth, [B] → the same less its baseline.
     """
-    if config.whiten_advantages:
-        advantages = rl.whiten(advantages, torch.ones_like(advantages))
+    experience = collect(trainer, state, config, n)
+    advantages = response_advantages(experience, config, less_baseline)
 
     def losses_of(rows: Tensor) -> Mapping[str, Tensor]:
         return token_losses(score_minibatch(trainer, state, config, experience, rows), config, advantages)
@@ -72,6 +70,14 @@ def improve(
     figures = describe(experience, state) | losses
     state.kl_coefficient = next_kl_coefficient(state.kl_coefficient, experience, config)
     return figures
+
+
+def response_advantages(
+    experience: Experience, config: ReinforceConfig, less_baseline: Callable[[Tensor], Tensor]
+) -> Tensor:
+    """Return the advantage of each response, [B]; whitened over the responses if so configured."""
+    advantages = less_baseline(experience.rewards.sum(1))
+    return rl.whiten(advantages, torch.ones_like(advantages)) if config.whiten_advantages else advantages
 
 
 def token_losses(batch: Minibatch, config: ReinforceConfig, advantages: Tensor) -> Mapping[str, Tensor]:

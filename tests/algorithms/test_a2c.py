@@ -6,30 +6,25 @@ import json
 import pytest
 import torch
 from support import oracles, tiny
+from support.losses import of_a2c, of_ppo
 
-from grue.algorithms import a2c, ppo
+from grue.algorithms.a2c import A2CConfig
+from grue.algorithms.ppo import PPOConfig
 from grue.lm.adapters import adapt
 from grue.rl.experience import advantages_and_returns, collect
-from grue.rl.optimisation import minibatch_gradient
-from grue.rl.settings import A2CConfig, PPOConfig
-from grue.rl.state import make_learner
-from grue.runs.recipes import ALGORITHMS
+from grue.rl.optimize import minibatch_gradient
+from grue.rl.trainer import start
 from grue.runs.train import Interrupted
 
 FAMILIES = ["causal", "seq2seq"]
 
 
-def train(run):
-    ALGORITHMS[run.plan.algorithm](run, run.plan.config)
-    return run
-
-
 def begun(family, folder, top_k=0, **settings):
     """A learner whose critic says something, and its first experience."""
     run = tiny.run(family, "a2c", folder, task_=tiny.task(family, top_k=top_k), **settings)
-    learner = make_learner(run.policy, run.plan.config)
+    learner = start(run.trainer, run.plan.config)
     torch.nn.init.normal_(learner.critic.head.weight, generator=torch.Generator().manual_seed(3))
-    return run, learner, collect(run, learner, run.plan.config, 0)
+    return run, learner, collect(run.trainer, learner, run.plan.config, 0)
 
 
 def gradient(modules):
@@ -42,11 +37,11 @@ def gradient_of(losses_of, run, learner, experience, config):
     advantages, returns = advantages_and_returns(experience, config)
     learner.optimizer.zero_grad()
     minibatch_gradient(
+        run.trainer,
         torch.arange(len(experience.mask)),
         experience.mask.float(),
         lambda rows: losses_of(run, learner, config, experience, advantages, returns, rows),
         config.micro_batch_size,
-        run.world,
     )
     return gradient([learner.policy, learner.critic])
 
@@ -99,7 +94,7 @@ def textbook_gradient(learner, experience, top_k, gamma, lam, value_coefficient,
 def test_the_gradient_is_that_of_the_textbook(family, value_model, top_k, tmp_path):
     settings = {"value_model": value_model, "entropy_coefficient": 0.02, "micro_batch_size": 5, "gamma": 0.9}
     run, learner, experience = begun(family, tmp_path, top_k, **settings)
-    found = gradient_of(a2c.token_losses, run, learner, experience, run.plan.config)
+    found = gradient_of(of_a2c, run, learner, experience, run.plan.config)
     expected = textbook_gradient(learner, experience, top_k, 0.9, 1.0, 0.5, 0.02)
     assert float(expected.norm()) > 0.01
     assert float((found - expected).norm()) < 1e-4 * float(expected.norm())
@@ -108,9 +103,9 @@ def test_the_gradient_is_that_of_the_textbook(family, value_model, top_k, tmp_pa
 @pytest.mark.parametrize("family", FAMILIES)
 def test_it_is_ppos_first_gradient_without_whitening(family, tmp_path):
     run, learner, experience = begun(family, tmp_path, top_k=9, entropy_coefficient=0.01)
-    plain = gradient_of(a2c.token_losses, run, learner, experience, run.plan.config)
+    plain = gradient_of(of_a2c, run, learner, experience, run.plan.config)
     config = PPOConfig(gae_lambda=1.0, whiten_advantages=False, entropy_coefficient=0.01)
-    clipped = gradient_of(ppo.token_losses, run, learner, experience, config)
+    clipped = gradient_of(of_ppo, run, learner, experience, config)
     assert float((plain - clipped).norm()) < 1e-5 * float(clipped.norm())
 
 
@@ -118,16 +113,16 @@ def test_it_is_ppos_first_gradient_without_whitening(family, tmp_path):
 @pytest.mark.parametrize("over", ["support", "vocabulary"])
 def test_an_update_is_one_step_of_the_policy_that_was_sampled(family, over, tmp_path):
     settings = {"epochs": 3, "minibatch_size": 4, "stop_kl": 1e-9, "ratio_over": over, "kl_over": over}
-    run = train(tiny.run(family, "a2c", tmp_path, task_=tiny.task(family, top_k=9, min_new_tokens=2), **settings))
+    run = tiny.train(tiny.run(family, "a2c", tmp_path, task_=tiny.task(family, top_k=9, min_new_tokens=2), **settings))
     assert [line["policy/steps"] for line in run.observer.lines] == [1.0] * 4
     assert all(line["policy/ratio_error"] < 1e-5 for line in run.observer.lines)
-    assert not torch.equal(tiny.weights(run.policy), tiny.weights(tiny.model(family)))
+    assert not torch.equal(tiny.weights(run.trainer.policy), tiny.weights(tiny.model(family)))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_accumulated_gradients_are_those_of_all_rollouts(family, tmp_path):
     whole, *others = [
-        train(tiny.run(family, "a2c", tmp_path / str(size), micro_batch_size=size, updates=1)).observer.lines[0]
+        tiny.train(tiny.run(family, "a2c", tmp_path / str(size), micro_batch_size=size, updates=1)).observer.lines[0]
         for size in (64, 5, 1)
     ]
     for line in others:
@@ -138,14 +133,14 @@ def test_accumulated_gradients_are_those_of_all_rollouts(family, tmp_path):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_an_interrupted_run_goes_on_bit_for_bit(family, tmp_path):
     settings = {"kl_target": 0.05, "reward_scale": "running"}
-    whole = train(tiny.run(family, "a2c", tmp_path / "whole", **settings))
+    whole = tiny.train(tiny.run(family, "a2c", tmp_path / "whole", **settings))
     first = tiny.run(family, "a2c", tmp_path / "stopped", **settings)
     first.stop = lambda: len(first.observer.lines) >= 2
     with pytest.raises(Interrupted, match="stopped after update 2 of 4"):
-        train(first)
-    second = train(tiny.run(family, "a2c", tmp_path / "stopped", **settings))
+        tiny.train(first)
+    second = tiny.train(tiny.run(family, "a2c", tmp_path / "stopped", **settings))
     assert second.observer.begin == (2, 4)
-    assert torch.equal(tiny.weights(second.policy), tiny.weights(whole.policy))
+    assert torch.equal(tiny.weights(second.trainer.policy), tiny.weights(whole.trainer.policy))
     kept = [json.loads((tmp_path / f / "checkpoint" / "grue.json").read_text()) for f in ("whole", "stopped")]
     assert kept[0]["files"] == kept[1]["files"]
 
@@ -154,7 +149,7 @@ def test_an_interrupted_run_goes_on_bit_for_bit(family, tmp_path):
 @pytest.mark.parametrize("value_model", ["separate", "shared"])
 def test_the_reward_is_learnt(family, value_model, tmp_path):
     settings = {"updates": 25, "learning_rate": 2e-3, "kl_coefficient": 0.0, "rollouts": 24, "validate_every": 25}
-    run = train(tiny.run(family, "a2c", tmp_path, value_model=value_model, **settings))
+    run = tiny.train(tiny.run(family, "a2c", tmp_path, value_model=value_model, **settings))
     rewards = [line["objective/reward"] for line in run.observer.lines]
     assert rewards[-1] > rewards[0] + 0.3
 
@@ -165,8 +160,8 @@ def test_checkpointing_changes_only_memory(family, tmp_path):
     for checkpointing in (False, True):
         settings = {"gradient_checkpointing": checkpointing, "updates": 1}
         run = tiny.run(family, "a2c", tmp_path / str(checkpointing), **settings)
-        adapt(run.policy, run.plan.config)
-        lines.append(train(run).observer.lines[0])
+        adapt(run.trainer.policy, run.plan.config)
+        lines.append(tiny.train(run).observer.lines[0])
     assert lines[1]["policy/grad_norm"] == pytest.approx(lines[0]["policy/grad_norm"], rel=1e-4)
 
 

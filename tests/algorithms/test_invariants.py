@@ -7,43 +7,31 @@ import torch
 from support import oracles, tiny
 
 from grue.algorithms import nlpo, ppo
+from grue.algorithms.nlpo import NLPOConfig
+from grue.algorithms.ppo import PPOConfig
 from grue.errors import TrainingError
-from grue.files import read_jsonl
 from grue.lm.forward import forward, next_logits
 from grue.lm.sampling import Mask, sample_responses
 from grue.lm.seeds import generator
 from grue.lm.tokens import encode_prompts
-from grue.rl.rollout import draw_examples
-from grue.rl.settings import NLPOConfig, PPOConfig
-from grue.runs.recipes import ALGORITHMS
+from grue.rl.experience import draw_examples
 from grue.runs.train import Interrupted
 
 FAMILIES = ["causal", "seq2seq"]
-
-
-def train(run):
-    ALGORITHMS[run.plan.algorithm](run, run.plan.config)
-    return run
-
-
-def logged(folder):
-    """The log without its clock."""
-    return [
-        {key: value for key, value in line.items() if key != "seconds"}
-        for _, line in read_jsonl(folder / "train.jsonl")
-    ]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("truncation", [{}, {"top_k": 9}, {"top_p": 0.8}, {"min_new_tokens": 3}])
 def test_nlpo_with_an_open_mask_is_ppo_bit_for_bit(family, truncation, tmp_path):
     task = tiny.task(family, **truncation)
-    plain = train(tiny.run(family, "ppo", tmp_path / "ppo", task_=task))
-    masked = train(tiny.run(family, "nlpo", tmp_path / "nlpo", task_=task, top_p=1.0, mask_updates=2))
-    assert torch.equal(tiny.weights(plain.policy), tiny.weights(masked.policy))
-    assert not torch.equal(tiny.weights(plain.policy), tiny.weights(tiny.model(family)))
-    shared = [{k: v for k, v in line.items() if not k.startswith("mask/")} for line in logged(tmp_path / "nlpo")]
-    assert shared == [{k: v for k, v in line.items() if not k.startswith("mask/")} for line in logged(tmp_path / "ppo")]
+    plain = tiny.train(tiny.run(family, "ppo", tmp_path / "ppo", task_=task))
+    masked = tiny.train(tiny.run(family, "nlpo", tmp_path / "nlpo", task_=task, top_p=1.0, mask_updates=2))
+    assert torch.equal(tiny.weights(plain.trainer.policy), tiny.weights(masked.trainer.policy))
+    assert not torch.equal(tiny.weights(plain.trainer.policy), tiny.weights(tiny.model(family)))
+    shared = [{k: v for k, v in line.items() if not k.startswith("mask/")} for line in tiny.logged(tmp_path / "nlpo")]
+    assert shared == [
+        {k: v for k, v in line.items() if not k.startswith("mask/")} for line in tiny.logged(tmp_path / "ppo")
+    ]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -52,7 +40,7 @@ def test_nlpo_with_an_open_mask_is_ppo_bit_for_bit(family, truncation, tmp_path)
 def test_the_first_minibatch_has_ratio_one_and_clips_nothing(family, algorithm, over, tmp_path):
     task = tiny.task(family, top_k=9, min_new_tokens=2)
     settings = {"epochs": 1, "minibatch_size": 12, "ratio_over": over, "kl_over": over}
-    run = train(tiny.run(family, algorithm, tmp_path, task_=task, **settings))
+    run = tiny.train(tiny.run(family, algorithm, tmp_path, task_=task, **settings))
     for line in run.observer.lines:
         assert line["policy/ratio_error"] < 1e-5
         assert line["policy/clip_fraction"] == 0
@@ -61,7 +49,7 @@ def test_the_first_minibatch_has_ratio_one_and_clips_nothing(family, algorithm, 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_first_update_has_no_divergence_from_the_reference(family, tmp_path):
-    run = train(tiny.run(family, "ppo", tmp_path))
+    run = tiny.train(tiny.run(family, "ppo", tmp_path))
     assert run.observer.lines[0]["objective/kl"] == 0
     assert run.observer.lines[-1]["objective/kl"] != 0
 
@@ -72,17 +60,17 @@ def test_an_interrupted_run_goes_on_bit_for_bit(family, algorithm, tmp_path):
     length = {"epochs": 4} if algorithm == "supervised" else {"updates": 4, "kl_target": 0.05}
     if algorithm == "nlpo":
         length |= {"mask_updates": 3, "mass_coefficient": 0.1}
-    whole = train(tiny.run(family, algorithm, tmp_path / "whole", **length))
+    whole = tiny.train(tiny.run(family, algorithm, tmp_path / "whole", **length))
     for stops in (1, 3):
         folder = tmp_path / f"stopped-{stops}"
         first = tiny.run(family, algorithm, folder, **length)
         first.stop = lambda run=first, stops=stops: len(run.observer.lines) >= stops
-        with pytest.raises(Interrupted, match=f"stopped after update {stops} of 4; the same command goes on"):
-            train(first)
-        second = train(tiny.run(family, algorithm, folder, **length))
+        with pytest.raises(Interrupted, match=f"stopped after update {stops} of 4; the same command resumes"):
+            tiny.train(first)
+        second = tiny.train(tiny.run(family, algorithm, folder, **length))
         assert second.observer.begin == (stops, 4)
-        assert torch.equal(tiny.weights(second.policy), tiny.weights(whole.policy))
-        assert logged(folder) == logged(tmp_path / "whole")
+        assert torch.equal(tiny.weights(second.trainer.policy), tiny.weights(whole.trainer.policy))
+        assert tiny.logged(folder) == tiny.logged(tmp_path / "whole")
         kept = [json.loads((f / "checkpoint" / "grue.json").read_text()) for f in (folder, tmp_path / "whole")]
         assert kept[0]["files"] == kept[1]["files"]
 
@@ -97,7 +85,8 @@ def test_accumulated_gradients_are_those_of_the_whole_minibatch(family, algorith
         else {"updates": 1, "epochs": 1, "minibatch_size": 12}
     )
     runs = [
-        train(tiny.run(family, algorithm, tmp_path / str(size), micro_batch_size=size, **steps)) for size in (64, 5, 1)
+        tiny.train(tiny.run(family, algorithm, tmp_path / str(size), micro_batch_size=size, **steps))
+        for size in (64, 5, 1)
     ]
     lines = [run.observer.lines[0] for run in runs]
     for line in lines[1:]:
@@ -107,9 +96,9 @@ def test_accumulated_gradients_are_those_of_the_whole_minibatch(family, algorith
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_equal_seeds_train_equal_policies_and_other_seeds_others(family, tmp_path):
-    runs = [train(tiny.run(family, "nlpo", tmp_path / str(i), seed=seed)) for i, seed in enumerate((1, 1, 2))]
-    assert torch.equal(tiny.weights(runs[0].policy), tiny.weights(runs[1].policy))
-    assert not torch.equal(tiny.weights(runs[0].policy), tiny.weights(runs[2].policy))
+    runs = [tiny.train(tiny.run(family, "nlpo", tmp_path / str(i), seed=seed)) for i, seed in enumerate((1, 1, 2))]
+    assert torch.equal(tiny.weights(runs[0].trainer.policy), tiny.weights(runs[1].trainer.policy))
+    assert not torch.equal(tiny.weights(runs[0].trainer.policy), tiny.weights(runs[2].trainer.policy))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -119,14 +108,14 @@ def test_the_reward_is_learnt(family, algorithm, value_model, tmp_path):
     settings = {"updates": 25, "learning_rate": 3e-3, "kl_coefficient": 0.0, "rollouts": 24, "minibatch_size": 24}
     if algorithm == "nlpo":
         settings |= {"top_p": 0.98, "mask_updates": 1}
-    run = train(tiny.run(family, algorithm, tmp_path, value_model=value_model, validate_every=25, **settings))
+    run = tiny.train(tiny.run(family, algorithm, tmp_path, value_model=value_model, validate_every=25, **settings))
     rewards = [line["objective/reward"] for line in run.observer.lines]
     assert rewards[-1] > rewards[0] + 0.3
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_supervised_training_learns_the_references(family, tmp_path):
-    run = train(tiny.run(family, "supervised", tmp_path, epochs=40, learning_rate=5e-3, validate_every=40))
+    run = tiny.train(tiny.run(family, "supervised", tmp_path, epochs=40, learning_rate=5e-3, validate_every=40))
     losses = [line["loss/total"] for line in run.observer.lines]
     assert losses[-1] < 0.5 * losses[0]
     assert run.observer.validations[-1][1]["preference"] > run.observer.validations[0][1]["preference"] + 20
@@ -134,10 +123,10 @@ def test_supervised_training_learns_the_references(family, tmp_path):
 
 def test_supervised_loss_is_over_the_response_only(tmp_path):
     run = tiny.run("causal", "supervised", tmp_path, epochs=1, batch_size=24, learning_rate=1e-12)
-    train(run)
+    tiny.train(run)
     total, tokens = 0.0, 0
     model, tokenizer = tiny.model("causal"), tiny.tokenizer("causal")
-    for example in run.examples:
+    for example in run.trainer.examples:
         for reference in example.references:
             prompt, said = tokenizer(example.prompt)["input_ids"], [*tokenizer(reference)["input_ids"], 1][:8]
             with torch.no_grad():
@@ -150,13 +139,13 @@ def test_supervised_loss_is_over_the_response_only(tmp_path):
 
 def test_a_high_kl_coefficient_holds_the_policy_back(tmp_path):
     settings = {"updates": 12, "learning_rate": 3e-3, "validate_every": 12, "rollouts": 24, "minibatch_size": 24}
-    free = train(tiny.run("causal", "ppo", tmp_path / "free", kl_coefficient=0.0, **settings))
-    held = train(tiny.run("causal", "ppo", tmp_path / "held", kl_coefficient=1.0, **settings))
+    free = tiny.train(tiny.run("causal", "ppo", tmp_path / "free", kl_coefficient=0.0, **settings))
+    held = tiny.train(tiny.run("causal", "ppo", tmp_path / "held", kl_coefficient=1.0, **settings))
     assert held.observer.lines[-1]["objective/kl"] < 0.5 * free.observer.lines[-1]["objective/kl"]
 
 
 def test_the_kl_coefficient_follows_its_controller(tmp_path):
-    run = train(tiny.run("causal", "ppo", tmp_path, kl_target=0.01, kl_coefficient=0.2, updates=5))
+    run = tiny.train(tiny.run("causal", "ppo", tmp_path, kl_target=0.01, kl_coefficient=0.2, updates=5))
     lines = run.observer.lines
     for before, after in zip(lines, lines[1:], strict=False):
         error = max(-0.2, min(0.2, (before["objective/kl"] - 0.01) / 0.01))
@@ -167,8 +156,8 @@ def test_the_kl_coefficient_follows_its_controller(tmp_path):
 
 def test_stop_kl_ends_an_update_early(tmp_path):
     settings = {"updates": 2, "epochs": 6, "learning_rate": 1e-2}
-    free = train(tiny.run("causal", "ppo", tmp_path / "free", **settings))
-    stopped = train(tiny.run("causal", "ppo", tmp_path / "stopped", stop_kl=1e-4, **settings))
+    free = tiny.train(tiny.run("causal", "ppo", tmp_path / "free", **settings))
+    stopped = tiny.train(tiny.run("causal", "ppo", tmp_path / "stopped", stop_kl=1e-4, **settings))
     assert free.observer.lines[0]["policy/steps"] == 12
     assert 1 <= stopped.observer.lines[0]["policy/steps"] < 12
 
@@ -179,15 +168,15 @@ def test_a_run_warns_once_and_alike_when_it_is_resumed(tmp_path):
     def flat(examples, texts):
         return [0.5] * len(texts)
 
-    whole = train(tiny.run("causal", "ppo", tmp_path / "whole", reward=flat, updates=6))
+    whole = tiny.train(tiny.run("causal", "ppo", tmp_path / "whole", reward=flat, updates=6))
     ((update, message),) = whole.observer.warnings
     assert "reward" in message
     first = tiny.run("causal", "ppo", tmp_path / "stopped", reward=flat, updates=6)
     first.stop = lambda: len(first.observer.lines) >= update
     with pytest.raises(Interrupted):
-        train(first)
+        tiny.train(first)
     assert first.observer.warnings == [(update, message)]
-    assert train(tiny.run("causal", "ppo", tmp_path / "stopped", reward=flat, updates=6)).observer.warnings == []
+    assert tiny.train(tiny.run("causal", "ppo", tmp_path / "stopped", reward=flat, updates=6)).observer.warnings == []
 
 
 # --- NLPO's mask -----------------------------------------------------------------------------------------------------
@@ -196,19 +185,20 @@ def test_a_run_warns_once_and_alike_when_it_is_resumed(tmp_path):
 def masking_logits(run, count):
     """What the masking policy says of the first response token at each update, on a fixed set of prompts."""
     seen = []
-    original = nlpo.one_update
+    original = ppo.collect
 
-    def spying(run_, learner, config, update, mask):
-        prompts = encode_prompts(learner.policy, run_.tokenizer, [e.prompt for e in run_.examples], run_.task.prompt)
+    def spying(trainer, state, config, n, mask):
+        asked = [e.prompt for e in trainer.examples]
+        prompts = encode_prompts(state.policy, trainer.tokenizer, asked, trainer.task.prompt)
         with torch.no_grad():
-            seen.append(next_logits(mask.model or learner.policy, prompts)(None))
-        return original(run_, learner, config, update, mask)
+            seen.append(next_logits(mask.model or state.policy, prompts)(None))
+        return original(trainer, state, config, n, mask)
 
-    nlpo.one_update = spying
+    ppo.collect = spying
     try:
-        train(run)
+        tiny.train(run)
     finally:
-        nlpo.one_update = original
+        ppo.collect = original
     assert len(seen) == count
     return seen
 
@@ -284,30 +274,30 @@ def test_a_policy_that_is_not_the_one_sampled_is_noticed(tmp_path, monkeypatch):
 
     monkeypatch.setattr(ppo, "collect", tampered)
     with pytest.raises(TrainingError, match="the first policy ratio is off 1 by 0.39"):
-        train(tiny.run("causal", "ppo", tmp_path))
+        tiny.train(tiny.run("causal", "ppo", tmp_path))
 
 
 def test_a_gradient_that_is_not_finite_ends_the_run_and_keeps_the_weights(tmp_path):
     run = tiny.run("causal", "ppo", tmp_path, value_coefficient=1e38, updates=1)
     with pytest.raises(TrainingError, match=r"update 0: the gradient is not finite. Lower learning_rate"):
-        train(run)
-    assert torch.equal(tiny.weights(run.policy), tiny.weights(tiny.model("causal")))
+        tiny.train(run)
+    assert torch.equal(tiny.weights(run.trainer.policy), tiny.weights(tiny.model("causal")))
 
 
 def test_training_without_references_is_refused(tmp_path):
     run = tiny.run("causal", "supervised", tmp_path)
-    run.examples = [type(e)(e.id, e.prompt, ()) for e in run.examples]
+    run.trainer.examples = [type(e)(e.id, e.prompt, ()) for e in run.trainer.examples]
     with pytest.raises(TrainingError, match="no training example has a reference"):
-        train(run)
+        tiny.train(run)
 
 
 def test_every_example_comes_once_before_any_comes_twice():
     examples = tiny.examples(10)
-    drawn = [e.id for update in range(5) for e in draw_examples(examples, 4, seed=3, update=update)]
+    drawn = [e.id for update in range(5) for e in draw_examples(examples, 4, seed=3, n=update)]
     assert sorted(drawn[:10]) == sorted(drawn[10:]) == sorted(e.id for e in examples)
     assert drawn[:10] != drawn[10:]
-    assert [e.id for e in draw_examples(examples, 4, seed=3, update=2)] == drawn[8:12]
-    assert len(draw_examples(examples, 25, seed=3, update=0)) == 25
+    assert [e.id for e in draw_examples(examples, 4, seed=3, n=2)] == drawn[8:12]
+    assert len(draw_examples(examples, 25, seed=3, n=0)) == 25
 
 
 def test_the_defaults_are_the_papers():

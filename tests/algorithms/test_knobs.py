@@ -5,25 +5,23 @@ from types import SimpleNamespace
 import pytest
 import torch
 from support import oracles, tiny, tiny_models
+from support.tiny import ALGORITHMS
 
 from grue.cli.options import parse_settings
 from grue.errors import ConfigError
-from grue.files import read_jsonl
 from grue.lm.adapters import dropping_out, enable_checkpointing, silence_dropout
 from grue.lm.forward import forward
 from grue.lm.model import assert_no_dropout, dropout_places, dropout_rates
 from grue.rl import experience
 from grue.rl import optimize as improve
 from grue.rl.experience import collect
-from grue.rl.rollout import some_examples
-from grue.rl.settings import CONFIGS
-from grue.rl.state import make_learner
+from grue.rl.trainer import start
 from grue.runs import train as runs
-from grue.runs.recipes import ALGORITHMS, make_config
-from grue.runs.train import Interrupted
+from grue.runs.recipes import make_config
+from grue.runs.train import Interrupted, some_examples
 
 FAMILIES = ["causal", "seq2seq"]
-REINFORCEMENT = [name for name in CONFIGS if name != "supervised"]
+REINFORCEMENT = [name for name in ALGORITHMS if name != "supervised"]
 ALL_MODELS = [*tiny_models.CAUSAL, *tiny_models.SEQ2SEQ]
 # TRPO takes other sizes: one natural step, a short search for it, and a rate for the critic only.
 SMALL_TRPO = {"cg_steps": 2, "critic_epochs": 1, "line_search_steps": 3}
@@ -34,29 +32,18 @@ def small(algorithm, **settings):
     return groups | (SMALL_TRPO if algorithm == "trpo" else {}) | settings
 
 
-def train(run):
-    ALGORITHMS[run.plan.algorithm](run, run.plan.config)
-    return run
-
-
-def logged(folder):
-    """The log without its clock."""
-    lines = [line for _, line in read_jsonl(folder / "train.jsonl")]
-    return [{key: value for key, value in line.items() if key != "seconds"} for line in lines]
-
-
 # --- what can be -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("algorithm", "overrides", "message"),
     [
-        ("supervised", {"train_share": 0.0}, "train_share must be above 0, found 0.0"),
-        ("supervised", {"train_share": 1.5}, "train_share must lie between 0 and 1, found 1.5"),
+        ("supervised", {"train_share": 0.0}, "train_share must be above 0 and at most 1, found 0.0"),
+        ("supervised", {"train_share": 1.5}, "train_share must be above 0 and at most 1, found 1.5"),
         ("ppo", {"rollout_temperature": 0.0}, "rollout_temperature must be above 0, found 0.0"),
-        ("ppo", {"rollout_top_k": -1}, "rollout_top_k must not be negative, found -1"),
-        ("ppo", {"dropout": -0.1}, "dropout must lie between 0 and 1, found -0.1"),
-        ("a2c", {"dropout": 1.0}, "dropout must be below 1, found 1.0"),
+        ("ppo", {"rollout_top_k": -1}, "rollout_top_k must be at least 0, found -1"),
+        ("ppo", {"dropout": -0.1}, "dropout must be at least 0 and below 1, found -0.1"),
+        ("a2c", {"dropout": 1.0}, "dropout must be at least 0 and below 1, found 1.0"),
         ("trpo", {"dropout": 0.1}, "dropout does not go with TRPO"),
         ("supervised", {"dropout": 0.1}, "unknown key 'dropout'"),
     ],
@@ -81,7 +68,7 @@ def test_what_is_off_by_default_can_be_turned_off_where_a_setting_is_read():
     assert make_config(tiny.task("causal"), "ppo", parse_settings(("reward_scale=running",))).reward_scale == "running"
 
 
-@pytest.mark.parametrize("algorithm", CONFIGS)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_left_out_they_change_no_configuration(algorithm):
     made = make_config(tiny.task("causal"), algorithm, {})
     new = [key for key in ("train_share", "rollout_temperature", "rollout_top_k", "dropout") if hasattr(made, key)]
@@ -127,8 +114,8 @@ def test_policy_and_reward_see_the_same_share(share, count, tmp_path, monkeypatc
     monkeypatch.setattr(runs, "_load_policy", lambda plan: (tiny.model("causal"), tiny.tokenizer("causal")))
     plan = tiny.run("causal", "ppo", tmp_path, train_share=share).plan
     run = runs._prepare(plan, tiny.Watcher(), lambda: False, runs.World())
-    assert [e.id for e in run.examples] == seen["reward"]
-    assert len(run.examples) == count
+    assert [e.id for e in run.trainer.examples] == seen["reward"]
+    assert len(run.trainer.examples) == count
     assert len(run.validation) == 6
 
 
@@ -141,11 +128,11 @@ def test_a_sampler_of_ones_own_is_the_same_as_the_tasks(family, algorithm, tmp_p
     """Whoever asks for the temperature asks in the same place: else policies would part, or ratios leave 1."""
     own, wide = {"temperature": 3.0, "top_k": 15}, {"temperature": 0.7, "top_k": 3}
     settings = small(algorithm, validation_examples=1)
-    theirs = train(tiny.run(family, algorithm, tmp_path / "a", task_=tiny.task(family, **own), **settings))
+    theirs = tiny.train(tiny.run(family, algorithm, tmp_path / "a", task_=tiny.task(family, **own), **settings))
     settings |= {f"rollout_{key}": value for key, value in own.items()}
-    ours = train(tiny.run(family, algorithm, tmp_path / "b", task_=tiny.task(family, **wide), **settings))
-    assert torch.equal(tiny.weights(ours.policy), tiny.weights(theirs.policy))
-    assert not torch.equal(tiny.weights(ours.policy), tiny.weights(tiny.model(family)))
+    ours = tiny.train(tiny.run(family, algorithm, tmp_path / "b", task_=tiny.task(family, **wide), **settings))
+    assert torch.equal(tiny.weights(ours.trainer.policy), tiny.weights(theirs.trainer.policy))
+    assert not torch.equal(tiny.weights(ours.trainer.policy), tiny.weights(tiny.model(family)))
     assert ours.observer.samples == theirs.observer.samples
     assert ours.observer.validations != theirs.observer.validations, "answers are drawn as the task says"
 
@@ -153,9 +140,9 @@ def test_a_sampler_of_ones_own_is_the_same_as_the_tasks(family, algorithm, tmp_p
 @torch.no_grad()
 def test_log_probabilities_are_those_of_the_rollouts_temperature(tmp_path):
     run = tiny.run("causal", "ppo", tmp_path, rollout_temperature=0.5, rollout_top_k=4)
-    learner = make_learner(run.policy, run.plan.config)
-    found = collect(run, learner, run.plan.config, 0)
-    logits, _ = forward(run.policy, found.rollout.prompts, found.rollout.responses)
+    learner = start(run.trainer, run.plan.config)
+    found = collect(run.trainer, learner, run.plan.config, 0)
+    logits, _ = forward(run.trainer.policy, found.rollout.prompts, found.rollout.responses)
     support = found.rollout.open_vocabulary(torch.arange(len(logits)), logits.shape[1], logits.shape[2])
     for b, t in found.mask.nonzero().tolist():
         row = [2.0 * value for value in logits[b, t].tolist()]
@@ -167,7 +154,7 @@ def test_log_probabilities_are_those_of_the_rollouts_temperature(tmp_path):
 
 def test_top_k_can_be_turned_off(tmp_path):
     narrow, all_open = (
-        collect(run, make_learner(run.policy, run.plan.config), run.plan.config, 0).rollout
+        collect(run.trainer, start(run.trainer, run.plan.config), run.plan.config, 0).rollout
         for run in (
             tiny.run("causal", "ppo", tmp_path, task_=tiny.task("causal", top_k=3)),
             tiny.run("causal", "ppo", tmp_path, task_=tiny.task("causal", top_k=3), rollout_top_k=0),
@@ -238,40 +225,40 @@ def test_recomputed_activations_drop_the_same(family):
 @pytest.mark.parametrize("algorithm", [name for name in REINFORCEMENT if name != "trpo"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_dropout_changes_what_is_learnt_and_not_what_is_sampled(family, algorithm, tmp_path):
-    plain = train(tiny.run(family, algorithm, tmp_path / "plain", **small(algorithm)))
-    off = train(tiny.run(family, algorithm, tmp_path / "off", **small(algorithm, dropout=0.0)))
-    assert torch.equal(tiny.weights(off.policy), tiny.weights(plain.policy))
-    assert logged(tmp_path / "off") == logged(tmp_path / "plain")
-    dropping = train(tiny.run(family, algorithm, tmp_path / "dropping", **small(algorithm, dropout=0.2)))
-    assert not torch.equal(tiny.weights(dropping.policy), tiny.weights(plain.policy))
+    plain = tiny.train(tiny.run(family, algorithm, tmp_path / "plain", **small(algorithm)))
+    off = tiny.train(tiny.run(family, algorithm, tmp_path / "off", **small(algorithm, dropout=0.0)))
+    assert torch.equal(tiny.weights(off.trainer.policy), tiny.weights(plain.trainer.policy))
+    assert tiny.logged(tmp_path / "off") == tiny.logged(tmp_path / "plain")
+    dropping = tiny.train(tiny.run(family, algorithm, tmp_path / "dropping", **small(algorithm, dropout=0.2)))
+    assert not torch.equal(tiny.weights(dropping.trainer.policy), tiny.weights(plain.trainer.policy))
     before, after = plain.observer.lines[0], dropping.observer.lines[0]
     assert before["policy/ratio_error"] < 1e-4 < 1e-2 < after["policy/ratio_error"]
     sampled = [key for key in before if key.startswith(("objective/", "mask/"))]
     assert {key: after[key] for key in sampled} == {key: before[key] for key in sampled}
     assert dropping.observer.validations[0] == plain.observer.validations[0]
-    assert_no_dropout(dropping.policy.train())
+    assert_no_dropout(dropping.trainer.policy.train())
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_run_with_dropout_goes_on_bit_for_bit(family, tmp_path):
     settings = {"dropout": 0.2, "micro_batch_size": 4}
-    whole = train(tiny.run(family, "ppo", tmp_path / "whole", **settings))
+    whole = tiny.train(tiny.run(family, "ppo", tmp_path / "whole", **settings))
     first = tiny.run(family, "ppo", tmp_path / "stopped", **settings)
     first.stop = lambda: len(first.observer.lines) == 2
     with pytest.raises(Interrupted):
-        train(first)
+        tiny.train(first)
     torch.manual_seed(99)  # the global generator has no say
-    second = train(tiny.run(family, "ppo", tmp_path / "stopped", **settings))
+    second = tiny.train(tiny.run(family, "ppo", tmp_path / "stopped", **settings))
     assert second.observer.begin == (2, 4)
-    assert torch.equal(tiny.weights(second.policy), tiny.weights(whole.policy))
-    assert logged(tmp_path / "stopped") == logged(tmp_path / "whole")
+    assert torch.equal(tiny.weights(second.trainer.policy), tiny.weights(whole.trainer.policy))
+    assert tiny.logged(tmp_path / "stopped") == tiny.logged(tmp_path / "whole")
 
 
 @pytest.mark.parametrize("value_model", ["separate", "shared"])
 def test_dropout_is_the_policys(value_model, tmp_path, monkeypatch):
     """A critic of its own has none; one on the policy's trunk reads states that dropped. Every step has a seed."""
     run = tiny.run("causal", "ppo", tmp_path, value_model=value_model, dropout=0.2, gradient_checkpointing=True)
-    enable_checkpointing(run.policy)
+    enable_checkpointing(run.trainer.policy)
     seen, seeds = [], []
 
     def scoring(policy, critic, *arguments, **named):
@@ -287,7 +274,7 @@ def test_dropout_is_the_policys(value_model, tmp_path, monkeypatch):
     monkeypatch.setattr(experience, "score_tokens", scoring)
     monkeypatch.setattr("grue.algorithms.ppo.score_tokens", scoring)
     monkeypatch.setattr(improve, "derived_seed", drawn)
-    train(run)
+    tiny.train(run)
     learning = [rates for learns, rates in seen if learns]
     scored = [rates for learns, rates in seen if not learns]
     assert len(learning) == len(seeds) == len(set(seeds)) == 4 * 2 * 2

@@ -12,7 +12,7 @@ from support import oracles, tiny
 
 from grue.algorithms import ppo
 from grue.lm.forward import forward
-from grue.runs.recipes import ALGORITHMS, make_config
+from grue.runs.recipes import make_config
 
 FAMILIES = ["causal", "seq2seq"]
 SIZES = {"updates": 4, "rollouts": 12, "minibatch_size": 12, "epochs": 2, "learning_rate": 3e-2, "validate_every": 4}
@@ -30,7 +30,7 @@ def experiences(run, monkeypatch):
         return experience
 
     monkeypatch.setattr(ppo, "collect", spying)
-    ALGORITHMS["nlpo"](run, run.plan.config)
+    tiny.train(run)
     return seen
 
 

@@ -3,10 +3,9 @@
 import pytest
 import torch
 from support import tiny
+from support.tiny import ALGORITHMS
 
 from grue.lm.adapters import adapt
-from grue.rl.settings import CONFIGS
-from grue.runs.recipes import ALGORITHMS
 
 FAMILIES = ["causal", "seq2seq"]
 SIZES = {"rollouts": 8, "minibatch_size": 8, "updates": 2, "validate_every": 2}
@@ -27,17 +26,17 @@ def train(family, algorithm, folder, **switches):
     run = tiny.run(
         family, algorithm, folder, task_=task, reward=length, **{**sizes, **MORE.get(algorithm, {}), **switches}
     )
-    adapt(run.policy, run.plan.config)
-    ALGORITHMS[algorithm](run, run.plan.config)
+    adapt(run.trainer.policy, run.plan.config)
+    tiny.train(run)
     return run
 
 
 def named(run):
-    return {name: value.detach().clone() for name, value in run.policy.named_parameters()}
+    return {name: value.detach().clone() for name, value in run.trainer.policy.named_parameters()}
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("algorithm", CONFIGS)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize(
     "switch", [{"gradient_checkpointing": True}, {"log_prob_chunk": 5}], ids=lambda s: next(iter(s))
 )
@@ -52,7 +51,7 @@ def test_what_saves_memory_changes_nothing_else(family, algorithm, switch, tmp_p
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("algorithm", [name for name in CONFIGS if name != "supervised"])
+@pytest.mark.parametrize("algorithm", [name for name in ALGORITHMS if name != "supervised"])
 def test_adapters_learn_and_nothing_else_does(family, algorithm, tmp_path):
     run = train(family, algorithm, tmp_path, lora_rank=2, updates=3)
     before = dict(tiny.model(family).named_parameters())
@@ -68,7 +67,7 @@ def test_adapters_learn_and_nothing_else_does(family, algorithm, tmp_path):
     assert lines[-1]["objective/kl"] != 0.0
 
 
-@pytest.mark.parametrize("algorithm", CONFIGS)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_a_frozen_encoder_stays_and_the_decoder_learns(algorithm, tmp_path):
     run = train("seq2seq", algorithm, tmp_path, freeze_encoder=True)
     before = dict(tiny.model("seq2seq").named_parameters())
@@ -78,11 +77,11 @@ def test_a_frozen_encoder_stays_and_the_decoder_learns(algorithm, tmp_path):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("algorithm", CONFIGS)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_half_precision_keeps_whole_weights(family, algorithm, tmp_path):
     run = train(family, algorithm, tmp_path, precision="bfloat16")
     assert {value.dtype for value in named(run).values()} == {torch.float32}
-    assert not torch.equal(tiny.weights(run.policy), tiny.weights(tiny.model(family)))
+    assert not torch.equal(tiny.weights(run.trainer.policy), tiny.weights(tiny.model(family)))
     assert all(
         torch.isfinite(torch.tensor(line["loss/policy" if algorithm != "supervised" else "loss/total"]))
         for line in run.observer.lines

@@ -10,23 +10,15 @@ from support import oracles, tiny
 from transformers import GPT2Config, GPT2LMHeadModel, T5Config, T5ForConditionalGeneration
 
 from grue.algorithms import trpo
+from grue.algorithms.trpo import TRPOConfig
 from grue.errors import TrainingError
 from grue.lm.adapters import adapt
 from grue.rl import functional as rl
-from grue.rl import trust_region
 from grue.rl.experience import advantages_and_returns, collect
-from grue.rl.settings import TRPOConfig
-from grue.rl.state import make_learner
-from grue.runs.recipes import ALGORITHMS
 from grue.runs.train import Interrupted
 
 FAMILIES = ["causal", "seq2seq"]
 TEMPERATURE = 0.8
-
-
-def train(run):
-    ALGORITHMS[run.plan.algorithm](run, run.plan.config)
-    return run
 
 
 def minute(family):
@@ -50,12 +42,12 @@ def problem(family, folder, top_k=0, model=minute, **settings):
     """A policy's first step, ready to be taken, and its weights."""
     task = tiny.task(family, top_k=top_k, temperature=TEMPERATURE, max_new_tokens=5)
     run = tiny.run(family, "trpo", folder, task_=task, **{"rollouts": 5, "minibatch_size": 5, **settings})
-    run.policy = model(family)
-    learner = make_learner(run.policy, run.plan.config)
-    experience = collect(run, learner, run.plan.config, 0)
+    run.trainer.policy = model(family)
+    learner = trpo.start(run.trainer, run.plan.config)
+    experience = collect(run.trainer, learner, run.plan.config, 0)
     advantages = torch.randn(experience.mask.shape, generator=torch.Generator().manual_seed(4)) * experience.mask
-    made = trust_region.Problem(run, run.policy, run.plan.config, experience, advantages)
-    return made, [p for p in run.policy.parameters() if p.requires_grad]
+    made = trpo.TrustRegion(run.trainer, run.trainer.policy, run.plan.config, experience, advantages)
+    return made, [p for p in run.trainer.policy.parameters() if p.requires_grad]
 
 
 def log_softmax(logits):
@@ -69,8 +61,8 @@ def token_log_probs(policy, rollout, top_k):
         prompt = rollout.prompts.ids[b][rollout.prompts.mask[b]]
         said = rollout.responses.ids[b][rollout.responses.mask[b]]
         if policy.config.is_encoder_decoder:
-            start = torch.cat([torch.tensor([0]), said[:-1]])
-            logits = policy(input_ids=prompt[None], decoder_input_ids=start[None]).logits[0]
+            shifted = torch.cat([torch.tensor([0]), said[:-1]])
+            logits = policy(input_ids=prompt[None], decoder_input_ids=shifted[None]).logits[0]
         else:
             logits = policy(torch.cat([prompt, said])[None]).logits[0, len(prompt) - 1 : -1]
         row = []
@@ -136,7 +128,7 @@ def test_products_are_those_of_the_dense_fisher_matrix(family, top_k, micro_batc
     assert torch.linalg.matrix_rank(matrix - 0.03 * torch.eye(len(matrix))) > 10
     for seed in range(2):
         vector = torch.randn(len(matrix), generator=torch.Generator().manual_seed(seed))
-        found = trust_region.fisher_product(made, parameters, torch.tensor(rows), vector)
+        found = trpo.fisher_product(made, parameters, torch.tensor(rows), vector)
         expected = matrix @ vector.double()
         assert float((found - expected).norm()) < 1e-4 * float(expected.norm())
 
@@ -149,7 +141,7 @@ def test_the_step_is_the_natural_gradient_at_the_edge_of_the_region(family, top_
     made, _ = problem(family, tmp_path, top_k, **settings)
     before = copy.deepcopy(made.policy)
     matrix, gradient = dense(made, top_k, 0.1, entropy_coefficient=entropy_coefficient)
-    line = trust_region.improve_policy(made, 0)
+    line = trpo.improve_policy(made, 0)
     direction = torch.linalg.solve(matrix, gradient)
     longest = direction * (2 * 0.01 / (direction @ matrix @ direction)).sqrt()
     expected = 0.8 ** (line["policy/line_search_steps"] - 1) * longest
@@ -200,10 +192,8 @@ def test_kl_divergence_is_that_of_two_plain_softmaxes():
 def test_a_line_search_without_success_restores_the_weights_bit_for_bit(family, found, tmp_path, monkeypatch):
     made, _ = problem(family, tmp_path, line_search_steps=4)
     before, seen = tiny.weights(made.policy), []
-    monkeypatch.setattr(
-        trust_region, "surrogate_and_kl", lambda given, _: seen.append(tiny.weights(given.policy)) or found
-    )
-    line = trust_region.improve_policy(made, 0)
+    monkeypatch.setattr(trpo, "surrogate_and_kl", lambda given, _: seen.append(tiny.weights(given.policy)) or found)
+    line = trpo.improve_policy(made, 0)
     assert torch.equal(tiny.weights(made.policy), before)
     assert (line["policy/step_size"], line["policy/kl_after"], line["policy/line_search_steps"]) == (0, 0, 4)
     lengths = [float((weights - before).norm()) for weights in seen]
@@ -217,7 +207,7 @@ def test_a_step_too_long_is_shortened_until_it_stays_inside(family, tmp_path):
     for shrink in (0.8, 0.5):
         made, _ = problem(family, tmp_path, cg_damping=1e-4, trust_region=1.0, line_search_shrink=shrink)
         before = copy.deepcopy(made.policy)
-        lines.append(trust_region.improve_policy(made, 0))
+        lines.append(trpo.improve_policy(made, 0))
         kl = mean_kl(before, made.policy, made.experience.rollout, 0)
         assert lines[-1]["policy/kl_after"] == pytest.approx(kl, rel=1e-3)
         assert 0 < kl <= 1.0
@@ -228,7 +218,7 @@ def test_without_anything_to_gain_nothing_moves(tmp_path):
     made, _ = problem("causal", tmp_path)
     before = tiny.weights(made.policy)
     made.advantages.zero_()
-    line = trust_region.improve_policy(made, 0)
+    line = trpo.improve_policy(made, 0)
     assert torch.equal(tiny.weights(made.policy), before)
     assert line["policy/step_size"] == line["policy/line_search_steps"] == 0
 
@@ -238,7 +228,7 @@ def test_a_gradient_that_is_not_finite_ends_the_run_and_keeps_the_weights(tmp_pa
     before = tiny.weights(made.policy)
     made.advantages[0, 0] = float("inf")
     with pytest.raises(TrainingError, match="update 7: the natural gradient is not finite. Raise cg_damping"):
-        trust_region.improve_policy(made, 7)
+        trpo.improve_policy(made, 7)
     assert torch.equal(tiny.weights(made.policy), before)
 
 
@@ -246,13 +236,13 @@ def test_a_policy_that_is_not_the_one_sampled_is_noticed(tmp_path):
     made, _ = problem("causal", tmp_path)
     made.experience.log_probs.add_(0.5)
     with pytest.raises(TrainingError, match="the first policy ratio is off 1 by 0.39"):
-        trust_region.improve_policy(made, 0)
+        trpo.improve_policy(made, 0)
 
 
 @pytest.mark.parametrize("fisher_share", [0.01, 0.5, 1.0])
 def test_the_fisher_matrix_takes_its_share_of_the_rollouts(fisher_share, tmp_path):
     made, _ = problem("causal", tmp_path, fisher_share=fisher_share, rollouts=10, minibatch_size=10)
-    rows = [trust_region.fisher_rows(made, update).tolist() for update in (0, 0, 1)]
+    rows = [trpo.fisher_rows(made, update).tolist() for update in (0, 0, 1)]
     assert len(set(rows[0])) == len(rows[0]) == max(1, fisher_share * 10)
     assert rows[0] == rows[1] != rows[2]
 
@@ -262,7 +252,7 @@ def test_the_fisher_matrix_takes_its_share_of_the_rollouts(fisher_share, tmp_pat
 def test_every_update_stays_in_the_region(family, over, tmp_path):
     task = tiny.task(family, top_k=9, min_new_tokens=2)
     settings = {"ratio_over": over, "kl_over": over, "fisher_share": 0.5, "trust_region": 0.02, "critic_epochs": 2}
-    run = train(tiny.run(family, "trpo", tmp_path, task_=task, **settings))
+    run = tiny.train(tiny.run(family, "trpo", tmp_path, task_=task, **settings))
     for line in run.observer.lines:
         assert line["policy/ratio_error"] < 1e-5
         assert 0 < line["policy/kl_after"] <= 0.02
@@ -271,9 +261,9 @@ def test_every_update_stays_in_the_region(family, over, tmp_path):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_half_precision_stays_in_the_region_too(family, tmp_path):
     settings = {"precision": "bfloat16", "updates": 2, "cg_steps": 5, "critic_epochs": 2}
-    run = train(tiny.run(family, "trpo", tmp_path, **settings))
+    run = tiny.train(tiny.run(family, "trpo", tmp_path, **settings))
     assert all(0 < line["policy/kl_after"] <= 0.01 for line in run.observer.lines)
-    assert tiny.weights(run.policy).dtype == torch.float32
+    assert tiny.weights(run.trainer.policy).dtype == torch.float32
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -281,7 +271,7 @@ def test_micro_batches_change_only_memory(family, tmp_path):
     """Few products, since conjugate gradient blows up what rounding makes different."""
     settings = {"updates": 1, "cg_steps": 3, "critic_epochs": 2}
     whole, *others = [
-        train(tiny.run(family, "trpo", tmp_path / str(size), micro_batch_size=size, **settings)).observer.lines[0]
+        tiny.train(tiny.run(family, "trpo", tmp_path / str(size), micro_batch_size=size, **settings)).observer.lines[0]
         for size in (64, 5, 1)
     ]
     for line in others:
@@ -292,14 +282,14 @@ def test_micro_batches_change_only_memory(family, tmp_path):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_an_interrupted_run_goes_on_bit_for_bit(family, tmp_path):
     settings = {"kl_target": 0.05, "fisher_share": 0.5, "critic_epochs": 2, "cg_steps": 8}
-    whole = train(tiny.run(family, "trpo", tmp_path / "whole", **settings))
+    whole = tiny.train(tiny.run(family, "trpo", tmp_path / "whole", **settings))
     first = tiny.run(family, "trpo", tmp_path / "stopped", **settings)
     first.stop = lambda: len(first.observer.lines) >= 2
     with pytest.raises(Interrupted, match="stopped after update 2 of 4"):
-        train(first)
-    second = train(tiny.run(family, "trpo", tmp_path / "stopped", **settings))
+        tiny.train(first)
+    second = tiny.train(tiny.run(family, "trpo", tmp_path / "stopped", **settings))
     assert second.observer.begin == (2, 4)
-    assert torch.equal(tiny.weights(second.policy), tiny.weights(whole.policy))
+    assert torch.equal(tiny.weights(second.trainer.policy), tiny.weights(whole.trainer.policy))
     assert second.observer.lines[-1]["loss/value"] == whole.observer.lines[-1]["loss/value"]
     kept = [json.loads((tmp_path / f / "checkpoint" / "grue.json").read_text()) for f in ("whole", "stopped")]
     assert kept[0]["files"] == kept[1]["files"]
@@ -311,21 +301,23 @@ def test_fitting_the_critic_leaves_the_policy_alone(family, tmp_path):
     runs = []
     for value_model, epochs in (("separate", 3), ("shared", 3), ("separate", 1)):
         settings = {"updates": 1, "cg_steps": 3, "value_model": value_model, "critic_epochs": epochs}
-        runs.append(train(tiny.run(family, "trpo", tmp_path / f"{value_model}-{epochs}", **settings)))
-    assert not torch.equal(tiny.weights(runs[0].policy), tiny.weights(tiny.model(family)))
+        runs.append(tiny.train(tiny.run(family, "trpo", tmp_path / f"{value_model}-{epochs}", **settings)))
+    assert not torch.equal(tiny.weights(runs[0].trainer.policy), tiny.weights(tiny.model(family)))
     for run in runs[1:]:
-        assert torch.equal(tiny.weights(runs[0].policy), tiny.weights(run.policy))
+        assert torch.equal(tiny.weights(runs[0].trainer.policy), tiny.weights(run.trainer.policy))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("value_model", ["separate", "shared"])
 def test_the_critic_learns_the_returns(family, value_model, tmp_path):
     run = tiny.run(family, "trpo", tmp_path, value_model=value_model, critic_epochs=1, learning_rate=1e-2)
-    learner = make_learner(run.policy, run.plan.config)
-    learner.optimizer = trpo.make_optimizer([learner.critic], run.plan.config)
-    experience = collect(run, learner, run.plan.config, 0)
+    learner = trpo.start(run.trainer, run.plan.config)
+    experience = collect(run.trainer, learner, run.plan.config, 0)
     _, returns = advantages_and_returns(experience, run.plan.config)
-    fit = [trpo.improve_critic(run, learner, run.plan.config, experience, returns, i)["loss/value"] for i in range(30)]
+    fit = [
+        trpo.improve_critic(run.trainer, learner, run.plan.config, experience, returns, i)["loss/value"]
+        for i in range(30)
+    ]
     assert fit[-1] < 0.7 * fit[0]
 
 
@@ -342,10 +334,10 @@ def test_it_gets_on_with_what_saves_memory(family, settings, tmp_path):
     runs = []
     for name, chosen in (("plain", {**settings, "gradient_checkpointing": False}), ("asked", settings)):
         run = tiny.run(family, "trpo", tmp_path / name, updates=2, cg_steps=3, critic_epochs=2, **chosen)
-        adapt(run.policy, run.plan.config)
-        runs.append((tiny.weights(run.policy), train(run)))
-    for start, run in runs:
-        assert not torch.equal(start, tiny.weights(run.policy))
+        adapt(run.trainer.policy, run.plan.config)
+        runs.append((tiny.weights(run.trainer.policy), tiny.train(run)))
+    for before, run in runs:
+        assert not torch.equal(before, tiny.weights(run.trainer.policy))
         assert all(0 < line["policy/kl_after"] <= 0.01 for line in run.observer.lines)
     assert torch.allclose(tiny.weights(runs[0][1].policy), tiny.weights(runs[1][1].policy), atol=1e-5)
 
@@ -355,7 +347,7 @@ def test_it_gets_on_with_what_saves_memory(family, settings, tmp_path):
 def test_the_reward_is_learnt(family, value_model, tmp_path):
     settings = {"kl_coefficient": 0.0, "rollouts": 24, "minibatch_size": 24, "value_model": value_model}
     settings |= {"updates": 10, "validate_every": 10, "trust_region": 0.1, "cg_steps": 8, "critic_epochs": 3}
-    run = train(tiny.run(family, "trpo", tmp_path, **settings))
+    run = tiny.train(tiny.run(family, "trpo", tmp_path, **settings))
     rewards = [line["objective/reward"] for line in run.observer.lines]
     assert rewards[-1] > rewards[0] + 0.3
 

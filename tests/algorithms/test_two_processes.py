@@ -18,7 +18,6 @@ from grue.files import read_jsonl
 from grue.lm.adapters import adapt
 from grue.lm.distributed import DistributedContext
 from grue.lm.sharding import whole
-from grue.runs.recipes import ALGORITHMS
 from grue.runs.train import Interrupted
 
 # What is tried in both worlds. The odd numbers leave one process more rows than the other, in rollouts, minibatches and
@@ -71,12 +70,12 @@ def trained(name, folder, world, stop_after=None):
         return tiny.share_of_the(examples, texts)
 
     run = tiny.run(family, algorithm, folder, reward=reward, task_=tiny.task(family, **generation), **settings)
-    adapt(run.policy, run.plan.config)
-    run.world = world
+    adapt(run.trainer.policy, run.plan.config)
+    run.trainer.distributed = world
     if stop_after is not None:
         run.stop = lambda: len(run.observer.lines) >= stop_after
     try:
-        ALGORITHMS[algorithm](run, run.plan.config)
+        tiny.train(run)
         stopped = False
     except Interrupted:
         stopped = True
@@ -85,8 +84,10 @@ def trained(name, folder, world, stop_after=None):
         "prompts": rounds,
         "lines": [{k: v for k, v in line.items() if k != "seconds"} for line in run.observer.lines],
         "validations": run.observer.validations,
-        "weights": torch.cat([weight.flatten() for weight in whole([p.detach() for p in run.policy.parameters()])]),
-        "share": 1.0 if run.split is None else share_of(run.split),
+        "weights": torch.cat(
+            [weight.flatten() for weight in whole([p.detach() for p in run.trainer.policy.parameters()])]
+        ),
+        "share": 1.0 if run.trainer.sharded is None else share_of(run.trainer.sharded),
         "stopped": stopped,
         "begin": run.observer.begin,
     }

@@ -22,7 +22,6 @@ from costs.rates import Card, Rates, Timed, longest_first, makespan, measured, s
 from costs.work import Pass, Run, reinforced  # noqa: E402
 
 from grue.algorithms import ppo, trpo  # noqa: E402
-from grue.rl.state import make_learner  # noqa: E402
 from grue.task_files import load_task  # noqa: E402
 
 SHAPES = [
@@ -71,12 +70,10 @@ def test_an_iterations_work_is_what_the_trainer_does(tmp_path, monkeypatch, fami
 
     run = tiny.run(family, algorithm, tmp_path, task_=task, **values)
     words = PROMPT if family == "causal" else PROMPT - 1  # and the end token
-    run.examples = [replace(each, prompt=" ".join(tiny.WORDS[:words])) for each in run.examples]
-    learner = make_learner(run.policy, run.plan.config)
-    if algorithm == "trpo":
-        learner.optimizer = trpo.make_optimizer([learner.critic], run.plan.config)
+    run.trainer.examples = [replace(each, prompt=" ".join(tiny.WORDS[:words])) for each in run.trainer.examples]
+    learner = module.ALGORITHM.start(run.trainer, run.plan.config)
     with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):  # the others are not all counted
-        line = module.one_update(run, learner, run.plan.config, 0)
+        line = module.update(run.trainer, learner, run.plan.config, 0)
     assert line["objective/length"] == RESPONSE
     tries = line.get("policy/line_search_steps")
     if tries is not None:

@@ -20,35 +20,30 @@ from support.exactness import (
     alone,
     letters,
     real,
-    train,
     world,
 )
+from support.tiny import ALGORITHMS
 
-from grue.algorithms import supervised
 from grue.cli.main import main
 from grue.lm.adapters import adapt
 from grue.rl.experience import collect, score_tokens
-from grue.rl.optimisation import (
-    make_optimizer,
-)
-from grue.rl.settings import CONFIGS
-from grue.rl.state import Learner, make_learner
+from grue.rl.trainer import TrainState, start
 
 # --- state -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("algorithm", CONFIGS)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_training_leaves_global_generators_alone(algorithm, tmp_path):
     settings = {"epochs": 2} if algorithm == "supervised" else FEWER | MORE.get(algorithm, {})
     run = tiny.run("causal", algorithm, tmp_path, **settings)
     before = torch.get_rng_state(), random.getstate(), numpy.random.get_state()[1].copy()
-    train(run)
+    tiny.train(run)
     assert torch.equal(torch.get_rng_state(), before[0])
     assert random.getstate() == before[1]
     assert (numpy.random.get_state()[1] == before[2]).all()
 
 
-@pytest.mark.parametrize("algorithm", CONFIGS)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_training_reads_no_global_generator(algorithm, tmp_path):
     found = []
     for seed in (3, 4):
@@ -56,7 +51,7 @@ def test_training_reads_no_global_generator(algorithm, tmp_path):
         run = tiny.run("causal", algorithm, tmp_path / str(seed), reward=letters, **settings)
         torch.manual_seed(seed)
         random.seed(seed)
-        found.append(tiny.weights(train(run).policy))
+        found.append(tiny.weights(tiny.train(run).policy))
     assert torch.equal(found[0], found[1])
     assert not torch.equal(found[0], tiny.weights(tiny.model("causal")))
 
@@ -73,7 +68,7 @@ def test_a_result_says_how_it_was_computed(tmp_path):
 
 
 def test_a_card_says_how_many_threads_trained(tmp_path):
-    train(tiny.run("causal", "reinforce", tmp_path, **FEWER))
+    tiny.train(tiny.run("causal", "reinforce", tmp_path, **FEWER))
     readme = (tmp_path / "checkpoint" / "README.md").read_text()
     assert f"| threads | `{torch.get_num_threads()}` |" in readme
 
@@ -81,31 +76,29 @@ def test_a_card_says_how_many_threads_trained(tmp_path):
 def test_a_state_holds_all_that_changes(tmp_path):
     """All but the reference, which is where the run began: no field can be added and forgotten."""
     run = tiny.run("causal", "nlpo", tmp_path)
-    state = make_learner(run.policy, run.plan.config).state_dict()
-    assert state.keys() == {field.name for field in dataclasses.fields(Learner)} - {"reference"}
-    state = supervised.Learner(run.policy, make_optimizer([run.policy], run.plan.config)).state_dict()
-    assert state.keys() == {field.name for field in dataclasses.fields(supervised.Learner)}
+    state = start(run.trainer, run.plan.config).state_dict()
+    assert state.keys() == {field.name for field in dataclasses.fields(TrainState)} - {"reference"}
 
 
 def test_an_encoder_that_learns_is_run_anew(tmp_path):
     """Its states are kept for an update only where it is frozen."""
     run, _, _, found = world("seq2seq", tmp_path / "learning", "everything", masked=False)
     assert found.rollout.encoded is None
-    assert any(p.requires_grad for p in run.policy.get_encoder().parameters())
+    assert any(p.requires_grad for p in run.trainer.policy.get_encoder().parameters())
     with torch.no_grad():
-        for parameter in run.policy.get_encoder().block.parameters():
+        for parameter in run.trainer.policy.get_encoder().block.parameters():
             parameter.add_(0.1 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)))
-    scored = score_tokens(run.policy, None, found.rollout, torch.tensor([3]), 1.0, run.plan.config)
+    scored = score_tokens(run.trainer.policy, None, found.rollout, torch.tensor([3]), 1.0, run.plan.config)
     said = real(found.rollout.responses, 3)
-    logits = alone(run.policy, real(found.rollout.prompts, 3), said)
+    logits = alone(run.trainer.policy, real(found.rollout.prompts, 3), said)
     expected = [oracles.token_log_prob(one, token) for one, token in zip(logits, said, strict=True)]
     assert scored.plain[0].tolist() == pytest.approx(expected, abs=2e-4)
     assert found.log_probs[3, : len(said)].tolist() != pytest.approx(expected, abs=1e-2)
 
     frozen = tiny.run("seq2seq", "ppo", tmp_path / "frozen", freeze_encoder=True)
-    adapt(frozen.policy, frozen.plan.config)
-    kept = collect(frozen, make_learner(frozen.policy, frozen.plan.config), frozen.plan.config, 0).rollout.encoded
-    assert kept is not None and not any(p.requires_grad for p in frozen.policy.get_encoder().parameters())
+    adapt(frozen.trainer.policy, frozen.plan.config)
+    kept = collect(frozen.trainer, start(frozen.trainer, frozen.plan.config), frozen.plan.config, 0).rollout.encoded
+    assert kept is not None and not any(p.requires_grad for p in frozen.trainer.policy.get_encoder().parameters())
 
 
 # --- the page --------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from torch import nn
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, GPT2Config, GPT2LMHeadModel
 from transformers.pytorch_utils import Conv1D
 
+from grue.algorithms.supervised import SupervisedConfig
 from grue.errors import ConfigError, Unavailable
 from grue.lm.adapters import (
     adapt,
@@ -25,7 +26,6 @@ from grue.lm.forward import encode, forward, next_logits
 from grue.lm.model import assert_no_dropout, freeze
 from grue.lm.sampling import sample_responses
 from grue.rl.critic import Critic
-from grue.rl.settings import SupervisedConfig
 
 ALL = tiny_models.ALL
 WITH_DROPOUT = ("gpt2", "opt", "t5", "mt5", "bart")

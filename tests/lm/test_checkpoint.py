@@ -18,7 +18,6 @@ from grue.cli.main import main
 from grue.errors import DataError
 from grue.lm import adapters, checkpoint
 from grue.lm.load import load_language_model
-from grue.runs.train import ALGORITHMS
 from grue.task_files import load_task
 from grue.tasks import Backbone
 
@@ -297,19 +296,14 @@ def test_a_start_that_cannot_be_is_refused_before_anything_is_loaded(command, fa
 # --- runs ------------------------------------------------------------------------------------------------------------
 
 
-def train(run):
-    ALGORITHMS[run.plan.algorithm](run, run.plan.config)
-    return run
-
-
 @pytest.mark.parametrize("family", AUTO)
 def test_a_run_keeps_its_last_model_too(family, tmp_path):
-    run = train(tiny.run(family, "ppo", tmp_path, reward=lambda examples, texts: [0.5 for _ in texts], updates=3))
+    run = tiny.train(tiny.run(family, "ppo", tmp_path, reward=lambda examples, texts: [0.5 for _ in texts], updates=3))
     final = checkpoint.read_manifest(tmp_path / "final")
     assert (final.kept, final.update) == ("final", 3)
     assert final.validation == run.figures
     loaded, _ = load(tmp_path / "final", family)
-    assert torch.equal(tiny.weights(loaded), tiny.weights(run.policy))
+    assert torch.equal(tiny.weights(loaded), tiny.weights(run.trainer.policy))
     assert not torch.equal(tiny.weights(loaded), tiny.weights(tiny.model(family)))
     best = checkpoint.read_manifest(tmp_path / "checkpoint")
     assert best.kept == "best"
@@ -320,10 +314,10 @@ def test_a_run_keeps_its_last_model_too(family, tmp_path):
 def test_the_models_of_an_adapted_run_need_no_adapter(tmp_path):
     pytest.importorskip("peft")
     run = tiny.run("causal", "ppo", tmp_path, lora_rank=2, lora_alpha=4.0, learning_rate=1e-2)
-    adapters.adapt(run.policy, run.plan.config)
-    train(run)
+    adapters.adapt(run.trainer.policy, run.plan.config)
+    tiny.train(run)
     loaded, _ = load(tmp_path / "final")
-    assert torch.equal(tiny.weights(loaded), tiny.weights(adapters.merged(run.policy)))
+    assert torch.equal(tiny.weights(loaded), tiny.weights(adapters.merged(run.trainer.policy)))
     assert not torch.equal(tiny.weights(loaded), tiny.weights(tiny.model("causal")))
 
 
@@ -337,7 +331,7 @@ def test_the_best_checkpoint_is_kept_not_the_last(tmp_path):
     original = module.validate
     module.validate = lambda run_: {"reward": 0.0, "preference": next(values)}
     try:
-        ALGORITHMS["ppo"](run, run.plan.config)
+        tiny.train(run)
     finally:
         module.validate = original
     assert [(done, best) for done, _, best in run.observer.validations] == [(0, True), (2, True), (4, False)]

@@ -6,6 +6,7 @@ import pytest
 import torch
 from support import oracles, tiny
 
+from grue.algorithms.ppo import PPOConfig
 from grue.errors import TrainingError
 from grue.lm.forward import forward, next_logits, trunk_states
 from grue.lm.sampling import sample_responses
@@ -13,7 +14,6 @@ from grue.lm.seeds import example_uniforms
 from grue.lm.tokens import Tokens, decode_responses, encode_prompts, encode_responses
 from grue.rl.critic import Critic
 from grue.rl.experience import score_tokens
-from grue.rl.settings import PPOConfig
 from grue.tasks import Generation, Prompt
 
 FAMILIES = ["causal", "seq2seq"]

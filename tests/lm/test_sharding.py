@@ -6,10 +6,11 @@ from support.processes import no_launcher, together  # noqa: F401  # autouse: an
 from support.tiny import changed
 from transformers import GPT2LMHeadModel, T5ForConditionalGeneration
 
+from grue.algorithms.ppo import PPOConfig
+from grue.algorithms.trpo import TRPOConfig
 from grue.errors import ConfigError, Unavailable
 from grue.lm.distributed import DistributedContext
 from grue.lm.sharding import check_sharding, gathered, whole
-from grue.rl.settings import PPOConfig, TRPOConfig
 
 SHARDED = """
 from contextlib import nullcontext

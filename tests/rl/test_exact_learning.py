@@ -8,9 +8,12 @@ import pytest
 import torch
 from click.testing import CliRunner
 from support import oracles, tiny, tiny_models
-from support.exactness import FAMILIES, letters, real, train, world
+from support.exactness import FAMILIES, letters, real, world
+from support.losses import of_ppo
 
-from grue.algorithms import nlpo, ppo, supervised
+from grue.algorithms import ppo, supervised
+from grue.algorithms.ppo import PPOConfig
+from grue.algorithms.supervised import SupervisedConfig
 from grue.cli.main import main
 from grue.lm import checkpoint
 from grue.lm.distributed import DistributedContext
@@ -21,14 +24,13 @@ from grue.lm.tokens import Tokens
 from grue.rl.critic import Critic
 from grue.rl.experience import advantages_and_returns
 from grue.rl.functional import clipped_policy_loss
-from grue.rl.optimisation import (
+from grue.rl.optimize import (
     make_optimizer,
     minibatch_gradient,
     set_learning_rate,
     step,
 )
-from grue.rl.settings import PPOConfig, SupervisedConfig
-from grue.rl.state import Moments
+from grue.rl.trainer import Moments
 from grue.runs import train as run_module
 from grue.runs.recipes import make_config
 from grue.task_files import SUITES, load_task, task_names
@@ -43,15 +45,15 @@ def test_formulas_are_float32_under_autocast(family, tmp_path):
     parts = {f.name: getattr(found, f.name) for f in dataclasses.fields(found) if f.name not in ("rollout", "policy")}
     said = {f.name: getattr(found.policy, f.name) for f in dataclasses.fields(found.policy)}
     advantages, returns = advantages_and_returns(found, config)
-    losses = ppo.token_losses(run, learner, config, found, advantages, returns, torch.arange(12))
+    losses = of_ppo(run, learner, config, found, advantages, returns, torch.arange(12))
     summed = {name: losses[name] for name in ("loss", "policy_loss", "value_loss", "approx_kl", "ratio_error")}
     for name, tensor in {**parts, **said, "advantages": advantages, "returns": returns, **summed}.items():
         assert tensor.dtype == torch.float32 and not tensor.is_inference(), name
     assert not any(t.is_inference() for t in (found.rollout.responses.ids, found.rollout.support))
     rollout = found.rollout
-    with run.autocast(), torch.no_grad():
-        logits, _ = forward(run.policy, rollout.prompts, rollout.responses)
-        scored = token_log_probs(run.policy, rollout.prompts, rollout.responses, 3.0, rollout.support)
+    with run.trainer.autocast(), torch.no_grad():
+        logits, _ = forward(run.trainer.policy, rollout.prompts, rollout.responses)
+        scored = token_log_probs(run.trainer.policy, rollout.prompts, rollout.responses, 3.0, rollout.support)
     assert logits.dtype == torch.bfloat16, "the models do run in half precision"
     for row, t in rollout.responses.mask.nonzero().tolist():
         token, one = int(rollout.responses.ids[row, t]), [x / 3.0 for x in logits[row, t].tolist()]
@@ -104,18 +106,18 @@ def test_the_reference_is_the_checkpoint_that_training_starts_from(family, tmp_p
     base = tiny.run(family, "nlpo", tmp_path / "run", updates=3, learning_rate=1e-2)
     warm = tiny.model(family, seed=9)
     manifest = checkpoint.Manifest("tests", "tiny", "0", "supervised", "supervised", "tiny", 1, 3, "0", {}, {})
-    checkpoint.save_checkpoint(tmp_path / "warm", warm, base.tokenizer, manifest, base.task.decoding, "")
+    checkpoint.save_checkpoint(tmp_path / "warm", warm, base.trainer.tokenizer, manifest, base.plan.task.decoding, "")
     plan = dataclasses.replace(base.plan, init=tmp_path / "warm")
     policy, tokenizer = run_module._load_policy(plan)
-    run = dataclasses.replace(base, policy=policy, tokenizer=tokenizer)
-    seen, original = [], nlpo.one_update
+    run = dataclasses.replace(base, trainer=dataclasses.replace(base.trainer, policy=policy, tokenizer=tokenizer))
+    seen, original = [], ppo.collect
 
-    def spying(run_, learner, config, update, mask):
-        seen.append((learner, tiny.weights(mask.model or learner.policy)))
-        return original(run_, learner, config, update, mask)
+    def spying(trainer, state, config, n, mask):
+        seen.append((state, tiny.weights(mask.model or state.policy)))
+        return original(trainer, state, config, n, mask)
 
-    monkeypatch.setattr(nlpo, "one_update", spying)
-    train(run)
+    monkeypatch.setattr(ppo, "collect", spying)
+    tiny.train(run)
     learner, first_mask = seen[0]
     assert torch.equal(first_mask, tiny.weights(warm))
     assert torch.equal(tiny.weights(learner.reference), tiny.weights(warm))
@@ -126,7 +128,7 @@ def test_the_reference_is_the_checkpoint_that_training_starts_from(family, tmp_p
 
 def test_the_controller_of_ziegler_counts_nats_a_sequence(tmp_path):
     settings = {"kl_controller": "ziegler", "kl_target": 0.5, "kl_horizon": 100, "kl_coefficient": 0.2, "updates": 4}
-    lines = train(tiny.run("causal", "ppo", tmp_path, **settings)).observer.lines
+    lines = tiny.train(tiny.run("causal", "ppo", tmp_path, **settings)).observer.lines
     for before, after in zip(lines, lines[1:], strict=False):
         error = max(-0.2, min(0.2, (before["objective/kl_sequence"] - 0.5) / 0.5))
         expected = before["objective/kl_coefficient"] * (1 + error * 12 / 100)
@@ -170,12 +172,12 @@ def test_a_value_knows_nothing_of_the_token_it_stands_before(kind, shared):
 def test_advantages_are_whitened_once_for_all_minibatches(tmp_path, monkeypatch):
     seen, original = [], ppo.token_losses
 
-    def spying(run, learner, config, experience, advantages, returns, rows):
+    def spying(batch, config, experience, advantages, *rest):
         seen.append((advantages.clone(), experience.mask))
-        return original(run, learner, config, experience, advantages, returns, rows)
+        return original(batch, config, experience, advantages, *rest)
 
     monkeypatch.setattr(ppo, "token_losses", spying)
-    train(tiny.run("causal", "ppo", tmp_path, reward=letters, updates=1, minibatch_size=4))
+    tiny.train(tiny.run("causal", "ppo", tmp_path, reward=letters, updates=1, minibatch_size=4))
     assert len(seen) == 6
     advantages, mask = seen[0]
     assert all(torch.equal(advantages, later) for later, _ in seen)
@@ -233,7 +235,7 @@ def test_a_gradient_counts_every_token_alike(family, tmp_path):
     total = sum(len(said) for _, said in rows)
 
     def gradient(weights):
-        run.policy.zero_grad()
+        run.trainer.policy.zero_grad()
         for (asked, said), weight in zip(rows, weights, strict=True):
             if family == "causal":
                 logits = run.policy(input_ids=torch.tensor([asked + said])).logits[0, len(asked) - 1 : -1]
@@ -241,13 +243,13 @@ def test_a_gradient_counts_every_token_alike(family, tmp_path):
                 decoder = torch.tensor([[0, *said[:-1]]])
                 logits = run.policy(input_ids=torch.tensor([asked]), decoder_input_ids=decoder).logits[0]
             (weight * torch.nn.functional.cross_entropy(logits, torch.tensor(said), reduction="sum")).backward()
-        return torch.cat([p.grad.flatten() for p in run.policy.parameters()])
+        return torch.cat([p.grad.flatten() for p in run.trainer.policy.parameters()])
 
     exact = gradient([1 / total] * 9)
     biased = gradient([1 / (9 * len(said)) for _, said in rows])
     assert float((exact - biased).norm()) > 0.02 * float(exact.norm())
     for size in (64, 4, 1):
-        run.policy.zero_grad()
+        run.trainer.policy.zero_grad()
         minibatch_gradient(
             torch.arange(9),
             responses.mask.float(),
@@ -255,7 +257,7 @@ def test_a_gradient_counts_every_token_alike(family, tmp_path):
             size,
             DistributedContext(),
         )
-        found = torch.cat([p.grad.flatten() for p in run.policy.parameters()])
+        found = torch.cat([p.grad.flatten() for p in run.trainer.policy.parameters()])
         assert float((found - exact).norm()) < 1e-5 * float(exact.norm())
 
 
@@ -311,7 +313,7 @@ def test_the_learning_rate_stays_for_all_steps_of_an_update(tmp_path, monkeypatc
         return original(optimizer, *arguments)
 
     monkeypatch.setattr(torch.optim.AdamW, "step", spying)
-    train(tiny.run("causal", "ppo", tmp_path, schedule="linear", learning_rate=4e-3))
+    tiny.train(tiny.run("causal", "ppo", tmp_path, schedule="linear", learning_rate=4e-3))
     assert used == pytest.approx([rate for rate in (4e-3, 3e-3, 2e-3, 1e-3) for _ in range(4)])
 
 

@@ -19,9 +19,10 @@ from support.exactness import (
     letters,
     real,
     slow_support,
-    train,
     world,
 )
+from support.losses import of_ppo
+from support.tiny import ALGORITHMS
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from grue.algorithms import a2c, grpo, ppo, reinforce
@@ -33,11 +34,10 @@ from grue.lm.sampling import sample_responses
 from grue.lm.tokens import Tokens
 from grue.metrics.rewards import make_reward
 from grue.rl.experience import advantages_and_returns, collect, describe
-from grue.rl.optimisation import (
+from grue.rl.optimize import (
     RATIO_TOLERANCE,
 )
-from grue.rl.settings import CONFIGS
-from grue.rl.state import make_learner
+from grue.rl.trainer import start
 from grue.tasks import Generation
 
 # --- sampling = scoring ----------------------------------------------------------------------------------------------
@@ -48,12 +48,12 @@ from grue.tasks import Generation
 @pytest.mark.parametrize("family", FAMILIES)
 def test_an_experience_is_what_slow_loops_make_of_the_drawn_ids(family, sampler, masked, tmp_path):
     run, learner, mask, found = world(family, tmp_path, sampler, masked)
-    settings, rollout, size = run.task.rollout, found.rollout, vocabulary_size(run.policy)
+    settings, rollout, size = run.trainer.task.rollout, found.rollout, vocabulary_size(run.trainer.policy)
     logged = dict.fromkeys(["kl", "kl_vocabulary", "entropy", "mass", "kl_k3"], 0.0)
     count = 0
     for row in range(12):
         prompt, said = real(rollout.prompts, row), real(rollout.responses, row)
-        policy, reference = alone(run.policy, prompt, said), alone(learner.reference, prompt, said)
+        policy, reference = alone(run.trainer.policy, prompt, said), alone(learner.reference, prompt, said)
         masking = alone(mask.model, prompt, said) if masked else None
         for t, token in enumerate(said):
             now, before = ([x / settings.temperature for x in logits[t]] for logits in (policy, reference))
@@ -70,7 +70,7 @@ def test_an_experience_is_what_slow_loops_make_of_the_drawn_ids(family, sampler,
             assert float(found.log_probs[row, t]) == pytest.approx(over, abs=2e-4)
             assert float(found.kl[row, t]) == pytest.approx(kl, abs=4e-4)
             assert float(found.kl_vocabulary[row, t]) == pytest.approx(full, abs=4e-4)
-            last = letters([], [run.tokenizer.decode(said, skip_special_tokens=True).strip()])[0]
+            last = letters([], [run.trainer.tokenizer.decode(said, skip_special_tokens=True).strip()])[0]
             last -= 0.25 * (said[-1] != EOS)
             assert float(found.rewards[row, t]) == pytest.approx(last * (t == len(said) - 1) - 0.3 * kl, abs=4e-4)
             never_negative = math.exp(-kl) - 1 + kl
@@ -93,18 +93,18 @@ def test_a_later_epoch_replays_the_stored_support(family, sampler, masked, tmp_p
     extra = {"mass_coefficient": 0.4} if masked else {}
     run, learner, _, found = world(family, tmp_path, sampler, masked, entropy_coefficient=0.2, **extra)
     with torch.no_grad():
-        for parameter in run.policy.parameters():
+        for parameter in run.trainer.policy.parameters():
             parameter.add_(0.05 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(7)))
     rows, config = torch.tensor([7, 2, 9, 4]), run.plan.config
     chance = torch.Generator().manual_seed(8)
     advantages, returns = (torch.randn(found.mask.shape, generator=chance) for _ in range(2))
-    losses = ppo.token_losses(run, learner, config, found, advantages, returns, rows)
-    expected, size, moved = 0.0, vocabulary_size(run.policy), 0
+    losses = of_ppo(run, learner, config, found, advantages, returns, rows)
+    expected, size, moved = 0.0, vocabulary_size(run.trainer.policy), 0
     for row in rows.tolist():
         prompt, said = real(found.rollout.prompts, row), real(found.rollout.responses, row)
-        policy = alone(run.policy, prompt, said)
+        policy = alone(run.trainer.policy, prompt, said)
         for t, token in enumerate(said):
-            now = [x / run.task.rollout.temperature for x in policy[t]]
+            now = [x / run.trainer.task.rollout.temperature for x in policy[t]]
             opened = found.rollout.open_vocabulary(torch.tensor([row]), t + 1, size)
             allowed = range(size) if opened is None else opened[0, t].nonzero().flatten().tolist()
             over = oracles.token_log_prob(now, token, allowed)
@@ -157,7 +157,7 @@ def test_beam_search_finds_the_likeliest_of_all_sequences(family):
 def test_the_first_ratio_is_one_at_any_temperature(family, algorithm, tmp_path):
     task = tiny.task(family, temperature=0.6, top_k=9, min_new_tokens=2)
     settings = FEWER | MORE.get(algorithm, {})
-    run = train(tiny.run(family, algorithm, tmp_path, task_=task, reward=letters, **settings))
+    run = tiny.train(tiny.run(family, algorithm, tmp_path, task_=task, reward=letters, **settings))
     assert len(run.observer.lines) == 2
     assert all(line["policy/ratio_error"] < 1e-5 for line in run.observer.lines)
 
@@ -175,26 +175,26 @@ def test_no_algorithm_learns_from_another_policys_samples(module, algorithm, tmp
     monkeypatch.setattr(module, "collect", tampered)
     run = tiny.run("causal", algorithm, tmp_path, reward=letters, **MORE.get(algorithm, {}))
     with pytest.raises(TrainingError, match="the first policy ratio is off 1 by 0.39"):
-        train(run)
-    assert torch.equal(tiny.weights(run.policy), tiny.weights(tiny.model("causal")))
+        tiny.train(run)
+    assert torch.equal(tiny.weights(run.trainer.policy), tiny.weights(tiny.model("causal")))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_half_precision_stays_far_inside_its_tolerance(family, tmp_path):
     task = tiny.task(family, top_k=9)
-    run = train(tiny.run(family, "ppo", tmp_path, task_=task, precision="bfloat16", micro_batch_size=5, epochs=1))
+    run = tiny.train(tiny.run(family, "ppo", tmp_path, task_=task, precision="bfloat16", micro_batch_size=5, epochs=1))
     errors = [line["policy/ratio_error"] for line in run.observer.lines]
     assert max(errors) < 0.5 * RATIO_TOLERANCE["bfloat16"]
 
 
-@pytest.mark.parametrize("algorithm", CONFIGS)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_training_does_not_begin_with_dropout(algorithm, tmp_path):
     run = tiny.run("seq2seq", algorithm, tmp_path, **MORE.get(algorithm, {}))
-    run.policy = tiny_models.model("t5").train()
+    run.trainer.policy = tiny_models.model("t5").train()
     with pytest.raises(AssertionError, match="dropout is active"):
-        train(run)
-    adapt(run.policy, run.plan.config)
-    assert not [m for m in run.policy.modules() if isinstance(m, torch.nn.Dropout) and m.p > 0]
+        tiny.train(run)
+    adapt(run.trainer.policy, run.plan.config)
+    assert not [m for m in run.trainer.policy.modules() if isinstance(m, torch.nn.Dropout) and m.p > 0]
 
 
 # --- tokens and masks ------------------------------------------------------------------------------------------------
@@ -205,11 +205,11 @@ def test_ids_are_kept_where_their_text_would_read_otherwise(family, tmp_path):
     """Among the drawn ids are <pad> and <unk>, which text does not have: read back, they would be other tokens."""
     run, _, _, found = world(family, tmp_path, "everything", masked=False)
     drawn = [real(found.rollout.responses, row) for row in range(12)]
-    read = [run.tokenizer(run.tokenizer.decode(ids, skip_special_tokens=True))["input_ids"] for ids in drawn]
+    read = [run.tokenizer(run.trainer.tokenizer.decode(ids, skip_special_tokens=True))["input_ids"] for ids in drawn]
     differing = [row for row in range(12) if [v for v in drawn[row] if v != EOS] != [v for v in read[row] if v != EOS]]
     assert differing
     for row in differing:
-        logits = alone(run.policy, real(found.rollout.prompts, row), drawn[row])
+        logits = alone(run.trainer.policy, real(found.rollout.prompts, row), drawn[row])
         expected = [oracles.token_log_prob(one, token) for one, token in zip(logits, drawn[row], strict=True)]
         assert found.log_probs[row, : len(expected)].tolist() == pytest.approx(expected, abs=2e-4)
 
@@ -231,11 +231,11 @@ def test_the_end_token_counts_and_nothing_behind_it_does(family, tmp_path):
         assert (tensor[~mask] == 0).all() and (tensor[mask] != 0).any()
 
     def gradients(rollout):
-        run.policy.zero_grad()
+        run.trainer.policy.zero_grad()
         experience = dataclasses.replace(found, rollout=rollout)
-        losses = ppo.token_losses(run, learner, run.plan.config, experience, advantages, returns, torch.arange(12))
+        losses = of_ppo(run, learner, run.plan.config, experience, advantages, returns, torch.arange(12))
         losses["loss"].backward()
-        return {name: p.grad.clone() for name, p in run.policy.named_parameters() if p.grad is not None}
+        return {name: p.grad.clone() for name, p in run.trainer.policy.named_parameters() if p.grad is not None}
 
     other = Tokens(torch.where(mask, ids, 7), mask)
     before, after = gradients(found.rollout), gradients(dataclasses.replace(found.rollout, responses=other))
@@ -248,12 +248,12 @@ def test_raw_scores_are_logged_whatever_is_made_of_them(tmp_path):
     settings = {"missing_eos_penalty": 1.5, "reward_scale": "running", "reward_clip": 1.5}
     task = tiny.task("causal", temperature=3.0)
     run = tiny.run("causal", "ppo", tmp_path, task_=task, reward=letters, **settings)
-    learner = make_learner(run.policy, run.plan.config)
+    learner = start(run.trainer, run.plan.config)
     paid = []
     for update in range(3):
-        found = collect(run, learner, run.plan.config, update)
+        found = collect(run.trainer, learner, run.plan.config, update)
         rows = [real(found.rollout.responses, row) for row in range(12)]
-        raw = letters([], [run.tokenizer.decode(row, skip_special_tokens=True).strip() for row in rows])
+        raw = letters([], [run.trainer.tokenizer.decode(row, skip_special_tokens=True).strip() for row in rows])
         assert describe(found, learner)["objective/reward"] == pytest.approx(statistics.fmean(raw), rel=1e-5)
         endless = [EOS not in row for row in rows]
         assert found.rollout.truncated.tolist() == endless and 0 < sum(endless) < 12
@@ -268,11 +268,11 @@ def test_raw_scores_are_logged_whatever_is_made_of_them(tmp_path):
 def test_a_policy_that_says_nothing_is_trained_all_the_same(algorithm, tmp_path):
     settings = {"updates": 1, "rollouts": 4, "minibatch_size": 4, **MORE.get(algorithm, {})}
     run = tiny.run("seq2seq", algorithm, tmp_path, **settings)
-    run.policy = tiny_models.model("bart")
-    run.policy.final_logits_bias[0, EOS] = 40.0
-    adapt(run.policy, run.plan.config)
-    run.reward = make_reward("rouge1 + 0.5*meteor + 0.5*bleu4", run.task, run.examples)
-    train(run)
+    run.trainer.policy = tiny_models.model("bart")
+    run.trainer.policy.final_logits_bias[0, EOS] = 40.0
+    adapt(run.trainer.policy, run.plan.config)
+    run.trainer.reward = make_reward("rouge1 + 0.5*meteor + 0.5*bleu4", run.trainer.task, run.trainer.examples)
+    tiny.train(run)
     assert run.observer.samples and {text for _, text, _ in run.observer.samples} == {""}
     (line,) = run.observer.lines
     assert (line["objective/length"], line["objective/reward"], line["objective/ended"]) == (1.0, 0.0, 1.0)

@@ -2,7 +2,10 @@
 
 import pytest
 
-from grue.rl.settings import NLPOConfig, PPOConfig, RLOOConfig, SupervisedConfig
+from grue.algorithms.nlpo import NLPOConfig
+from grue.algorithms.ppo import PPOConfig
+from grue.algorithms.rloo import RLOOConfig
+from grue.algorithms.supervised import SupervisedConfig
 from grue.runs.alarms import CHECKS, CLIP_PATIENCE, PATIENCE, QUIET, RECENT, Alarm, alarms
 
 FINE = {

@@ -1,14 +1,19 @@
 """Configurations: default < recipe < preset < override, and what is refused."""
 
 import dataclasses
+from dataclasses import replace
 
 import pytest
 from support import tiny
 
+from grue.algorithms.ppo import PPOConfig
 from grue.errors import ConfigError, UnknownName
-from grue.rl.settings import PPOConfig
-from grue.runs.plan import plan_stages, sole_owner
-from grue.runs.recipes import ALGORITHMS, check_recipes, make_config, split_algorithm
+from grue.rl.trainer import Algorithm
+from grue.runs.algorithms import ALGORITHMS, split_algorithm
+from grue.runs.folder import sole_owner
+from grue.runs.plan import stages_of
+from grue.runs.recipes import check_recipes, make_config
+from grue.runs.request import RunRequest
 
 
 def task(**recipes):
@@ -30,7 +35,7 @@ def test_presets_are_nlpos():
     assert make_config(made, "nlpo", {"mass_coefficient": 0.2}, "stable").mass_coefficient == 0.2
     with pytest.raises(UnknownName, match="There is no preset 'stabel'. Did you mean 'stable'"):
         make_config(made, "nlpo", {}, "stabel")
-    with pytest.raises(ConfigError, match="one of NLPO's; 'ppo' has none"):
+    with pytest.raises(ConfigError, match="'paper' is one of nlpo; 'ppo' does not have it"):
         make_config(made, "ppo", {}, "paper")
 
 
@@ -40,7 +45,7 @@ def test_presets_are_nlpos():
         ({"learning_rat": 1e-4}, r"nlpo on tests/tiny: unknown key 'learning_rat'. Did you mean 'learning_rate'\?"),
         ({"updates": "ten"}, "updates: expected a whole number, found str 'ten'"),
         ({"updates": 0}, "updates must be above 0, found 0"),
-        ({"gamma": 1.5}, "gamma must lie between 0 and 1, found 1.5"),
+        ({"gamma": 1.5}, "gamma must be at least 0 and at most 1, found 1.5"),
         ({"kl_target": 0.0}, "kl_target must be above 0, found 0.0; leave it out to turn it off"),
         ({"value_model": "shard"}, r"'shard' is not one of separate, shared. Did you mean 'shared'\?"),
         ({"minibatch_size": 128}, "minibatch_size 128 exceeds rollouts 64"),
@@ -61,14 +66,19 @@ def test_algorithms_are_stages():
 
 
 def test_a_warm_start_shares_its_first_stage(tmp_path):
-    first, second = plan_stages(tiny.task("causal"), "supervised+ppo", 3, tmp_path, overrides={"updates": 7})
+    request = RunRequest(
+        task=tiny.task("causal"), algorithm="supervised+ppo", seed=3, runs=tmp_path, settings={"updates": 7}
+    )
+    first, second = stages_of(request)
     assert first.folder == tmp_path / "tests" / "tiny" / "supervised" / "seed-3"
     assert second.folder == tmp_path / "tests" / "tiny" / "supervised+ppo" / "seed-3"
     assert second.init == first.checkpoint
     assert second.config.updates == 7
-    assert [plan.algorithm for plan in plan_stages(tiny.task("causal"), "supervised", 3, tmp_path)] == ["supervised"]
+    assert [plan.algorithm for plan in stages_of(replace(request, algorithm="supervised", settings={}))] == [
+        "supervised"
+    ]
     with pytest.raises(ConfigError, match="--init starts from a checkpoint; with it, write --algo ppo"):
-        plan_stages(tiny.task("causal"), "supervised+ppo", 3, tmp_path, init=tmp_path)
+        stages_of(replace(request, init=tmp_path))
 
 
 def test_a_folder_has_one_process_at_a_time(tmp_path):
@@ -99,10 +109,10 @@ def test_reinforcement_learners_share_a_recipe():
 @pytest.mark.parametrize(
     ("algorithm", "overrides", "message"),
     [
-        ("rloo", {"samples_per_prompt": 1}, "samples_per_prompt must be at least 2: a response is compared with its"),
+        ("rloo", {"samples_per_prompt": 1}, "samples_per_prompt must be at least 2, found 1"),
         ("grpo", {"rollouts": 30, "minibatch_size": 30}, "rollouts 30 is no multiple of samples_per_prompt 8"),
         ("ppo", {"freeze_encoder": True}, "freeze_encoder needs an encoder; the task's backbone is a causal model"),
-        ("ppo", {"lora_rank": -1}, "lora_rank must not be negative, found -1"),
+        ("ppo", {"lora_rank": -1}, "lora_rank must be at least 0, found -1"),
         ("trpo", {"trust_region": 0.0}, "trust_region must be above 0, found 0.0"),
     ],
 )
@@ -117,14 +127,12 @@ def test_a_recipe_of_no_algorithm_is_refused():
         check_recipes(task(pop={"clip": 0.3}))
 
 
-def lazy_learner(run, config: PPOConfig) -> None:
-    """An algorithm of somebody else's."""
-
-
-def test_an_algorithm_of_another_package_says_what_its_configuration_is(monkeypatch):
-    monkeypatch.setitem(ALGORITHMS._things, "lazy", lazy_learner)
+def test_an_algorithm_of_another_package_is_used_by_its_name(monkeypatch):
+    monkeypatch.setitem(ALGORITHMS._things, "lazy", Algorithm(settings=PPOConfig, update=lambda *given: {}))
     assert isinstance(make_config(task(), "lazy", {"clip": 0.4}), PPOConfig)
     assert split_algorithm("supervised+lazy") == ("supervised", "lazy")
     monkeypatch.setitem(ALGORITHMS._things, "vague", lambda run, config: None)
-    with pytest.raises(ConfigError, match=r"The algorithm 'vague' must be a function train\(run: Run, config: C\)"):
+    with pytest.raises(
+        ConfigError, match="The algorithm 'vague' must be a grue.rl.trainer.Algorithm .* found function"
+    ):
         make_config(task(), "vague", {})

@@ -10,9 +10,7 @@ import torch
 from support import tiny
 
 from grue.errors import DataError
-from grue.files import read_jsonl
 from grue.runs import states
-from grue.runs.recipes import ALGORITHMS
 from grue.runs.train import Interrupted
 
 
@@ -27,11 +25,6 @@ def refuse(message):
 def save(folder, *updates, keep_last=2):
     for update in updates:
         states.save_state(folder, update, {"weights": torch.arange(update), "done": update}, keep_last)
-
-
-def train(run):
-    ALGORITHMS[run.plan.algorithm](run, run.plan.config)
-    return run
 
 
 # --- saving and finding ----------------------------------------------------------------------------------------------
@@ -279,31 +272,26 @@ def stopped(folder, after, **settings):
     run = tiny.run("causal", "ppo", folder, **settings)
     run.stop = lambda: len(run.observer.lines) >= after
     with pytest.raises(Interrupted):
-        train(run)
-
-
-def logged(folder):
-    lines = [line for _, line in read_jsonl(folder / "train.jsonl")]
-    return [{key: value for key, value in line.items() if key != "seconds"} for line in lines]
+        tiny.train(run)
 
 
 def test_a_run_keeps_its_last_states_and_goes_on_from_an_older_one(tmp_path):
     """The log and the best checkpoint, which is of a later update than the state, end as if nothing had happened."""
     settings = {"updates": 6, "kl_target": 0.05, "keep_last": 3, "learning_rate": 3e-3}
-    whole = train(tiny.run("causal", "ppo", tmp_path / "whole", **settings))
+    whole = tiny.train(tiny.run("causal", "ppo", tmp_path / "whole", **settings))
     folder = tmp_path / "stopped"
     stopped(folder, 4, **settings)
     assert names(folder / "states") == ["state-000002.pt", "state-000003.pt", "state-000004.pt"]
     for update in (3, 4):
         flip(folder / "states" / f"state-{update:06d}.pt")
-    second = train(tiny.run("causal", "ppo", folder, **settings))
+    second = tiny.train(tiny.run("causal", "ppo", folder, **settings))
     assert second.observer.begin == (2, 6)
     assert [message.split(": ")[0][-15:] for _, message in second.observer.warnings] == [
         "state-000004.pt",
         "state-000003.pt",
     ]
-    assert torch.equal(tiny.weights(second.policy), tiny.weights(whole.policy))
-    assert logged(folder) == logged(tmp_path / "whole")
+    assert torch.equal(tiny.weights(second.trainer.policy), tiny.weights(whole.trainer.policy))
+    assert tiny.logged(folder) == tiny.logged(tmp_path / "whole")
     for name in ("checkpoint", "final"):
         here, there = tmp_path / "whole" / name, folder / name
         assert names(here) == names(there)
@@ -316,11 +304,11 @@ def test_a_run_whose_best_checkpoint_is_gone_is_not_gone_on_with(tmp_path):
     stopped(tmp_path, 2)
     (tmp_path / "checkpoint" / "model.safetensors").unlink()
     with pytest.raises(DataError, match=r"cannot go on without its best checkpoint. Put it back, or remove .*missing"):
-        train(tiny.run("causal", "ppo", tmp_path))
+        tiny.train(tiny.run("causal", "ppo", tmp_path))
 
 
 def test_a_run_whose_log_is_gone_is_not_gone_on_with(tmp_path):
     stopped(tmp_path, 2)
     (tmp_path / "train.jsonl").unlink()
     with pytest.raises(DataError, match="train.jsonl: does not reach update 2"):
-        train(tiny.run("causal", "ppo", tmp_path))
+        tiny.train(tiny.run("causal", "ppo", tmp_path))

@@ -30,7 +30,6 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from support import tiny
-from grue.runs.recipes import ALGORITHMS
 from grue.runs.trackers import open_trackers
 from grue.runs.observers import Observers
 
@@ -50,7 +49,7 @@ for stop in (killed, lambda: False):
     try:
         with open_trackers(names, lambda done, message: print("warned", done, message)) as opened:
             run.observer = Observers([*opened, run.observer])
-            ALGORITHMS["ppo"](run, run.plan.config)
+            tiny.train(run)
             run.observer.warned(5, "a [warning] of the test")
     except Killed:
         pass
@@ -66,12 +65,6 @@ def tracked(folder, *names, **environment):
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-def logged(folder):
-    """The log's lines, without the times."""
-    lines = [json.loads(line) for line in (folder / "train.jsonl").read_text().splitlines()]
-    return [{name: value for name, value in line.items() if name != "seconds"} for line in lines]
 
 
 class Memory:
@@ -290,7 +283,7 @@ def test_tensorboard_gets_every_figure_once_though_the_run_was_killed(tmp_path, 
     monkeypatch.setattr(sys, "argv", ["", str(tmp_path), "tensorboard"])
     exec(SCRIPT, {})
     assert capsys.readouterr().out == ""
-    found, lines = events(tmp_path), logged(tmp_path)
+    found, lines = events(tmp_path), tiny.logged(tmp_path)
     for name in ("objective/reward", "objective/kl", "loss/total", "validation/preference"):
         expected = [(line["update"], pytest.approx(line[name], abs=1e-6)) for line in lines if name in line]
         assert [(event.step, event.value) for event in found.Scalars(name)] == expected
@@ -371,7 +364,7 @@ def test_weights_and_biases_keeps_a_run_without_a_network(tmp_path):
     identity = (tmp_path / "wandb" / "grue-id").read_text().strip()
     assert len(folders) == 2
     assert all(folder.name.endswith(f"-{identity}") for folder in folders)
-    lines, steps, alerts = logged(tmp_path), [], []
+    lines, steps, alerts = tiny.logged(tmp_path), [], []
     for folder in folders:
         records = list(wandb_records(folder / f"run-{identity}.wandb"))
         run = next(record.run for record in records if record.WhichOneof("record_type") == "run")
@@ -423,7 +416,9 @@ def test_trackio_keeps_a_run_in_its_database(tmp_path):
     shown = [(step, json.loads(metrics)) for _, _, step, metrics in rows]
     rewards = [(step, metrics["objective/reward"]) for step, metrics in shown if "objective/reward" in metrics]
     assert [step for step, _ in rewards] == [1, 2, 3, 3, 4, 5]  # what is repeated is there twice
-    expected = {line["update"]: line["objective/reward"] for line in logged(tmp_path) if "objective/reward" in line}
+    expected = {
+        line["update"]: line["objective/reward"] for line in tiny.logged(tmp_path) if "objective/reward" in line
+    }
     assert rewards == [(step, expected[step]) for step in (1, 2, 3, 3, 4, 5)]
     tables = [metrics["samples"]["_value"] for _, metrics in shown if "samples" in metrics]
     assert len(tables) == 3

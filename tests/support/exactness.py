@@ -4,17 +4,17 @@ import math
 
 import torch
 from support import oracles, tiny
+from support.tiny import ALGORITHMS
 
 from grue.algorithms import nlpo
+from grue.algorithms.nlpo import NLPOConfig
 from grue.lm.model import is_seq2seq
 from grue.lm.sampling import Mask
 from grue.rl.experience import collect
-from grue.rl.settings import CONFIGS, NLPOConfig
-from grue.rl.state import make_learner
-from grue.runs.recipes import ALGORITHMS
+from grue.rl.trainer import start
 
 FAMILIES = ["causal", "seq2seq"]
-LEARNERS = [name for name in CONFIGS if name != "supervised"]
+LEARNERS = [name for name in ALGORITHMS if name != "supervised"]
 FEWER = {"updates": 2, "validate_every": 2}
 MORE = {
     "rloo": {"samples_per_prompt": 2},
@@ -30,11 +30,6 @@ SAMPLERS = {
     "all of them": {"top_k": 15, "top_p": 0.95, "min_new_tokens": 2, "temperature": 3.0},
 }
 EOS, SEED = 1, 2
-
-
-def train(run):
-    ALGORITHMS[run.plan.algorithm](run, run.plan.config)
-    return run
 
 
 def letters(examples, texts):
@@ -82,8 +77,8 @@ def world(family, folder, sampler, masked, **settings):
     task = tiny.task(family, **SAMPLERS[sampler])
     settings = {"kl_coefficient": 0.3, "missing_eos_penalty": 0.25, **settings}
     run = tiny.run(family, "nlpo" if masked else "ppo", folder, seed=SEED, task_=task, reward=letters, **settings)
-    learner = make_learner(run.policy, run.plan.config)
+    learner = start(run.trainer, run.plan.config)
     learner.reference.load_state_dict(tiny.model(family, seed=5).state_dict())
     torch.nn.init.normal_(learner.critic.head.weight, generator=torch.Generator().manual_seed(3))
     mask = Mask(tiny.model(family, seed=6), nlpo.mask_rule(NLPOConfig(top_p=0.8))) if masked else None
-    return run, learner, mask, collect(run, learner, run.plan.config, 0, mask)
+    return run, learner, mask, collect(run.trainer, learner, run.plan.config, 0, mask)

@@ -7,12 +7,15 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast, T5Config, T5ForConditionalGeneration
 
+from grue.files import read_jsonl
 from grue.records import Example
-from grue.rl.settings import CONFIGS
+from grue.rl.trainer import Trainer
+from grue.runs.algorithms import BUILT_IN, find_algorithm
 from grue.runs.plan import Plan
 from grue.runs.train import Run
 from grue.tasks import Backbone, Data, Generation, MetricSpec, Prompt, Source, Split, Task
 
+ALGORITHMS = BUILT_IN
 WORDS = "the a dog cat man bird sees finds likes red blue small ball house tree in on near and runs".split()
 
 
@@ -96,6 +99,12 @@ class Watcher:
     def __init__(self):
         self.lines, self.samples, self.validations, self.warnings = [], [], [], []
 
+    def planned(self, plan):
+        pass
+
+    def finished(self, plan):
+        pass
+
     def started(self, plan, done, total):
         self.begin = (done, total)
 
@@ -117,19 +126,33 @@ def run(family, algorithm, folder: Path, *, seed=1, stop=lambda: False, reward=s
     defaults = {"learning_rate": 1e-3, "validate_every": 2, "save_every": 1, "micro_batch_size": 64}
     if algorithm != "supervised":
         defaults |= {"updates": 4, "rollouts": 12, "minibatch_size": 6, "epochs": 2}
-    config = CONFIGS[algorithm](**{**defaults, **settings})
+    config = find_algorithm(algorithm).settings(**{**defaults, **settings})
     plan = Plan(task_ or task(family), algorithm, config, "rouge1", seed, algorithm, folder)
-    return Run(
-        plan=plan,
+    observer = Watcher()
+    trainer = Trainer(
+        task=plan.task,
         policy=model(family),
         tokenizer=tokenizer(family),
         examples=examples(),
-        validation=examples(4),
         reward=reward,
-        observer=Watcher(),
-        stop=stop,
-        training={"tokens": 0.0, "episodes": 0.0, "seconds": 0.0},
+        seed=seed,
+        precision=config.precision,
+        shown=observer.sampled,
     )
+    training = {"tokens": 0.0, "episodes": 0.0, "seconds": 0.0}
+    return Run(plan=plan, trainer=trainer, validation=examples(4), observer=observer, stop=stop, training=training)
+
+
+def train(run_):
+    """Carry out a run to its end; return it."""
+    run_.carry_out(find_algorithm(run_.plan.algorithm))
+    return run_
+
+
+def logged(folder):
+    """The log of a run without its clock."""
+    lines = (line for _, line in read_jsonl(folder / "train.jsonl"))
+    return [{key: value for key, value in line.items() if key != "seconds"} for line in lines]
 
 
 def weights(model_):

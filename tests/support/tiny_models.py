@@ -1,4 +1,4 @@
-"""Tiny random models of every family that the trainer is tested with, with the vocabulary of `tiny.tokenizer`."""
+"""Tiny random models of every family that the trainer is tested with, with the vocabulary of `tiny.trainer.tokenizer`."""
 
 import torch
 from support import tiny

@@ -1,0 +1,32 @@
+"""The token losses of each algorithm on some rows of an experience, with the minibatch scored on the way."""
+
+from functools import partial
+
+from grue.algorithms import a2c, grpo, ppo, reinforce, rloo
+from grue.algorithms.rloo import RLOOConfig
+from grue.rl.experience import score_minibatch
+
+
+def of_ppo(run, state, config, experience, advantages, returns, rows):
+    batch = score_minibatch(run.trainer, state, config, experience, rows)
+    return ppo.token_losses(batch, config, experience, advantages, returns, partial(ppo.clipped_loss, config))
+
+
+def of_a2c(run, state, config, experience, advantages, returns, rows):
+    batch = score_minibatch(run.trainer, state, config, experience, rows)
+    return ppo.token_losses(batch, config, experience, advantages, returns, a2c.gradient_loss)
+
+
+def of_reinforce(run, state, config, experience, advantages, rows):
+    return reinforce.token_losses(score_minibatch(run.trainer, state, config, experience, rows), config, advantages)
+
+
+def of_grpo(run, state, config, experience, advantages, weights, rows):
+    batch = score_minibatch(run.trainer, state, config, experience, rows)
+    return grpo.token_losses(batch, config, experience, advantages, weights, state.kl_coefficient)
+
+
+def response_advantages(experience, config):
+    """Of REINFORCE or RLOO, as the class of the settings says."""
+    less = partial(rloo.less_siblings_mean, config) if isinstance(config, RLOOConfig) else reinforce.less_batch_mean
+    return reinforce.response_advantages(experience, config, less)
