@@ -12,7 +12,8 @@ from pathlib import Path
 from grue.evaluation.evaluate import baseline_system, checkpoint_system, evaluate
 from grue.records import Result
 from grue.runs.observers import Observers
-from grue.runs.plan import plan_stages
+from grue.runs.plan import stages_of
+from grue.runs.request import RunRequest
 from grue.runs.train import train
 from grue.task_files import load_task, task_names
 from grue.tasks import Task
@@ -28,7 +29,7 @@ def evaluate_all(task: Task, runs: Path) -> tuple[dict[str, Result], float]:
     for name in BASELINES:
         folder = runs / task.suite / task.name / name / "seed-1"
         results[name] = evaluate(task, baseline_system(task, name, 1), folder)
-    plan = plan_stages(task, "supervised", 1, runs)[-1]
+    plan = stages_of(RunRequest(task=task, algorithm="supervised", runs=runs))[-1]
     started = time.monotonic()
     checkpoint = train(plan, Observers([]))
     seconds = time.monotonic() - started

@@ -1,8 +1,10 @@
-"""Bounds of a setting, stated on its field: `gamma: Annotated[float, UNIT] = 0.99`."""
+"""Notes on the fields of a settings class: `gamma: Annotated[float, UNIT, Paper("0.99")] = 0.99`."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, get_args, get_type_hints
+from typing import Any, TypeVar, get_args, get_type_hints
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,13 @@ class Bounds:
         return " and ".join(f"{word} {bound:g}" for word, bound in parts.items() if bound is not None)
 
 
+@dataclass(frozen=True, slots=True)
+class Paper:
+    """The value of a setting that the paper states (its tables, or the defaults that it names), as text."""
+
+    value: str
+
+
 POSITIVE = Bounds(above=0.0)
 NON_NEGATIVE = Bounds(least=0.0)
 UNIT = Bounds(least=0.0, most=1.0)
@@ -43,11 +52,16 @@ RATE = Bounds(least=0.0, below=1.0)
 SEVERAL = Bounds(least=2)
 
 
-def bounds_of(settings: type) -> Mapping[str, Bounds]:
-    """Return the bounds of a settings class by field; a field without any is left out."""
+def note_of(settings: type, kind: type[T]) -> Mapping[str, T]:
+    """Return the notes of one kind by field; a field without one is left out."""
     hints = get_type_hints(settings, include_extras=True)
-    found = {name: [part for part in get_args(hint) if isinstance(part, Bounds)] for name, hint in hints.items()}
-    return {name: bounds[0] for name, bounds in found.items() if bounds}
+    found = {name: [part for part in get_args(hint) if isinstance(part, kind)] for name, hint in hints.items()}
+    return {name: notes[0] for name, notes in found.items() if notes}
+
+
+def bounds_of(settings: type) -> Mapping[str, Bounds]:
+    """Return the bounds of a settings class by field."""
+    return note_of(settings, Bounds)
 
 
 def violations(settings: Any) -> Iterator[str]:

@@ -1,12 +1,9 @@
-"""grue's trainer as one side of its benchmark: the very loop that `grue train` runs, made to take turns."""
+"""grue's trainer as one side of its benchmark: the updates that `grue train` makes, in turns with the other side."""
 
 import os
-import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 os.environ.update(HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
@@ -19,10 +16,9 @@ import grue
 from grue.algorithms import ppo
 from grue.lm.adapters import adapt
 from grue.records import Example
-from grue.rl.settings import CONFIGS, Common
-from grue.runs.plan import Plan
-from grue.runs.recipes import ALGORITHMS
-from grue.runs.train import Run
+from grue.rl.settings import Common
+from grue.rl.trainer import Algorithm, Trainer
+from grue.runs.algorithms import find_algorithm
 from grue.tasks import Backbone, Data, Generation, MetricSpec, Prompt, Source, Split, Task
 
 UPDATES = 10**6  # more than is ever asked for
@@ -60,46 +56,24 @@ class ModelTime:
         self.seconds += time.process_time() - self.behind_logits
 
 
-class Silence:
-    """An observer that ignores what it is told."""
-
-    def started(self, *_: Any) -> None:
-        """Ignore it."""
-
-    updated = sampled = validated = started
-
-
-@dataclass
-class TurnTaking(Run):
-    """A run that waits for the driver between two updates, and neither logs, validates nor saves."""
-
-    peer: Peer | None = None
-    models: ModelTime | None = None
-    profiler: torch.profiler.profile | None = None
-
-    def resume(self, learner: Any, total: int) -> int:
-        """Say that all is ready."""
-        names = ("torch", "transformers")
-        self.peer.tell(ready=True, versions={"grue": grue.__version__} | {name: version(name) for name in names})
-        self._next_turn()
-        return 0
-
-    def end_update(self, done: int, total: int, line: Mapping[str, float], learner: Any) -> None:
-        """Answer, and wait for the next turn."""
-        self.peer.mark("update")
-        more: dict[str, Any] = {"length": line["objective/length"], "mask": line["mask/size"]}
-        if self.profiler is not None:
-            self.profiler.stop()
-            more["operators"] = operators(self.profiler)
-        self.peer.done(in_models=self.models.seconds, **more)
-        self._next_turn()
-
-    def _next_turn(self) -> None:
-        word = self.peer.wait()
-        self.models.seconds = 0.0
-        self.profiler = torch.profiler.profile() if word == "profile" else None
-        if self.profiler is not None:
-            self.profiler.start()
+def take_turns(algorithm: Algorithm[Any], trainer: Trainer, config: Common, peer: Peer) -> None:
+    """Make updates, each when the driver asks for it."""
+    models = ModelTime()
+    state = algorithm.start(trainer, config)
+    names = ("torch", "transformers")
+    peer.tell(ready=True, versions={"grue": grue.__version__} | {name: version(name) for name in names})
+    for n in range(UPDATES):
+        profiler = torch.profiler.profile() if peer.wait() == "profile" else None
+        models.seconds = 0.0
+        if profiler is not None:
+            profiler.start()
+        figures = algorithm.update(trainer, state, config, n)
+        peer.mark("update")
+        more: dict[str, Any] = {"length": figures["objective/length"], "mask": figures["mask/size"]}
+        if profiler is not None:
+            profiler.stop()
+            more["operators"] = operators(profiler)
+        peer.done(in_models=models.seconds, **more)
 
 
 def operators(profiler: torch.profiler.profile) -> list[tuple[str, float, int]]:
@@ -139,7 +113,7 @@ def make_task(setting: Setting) -> Task:
 
 def make_config(setting: Setting) -> Common:
     """Return the algorithm's configuration: what TRL's has too is equal on both sides."""
-    return CONFIGS[setting.algorithm](
+    return find_algorithm(setting.algorithm).settings(
         **{
             "learning_rate": 1e-6,
             "updates": UPDATES,
@@ -153,8 +127,8 @@ def make_config(setting: Setting) -> Common:
     )
 
 
-def make_run(setting: Setting, peer: Peer, folder: Path) -> TurnTaking:
-    """Return a run on a random model, with the share of tokens whose number 7 divides as reward."""
+def make_trainer(setting: Setting, config: Common, peer: Peer) -> Trainer:
+    """Return a random model to train, with the share of tokens whose number 7 divides as reward."""
 
     def reward(examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
         peer.mark("generation")
@@ -165,43 +139,37 @@ def make_run(setting: Setting, peer: Peer, folder: Path) -> TurnTaking:
         Example(id=str(number), prompt=" ".join(f"w{token}" for token in tokens), references=())
         for number, tokens in enumerate(prompts(setting))
     ]
-    config = make_config(setting)
     policy = random_model(setting)
     adapt(policy, config)
-    return TurnTaking(
-        plan=Plan(make_task(setting), setting.algorithm, config, "rouge1", 1, setting.algorithm, folder),
+    return Trainer(
+        task=make_task(setting),
         policy=policy,
         tokenizer=make_tokenizer(setting),
         examples=examples,
-        validation=[],
         reward=reward,
-        observer=Silence(),
-        stop=lambda: False,
-        training={},
-        peer=peer,
+        seed=1,
+        precision=config.precision,
     )
 
 
 def note_scoring(peer: Peer) -> None:
     """Note the end of scoring: the optimiser's steps come next."""
-    improve = ppo.improve
+    optimize = ppo.optimize
 
-    def improving(*args: Any, **kwargs: Any) -> Any:
+    def optimizing(*args: Any, **kwargs: Any) -> Any:
         peer.mark("scoring")
-        return improve(*args, **kwargs)
+        return optimize(*args, **kwargs)
 
-    ppo.improve = improving
+    ppo.optimize = optimizing
 
 
 def main() -> None:
-    """Build the run and take turns until the driver stops asking."""
+    """Take turns with the driver until it stops asking."""
     setting = read_setting()
     peer = Peer(setting)
     note_scoring(peer)
-    with tempfile.TemporaryDirectory() as folder:
-        run = make_run(setting, peer, Path(folder))
-        run.models = ModelTime()
-        ALGORITHMS[setting.algorithm](run, run.plan.config)
+    config = make_config(setting)
+    take_turns(find_algorithm(setting.algorithm), make_trainer(setting, config, peer), config, peer)
 
 
 if __name__ == "__main__":

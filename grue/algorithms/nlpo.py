@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from torch import Tensor
 
 from grue.algorithms import ppo
-from grue.bounds import NON_NEGATIVE, POSITIVE, UNIT
+from grue.bounds import NON_NEGATIVE, POSITIVE, UNIT, Paper
 from grue.lm import distributions
 from grue.lm.model import freeze
 from grue.lm.sampling import Mask
@@ -40,13 +40,13 @@ class NLPOConfig(ppo.PPOConfig):
             the tokens outside, which get no gradient, from drifting up until the next refresh lets them in.
     """
 
-    mask: Literal["learned_top_p", "learned_top_k", "top_k"] = "learned_top_p"
+    mask: Annotated[Literal["learned_top_p", "learned_top_k", "top_k"], Paper("learned_top_p")] = "learned_top_p"
     top_p: Annotated[float, UNIT] = 0.9
     top_k: int = 50
-    min_tokens_to_keep: int = 1
+    min_tokens_to_keep: Annotated[int, Paper("1; its code 100")] = 1
     always_open: Literal["end", "special"] = "end"
     mask_updates: Annotated[int, POSITIVE] = 5
-    mask_source: Literal["periodic", "frozen"] = "periodic"
+    mask_source: Annotated[Literal["periodic", "frozen"], Paper("periodic; its code frozen")] = "periodic"
     mass_coefficient: Annotated[float, NON_NEGATIVE] = 0.0
 
 

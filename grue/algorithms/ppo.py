@@ -13,7 +13,7 @@ from typing import Annotated
 
 from torch import Tensor
 
-from grue.bounds import POSITIVE
+from grue.bounds import POSITIVE, Paper
 from grue.lm.sampling import Mask
 from grue.rl import functional as rl
 from grue.rl.experience import (
@@ -46,7 +46,7 @@ class PPOConfig(ActorCriticConfig):
             who take 3); none does not bound it.
     """
 
-    clip: float = 0.2
+    clip: Annotated[float, Paper("0.2")] = 0.2
     dual_clip: Annotated[float | None, POSITIVE] = None
 
 

@@ -24,6 +24,7 @@ COMMANDS = {
     "compare": ("grue.cli.compare", "Compare two systems, task by task.", "compare"),
     "submit": ("grue.cli.submit", "Pack runs into a submission, and check submissions.", "submit"),
     "data": ("grue.cli.data", "Fetch, find and verify the tasks' data.", "data"),
+    "algorithms": ("grue.cli.algorithms", "List algorithms, and show their settings.", "algorithms"),
     "metrics": ("grue.cli.metrics", "List and show metrics.", "metrics"),
     "tasks": ("grue.cli.tasks", "List, show, validate and compare tasks.", "tasks"),
     "schema": ("grue.cli.inspect", "Print the JSON Schema of a file.", "schema"),

@@ -8,7 +8,7 @@ from grue.bounds import NON_NEGATIVE, POSITIVE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSettings:
-    """What can be set of the model itself, whatever the algorithm.
+    """Settings of the models, whatever the algorithm.
 
     Attributes:
         precision: Of the models' forward passes; weights, softmax, KL and advantages are float32 in any case.

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from grue.bounds import NON_NEGATIVE, POSITIVE, RATE, SHARE, UNIT
+from grue.bounds import NON_NEGATIVE, POSITIVE, RATE, SHARE, UNIT, Paper
 from grue.lm.settings import ModelSettings
 
 
@@ -34,12 +34,12 @@ class Common(ModelSettings):
     """
 
     learning_rate: Annotated[float, POSITIVE]
-    schedule: Literal["constant", "linear", "cosine"] = "constant"
+    schedule: Annotated[Literal["constant", "linear", "cosine"], Paper("constant")] = "constant"
     warmup: Annotated[float, UNIT] = 0.0
-    optimizer: Literal["adamw", "rmsprop"] = "adamw"
-    weight_decay: Annotated[float, NON_NEGATIVE] = 0.0
+    optimizer: Annotated[Literal["adamw", "rmsprop"], Paper("adamw")] = "adamw"
+    weight_decay: Annotated[float, NON_NEGATIVE, Paper("1e-6")] = 0.0
     adam_epsilon: Annotated[float, POSITIVE] = 1e-8
-    max_grad_norm: Annotated[float, POSITIVE] = 0.5
+    max_grad_norm: Annotated[float, POSITIVE, Paper("0.5")] = 0.5
     micro_batch_size: Annotated[int, POSITIVE] = 64
     train_share: Annotated[float | None, SHARE] = None
     validation_examples: Annotated[int, POSITIVE] = 200
@@ -60,7 +60,7 @@ class Common(ModelSettings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutConfig(Common):
-    """Settings of every algorithm that learns from its own samples, rewarded and held near the initial policy.
+    """Settings of the algorithms that learn from their own samples, rewarded and held near the initial policy.
 
     Attributes:
         updates: How often rollouts are collected and learnt from.
@@ -77,7 +77,7 @@ class RolloutConfig(Common):
         kl_target: Nats that the controller steers to, in the controller's unit; none keeps β fixed. Not the
             `target_kl` of CleanRL and SB3, which is `stop_kl` here.
         kl_controller: "rl4lms": per token, small steps; "ziegler": per sequence, with a horizon.
-        kl_gain: K_β of "rl4lms"; the paper says 0.2, its code 0.1.
+        kl_gain: K_β of "rl4lms".
         kl_horizon: Samples over which "ziegler" closes a gap.
         kl_over: "support": both policies renormalised over what the sampler could draw; "vocabulary": the full softmax,
             as RL4LMs. The two differ only where sampling is truncated, and there the latter can be gamed.
@@ -95,16 +95,16 @@ class RolloutConfig(Common):
     samples_per_prompt: Annotated[int, POSITIVE] = 1
     rollout_temperature: Annotated[float | None, POSITIVE] = None
     rollout_top_k: Annotated[int | None, NON_NEGATIVE] = None
-    epochs: Annotated[int, POSITIVE] = 5
-    minibatch_size: Annotated[int, POSITIVE] = 64
-    dropout: Annotated[float | None, RATE] = None
+    epochs: Annotated[int, POSITIVE, Paper("5")] = 5
+    minibatch_size: Annotated[int, POSITIVE, Paper("64 tokens")] = 64
+    dropout: Annotated[float | None, RATE, Paper("none")] = None
     entropy_coefficient: float = 0.0
     kl_coefficient: Annotated[float, NON_NEGATIVE] = 0.1
     kl_target: Annotated[float | None, POSITIVE] = None
-    kl_controller: Literal["rl4lms", "ziegler"] = "rl4lms"
-    kl_gain: float = 0.1
+    kl_controller: Annotated[Literal["rl4lms", "ziegler"], Paper("rl4lms")] = "rl4lms"
+    kl_gain: Annotated[float, Paper("0.2; its code 0.1")] = 0.1
     kl_horizon: Annotated[int, POSITIVE] = 10_000
-    kl_over: Literal["support", "vocabulary"] = "support"
+    kl_over: Annotated[Literal["support", "vocabulary"], Paper("vocabulary")] = "support"
     ratio_over: Literal["support", "vocabulary"] = "support"
     stop_kl: Annotated[float | None, POSITIVE] = None
     missing_eos_penalty: float = 0.0
@@ -130,7 +130,7 @@ class ActorCriticConfig(RolloutConfig):
     """Settings of the algorithms with a critic.
 
     Attributes:
-        gamma: Discount a token; the paper's tables say 0.99, its text 0.95.
+        gamma: Discount a token.
         gae_lambda: λ of generalised advantage estimation; 1 takes the whole return.
         value_model: "separate" starts a critic from the policy's weights, as the paper does; "shared" puts a value
             head on the policy's own trunk.
@@ -141,10 +141,10 @@ class ActorCriticConfig(RolloutConfig):
             (RL4LMs' `norm_reward`).
     """
 
-    gamma: Annotated[float, UNIT] = 0.99
-    gae_lambda: Annotated[float, UNIT] = 0.95
-    value_model: Literal["separate", "shared"] = "separate"
-    value_coefficient: float = 0.5
+    gamma: Annotated[float, UNIT, Paper("0.99; its text 0.95")] = 0.99
+    gae_lambda: Annotated[float, UNIT, Paper("0.95")] = 0.95
+    value_model: Annotated[Literal["separate", "shared"], Paper("separate")] = "separate"
+    value_coefficient: Annotated[float, Paper("0.5")] = 0.5
     value_clip: Annotated[float | None, POSITIVE] = None
     whiten_advantages: bool = True
     normalize_rewards: bool = False

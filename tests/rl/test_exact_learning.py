@@ -24,12 +24,8 @@ from grue.lm.tokens import Tokens
 from grue.rl.critic import Critic
 from grue.rl.experience import advantages_and_returns
 from grue.rl.functional import clipped_policy_loss
-from grue.rl.optimize import (
-    make_optimizer,
-    minibatch_gradient,
-    set_learning_rate,
-    step,
-)
+from grue.rl.optimize import minibatch_gradient, step
+from grue.rl.optimizer import make_optimizer, set_learning_rate
 from grue.rl.trainer import Moments
 from grue.runs import train as run_module
 from grue.runs.recipes import make_config

@@ -1,0 +1,73 @@
+"""`grue algorithms`: what there is to train with, and every setting of it."""
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from grue import files
+from grue.cli import options
+
+if TYPE_CHECKING:
+    from grue.runs.reference import About, Setting
+
+WIDTH = 100
+
+
+@click.group()
+def algorithms() -> None:
+    """List algorithms, and show their settings."""
+
+
+@algorithms.command("list")
+@options.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+def list_algorithms(as_json: bool) -> None:
+    """List all algorithms."""
+    from grue.runs.algorithms import ALGORITHMS
+    from grue.runs.reference import about
+
+    found = [about(name) for name in ALGORITHMS.names()]
+    if as_json:
+        click.echo(json.dumps([{"name": one.name, "summary": one.summary} for one in found], indent=2))
+        return
+    for one in found:
+        click.echo(f"{one.name:<12}{one.summary}")
+    click.echo("\nAfter supervised training: supervised+NAME. Settings: grue algorithms show NAME")
+
+
+@algorithms.command()
+@click.argument("name")
+@options.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+def show(name: str, as_json: bool) -> None:
+    """Show every setting of an algorithm: meaning, type, default, bounds and the paper's value.
+
+    A task's recipe may set another value: `grue train --dry-run` prints what a run would use.
+    """
+    from grue.runs.reference import about
+
+    found = about(name)
+    click.echo(json.dumps(files.plain(found), indent=2) if as_json else described(found))
+
+
+def described(about: "About") -> str:
+    """Return an algorithm and its settings as text."""
+    parts = [f"{about.name}: {about.summary}"]
+    if about.presets:
+        parts.append(f"Presets (--preset): {', '.join(about.presets)}")
+    if about.without_effect:
+        parts.append(f"Inherited without effect: {', '.join(about.without_effect)}")
+    for group in about.groups:
+        parts.append("\n\n".join([group.title, *map(_setting, group.settings)]))
+    return "\n\n".join(parts)
+
+
+def _setting(setting: "Setting") -> str:
+    default = "required" if setting.default is None and "none" not in setting.type else f"= {shown(setting.default)}"
+    facts = [f"{setting.name} {default}", setting.type, setting.bounds, setting.paper and f"paper: {setting.paper}"]
+    meaning = click.wrap_text(setting.meaning, width=WIDTH, initial_indent="      ", subsequent_indent="      ")
+    return f"  {'  ·  '.join(filter(None, facts))}\n{meaning}"
+
+
+def shown(value: object) -> str:
+    """Return a value as `--set` takes it."""
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
