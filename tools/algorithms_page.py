@@ -15,9 +15,9 @@ HEAD = """# Algorithms and their settings
 
 Written by `tools/algorithms_page.py` from the classes in `grue/algorithms/` and `grue/rl/settings.py`; the same as
 `grue algorithms show NAME`. `--set key=value` and `--config FILE` take these settings; a task's recipe may set another
-value than the default, and `grue train --dry-run` prints what a run would use. *Paper* is what the paper states, or what
-it sets on the tasks of the suite `grue`. The tables of the algorithms list what is their own, or has a default of its own;
-NLPO has PPO's settings too, and RLOO REINFORCE's.
+value than the default, and `grue train --dry-run` prints what a run would use. *Paper* is what the paper states, or
+what it sets on the tasks of the suite `grue`. An algorithm's table lists its own settings, and those with another
+default; NLPO also has PPO's, and RLOO REINFORCE's.
 """
 
 

@@ -21,9 +21,8 @@ from grue.lm.model import assert_no_dropout
 from grue.lm.seeds import generator
 from grue.lm.tokens import Tokens, encode_prompts, encode_responses
 from grue.rl.optimize import minibatch_gradient, step
-from grue.rl.optimizer import make_optimizer, set_learning_rate
 from grue.rl.settings import Common
-from grue.rl.trainer import Algorithm, Trainer, TrainState
+from grue.rl.trainer import Algorithm, Trainer, TrainState, make_optimizer, set_learning_rate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,9 +43,8 @@ from grue.rl.experience import (
     rollout_settings,
 )
 from grue.rl.optimize import check_ratio, minibatch_gradient, step
-from grue.rl.optimizer import make_optimizer
 from grue.rl.settings import ActorCriticConfig
-from grue.rl.trainer import Algorithm, Trainer, TrainState
+from grue.rl.trainer import Algorithm, Trainer, TrainState, make_optimizer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

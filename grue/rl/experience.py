@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from grue.lm.critic import Critic
 from grue.lm.distributed import DistributedContext
 from grue.lm.forward import encode
 from grue.lm.log_probs import token_log_probs
@@ -24,7 +25,6 @@ from grue.lm.sharding import gathered
 from grue.lm.tokens import Tokens, decode_responses, encode_prompts, length_batches
 from grue.records import Example
 from grue.rl import functional as rl
-from grue.rl.critic import Critic
 from grue.rl.settings import ActorCriticConfig, RolloutConfig
 from grue.rl.trainer import Trainer, TrainState
 from grue.tasks import Generation, Task

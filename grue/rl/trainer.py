@@ -5,7 +5,7 @@ and resumes, validates, logs and saves in between.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
@@ -15,12 +15,11 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from grue.lm.adapters import adapter_off
+from grue.lm.critic import Critic
 from grue.lm.distributed import DistributedContext
 from grue.lm.model import assert_no_dropout, freeze
 from grue.lm.sharding import Split, load_whole
 from grue.records import Example
-from grue.rl.critic import Critic
-from grue.rl.optimizer import make_optimizer
 from grue.rl.settings import ActorCriticConfig, Common, RolloutConfig
 from grue.tasks import Task
 
@@ -148,6 +147,35 @@ class TrainState:
         self.moments = Moments(*state["moments"])
         if self.mask_model is not None:
             self.mask_model.load_state_dict(state["mask_model"])
+
+
+def make_optimizer(modules: Iterable[nn.Module], config: Common) -> torch.optim.Optimizer:
+    """Return AdamW over every trainable parameter, without weight decay on biases and norms (vectors)."""
+    # Keyed by identity: tied weights, and a critic's unused copy of a head, come up once.
+    parameters = {id(p): p for module in modules for p in module.parameters() if p.requires_grad}.values()
+    groups = [
+        {"params": [p for p in parameters if p.ndim > 1], "weight_decay": config.weight_decay},
+        {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
+    ]
+    if config.optimizer == "rmsprop":
+        return torch.optim.RMSprop(groups, lr=config.learning_rate, eps=config.adam_epsilon, alpha=0.99)
+    return torch.optim.AdamW(groups, lr=config.learning_rate, eps=config.adam_epsilon, fused=True)
+
+
+def set_learning_rate(optimizer: torch.optim.Optimizer, config: Common, step: int, total: int) -> float:
+    """Set and return the learning rate of step `step` of `total`; it depends on nothing else, so resuming is exact."""
+    warmup = config.warmup * total
+    if step < warmup:
+        factor = (step + 1) / (warmup + 1)
+    else:
+        done = (step - warmup) / max(1.0, total - warmup)
+        factor = {"constant": 1.0, "linear": 1.0 - done, "cosine": 0.5 * (1.0 + math.cos(math.pi * done))}[
+            config.schedule
+        ]
+    rate = config.learning_rate * factor
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+    return rate
 
 
 def start(trainer: Trainer, config: RolloutConfig) -> TrainState:

@@ -28,9 +28,8 @@ from grue.lm.seeds import generator
 from grue.lm.sharding import check_sharding, gathered, model_of, shard, whole
 from grue.metrics.rewards import make_reward
 from grue.records import Example
-from grue.rl.optimizer import set_learning_rate
 from grue.rl.settings import Common, RolloutConfig
-from grue.rl.trainer import Algorithm, Trainer, TrainState
+from grue.rl.trainer import Algorithm, Trainer, TrainState, set_learning_rate
 from grue.runs import states
 from grue.runs.alarms import alarms
 from grue.runs.algorithms import find_algorithm, split_algorithm

@@ -22,10 +22,10 @@ from grue.lm.adapters import (
     recomputing,
     silence_dropout,
 )
+from grue.lm.critic import Critic
 from grue.lm.forward import encode, forward, next_logits
 from grue.lm.model import assert_no_dropout, freeze
 from grue.lm.sampling import sample_responses
-from grue.rl.critic import Critic
 
 ALL = tiny_models.ALL
 WITH_DROPOUT = ("gpt2", "opt", "t5", "mt5", "bart")

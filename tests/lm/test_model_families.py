@@ -11,12 +11,12 @@ from transformers import BertConfig, BertLMHeadModel, GPT2Model, PreTrainedToken
 from grue.errors import ConfigError, DataError
 from grue.evaluation.predict import predict
 from grue.lm.checks import check_lengths, check_model
+from grue.lm.critic import Critic
 from grue.lm.forward import encode, forward, next_logits, trunk_states
 from grue.lm.load import load_language_model
 from grue.lm.model import freeze_encoder, hidden_size, vocabulary_size
 from grue.lm.sampling import sample_responses
 from grue.lm.tokens import Tokens, decode_responses, encode_prompts, encode_responses
-from grue.rl.critic import Critic
 from grue.tasks import Generation, Prompt
 
 ALL, CAUSAL, SEQ2SEQ = tiny_models.ALL, tiny_models.CAUSAL, tiny_models.SEQ2SEQ

@@ -8,11 +8,11 @@ from support import oracles, tiny
 
 from grue.algorithms.ppo import PPOConfig
 from grue.errors import TrainingError
+from grue.lm.critic import Critic
 from grue.lm.forward import forward, next_logits, trunk_states
 from grue.lm.sampling import sample_responses
 from grue.lm.seeds import example_uniforms
 from grue.lm.tokens import Tokens, decode_responses, encode_prompts, encode_responses
-from grue.rl.critic import Critic
 from grue.rl.experience import score_tokens
 from grue.tasks import Generation, Prompt
 

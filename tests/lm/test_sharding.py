@@ -18,7 +18,7 @@ from copy import deepcopy
 import tiny, torch
 from torch import nn
 from grue.lm.distributed import join_world, leave
-from grue.rl.critic import Critic
+from grue.lm.critic import Critic
 from grue.lm.tokens import Tokens
 from grue.lm.forward import forward, next_logits
 from grue.lm.sharding import gathered, load_whole, model_of, shard, whole

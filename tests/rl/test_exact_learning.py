@@ -16,17 +16,16 @@ from grue.algorithms.ppo import PPOConfig
 from grue.algorithms.supervised import SupervisedConfig
 from grue.cli.main import main
 from grue.lm import checkpoint
+from grue.lm.critic import Critic
 from grue.lm.distributed import DistributedContext
 from grue.lm.forward import forward
 from grue.lm.load import load_language_model
 from grue.lm.log_probs import token_log_probs
 from grue.lm.tokens import Tokens
-from grue.rl.critic import Critic
 from grue.rl.experience import advantages_and_returns
 from grue.rl.functional import clipped_policy_loss
 from grue.rl.optimize import minibatch_gradient, step
-from grue.rl.optimizer import make_optimizer, set_learning_rate
-from grue.rl.trainer import Moments
+from grue.rl.trainer import Moments, make_optimizer, set_learning_rate
 from grue.runs import train as run_module
 from grue.runs.recipes import make_config
 from grue.task_files import SUITES, load_task, task_names
