@@ -13,8 +13,6 @@ from grue.lm.forward import trunk_states
 from grue.lm.model import hidden_size
 from grue.lm.tokens import Tokens
 
-# --- the parts that learn or do not ----------------------------------------------------------------------------------
-
 
 class Critic(nn.Module):
     """A value head, on a trunk of its own that starts from the policy's weights, or on the policy's trunk.
