@@ -15,8 +15,8 @@ class Registry(Generic[T]):
 
     Args:
         noun: What the things are, for messages: "metric".
-        modules: Names whose module registers them once imported, so that a heavy module is loaded only when
-            one of its names is asked for.
+        modules: Where names are defined, so that a module is imported only when one of its names is asked for: the
+            module, if it registers the name when imported, or "module:attribute", if it knows no registry.
         entry_points: Group of installed entry points searched at the first miss: "grue.metrics".
     """
 
@@ -52,13 +52,18 @@ class Registry(Generic[T]):
         """Return the thing called `name`.
 
         Raises:
-            UnknownName: Nothing has that name; the message lists what does.
+            UnknownName: Nothing has that name, and the message lists what does; or its module lacks the attribute.
             ConfigError: Two installed packages offer a thing of that name.
         """
         if name in self._things:
             return self._things[name]
         if name in self._modules:
-            import_module(self._modules[name])
+            module, _, attribute = self._modules[name].partition(":")
+            imported = import_module(module)
+            if attribute:
+                if not hasattr(imported, attribute):
+                    raise UnknownName(f"There is no {self.noun} {name!r}: {module} does not define {attribute!r}.")
+                self._things[name] = getattr(imported, attribute)
             return self._things[name]
         plugins = self._plugins()
         if name not in plugins:

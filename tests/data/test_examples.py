@@ -86,11 +86,11 @@ def test_no_examples(tmp_path):
     assert not ExampleFile(tmp_path / "none.arrow")
 
 
-def test_a_damaged_file_is_told(tmp_path, few):
+def test_a_damaged_file_is_reported(tmp_path, few):
     damaged = tmp_path / "damaged.arrow"
     damaged.write_bytes(few.path.read_bytes()[:-100])
     for path in (damaged, tmp_path / "missing.arrow"):
-        with pytest.raises(DataError, match=f"{path}: cannot be read: .* Delete it; it is made again"):
+        with pytest.raises(DataError, match=f"{path}: cannot be read: .* Delete it; it is rebuilt"):
             ExampleFile(path)
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from grue.data.archives import File, csv_rows, everywhere, lines, nearest, the_one
-from grue.data.formats import FORMATS
-from grue.data.layouts import FOLDERS, read_folder, read_story
+from grue.data.formats import FORMATS, LAYOUTS, read_folder
+from grue.data.sets.cnn_dailymail import read_story
 from grue.errors import DataError
 
 
@@ -46,18 +46,18 @@ def message(layout: str, folder: Path, split: str) -> str:
 
 
 def test_every_format_has_a_layout() -> None:
-    assert FOLDERS.names() == FORMATS.names()
-    assert FOLDERS.names() == [
+    assert LAYOUTS.names() == FORMATS.names()
+    assert LAYOUTS.names() == [
         *("cnn_dailymail", "commongen", "dailydialog", "examples", "imdb", "narrativeqa", "totto", "wmt16")
     ]
 
 
-@pytest.mark.parametrize("layout", FOLDERS.names())
+@pytest.mark.parametrize("layout", LAYOUTS.names())
 def test_an_empty_folder_and_no_folder_are_named(layout: str, tmp_path: Path) -> None:
     assert message(layout, tmp_path, "test").startswith("<folder>: no ")
     missing = tmp_path / "none"
     assert message(layout, missing, "test") == (
-        "<folder>: there is no such folder; --data-dir wants the folder of the original data."
+        "<folder>: no such folder; give --data-dir the folder of the original data."
     )
 
 
@@ -84,7 +84,7 @@ def test_one_file_is_chosen_by_level_then_by_pattern_and_never_by_chance(tmp_pat
     with pytest.raises(DataError) as caught:
         the_one(tmp_path, "second.txt", "first.txt")
     assert str(caught.value) == (
-        f"{tmp_path}: which of {tmp_path}/a/second.txt and {tmp_path}/b/second.txt is meant? Give a folder with one."
+        f"{tmp_path}: both {tmp_path}/a/second.txt and {tmp_path}/b/second.txt match; give a folder with one of them."
     )
 
 
@@ -96,11 +96,11 @@ def test_only_line_feeds_end_lines(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("x.zip", b"not one", "x.zip: not a zip archive that can be read: File is not a zip file."),
+        ("x.zip", b"not one", "x.zip: not a readable zip archive: File is not a zip file."),
         (
             "x.zip",
             zipped({"a.txt": "a" * 99})[:-40],
-            "x.zip: not a zip archive that can be read: File is not a zip file.",
+            "x.zip: not a readable zip archive: File is not a zip file.",
         ),
         ("a.txt", b"fine\n\xff\n", "a.txt, line 2: not valid UTF-8 at byte 0; save the file as UTF-8."),
     ],
@@ -250,7 +250,7 @@ def test_dailydialog_reads_folders_and_nested_archives(contents: dict[str, str |
     [
         (
             dialogue_files("_test", acts="1 \n"),
-            ", line 1: 2 utterances, 1 acts and 2 emotions; they should be as many.",
+            ", line 1: 2 utterances, 1 acts and 2 emotions; the numbers should be equal.",
         ),
         (dialogue_files("_test", acts="1 x \n"), ", line 1: acts and emotions should be whole numbers, found '1 x '."),
         (

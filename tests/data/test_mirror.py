@@ -80,7 +80,7 @@ def test_what_is_whole_is_not_fetched_again(hub, waited, tmp_path):
     assert hub.bytes_of("parquet") == 2 * served
 
 
-def test_a_damaged_mirror_is_told(hub, waited, tmp_path):
+def test_a_damaged_mirror_is_reported(hub, waited, tmp_path):
     hub_server.add_data_sets(hub, "wmt16")
     fetch_split(small("wmt16"), "test")
     path = folder_of(tmp_path) / "test.parquet"
@@ -102,7 +102,7 @@ def test_a_file_of_examples_that_is_gone_or_damaged(hub, waited, tmp_path):
     before = tuple(load_examples(small("wmt16"), "test").examples)
     (path,) = (tmp_path / "cache" / "examples").glob("*.arrow")
     path.write_bytes(path.read_bytes()[:-50])
-    with pytest.raises(DataError, match=f"{path}: cannot be read: .*. Delete it; it is made again from the data"):
+    with pytest.raises(DataError, match=f"{path}: cannot be read: .*. Delete it; it is rebuilt from the data"):
         load_examples(small("wmt16"), "test")
     path.unlink()
     assert tuple(load_examples(small("wmt16"), "test").examples) == before
@@ -244,8 +244,8 @@ def test_killed_in_the_middle_and_started_again(hub, tmp_path):
     assert finished(process)[0] == -signal.SIGKILL
     assert not list(mirror_.rglob("train.parquet"))
     first = hub.bytes_of("train-00000")
-    code, out, told = finished(grue(hub, tmp_path, *command))
-    assert code == 0, told
+    code, out, errors = finished(grue(hub, tmp_path, *command))
+    assert code == 0, errors
     assert "grue/wmt16 train: 60 rows, 60 examples from wmt/wmt16@111111111111" in out
     assert hub.bytes_of("train-00000") == first, "the file that was finished is not fetched again"
     assert sorted(path.name for path in folder_of(tmp_path).iterdir()) == [".lock", "manifest.json", "train.parquet"]
@@ -283,8 +283,8 @@ def test_fetched_once_all_works_without_a_network(hub, tmp_path):
     text = path.read_text(encoding="utf-8").replace("google-t5/t5-base", "someone/tiny-t5")
     text = re.sub(r'\[\[metrics\]\]\nname = "spice".*?\n\n', "", text, flags=re.DOTALL)
     path.write_text(text, encoding="utf-8")
-    code, out, told = finished(grue(hub, tmp_path, "data", "fetch", "commongen", "--suite", folder, "--models"))
-    assert code == 0, told
+    code, out, errors = finished(grue(hub, tmp_path, "data", "fetch", "commongen", "--suite", folder, "--models"))
+    assert code == 0, errors
     assert "model someone/tiny-t5: " in out
     assert hub.bytes_of(r"h5$|bin$") == 0
     requests = len(hub.requests)
