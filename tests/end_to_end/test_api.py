@@ -223,7 +223,7 @@ def test_train_evaluate_score(own):
         grue.score([Prediction("t0", "a")], own / "words.toml")
     by_path = grue.evaluate(run.checkpoint, own / "words.toml")
     assert by_path == result, "a finished evaluation is read"
-    with pytest.raises(UnknownName, match=r"Tasks of the suite 'own' are known by their files: name one"):
+    with pytest.raises(UnknownName, match=r"A task of the suite 'own' is known by its file: write"):
         grue.evaluate(run.checkpoint)
 
 
