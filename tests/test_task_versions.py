@@ -77,6 +77,16 @@ def test_a_change_that_affects_scores_needs_a_version(checkout):
     assert record[str(old.version + 1)] == load_task("imdb").hash
 
 
+def test_an_unknown_format_is_invalid(checkout):
+    path = checkout / "mini" / "imdb.toml"
+    edit(path, 'format = "imdb"', 'format = "imbd"')
+    result = grue_tasks("validate", path)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(
+        "Error: There is no data format 'imbd'. Did you mean 'imdb'? Known: cnn_dailymail, "
+    )
+
+
 def test_prose_and_recipes_need_none(checkout):
     path = checkout / "mini" / "imdb.toml"
     edit(path, 'licence = "Apache-2.0"', 'licence = "MIT"')

@@ -107,7 +107,7 @@ def verify(names: tuple[str, ...], suite: str, wanted: tuple[str, ...], offline:
     Exits with 1 if something differs, with 3 if data is not available.
     """
     from grue.data.load import differences
-    from grue.data.places import read_anew
+    from grue.data.places import read_uncached
 
     failed: set[int] = set()
     for task in _tasks(names, suite):
@@ -116,7 +116,7 @@ def verify(names: tuple[str, ...], suite: str, wanted: tuple[str, ...], offline:
             title = f"{task.suite}/{task.name} {split}"
             try:
                 with _bar(title) as progress:
-                    loaded = read_anew(task, split, offline, progress)
+                    loaded = read_uncached(task, split, offline, progress)
             except DataError as error:
                 click.echo(f"{title}: not available\n{error}", err=True)
                 failed.add(3)

@@ -140,10 +140,11 @@ def length_summary(lengths: Sequence[int], task: "Task") -> str:
 @tasks.command()
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
 def validate(paths: tuple[Path, ...]) -> None:
-    """Check task files: keys, types, metrics and recipes; without PATHS those of both suites and their versions.
+    """Check task files: keys, types, format, metrics, recipes; without PATHS those of both suites and their versions.
 
     A task whose hash differs from the one recorded for its version has changed in something that affects scores.
     """
+    from grue.data.formats import FORMATS
     from grue.metrics.metric import metric_factory
     from grue.runs.recipes import check_recipes
     from grue.task_files import load_task
@@ -151,6 +152,7 @@ def validate(paths: tuple[Path, ...]) -> None:
 
     for path in paths or _shipped():
         task = load_task(str(path))
+        _ = FORMATS[task.data.format]  # raises UnknownName
         for spec in task.metrics:
             metric_factory(spec.name, spec.options)
         check_recipes(task)

@@ -115,7 +115,7 @@ def fetch_split(
     return loaded, origin
 
 
-def read_anew(task: Task, split: str, offline: bool = False, progress: Progress = no_progress) -> Loaded:
+def read_uncached(task: Task, split: str, offline: bool = False, progress: Progress = no_progress) -> Loaded:
     """Load a split without the cache of examples, and without comparing it with the task file.
 
     Raises:

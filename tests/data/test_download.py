@@ -1,4 +1,4 @@
-"""Official files, by a real server on this machine: resumed, checked, and unpacked without trust."""
+"""Official files, from a server on this machine: resumed, checked, and unpacked safely."""
 
 import dataclasses
 import hashlib
@@ -127,7 +127,7 @@ def test_what_cannot_be_downloaded(hub, waited, tmp_path):
         download(f"{hub.address}/a", tmp_path / "a")
 
 
-def test_waiting_as_the_server_asks(monkeypatch):
+def test_the_wait_that_a_server_asks_for(monkeypatch):
     monkeypatch.setattr(backoff.time, "time", lambda: 784111777.0)  # Sun, 06 Nov 1994 08:49:37 GMT
     assert requested_wait("Sun, 06 Nov 1994 08:50:07 GMT", 1) == 30
     assert requested_wait("Sun, 06 Nov 1994 08:00:00 GMT", 1) == 0
@@ -166,7 +166,7 @@ def test_an_archive_holds_files_only(tmp_path, kind):
         unpack(tmp_path / "a.zip", tmp_path / "to")
 
 
-def test_an_archive_that_is_a_bomb_or_damaged(tmp_path):
+def test_a_bomb_and_a_damaged_archive_are_refused(tmp_path):
     path = tmp_path / "a.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("zeros", bytes(3_000_000))
@@ -180,7 +180,7 @@ def test_an_archive_that_is_a_bomb_or_damaged(tmp_path):
             unpack(path, tmp_path / "to")
 
 
-def test_a_file_that_is_no_archive_is_copied(tmp_path):
+def test_another_file_is_copied(tmp_path):
     (tmp_path / "a.jsonl").write_text("{}\n")
     unpack(tmp_path / "a.jsonl", tmp_path / "to")
     assert (tmp_path / "to" / "a.jsonl").read_text() == "{}\n"

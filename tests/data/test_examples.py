@@ -1,4 +1,4 @@
-"""The memory-mapped sequence of examples: a sequence like a tuple, from a file, whole or not at all."""
+"""The memory-mapped sequence of examples: it behaves like a tuple, and its file is written atomically."""
 
 import errno
 import multiprocessing
@@ -54,7 +54,7 @@ def test_no_such_example(few, index):
         few[index]
 
 
-def test_a_stretch_knows_its_ends(few):
+def test_a_range_has_ends(few):
     stretch = few[2:5]
     assert (stretch[0], stretch[-1]) == (FEW[2], FEW[4])
     with pytest.raises(IndexError):
@@ -62,7 +62,7 @@ def test_a_stretch_knows_its_ends(few):
     assert stretch.ids().to_pylist() == ["e2", "e3", "e4"]
 
 
-def test_batches_join_without_a_seam(tmp_path):
+def test_iteration_crosses_batches(tmp_path):
     many = [Example(str(i), "p", ()) for i in range(2 * BATCH + 3)]
     write_examples(tmp_path / "many.arrow", iter(many))
     found = ExampleFile(tmp_path / "many.arrow")

@@ -1,4 +1,4 @@
-"""Examples in files, for systems of one's own."""
+"""Examples in files, for other systems."""
 
 import json
 

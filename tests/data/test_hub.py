@@ -1,4 +1,4 @@
-"""The hub, by a real server on this machine: what comes, what does not, and what goes wrong."""
+"""The hub, played by a server on this machine: transfers, refusals and failures."""
 
 import dataclasses
 import errno
@@ -29,11 +29,11 @@ COUNTS = {
 }
 
 
-# --- all is well -----------------------------------------------------------------------------------------------------
+# --- without failures -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", COUNTS)
-def test_each_data_set_comes_from_the_hub(hub, waited, name):
+def test_each_data_set_loads_from_the_hub(hub, waited, name):
     hub_server.add_data_sets(hub, name)
     task = small(name)
     loaded = {split: load_examples(task, split) for split in task.data.splits}
@@ -49,7 +49,7 @@ def test_each_data_set_comes_from_the_hub(hub, waited, name):
     requests = len(hub.requests)
     again = load_examples(task, "train")
     assert tuple(again.examples) == tuple(loaded["train"].examples)
-    assert len(hub.requests) == requests, "the second load asks nobody"
+    assert len(hub.requests) == requests, "the second load needs no request"
     assert waited == []
 
 
@@ -114,7 +114,7 @@ def test_a_nested_column_is_named_without_its_lists(hub, waited):
     }
 
 
-# --- what goes wrong on the way ---------------------------------------------------------------------------------------
+# --- with failures ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_a_nested_column_is_named_without_its_lists(hub, waited):
         (r"test.*\.parquet", "HEAD", 502, {}, 0),
     ],
 )
-def test_a_busy_hub_is_asked_again(hub, waited, path, method, status, headers, least):
+def test_a_busy_hub_is_retried(hub, waited, path, method, status, headers, least):
     hub_server.add_data_sets(hub, "wmt16")
     hub.faults = [Fault(path, method, times=2, status=status, headers=headers)]
     assert len(load_examples(small("wmt16"), "test").examples) == 10
@@ -158,7 +158,7 @@ def test_a_wait_that_is_too_long_is_refused(hub, waited):
 
 
 def noise(rows):
-    """A table that cannot be packed, of 1 kB a row."""
+    """A table of 1 kB a row that cannot be compressed."""
     texts = [{"text": f"the film {os.urandom(512).hex()}", "label": number % 2} for number in range(rows)]
     return hub_server.parquet(texts, hub_server.SCHEMAS["imdb"], row_group_size=2000, compression="none")
 
@@ -198,7 +198,7 @@ def test_a_truncated_file_is_refused(hub, waited, tmp_path, name):
 
 
 def test_a_file_that_is_not_what_the_hub_lists(hub, waited, tmp_path):
-    """Equal in size, another in content: only the hash can tell."""
+    """Equal in size, different in content: only the hash shows it."""
     hub_server.add_data_sets(hub, "wmt16")
     hub.faults = [Fault(r"test.*\.parquet$", damage=True, whole=True)]
     message = (
@@ -232,7 +232,7 @@ def test_the_hubs_refusals_are_distinguished(hub, waited, status, code, message)
     hub.faults = [Fault("/api/datasets/wmt", times=99, status=status, headers={"X-Error-Code": code} if code else {})]
     with pytest.raises(DataError, match=message):
         load_examples(small("wmt16"), "test")
-    assert waited == [], "there is no sense in asking again"
+    assert waited == [], "retrying would not help"
 
 
 def test_no_such_repository_branch_file_or_column(hub, waited):
@@ -281,7 +281,7 @@ def test_a_hub_that_is_not_there(hub, waited, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["wmt16", "narrativeqa"])
-def test_a_full_disk_leaves_nothing_that_counts(hub, waited, monkeypatch, tmp_path, name):
+def test_a_full_disk_leaves_no_incomplete_file(hub, waited, monkeypatch, tmp_path, name):
     hub_server.add_data_sets(hub, name)
 
     def full(descriptor):
