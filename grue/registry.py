@@ -15,8 +15,8 @@ class Registry(Generic[T]):
 
     Args:
         noun: What the things are, for messages: "metric".
-        modules: Where names are defined, so that a module is imported only when one of its names is asked for: the
-            module, if it registers the name when imported, or "module:attribute", if it knows no registry.
+        modules: Names whose module is loaded only when one of them is asked for: "package.module", which registers
+            them once imported, or "package.module:ATTRIBUTE", where the thing itself stands.
         entry_points: Group of installed entry points searched at the first miss: "grue.metrics".
     """
 
@@ -52,7 +52,7 @@ class Registry(Generic[T]):
         """Return the thing called `name`.
 
         Raises:
-            UnknownName: Nothing has that name, and the message lists what does; or its module lacks the attribute.
+            UnknownName: Nothing has that name; the message lists what does.
             ConfigError: Two installed packages offer a thing of that name.
         """
         if name in self._things:
