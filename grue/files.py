@@ -1,7 +1,7 @@
 """Reading and writing: strict TOML and JSON into dataclasses, atomic writes, hashes.
 
 Every error names the file and the line or key. A reader never sees a half-written file: writers fill a temporary
-neighbour and rename it.
+file beside it and rename that.
 """
 
 import gzip
@@ -31,10 +31,10 @@ T = TypeVar("T")
 
 
 def read_text(path: Path, error_class: type[GrueError] = DataError) -> str:
-    """Read a UTF-8 file; line ends stay as they are.
+    """Read a UTF-8 file, with its line ends unchanged.
 
     Raises:
-        DataError: The file is missing, unreadable or not UTF-8; `error_class` names another class for that.
+        DataError: The file is missing, unreadable or not UTF-8; with `error_class`, an error of that class.
     """
     try:
         return path.read_bytes().decode("utf-8")
@@ -62,7 +62,7 @@ def load_toml(path: Path, cls: type[T]) -> T:
 
 
 def write_toml(path: Path, value: Any) -> None:
-    """Write a dataclass or dictionary as TOML, leaving out None, which TOML cannot say."""
+    """Write a dataclass or dictionary as TOML, leaving out None, which TOML cannot express."""
     write_text(path, tomli_w.dumps(_without_none(plain(value))))
 
 
@@ -76,7 +76,7 @@ def _without_none(value: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Turn dataclasses, mappings and sequences into the dictionaries and lists that JSON knows."""
+    """Return dataclasses, mappings and sequences as the dictionaries and lists of JSON."""
     if is_dataclass(value) and not isinstance(value, type):
         return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, Mapping):
@@ -86,19 +86,19 @@ def plain(value: Any) -> Any:
 
 
 def canonical_json(value: Any) -> str:
-    """Return the one JSON spelling of `value`: sorted keys, no spaces, no escapes beyond the needed.
+    """Return `value` as canonical JSON: sorted keys, no spaces, no unneeded escapes.
 
     Raises:
-        ValueError: `value` holds NaN or an infinity, which JSON cannot say.
+        ValueError: `value` contains NaN or an infinity, which JSON cannot express.
     """
     return json.dumps(plain(value), sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def indented_json(value: Any) -> str:
-    """Return `value` as JSON for people to read: indented, keys in their own order, with a last line end.
+    """Return `value` as JSON for people to read: indented, keys in their own order, with a final line end.
 
     Raises:
-        ValueError: `value` holds NaN or an infinity, which JSON cannot say.
+        ValueError: `value` contains NaN or an infinity, which JSON cannot express.
     """
     return json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -107,8 +107,8 @@ def read_json(path: Path) -> Any:
     """Read a JSON file.
 
     Raises:
-        DataError: The file is missing, is not UTF-8 or not strict JSON: a key that stands twice in an object, NaN, a
-            number beyond a float's range and half of a surrogate pair are refused.
+        DataError: The file is missing, not UTF-8 or not strict JSON: a repeated key in an object, NaN, a number beyond
+            a float's range and half of a surrogate pair are refused.
     """
     return _parse_json(read_text(path), str(path))
 
@@ -117,7 +117,7 @@ def load_json(path: Path, cls: type[T]) -> T:
     """Read a JSON file into the dataclass `cls`.
 
     Raises:
-        DataError: The file cannot be read, or does not say what `cls` declares (see `from_dict`).
+        DataError: The file cannot be read, or does not fit `cls` (see `from_dict`).
     """
     data = read_json(path)
     try:
@@ -130,8 +130,8 @@ def write_json(path: Path, value: Any) -> None:
     """Write `value` as indented JSON, atomically.
 
     Raises:
-        ValueError: `value` holds NaN or an infinity; nothing is written.
-        DataError: The place cannot be written.
+        ValueError: `value` contains NaN or an infinity; nothing is written.
+        DataError: The file cannot be written.
     """
     write_text(path, indented_json(value))
 
@@ -139,7 +139,7 @@ def write_json(path: Path, value: Any) -> None:
 def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     r"""Yield (line number, object) of a JSON-lines file; lines end at "\n" only, blank lines are skipped.
 
-    A file whose name ends in `.gz` is unpacked on the way.
+    A file whose name ends in `.gz` is decompressed.
 
     Raises:
         DataError: The file is missing or damaged, or a line is not UTF-8, not strict JSON (see `read_json`) or not an
@@ -179,7 +179,7 @@ def append_jsonl(path: Path, records: Iterable[Any]) -> None:
     """Append one canonical JSON object a line, all of them or none.
 
     Raises:
-        DataError: The place cannot be written; a part that was written is taken back.
+        DataError: The file cannot be written; a part that was written is removed.
     """
     data = "".join(canonical_json(record) + "\n" for record in records).encode("utf-8")
     try:
@@ -191,7 +191,7 @@ def append_jsonl(path: Path, records: Iterable[Any]) -> None:
                 while rest:
                     rest = rest[handle.write(rest) :]
             except BaseException:
-                with suppress(OSError):  # the first error is the one to tell
+                with suppress(OSError):  # the first error is the one to report
                     handle.truncate(before)
                 raise
     except OSError as error:
@@ -199,7 +199,7 @@ def append_jsonl(path: Path, records: Iterable[Any]) -> None:
 
 
 def drop_torn_line(path: Path) -> None:
-    """Cut off a last line without its newline, which a killed writer left behind."""
+    """Remove a last line without its newline, as a killed writer leaves."""
     content = path.read_bytes()
     whole = content.rfind(b"\n") + 1
     if whole < len(content):
@@ -211,7 +211,7 @@ def _parse_json(text: str, where: str) -> Any:
         value = json.loads(
             text, parse_constant=_refuse_constant, parse_float=_parse_float, object_pairs_hook=_refuse_twins
         )
-        if "\\ud" in text.lower():  # an escape may hide half of a surrogate pair, which no file can hold
+        if "\\ud" in text.lower():  # an escape may hide half of a surrogate pair, which UTF-8 cannot encode
             canonical_json(value).encode("utf-8")
     except (ValueError, RecursionError) as error:
         raise DataError(f"{where}: not valid JSON: {error}.") from error
@@ -233,7 +233,7 @@ def _refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         twin = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
-        raise ValueError(f"the key {twin!r} stands twice in an object")
+        raise ValueError(f"the key {twin!r} is repeated in an object")
     return found
 
 
@@ -241,10 +241,10 @@ def _refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write UTF-8 text atomically: a temporary neighbour is filled, flushed to disk and renamed.
+    """Write UTF-8 text atomically: a temporary file beside it is filled, flushed to disk and renamed.
 
     Raises:
-        DataError: The place cannot be written; the old content is still there.
+        DataError: The file cannot be written; its old content is unchanged.
     """
     data = text.encode("utf-8")
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
@@ -257,7 +257,7 @@ def write_text(path: Path, text: str) -> None:
                 os.fsync(handle.fileno())
             os.replace(temporary, path)
         except BaseException:
-            with suppress(OSError):  # it may not be there, and the first error is the one to tell
+            with suppress(OSError):  # it may not exist, and the first error is the one to report
                 temporary.unlink()
             raise
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The nouns that flow through the house, and their JSON shape."""
+"""The records that the package passes around and writes to files: examples, predictions, scores, results."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ class Example:
     Attributes:
         id: Unique within the task, stable between versions of the code.
         prompt: The text a model sees, before tokenisation and truncation.
-        references: What people wrote; empty where the task has none for this input.
+        references: What people wrote; empty if the task has none for this input.
         meta: What only some metrics need: concepts, a label, a table.
     """
 
@@ -31,7 +31,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What a system wrote for the example `id`; `truncated` if it reached the length limit before it ended."""
+    """A system's output for the example `id`; `truncated` if it reached the length limit before its end."""
 
     id: str
     text: str
@@ -44,12 +44,12 @@ class Score:
 
     Attributes:
         metric: Name in the task file.
-        axis: What the metric counts towards; "none" if it was asked for beside the task's own.
+        axis: What the metric counts towards; "none" if the task does not list it.
         value: Corpus value on the metric's own scale.
-        scaled: `value` mapped to 0–100 by the task file's range; None outside the score.
-        n: Number of examples behind it.
+        scaled: `value` mapped to 0–100 by the task file; None for a metric outside the score.
+        n: Number of examples scored.
         direction: Whether higher or lower is better.
-        signature: Tokeniser, stemming, reference handling, model revision: all that decides the value.
+        signature: Everything that decides the value: tokeniser, stemming, reference handling, model revision.
     """
 
     metric: str
@@ -63,16 +63,16 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A run's scores and everything needed to make them again: the content of `result.json`.
+    """A run's scores and everything needed to reproduce them: the content of `result.json`.
 
     Attributes:
         preference: Mean of the scaled preference metrics, 0–100; None if the task has none.
         naturalness: Mean of the scaled naturalness metrics, 0–100; None if the task has none.
-        system: name, algorithm, backbone and revision, parameters, training tokens and seconds.
-        data: source used, its revision, rows and the hash of the ids.
+        system: Name, algorithm, backbone and revision, parameters, training tokens and seconds.
+        data: The source that was read, its revision, rows and the hash of the ids.
         hashes: sha256 of examples, prompts, predictions and configuration.
-        counts: expected, scored, empty, truncated.
-        limited: True if only part of the split was scored; such a result can never be submitted.
+        counts: Numbers of examples: expected, scored, empty, truncated.
+        limited: Whether only a part of the split was scored; such a result cannot be submitted.
     """
 
     schema: int
@@ -101,14 +101,14 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What is said of a system beside its scores; of a submission, its authors say it.
+    """A system's description beside its scores; a submission's is written by its authors.
 
     Attributes:
-        parameters: Their number; None where it is not known or there are none.
-        licence: Of the predictions.
+        parameters: Their number; None if unknown or if there are none.
+        licence: The licence of the predictions.
         training_data: What it was trained on beside the tasks' own training splits.
         budget: Training in tokens, hours and devices, in words.
-        deterministic: Whether its output depends on no seed, so that one result stands for all.
+        deterministic: Whether its output is independent of a seed, so that one result is enough.
     """
 
     algorithm: str = ""
@@ -124,11 +124,11 @@ class About:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A result on its way to the board: the file that holds it, and how far it can be trusted.
+    """A result for the board, with its file and how far it is verified.
 
     Attributes:
-        status: "local" for the runs of this machine, "reported" without predictions, "rescored" with predictions that
-            the scores follow from, "reproduced" if it was trained again from its configuration.
+        status: "local" for the runs of this machine, "reported" without predictions, "rescored" if the scores were
+            computed again from the predictions, "reproduced" if the system was trained again from its configuration.
     """
 
     result: Result

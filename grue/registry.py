@@ -61,6 +61,8 @@ class Registry(Generic[T]):
             module, _, attribute = self._modules[name].partition(":")
             imported = import_module(module)
             if attribute:
+                if not hasattr(imported, attribute):
+                    raise UnknownName(f"There is no {self.noun} {name!r}: {module} does not define {attribute!r}.")
                 self._things[name] = getattr(imported, attribute)
             return self._things[name]
         plugins = self._plugins()

@@ -1,6 +1,6 @@
-"""Dataclasses as the shape of files: plain data read into them strictly, and their JSON Schema.
+"""Dataclasses as the schema of files: plain data read into them strictly, and their JSON Schema.
 
-What a dataclass does not declare is refused, with its place and the nearest right spelling.
+A key that a dataclass does not declare is refused, with its place and the nearest known spelling.
 """
 
 import math
@@ -22,10 +22,10 @@ def from_dict(cls: type[T], data: Mapping[str, Any], where: str) -> T:
     Args:
         cls: A dataclass of scalars, Literals, tuples, mappings and further dataclasses.
         data: Its values by name; keys with a default may be missing.
-        where: File (and table) the data came from, for messages.
+        where: The file (and table) that the data is from, for messages.
 
     Raises:
-        ConfigError: An unknown or missing key, or a value of another type; names the key and the nearest spelling.
+        ConfigError: An unknown or missing key, or a value of the wrong type; names the key and the nearest spelling.
     """
     try:
         return cast(T, _reader(cast(Any, cls))(data))
@@ -34,7 +34,7 @@ def from_dict(cls: type[T], data: Mapping[str, Any], where: str) -> T:
 
 
 class _Misfit(Exception):
-    """A value that is not what its type says; its place grows from the inside outwards, only once it is needed."""
+    """A value of the wrong type; its place is built from the inside outwards while the error is raised."""
 
     def __init__(self, why: str, place: str = "") -> None:
         super().__init__(why)
@@ -49,7 +49,7 @@ Reader = Callable[[Any], Any]
 
 @cache
 def _reader(hint: Any) -> Reader:
-    """Return what turns plain data into a value of the type `hint`, put together once: boards read a million values."""
+    """Return the function that reads plain data into the type `hint`; cached, since boards read a million values."""
     origin, args = get_origin(hint), get_args(hint)
     if hint is Any:
         return lambda value: value
@@ -95,7 +95,7 @@ def _dataclass_reader(cls: type) -> Reader:
 
 
 def _kind(hint: Any) -> Any:
-    """Return the type of values that need no reader, of which most data consists; None if all need one."""
+    """Return the type whose values need no reader, as most do; None if all values of the hint need one."""
     return hint if hint in (str, int, bool) else None
 
 
@@ -181,7 +181,7 @@ def _read_float(value: Any) -> float:
         return value
     if type(value) not in (int, float):
         raise _Misfit(f"expected a number, found {shown(value)}.")
-    with suppress(OverflowError):  # raised by a whole number beyond a float's range
+    with suppress(OverflowError):  # an integer beyond a float's range
         if math.isfinite(value):
             return float(value)
     raise _Misfit(f"expected a finite number, found {shown(value)}.")
@@ -196,7 +196,7 @@ def _type_name(hint: Any) -> str:
 
 
 def shown(value: Any) -> str:
-    """Return type and value for a message, cut to 80 characters."""
+    """Return type and value for a message; the value is cut to 80 characters."""
     text = repr(value)
     return f"{type(value).__name__} {text if len(text) <= 80 else text[:79] + '…'}"
 

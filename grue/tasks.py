@@ -1,4 +1,4 @@
-"""Tasks: what a task file says, where task files are, and the hash that is a task's identity."""
+"""Tasks: the content of a task file, and the hash that is a task's identity."""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
@@ -17,7 +17,7 @@ PROSE = (
     ("backbone", "warm_start"),
     ("folder",),
 )
-"""What a task file says that can change no score."""
+"""The keys of a task file that cannot change a score; they are not in its hash."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +26,16 @@ class Source:
 
     Attributes:
         kind: "mini" draws from the embedded world, "hub" reads parquet from the Hugging Face hub, "files" the official
-            files by their addresses, "local" files of one's own.
-        name: The mini task, the hub's data set id, the layout that official files have, or a title of local files.
+            files from their addresses, "local" your own files.
+        name: The mini task, the hub's data set id, the layout of official files (a name in `grue/data/sets`), or a
+            title for local files.
         config: The data set's configuration on the hub.
-        revision: Pinned commit or branch; the mini world pins its seed here. Empty where it could not be known offline.
-        files: Split → pattern of parquet files within the hub's repository; or of local files, split → path of a
-            .jsonl, .csv or .parquet file.
+        revision: Commit or branch; for the mini world, its seed. Empty if unknown when the file was written.
+        files: Split → pattern of parquet files in the hub's repository; for local files, split → path of a .jsonl,
+            .csv or .parquet file.
         columns: The columns to read, nested ones with dots ("document.summary.text"); empty means all.
         urls: Addresses of the official files.
-        sha256: Address → sha256 of the file, where it is known.
+        sha256: Address → sha256 of the file, if known.
     """
 
     kind: Literal["mini", "hub", "files", "local"]
@@ -49,16 +50,16 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """One split: which rows, how many, and the hash that freezes their ids.
+    """One split: which rows, how many, and the hash of their ids.
 
     Attributes:
         source: The split's name at the source.
-        rows: Rows at the source; another count is an error. 0 where it could not be known offline.
-        examples: Examples after grouping and selection. 0 where it could not be known offline.
-        ids_sha256: sha256 of the example ids, one a line; empty where it could not be known offline.
-        begin, end: The share of the examples that belongs to the split, in the order of the hash of their ids: that
-            order does not depend on the source's, and two splits with shares apart never meet.
-        without: Splits of this task whose examples, told by their ids, are left out of this one.
+        rows: Rows at the source; another count is an error. 0 means unknown.
+        examples: Examples after grouping and selection; another count is an error. 0 means unknown.
+        ids_sha256: sha256 of the sorted example ids, one a line; another hash is an error. Empty means unknown.
+        begin, end: The share of the examples that belongs to the split, from 0 to 1, in the order of the hash of their
+            ids: that order does not depend on the source's, and disjoint shares have no example in common.
+        without: Splits of this task whose examples, identified by their ids, are left out of this one.
     """
 
     source: str
@@ -72,7 +73,15 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """Where the examples come from and how a row becomes one."""
+    """Where the examples come from and how rows become examples.
+
+    Attributes:
+        format: A name in `grue/data/sets` or of an installed plug-in.
+        language: ISO 639-1 code of the references.
+        sources: Tried in order; the first that can be read is used.
+        splits: Name → split.
+        evaluation: The split that results are measured on.
+    """
 
     format: str
     language: str
@@ -85,7 +94,7 @@ class Data:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """How prompts are cut: at most `max_tokens`, the excess taken off the side `truncation`."""
+    """How prompts are truncated: to `max_tokens` tokens, removing the excess on the side `truncation`."""
 
     max_tokens: int
     truncation: Literal["left", "right"]
@@ -93,7 +102,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """Decoding settings, in the terms of Hugging Face's `GenerationConfig`; `top_k = 0` means no truncation."""
+    """Decoding settings, named as in Hugging Face's `GenerationConfig`; `top_k = 0` means no truncation."""
 
     max_new_tokens: int
     min_new_tokens: int = 0
@@ -110,10 +119,10 @@ class MetricSpec:
     """One metric of a task's mix.
 
     Attributes:
-        name: Registered metric name.
+        name: A registered metric.
         axis: What it counts towards; "diversity" is reported and never scored.
-        range: The raw values mapped to 0 and 100, worst first; clipped. None for the diversity set.
-        reference: For perplexity: the perplexity of the references, so that 100·min(1, reference/value) is the score.
+        range: The raw values that are mapped to 0 and 100, worst first; values beyond are clipped. None for diversity.
+        reference: For perplexity, that of the references: the score is 100·min(1, reference/value).
         options: Keyword arguments of the metric.
     """
 
@@ -134,7 +143,7 @@ class MetricSpec:
 
     @property
     def direction(self) -> Direction:
-        """Whether higher or lower raw values are better, as the scaling says."""
+        """Whether higher or lower raw values are better, which follows from the scale."""
         lower = self.reference is not None or (self.range is not None and self.range[0] > self.range[1])
         return "lower" if lower else "higher"
 
@@ -144,8 +153,10 @@ class Backbone:
     """The model that training starts from: a hub id, a local folder, or `mini:<asset>`.
 
     Attributes:
-        warm_start: A published model that was trained on the task by maximum likelihood, where there is one; what
-            `grue train --warm-start` starts from. It changes no score, and is no part of a task's identity.
+        family: "causal" or "seq2seq", an encoder-decoder.
+        revision: Commit or tag of a hub model; empty means the newest.
+        warm_start: A published model that was trained on the task by maximum likelihood, if there is one: `grue train
+            --warm-start` starts from it. It is not in the task's hash.
     """
 
     family: Literal["causal", "seq2seq"]
@@ -156,15 +167,19 @@ class Backbone:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task file.
+    """The content of a task file.
 
     Attributes:
+        schema: Version of the file's format.
+        name, suite: As in commands: "imdb", "mini".
+        version: Raised with every change that affects scores.
         rollout: Decoding during reinforcement learning.
         decoding: Decoding in evaluation.
         reward: The default reward: a metric's name, a weighted sum of such names, or `module:function`.
-        recipes: Algorithm → values of its configuration; "rl" is every reinforcement learner's, "supervised+…" a warm
-            start's.
-        folder: What the paths of local files are relative to: the task file's own folder, where it has any.
+        recipes: Algorithm → values of its settings; "rl" holds for every reinforcement learner, "supervised+…" for
+            runs with a warm start.
+        changelog: One line for each version.
+        folder: The folder that paths of local files are relative to: the task file's; empty without local files.
     """
 
     schema: int
@@ -186,25 +201,26 @@ class Task:
 
     @property
     def hash(self) -> str:
-        """sha256 of everything in the file that can change a score: all but `PROSE`.
+        """sha256 of everything in the file that can change a score: all keys but `PROSE`.
 
-        A value that is its key's default does not count either, so that a new key leaves every task what it was. In
-        return, a default never changes.
+        A value that equals its key's default does not count either, so that a new key changes no task's hash. In
+        return, a default must never change.
         """
-        identity = _without_defaults(self)
+        identity = without_defaults(self)
         for *path, key in PROSE:
-            place = identity[path[0]] if path else identity
-            place.pop(key, None)
+            table = identity[path[0]] if path else identity
+            table.pop(key, None)
         return files.sha256_json(identity)
 
 
-def _without_defaults(value: Any) -> Any:
+def without_defaults(value: Any) -> Any:
+    """Return a task, or a part of one, as plain tables and lists, without the values that equal their defaults."""
     if is_dataclass(value) and not isinstance(value, type):
         pairs = ((f, getattr(value, f.name)) for f in fields(value))
-        return {f.name: _without_defaults(item) for f, item in pairs if item != _default(f)}
+        return {f.name: without_defaults(item) for f, item in pairs if item != _default(f)}
     if isinstance(value, Mapping):
-        return {key: _without_defaults(item) for key, item in value.items()}
-    return [_without_defaults(item) for item in value] if isinstance(value, tuple) else value
+        return {key: without_defaults(item) for key, item in value.items()}
+    return [without_defaults(item) for item in value] if isinstance(value, tuple) else value
 
 
 def _default(key: Field[Any]) -> Any:

@@ -152,7 +152,7 @@ def test_a_missing_toml_file_is_named(tmp_path: Path) -> None:
 # --- JSON ------------------------------------------------------------------------------------------------------------
 
 BROKEN_JSON = [
-    ('{"a": 1, "b": 2, "a": 3}', "not valid JSON: the key 'a' stands twice in an object."),
+    ('{"a": 1, "b": 2, "a": 3}', "not valid JSON: the key 'a' is repeated in an object."),
     ('{"a": NaN}', "not valid JSON: NaN is not a JSON number."),
     ('{"a": -Infinity}', "not valid JSON: -Infinity is not a JSON number."),
     ('{"a": 1e999}', "not valid JSON: 1e999 is beyond the range of a number."),
@@ -239,7 +239,7 @@ def test_a_broken_line_is_named(tmp_path: Path, line: bytes, message: str) -> No
         list(files.read_jsonl(path))
 
 
-def test_packed_lines_are_unpacked_and_damage_is_told(tmp_path: Path) -> None:
+def test_compressed_lines_are_read_and_damage_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "f.jsonl.gz"
     packed = gzip.compress(b"".join(b'{"a": %d}\n' % n for n in range(5000)))
     path.write_bytes(packed)
@@ -315,7 +315,7 @@ def test_text_that_is_no_utf8_leaves_the_old_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     path = tmp_path / "file/f.txt"
     for write in (lambda: files.write_text(path, "x"), lambda: files.append_jsonl(path, [{}])):
@@ -335,7 +335,7 @@ def test_written_files_have_the_permissions_that_the_user_asked_for(tmp_path: Pa
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs the device that is always full")
-def test_appending_to_a_full_disk_is_told() -> None:
+def test_appending_to_a_full_disk_is_reported() -> None:
     message = "/dev/full: cannot be written: No space left on device; what was saved before is untouched."
     fails(DataError, message, lambda: files.append_jsonl(Path("/dev/full"), [{"a": 1}]))
 

@@ -8,10 +8,11 @@ import subprocess
 import pytest
 from click.testing import CliRunner
 
-import grue.tasks
+from grue import task_files, task_versions
 from grue.cli.main import main
 from grue.cli.tasks import length_summary
-from grue.task_files import changes, load_task, task_folder
+from grue.task_files import load_task, task_folder
+from grue.task_versions import changes
 
 
 def grue_tasks(*arguments):
@@ -23,7 +24,8 @@ def checkout(tmp_path, monkeypatch):
     """A git checkout with a copy of our task files, which the code takes for its own."""
     folder = tmp_path / "tasks"
     shutil.copytree(task_folder(), folder, ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(grue.tasks, "task_folder", lambda: folder)
+    for module in (task_files, task_versions):
+        monkeypatch.setattr(module, "task_folder", lambda: folder)
     for command in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "tasks"]):
         git = ["git", "-c", "user.name=t", "-c", "user.email=t@example.org"]
         subprocess.run([*git, *command], cwd=folder, check=True)
@@ -57,8 +59,8 @@ def test_a_change_that_affects_scores_needs_a_version(checkout):
     result = grue_tasks("validate")
     assert result.exit_code == 2
     assert f"mini/imdb, version {old.version}: its hash is" in result.stderr
-    assert f"on record is {old.hash}" in result.stderr
-    assert grue_tasks("freeze").exit_code == 2  # what is on record stays
+    assert f"but {old.hash} is recorded" in result.stderr
+    assert grue_tasks("freeze").exit_code == 2  # the recorded hash stays
     result = grue_tasks("diff")
     assert result.exit_code == 2
     assert "* mini/imdb: prompt.max_tokens: 32 → 31" in result.stdout
@@ -67,12 +69,22 @@ def test_a_change_that_affects_scores_needs_a_version(checkout):
     assert grue_tasks("diff").exit_code == 0
     result = grue_tasks("validate")
     assert result.exit_code == 2
-    assert "is not on record" in result.stderr
+    assert "not recorded in" in result.stderr
     assert f"mini/imdb, version {old.version + 1}: recorded" in grue_tasks("freeze").stdout
     assert grue_tasks("validate").exit_code == 0
     record = json.loads((checkout / "versions.json").read_text())["mini/imdb"]
     assert record[str(old.version)] == old.hash
     assert record[str(old.version + 1)] == load_task("imdb").hash
+
+
+def test_an_unknown_format_is_invalid(checkout):
+    path = checkout / "mini" / "imdb.toml"
+    edit(path, 'format = "imdb"', 'format = "imbd"')
+    result = grue_tasks("validate", path)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(
+        "Error: There is no data format 'imbd'. Did you mean 'imdb'? Known: cnn_dailymail, "
+    )
 
 
 def test_prose_and_recipes_need_none(checkout):
@@ -95,7 +107,7 @@ def test_diff_names_new_tasks_and_unknown_commits(checkout):
     assert result.stdout == "mini/films: new\n"
     result = grue_tasks("diff", "no-such-branch")
     assert result.exit_code == 3
-    assert "'no-such-branch' is no commit of the checkout" in result.stderr
+    assert "'no-such-branch' is not a commit of the checkout" in result.stderr
 
 
 def test_a_metric_that_moves_or_changes_is_named(checkout):

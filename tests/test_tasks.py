@@ -19,7 +19,7 @@ SHIPPED = [(suite, path.stem) for suite in SUITES for path in sorted((task_folde
 
 
 def changed(tmp_path: Path, change: Callable[[dict[str, Any]], object], name: str = "imdb") -> Path:
-    """Write a shipped task file with a change to a suite of one's own."""
+    """Write a shipped task file with a change to a suite in a temporary folder."""
     table = tomllib.loads((task_folder() / f"mini/{name}.toml").read_text(encoding="utf-8"))
     change(table)
     files.write_toml(tmp_path / f"mini/{name}.toml", table)
@@ -38,7 +38,7 @@ def test_the_mini_suite_ships() -> None:
     assert {"commongen", "imdb"} <= set(task_names("mini"))
 
 
-def test_a_task_file_of_ones_own_loads_by_path(tmp_path: Path) -> None:
+def test_your_own_task_file_loads_by_path(tmp_path: Path) -> None:
     path = changed(tmp_path, lambda table: None)
     assert load_task(str(path)) == load_task("imdb")
     assert load_task("imdb", str(tmp_path / "mini")) == load_task("imdb")
@@ -62,11 +62,11 @@ def test_a_task_file_of_ones_own_loads_by_path(tmp_path: Path) -> None:
         ),
         (
             lambda t: t["data"]["splits"]["train"].update(without=["train"]),
-            "data.splits.train.without: 'train' is no other split of this task.",
+            "data.splits.train.without: 'train' is not another split of this task.",
         ),
         (
             lambda t: [t["data"]["splits"][a].update(without=[b]) for a, b in (("train", "test"), ("test", "train"))],
-            "data.splits: train is without test is without train; one of them must come first.",
+            "data.splits: train is without test is without train, a circle; remove one `without`.",
         ),
         (
             lambda t: t["data"].update(evaluation="tset"),
@@ -84,23 +84,26 @@ def test_a_task_file_of_ones_own_loads_by_path(tmp_path: Path) -> None:
         ),
         (
             lambda t: t["metrics"][0].update(axis="diversity"),
-            "metrics: 'sentiment' is outside the score, so that it has no range and no reference.",
+            "metrics: 'sentiment' is outside the score; remove its range and reference.",
         ),
         (
             lambda t: t["metrics"][0].update(range=[1.0, 1.0]),
-            "metrics: 'sentiment': the ends of its range are the same.",
+            "metrics: 'sentiment': the ends of its range are equal.",
         ),
         (lambda t: t["metrics"][1].update(reference=0.0), "metrics: 'perplexity': its reference must be above 0."),
         (
             lambda t: t.update(schema=2, novelty=1),
-            "schema: this version of grue reads 1, found 2; upgrade grue or mend the file.",
+            "schema: this version of grue reads 1, found 2; upgrade grue or correct the file.",
         ),
         (
             lambda t: t.update(name="../imdb"),
-            "name: '../imdb' becomes a folder's name; use small letters, digits, '_', '-' and '.'.",
+            "name: '../imdb' is used as a folder name; use lower-case letters, digits, '_', '-' and '.'.",
         ),
-        (lambda t: t.update(name="imbd"), "name: 'imbd' is not what the file's place says: 'imdb'; rename one."),
-        (lambda t: t.update(suite="grue"), "suite: 'grue' is not what the file's place says: 'mini'; rename one."),
+        (lambda t: t.update(name="imbd"), "name: 'imbd' differs from the file's path, which gives 'imdb'; rename one."),
+        (
+            lambda t: t.update(suite="grue"),
+            "suite: 'grue' differs from the file's path, which gives 'mini'; rename one.",
+        ),
     ],
 )
 def test_a_mistake_in_a_task_file_is_named(
@@ -218,7 +221,7 @@ def test_a_raw_value_is_scaled_and_clipped(spec: MetricSpec, values: dict[float,
     assert {value: spec.scale(value) for value in values} == pytest.approx(values)
 
 
-def test_the_scale_tells_the_direction() -> None:
+def test_the_direction_follows_from_the_scale() -> None:
     assert MetricSpec("cider", "preference", range=(0.0, 2.0)).direction == "higher"
     assert MetricSpec("ter", "preference", range=(1.0, 0.0)).direction == "lower"
     assert MetricSpec("perplexity", "naturalness", reference=20.0).direction == "lower"

@@ -1,4 +1,4 @@
-"""`grue data`: bringing data and models here, saying where they are, and checking them against the task files."""
+"""`grue data`: fetch data and models, show where they are, and compare them with the task files."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -40,9 +40,9 @@ splits = options.option("--split", "wanted", multiple=True, help="Only this spli
 def fetch(
     names: tuple[str, ...], suite: str, wanted: tuple[str, ...], output: Path | None, models: bool, offline: bool
 ) -> None:
-    """Bring data, and with --models the models, to this machine, so that all else works offline.
+    """Fetch data, and with --models the models, so that everything else works offline.
 
-    Without TASK: all tasks of the suite. What is here and whole is not fetched again; what was interrupted goes on.
+    Without TASK: all tasks of the suite. Complete files are not fetched again; an interrupted fetch resumes when rerun.
     To use a mirror elsewhere, copy its folder and name it with GRUE_DATA.
     """
     from grue.data.places import fetch_split
@@ -72,7 +72,7 @@ def fetch(
 @options.offline
 @options.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def where(names: tuple[str, ...], suite: str, wanted: tuple[str, ...], offline: bool, as_json: bool) -> None:
-    """Say where each split would come from, in the order in which the places are tried.
+    """Show where each split would come from, in the order in which the places are tried.
 
     Without TASK: all tasks of the suite. The place that would be used is marked with →.
     """
@@ -102,12 +102,12 @@ def where(names: tuple[str, ...], suite: str, wanted: tuple[str, ...], offline: 
 @splits
 @options.offline
 def verify(names: tuple[str, ...], suite: str, wanted: tuple[str, ...], offline: bool) -> None:
-    """Load the data anew, compare it with the task files, and print what is missing there.
+    """Load the data without the cache, compare it with the task files, and print what these lack.
 
-    Ends with 1 if something differs, with 3 if data cannot be had.
+    Exits with 1 if something differs, with 3 if data is not available.
     """
     from grue.data.load import differences
-    from grue.data.places import read_anew
+    from grue.data.places import read_uncached
 
     failed: set[int] = set()
     for task in _tasks(names, suite):
@@ -116,7 +116,7 @@ def verify(names: tuple[str, ...], suite: str, wanted: tuple[str, ...], offline:
             title = f"{task.suite}/{task.name} {split}"
             try:
                 with _bar(title) as progress:
-                    loaded = read_anew(task, split, offline, progress)
+                    loaded = read_uncached(task, split, offline, progress)
             except DataError as error:
                 click.echo(f"{title}: not available\n{error}", err=True)
                 failed.add(3)
@@ -124,8 +124,8 @@ def verify(names: tuple[str, ...], suite: str, wanted: tuple[str, ...], offline:
             measured[split] = loaded
             found = list(differences(task.data.splits[split], loaded))
             click.echo(f"{title}: {'differs' if found else 'fine'}, {_figures(loaded)}")
-            for what, here, said in found:
-                click.echo(f"  {what}: {here}, the task file says {said}")
+            for what, here, expected in found:
+                click.echo(f"  {what}: {here}, the task file says {expected}")
                 failed.add(1)
         click.echo("".join(f"{line}\n" for line in pinning_lines(task, measured)), nl=False)
     if failed:
@@ -143,7 +143,7 @@ def verify(names: tuple[str, ...], suite: str, wanted: tuple[str, ...], offline:
 def export(name: str, suite: str, split: str | None, data_dir: Path | None, offline: bool, output: Path) -> None:
     """Write a split's examples to a file: id, prompt, references and what metrics need.
 
-    A system of any make reads the prompts and writes {"id", "text"} lines, which `grue score` reads.
+    Any system can read the prompts and write {"id", "text"} lines, which `grue score` reads.
     """
     from grue.data import export as exporting
     from grue.data.load import load_examples
@@ -158,20 +158,20 @@ def export(name: str, suite: str, split: str | None, data_dir: Path | None, offl
 
 
 def pinning_lines(task: "Task", measured: "dict[str, Loaded]") -> Iterator[str]:
-    """Yield what is to be pasted into a task file so that it pins what was measured; nothing if it does so already."""
+    """Yield the lines to paste into a task file so that it pins what was measured; none if it does so already."""
     for source in task.data.sources:
         revisions = {loaded.revision for loaded in measured.values() if loaded.source == source.name}
         if source.kind == "hub" and revisions - {source.revision}:
             yield f"  # in the source {source.name}"
             yield from (f'  revision = "{revision}"' for revision in sorted(revisions))
     for split, loaded in measured.items():
-        said = task.data.splits[split]
-        if (said.rows, said.examples, said.ids_sha256) == (loaded.rows, len(loaded.examples), loaded.ids_sha256):
+        pinned = task.data.splits[split]
+        if (pinned.rows, pinned.examples, pinned.ids_sha256) == (loaded.rows, len(loaded.examples), loaded.ids_sha256):
             continue
-        share = f", begin = {said.begin}, end = {said.end}" if (said.begin, said.end) != (0.0, 1.0) else ""
-        without = ", ".join(f'"{other}"' for other in said.without)
+        share = f", begin = {pinned.begin}, end = {pinned.end}" if (pinned.begin, pinned.end) != (0.0, 1.0) else ""
+        without = ", ".join(f'"{other}"' for other in pinned.without)
         yield (
-            f'  {split} = {{ source = "{said.source}", rows = {loaded.rows}, examples = {len(loaded.examples)}, '
+            f'  {split} = {{ source = "{pinned.source}", rows = {loaded.rows}, examples = {len(loaded.examples)}, '
             f'ids_sha256 = "{loaded.ids_sha256}"{share}{f", without = [{without}]" if without else ""} }}'
         )
 
@@ -198,7 +198,7 @@ def _splits(task: "Task", wanted: Sequence[str]) -> list[str]:
 
 @contextmanager
 def _bar(title: str) -> Iterator[Callable[[int, int], None]]:
-    """Yield a function that takes (bytes done, bytes in all) and moves a bar; silent where stderr is no terminal."""
+    """Yield a function called with (bytes done, bytes in all) that moves a bar; silent unless stderr is a terminal."""
     console = error_console()
     columns = (TextColumn("[bold]{task.description}"), BarColumn(bar_width=24), DownloadColumn())
     with Progress(

@@ -1,4 +1,4 @@
-"""`grue tasks`: list, show, validate, compare and freeze task files."""
+"""`grue tasks`: list, show, validate, compare and freeze tasks."""
 
 import json
 import subprocess
@@ -75,7 +75,7 @@ def show(
 
 
 def settings_of(task: "Task") -> Iterator[str]:
-    """Yield what a task file says, a line each."""
+    """Yield a task's settings, a line each."""
     start = task.backbone.warm_start and f"; published warm start {task.backbone.warm_start}"
     yield f"{task.title}  ({task.suite}/{task.name}, version {task.version})\n{task.description}\n"
     yield f"  hash        {task.hash}"
@@ -96,14 +96,14 @@ def scale_of(spec: "MetricSpec") -> str:
 
 
 def rendered(example: "Example", tokens: int | None, most: int) -> str:
-    """Return an example as text, its long lines folded."""
+    """Return an example as text, with long lines wrapped."""
     cut = "" if tokens is None else f", {tokens} tokens{f', cut to {most}' if tokens > most else ''}"
     lines = [f"[{example.id}]{cut}", folded("prompt", example.prompt)]
     return "\n".join([*lines, *(folded("reference", text) for text in example.references)])
 
 
 def folded(label: str, text: str) -> str:
-    """Return a text behind its label, in lines of at most `WIDTH` characters."""
+    """Return a text after its label, in lines of at most `WIDTH` characters."""
     import textwrap
 
     lines = [part for line in text.split("\n") for part in textwrap.wrap(line, WIDTH) or [""]]
@@ -111,7 +111,7 @@ def folded(label: str, text: str) -> str:
 
 
 def prompt_lengths(task: "Task", examples: Sequence["Example"]) -> list[int]:
-    """Return each prompt's length in tokens of the task's backbone; none, with a word why, without its tokenizer."""
+    """Return each prompt's length in tokens of the task's backbone; empty, with a warning, without its tokenizer."""
     from grue.lm.load import load_tokenizer
 
     try:
@@ -127,7 +127,7 @@ def prompt_lengths(task: "Task", examples: Sequence["Example"]) -> list[int]:
 
 
 def length_summary(lengths: Sequence[int], task: "Task") -> str:
-    """Return how long prompts are and how many of them the task cuts."""
+    """Return a sentence on how long prompts are and how many of them the task cuts."""
     ordered, most = sorted(lengths), task.prompt.max_tokens
     middle, high = ordered[len(ordered) // 2], ordered[len(ordered) * 95 // 100]
     cut = sum(length > most for length in lengths)
@@ -140,16 +140,19 @@ def length_summary(lengths: Sequence[int], task: "Task") -> str:
 @tasks.command()
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
 def validate(paths: tuple[Path, ...]) -> None:
-    """Check task files: keys, types, metrics and recipes; without PATHS those of both suites, versions included.
+    """Check task files: keys, types, format, metrics, recipes; without PATHS those of both suites and their versions.
 
-    A task whose hash is not the one on record for its version has changed in something that affects scores.
+    A task whose hash differs from the one recorded for its version has changed in something that affects scores.
     """
+    from grue.data.formats import FORMATS
     from grue.metrics.metric import metric_factory
     from grue.runs.recipes import check_recipes
-    from grue.task_files import check_version, load_task
+    from grue.task_files import load_task
+    from grue.task_versions import check_version
 
     for path in paths or _shipped():
         task = load_task(str(path))
+        _ = FORMATS[task.data.format]  # raises UnknownName
         for spec in task.metrics:
             metric_factory(spec.name, spec.options)
         check_recipes(task)
@@ -160,23 +163,25 @@ def validate(paths: tuple[Path, ...]) -> None:
 
 @tasks.command()
 def freeze() -> None:
-    """Put the versions of our tasks on record, so that `grue tasks validate` sees when one changes."""
-    from grue.task_files import freeze_version, load_task
+    """Record the versions of our tasks, so that `grue tasks validate` detects changes."""
+    from grue.task_files import load_task
+    from grue.task_versions import freeze_version
 
     for path in _shipped():
         task = load_task(str(path))
-        state = "recorded" if freeze_version(task) else "on record"
+        state = "recorded" if freeze_version(task) else "already recorded"
         click.echo(f"{task.suite}/{task.name}, version {task.version}: {state}")
 
 
 @tasks.command()
 @click.argument("reference", default="HEAD")
 def diff(reference: str) -> None:
-    """Show how our tasks differ from those of a commit, and fail where a version should have been raised.
+    """Show how our tasks differ from those of a commit, and fail if a version should have been raised.
 
     REFERENCE is a commit or branch of this checkout.
     """
-    from grue.task_files import changes, load_task
+    from grue.task_files import load_task
+    from grue.task_versions import changes
 
     forgotten = []
     for path in _shipped():
@@ -194,7 +199,7 @@ def diff(reference: str) -> None:
     if forgotten:
         raise ConfigError(
             f"{', '.join(forgotten)}: what is marked * affects scores, but the version was not raised; "
-            "raise it, and say why in the changelog."
+            "raise it, and give the reason in the changelog."
         )
 
 
@@ -205,14 +210,14 @@ def _shipped() -> list[Path]:
 
 
 def _task_at(reference: str, path: Path) -> "Task | None":
-    """Return a task as it was at a commit, or None if it was not there."""
+    """Return a task as it was at a commit, or None if it did not exist."""
     from grue.task_files import load_task
 
     def git(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(["git", "-C", str(path.parent), *arguments], capture_output=True, text=True)
 
     if git("rev-parse", "--verify", "--quiet", f"{reference}^{{commit}}").returncode:
-        raise DataError(f"{reference!r} is no commit of the checkout that {path} lies in; fetch it, or name another.")
+        raise DataError(f"{reference!r} is not a commit of the checkout of {path}; fetch it, or name another.")
     shown = git("show", f"{reference}:./{path.name}")
     if shown.returncode:
         return None

@@ -1,1 +1,1 @@
-"""Data sets: where they come from, how their rows become examples, and what is kept of them on this machine."""
+"""Data sets: where they come from, how their rows become examples, and what of them is kept on this machine."""

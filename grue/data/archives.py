@@ -1,4 +1,7 @@
-"""Files of a folder, those in its zip archives included: found by name, the nearest first, and read line by line."""
+"""Files of a folder, those in its zip archives included: found by name, the nearest first, and read line by line.
+
+Archives are read in place, and archives within archives too, which `zipfile.Path` does not search.
+"""
 
 import csv
 import io
@@ -13,25 +16,26 @@ from zipfile import BadZipFile, ZipFile
 
 from grue.errors import DataError
 
-DEPTH = 6  # folders and archives that are opened one within the other
+DEPTH = 6  # levels of nested folders and archives that are searched
 LONGEST_FIELD = 1 << 24  # characters; the csv module stops at 131,072, and articles may be longer
 DAMAGED = (OSError, EOFError, BadZipFile, zlib.error, NotImplementedError, RuntimeError)  # what zipfile raises
+SPELLINGS = {"validation": ("validation", "valid", "val", "dev")}
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class File:
-    """A file or folder on disk, or what lies in a zip archive there.
+    """A file or folder on disk, or a member of a zip archive.
 
     Attributes:
-        path: The place on disk.
-        inside: Where `path` is an archive: the member's name in it; one more name for each archive within an archive.
+        path: The file, folder or outermost archive on disk.
+        inside: If `path` is an archive, the member's name in it; one more name for each archive within an archive.
     """
 
     path: Path
     inside: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """Return the whole path, members of archives as if these were folders."""
+        """Return the whole path, with archives written like folders."""
         return "/".join((self.path.as_posix(), *self.inside))
 
     @property
@@ -40,7 +44,7 @@ class File:
         return PurePosixPath(str(self)).name
 
     def beside(self, name: str) -> "File":
-        """Return the file of that name in the same folder or archive, which may not exist."""
+        """Return the file of that name in the same folder or archive; it need not exist."""
         if not self.inside:
             return File(self.path.with_name(name))
         return File(self.path, (*self.inside[:-1], str(PurePosixPath(self.inside[-1]).with_name(name))))
@@ -49,31 +53,37 @@ class File:
 # --- finding ---------------------------------------------------------------------------------------------------------
 
 
-def nearest(folder: Path, *patterns: str) -> list[File]:
-    """Return the files that match, of the level that is nearest to the folder; empty if there are none.
+def split_names(split: str) -> tuple[str, ...]:
+    """Return the spellings of a split in file names."""
+    return SPELLINGS.get(split, (split,))
 
-    A zip archive is a level like a folder. A pattern is matched from the right: "test/dialogues.txt" wants the folder.
+
+def nearest(folder: Path, *patterns: str) -> list[File]:
+    """Return the files that match on the level nearest to the folder; empty if there are none.
+
+    A zip archive is a level like a folder. A pattern is matched from the right: "test/dialogues.txt" includes the
+    folder.
     """
     return next((found for found in _levels(folder, patterns) if found), [])
 
 
 def everywhere(folder: Path, *patterns: str) -> list[File]:
-    """Return the files of all levels that match, the nearest first."""
+    """Return the files that match on all levels, the nearest first."""
     return [file for found in _levels(folder, patterns) for file in found]
 
 
 def the_one(folder: Path, *patterns: str) -> File:
-    """Return the nearest file that matches; of two that are as near, the one whose pattern comes first.
+    """Return the nearest file that matches; of several on one level, the one whose pattern comes first.
 
     Raises:
-        DataError: There is none, or there are two of the same pattern.
+        DataError: No file matches, or two match the same pattern.
     """
     found = nearest(folder, *patterns)
     if not found:
         raise DataError(f"{folder}: no {' and no '.join(patterns)} in it, in its folders or in its zip archives.")
     best = next(fitting for pattern in patterns if (fitting := [file for file in found if _fits(file, pattern)]))
     if len(best) > 1:
-        raise DataError(f"{folder}: which of {' and '.join(map(str, best[:2]))} is meant? Give a folder with one.")
+        raise DataError(f"{folder}: both {' and '.join(map(str, best[:2]))} match; give a folder with one of them.")
     return best[0]
 
 
@@ -104,9 +114,9 @@ def _children(container: File) -> Iterator[File]:
         try:
             names = ZipFile(handle).namelist()
         except DAMAGED as error:
-            raise DataError(f"{container}: not a zip archive that can be read: {error}.") from error
+            raise DataError(f"{container}: not a readable zip archive: {error}.") from error
     for name in names:
-        # An archive made on a Mac has a twin of each file that is none of the data: __MACOSX/._name.
+        # An archive made on a Mac has a second entry for each file that is not data: __MACOSX/._name.
         if not name.endswith("/") and not PurePosixPath(name).name.startswith("."):
             yield File(container.path, (*container.inside, name))
 
@@ -116,10 +126,10 @@ def _children(container: File) -> Iterator[File]:
 
 @contextmanager
 def opened(file: File) -> Iterator[IO[bytes]]:
-    """Open a file for reading bytes, whatever archives it lies in.
+    """Open a file for reading bytes, on disk or in archives.
 
     Raises:
-        DataError: It is missing or damaged; also while it is read.
+        DataError: It is missing or damaged; this may show only while it is read.
     """
     with ExitStack() as stack:
         try:
@@ -133,7 +143,7 @@ def opened(file: File) -> Iterator[IO[bytes]]:
 
 
 def text(file: File) -> str:
-    """Return the whole of a UTF-8 file.
+    """Return the content of a UTF-8 file.
 
     Raises:
         DataError: It is missing, damaged or not UTF-8.
@@ -143,9 +153,9 @@ def text(file: File) -> str:
 
 
 def lines(file: File) -> Iterator[str]:
-    r"""Yield the lines of a UTF-8 file without their ends.
+    r"""Yield the lines of a UTF-8 file without their line ends.
 
-    Lines end at "\n" or "\r\n" only: U+0085, U+2028 and the like are characters of a text.
+    Lines end at "\n" or "\r\n" only: U+0085, U+2028 and the like are part of a text.
 
     Raises:
         DataError: The file is missing, damaged or not UTF-8; names the line.
@@ -159,7 +169,7 @@ def json_lines(file: File) -> Iterator[dict[str, Any]]:
     """Yield the object of each line that is not blank.
 
     Raises:
-        DataError: The file cannot be read, or a line is not an object in JSON; names the line.
+        DataError: The file cannot be read, or a line is not a JSON object; names the line.
     """
     for number, line in enumerate(lines(file), start=1):
         if line.strip():
@@ -182,7 +192,7 @@ def parsed(source: str, where: str) -> Any:
 
 
 def csv_rows(file: File, *columns: str) -> Iterator[dict[str, str]]:
-    """Yield the rows of a csv file by the names in its first line.
+    """Yield the rows of a csv file, by the column names in its first line.
 
     Raises:
         DataError: The file cannot be read, lacks one of the columns, or has a row with more or fewer fields.

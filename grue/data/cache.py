@@ -1,4 +1,4 @@
-"""Where data is kept on this machine, and how a file gets there: whole or not at all, by one process at a time."""
+"""Where data is kept on this machine, and how files are written there: atomically, by one process at a time."""
 
 import errno
 import fcntl
@@ -20,25 +20,25 @@ def cache_folder() -> Path:
 
 
 def mirror_folder() -> Path:
-    """Return where fetched data goes: $GRUE_DATA, else the folder `mirror` of the cache."""
+    """Return the folder that data is fetched into: $GRUE_DATA, else the folder `mirror` of the cache."""
     chosen = os.environ.get("GRUE_DATA")
     return Path(chosen).expanduser() if chosen else cache_folder() / "mirror"
 
 
 def mirror_folders() -> list[Path]:
-    """Return where fetched data is looked for, in order: `mirror_folder`, then the cache's own."""
+    """Return the folders searched for fetched data, in order: `mirror_folder`, then the cache's own mirror."""
     return list(dict.fromkeys([mirror_folder(), cache_folder() / "mirror"]))
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[Path]:
-    """Yield a temporary neighbour of `path` to be filled; it takes the place of `path` if all goes well.
+    """Yield a temporary file beside `path` to write to; it replaces `path` if the block succeeds.
 
     Raises:
-        DataError: The place cannot be written, or is full; nothing is left behind.
+        DataError: The file cannot be written, or the disk is full; nothing is left behind.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    with telling(path):
+    with translate_disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             yield temporary
@@ -46,20 +46,24 @@ def writing(path: Path) -> Iterator[Path]:
                 os.fsync(handle.fileno())
             os.replace(temporary, path)
         finally:
-            with suppress(OSError):  # it is not there when all went well
+            with suppress(OSError):  # it no longer exists after a success
                 temporary.unlink()
 
 
 @contextmanager
-def telling(path: Path) -> Iterator[None]:
-    """Turn the system's errors in writing `path` into one that says what to do; others pass."""
+def translate_disk_errors(path: Path) -> Iterator[None]:
+    """Raise the system's errors in writing `path` as one that says what to do.
+
+    Raises:
+        DataError: The disk is full, or the file may not be written. Other errors stay as they are.
+    """
     try:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise DataError(
                 f"{path}: the disk is full ({free_space(path)} free). Make room, or choose another place with "
-                "GRUE_CACHE, GRUE_DATA or --output; the same command goes on from what is whole."
+                "GRUE_CACHE, GRUE_DATA or --output; the same command then resumes from the finished files."
             ) from error
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):
             raise DataError(
@@ -70,7 +74,7 @@ def telling(path: Path) -> Iterator[None]:
 
 
 def free_space(path: Path) -> str:
-    """Return how much room there is where `path` is or would be, for people to read."""
+    """Return the free space where `path` is or would be, for people to read."""
     there = next((folder for folder in (path, *path.parents) if folder.exists()), Path("/"))
     return size_text(shutil.disk_usage(there).free)
 
@@ -85,13 +89,13 @@ def size_text(size: float) -> str:
 
 
 @contextmanager
-def alone(path: Path) -> Iterator[None]:
-    """Hold the lock file `path`, waiting for another process that does; one that dies lets go of it.
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock file `path`, waiting for another process that holds it; the lock is released on exit.
 
     Raises:
         DataError: The file cannot be written.
     """
-    with telling(path):
+    with translate_disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         handle = path.open("w")
     with handle:

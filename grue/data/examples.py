@@ -1,4 +1,4 @@
-"""Examples in a file: a memory-mapped sequence, so that millions of them cost no memory and load at once.
+"""Examples in a file: a memory-mapped sequence, so that millions of them need no memory and load at once.
 
 The file is Arrow's IPC format with the columns id, prompt, references and meta (JSON).
 """
@@ -24,9 +24,9 @@ SCHEMA = pa.schema(
 
 
 class ExampleFile(Sequence[Example]):
-    """The examples of a file, or a stretch of them; reads what is asked for, when it is asked for.
+    """The examples of a file or of a range in it, each read when it is accessed.
 
-    Slices of step 1 are again stretches of the file. It can be pickled and forked: what travels is the path.
+    A slice of step 1 is again such a range. It can be pickled and forked: only the path is copied.
 
     Raises:
         DataError: The file is missing or damaged.
@@ -37,7 +37,7 @@ class ExampleFile(Sequence[Example]):
         try:
             self._table = pa.ipc.open_file(pa.memory_map(str(path), "r")).read_all()
         except (OSError, pa.ArrowException) as error:
-            raise DataError(f"{path}: cannot be read: {error}. Delete it; it is made again from the data.") from error
+            raise DataError(f"{path}: cannot be read: {error}. Delete it; it is rebuilt from the data.") from error
         self._batches = self._table.to_batches()
         self._ends: list[int] = []
         for batch in self._batches:
@@ -72,19 +72,19 @@ class ExampleFile(Sequence[Example]):
         return ExampleFile, (self.path, self._start, self._stop)
 
     def table(self) -> pa.Table:
-        """Return all columns, which stay on disk."""
+        """Return all columns, memory-mapped."""
         return self._table.slice(self._start, len(self))
 
     def ids(self) -> pa.ChunkedArray:
-        """Return the column of ids, which stays on disk."""
+        """Return the column of ids, memory-mapped."""
         return self._table.column("id").slice(self._start, len(self))
 
 
 def write_examples(path: Path, examples: Iterable[Example]) -> None:
-    """Write examples to a file as they come, atomically: a temporary neighbour is filled and renamed.
+    """Write examples to a file, atomically and a batch in memory at a time.
 
     Raises:
-        DataError: The place cannot be written, or is full; nothing is left behind.
+        DataError: The file cannot be written, or the disk is full; nothing is left behind.
     """
     with (
         writing(path) as temporary,

@@ -1,4 +1,4 @@
-"""Examples for systems of one's own: as a data set of the library `datasets`, or as a file."""
+"""Examples for other systems: as a data set of the library `datasets`, or as a file."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def as_dataset(examples: Sequence[Example]) -> "Dataset":
-    """Return examples as a `datasets.Dataset` with the columns id, prompt, references and meta (JSON, or none).
+    """Return examples as a `datasets.Dataset` with the columns id, prompt, references and meta (JSON, or None).
 
-    What is memory-mapped stays so.
+    Memory-mapped examples stay memory-mapped.
     """
     import datasets
 
@@ -30,11 +30,11 @@ def export(examples: Sequence[Example], path: Path) -> None:
     """Write examples to a `.jsonl` file, one a line as `grue score --examples` reads them, or to a `.parquet` file.
 
     Raises:
-        ConfigError: The name ends otherwise.
+        ConfigError: The name has another ending.
         DataError: The file cannot be written.
     """
     if path.suffix not in (".jsonl", ".parquet"):
-        raise ConfigError(f"{path}: examples are written to a name that ends in .jsonl or .parquet.")
+        raise ConfigError(f"{path}: unknown file type; use a name that ends in .jsonl or .parquet.")
     with writing(path) as temporary:
         if path.suffix == ".parquet":
             as_dataset(examples).to_parquet(str(temporary))

@@ -1,8 +1,8 @@
 """Examples: `load_examples(task, split)` from the mini world, the mirror, the hub, official files or a folder.
 
-Whatever the source, rows become examples through the task's format, a split takes its share of them, and counts and
-the hash of the ids are checked against the task file before anything is returned. The examples of real data are kept
-in a file of the cache, under a key of all that they follow from, and read from there: see `grue.data.examples`.
+Whatever the source, rows become examples through the task's format, a split takes its share of them, and the counts
+and the hash of the ids are compared with the task file before anything is returned. The examples of real data are kept
+in a file of the cache, under a key of everything they depend on, and read from there: see `grue.data.examples`.
 """
 
 import hashlib
@@ -20,18 +20,16 @@ import pyarrow.compute as pc
 
 from grue import __version__, files
 from grue.data import mirror
-from grue.data.cache import alone, cache_folder, mirror_folder
+from grue.data.cache import cache_folder, locked, mirror_folder
 from grue.data.download import Progress, no_progress
 from grue.data.examples import ExampleFile, write_examples
-from grue.data.formats import FORMATS
-from grue.data.layouts import read_folder
+from grue.data.formats import FORMATS, LAYOUTS, read_folder
+from grue.data.rows import Rows
 from grue.data.tables import read_rows
 from grue.errors import DataError, did_you_mean
 from grue.mini import draw
 from grue.records import Example
 from grue.tasks import Source, Split, Task
-
-Rows = Iterable[Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +39,11 @@ class Loaded:
     Attributes:
         examples: A tuple for the mini world, else a memory-mapped sequence.
         source: "mini", the hub's data set id, the name of the official files, the local file, or the folder.
-        revision: The commit at the hub, the seed of the mini world, the hash of official files' addresses, the sha256
-            of a local file.
-        rows: Rows at the source.
-        checked: Whether count and ids were compared with the task file; a folder in the original layout may hold a
-            part of the data set, and is not.
+        revision: The commit on the hub, the seed of the mini world, the hash of official files' addresses, or the
+            sha256 of a local file.
+        rows: Number of rows at the source.
+        checked: Whether count and ids were compared with the task file; those of a folder in the original layout are
+            not, because it may hold a part of the data set.
     """
 
     examples: Sequence[Example]
@@ -56,7 +54,7 @@ class Loaded:
     checked: bool
 
     def provenance(self) -> dict[str, Any]:
-        """Return what a result says of its data."""
+        """Return what a result records about its data."""
         return {
             "source": self.source,
             "revision": self.revision,
@@ -68,13 +66,15 @@ class Loaded:
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
-    """Rows that are on this machine.
+class LocalRows:
+    """Rows on this machine.
 
     Attributes:
-        identity: What tells their content from any other.
+        source, revision: As in `Loaded`.
+        identity: A hash of their content.
+        rows: Reads them.
         check: Raises DataError if they are damaged.
-        held: Where the mirror has them, if it does.
+        held: Their place in the mirror, if they are there.
         path: The local file that they are in, if they are in one.
     """
 
@@ -94,31 +94,30 @@ def load_examples(
 
     Args:
         data_dir: A folder in the data set's original layout, read instead of the task's sources.
-        offline: Use only what is on this machine: the mini world, the mirror, the hub's cache. HF_HUB_OFFLINE=1 does
-            the same.
-        progress: Told (bytes done, bytes in all) while something is transferred.
+        offline: Open no connection: use the mini world, the mirror and the hub's cache. HF_HUB_OFFLINE=1 does the same.
+        progress: Called with (bytes done, bytes in all) during a transfer.
 
     Raises:
-        DataError: No source can be read, or one is not what the task file says.
+        DataError: No source can be read, or the data differs from what the task file says.
     """
     loaded = read_split(task, split, data_dir, offline, progress)
-    for what, found, said in differences(task.data.splits[split], loaded) if loaded.checked else ():
+    for what, found, expected in differences(task.data.splits[split], loaded) if loaded.checked else ():
         raise DataError(
             f"{task.suite}/{task.name}, split {split!r} of {loaded.source}@{loaded.revision}: {what} {found}, the task "
-            f"file says {said}. The data set has changed; `grue data verify {task.name}` compares everything."
+            f"file says {expected}. The data set has changed; `grue data verify {task.name}` compares everything."
         )
     return loaded
 
 
 def differences(split: Split, loaded: Loaded) -> Iterator[tuple[str, object, object]]:
-    """Yield (what, found, said by the task file) for each figure that the task file has and that is another."""
-    for what, found, said in (
+    """Yield (what, found, expected) for each figure in the task file from which the data differs."""
+    for what, found, expected in (
         ("rows", loaded.rows, split.rows),
         ("examples", len(loaded.examples), split.examples),
         ("ids_sha256", loaded.ids_sha256, split.ids_sha256),
     ):
-        if said and found != said:
-            yield what, found, said
+        if expected and found != expected:
+            yield what, found, expected
 
 
 def read_split(
@@ -127,7 +126,7 @@ def read_split(
     """Load one split as `load_examples` does, without comparing it with the task file.
 
     Raises:
-        DataError: There is no such split, no source can be read, it has no examples, or an id stands twice.
+        DataError: There is no such split, no source can be read, it has no examples, or an id is repeated.
     """
     if split not in task.data.splits:
         close = did_you_mean(split, task.data.splits)
@@ -154,36 +153,36 @@ def read_split(
 
 
 def is_offline(offline: bool = False) -> bool:
-    """Whether only what is on this machine may be used: as asked, or by HF_HUB_OFFLINE."""
+    """Return whether connections are forbidden: as asked, or by HF_HUB_OFFLINE."""
     return offline or os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
 
 
-def obtain(task: Task, split: str, data_dir: Path | None, offline: bool, progress: Progress = no_progress) -> Origin:
-    """Return a split's rows from the first source that has them, brought to this machine if they are not here.
+def obtain(task: Task, split: str, data_dir: Path | None, offline: bool, progress: Progress = no_progress) -> LocalRows:
+    """Return a split's rows from the first source that has them, fetched if they are not on this machine.
 
     Raises:
         DataError: No source has them.
     """
     name = task.data.splits[split].source
     if data_dir is not None:
-        return _folder_origin(task.data.format, data_dir, name)
+        return _rows_of_folder(task.data.format, data_dir, name)
 
-    def attempt(source: Source) -> Origin:
+    def attempt(source: Source) -> LocalRows:
         if source.kind == "mini":
-            return Origin("mini", source.revision, "", lambda: draw.rows(source.name, name, source.revision))
+            return LocalRows("mini", source.revision, "", lambda: draw.rows(source.name, name, source.revision))
         if source.kind == "local":
-            return _local_origin(task, source, name)
+            return _rows_of_file(task, source, name)
         held = mirror.find(source, name)
-        return held_origin(held) if held is not None else fetch_from(source, task, split, offline, progress)
+        return held_rows(held) if held is not None else fetch_from(source, task, split, offline, progress)
 
     return first_source(task, split, attempt)
 
 
-def first_source(task: Task, split: str, attempt: Callable[[Source], Origin]) -> Origin:
-    """Return what the first source gives with which `attempt` succeeds.
+def first_source(task: Task, split: str, attempt: Callable[[Source], LocalRows]) -> LocalRows:
+    """Return the result of `attempt` for the first source for which it succeeds.
 
     Raises:
-        DataError: It succeeds with none; says why of each.
+        DataError: It succeeds for none; gives the reason for each.
     """
     problems = []
     for source in task.data.sources:
@@ -200,22 +199,22 @@ def first_source(task: Task, split: str, attempt: Callable[[Source], Origin]) ->
     raise DataError(f"{task.suite}/{task.name}, split {split!r}: no source could be read:\n{listed}\n{cure}")
 
 
-def fetch_from(source: Source, task: Task, split: str, offline: bool, progress: Progress) -> Origin:
-    """Bring a split's rows from one source into the mirror of this machine.
+def fetch_from(source: Source, task: Task, split: str, offline: bool, progress: Progress) -> LocalRows:
+    """Fetch a split's rows from one source into the mirror.
 
     Raises:
         DataError: The source does not have them.
     """
     name, root = task.data.splits[split].source, mirror_folder()
-    return held_origin(mirror.fetch(source, name, root, task.data.licence, is_offline(offline), progress))
+    return held_rows(mirror.fetch(source, name, root, task.data.licence, is_offline(offline), progress))
 
 
-def held_origin(held: mirror.Held) -> Origin:
+def held_rows(held: mirror.Held) -> LocalRows:
     """Return the rows of a split in the mirror."""
     manifest, identity = held.manifest, held.identity
     if manifest.kind == "files":
-        identity = files.sha256_json([identity, _code_hash(read_folder)])
-    return Origin(
+        identity = files.sha256_json([identity, _code_hash(LAYOUTS[manifest.name])])
+    return LocalRows(
         manifest.name, manifest.revision, identity, lambda: mirror.rows(held), lambda: mirror.check(held), held
     )
 
@@ -224,39 +223,39 @@ def local_path(task: Task, source: Source, name: str) -> Path:
     """Return the file that a source of local files names for a split.
 
     Raises:
-        DataError: It names none, or the file is not there.
+        DataError: It names none, or the file does not exist.
     """
     if name not in source.files:
-        raise DataError(f"no file is named for {name!r}; there are files for {', '.join(source.files) or 'nothing'}.")
+        raise DataError(f"it names no file for {name!r}, only for {', '.join(source.files) or 'nothing'}.")
     path = Path(task.folder) / source.files[name]
     if not path.is_file():
-        raise DataError(f"{path}: there is no such file.")
+        raise DataError(f"{path}: no such file.")
     return path
 
 
 def local_data_id(task: Task) -> str:
-    """Return the hash of the contents of a task's local files; an empty text for a task without any.
+    """Return the hash of the contents of a task's local files; an empty string for a task without any.
 
     Raises:
-        DataError: One of them is not there.
+        DataError: One of them does not exist.
     """
     local = [source for source in task.data.sources if source.kind == "local"]
     sums = [{name: files.sha256_file(local_path(task, one, name)) for name in sorted(one.files)} for one in local]
     return files.sha256_json(sums) if sums else ""
 
 
-def _local_origin(task: Task, source: Source, name: str) -> Origin:
+def _rows_of_file(task: Task, source: Source, name: str) -> LocalRows:
     path = local_path(task, source, name)
     content = files.sha256_file(path)
     identity = files.sha256_json([content, path.suffixes, _code_hash(read_rows)])
-    return Origin(source.files[name], content, identity, lambda: read_rows(path), path=path)
+    return LocalRows(source.files[name], content, identity, lambda: read_rows(path), path=path)
 
 
-def _folder_origin(layout: str, folder: Path, name: str) -> Origin:
-    there = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []
-    stats = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in there]
-    identity = files.sha256_json([stats, _code_hash(read_folder)])
-    return Origin(str(folder), "", identity, lambda: read_folder(layout, folder, name))
+def _rows_of_folder(layout: str, folder: Path, name: str) -> LocalRows:
+    paths = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []
+    stats = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in paths]
+    identity = files.sha256_json([stats, _code_hash(LAYOUTS[layout])])
+    return LocalRows(str(folder), "", identity, lambda: read_folder(layout, folder, name))
 
 
 # --- rows into examples ----------------------------------------------------------------------------------------------
@@ -270,8 +269,8 @@ def _few(task: Task, split: str, rows: Rows) -> tuple[Example, ...]:
     return tuple(example for example, keep in zip(examples, kept, strict=True) if keep)
 
 
-def _build(task: Task, split: str, origin: Origin, path: Path, data_dir: Path | None, offline: bool) -> None:
-    """Write the file of a split's examples; the file about it comes last, so that what is half done does not count."""
+def _build(task: Task, split: str, origin: LocalRows, path: Path, data_dir: Path | None, offline: bool) -> None:
+    """Write the file of a split's examples, and last the file about it, without which the first does not count."""
     wanted, rows = task.data.splits[split], 0
 
     def counted() -> Iterator[Mapping[str, Any]]:
@@ -281,13 +280,13 @@ def _build(task: Task, split: str, origin: Origin, path: Path, data_dir: Path | 
             yield row
 
     left_out = _left_out(task, wanted, data_dir, offline)
-    with alone(path.with_suffix(".lock")):
+    with locked(path.with_suffix(".lock")):
         if about_path(path).exists() and path.exists():
             return  # another process was faster
         origin.check()
         try:
             write_examples(path, FORMATS[task.data.format](counted()))
-        except DataError as error:  # a format knows the row, and only the reader of a local file the file
+        except DataError as error:  # a format names the row; only the reader of a local file names the file
             if origin.path is None or str(origin.path) in str(error):
                 raise
             raise DataError(f"{origin.path}: {error}") from error
@@ -311,7 +310,7 @@ def _ids(examples: Sequence[Example]) -> Iterable[str]:
 
 
 def _kept(ids: Iterable[str], split: Split, left_out: frozenset[str]) -> "np.ndarray[Any, np.dtype[np.bool_]]":
-    """Return for each example whether it is in the split's share, and in no split that is to be left out."""
+    """Return for each example whether it is in the split's share, and in none of the splits left out."""
     known = list(ids)
     kept = np.ones(len(known), dtype=bool)
     if (split.begin, split.end) != (0.0, 1.0):
@@ -326,15 +325,15 @@ def _kept(ids: Iterable[str], split: Split, left_out: frozenset[str]) -> "np.nda
 
 
 def hash_ids(ids: Iterable[str]) -> str:
-    """Return the sha256 of the sorted ids, one a line; the order of a source's rows is no part of a data set.
+    """Return the sha256 of the sorted ids, one a line, so that the order of a source's rows does not matter.
 
     Raises:
-        DataError: An id stands twice.
+        DataError: An id is repeated.
     """
     ordered = pa.array(ids, pa.large_string()).sort()  # by bytes, which in UTF-8 is by characters
     twice = ordered[1:].filter(pc.equal(ordered[1:], ordered[:-1]))
     if len(twice):
-        raise DataError(f"The id {twice[0].as_py()!r} stands twice: every example needs an id of its own.")
+        raise DataError(f"The id {twice[0].as_py()!r} is repeated: every example needs its own id.")
     digest = hashlib.sha256()
     for first in range(0, len(ordered), 1 << 16):
         digest.update("".join(f"{identity}\n" for identity in ordered[first : first + (1 << 16)].to_pylist()).encode())
@@ -344,19 +343,19 @@ def hash_ids(ids: Iterable[str]) -> str:
 # --- the cache of examples -------------------------------------------------------------------------------------------
 
 
-def examples_path(task: Task, split: str, origin: Origin, data_dir: Path | None, offline: bool) -> Path:
-    """Return where the cache keeps a split's examples, or would."""
+def examples_path(task: Task, split: str, origin: LocalRows, data_dir: Path | None, offline: bool) -> Path:
+    """Return the path of a split's examples in the cache, whether or not they are there."""
     key = files.sha256_json(_key(task, split, origin, data_dir, offline))[:24]
     return cache_folder() / "examples" / f"{task.data.format}-{split}-{key}.arrow"
 
 
 def about_path(path: Path) -> Path:
-    """Return the file beside a file of examples that says how many rows they are of, and what their ids hash to."""
+    """Return the file beside a file of examples with the number of rows they are made of and the hash of their ids."""
     return path.with_suffix(".json")
 
 
-def _key(task: Task, split: str, origin: Origin, data_dir: Path | None, offline: bool) -> list[Any]:
-    """Return all that a split's examples follow from: rows, format and its code, the share, and the splits left out."""
+def _key(task: Task, split: str, origin: LocalRows, data_dir: Path | None, offline: bool) -> list[Any]:
+    """Return what a split's examples depend on: rows, format and its code, the share, and the splits left out."""
     wanted = task.data.splits[split]
     own = [origin.identity, task.data.format, _code_hash(FORMATS[task.data.format]), wanted.begin, wanted.end]
     others = ((other, obtain(task, other, data_dir, offline)) for other in wanted.without)

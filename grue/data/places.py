@@ -1,19 +1,20 @@
-"""Where a task's data is or could come from, and bringing it here."""
+"""Where a task's data is or could come from, and fetching it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from grue.data import hub, mirror
+from grue.data import mirror
 from grue.data.download import Progress, no_progress
+from grue.data.hub.listing import find_files, find_local_files
 from grue.data.load import (
     Loaded,
-    Origin,
+    LocalRows,
     about_path,
     examples_path,
     fetch_from,
     first_source,
-    held_origin,
+    held_rows,
     is_offline,
     load_examples,
     local_path,
@@ -25,15 +26,15 @@ from grue.tasks import Source, Task
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """One place that a split could come from.
+class DataLocation:
+    """A place that a split could come from.
 
     Attributes:
-        kind: "cache" is the file of examples, ready to be used; "mirror" what was fetched; the others as in task files.
+        kind: "cache" is the file of examples, ready for use; "mirror" is fetched data; the others as in task files.
         where: A path, an address, or a data set and its revision.
         available: Whether it can be read now.
-        bytes: What would be read or, from the hub, transferred at most; None where it is not known.
-        note: Why it is not available; or what else is to be known.
+        bytes: What would be read or, from the hub, transferred at most; None if unknown.
+        note: Why it is not available, or another remark.
     """
 
     kind: Literal["mini", "cache", "mirror", "hub", "files", "local"]
@@ -43,12 +44,12 @@ class Place:
     note: str = ""
 
 
-def places(task: Task, split: str, offline: bool = False) -> Iterator[Place]:
+def places(task: Task, split: str, offline: bool = False) -> Iterator[DataLocation]:
     """Yield the places of a split in the order in which they are tried; the first that is available is used."""
     name = task.data.splits[split].source
     for source in task.data.sources:
         if source.kind == "mini":
-            yield Place("mini", f"{source.name}, revision {source.revision}", True)
+            yield DataLocation("mini", f"{source.name}, revision {source.revision}", True)
             continue
         if source.kind == "local":
             yield _local_place(task, source, name)
@@ -59,50 +60,50 @@ def places(task: Task, split: str, offline: bool = False) -> Iterator[Place]:
         yield _remote_place(source, name, is_offline(offline))
 
 
-def _local_place(task: Task, source: Source, name: str) -> Place:
+def _local_place(task: Task, source: Source, name: str) -> DataLocation:
     try:
         path = local_path(task, source, name)
     except DataError as error:
-        return Place("local", source.name, False, None, str(error))
-    return Place("local", str(path), True, path.stat().st_size)
+        return DataLocation("local", source.name, False, None, str(error))
+    return DataLocation("local", str(path), True, path.stat().st_size)
 
 
-def _held_places(task: Task, split: str, held: mirror.Held) -> Iterator[Place]:
+def _held_places(task: Task, split: str, held: mirror.Held) -> Iterator[DataLocation]:
     try:
-        path = examples_path(task, split, held_origin(held), None, offline=True)
+        path = examples_path(task, split, held_rows(held), None, offline=True)
     except DataError:
-        path = None  # what this split leaves out is not here, so that there is no file of its examples either
+        path = None  # the splits that this one leaves out are not here, so its examples are not cached either
     if path is not None and about_path(path).exists():
-        yield Place("cache", str(path), True, path.stat().st_size)
+        yield DataLocation("cache", str(path), True, path.stat().st_size)
     where = held.folder / (held.file if held.manifest.kind == "hub" else "unpacked")
-    note = "" if where.exists() else "manifest.json lists it, but it is not there"
-    yield Place("mirror", str(where), where.exists(), held.bytes, note)
+    note = "" if where.exists() else "listed in manifest.json, but missing"
+    yield DataLocation("mirror", str(where), where.exists(), held.bytes, note)
 
 
-def _remote_place(source: Source, name: str, offline: bool) -> Place:
+def _remote_place(source: Source, name: str, offline: bool) -> DataLocation:
     if source.kind == "files":
-        note = "offline" if offline else "not asked before it is needed"
-        return Place("files", ", ".join(source.urls), not offline, None, note)
+        note = "offline" if offline else "not checked before it is needed"
+        return DataLocation("files", ", ".join(source.urls), not offline, None, note)
     where = f"{source.name}@{source.revision or 'newest'}"
     try:
-        listing = hub.find_local_files(source, name) if offline else hub.find_files(source, name)
+        listing = find_local_files(source, name) if offline else find_files(source, name)
     except DataError as error:
-        return Place("hub", where, False, None, str(error))
+        return DataLocation("hub", where, False, None, str(error))
     where = str(listing.folder or f"{source.name}@{listing.commit}")
     note = f"{len(listing.files)} file{'s'[: len(listing.files) - 1]}"
-    return Place("hub", where, True, sum(file.size for file in listing.files), note)
+    return DataLocation("hub", where, True, sum(file.size for file in listing.files), note)
 
 
 def fetch_split(
     task: Task, split: str, offline: bool = False, progress: Progress = no_progress
-) -> tuple[Loaded, Origin]:
-    """Bring a split into this machine's mirror, asking the hub anew where no commit is pinned, and load it from there.
+) -> tuple[Loaded, LocalRows]:
+    """Fetch a split into the mirror, resolving again a revision that is not a commit, and load it from there.
 
     Raises:
-        DataError: No source has it, or it is not what the task file says.
+        DataError: No source has it, or it differs from what the task file says.
     """
 
-    def attempt(source: Source) -> Origin:
+    def attempt(source: Source) -> LocalRows:
         if source.kind in ("mini", "local"):
             return obtain(task, split, None, offline)
         return fetch_from(source, task, split, offline, progress)
@@ -114,11 +115,11 @@ def fetch_split(
     return loaded, origin
 
 
-def read_anew(task: Task, split: str, offline: bool = False, progress: Progress = no_progress) -> Loaded:
-    """Load a split without trusting the cache of examples, and without comparing it with the task file.
+def read_uncached(task: Task, split: str, offline: bool = False, progress: Progress = no_progress) -> Loaded:
+    """Load a split without the cache of examples, and without comparing it with the task file.
 
     Raises:
-        DataError: No source has it, or what is in the mirror is damaged.
+        DataError: No source has it, or the mirror is damaged.
     """
     origin = obtain(task, split, None, offline, progress)
     if origin.source != "mini":

@@ -1,4 +1,4 @@
-"""What the formats of all data sets share: values of rows, checked, and ids."""
+"""What the data sets share: checked values of rows, and ids."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -7,6 +7,7 @@ from grue.errors import DataError
 from grue.files import sha256_text
 
 Row = Mapping[str, Any]
+Rows = Iterable[Row]
 
 
 def short_hash(text: str) -> str:
@@ -15,10 +16,11 @@ def short_hash(text: str) -> str:
 
 
 def numbered(name: str, times: dict[int, int]) -> str:
-    """Return the id itself, or with -2, -3, … if it came before.
+    """Return the id itself or, if it was used before, the id with a number: -2, -3 and so on.
 
     Args:
-        times: How often each came, by eight bytes of its hash: ids of millions of rows would take much memory.
+        times: How often each id was used, by eight bytes of its hash: the ids of millions of rows would need too much
+            memory.
     """
     key = int(short_hash(name), 16)
     times[key] = times.get(key, 0) + 1
@@ -26,13 +28,13 @@ def numbered(name: str, times: dict[int, int]) -> str:
 
 
 def text_of(value: Any, what: str, where: str) -> str:
-    """Return a value that should be a text.
+    """Return a value that should be a string.
 
     Raises:
-        DataError: It is none, or one that no file can hold.
+        DataError: It is not a string, or one that no UTF-8 file can hold.
     """
     if not isinstance(value, str):
-        raise DataError(f"{where}: {what} should be a text, found {value!r:.80}.")
+        raise DataError(f"{where}: {what} should be a string, found {value!r:.80}.")
     if not value.isascii():
         try:
             value.encode("utf-8")
@@ -42,13 +44,13 @@ def text_of(value: Any, what: str, where: str) -> str:
 
 
 def texts_of(values: Any, what: str, where: str) -> tuple[str, ...]:
-    """Return the values of a list of texts.
+    """Return the values of a list of strings.
 
     Raises:
-        DataError: It is no list, or not of texts.
+        DataError: It is not a list of strings.
     """
     if isinstance(values, str) or not isinstance(values, Sequence):
-        raise DataError(f"{where}: {what} should be a list of texts, found {values!r:.80}.")
+        raise DataError(f"{where}: {what} should be a list of strings, found {values!r:.80}.")
     return tuple(text_of(value, f"{what}[{number}]", where) for number, value in enumerate(values))
 
 
@@ -68,7 +70,7 @@ def with_columns(rows: Iterable[Row], name: str, *columns: str) -> Iterator[tupl
 
 
 def within(value: Any, key: str) -> Any:
-    """Return a part of a nested column, None if it has none; of a list of parts, or a part of lists, the list."""
+    """Return a field of a nested column, or None; for a list, the list of its items' fields."""
     if isinstance(value, Mapping):
         return value.get(key)
     if isinstance(value, Sequence) and not isinstance(value, str):

@@ -33,7 +33,8 @@ from transformers import (
 from transformers.utils import logging
 
 from grue import files
-from grue.data import hub
+from grue.data.hub.errors import translate_hub_errors
+from grue.data.hub.retry import retrying
 from grue.errors import ConfigError, DataError, Unavailable
 from grue.mini import assets
 
@@ -335,8 +336,8 @@ def fetch_model(name: str, revision: str = "") -> Path:
         skipped += ["*.bin", "*.pt", "*.pth"] if safe else []
         return snapshot_download(name, revision=revision or None, ignore_patterns=skipped)
 
-    with hub.explained(f"the model {name}" + (f" at {revision}" if revision else "")):
-        return Path(hub.patiently(fetch))
+    with translate_hub_errors(f"the model {name}" + (f" at {revision}" if revision else "")):
+        return Path(retrying(fetch))
 
 
 @contextmanager

@@ -77,8 +77,8 @@ def test_fetch_that_fails_says_why_of_each_source(hub, run):
     assert done.stdout == ""
     assert done.stderr == (
         "Error: grue/wmt16, split 'train': no source could be read:\n"
-        f"  hub wmt/wmt16: the data set wmt/wmt16 is not on the hub ({hub.address}/datasets/wmt/wmt16): it was renamed, or "
-        "is private: then log in with `hf auth login` or set HF_TOKEN.\n"
+        f"  hub wmt/wmt16: the data set wmt/wmt16 is not on the hub ({hub.address}/datasets/wmt/wmt16): check the name; if "
+        "it is private, log in with `hf auth login` or set HF_TOKEN.\n"
         "Connect to the network, copy a mirror and name it with GRUE_DATA, or give the data's folder with --data-dir.\n"
     )
 

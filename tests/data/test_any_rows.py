@@ -1,4 +1,4 @@
-"""Rows of any content become examples, or are refused with an error of ours; nothing else happens."""
+"""Rows of any content become examples or raise DataError; nothing else happens."""
 
 import json
 from typing import Any

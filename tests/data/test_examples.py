@@ -1,4 +1,4 @@
-"""The memory-mapped sequence of examples: a sequence like a tuple, from a file, whole or not at all."""
+"""The memory-mapped sequence of examples: it behaves like a tuple, and its file is written atomically."""
 
 import errno
 import multiprocessing
@@ -54,7 +54,7 @@ def test_no_such_example(few, index):
         few[index]
 
 
-def test_a_stretch_knows_its_ends(few):
+def test_a_range_has_ends(few):
     stretch = few[2:5]
     assert (stretch[0], stretch[-1]) == (FEW[2], FEW[4])
     with pytest.raises(IndexError):
@@ -62,7 +62,7 @@ def test_a_stretch_knows_its_ends(few):
     assert stretch.ids().to_pylist() == ["e2", "e3", "e4"]
 
 
-def test_batches_join_without_a_seam(tmp_path):
+def test_iteration_crosses_batches(tmp_path):
     many = [Example(str(i), "p", ()) for i in range(2 * BATCH + 3)]
     write_examples(tmp_path / "many.arrow", iter(many))
     found = ExampleFile(tmp_path / "many.arrow")
@@ -86,11 +86,11 @@ def test_no_examples(tmp_path):
     assert not ExampleFile(tmp_path / "none.arrow")
 
 
-def test_a_damaged_file_is_told(tmp_path, few):
+def test_a_damaged_file_is_reported(tmp_path, few):
     damaged = tmp_path / "damaged.arrow"
     damaged.write_bytes(few.path.read_bytes()[:-100])
     for path in (damaged, tmp_path / "missing.arrow"):
-        with pytest.raises(DataError, match=f"{path}: cannot be read: .* Delete it; it is made again"):
+        with pytest.raises(DataError, match=f"{path}: cannot be read: .* Delete it; it is rebuilt"):
             ExampleFile(path)
 
 

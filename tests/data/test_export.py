@@ -1,4 +1,4 @@
-"""Examples in files, for systems of one's own."""
+"""Examples in files, for other systems."""
 
 import json
 
@@ -48,7 +48,7 @@ def test_parquet_is_read_by_datasets(tmp_path):
 
 
 def test_another_ending_is_refused_before_anything_is_written(tmp_path):
-    with pytest.raises(ConfigError, match=r"examples\.csv: examples are written to a name that ends in \.jsonl or"):
+    with pytest.raises(ConfigError, match=r"examples\.csv: unknown file type; use a name that ends in \.jsonl or"):
         export(EXAMPLES, tmp_path / "examples.csv")
     assert list(tmp_path.iterdir()) == []
 
@@ -59,8 +59,8 @@ def test_exported_examples_are_what_score_reads(tmp_path):
         assert result.exit_code == 0, result.output
         return result.stdout
 
-    told = grue("data", "export", "commongen", "--split", "validation", "--output", tmp_path / "examples.jsonl")
-    assert told.startswith("mini/commongen validation: 200 examples → ")
+    printed = grue("data", "export", "commongen", "--split", "validation", "--output", tmp_path / "examples.jsonl")
+    assert printed.startswith("mini/commongen validation: 200 examples → ")
     rows = [json.loads(line) for line in (tmp_path / "examples.jsonl").read_text().splitlines()]
     answers = [{"id": row["id"], "text": row["references"][0]} for row in rows]
     (tmp_path / "answers.jsonl").write_text("".join(json.dumps(answer) + "\n" for answer in answers))

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from grue.data.formats import FORMATS, mended
+from grue.data.formats import FORMATS
+from grue.data.sets.narrativeqa import repaired
 from grue.errors import DataError, UnknownName
 from grue.mini.draw import rows
 
@@ -233,7 +234,7 @@ def test_totto_has_no_references_where_they_are_withheld(annotations: Any) -> No
         ({"table": "x"}, "table[0][0]: expected value, is_header and column_span, found 'x'."),
         ({"table": [[cell("x", columns=-1)]]}, "table[0][0]: is_header should be true or false, column_span a number"),
         ({"overlap_subset": "maybe"}, "overlap_subset should be true or false, found 'maybe'."),
-        ({"example_id": None}, "example_id should be a text, found None."),
+        ({"example_id": None}, "example_id should be a string, found None."),
     ],
 )
 def test_totto_names_what_is_wrong(changes: dict[str, Any], message: str) -> None:
@@ -314,7 +315,7 @@ def test_narrativeqa_reads_three_layouts_with_equal_ids() -> None:
     ],
 )
 def test_letters_read_in_a_wrong_character_set_are_mended_where_that_is_certain(wrong: str, right: str) -> None:
-    assert mended(wrong) == right
+    assert repaired(wrong) == right
 
 
 # --- DailyDialog -----------------------------------------------------------------------------------------------------
@@ -358,8 +359,8 @@ def test_dailydialog_gives_equal_examples_equal_ids_wherever_the_dialogue_began(
             "expected the columns article, highlights; found text. Is this the right data set?",
         ),
         ("cnn_dailymail", {"article": " ", "highlights": "a"}, "the article is empty."),
-        ("cnn_dailymail", {"article": None, "highlights": "a"}, "article should be a text, found None."),
-        ("wmt16", {"translation": {"en": "a"}}, "translation.de should be a text, found None."),
+        ("cnn_dailymail", {"article": None, "highlights": "a"}, "article should be a string, found None."),
+        ("wmt16", {"translation": {"en": "a"}}, "translation.de should be a string, found None."),
         ("wmt16", {"translation": {"en": "a", "de": " "}}, "translation.de is empty."),
         (
             "wmt16",
@@ -373,13 +374,21 @@ def test_dailydialog_gives_equal_examples_equal_ids_wherever_the_dialogue_began(
             {"article": "a"},
             "expected the columns document, question and answers, or document_id, question, ",
         ),
-        ("narrativeqa", {**nested("a?", "b"), "answers": None}, "answers.text should be a list of texts, found None."),
+        (
+            "narrativeqa",
+            {**nested("a?", "b"), "answers": None},
+            "answers.text should be a list of strings, found None.",
+        ),
         ("dailydialog", {**dialogue("a"), "act": [0]}, "act should be numbers from 1 to 4, found [0]."),
         ("dailydialog", {**dialogue("a"), "emotion": [7]}, "emotion should be numbers from 0 to 6, found [7]."),
-        ("dailydialog", {**dialogue("a"), "act": [1, 2]}, "1 utterances, but 2 under act; they should be as many."),
-        ("dailydialog", {**dialogue("a"), "dialog": "a"}, "dialog should be a list of texts, found 'a'."),
-        ("commongen", {"concepts": "abc", "target": "b"}, "concepts should be a list of texts, found 'abc'."),
-        ("imdb", {"text": 3, "label": 1}, "text should be a text, found 3."),
+        (
+            "dailydialog",
+            {**dialogue("a"), "act": [1, 2]},
+            "1 utterances, but 2 under act; the numbers should be equal.",
+        ),
+        ("dailydialog", {**dialogue("a"), "dialog": "a"}, "dialog should be a list of strings, found 'a'."),
+        ("commongen", {"concepts": "abc", "target": "b"}, "concepts should be a list of strings, found 'abc'."),
+        ("imdb", {"text": 3, "label": 1}, "text should be a string, found 3."),
     ],
 )
 def test_a_foreign_row_is_named(name: str, row: dict[str, Any], message: str) -> None:

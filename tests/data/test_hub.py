@@ -1,9 +1,10 @@
-"""The hub, by a real server on this machine: what comes, what does not, and what goes wrong."""
+"""The hub, played by a server on this machine: transfers, refusals and failures."""
 
 import dataclasses
 import errno
 import hashlib
 import os
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,7 +12,6 @@ import pytest
 from support import hub_server
 from support.hub_server import HEAD_COMMIT, Fault, row, small
 
-from grue.data import hub as client
 from grue.data.examples import ExampleFile
 from grue.data.load import hash_ids, load_examples
 from grue.data.mirror import fetch
@@ -29,11 +29,11 @@ COUNTS = {
 }
 
 
-# --- all is well -----------------------------------------------------------------------------------------------------
+# --- without failures -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", COUNTS)
-def test_each_data_set_comes_from_the_hub(hub, waited, name):
+def test_each_data_set_loads_from_the_hub(hub, waited, name):
     hub_server.add_data_sets(hub, name)
     task = small(name)
     loaded = {split: load_examples(task, split) for split in task.data.splits}
@@ -49,7 +49,7 @@ def test_each_data_set_comes_from_the_hub(hub, waited, name):
     requests = len(hub.requests)
     again = load_examples(task, "train")
     assert tuple(again.examples) == tuple(loaded["train"].examples)
-    assert len(hub.requests) == requests, "the second load asks nobody"
+    assert len(hub.requests) == requests, "the second load needs no request"
     assert waited == []
 
 
@@ -106,7 +106,7 @@ def test_shares_and_splits_left_out(hub, waited):
 def test_a_nested_column_is_named_without_its_lists(hub, waited):
     hub_server.add_data_sets(hub, "narrativeqa")
     source = Source("hub", "deepmind/narrativeqa", columns=("answers.text", "question"))
-    held = fetch(source, "test", client.Path(os.environ["GRUE_CACHE"]) / "mirror", "none")
+    held = fetch(source, "test", Path(os.environ["GRUE_CACHE"]) / "mirror", "none")
     rows = pq.read_table(held.folder / "test.parquet").to_pylist()
     assert rows[0] == {
         "question": {"text": "What does the man of test 0 seek?", "tokens": ["What"]},
@@ -114,7 +114,7 @@ def test_a_nested_column_is_named_without_its_lists(hub, waited):
     }
 
 
-# --- what goes wrong on the way ---------------------------------------------------------------------------------------
+# --- with failures ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_a_nested_column_is_named_without_its_lists(hub, waited):
         (r"test.*\.parquet", "HEAD", 502, {}, 0),
     ],
 )
-def test_a_busy_hub_is_asked_again(hub, waited, path, method, status, headers, least):
+def test_a_busy_hub_is_retried(hub, waited, path, method, status, headers, least):
     hub_server.add_data_sets(hub, "wmt16")
     hub.faults = [Fault(path, method, times=2, status=status, headers=headers)]
     assert len(load_examples(small("wmt16"), "test").examples) == 10
@@ -158,12 +158,12 @@ def test_a_wait_that_is_too_long_is_refused(hub, waited):
 
 
 def noise(rows):
-    """A table that cannot be packed, of 1 kB a row."""
+    """A table of 1 kB a row that cannot be compressed."""
     texts = [{"text": f"the film {os.urandom(512).hex()}", "label": number % 2} for number in range(rows)]
     return hub_server.parquet(texts, hub_server.SCHEMAS["imdb"], row_group_size=2000, compression="none")
 
 
-def test_a_dropped_connection_goes_on_where_it_was(hub, waited, monkeypatch):
+def test_a_dropped_connection_is_resumed(hub, waited, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 100_000)
     content = noise(3000)
     hub.add("datasets", "stanfordnlp/imdb", {"plain_text/test-00000-of-00001.parquet": content})
@@ -186,10 +186,10 @@ def test_a_dropped_range_is_asked_for_again(hub, waited):
 
 
 @pytest.mark.parametrize("name", ["wmt16", "narrativeqa"])
-def test_a_truncated_file_is_not_taken_for_whole(hub, waited, tmp_path, name):
+def test_a_truncated_file_is_refused(hub, waited, tmp_path, name):
     hub_server.add_data_sets(hub, name)
     hub.faults = [Fault(r"test.*\.parquet$", times=1000, truncate=50)]
-    with pytest.raises(DataError, match="truncated|Consistency check failed|damaged on the way"):
+    with pytest.raises(DataError, match="truncated|Consistency check failed|damaged in transfer"):
         load_examples(small(name), "test")
     assert not list(tmp_path.rglob("test.parquet"))
     assert not list(tmp_path.rglob("*.arrow"))
@@ -198,11 +198,11 @@ def test_a_truncated_file_is_not_taken_for_whole(hub, waited, tmp_path, name):
 
 
 def test_a_file_that_is_not_what_the_hub_lists(hub, waited, tmp_path):
-    """Equal in size, another in content: only the hash can tell."""
+    """Equal in size, different in content: only the hash shows it."""
     hub_server.add_data_sets(hub, "wmt16")
     hub.faults = [Fault(r"test.*\.parquet$", damage=True, whole=True)]
     message = (
-        r"test-00000-of-00001.parquet: damaged on the way: (\d+) bytes with sha256 (\w+), the hub says \1 and (?!\2)"
+        r"test-00000-of-00001.parquet: damaged in transfer: (\d+) bytes with sha256 (\w+), the hub says \1 and (?!\2)"
     )
     with pytest.raises(DataError, match=message):
         load_examples(small("wmt16"), "test")
@@ -214,7 +214,7 @@ def test_a_file_that_is_not_what_the_hub_lists(hub, waited, tmp_path):
 def test_a_shard_is_missing(hub, waited):
     hub_server.add_data_sets(hub, "wmt16")
     del hub.files["datasets", "wmt/wmt16", HEAD_COMMIT]["de-en/train-00001-of-00002.parquet"]
-    with pytest.raises(DataError, match="1 of the 2 files like de-en/train-00000-of-00002.parquet are there"):
+    with pytest.raises(DataError, match="only 1 of the 2 files like de-en/train-00000-of-00002.parquet exist"):
         load_examples(small("wmt16"), "train")
 
 
@@ -222,17 +222,17 @@ def test_a_shard_is_missing(hub, waited):
     ("status", "code", "message"),
     [
         (403, "GatedRepo", r"is gated: accept its conditions at http://.*/datasets/wmt/wmt16, then log in with `hf auth login` or set HF_TOKEN"),
-        (401, "RepoNotFound", r"is not on the hub \(http://.*/datasets/wmt/wmt16\): it was renamed, or is private"),
+        (401, "RepoNotFound", r"is not on the hub \(http://.*/datasets/wmt/wmt16\): check the name; if it is private"),
         (404, "RevisionNotFound", "the hub has no such revision"),
-        (403, "", "the hub forbids it: .*403"),
+        (403, "", "the hub denies access: .*403"),
     ],
 )  # fmt: skip
-def test_what_the_hub_refuses_is_told_apart(hub, waited, status, code, message):
+def test_the_hubs_refusals_are_distinguished(hub, waited, status, code, message):
     hub_server.add_data_sets(hub, "wmt16")
     hub.faults = [Fault("/api/datasets/wmt", times=99, status=status, headers={"X-Error-Code": code} if code else {})]
     with pytest.raises(DataError, match=message):
         load_examples(small("wmt16"), "test")
-    assert waited == [], "there is no sense in asking again"
+    assert waited == [], "retrying would not help"
 
 
 def test_no_such_repository_branch_file_or_column(hub, waited):
@@ -248,7 +248,7 @@ def test_no_such_repository_branch_file_or_column(hub, waited):
     with pytest.raises(DataError, match="there is no column 'translation'; it has text. The data set has changed"):
         load_examples(small("wmt16"), "test")
     hub.add("datasets", "wmt/wmt16", {"de-en/test-00000-of-00001.parquet": b"no parquet at all, only a text"})
-    with pytest.raises(DataError, match="not a whole parquet file"):
+    with pytest.raises(DataError, match="not a complete parquet file"):
         load_examples(small("wmt16"), "test")
     hub.add("datasets", "li2017dailydialog/daily_dialog", {"a.py": b""})
     with pytest.raises(DataError, match="hub li2017dailydialog/daily_dialog: .*the hub has no such revision"):
@@ -267,7 +267,7 @@ def from_hub_only(task):
         ({"ids_sha256": "ab" * 32}, f"ids_sha256 [0-9a-f]{{64}}, the task file says {'ab' * 32}"),
     ],
 )
-def test_a_changed_data_set_is_told(hub, waited, figures, message):
+def test_a_changed_data_set_is_reported(hub, waited, figures, message):
     hub_server.add_data_sets(hub, "wmt16")
     where = f"grue/wmt16, split 'test' of wmt/wmt16@{HEAD_COMMIT}: "
     with pytest.raises(DataError, match=f"{where}{message}. The data set has changed; `grue data verify wmt16`"):
@@ -281,7 +281,7 @@ def test_a_hub_that_is_not_there(hub, waited, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["wmt16", "narrativeqa"])
-def test_a_full_disk_leaves_nothing_that_counts(hub, waited, monkeypatch, tmp_path, name):
+def test_a_full_disk_leaves_no_incomplete_file(hub, waited, monkeypatch, tmp_path, name):
     hub_server.add_data_sets(hub, name)
 
     def full(descriptor):
@@ -318,9 +318,9 @@ def test_a_disk_that_is_really_full(hub, waited, monkeypatch, tmp_path):
         os.system(f"umount {place}")
 
 
-def test_ids_hash_alike_in_any_order_and_stand_once():
+def test_ids_hash_alike_in_any_order_and_may_not_repeat():
     ids = ["b", "a-2", "a", "ä", "😀", "\uffff"]
     expected = hashlib.sha256("".join(f"{i}\n" for i in sorted(ids)).encode()).hexdigest()
     assert hash_ids(ids) == hash_ids(reversed(ids)) == expected
-    with pytest.raises(DataError, match="The id 'a' stands twice"):
+    with pytest.raises(DataError, match="The id 'a' is repeated"):
         hash_ids(["a", "b", "a"])

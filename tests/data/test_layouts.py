@@ -1,4 +1,4 @@
-"""Folders in the layouts in which the data sets were first handed out, made here in small."""
+"""The data sets' original layouts, in small folders made here."""
 
 import io
 import json
@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from grue.data.archives import File, csv_rows, everywhere, lines, nearest, the_one
-from grue.data.formats import FORMATS
-from grue.data.layouts import FOLDERS, read_folder, read_story
+from grue.data.formats import FORMATS, LAYOUTS, read_folder
+from grue.data.sets.cnn_dailymail import read_story
 from grue.errors import DataError
 
 
@@ -39,25 +39,25 @@ def read(layout: str, folder: Path, split: str) -> list[Mapping[str, Any]]:
 
 
 def message(layout: str, folder: Path, split: str) -> str:
-    """Return what is said about a folder that cannot be read, which stands where `<folder>` does."""
+    """Return the error for a folder that cannot be read, with `<folder>` in place of its path."""
     with pytest.raises(DataError) as caught:
         read(layout, folder, split)
     return str(caught.value).replace(str(folder), "<folder>")
 
 
 def test_every_format_has_a_layout() -> None:
-    assert FOLDERS.names() == FORMATS.names()
-    assert FOLDERS.names() == [
+    assert LAYOUTS.names() == FORMATS.names()
+    assert LAYOUTS.names() == [
         *("cnn_dailymail", "commongen", "dailydialog", "examples", "imdb", "narrativeqa", "totto", "wmt16")
     ]
 
 
-@pytest.mark.parametrize("layout", FOLDERS.names())
+@pytest.mark.parametrize("layout", LAYOUTS.names())
 def test_an_empty_folder_and_no_folder_are_named(layout: str, tmp_path: Path) -> None:
     assert message(layout, tmp_path, "test").startswith("<folder>: no ")
     missing = tmp_path / "none"
     assert message(layout, missing, "test") == (
-        "<folder>: there is no such folder; --data-dir wants the folder of the original data."
+        "<folder>: no such folder; give --data-dir the folder of the original data."
     )
 
 
@@ -84,7 +84,7 @@ def test_one_file_is_chosen_by_level_then_by_pattern_and_never_by_chance(tmp_pat
     with pytest.raises(DataError) as caught:
         the_one(tmp_path, "second.txt", "first.txt")
     assert str(caught.value) == (
-        f"{tmp_path}: which of {tmp_path}/a/second.txt and {tmp_path}/b/second.txt is meant? Give a folder with one."
+        f"{tmp_path}: both {tmp_path}/a/second.txt and {tmp_path}/b/second.txt match; give a folder with one of them."
     )
 
 
@@ -94,22 +94,22 @@ def test_only_line_feeds_end_lines(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "expected"),
     [
-        ("x.zip", b"not one", "x.zip: not a zip archive that can be read: File is not a zip file."),
+        ("x.zip", b"not one", "x.zip: not a readable zip archive: File is not a zip file."),
         (
             "x.zip",
             zipped({"a.txt": "a" * 99})[:-40],
-            "x.zip: not a zip archive that can be read: File is not a zip file.",
+            "x.zip: not a readable zip archive: File is not a zip file.",
         ),
         ("a.txt", b"fine\n\xff\n", "a.txt, line 2: not valid UTF-8 at byte 0; save the file as UTF-8."),
     ],
 )
-def test_damaged_files_are_named(name: str, content: bytes, said: str, tmp_path: Path) -> None:
+def test_damaged_files_are_named(name: str, content: bytes, expected: str, tmp_path: Path) -> None:
     write(tmp_path, {name: content})
     with pytest.raises(DataError) as caught:
         [line for file in nearest(tmp_path, "a.txt") for line in lines(file)]
-    assert str(caught.value) == f"{tmp_path}/{said}"
+    assert str(caught.value) == f"{tmp_path}/{expected}"
 
 
 def test_a_damaged_member_is_named(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_csv_fields_may_be_long_and_hold_line_ends_but_not_be_missing(tmp_path: 
         {"a.csv": f'\ufeffa,b\n"one\ntwo","{long}"\n', "b.csv": "a,b\n1,2\n3\n", "c.csv": "a,b\n1,2,3\n", "d.csv": ""},
     )
     assert list(csv_rows(File(tmp_path / "a.csv"), "a", "b")) == [{"a": "one\ntwo", "b": long}]
-    for name, columns, said in [
+    for name, columns, expected in [
         ("b.csv", ("a",), "b.csv, line 3: more or fewer fields than the first line names."),
         ("c.csv", ("a",), "c.csv, line 2: more or fewer fields than the first line names."),
         ("c.csv", ("a", "z", "y"), "c.csv: no column z and no column y; found a, b."),
@@ -135,7 +135,7 @@ def test_csv_fields_may_be_long_and_hold_line_ends_but_not_be_missing(tmp_path: 
     ]:
         with pytest.raises(DataError) as caught:
             list(csv_rows(File(tmp_path / name), *columns))
-        assert str(caught.value) == f"{tmp_path}/{said}"
+        assert str(caught.value) == f"{tmp_path}/{expected}"
 
 
 # --- CNN/DailyMail ---------------------------------------------------------------------------------------------------
@@ -246,11 +246,11 @@ def test_dailydialog_reads_folders_and_nested_archives(contents: dict[str, str |
 
 
 @pytest.mark.parametrize(
-    ("contents", "said"),
+    ("contents", "expected"),
     [
         (
             dialogue_files("_test", acts="1 \n"),
-            ", line 1: 2 utterances, 1 acts and 2 emotions; they should be as many.",
+            ", line 1: 2 utterances, 1 acts and 2 emotions; the numbers should be equal.",
         ),
         (dialogue_files("_test", acts="1 x \n"), ", line 1: acts and emotions should be whole numbers, found '1 x '."),
         (
@@ -261,11 +261,13 @@ def test_dailydialog_reads_folders_and_nested_archives(contents: dict[str, str |
     ],
 )
 def test_dailydialog_names_the_line_that_does_not_fit(
-    contents: dict[str, str], said: str | None, tmp_path: Path
+    contents: dict[str, str], expected: str | None, tmp_path: Path
 ) -> None:
     write(tmp_path, contents)
     missing = "<folder>/dialogues_act_test.txt: cannot be read: No such file or directory."
-    assert message("dailydialog", tmp_path, "test") == (f"<folder>/dialogues_test.txt{said}" if said else missing)
+    assert message("dailydialog", tmp_path, "test") == (
+        f"<folder>/dialogues_test.txt{expected}" if expected else missing
+    )
 
 
 # --- NarrativeQA -----------------------------------------------------------------------------------------------------
@@ -353,7 +355,7 @@ def test_wmt16_takes_the_first_of_two_directions(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("contents", "split", "said"),
+    ("contents", "split", "expected"),
     [
         ({"train.en": "a\n"}, "train", "<folder>: no text of the split 'train' in English and German, X.en and X.de; found <folder>/train.en, but no train.de."),
         ({"test.en": "a\nb\n", "test.de": "a\n"}, "test", "<folder>/test.de: 1 sentences, but test.en has more."),
@@ -361,9 +363,9 @@ def test_wmt16_takes_the_first_of_two_directions(tmp_path: Path) -> None:
         ({"newstest2014.en": "a\n", "newstest2014.de": "a\n"}, "train", "<folder>: no text of the split 'train' in English and German, X.en and X.de."),
     ],
 )  # fmt: skip
-def test_wmt16_names_what_is_wrong(contents: dict[str, str], split: str, said: str, tmp_path: Path) -> None:
+def test_wmt16_names_what_is_wrong(contents: dict[str, str], split: str, expected: str, tmp_path: Path) -> None:
     write(tmp_path, contents)
-    assert message("wmt16", tmp_path, split) == said
+    assert message("wmt16", tmp_path, split) == expected
 
 
 # --- CommonGen and IMDB ----------------------------------------------------------------------------------------------

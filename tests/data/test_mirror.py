@@ -1,4 +1,4 @@
-"""The mirror: fetched once, whole or not at all, by however many processes; and then all works without a network."""
+"""The mirror: fetched once, atomically, by any number of processes; then everything works without a network."""
 
 import json
 import os
@@ -38,35 +38,35 @@ def pinned(task, revision):
     return replace(task, data=replace(task.data, sources=sources))
 
 
-def test_the_manifest_says_what_is_there(hub, waited, tmp_path):
+def test_the_manifest_describes_the_folder(hub, waited, tmp_path):
     hub_server.add_data_sets(hub, "wmt16")
     task = small("wmt16")
     for split in ("train", "test"):
         loaded, _ = fetch_split(task, split)
     folder = folder_of(tmp_path)
-    said = json.loads((folder / "manifest.json").read_text())
-    assert {key: said[key] for key in ("schema", "kind", "name", "config", "asked", "revision", "licence", "grue")} == {
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert {key: manifest[key] for key in ("schema", "kind", "name", "config", "asked", "revision", "licence", "grue")} == {
         "schema": 1, "kind": "hub", "name": "wmt/wmt16", "config": "de-en", "asked": "", "revision": HEAD_COMMIT,
         "licence": task.data.licence, "grue": __version__,
     }  # fmt: skip
-    assert re.fullmatch(r"20\d\d-\d\d-\d\dT.*\+00:00", said["fetched"])
-    assert set(said["files"]) == {"train.parquet", "test.parquet"}
-    for name, figures in said["files"].items():
+    assert re.fullmatch(r"20\d\d-\d\d-\d\dT.*\+00:00", manifest["fetched"])
+    assert set(manifest["files"]) == {"train.parquet", "test.parquet"}
+    for name, figures in manifest["files"].items():
         path = folder / name
         assert (figures["bytes"], figures["sha256"]) == (path.stat().st_size, sha256_file(path))
         assert (figures["rows"], figures["columns"]) == (pq.read_metadata(path).num_rows, ["translation"])
-    assert said["files"]["train.parquet"]["origin"] == [
+    assert manifest["files"]["train.parquet"]["origin"] == [
         "de-en/train-00000-of-00002.parquet",
         "de-en/train-00001-of-00002.parquet",
     ]
-    assert said["ids"]["grue/wmt16"]["test"] == loaded.ids_sha256
+    assert manifest["ids"]["grue/wmt16"]["test"] == loaded.ids_sha256
     assert sorted(path.name for path in folder.iterdir()) == [".lock", "manifest.json", "test.parquet", "train.parquet"]
     assert pq.read_table(folder / "train.parquet").to_pylist() == [
         hub_server.row("wmt16", "train", n) for n in range(60)
     ]
 
 
-def test_what_is_whole_is_not_fetched_again(hub, waited, tmp_path):
+def test_undamaged_files_are_not_fetched_again(hub, waited, tmp_path):
     hub_server.add_data_sets(hub, "wmt16")
     fetch_split(small("wmt16"), "test")
     served = hub.bytes_of("parquet")
@@ -74,13 +74,13 @@ def test_what_is_whole_is_not_fetched_again(hub, waited, tmp_path):
     assert hub.bytes_of("parquet") == served
     requests = len(hub.requests)
     fetch_split(pinned(small("wmt16"), HEAD_COMMIT), "test")
-    assert len(hub.requests) == requests, "of a pinned commit, nobody is asked"
+    assert len(hub.requests) == requests, "a pinned commit needs no request"
     (folder_of(tmp_path) / "test.parquet").write_bytes(b"damaged")
     fetch_split(small("wmt16"), "test")
     assert hub.bytes_of("parquet") == 2 * served
 
 
-def test_a_damaged_mirror_is_told(hub, waited, tmp_path):
+def test_a_damaged_mirror_is_reported(hub, waited, tmp_path):
     hub_server.add_data_sets(hub, "wmt16")
     fetch_split(small("wmt16"), "test")
     path = folder_of(tmp_path) / "test.parquet"
@@ -102,7 +102,7 @@ def test_a_file_of_examples_that_is_gone_or_damaged(hub, waited, tmp_path):
     before = tuple(load_examples(small("wmt16"), "test").examples)
     (path,) = (tmp_path / "cache" / "examples").glob("*.arrow")
     path.write_bytes(path.read_bytes()[:-50])
-    with pytest.raises(DataError, match=f"{path}: cannot be read: .*. Delete it; it is made again from the data"):
+    with pytest.raises(DataError, match=f"{path}: cannot be read: .*. Delete it; it is rebuilt from the data"):
         load_examples(small("wmt16"), "test")
     path.unlink()
     assert tuple(load_examples(small("wmt16"), "test").examples) == before
@@ -158,7 +158,7 @@ def test_the_hubs_own_cache_serves_offline(hub, waited):
     assert len(hub.requests) == requests
 
 
-def test_where_says_what_would_be_used(hub, waited, tmp_path):
+def test_places_are_listed_in_the_order_of_use(hub, waited, tmp_path):
     hub_server.add_data_sets(hub, "dailydialog")
     task = small("dailydialog")
     kinds = [(place.kind, place.available) for place in places(task, "test")]
@@ -212,7 +212,7 @@ def test_two_fetches_at_once(hub, waited):
     whole = [
         path for method, path, asked in hub.requests if method == "GET" and path.endswith("parquet") and asked is None
     ]
-    assert len(whole) == 2, "each of the two files came once"
+    assert len(whole) == 2, "each of the two files was fetched once"
 
 
 # --- processes -------------------------------------------------------------------------------------------------------
@@ -228,7 +228,7 @@ def suite(folder, *names):
     return folder / "grue"
 
 
-def test_killed_in_the_middle_and_started_again(hub, tmp_path):
+def test_a_killed_fetch_resumes_when_rerun(hub, tmp_path):
     hub_server.add_data_sets(hub, "wmt16")
     gate = threading.Event()
     hub.faults = [Fault(r"train-00001.*\.parquet$", keep=0.6, gate=gate, whole=True)]
@@ -244,10 +244,10 @@ def test_killed_in_the_middle_and_started_again(hub, tmp_path):
     assert finished(process)[0] == -signal.SIGKILL
     assert not list(mirror_.rglob("train.parquet"))
     first = hub.bytes_of("train-00000")
-    code, out, told = finished(grue(hub, tmp_path, *command))
-    assert code == 0, told
+    code, out, errors = finished(grue(hub, tmp_path, *command))
+    assert code == 0, errors
     assert "grue/wmt16 train: 60 rows, 60 examples from wmt/wmt16@111111111111" in out
-    assert hub.bytes_of("train-00000") == first, "the file that was finished is not fetched again"
+    assert hub.bytes_of("train-00000") == first, "a finished file is not fetched again"
     assert sorted(path.name for path in folder_of(tmp_path).iterdir()) == [".lock", "manifest.json", "train.parquet"]
 
 
@@ -271,7 +271,7 @@ def model_files(folder, family):
 
 
 @pytest.mark.slow
-def test_fetched_once_all_works_without_a_network(hub, tmp_path):
+def test_after_a_fetch_everything_works_without_a_network(hub, tmp_path):
     hub_server.add_data_sets(hub, "commongen")
     hub.add(
         "models",
@@ -283,8 +283,8 @@ def test_fetched_once_all_works_without_a_network(hub, tmp_path):
     text = path.read_text(encoding="utf-8").replace("google-t5/t5-base", "someone/tiny-t5")
     text = re.sub(r'\[\[metrics\]\]\nname = "spice".*?\n\n', "", text, flags=re.DOTALL)
     path.write_text(text, encoding="utf-8")
-    code, out, told = finished(grue(hub, tmp_path, "data", "fetch", "commongen", "--suite", folder, "--models"))
-    assert code == 0, told
+    code, out, errors = finished(grue(hub, tmp_path, "data", "fetch", "commongen", "--suite", folder, "--models"))
+    assert code == 0, errors
     assert "model someone/tiny-t5: " in out
     assert hub.bytes_of(r"h5$|bin$") == 0
     requests = len(hub.requests)

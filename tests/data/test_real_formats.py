@@ -15,8 +15,8 @@ from click.testing import CliRunner
 
 from grue.cli.main import main
 from grue.data.archives import File
-from grue.data.formats import FORMATS
-from grue.data.layouts import read_folder, read_story
+from grue.data.formats import FORMATS, read_folder
+from grue.data.sets.cnn_dailymail import read_story
 from grue.records import Example
 
 REAL = Path(__file__).parents[3] / "shared" / "data"

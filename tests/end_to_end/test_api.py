@@ -126,13 +126,13 @@ def test_a_shipped_task_is_filled_with_nothing():
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ('{"prompt": 3}', "row 2: prompt should be a text, found 3."),
+        ('{"prompt": 3}', "row 2: prompt should be a string, found 3."),
         ('{"prompts": "a"}', "row 2: unknown column 'prompts'. Did you mean 'prompt'? Known: prompt, references, reference, id, meta."),
         ('{"references": []}', "row 2: the column 'prompt' is missing; found references."),
-        ('{"prompt": "a", "references": "b"}', "row 2: references should be a list of texts, found 'b'."),
+        ('{"prompt": "a", "references": "b"}', "row 2: references should be a list of strings, found 'b'."),
         ('{"prompt": "a", "reference": "b", "references": ["b"]}', "row 2: has both a reference and references; keep one."),
         ('{"prompt": "a", "meta": [1]}', "row 2: meta should be an object, found [1]."),
-        ('{"prompt": "a", "id": "e"}', "row 2: the id 'e' came before; every example needs an id of its own."),
+        ('{"prompt": "a", "id": "e"}', "row 2: the id 'e' is repeated; give every example its own id."),
         ('{"prompt": "a"', "not valid JSON"),
     ],
 )  # fmt: skip
@@ -150,7 +150,7 @@ def test_missing_files_and_splits_are_named(own):
         grue.examples(own / "words.toml", "train")
     assert str(caught.value) == (
         "own/words, split 'train': no source could be read:\n"
-        f"  local words: {own / 'train.jsonl'}: there is no such file.\nPaths in a task file are relative to it."
+        f"  local words: {own / 'train.jsonl'}: no such file.\nPaths in a task file are relative to it."
     )
     with pytest.raises(
         DataError,
@@ -159,7 +159,7 @@ def test_missing_files_and_splits_are_named(own):
         grue.examples(own / "words.toml", "valid")
     (own / "words.toml").write_text((own / "words.toml").read_text().replace("test.parquet", "test.txt"))
     (own / "test.txt").write_text("a\n")
-    with pytest.raises(DataError, match=r"test\.txt: cannot be read by its name; let it end in \.jsonl, "):
+    with pytest.raises(DataError, match=r"test\.txt: unknown file type; use a name that ends in \.jsonl, "):
         grue.examples(own / "words.toml", "test")
 
 
@@ -223,7 +223,7 @@ def test_train_evaluate_score(own):
         grue.score([Prediction("t0", "a")], own / "words.toml")
     by_path = grue.evaluate(run.checkpoint, own / "words.toml")
     assert by_path == result, "a finished evaluation is read"
-    with pytest.raises(UnknownName, match=r"Tasks of the suite 'own' are known by their files: name one"):
+    with pytest.raises(UnknownName, match=r"A task of the suite 'own' is known by its file: write"):
         grue.evaluate(run.checkpoint)
 
 

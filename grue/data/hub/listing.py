@@ -1,0 +1,107 @@
+"""Which parquet files of a repository a split has, on the hub or in the hub's cache on this machine."""
+
+import fnmatch
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from grue.data.hub.errors import translate_hub_errors
+from grue.data.hub.retry import retrying
+from grue.errors import DataError
+from grue.tasks import Source
+
+# Where the hub keeps a split's parquet files if the task file does not say it.
+USUAL = ("{config}/{split}-*.parquet", "data/{split}-*.parquet", "{config}/{split}/*.parquet", "{split}-*.parquet")
+COMMIT = re.compile("[0-9a-f]{40}")
+
+
+@dataclass(frozen=True, slots=True)
+class HubFile:
+    """A file of a repository; sha256 is empty if the hub does not have it."""
+
+    path: str
+    size: int
+    sha256: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The files of a split at a commit; `folder` is where they are on this machine, or None if they are on the hub."""
+
+    commit: str
+    files: tuple[HubFile, ...]
+    folder: Path | None = None
+
+
+def find_files(source: Source, split: str) -> Listing:
+    """Return a split's parquet files as the hub lists them, with the revision resolved to a commit.
+
+    Raises:
+        DataError: The repository, its revision or the files are not available.
+    """
+    from huggingface_hub import HfApi
+    from huggingface_hub.hf_api import RepoFile
+
+    api = HfApi()
+    with translate_hub_errors(_named(source)):
+        info = retrying(lambda: api.dataset_info(source.name, revision=source.revision or None, timeout=30))
+        tree = api.list_repo_tree(source.name, repo_type="dataset", revision=info.sha, recursive=True)
+        found = [HubFile(f.path, f.size, f.lfs.sha256 if f.lfs else "") for f in tree if isinstance(f, RepoFile)]
+    return Listing(str(info.sha), _matching(source, split, found))
+
+
+def find_local_files(source: Source, split: str) -> Listing:
+    """Return a split's parquet files in the hub's cache on this machine; opens no connection.
+
+    Raises:
+        DataError: They are not there.
+    """
+    from huggingface_hub import snapshot_download
+
+    with translate_hub_errors(_named(source)):
+        snapshot = snapshot_download(
+            source.name,
+            repo_type="dataset",
+            revision=source.revision or None,
+            allow_patterns=list(_patterns(source, split)),
+            local_files_only=True,
+        )
+    folder = Path(snapshot)
+    paths = [path for path in sorted(folder.rglob("*.parquet")) if path.is_file()]
+    found = [HubFile(path.relative_to(folder).as_posix(), path.stat().st_size) for path in paths]
+    return Listing(folder.name, _matching(source, split, found), folder)
+
+
+def _named(source: Source) -> str:
+    return f"the data set {source.name}" + (f" at {source.revision}" if source.revision else "")
+
+
+def _patterns(source: Source, split: str) -> tuple[str, ...]:
+    if split in source.files:
+        return (source.files[split],)
+    return tuple(pattern.format(config=source.config or "default", split=split) for pattern in USUAL)
+
+
+def _matching(source: Source, split: str, found: list[HubFile]) -> tuple[HubFile, ...]:
+    for pattern in _patterns(source, split):
+        matching = [
+            file
+            for file in found
+            if fnmatch.fnmatchcase(file.path, pattern) and file.path.count("/") == pattern.count("/")
+        ]
+        if matching:
+            _check_shards(source, matching)
+            return tuple(sorted(matching, key=lambda file: file.path))
+    patterns = ", ".join(_patterns(source, split))
+    parquet = [file.path for file in found if file.path.endswith(".parquet")]
+    shown = f"it has {', '.join(parquet[:4])}{' …' if len(parquet) > 4 else ''}" if parquet else "it has none"
+    raise DataError(f"{_named(source)} has no parquet file {patterns} for the split {split!r}; {shown}.")
+
+
+def _check_shards(source: Source, found: list[HubFile]) -> None:
+    """Refuse an incomplete set of the files `name-00000-of-00003.parquet`, as an interrupted download leaves."""
+    for file in found:
+        numbered = re.search(r"-of-(\d+)\.parquet$", file.path)
+        if numbered and len(found) != int(numbered[1]):
+            counts = f"only {len(found)} of the {int(numbered[1])}"
+            raise DataError(f"{_named(source)}: {counts} files like {file.path} exist.")

@@ -1,0 +1,81 @@
+"""CommonGen: a sentence that uses all of a few given concepts.
+
+Source: Lin et al. 2020, "CommonGen: A Constrained Text Generation Challenge for Generative Commonsense Reasoning".
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from grue import files
+from grue.data.archives import File, lines
+from grue.data.rows import Row, Rows, short_hash, text_of, texts_of
+from grue.errors import DataError
+from grue.records import Example
+
+
+def examples(rows: Iterable[Row]) -> Iterator[Example]:
+    """Yield one example per concept set, with all its references.
+
+    Three layouts are read: the mini suite's (`concepts`, `targets`), the hub's (one row per reference: `concepts`,
+    `target`) and the original files' (`concept_set` "field_N#look_V#stand_V", `scene`). Rows with the same concepts in
+    any order are one example, because a system could not tell them apart: their references are joined in the order of
+    the rows, and the prompt has the concepts in the order of the first row.
+
+    Raises:
+        DataError: A row in none of the three layouts; names the row.
+    """
+    prompts: dict[tuple[str, ...], tuple[str, ...]] = {}
+    references: dict[tuple[str, ...], list[str]] = {}
+    for number, row in enumerate(rows, start=1):
+        concepts, targets = _concepts_and_targets(row, f"commongen, row {number}")
+        key = tuple(sorted(" ".join(concepts).split()))
+        if not key:
+            raise DataError(f"commongen, row {number}: there are no concepts.")
+        prompts.setdefault(key, concepts)
+        references.setdefault(key, []).extend(target for target in targets if target)
+    for key, concepts in prompts.items():
+        yield Example(
+            id=f"commongen-{short_hash(' '.join(key))}",
+            prompt=f"generate a sentence with: {' '.join(concepts)}.",
+            references=tuple(references[key]),
+            meta={"concepts": list(concepts)},
+        )
+
+
+def _concepts_and_targets(row: Row, where: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    if "concept_set" in row:
+        marked = text_of(row["concept_set"], "concept_set", where).split("#")
+        scenes = texts_of(row.get("scene", ()), "scene", where)
+        return tuple(re.sub("_[NV]$", "", concept) for concept in marked), scenes
+    if "concepts" in row and ("targets" in row or "target" in row):
+        targets = row["targets"] if "targets" in row else (row["target"],)
+        return texts_of(row["concepts"], "concepts", where), texts_of(targets, "targets", where)
+    raise DataError(
+        f"{where}: expected the columns concepts and target (or targets), or concept_set and scene; "
+        f"found {', '.join(row)}. Is this the right data set?"
+    )
+
+
+def read_folder(folder: Path, split: str) -> Rows:
+    """Yield the rows of `commongen.<split>.jsonl`, or of its `src_alpha` and `tgt` text files, line by line.
+
+    Files are looked for in the folder and one level below; of several with the split, the largest is read.
+
+    Raises:
+        DataError: There is no such file, or the two text files differ in their number of lines.
+    """
+    short = {"validation": "dev"}.get(split, split)
+    names = (f"commongen.{short}.jsonl", f"commongen.{short}*.src_alpha.txt")
+    found = [path for name in names for pattern in (name, f"*/{name}") for path in folder.glob(pattern)]
+    if not found:
+        raise DataError(f"{folder}: no {names[0]} and no {names[1]} in it or in a folder below it.")
+    best = max(sorted(found), key=lambda path: path.stat().st_size)
+    if best.suffix == ".jsonl":
+        return (row for _, row in files.read_jsonl(best))
+    targets = Path(str(best).replace(".src_alpha.txt", ".tgt.txt"))
+    concepts, sentences = list(lines(File(best))), list(lines(File(targets)))
+    if len(concepts) != len(sentences):
+        raise DataError(f"{targets}: {len(sentences)} lines, but {best.name} has {len(concepts)}.")
+    pairs = zip(concepts, sentences, strict=True)
+    return ({"concepts": words.split(), "target": sentence} for words, sentence in pairs)

@@ -1,0 +1,79 @@
+"""Ready-made examples, the format of your own files: prompt, references, id and meta."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from grue.data.archives import parsed, split_names
+from grue.data.rows import Row, Rows, numbered, short_hash, text_of, texts_of
+from grue.data.tables import TABLES, read_rows
+from grue.errors import DataError, did_you_mean
+from grue.files import canonical_json
+from grue.records import Example
+
+COLUMNS = ("prompt", "references", "reference", "id", "meta")
+
+
+def examples(rows: Iterable[Row]) -> Iterator[Example]:
+    """Yield one example per row: {"prompt": …, "references": […], "id": …, "meta": {…}}.
+
+    Every column but the prompt may be missing or empty. A single reference may be in a column `reference`, as a csv
+    file needs it; `meta` may be JSON text, as in an exported parquet file. Without an id, the id is the hash of the
+    row, numbered if the row is repeated.
+
+    Raises:
+        DataError: A row has an unknown column, a value of the wrong type, or a repeated id; names the row.
+    """
+    times: dict[int, int] = {}
+    for number, row in enumerate(rows, start=1):
+        where = f"row {number}"
+        for column in row:
+            if column not in COLUMNS:
+                known = ", ".join(COLUMNS)
+                raise DataError(
+                    f"{where}: unknown column {column!r}.{did_you_mean(str(column), COLUMNS)} Known: {known}."
+                )
+        if "prompt" not in row:
+            raise DataError(f"{where}: the column 'prompt' is missing; found {', '.join(row) or 'nothing'}.")
+        prompt = text_of(row["prompt"], "prompt", where)
+        references, meta = _references_of(row, where), _meta_of(row, where)
+        if row.get("id"):
+            identity = text_of(row["id"], "id", where)
+            if numbered(identity, times) != identity:
+                raise DataError(f"{where}: the id {identity!r} is repeated; give every example its own id.")
+        else:
+            identity = numbered(f"example-{short_hash(canonical_json([prompt, references, meta]))}", times)
+        yield Example(identity, prompt, references, meta)
+
+
+def _references_of(row: Row, where: str) -> tuple[str, ...]:
+    one, several = row.get("reference"), row.get("references")
+    if one and several:
+        raise DataError(f"{where}: has both a reference and references; keep one.")
+    return (text_of(one, "reference", where),) if one else texts_of(several or (), "references", where)
+
+
+def _meta_of(row: Row, where: str) -> dict[str, Any]:
+    meta = row.get("meta") or {}
+    if isinstance(meta, str):
+        meta = parsed(meta, f"{where}: meta")
+    if not isinstance(meta, Mapping):
+        raise DataError(f"{where}: meta should be an object, found {meta!r:.80}.")
+    try:
+        canonical_json(meta).encode("utf-8")
+    except (ValueError, TypeError) as error:  # a date, NaN, half of a surrogate pair
+        raise DataError(f"{where}: meta cannot be written as JSON: {error}.") from error
+    return dict(meta)
+
+
+def read_folder(folder: Path, split: str) -> Rows:
+    """Yield the rows of `<split>.jsonl`, `.jsonl.gz`, `.csv` or `.parquet`.
+
+    Raises:
+        DataError: The folder has no such file.
+    """
+    paths = [folder / f"{name}{ending}" for name in split_names(split) for ending in TABLES]
+    found = next((path for path in paths if path.is_file()), None)
+    if found is None:
+        raise DataError(f"{folder}: no {split}{f', no {split}'.join(TABLES)} in it.")
+    return read_rows(found)

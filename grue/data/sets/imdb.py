@@ -1,0 +1,78 @@
+"""IMDB: positive continuations of film reviews.
+
+Source: Maas et al. 2011, "Learning Word Vectors for Sentiment Analysis"; as a task, Ramamurthy et al. 2023.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from grue.data.archives import File, text
+from grue.data.rows import Row, Rows, numbered, short_hash, text_of
+from grue.errors import DataError
+from grue.records import Example
+
+
+def examples(rows: Iterable[Row]) -> Iterator[Example]:
+    """Yield one example per review: its first half is the prompt, a positive second half the reference.
+
+    The HTML line breaks of the original files (`<br />`, mostly in pairs) become one space, and the text is split at
+    spaces; the prompt is the first half of these words, rounded down. The reference is the row's
+    `positive_continuation` if it has one, else the second half of a positive review; a negative review has none. An id
+    is the hash of the row's text, numbered if the text is repeated.
+
+    Raises:
+        DataError: A row without text and label, or a text of fewer than two words; names the row.
+    """
+    times: dict[int, int] = {}
+    for number, row in enumerate(rows, start=1):
+        where = f"imdb, row {number}"
+        if "text" not in row or row.get("label") not in (0, 1):
+            label = f", label {row['label']!r}" if "label" in row else ""
+            raise DataError(
+                f"{where}: expected the columns text and label (0 or 1), found {', '.join(row)}{label}. "
+                "Is this a labelled split of the right data set?"
+            )
+        review = text_of(row["text"], "text", where)
+        first, second = _halves(review)
+        if not first:
+            raise DataError(f"{where}: {review!r} has fewer than two words and cannot be halved.")
+        given = text_of(row.get("positive_continuation") or "", "positive_continuation", where)
+        yield Example(
+            id=numbered(f"imdb-{short_hash(review)}", times),
+            prompt=first,
+            references=(given,) if given else (second,) if row["label"] == 1 else (),
+            meta={"label": int(row["label"])},
+        )
+
+
+def _halves(review: str) -> tuple[str, str]:
+    """Return the first and the second half of a review, by words; the second has the odd one."""
+    words = re.sub(r"(?:\s*<br\s*/?>\s*)+", " ", review).strip(" ").split(" ")
+    words = [word for word in words if word]
+    half = len(words) // 2
+    return " ".join(words[:half]), " ".join(words[half:])
+
+
+def read_folder(folder: Path, split: str) -> Rows:
+    """Yield the rows of `<split>/{neg,pos}/<id>_<rating>.txt`, as the aclImdb archive unpacks, in the order of the ids.
+
+    Raises:
+        DataError: There is no such folder, or it has no reviews.
+    """
+    root = next((parent for parent in (folder, folder / "aclImdb") if (parent / split).is_dir()), None)
+    if root is None:
+        raise DataError(f"{folder}: no folder {split!r} with pos and neg in it, neither here nor under aclImdb.")
+    rows = [
+        {"text": text(File(path)), "label": label}
+        for label, name in enumerate(("neg", "pos"))
+        for path in sorted((root / split / name).glob("*.txt"), key=_review_order)
+    ]
+    if not rows:
+        raise DataError(f"{root / split}: no reviews (*.txt) under pos and neg.")
+    return rows
+
+
+def _review_order(path: Path) -> tuple[int, str]:
+    identifier = path.stem.split("_")[0]
+    return len(identifier), identifier  # numeric order without parsing: a file may have any name

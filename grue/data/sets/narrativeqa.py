@@ -1,0 +1,114 @@
+"""NarrativeQA: questions about stories, answered from their summaries.
+
+Source: Kočiský et al. 2018, "The NarrativeQA Reading Comprehension Challenge"; Khashabi et al. 2020, "UnifiedQA".
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from grue.data.archives import File, csv_rows, parsed, split_names, text, the_one
+from grue.data.rows import Row, Rows, numbered, short_hash, text_of, texts_of, within
+from grue.errors import DataError
+from grue.records import Example
+
+
+def examples(rows: Iterable[Row]) -> Iterator[Example]:
+    r"""Yield one example per question: the question, "\n" and the summary is the prompt; the answers are references.
+
+    The form is UnifiedQA's, whose checkpoint the paper starts from: everything in lower case, answers too, and between
+    question and summary a backslash and an n, not a line end. The question comes first, so that truncation on the right
+    never removes it. White space becomes single spaces, and wrongly decoded letters are repaired (`repaired`). Answers
+    that are equal after that are kept once.
+
+    Rows are the hub's nested ones, those of the original csv files joined (`document_id`, `question`, `summary`,
+    `answer1`, `answer2`), or tokenised ones (`_id`, `question.tokens`, `context.tokens`, `ground_truths`). An id is the
+    document's id and the hash of the question's letters a to z and digits, which neither tokenising nor wrong decoding
+    changes.
+
+    Raises:
+        DataError: A row in none of the three layouts, or without question or summary; names the row.
+    """
+    times: dict[int, int] = {}
+    for number, row in enumerate(rows, start=1):
+        where = f"narrativeqa, row {number}"
+        document, question, summary, answers = _fields(row, where)
+        question, summary = _plain(question, "question", where), _plain(summary, "summary", where)
+        if not question or not summary:
+            raise DataError(f"{where}: the {'summary' if question else 'question'} is empty.")
+        letters = re.sub("[^a-z0-9]+", "", question)
+        references = dict.fromkeys(_plain(answer, "answers", where) for answer in answers)
+        yield Example(
+            id=numbered(f"narrativeqa-{text_of(document, 'document id', where)}-{short_hash(letters)}", times),
+            prompt=rf"{question} \n {summary}",
+            references=tuple(filter(None, references)),
+        )
+
+
+def _fields(row: Row, where: str) -> tuple[Any, Any, Any, Sequence[Any]]:
+    """Return the document's id, the question, the summary and the answers of a row in any layout."""
+    if "question.tokens" in row and "context.tokens" in row:
+        answers: Sequence[Any] = texts_of(row.get("ground_truths"), "ground_truths", where)
+        return row.get("_id"), row["question.tokens"], row["context.tokens"], answers
+    if "document_id" in row and "summary" in row:
+        answers = [row.get("answer1", ""), row.get("answer2", "")]
+        return row["document_id"], row.get("question"), row["summary"], answers
+    if "document" in row and "question" in row:
+        document, answers = row["document"], texts_of(within(row.get("answers"), "text"), "answers.text", where)
+        summary = within(within(document, "summary"), "text")
+        return within(document, "id"), within(row["question"], "text"), summary, answers
+    raise DataError(
+        f"{where}: expected the columns document, question and answers, or document_id, question, summary, answer1 and "
+        f"answer2; found {', '.join(map(str, row))}. Is this the right data set?"
+    )
+
+
+def _plain(value: Any, what: str, where: str) -> str:
+    return " ".join(repaired(text_of(value, what, where)).lower().split())
+
+
+def repaired(source: str) -> str:
+    """Return a text in which UTF-8 that was decoded as Latin-1 or Latin-2 is decoded again, where that is certain.
+
+    It is certain where a run of non-ASCII characters, encoded in one of these, is valid UTF-8: "â", U+0080 and U+0094
+    become a dash, "Ă¨" becomes "è".
+    """
+    return re.sub(r"[^\x00-\x7f]{2,}", lambda run: _decoded_again(run[0]), source)
+
+
+def _decoded_again(run: str) -> str:
+    for charset in ("latin-1", "iso8859-2"):
+        with suppress(UnicodeError):
+            return run.encode(charset).decode("utf-8")
+    return run
+
+
+def read_folder(folder: Path, split: str) -> Rows:
+    """Yield the rows of `qaps.csv` with `summaries.csv`, or of `<split>.json`, a list of tokenised rows.
+
+    Raises:
+        DataError: There is no such file, or a question without its summary.
+    """
+    names = split_names(split)
+    source = the_one(folder, "qaps.csv", *(f"{name}.json" for name in names))
+    if source.name == "qaps.csv":
+        return _questions(source, the_one(folder, "summaries.csv"), names)
+    rows = parsed(text(source), str(source))
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise DataError(f"{source}: expected a list of objects, one a question.")
+    return rows
+
+
+def _questions(questions: File, summaries: File, sets: tuple[str, ...]) -> Iterator[Row]:
+    summary_of = {
+        row["document_id"]: row["summary"]
+        for row in csv_rows(summaries, "document_id", "set", "summary")
+        if row["set"] in sets
+    }
+    for row in csv_rows(questions, "document_id", "set", "question", "answer1", "answer2"):
+        if row["set"] in sets:
+            if row["document_id"] not in summary_of:
+                raise DataError(f"{summaries}: no summary of {row['document_id']}, which {questions} asks about.")
+            yield {**row, "summary": summary_of[row["document_id"]]}

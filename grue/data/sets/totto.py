@@ -1,0 +1,196 @@
+"""ToTTo: a sentence about the highlighted cells of a table.
+
+A table is a list of rows, a row a list of cells. A cell knows which columns it covers, since a cell that spans several
+columns shifts those to its right. Cells that span rows are ignored below their first row, as in the official script.
+
+Source: Parikh et al. 2020, "ToTTo: A Controlled Table-To-Text Generation Dataset"; google-research/language,
+totto/baseline_preprocessing.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from grue.data.archives import json_lines, split_names, the_one
+from grue.data.rows import Row, Rows, numbered, text_of, texts_of, with_columns, within
+from grue.errors import DataError
+from grue.records import Example
+
+COLUMNS = ("table", "highlighted_cells", "table_page_title", "table_section_title", "table_section_text", "example_id")
+
+
+@dataclass(frozen=True, slots=True)
+class TableCell:
+    """A cell: its text with single spaces, whether it is a header, and the columns [start, end) that it covers."""
+
+    text: str
+    is_header: bool
+    start: int
+    end: int
+
+
+CellTable = Sequence[Sequence[TableCell]]
+CellIndex = tuple[int, int]  # row, and position in the row; both from 0
+
+
+def examples(rows: Iterable[Row]) -> Iterator[Example]:
+    """Yield one example per table: the highlighted cells with headers and titles, and up to three references.
+
+    The prompt is what `linearise` returns. `meta` is what PARENT reads: under "table" all values with titles and text
+    of the section, under "highlighted" the highlighted values with the titles, and under "overlap" whether training has
+    the table's headers, which training rows do not say. The withheld references of the test split are "" or, on the
+    hub, "none".
+
+    Raises:
+        DataError: A row that lacks a column, is not a table, or highlights a cell that does not exist; names the row.
+    """
+    times: dict[int, int] = {}
+    for where, row in with_columns(rows, "totto", *COLUMNS):
+        table = _table(row["table"], where)
+        highlighted = _highlighted(row["highlighted_cells"], table, where)
+        texts = (text_of(row[column] or "", column, where) for column in COLUMNS[2:5])
+        page, section, around = (" ".join(text.split()) for text in texts)
+        values = [cell.text for cells in table for cell in cells]
+        chosen = [table[line][column].text for line, column in highlighted]
+        yield Example(
+            id=numbered(f"totto-{_example_id(row['example_id'], where)}", times),
+            prompt=linearise(table, highlighted, page, section),
+            references=_sentences(row.get("sentence_annotations"), where),
+            meta={
+                "table": _parent_values(*values, page, section, around),
+                "highlighted": _parent_values(*chosen, page, section),
+                **_overlap(row.get("overlap_subset"), where),
+            },
+        )
+
+
+# --- reading a row ---------------------------------------------------------------------------------------------------
+
+
+def _table(rows: Any, where: str) -> CellTable:
+    """Return the table of a row, whose cells have `value`, `is_header` and `column_span`.
+
+    Raises:
+        DataError: It is not a table; names the cell.
+    """
+    if not isinstance(rows, Sequence) or not all(isinstance(row, Sequence) for row in rows):
+        raise DataError(f"{where}: table should be a list of rows of cells.")
+    table = []
+    for row_number, row in enumerate(rows):
+        cells: list[TableCell] = []
+        for number, cell in enumerate(row):
+            start = cells[-1].end if cells else 0
+            cells.append(_cell(cell, start, f"{where}: table[{row_number}][{number}]"))
+        table.append(cells)
+    return table
+
+
+def _cell(cell: Any, start: int, where: str) -> TableCell:
+    if not isinstance(cell, Mapping):
+        raise DataError(f"{where}: expected value, is_header and column_span, found {cell!r:.80}.")
+    value, header, span = (cell.get(key) for key in ("value", "is_header", "column_span"))
+    if not isinstance(header, bool) or not isinstance(span, int) or span < 0:
+        raise DataError(f"{where}: is_header should be true or false, column_span a number, found {cell!r:.80}.")
+    return TableCell(" ".join(text_of(value, "value", where).split()), header, start, start + span)
+
+
+def _highlighted(indices: Any, table: CellTable, where: str) -> list[CellIndex]:
+    """Return the indices of the highlighted cells, checked against the table.
+
+    Raises:
+        DataError: The table has no cell at one of them.
+    """
+    if not isinstance(indices, Sequence):
+        raise DataError(f"{where}: highlighted_cells should be a list of [row, column].")
+    found = []
+    for index in indices:
+        match index:
+            case [int(row), int(column)] if 0 <= row < len(table) and 0 <= column < len(table[row]):
+                found.append((row, column))
+            case _:
+                raise DataError(f"{where}: the table has no cell at {index!r:.80}, which highlighted_cells names.")
+    return found
+
+
+def _example_id(value: Any, where: str) -> str:
+    # A number in the official files, its digits on the hub.
+    return str(value) if type(value) is int else text_of(value, "example_id", where)
+
+
+def _sentences(annotations: Any, where: str) -> tuple[str, ...]:
+    # A list of annotations in the official files, one annotation of lists on the hub.
+    sentences = within(annotations, "final_sentence") or ()
+    return tuple(each for each in texts_of(sentences, "final_sentence", where) if each not in ("", "none"))
+
+
+def _parent_values(*texts: str) -> list[str]:
+    """Return what PARENT compares: the non-empty texts, without the "|" at which its official files are split."""
+    return [text.replace("|", "-") for text in texts if text]
+
+
+def _overlap(subset: Any, where: str) -> dict[str, bool]:
+    known = {"True": {"overlap": True}, "False": {"overlap": False}, "None": {}, "none": {}}
+    if str(subset) not in known:
+        raise DataError(f"{where}: overlap_subset should be true or false, found {subset!r:.80}.")
+    return known[str(subset)]
+
+
+# --- the prompt ------------------------------------------------------------------------------------------------------
+
+
+def linearise(table: CellTable, highlighted: Sequence[CellIndex], page_title: str, section_title: str) -> str:
+    """Return the highlighted cells of a table as one text, after the titles of page and section.
+
+    The shape is the official one, "[page_title] X [/page_title] [section_title] Y [/section_title] [table] [cell] v
+    [col_header] h [/col_header] [row_header] r [/row_header] [/cell] [/table]", with three differences: brackets are
+    square, because T5's vocabulary has neither "<" nor ">"; a header that covers a cell twice is written once; and
+    empty headers are left out.
+    """
+    titles = [("page_title", page_title), ("section_title", section_title)]
+    cells = [_linearised_cell(table, index) for index in highlighted]
+    return " ".join([*(_tagged(tag, title) for tag, title in titles if title), _tagged("table", *cells)])
+
+
+def _linearised_cell(table: CellTable, index: CellIndex) -> str:
+    row, column = index
+    headers = [_tagged("col_header", header) for header in _column_headers(table, index)]
+    headers += [_tagged("row_header", header) for header in _row_headers(table, index)]
+    return _tagged("cell", table[row][column].text, *headers)
+
+
+def _column_headers(table: CellTable, index: CellIndex) -> list[str]:
+    """Return the distinct headers in the rows above a cell that cover one of its columns, from the top."""
+    row, column = index
+    cell = table[row][column]
+    above = (other for line in table[:row] for other in line if other.is_header)
+    return _distinct(other.text for other in above if other.start < cell.end and other.end > cell.start)
+
+
+def _row_headers(table: CellTable, index: CellIndex) -> list[str]:
+    """Return the distinct headers to the left of a cell in its own row."""
+    row, column = index
+    return _distinct(other.text for other in table[row][:column] if other.is_header)
+
+
+def _tagged(tag: str, *parts: str) -> str:
+    """Return the non-empty parts between "[tag]" and "[/tag]", separated by spaces."""
+    return " ".join([f"[{tag}]", *filter(None, parts), f"[/{tag}]"])
+
+
+def _distinct(texts: Iterable[str]) -> list[str]:
+    return [text for text in dict.fromkeys(texts) if text]
+
+
+# --- the original layout ---------------------------------------------------------------------------------------------
+
+
+def read_folder(folder: Path, split: str) -> Rows:
+    """Yield the rows of `totto_<split>_data.jsonl`; the test split is the unlabelled one.
+
+    Raises:
+        DataError: There is no such file, or it is damaged.
+    """
+    names = split_names(split)
+    patterns = [pattern for name in names for pattern in (f"*totto_*{name}_*.jsonl", f"{name}_sample.jsonl")]
+    return json_lines(the_one(folder, *patterns))
