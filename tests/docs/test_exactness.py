@@ -1,4 +1,4 @@
-"""The forty details of docs/exactness.md: what a run leaves alone and keeps; and a check of the page itself."""
+"""The forty details of docs/reference/exactness.md: what a run leaves alone and keeps; and the page itself."""
 
 import ast
 import dataclasses
@@ -111,7 +111,7 @@ def test_an_encoder_that_learns_is_run_anew(tmp_path):
 # --- the page --------------------------------------------------------------------------------------------------------
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "exactness.md").read_text()
+PAGE = (ROOT / "docs" / "reference" / "exactness.md").read_text()
 
 
 @functools.cache

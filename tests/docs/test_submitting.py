@@ -1,4 +1,4 @@
-"""The submitter's road: what docs/submitting.md says works as written, and the workflows keep their promises."""
+"""The submitter's road: what docs/how-to/submitting.md says works as written, and the workflows keep their promises."""
 
 import json
 import os
@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs/submitting.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/how-to/submitting.md").read_text(encoding="utf-8")
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 
 

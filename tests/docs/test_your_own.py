@@ -1,4 +1,4 @@
-"""docs/your-own.md does what it says: its blocks are run as they stand, in a folder of their own."""
+"""docs/how-to/your-own.md does what it says: its blocks are run as they stand, in a folder of their own."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "your-own.md"
+PAGE = ROOT / "docs" / "how-to" / "your-own.md"
 BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
