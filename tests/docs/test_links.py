@@ -63,3 +63,12 @@ def test_pages_that_the_code_names_are_there():
     text = "\n".join(path.read_text(encoding="utf-8") for path in [*files, *ROOT.glob("*.md"), ROOT / "Makefile"])
     named = set(re.findall(r"\bdocs/[\w/-]+\.md\b", text))
     assert named and {name for name in named if not (ROOT / name).is_file()} == set()
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_files_that_a_page_names_are_there(page):
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    named = set(re.findall(r"`((?:grue|tests|benchmarks|experiments|tools|tasks)/[\w/.-]+?)/?`", text))
+    assert {name for name in named if not (ROOT / name).exists()} == set()
