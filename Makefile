@@ -54,7 +54,7 @@ check: $(READY)  ## Lint, check types, and see that the committed boards and pag
 	$(BIN)/python experiments/findings.py --check
 	$(GRUE) leaderboard --check
 
-docs: $(READY)  ## Write what docs/metrics.md, docs/checks.md and docs/cost.md take from the code again.
+docs: $(READY)  ## Regenerate the parts of docs/ that come from the code.
 	$(BIN)/python tools/metrics_page.py
 	$(BIN)/python tools/checks_page.py
 	$(BIN)/python benchmarks/cost.py --write
@@ -62,7 +62,7 @@ docs: $(READY)  ## Write what docs/metrics.md, docs/checks.md and docs/cost.md t
 bench: $(READY)  ## Run the benchmarks; ratios are side by side in one run.
 	for file in benchmarks/*.py; do $(BIN)/python $$file || exit 1; done
 
-findings: $(READY)  ## Run the paper's questions on the mini suite, and write docs/findings.md.
+findings: $(READY)  ## Run the paper's questions on the mini suite, and write docs/background/findings.md.
 	for file in experiments/findings/*.toml; do $(GRUE) sweep --config $$file --runs runs || exit 1; done
 	$(BIN)/python experiments/findings.py --runs runs --draw docs/images/findings
 

@@ -108,7 +108,7 @@ def rows_of_means(repetitions: int, draws: int, generator: np.random.Generator) 
 
 
 def main() -> None:
-    """Print the tables of docs/comparing.md."""
+    """Print the tables of docs/background/statistics.md on `grue compare`."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--repetitions", type=int, default=4000)
     parser.add_argument("--draws", type=int, default=1000)

@@ -1,4 +1,4 @@
-"""Count what the suite `grue` costs on a GPU: `python benchmarks/cost.py` prints the tables of docs/cost.md.
+"""Count what the suite `grue` costs on a GPU: `python benchmarks/cost.py` prints the tables of docs/how-to/gpu-cost.md.
 
 The work of every run is counted from its task file; GPUs are taken at their makers' figures and at assumed shares of
 them, the host at what `--measure` found on the machine of `benchmarks/results/cost-cpu.json`. Who has a GPU measures
@@ -17,7 +17,7 @@ sys.path[:0] = [str(HERE), str(HERE / "workers")]  # for whoever imports this fi
 from costs.tables import page  # noqa: E402
 
 RESULTS = HERE / "results"
-PAGE = HERE.parent / "docs" / "cost.md"
+PAGE = HERE.parent / "docs" / "how-to" / "gpu-cost.md"
 BEGIN = "<!-- written by benchmarks/cost.py -->"
 END = "<!-- end of what is written -->"
 
@@ -27,8 +27,8 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rates", type=Path, help="what --measure wrote; its machine takes the place of the cards")
     parser.add_argument("--price", type=float, help="of an hour of one GPU, in any currency; adds a column")
-    parser.add_argument("--write", action="store_true", help="write the tables into docs/cost.md")
-    parser.add_argument("--check", action="store_true", help="fail if docs/cost.md is not what would be written")
+    parser.add_argument("--write", action="store_true", help="write the tables into the page")
+    parser.add_argument("--check", action="store_true", help="fail if the page is stale")
     parser.add_argument("--measure", action="store_true", help="measure this machine into results/cost-DEVICE.json")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="what --measure measures")
     parser.add_argument("--threads", type=int, default=1)
@@ -39,7 +39,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--tokenizers", type=Path, help="folders gpt2 and t5-base; without it they come from the hub")
     options = parser.parse_args()
     if options.rates and (options.write or options.check):
-        parser.error("docs/cost.md holds the cards' figures; leave --rates out to write or check it.")
+        parser.error("docs/how-to/gpu-cost.md holds the cards' figures; leave --rates out to write or check it.")
     return options
 
 

@@ -1,4 +1,4 @@
-"""Measure the small models that ship: `python benchmarks/mini_scorers.py` prints the figures of docs/mini.md on them.
+"""Measure the small models that ship: prints the figures that docs/background/mini.md states of them.
 
 All text is of other seeds than that which any model or tokenizer has read.
 """

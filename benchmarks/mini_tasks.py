@@ -20,7 +20,7 @@ from grue.tasks import Task
 
 BASELINES = ("null", "copy", "lead", "zero-shot")
 LEVEL = 1.0  # points of preference that are no difference: one constant answer is luckier than another
-FREE = {"imdb"}  # its only preference metric reads no references, so that a constant can please it: docs/findings.md
+FREE = {"imdb"}  # its only preference metric reads no references, so a constant can please it: docs/background/mini.md
 
 
 def evaluate_all(task: Task, runs: Path) -> tuple[dict[str, Result], float]:

@@ -1,4 +1,4 @@
-"""Measure the mini world: `python benchmarks/mini_world.py` prints the figures of docs/mini.md as a plain table."""
+"""Measure the mini world: prints the figures of docs/background/mini.md as a plain table."""
 
 import math
 import random

@@ -1,4 +1,4 @@
-"""Measure grue's trainer beside TRL's PPO: `python benchmarks/trainer.py` prints the tables of docs/speed.md.
+"""Measure grue's trainer beside TRL's PPO: docs/background/speed.md shows what came out.
 
 TRL 1.12.0 is the last release with PPO. It gets a virtual environment of its own under ~/.cache/grue/bench (or
 --venv), made on the first run. Every row of a table is a live process; rounds give each of them one iteration in

@@ -1,4 +1,4 @@
-"""Write the tables of docs/findings.md: the paper's questions, answered on the mini suite.
+"""Write the tables of docs/background/findings.md: the paper's questions, answered on the mini suite.
 
     grue sweep --config experiments/findings/kl.toml --runs runs    # and the others; `make findings` runs them all
     python experiments/findings.py --runs runs                      # reads the runs, writes the figures and the page
@@ -31,7 +31,7 @@ from grue.sweep.jobs import Job, plan_jobs
 from grue.task_files import load_task
 
 HERE = Path(__file__).parent
-FIGURES, PAGE = HERE / "results" / "findings.json", HERE.parent / "docs" / "findings.md"
+FIGURES, PAGE = HERE / "results" / "findings.json", HERE.parent / "docs" / "background" / "findings.md"
 MARKED = re.compile(r"(<!-- table: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 # --- numbers as text -------------------------------------------------------------------------------------------------

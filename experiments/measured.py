@@ -1,4 +1,4 @@
-"""The figures of the runs that docs/findings.md is made of: which runs there should be, and what is read of each."""
+"""The figures of the runs behind docs/background/findings.md: which runs there should be, and what is read of each."""
 
 import math
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Train NLPO's presets and PPO, print the tables and draw the plots of docs/nlpo.md.
+"""Train NLPO's presets and PPO, print the tables and draw the plots of docs/background/nlpo.md.
 
 Every preset, and PPO beside it, on mini CommonGen (encoder-decoder, after supervised training) and mini IMDB (causal,
 from the backbone), five seeds each. Runs that are finished are kept, so that the command goes on where it stopped.

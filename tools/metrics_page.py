@@ -1,6 +1,7 @@
-"""Write the list of metrics in `docs/metrics.md` from the catalogue: `python tools/metrics_page.py [--check]`.
+"""Write the list of metrics in `docs/reference/metrics.md`: `python tools/metrics_page.py [--check]`.
 
-Only what stands between the two marks is written; `--check` writes nothing and fails if the page is stale.
+The list comes from the catalogue. Only the text between the two marks is replaced. `--check` writes nothing and fails
+if the page is stale.
 """
 
 import sys
@@ -8,7 +9,7 @@ from pathlib import Path
 
 from grue.metrics.catalogue import CARDS, FAMILIES
 
-PAGE = Path(__file__).parent.parent / "docs" / "metrics.md"
+PAGE = Path(__file__).parent.parent / "docs" / "reference" / "metrics.md"
 BEGIN = "<!-- written by tools/metrics_page.py from grue/metrics/catalogue.py -->"
 END = "<!-- end of what is written -->"
 

@@ -1,4 +1,4 @@
-"""The tables of docs/cost.md, from what was counted, assumed and measured."""
+"""The tables of docs/how-to/gpu-cost.md, from what was counted, assumed and measured."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace

@@ -69,7 +69,7 @@ def compare(
     """Compare two systems, task by task, from their predictions.
 
     A and B are names of systems under --submissions or --runs, or folders with results. Their predictions are scored
-    again. Both seeds and examples count as chance; docs/comparing.md says how.
+    again. Both seeds and examples count as chance; docs/background/statistics.md says how.
 
     \b
     grue compare supervised zero-shot

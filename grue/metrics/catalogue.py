@@ -1,7 +1,7 @@
 """The list of all metrics: what each measures, its range, its source, and the module that makes it.
 
-`grue metrics list` and `grue metrics show` print it, `docs/metrics.md` is made of it, and the registry finds modules
-through it, so that a name can be looked up without loading a model library.
+`grue metrics list` and `grue metrics show` print it, docs/reference/metrics.md is generated from it, and the registry
+finds modules through it, so that looking up a name loads no model library.
 """
 
 from dataclasses import dataclass

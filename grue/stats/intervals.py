@@ -144,8 +144,8 @@ def bootstrap_interval(
     """Return the percentile interval of a statistic by the stratified bootstrap; None if a task has a single seed.
 
     Tasks are fixed and seeds are random (Agarwal et al., "Deep reinforcement learning at the edge of the statistical
-    precipice", 2021, section 4.1). It assumes no distribution but is too narrow where seeds are few; docs/statistics.md
-    has its coverage beside that of `satterthwaite_interval`.
+    precipice", 2021, section 4.1). It assumes no distribution but is too narrow where seeds are few:
+    docs/background/statistics.md compares its coverage with that of `satterthwaite_interval`.
 
     Args:
         scores: Task → its seeds' scores; neither the order of the tasks nor that of the seeds matters.

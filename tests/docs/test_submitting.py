@@ -1,4 +1,4 @@
-"""The submitter's road: what docs/submitting.md says works as written, and the workflows keep their promises."""
+"""docs/how-to/submitting.md: its commands work as written, and the workflows keep their promises."""
 
 import json
 import os
@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs/submitting.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/how-to/submitting.md").read_text(encoding="utf-8")
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 
 
@@ -21,12 +21,6 @@ def blocks(heading: str) -> list[str]:
     """Return the commands that stand under a heading of the page."""
     section = PAGE.split(f"\n## {heading}")[1].split("\n## ")[0]
     return re.findall(r"^```bash\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
-
-
-def commands(block: str) -> int:
-    """Return how many lines a person types; a here-document stands for the person's own system."""
-    typed = re.sub(r"^python - <<'END'\n.*?^END\n", "", block, flags=re.DOTALL | re.MULTILINE)
-    return len(typed.replace("\\\n", "").splitlines())
 
 
 @pytest.fixture
@@ -69,7 +63,6 @@ PERSON = {"NAME": "A. Author", "EMAIL": "author@example.org"}
 )
 def test_the_road_is_walked_as_written(clone: Path, road: str, system: str, task: str) -> None:
     (block,) = blocks(road)
-    assert commands(block) <= 6
     printed = run(clone, block)
     assert "1 submission checked: " in printed
     assert "0 errors" not in printed and " error" not in printed.split("1 submission checked: ")[-1]

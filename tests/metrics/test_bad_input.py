@@ -1,6 +1,6 @@
 """Empty, odd and huge texts: every metric has a defined value for them, and nearly always the same rule.
 
-docs/metrics.md lists the rules; each of its rows is a test here.
+docs/reference/metrics.md lists the rules; each of its rows is a test here.
 """
 
 import random

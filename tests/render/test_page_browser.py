@@ -140,7 +140,7 @@ def test_a_thousand_systems_can_be_sorted(opened):
         "const button = document.querySelector('table[data-table=overview] th[data-key=naturalness] button');"
         "const start = performance.now(); button.click(); document.body.offsetHeight; return performance.now() - start",
     )
-    print(f"sorting 1,000 systems: {took:.0f} ms")  # a measurement for docs/speed.md, no bound: machines differ
+    print(f"sorting 1,000 systems: {took:.0f} ms")  # for docs/background/speed.md; no bound: machines differ
     shown = (
         "return [...document.querySelectorAll('table[data-table=overview] tr[data-r]')].filter(r => !r.hidden)"
         ".map(r => +r.cells[4].textContent)"

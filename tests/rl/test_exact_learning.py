@@ -1,4 +1,4 @@
-"""Precision, penalty, advantages and steps are exact (docs/exactness.md), against slow loops and by measuring."""
+"""Precision, penalty, advantages and steps are exact (docs/reference/exactness.md), against slow loops."""
 
 import dataclasses
 import math

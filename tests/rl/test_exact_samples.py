@@ -1,4 +1,4 @@
-"""What is sampled is what is scored, down to the last token (docs/exactness.md), against slow loops."""
+"""What is sampled is what is scored, down to the last token (docs/reference/exactness.md), against slow loops."""
 
 import dataclasses
 import math

@@ -1,4 +1,4 @@
-"""Every check, with the ways to trip it: `docs/checks.md` lists them by their names."""
+"""Every check of submissions, with the ways to trip it."""
 
 import gzip
 import re
@@ -38,7 +38,7 @@ VIOLATIONS: list[tuple[int, Violation]] = []
 
 
 def violates(number: int) -> Callable[[Violation], Violation]:
-    """Name the check that a way to spoil a submission violates; `docs/checks.md` lists these functions by their names."""
+    """Name the check that a way to spoil a submission violates."""
 
     def register(violation: Violation) -> Violation:
         VIOLATIONS.append((number, violation))

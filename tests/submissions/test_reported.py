@@ -348,7 +348,7 @@ def test_another_source_has_no_figure_two(paper: Reported) -> None:
 
 
 def test_the_page_of_the_documentation_shows_the_same_table(paper: Reported) -> None:
-    lines = (ROOT / "docs" / "reported.md").read_text(encoding="utf-8").splitlines()
+    lines = (ROOT / "docs" / "reference" / "reported.md").read_text(encoding="utf-8").splitlines()
     rows = [
         re.split(r" *\| *", line.strip("| ")) for line in lines if re.match(r"\| \w+ \| [^|]+ \| [^|]* \| 0\.\d", line)
     ]
