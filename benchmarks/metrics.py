@@ -27,7 +27,8 @@ from pycocoevalcap.cider.cider import Cider
 from rouge_score.rouge_scorer import RougeScorer
 from sacrebleu.metrics import BLEU, CHRF, TER
 
-from grue.metrics.metric import Metric, make_metric
+from grue.metrics.metric import Metric
+from grue.metrics.registry import make_metric
 from grue.metrics.tokens import sentences, tokens_13a
 from grue.metrics.wordnet import synonyms
 from grue.mini.draw import rows

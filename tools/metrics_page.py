@@ -6,7 +6,8 @@ Only what stands between the two marks is written; `--check` writes nothing and 
 import sys
 from pathlib import Path
 
-from grue.metrics.catalogue import CARDS, FAMILIES
+from grue.metrics.card import FAMILIES
+from grue.metrics.registry import CARDS
 
 PAGE = Path(__file__).parent.parent / "docs" / "metrics.md"
 BEGIN = "<!-- written by tools/metrics_page.py from grue/metrics/catalogue.py -->"

@@ -144,14 +144,14 @@ def validate(paths: tuple[Path, ...]) -> None:
 
     A task whose hash is not the one on record for its version has changed in something that affects scores.
     """
-    from grue.metrics.metric import metric_factory
+    from grue.metrics.registry import metric_factory
     from grue.runs.recipes import check_recipes
     from grue.task_files import check_version, load_task
 
     for path in paths or _shipped():
         task = load_task(str(path))
         for spec in task.metrics:
-            metric_factory(spec.name, spec.options)
+            metric_factory(spec.name, spec.options, task.folder)
         check_recipes(task)
         if not paths:
             check_version(task)

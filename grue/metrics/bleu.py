@@ -8,13 +8,15 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 
 import numpy as np
 
 from grue.errors import ConfigError, Unavailable, did_you_mean
+from grue.metrics.card import Card
 from grue.metrics.metric import FloatArray, Prepared, references_of
-from grue.metrics.tokens import TOKENIZERS
+from grue.metrics.tokenizers import TOKENIZERS
 from grue.records import Direction, Example
 
 Ngrams = Counter[tuple[str, ...]]
@@ -203,3 +205,29 @@ def _sentence_value(row: Sequence[float], order: int) -> float:
         logs.append(math.log(100.0 * matched / total if matched else 100.0 / (halves * total)))
     brevity = 1.0 if candidate_length >= reference_length else math.exp(1 - reference_length / candidate_length)
     return brevity * math.exp(sum(logs) / len(logs))
+
+
+def _card(order: int) -> Card:
+    words = "Clipped precision of words"
+    ngrams = f"Geometric mean of clipped precisions of n-grams of 1 to {order} words"
+    return Card(
+        partial(Bleu, order),
+        family="overlap",
+        range=(0, 1),
+        definition=f"{ngrams if order > 1 else words}, times the brevity penalty against the shortest reference; words "
+        "are separated by white space, a corpus is not smoothed. A single text is smoothed by one for orders above 1.",
+        source="Papineni et al. 2002; tensorflow/nmt and RL4LMs' bleu",
+    )
+
+
+CARDS = {
+    **{f"bleu{order}": _card(order) for order in (1, 2, 3, 4)},
+    "sacrebleu": Card(
+        SacreBleu,
+        family="overlap",
+        range=(0, 100),
+        definition="BLEU of the library sacrebleu: its tokenizers, exponential smoothing, the closest reference "
+        "length. A single text counts only the n-gram orders it is long enough for.",
+        source="Post 2018; sacrebleu 2.6",
+    ),
+}

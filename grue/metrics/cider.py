@@ -14,8 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from grue.errors import ConfigError
-from grue.metrics.metric import METRICS, Average, FloatArray, references_of
-from grue.metrics.tokens import TOKENIZERS, Tokenizer
+from grue.metrics.card import Card
+from grue.metrics.metric import Average, FloatArray, references_of
+from grue.metrics.tokenizers import TOKENIZERS
+from grue.metrics.tokens import Tokenizer
 from grue.records import Example
 
 IntArray = NDArray[np.int64]
@@ -30,7 +32,6 @@ _ORDERS = (1 << _INDEX) - 1
 _NGRAMS = (1 << _TEXT) - 1
 
 
-@METRICS.register("cider")
 def cider(tokenizer: str = "words") -> Average:
     """Return CIDEr-D on pycocoevalcap's scale: 0–10, a copy of a lone reference of four words or more is 10.
 
@@ -276,3 +277,16 @@ def mean_similarity(candidates: Vectors, references: Vectors, rows: Sequence[ran
     similarities = cosines.mean(axis=1) * np.exp(-((bigrams[0] - bigrams[1]) ** 2) / (2 * SIGMA**2))
     values: list[float] = (10.0 * np.bincount(candidate, similarities, len(rows)) / sizes).tolist()
     return values
+
+
+CARDS = {
+    "cider": Card(
+        cider,
+        family="captions",
+        range=(0, 10),
+        definition="Mean cosine of tf-idf weighted n-grams up to 4 with the references, counts clipped, times a "
+        "Gaussian penalty of the difference in length, times ten. Document frequencies are those of the prepared "
+        "examples.",
+        source="Vedantam et al. 2015, CIDEr-D; pycocoevalcap 1.2",
+    )
+}

@@ -6,8 +6,9 @@ Our own rules after the idea of SPICE (Anderson et al. 2016), without a parser: 
 from collections.abc import Iterable, Iterator, Sequence
 
 from grue.metrics import wordnet
+from grue.metrics.card import Card
 from grue.metrics.clauses import Tuple, read
-from grue.metrics.metric import METRICS, Average, Prepared, references_of
+from grue.metrics.metric import Average, Prepared, references_of
 from grue.records import Example
 
 
@@ -61,7 +62,6 @@ def merged(example: Example) -> Graph:
     return Graph(each for text in references_of(example, "spice_lite") for each in read(text))
 
 
-@METRICS.register("spice_lite")
 def spice_lite() -> Average:
     """Return the F1 of a text's tuples and those of all its references together, 0–1."""
     graph_of = Prepared(merged)
@@ -71,3 +71,15 @@ def spice_lite() -> Average:
 
     signature = f"spice_lite|rules:1|case:lower|tok:words|tags:{wordnet.DATA}|synonyms:{wordnet.DATA}|refs:merged"
     return Average(signature, values, graph_of.prepare)
+
+
+CARDS = {
+    "spice_lite": Card(
+        spice_lite,
+        family="captions",
+        range=(0, 1),
+        definition="F1 of objects, attributes and relations like SPICE's, found by a few rules over WordNet parts of "
+        "speech instead of a parser. Not SPICE: never compare the two.",
+        source="our own rules, after the idea of Anderson et al. 2016",
+    )
+}

@@ -15,7 +15,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from grue.errors import DataError, Unavailable
-from grue.metrics.metric import METRICS, Average, references_of
+from grue.metrics.card import Card
+from grue.metrics.metric import Average, references_of
 from grue.records import Example
 
 HOME = "GRUE_SPICE_HOME"
@@ -27,7 +28,6 @@ _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _UNSAFE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 
 
-@METRICS.register("spice")
 def spice(home: str = "", java: str = "", memory: str = "8G") -> Average:
     """Return SPICE, 0–1.
 
@@ -156,3 +156,16 @@ def _parse(answer: str) -> dict[int, float]:
             f"SPICE's scores are not of its format ({type(error).__name__}: {error}); "
             f"check that {JAR} is the official release."
         ) from error
+
+
+CARDS = {
+    "spice": Card(
+        spice,
+        family="captions",
+        range=(0, 1),
+        definition="F1 of the objects, attributes and relations in the scene graph of the text and in that of all "
+        "references.",
+        source="Anderson et al. 2016; the official SPICE-1.0 jar",
+        needs="references; Java 8 to 14, the SPICE-1.0 jar and Stanford CoreNLP 3.6.0 models",
+    )
+}

@@ -5,8 +5,6 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Generic, TypeVar
 
-from grue.registry import Registry
-
 T = TypeVar("T")
 Tokenizer = Callable[[str], list[str]]
 
@@ -44,8 +42,6 @@ class Remembered(Generic[T]):
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
-TOKENIZERS: Registry[Tokenizer] = Registry("tokenizer", modules={"treebank": "grue.metrics.treebank"})
-
 WORD = re.compile(
     r"""
       [^\W\d_](?:\.[^\W\d_])+\.?(?!\w)                          # U.S.  e.g.  a.m.
@@ -67,7 +63,6 @@ def without_surrogates(text: str) -> str:
     return _SURROGATE.sub("\ufffd", text)
 
 
-@TOKENIZERS.register("words")
 def words(text: str) -> list[str]:
     """Split English text into words and signs in the manner of the Penn Treebank: do n't, dog 's, U.S., well-known.
 
@@ -77,7 +72,6 @@ def words(text: str) -> list[str]:
     return WORD.findall(text)
 
 
-@TOKENIZERS.register("whitespace")
 def whitespace(text: str) -> list[str]:
     """Split at white space only: "mat." is one word."""
     return text.split()
@@ -119,7 +113,6 @@ def _is_abbreviated(text: str, stop: int) -> bool:
     return word.lower() in ABBREVIATIONS or (len(word) == 1 and word.isupper() and word != "I")
 
 
-@TOKENIZERS.register("13a")
 def tokens_13a(text: str) -> list[str]:
     """Split text as sacreBLEU's default tokenizer does (mteval-v13a)."""
     return _mteval_13a()(text.strip()).split()

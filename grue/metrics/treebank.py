@@ -11,7 +11,7 @@ The rules of nltk 3.7 stand beside them for the numbers that RL4LMs published.
 import re
 from itertools import chain
 
-from grue.metrics.tokens import TOKENIZERS, Remembered, Tokenizer, sentences
+from grue.metrics.tokens import Remembered, Tokenizer, sentences
 
 Rule = tuple[re.Pattern[str], str]
 
@@ -73,7 +73,6 @@ _CLOSERS = "])}>\"'»”’"
 _MINDS_OTHER_SPACE = re.compile("['\"\x1c-\x1f]")
 
 
-@TOKENIZERS.register("treebank")
 def treebank(text: str) -> list[str]:
     """Split text into words and signs as nltk 3.10.4 does, sentence by sentence.
 

@@ -1,4 +1,4 @@
-"""Perplexity of texts under a language model, and the perplexity that RL4LMs reports, which looks at no text at all."""
+"""What `grue.metrics.perplexity` makes: losses of tokens under a language model, window by window."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from grue.errors import ConfigError, DataError
 from grue.lm.load import load_scoring_model, quiet, signed
-from grue.metrics.metric import METRICS, FloatArray, OfCorpusOnly, references_of
+from grue.metrics.metric import FloatArray, OfCorpusOnly, references_of
 from grue.metrics.neural.batching import batches, require_finite, seam, window
 from grue.metrics.tokens import without_surrogates
 from grue.records import Direction, Example
@@ -28,7 +28,6 @@ class Window:
     scored: int
 
 
-@METRICS.register("perplexity")
 class Perplexity:
     """Perplexity of the texts, given their prompts, under a language model that is not the policy; 1 is the best.
 
@@ -36,15 +35,12 @@ class Perplexity:
     model's end of text. A text longer than the model's window is scored piece by piece, each token with at least half
     a window before it.
 
-    Args:
-        model: Hub id, local folder or `mini:<asset>` of a causal language model.
-        revision: Commit or tag of a hub model.
-        batch_size: Windows at a time; does not change the values.
+    Its arguments are the metric's options.
     """
 
     direction: Direction = "lower"
 
-    def __init__(self, model: str, revision: str = "", batch_size: int = 32) -> None:
+    def __init__(self, model: str, revision: str, batch_size: int) -> None:
         self._name = model
         self._model, self._tokenizer = load_scoring_model("causal", model, revision)
         self._batch_size = batch_size
@@ -93,7 +89,6 @@ class Perplexity:
         return found
 
 
-@METRICS.register("perplexity:policy_on_references")
 class PolicyOnReferences:
     """Perplexity of the references under the policy itself: what RL4LMs reports as perplexity. No text is looked at.
 
@@ -102,13 +97,7 @@ class PolicyOnReferences:
     its tokens that are new, although the first window predicts one fewer; the value is exp(sum / all tokens). An
     example without references adds nothing. A policy that copies people's texts does well, whatever it would write.
 
-    Args:
-        model: Local folder or hub id of the policy, a causal language model.
-        revision: Commit or tag of a hub model.
-        stride: Tokens by which the window moves: 512 for IMDB, 128 for DailyDialog.
-        batch_size: Windows at a time; does not change the values.
-        of: "whole" joins prompt and reference, which makes IMDB's whole review; "reference" leaves the prompts out, as
-            RL4LMs' data set for DailyDialog has it.
+    Its arguments are the metric's options.
 
     Raises:
         ConfigError: The stride does not fit the model's window, or `of` is neither.
@@ -116,9 +105,7 @@ class PolicyOnReferences:
 
     direction: Direction = "lower"
 
-    def __init__(
-        self, model: str, revision: str = "", stride: int = 512, batch_size: int = 4, of: str = "whole"
-    ) -> None:
+    def __init__(self, model: str, revision: str, stride: int, batch_size: int, of: str) -> None:
         self._name = model
         self._model, self._tokenizer = load_scoring_model("causal", model, revision)
         self._longest = window(self._model, self._tokenizer)

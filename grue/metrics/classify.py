@@ -6,13 +6,11 @@ from typing import Any
 import numpy as np
 
 from grue.errors import ConfigError, DataError
-from grue.lm.load import load_classifier, signed
-from grue.metrics.metric import METRICS, Average, FloatArray
-from grue.metrics.neural.batching import logits, require_finite, seam
+from grue.metrics.card import Card
+from grue.metrics.metric import Average, FloatArray
 from grue.records import Example
 
 
-@METRICS.register("sentiment")
 def sentiment(model: str, label: int, revision: str = "", batch_size: int = 32) -> Average:
     """Return the probability that a classifier gives to `label` for prompt and text together, 0–1.
 
@@ -27,6 +25,9 @@ def sentiment(model: str, label: int, revision: str = "", batch_size: int = 32) 
     Raises:
         ConfigError: The classifier has no such label.
     """
+    from grue.lm.load import load_classifier, signed
+    from grue.metrics.neural.batching import logits, require_finite, seam
+
     classifier, tokenizer = load_classifier(model, revision)
     require_label("sentiment", model, classifier, label)
 
@@ -38,7 +39,6 @@ def sentiment(model: str, label: int, revision: str = "", batch_size: int = 32) 
     return Average(f"sentiment|{signed(model, revision)}|label:{label}|cut:left", values)
 
 
-@METRICS.register("intent")
 def intent(model: str, revision: str = "", batch_size: int = 32) -> Average:
     """Return 1 where a text has the dialogue act that its example asks for, else 0.
 
@@ -53,6 +53,9 @@ def intent(model: str, revision: str = "", batch_size: int = 32) -> Average:
 
     Source: Ramamurthy et al. 2023, RL4LMs' intent_accuracy, which puts nothing between the utterance and the text.
     """
+    from grue.lm.load import load_classifier, signed
+    from grue.metrics.neural.batching import logits, require_finite, seam
+
     classifier, tokenizer = load_classifier(model, revision)
 
     def prepare(examples: Sequence[Example]) -> None:
@@ -120,3 +123,24 @@ def softmax(scores: FloatArray) -> FloatArray:
     powers: FloatArray = np.exp(scores - scores.max(axis=1, keepdims=True))
     powers /= powers.sum(axis=1, keepdims=True)
     return powers
+
+
+CARDS = {
+    "sentiment": Card(
+        sentiment,
+        family="models",
+        range=(0, 1),
+        definition="Probability that a classifier gives to one label for prompt and text together.",
+        source="Ramamurthy et al. 2023 (RL4LMs' learned_reward)",
+        needs="",
+    ),
+    "intent": Card(
+        intent,
+        family="models",
+        range=(0, 1),
+        definition="Share of texts that have the dialogue act the example asks for, according to a classifier that "
+        "reads the last utterance and the text.",
+        source="Ramamurthy et al. 2023 (RL4LMs' intent_accuracy)",
+        needs="meta.intent, meta.last_utterance",
+    ),
+}
