@@ -1,4 +1,4 @@
-"""BLEURT: a regression model's score of a text beside its reference."""
+"""BLEURT: a regression model's score of a text given its reference."""
 
 from collections.abc import Callable, Sequence
 from math import inf
@@ -15,7 +15,7 @@ MULTI_REF: dict[str, Callable[[list[float]], float]] = {"mean": fmean, "max": ma
 def bleurt(model: str, revision: str = "", batch_size: int = 32, multi_ref: str = "mean") -> Average:
     """Return BLEURT, mostly between 0 and 1 but without bounds; checkpoints are different metrics.
 
-    The model reads reference and text, in this order, and a pair that is too long loses the ends of whichever is the
+    The model reads reference and text, in this order, and a pair that is too long loses the end of whichever is
     longer. An empty text is scored by the model like any other.
 
     Args:

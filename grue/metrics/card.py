@@ -1,4 +1,4 @@
-"""What is said about a metric: definition, range, source, needs. Each family's module describes its own metrics.
+"""How a metric is described: definition, range, source, needs. Each family's module describes its own metrics.
 
 `grue metrics list`, `grue metrics show` and docs/metrics.md print the cards.
 """

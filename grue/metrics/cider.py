@@ -1,7 +1,7 @@
 """CIDEr-D (Vedantam et al. 2015) as pycocoevalcap 1.2 computes it, all texts of a call at once.
 
-An n-gram is a number, and a text the sorted array of its n-grams with a weight each (count × idf). All references lie
-end to end in one such array, in which the n-grams of all candidates are looked up together.
+An n-gram is a number, and a text is a sorted array of its n-grams, each with a weight (count × idf). All references are
+concatenated into one such array, in which the n-grams of all candidates are looked up together.
 """
 
 import math
@@ -33,14 +33,14 @@ _NGRAMS = (1 << _TEXT) - 1
 
 
 def cider(tokenizer: str = "words") -> Average:
-    """Return CIDEr-D on pycocoevalcap's scale: 0–10, a copy of a lone reference of four words or more is 10.
+    """Return CIDEr-D on pycocoevalcap's scale: 0–10, a copy of a single reference of four words or more scores 10.
 
-    How rare an n-gram is comes from the references of the prepared examples, and stays the same whatever is scored:
-    for a report that is the evaluated split, for a reward the training split. What all of them share weighs nothing,
-    so that all values are 0 where only one example was prepared.
+    Document frequencies come from the references of the prepared examples: the evaluated split for a report, the
+    training split for a reward. What all of them share has no weight, so that all values are 0 where only one example
+    was prepared.
 
     Args:
-        tokenizer: "words" (case and punctuation kept, as RL4LMs has it), "treebank" or "whitespace".
+        tokenizer: "words" (case and punctuation kept, as in RL4LMs), "treebank" or "whitespace".
     """
     consensus = Consensus(TOKENIZERS[tokenizer])
     signature = f"cider|version:d|n:{LONGEST}|sigma:{SIGMA:g}|case:mixed|tok:{tokenizer}|idf:prepared|refs:mean"
@@ -80,7 +80,7 @@ class Vectors:
 
 
 class Numbering:
-    """The numbers of n-grams: an n-gram is numbered by the one that it begins with and its last token.
+    """The numbers of n-grams: an n-gram is identified by its prefix (an n-gram itself) and its last token.
 
     Attributes:
         tokens: Token → number.
@@ -92,13 +92,13 @@ class Numbering:
         self.longer: list[IntArray] = []
 
     def learn(self, texts: Sequence[Sequence[str]]) -> Bags:
-        """Number the n-grams of `texts`, the first that it sees."""
+        """Number the n-grams of `texts`, the first texts it reads."""
         bags = self._bags(texts, self.tokens.__getitem__, self._learn_longer)
         self.tokens.default_factory = None
         return bags
 
     def read(self, texts: Sequence[Sequence[str]]) -> Bags:
-        """Number the n-grams of `texts`; unknown ones get numbers behind the known, for this call only."""
+        """Number the n-grams of `texts`; unknown ones get numbers after the known ones, for this call only."""
         strangers: defaultdict[str, int] = defaultdict(count(len(self.tokens)).__next__)
 
         def number(token: str) -> int:

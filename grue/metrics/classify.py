@@ -1,4 +1,4 @@
-"""Metrics that ask a text classifier: the probability of a label, and whether a text has the wanted dialogue act."""
+"""Metrics that use a text classifier: the probability of a label, and whether a text has the requested dialogue act."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -40,9 +40,9 @@ def sentiment(model: str, label: int, revision: str = "", batch_size: int = 32) 
 
 
 def intent(model: str, revision: str = "", batch_size: int = 32) -> Average:
-    """Return 1 where a text has the dialogue act that its example asks for, else 0.
+    """Return 1 where a text has the dialogue act that its example requests, else 0.
 
-    The act is the classifier's most probable label for the last utterance and the text together; the one asked for is
+    The act is the classifier's most probable label for the last utterance and the text together; the requested one is
     `meta["intent"]`, the index of a label. An empty text has no act and is 0. What is too long for the classifier is
     cut on the left, so that the text stays.
 
@@ -51,7 +51,7 @@ def intent(model: str, revision: str = "", batch_size: int = 32) -> Average:
         revision: Commit or tag of a hub model.
         batch_size: Inputs at a time; does not change the values.
 
-    Source: Ramamurthy et al. 2023, RL4LMs' intent_accuracy, which puts nothing between the utterance and the text.
+    Source: Ramamurthy et al. 2023, RL4LMs' intent_accuracy, which joins the utterance and the text without a separator.
     """
     from grue.lm.load import load_classifier, signed
     from grue.metrics.neural.batching import logits, require_finite, seam
@@ -78,10 +78,10 @@ def intent(model: str, revision: str = "", batch_size: int = 32) -> Average:
 
 
 def intent_of(example: Example) -> int:
-    """Return the label of the act that an example asks for.
+    """Return the label of the act that an example requests.
 
     Raises:
-        DataError: It carries none, or something that is not a whole number.
+        DataError: It has none, or something that is not a whole number.
     """
     found = example.meta.get("intent")
     if type(found) is not int:
@@ -93,10 +93,10 @@ def intent_of(example: Example) -> int:
 
 
 def last_utterance_of(example: Example) -> str:
-    """Return what was said last before the text.
+    """Return the utterance before the text.
 
     Raises:
-        DataError: The example does not carry it.
+        DataError: The example does not have it.
     """
     found = example.meta.get("last_utterance")
     if not isinstance(found, str):
@@ -111,7 +111,7 @@ def require_label(metric: str, model: str, classifier: Any, label: int) -> None:
     """Check that a classifier, by the name of `model`, has a label.
 
     Raises:
-        ConfigError: It has not.
+        ConfigError: It does not.
     """
     labels = classifier.config.num_labels
     if not 0 <= label < labels:
@@ -138,7 +138,7 @@ CARDS = {
         intent,
         family="models",
         range=(0, 1),
-        definition="Share of texts that have the dialogue act the example asks for, according to a classifier that "
+        definition="Share of texts that have the dialogue act the example requests, according to a classifier that "
         "reads the last utterance and the text.",
         source="Ramamurthy et al. 2023 (RL4LMs' intent_accuracy)",
         needs="meta.intent, meta.last_utterance",

@@ -1,12 +1,12 @@
-"""Who does what, where and with what: a text as tuples, by rules that take every sentence, right or wrong.
+"""Who does what, where and with what: a text as tuples, by rules that accept every sentence, grammatical or not.
 
     tokens → tags     the dogs bark at a cat: determiner noun verb preposition determiner noun
     tags → chunks     thing dog, action bark, preposition at, thing cat
     chunks → clauses  dog, bark, at cat
     clauses → tuples  (dog), (cat), (dog, bark at, cat)
 
-The verbs part a sentence. What stands between two of them is divided in turn: its first part completes the clause
-before, the rest opens the clause behind.
+The verbs part a sentence. What comes between two of them is divided in turn: its first part completes the clause
+before, the rest opens the next clause.
 """
 
 from collections.abc import Iterator, Sequence
@@ -65,7 +65,7 @@ class Chunk:
 
 @dataclass(slots=True)
 class SceneClause:
-    """A verb and those that take part; "be" is the verb of "a dog is on the mat".
+    """A verb and its participants; "be" is the verb of "a dog is on the mat".
 
     Attributes:
         phrases: (preposition, thing), in order.

@@ -35,7 +35,7 @@ def concepts_of(example: Example) -> frozenset[str]:
     """Return the distinct concepts of an example, in lower case.
 
     Raises:
-        DataError: The example carries none, or something that is no list.
+        DataError: The example has none, or something that is no list.
     """
     concepts = frozenset(str(concept).lower() for concept in listed(example, "concepts", "coverage"))
     if not concepts:

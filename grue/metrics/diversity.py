@@ -1,8 +1,8 @@
-"""How varied a system's texts are as a whole, after GEM and NLG-diversity; no references are looked at.
+"""How varied a system's texts are as a whole, after GEM and NLG-diversity; references are not read.
 
-Only `mean_length` has a value for a single text; the others cannot be rewards. All depend on how many texts there are:
+Only `mean_length` has a value for a single text; the others cannot be rewards. All depend on the number of texts:
 compare systems on the same split only. Tokens are lower-case words and signs, as nltk splits them;
-with `punctuation = false` those that are a single sign of punctuation do not count. n-grams never cross texts.
+with `punctuation = false` single punctuation marks do not count. n-grams never cross texts.
 """
 
 import string
@@ -26,12 +26,12 @@ class Diversity:
     """A value of all texts together.
 
     The statistics of a text are one number, under which the object keeps its tokens: an array of tokens would be as
-    wide as the longest text. Any rows stand for a set of texts.
+    wide as the longest text. Any selection of rows is a set of texts.
 
     Args:
         name: Registered name.
-        value: Token numbers [T], all texts end to end and a 0 behind each → the value.
-        punctuation: Whether single signs of punctuation count as words.
+        value: Token numbers [T], all texts concatenated and a 0 after each → the value.
+        punctuation: Whether single punctuation marks count as words.
     """
 
     direction: Direction = "higher"
@@ -72,12 +72,12 @@ class Diversity:
 
 def tokens_of(text: str, punctuation: bool) -> list[str]:
     """Return the tokens of a text in lower case."""
-    found = [token.lower() for token in treebank(text)]  # capitals tell where sentences begin
+    found = [token.lower() for token in treebank(text)]  # capitals mark the start of sentences
     return found if punctuation else [token for token in found if token not in SIGNS]
 
 
 def ngram_counts(numbers: NDArray[np.int64], order: int) -> NDArray[np.int64]:
-    """Return how often each distinct n-gram occurs; `numbers` is [T], with a 0 behind each text."""
+    """Return how often each distinct n-gram occurs; `numbers` is [T], with a 0 after each text."""
     size = int(numbers.max(initial=0)) + 1
     width = max(0, len(numbers) - order + 1)
     keys = np.zeros(width, dtype=np.int64)
@@ -105,7 +105,7 @@ def entropy(order: int, numbers: NDArray[np.int64]) -> float:
 def conditional_entropy(order: int, numbers: NDArray[np.int64]) -> float:
     """Return the entropy of an n-gram's last token given those before it, in bits; 0 where there is none.
 
-    The tokens before it are counted where they begin an n-gram, so that the entropies are of the same positions.
+    The preceding tokens are counted where they begin an n-gram, so that both entropies are over the same positions.
     """
     followed = np.where(numbers[1:] > 0, numbers[:-1], 0)
     return max(0.0, entropy(order, numbers) - entropy(order - 1, followed))
@@ -140,7 +140,7 @@ def lengths(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def mean_length(punctuation: bool = True) -> Average:
-    """Return the number of tokens of a text; without `punctuation` single signs of it do not count."""
+    """Return the number of tokens of a text; without `punctuation` single punctuation marks do not count."""
     signature = f"mean_length|case:lower|tok:treebank|sentences:rules|punct:{'yes' if punctuation else 'no'}"
     return Average(signature, lambda examples, texts: [float(len(tokens_of(text, punctuation))) for text in texts])
 

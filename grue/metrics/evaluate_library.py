@@ -26,7 +26,7 @@ def evaluate_metric(name: str) -> MetricFactory:
     """Return what makes the metric `name`, "evaluate:" and a name or path of that library; nothing is loaded yet.
 
     Raises:
-        ConfigError: Nothing stands behind "evaluate:".
+        ConfigError: Nothing follows "evaluate:".
     """
     if not name.removeprefix(EVALUATE).strip("/ "):
         raise ConfigError(f"{name!r} lacks the metric's name or path: write {EVALUATE}exact_match, for example.")

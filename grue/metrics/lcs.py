@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isqrt
 
-SHORT = 64  # rows that are cheap enough to be kept all at once
+SHORT = 64  # rows that are cheap enough to keep all at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class IndexedTokens:
 
 
 def read(tokens: Sequence[str]) -> IndexedTokens:
-    """Read a text that is already split."""
+    """Index a text that is already tokenised."""
     positions: dict[str, int] = {}
     for index, token in enumerate(tokens):
         positions[token] = positions.get(token, 0) | 1 << index

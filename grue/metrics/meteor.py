@@ -1,7 +1,7 @@
 """METEOR (Banerjee & Lavie 2005) in nltk's version: alpha 0.9, beta 3, gamma 0.5.
 
 Words are aligned in three stages, exact, then Porter stem, then WordNet synonym, each stage greedy from the end of the
-candidate. Like nltk, the last stage looks the stem up and not the word.
+candidate. As in nltk, the last stage looks up the stem, not the word.
 """
 
 from dataclasses import dataclass
@@ -29,13 +29,13 @@ def read(text: str) -> Words:
 
 
 def from_words(found: list[str]) -> Words:
-    """Read a text that is already split."""
+    """Read a text that is already tokenised."""
     lowered = [word.lower() for word in found]
     return Words(lowered, stem.each(lowered))
 
 
 def meteor(reference: Words, candidate: Words) -> float:
-    """Return METEOR of a candidate, 0–1; identical texts stay a little under 1, and no common word gives 0."""
+    """Return METEOR of a candidate, 0–1; identical texts score a little under 1, texts without a common word 0."""
     match = align(reference, candidate)
     if not match:
         return 0.0

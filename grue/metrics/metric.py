@@ -203,7 +203,7 @@ def references_of(example: Example, metric: str) -> tuple[str, ...]:
     """Return the example's references, at least one.
 
     Raises:
-        DataError: It has none, so that `metric` has nothing to compare a text with.
+        DataError: It has none, so `metric` has nothing to compare a text with.
     """
     if not example.references:
         raise DataError(

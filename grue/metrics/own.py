@@ -28,7 +28,7 @@ _ERRORS: dict[Noun, type[GrueError]] = {"reward": TrainingError, "metric": DataE
 def function_metric(path: str, folders: Sequence[Path] = (), known: Iterable[str] = ()) -> MetricFactory:
     """Return what makes the metric `path`, "module:function": the mean of what the function returns.
 
-    Its signature has the sha256 of the module's file, so that values of different code are told apart.
+    Its signature has the sha256 of the module's file, so that values of different code can be distinguished.
 
     Args:
         path: Module and function.
@@ -43,9 +43,7 @@ def function_metric(path: str, folders: Sequence[Path] = (), known: Iterable[str
     values = checked_function("metric", path, attribute_of(module, path, "metric"))
     source = getattr(module, "__file__", None)
     if source is None:
-        raise ConfigError(
-            f"The metric {path!r}: {module.__name__} is built in; write a function in a file of your own."
-        )
+        raise ConfigError(f"The metric {path!r}: {module.__name__} is built in; name a function in a file of your own.")
     signature = f"{path}|sha256:{sha256_file(Path(source))[:16]}|corpus:mean"
     return lambda: Average(signature, values)
 

@@ -1,4 +1,4 @@
-"""Perplexity of texts under a language model, and the perplexity that RL4LMs reports, which looks at no text at all."""
+"""Perplexity of texts under a language model, and the perplexity that RL4LMs reports, which does not read the texts."""
 
 from math import inf
 
@@ -56,7 +56,7 @@ CARDS = {
         family="rl4lms",
         range=(1, inf),
         definition="Perplexity of the prompts and references (or the references alone), joined to one long text, under "
-        "the policy itself; the texts are not looked at.",
+        "the policy itself; the texts are not read.",
         source="RL4LMs' causal_perplexity",
         direction="lower",
     ),

@@ -1,14 +1,14 @@
-"""METEOR and ROUGE as RL4LMs really computed them, to compare with its published numbers; never a default.
+"""METEOR and ROUGE as RL4LMs actually computed them, to compare with its published numbers; never a default.
 
-RL4LMs gave its libraries lists of references where they expect one string. So METEOR always, and ROUGE with
+RL4LMs passed its libraries lists of references where they expect one string. So METEOR always, and ROUGE with
 `use_single_ref: False`, compared a text with the list as Python prints it, `['the cat', 'a cat']`: one long reference
 with brackets, quotation marks, and each line end as a backslash and an n. Its ROUGE-Lmax is py-rouge's, which raises
-the two shares of ROUGE-L to the power that was made for ROUGE-W.
+precision and recall of ROUGE-L to the power meant for ROUGE-W.
 
 The value of a text is that of nltk 3.7, rouge-score 0.0.4 and py-rouge 1.1. Of 6,193 real, disturbed and adversarial
 pairs ROUGE is equal to the last bit in all. Given the same sentences METEOR is, too, but for 17 pairs with words such
-as "adss", of which nltk 3.7 takes two endings off. nltk tells sentences apart by a model, for which `model_sentences`
-stands in. Against such a model with nltk's own abbreviations, METEOR differs in 1 of 993 pairs of CommonGen (each with
+as "adss", from which nltk 3.7 removes two endings. nltk splits sentences by a model, which `model_sentences`
+replaces. Against such a model with nltk's own abbreviations, METEOR differs in 1 of 993 pairs of CommonGen (each with
 several references), 14 of 400 of CNN/DailyMail and 5 of 700 of DailyDialog, and its means by less than 0.0003.
 """
 
@@ -23,7 +23,7 @@ import numpy as np
 from grue.metrics import lcs, meteor, rouge, tables, wordnet
 from grue.metrics.card import Card
 from grue.metrics.metric import Average, Metric, MetricFactory, best_of_references, references_of
-from grue.metrics.tokens import ABBREVIATIONS, Remembered
+from grue.metrics.tokens import ABBREVIATIONS, CachedByWord
 from grue.metrics.treebank import split_sentence_37
 from grue.records import Example
 
@@ -144,14 +144,14 @@ _NO_WORD = re.compile("[^a-z0-9]")
 def rouge_l_max() -> Average:
     """Return py-rouge's ROUGE-L F1 against the best reference, 0–1, with the options of RL4LMs' NarrativeQA.
 
-    Of a text count the first hundred words, line by line; precision and recall are raised to the power 1 / 1.2.
+    Only the first hundred words of a text count, line by line; precision and recall are raised to the power 1 / 1.2.
     """
     details = f"version:py-rouge1.1|split:newline|words:{LIMIT}|weight:{WEIGHT}|stem:porter-original"
     return best_of_references("rouge_l_max:rl4lms", details, read_lines, weighted_f1)
 
 
 def read_lines(text: str) -> list[lcs.IndexedTokens]:
-    """Read a text's first hundred words as one sequence of stems a line; lines without a word share nothing."""
+    """Read the first hundred words of a text as one sequence of stems per line; lines without a word share nothing."""
     return [lcs.read(_stems(line)) for line in _first_words(text)]
 
 
@@ -186,7 +186,7 @@ def _stems(line: str) -> list[str]:
     return [_stem(word).replace("_cannot_", "cannot") for word in split_sentence_37(kept)]
 
 
-@Remembered
+@CachedByWord
 def _stem(word: str) -> str:
     if len(word) <= 3:
         return word

@@ -1,6 +1,6 @@
 """ROUGE (Lin 2004) as the library rouge-score 0.1.2 defines it, with its tokens, Porter stems and tie rules.
 
-Two steps each: read a text once, then compare a reference with a candidate. Values are F1, 0–1.
+Each has two steps: read a text once, then compare a reference with a candidate. Values are F1, 0–1.
 """
 
 from collections import Counter
@@ -16,31 +16,31 @@ from grue.errors import ConfigError
 from grue.metrics import lcs, tokens
 from grue.metrics.card import Card
 from grue.metrics.metric import Average, MetricFactory, best_of_references
-from grue.metrics.tokens import Remembered, sentences
+from grue.metrics.tokens import CachedByWord, sentences
 
-MOST_REMEMBERED = 10_000  # characters
+LONGEST_CACHED = 10_000  # characters
 
 
 def rouge_tokens(text: str, stem: bool = True) -> tuple[str, ...]:
     """Return lower-case runs of a–z and 0–9, stemmed where longer than three letters unless `stem` is off."""
-    # The four types of ROUGE read the same texts; only very long ones are not worth the memory.
-    return _remembered(text, stem) if len(text) <= MOST_REMEMBERED else _rouge_tokens(text, stem)
+    # The four types of ROUGE read the same texts; very long ones would take too much memory.
+    return _cached(text, stem) if len(text) <= LONGEST_CACHED else _rouge_tokens(text, stem)
 
 
 def _rouge_tokens(text: str, stem: bool) -> tuple[str, ...]:
     return tuple(chain.from_iterable((_stemmed if stem else _plain).each(text.split())))
 
 
-_remembered = lru_cache(maxsize=1 << 16)(_rouge_tokens)
+_cached = lru_cache(maxsize=1 << 16)(_rouge_tokens)
 
 
-@Remembered
+@CachedByWord
 def _stemmed(chunk: str) -> tuple[str, ...]:
-    """Split a chunk without blanks by the library; its rules look no further."""
-    return tuple(tokenize(chunk, tokens))  # the module's cached `stem` in the stemmer's place
+    """Split a chunk without blanks with the library; its rules look no further."""
+    return tuple(tokenize(chunk, tokens))  # the module's cached `stem` takes the stemmer's place
 
 
-@Remembered
+@CachedByWord
 def _plain(chunk: str) -> tuple[str, ...]:
     return tuple(tokenize(chunk, None))
 
@@ -58,7 +58,7 @@ def f1(overlap: int, candidate_total: int, reference_total: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class RougeNgrams:
-    """A text as its n-grams of one order, words by themselves for order 1.
+    """A text as its n-grams of one order; single words for order 1.
 
     Attributes:
         distinct: The n-grams.

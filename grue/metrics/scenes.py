@@ -1,6 +1,6 @@
 """spice_lite: whether a text says who does what, where and with what, as its references do.
 
-Our own rules after the idea of SPICE (Anderson et al. 2016), without a parser: never SPICE, nor to be compared with it.
+Our own rules after the idea of SPICE (Anderson et al. 2016), without a parser. It is not SPICE: never compare the two.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,10 +13,10 @@ from grue.records import Example
 
 
 class Graph:
-    """The tuples of one or more texts, each once however it is worded.
+    """The tuples of one or more texts, without synonymous repetitions.
 
     Two tuples are the same if they are equally long and their words are, one by one, equal or synonyms. The first and
-    the last are single words, by which the others are found.
+    the last are single words, by which tuples are indexed.
     """
 
     def __init__(self, tuples: Iterable[Tuple]) -> None:

@@ -1,7 +1,7 @@
-"""SPICE (Anderson et al. 2016) by its official program, which the user brings: a jar, CoreNLP's models and a Java.
+"""SPICE (Anderson et al. 2016) by its official program, which the user provides: a jar, CoreNLP's models and Java.
 
-Nothing of it is part of this package: the jar is under the AGPL. It stops on Java 15 and later, where the script engine
-that it prints with is gone.
+Nothing of it is part of this package: the jar is under the AGPL. It fails on Java 15 and later, which lack the script
+engine it prints with.
 """
 
 import json
@@ -31,15 +31,15 @@ _UNSAFE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 def spice(home: str = "", java: str = "", memory: str = "8G") -> Average:
     """Return SPICE, 0–1.
 
-    Every call starts the program, which loads a parser for half a minute: a metric for reports, not for rewards.
+    Every call starts the program, which takes half a minute to load a parser: a metric for reports, not for rewards.
 
     Args:
         home: Folder with spice-1.0.jar and lib/; by default the environment variable GRUE_SPICE_HOME.
-        java: Program to run it with; by default GRUE_SPICE_JAVA, or java.
-        memory: Most memory that Java may take.
+        java: Program that runs it; by default GRUE_SPICE_JAVA, or java.
+        memory: Memory limit of Java.
 
     Raises:
-        Unavailable: Something of that is missing; the message says what.
+        Unavailable: Something is missing; the message says what.
     """
     home, java = settings(home, java)
     missing = problems(home, java)
@@ -65,7 +65,7 @@ def spice(home: str = "", java: str = "", memory: str = "8G") -> Average:
 
 
 def settings(home: str = "", java: str = "") -> tuple[str, str]:
-    """Return the folder, "" if none is set, and the Java to use: the options, else the environment's."""
+    """Return the folder ("" if none is set) and the Java to use, from the options or the environment."""
     return home or os.environ.get(HOME, ""), java or os.environ.get(JAVA, "") or "java"
 
 

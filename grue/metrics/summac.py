@@ -11,8 +11,8 @@ from grue.metrics.metric import Average
 from grue.metrics.tokens import sentences
 from grue.records import Example
 
-SHORTEST = 11  # characters of a sentence that says something
-MOST = 100  # sentences of a document that are looked at
+SHORTEST = 11  # characters of a sentence that counts
+MOST = 100  # sentences of a document that are read
 LONGEST = 500  # tokens of a pair
 SOURCES = ("document", "prompt")
 

@@ -1,11 +1,12 @@
 """Metrics of sentences that describe a table: PARENT, and the two halves of ToTTo.
 
-PARENT (Dhingra et al. 2019) asks whether an n-gram that a reference lacks is at least backed by the table, and whether
-what the table says is said. ToTTo's version of it is the one here: entailment is the share of an n-gram's tokens that
-occur in the table, and the weight of the table's recall follows from how much of the table the reference repeats.
+PARENT (Dhingra et al. 2019) also rewards n-grams that a reference lacks but the table backs, and measures how much of
+the table a text states. This is ToTTo's version: entailment is the share of an n-gram's tokens that occur in the table,
+and the weight of the table's recall depends on how much of the table the reference repeats.
 
 An example's `meta["table"]` lists the values of all cells, the titles and the text around the table;
-`meta["highlighted"]` those of the highlighted cells and the titles; `meta["overlap"]` whether training had its headers.
+`meta["highlighted"]` those of the highlighted cells and the titles; `meta["overlap"]` whether training has its
+headers.
 """
 
 import math
@@ -48,7 +49,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class ReadTable:
-    """An example made ready: the table's words, its highlighted values, and the references."""
+    """A prepared example: the table's words, its highlighted values, and the references."""
 
     words: frozenset[str]
     highlighted: list[lcs.IndexedTokens]
@@ -69,7 +70,7 @@ class Parent:
         self._table_of = Prepared(self._read, MOST_PREPARED)
 
     def prepare(self, examples: Sequence[Example]) -> None:
-        """Read tables and references ahead."""
+        """Read tables and references in advance."""
         self._table_of.prepare(examples)
 
     def values(self, part: Part, examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
@@ -140,7 +141,7 @@ def backing_of(ngram: Ngram, words: frozenset[str]) -> float:
 
 
 def mention(entries: Sequence[lcs.IndexedTokens], tokens: Sequence[str]) -> float:
-    """Return the mean share of a value that the text repeats in its order."""
+    """Return the mean share of each value that the text repeats in order."""
     return sum([lcs.length(entry, tokens) / len(entry.tokens) for entry in entries]) / len(entries)
 
 
@@ -162,7 +163,7 @@ def mean_precision(
     """Return the geometric mean over orders of the share of n-grams that reference or table back; 0 without a word."""
     shares = []
     for order, total, wanted in zip(counts, backed, reference.counts, strict=True):
-        # As many as the reference has are right, the others as far as the table backs them.
+        # As many as the reference has are right, the others to the extent that the table backs them.
         for ngram in order.keys() & wanted.keys():
             total += min(order[ngram], wanted[ngram]) * (1 - backing_of(ngram, words))
         shares.append(total / order.total() if order else 0.0)
@@ -170,12 +171,12 @@ def mean_precision(
 
 
 def mean_recall(counts: list[Counter[Ngram]], reference: Reference) -> float:
-    """Return the geometric mean over orders of how much of the reference that the table backs is said."""
+    """Return the geometric mean over orders of the share of the reference's table-backed n-grams that the text has."""
     shares = []
     for order, wanted, (backed, total) in zip(counts, reference.counts, reference.backed, strict=True):
         shared = order.keys() & wanted.keys()
-        said = math.fsum([backed[ngram] * min(1.0, order[ngram] / wanted[ngram]) for ngram in shared])
-        shares.append(said / total if total else 1.0)
+        found = math.fsum([backed[ngram] * min(1.0, order[ngram] / wanted[ngram]) for ngram in shared])
+        shares.append(found / total if total else 1.0)
     return geometric_mean(shares) or SMOOTHING
 
 

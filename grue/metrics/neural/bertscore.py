@@ -1,8 +1,8 @@
 """The embeddings of BERTScore and their matching.
 
-bert-score's own functions embed and match. Around them stand the things that decide whether a value can be relied on:
-empty texts never reach the library, which cannot read them; only pairs of the same two lengths are matched together,
-since the library's padding takes the place of a negative cosine; and a value of NaN is an error instead of 0.
+bert-score's own functions embed and match. Around them is what makes values reliable: empty texts never reach the
+library, which cannot read them; only pairs of the same two lengths are matched together, since the library's padding
+would replace a negative cosine; and a value of NaN is an error instead of 0.
 """
 
 import math
@@ -26,14 +26,14 @@ from grue.records import Example
 BLOCK = 512  # examples whose embeddings are in memory together
 MOST_KEPT = 4 << 30  # bytes of references' embeddings that are kept for the next call
 MOVED = ("FacebookAI/", "albert/", "distilbert/", "google-bert/", "google-t5/", "xlnet/")
-"""Where the hub now has models that bert-score knows by their bare names."""
+"""Organisations under which the hub now has models that bert-score knows by their bare names."""
 
 
 def recommended_layer(model: str) -> int:
     """Return the layer that bert-score's authors found best for a hub model.
 
     Raises:
-        ConfigError: They did not look at it, or the model is a local folder.
+        ConfigError: They did not test it, or the model is a local folder.
     """
     organisation = next((each for each in MOVED if model.startswith(each)), "")
     found: int | None = None if Path(model).is_dir() else model2layers.get(model.removeprefix(organisation))
@@ -76,7 +76,7 @@ class Matching:
         self._room = MOST_KEPT
 
     def prepare(self, examples: Sequence[Example]) -> None:
-        """Note which references will come back, and count how rare word pieces are in them if that matters."""
+        """Note which references will be used again; with idf, count the document frequencies of their word pieces."""
         references = [
             without_surrogates(text).strip() for example in examples for text in references_of(example, "bertscore")
         ]
@@ -90,7 +90,7 @@ class Matching:
         """Return the highest value that each text reaches.
 
         Raises:
-            ConfigError: Weights by rarity were asked for and nothing was prepared.
+            ConfigError: The metric is weighted by idf and nothing was prepared.
         """
         blocks = [slice(start, start + BLOCK) for start in range(0, len(texts), BLOCK)]
         found = [self._block(examples[block], texts[block]) for block in blocks]
@@ -108,7 +108,7 @@ class Matching:
         scores = np.zeros(len(pairs))
         scores[full] = self._match([(embedded[pairs[index][1]], embedded[pairs[index][2]]) for index in full])
         best = np.full(len(texts), -math.inf)
-        with np.errstate(invalid="ignore"):  # NaN stays NaN, and is told of with its example
+        with np.errstate(invalid="ignore"):  # NaN stays NaN, and is reported with its example
             np.maximum.at(best, [owner for owner, *_ in pairs], scores)
         return best
 
@@ -166,7 +166,7 @@ class Matching:
 
 
 def even_weights(tokenizer: object) -> Mapping[int, float]:
-    """Return weights of 1, but 0 for what opens and closes a text: it can be matched, and does not count."""
+    """Return weights of 1, but 0 for the tokens that open and close a text: they can be matched, and do not count."""
     weights: defaultdict[int, float] = defaultdict(lambda: 1.0)
     for name in ("cls_token_id", "sep_token_id"):
         weights[getattr(tokenizer, name)] = 0.0

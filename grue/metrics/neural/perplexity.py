@@ -21,7 +21,7 @@ NAME = "perplexity:policy_on_references"
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A stretch of tokens, of which the last `scored` count; `key` is what the caller knows it by."""
+    """A stretch of tokens, of which the last `scored` count; `key` identifies it for the caller."""
 
     key: int
     ids: list[int]
@@ -90,12 +90,13 @@ class Perplexity:
 
 
 class PolicyOnReferences:
-    """Perplexity of the references under the policy itself: what RL4LMs reports as perplexity. No text is looked at.
+    """Perplexity of the references under the policy itself: what RL4LMs reports as perplexity. Texts are not read.
 
     All references are joined by an empty line to one long text, over which a window slides; each token is scored once,
-    with what stands before it in its window. As in RL4LMs, the mean of a window's losses is multiplied by the number of
+    given what precedes it in its window. As in RL4LMs, the mean of a window's losses is multiplied by the number of
     its tokens that are new, although the first window predicts one fewer; the value is exp(sum / all tokens). An
-    example without references adds nothing. A policy that copies people's texts does well, whatever it would write.
+    example without references adds nothing. A policy that models human texts well gets a good value, whatever it
+    would write.
 
     Its arguments are the metric's options.
 
@@ -122,7 +123,7 @@ class PolicyOnReferences:
         self.signature = f"{NAME}|{signed(model, revision)}|of:{of}|stride:{stride}|window:{self._longest}|mean:rl4lms"
 
     def prepare(self, examples: Sequence[Example]) -> None:
-        """Do nothing: the references are scored when they are asked for."""
+        """Do nothing: the references are scored by `statistics`."""
 
     def statistics(self, examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
         """Return [N, 2]: RL4LMs' negative log-likelihood of an example's references in nats, and their tokens.
@@ -167,7 +168,7 @@ class PolicyOnReferences:
             raise ConfigError(
                 f"The metric {NAME!r}: {self._name} needs a fast tokenizer, which knows where tokens are."
             )
-        with quiet():  # a text longer than the model's window is meant
+        with quiet():  # a text longer than the model's window is intended
             encoded = self._tokenizer("\n\n".join(text for _, text in parts), return_offsets_mapping=True)
         ids: list[int] = encoded["input_ids"]
         if len(ids) < 2:
@@ -181,7 +182,7 @@ class PolicyOnReferences:
         for first in range(0, len(ids), self._stride):
             begin = max(first + self._stride - self._longest, 0) if self._longest else 0
             stop = min(first + self._stride, len(ids))
-            scored = stop - max(first, 1)  # nothing stands before the very first token
+            scored = stop - max(first, 1)  # nothing precedes the very first token
             yield Window(stop - scored, ids[begin:stop], scored)
 
 
@@ -203,8 +204,8 @@ def scored_windows(model: Any, windows: Sequence[Window], size: int) -> Iterator
 def window_losses(model: Any, batch: Sequence[Window]) -> Tensor:
     """Return [B, S] negative log-likelihoods in nats of the last S tokens of each window, S = the most scored of any.
 
-    Padding is on the left, so that the scored tokens of all rows stand in the last columns and only their logits are
-    made; positions count from each row's first real token.
+    Padding is on the left, so that the scored tokens of all rows are in the last columns and only their logits are
+    computed; positions count from each row's first real token.
     """
     length, scored = max(len(piece.ids) for piece in batch), max(piece.scored for piece in batch)
     ids = torch.tensor([[0] * (length - len(piece.ids)) + piece.ids for piece in batch]).to(model.device)
