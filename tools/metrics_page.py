@@ -1,6 +1,6 @@
-"""Write the list of metrics in `docs/metrics.md` from the catalogue: `python tools/metrics_page.py [--check]`.
+"""Write the tables of metrics in `docs/metrics.md` from their cards: `python tools/metrics_page.py [--check]`.
 
-Only what stands between the two marks is written; `--check` writes nothing and fails if the page is stale.
+Only the part between the two marks is written; `--check` writes nothing and fails if the page is stale.
 """
 
 import sys
@@ -10,7 +10,7 @@ from grue.metrics.card import FAMILIES
 from grue.metrics.registry import CARDS
 
 PAGE = Path(__file__).parent.parent / "docs" / "metrics.md"
-BEGIN = "<!-- written by tools/metrics_page.py from grue/metrics/catalogue.py -->"
+BEGIN = "<!-- written by tools/metrics_page.py from the cards of grue/metrics -->"
 END = "<!-- end of what is written -->"
 
 

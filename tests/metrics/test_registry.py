@@ -21,6 +21,7 @@ from grue.metrics.metric import Average
 from grue.metrics.registry import CARDS, METRICS, make_metric, metric_factory, metric_parameters
 from grue.metrics.rewards import make_reward
 from grue.records import Example, Prediction
+from grue.task_files import SUITES, load_task, task_names
 from grue.tasks import MetricSpec
 
 ROOT = Path(__file__).parents[2]
@@ -105,6 +106,13 @@ def test_a_metric_of_another_package(monkeypatch):
     )
     assert "theirs" not in CARDS
     assert make_metric("theirs").signature == "theirs"
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_our_tasks_name_no_code(suite):
+    """`grue submit check` scores by our tasks, and must import nothing that is not installed."""
+    for name in task_names(suite):
+        assert [spec.name for spec in load_task(name, suite).metrics if spec.name not in METRICS] == []
 
 
 # --- a function of the user's own ------------------------------------------------------------------------------------
