@@ -27,7 +27,7 @@ from grue.files import indented_json, sha256_text
 from grue.leaderboard.board import IntervalKind
 from grue.leaderboard.entries import find_results
 from grue.leaderboard.rank import rank
-from grue.metrics.metric import DIVERSITY
+from grue.metrics.registry import DIVERSITY
 from grue.records import Result, Score
 from grue.task_files import load_task, task_names
 from grue.tasks import MetricSpec, Task

@@ -10,7 +10,8 @@ import numpy as np
 import transformers
 
 from grue.lm.load import load_tokenizer, locate_model, quiet
-from grue.metrics.metric import FloatArray, make_metric
+from grue.metrics.metric import FloatArray
+from grue.metrics.registry import make_metric
 from grue.mini import pairs, wmt16
 from grue.mini.assets import read_manifest
 from grue.mini.build import LESSONS

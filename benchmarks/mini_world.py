@@ -10,7 +10,7 @@ from itertools import combinations
 from typing import Any
 
 from grue.data.load import load_examples
-from grue.metrics.metric import make_metric
+from grue.metrics.registry import make_metric
 from grue.metrics.tags import tag
 from grue.metrics.tokens import sentences, words
 from grue.mini.draw import rows

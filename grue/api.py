@@ -265,7 +265,8 @@ def score(
         SubmissionError: An example has no prediction or two, or a prediction no example.
         DataError: Data cannot be had.
     """
-    from grue.evaluation.scoring import chosen_metrics, read_predictions, score_predictions
+    from grue.evaluation.predictions import read_predictions
+    from grue.evaluation.scoring import chosen_metrics, score_predictions
 
     of_task = as_task(task, suite)
     split = split or of_task.data.evaluation

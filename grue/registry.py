@@ -11,26 +11,33 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """A dictionary of named things of one kind, filled by decorators, lazily and by plug-ins.
+    """Things of one kind by name: given at once, registered by decorators, loaded on demand, or offered by plug-ins.
 
     Args:
         noun: What the things are, for messages: "metric".
+        things: Name → thing, for those that are there from the start.
         modules: Names whose module is loaded only when one of them is asked for: "package.module", which registers
             them once imported, or "package.module:ATTRIBUTE", where the thing itself stands.
-        entry_points: Group of installed entry points searched at the first miss: "grue.metrics".
+        entry_points: Group of installed entry points that offer more things: "grue.metrics".
     """
 
-    def __init__(self, noun: str, modules: Mapping[str, str] | None = None, entry_points: str | None = None) -> None:
+    def __init__(
+        self,
+        noun: str,
+        things: Mapping[str, T] | None = None,
+        modules: Mapping[str, str] | None = None,
+        entry_points: str | None = None,
+    ) -> None:
         self.noun = noun
+        self._things = dict(things or {})
         self._modules = dict(modules or {})
         self._entry_points = entry_points
-        self._things: dict[str, T] = {}
 
     def register(self, name: str) -> Callable[[T], T]:
-        """Return a decorator that files its argument under `name`.
+        """Return a decorator that registers its argument under `name`.
 
         Raises:
-            ConfigError: The name is taken by another thing.
+            ConfigError: Another thing has that name.
         """
 
         def keep(thing: T) -> T:
@@ -52,7 +59,7 @@ class Registry(Generic[T]):
         """Return the thing called `name`.
 
         Raises:
-            UnknownName: Nothing has that name; the message lists what does.
+            UnknownName: Nothing has that name; the message lists the known names.
             ConfigError: Two installed packages offer a thing of that name.
         """
         if name in self._things:

@@ -1,16 +1,16 @@
-"""Write the list of metrics in `docs/reference/metrics.md`: `python tools/metrics_page.py [--check]`.
+"""Write the tables of `docs/reference/metrics.md` from the metrics' cards: `python tools/metrics_page.py [--check]`.
 
-The list comes from the catalogue. Only the text between the two marks is replaced. `--check` writes nothing and fails
-if the page is stale.
+Only the part between the two marks is written; `--check` writes nothing and fails if the page is stale.
 """
 
 import sys
 from pathlib import Path
 
-from grue.metrics.catalogue import CARDS, FAMILIES
+from grue.metrics.card import FAMILIES
+from grue.metrics.registry import CARDS
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "metrics.md"
-BEGIN = "<!-- written by tools/metrics_page.py from grue/metrics/catalogue.py -->"
+BEGIN = "<!-- written by tools/metrics_page.py from the cards of grue/metrics -->"
 END = "<!-- end of what is written -->"
 
 

@@ -24,8 +24,8 @@ from grue.errors import DataError
 from grue.evaluation.scoring import score_predictions
 from grue.lm.load import load_tokenizer
 from grue.metrics.neural.batching import seam
-from grue.metrics.neural.summac import LONGEST, MOST, informative
 from grue.metrics.rewards import make_reward
+from grue.metrics.summac import LONGEST, MOST, informative
 from grue.records import Example, Prediction
 from grue.task_files import load_task, task_names
 from grue.tasks import Task

@@ -46,7 +46,7 @@ def fetch(
     To use a mirror elsewhere, copy its folder and name it with GRUE_DATA.
     """
     from grue.data.places import fetch_split
-    from grue.evaluation.scoring import needed_models
+    from grue.evaluation.needed_models import needed_models
     from grue.lm.load import fetch_model
 
     if output is not None:

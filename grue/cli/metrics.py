@@ -1,14 +1,17 @@
-"""`grue metrics`: what can be computed, how it is defined, and where it comes from."""
+"""`grue metrics`: what can be computed, how it is defined, and where it was published."""
 
 import inspect
 import json
 from math import isinf
+from typing import TYPE_CHECKING
 
 import click
 
 from grue.cli import options
 from grue.errors import UnknownName, did_you_mean
-from grue.metrics.catalogue import CARDS, FAMILIES, Card
+
+if TYPE_CHECKING:
+    from grue.metrics.card import Card
 
 
 @click.group()
@@ -20,11 +23,13 @@ def metrics() -> None:
 @options.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def list_metrics(as_json: bool) -> None:
     """List all metrics, with their ranges."""
-    from grue.metrics.metric import METRICS
+    from grue.metrics.card import FAMILIES
+    from grue.metrics.registry import CARDS, METRICS
 
     plugins = [name for name in METRICS.names() if name not in CARDS]
     if as_json:
-        click.echo(json.dumps([*map(_record, CARDS), *({"name": name} for name in plugins)], indent=2))
+        records = [*(_record(name, card) for name, card in CARDS.items()), *({"name": name} for name in plugins)]
+        click.echo(json.dumps(records, indent=2))
         return
     for family, title in FAMILIES.items():
         click.echo(f"{title}")
@@ -36,6 +41,7 @@ def list_metrics(as_json: bool) -> None:
         for name in plugins:
             click.echo(f"  {name}")
     click.echo("Any metric of the library evaluate: evaluate:NAME")
+    click.echo("A function of your own: MODULE:FUNCTION")
 
 
 @metrics.command()
@@ -43,9 +49,9 @@ def list_metrics(as_json: bool) -> None:
 @options.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def show(name: str, as_json: bool) -> None:
     """Show one metric: definition, range, source, what it needs, and its options."""
-    from grue.metrics.metric import is_metric, metric_parameters
+    from grue.metrics.registry import CARDS, is_metric, metric_parameters
 
-    if not is_metric(name):
+    if not is_metric(name) and ":" not in name:
         raise UnknownName(f"There is no metric {name!r}.{did_you_mean(name, CARDS)} `grue metrics list` lists them.")
     found = [
         {
@@ -55,26 +61,25 @@ def show(name: str, as_json: bool) -> None:
         }
         for option, parameter in metric_parameters(name).items()
     ]
+    card = CARDS.get(name)
     if as_json:
-        click.echo(json.dumps(_record(name) | {"options": found}, indent=2))
+        click.echo(json.dumps(_record(name, card) | {"options": found}, indent=2))
         return
     click.echo(name)
-    if name in CARDS:
-        card = CARDS[name]
+    if card is not None:
         click.echo(click.wrap_text(card.definition, width=100, initial_indent="  ", subsequent_indent="  "))
         click.echo(f"\n  range    {card.bounds}, {card.direction} is better\n  source   {card.source}")
         click.echo(f"  needs    {card.needs or 'nothing but the texts'}")
     if found:
         click.echo("  options")
         for option in found:
-            default = f" = {option['default']!r}" if "default" in option else " (needed)"
+            default = f" = {option['default']!r}" if "default" in option else " (required)"
             click.echo(f"    {option['name']}: {option['type']}{default}")
 
 
-def _record(name: str) -> dict[str, object]:
-    if name not in CARDS:
+def _record(name: str, card: "Card | None") -> dict[str, object]:
+    if card is None:
         return {"name": name}
-    card: Card = CARDS[name]
     return {
         "name": name,
         "family": card.family,

@@ -1,4 +1,4 @@
-"""`grue score`: any system's predictions, for a task or for references of one's own."""
+"""`grue score`: any system's predictions, against a task or the user's own references."""
 
 import json
 from collections.abc import Sequence
@@ -18,33 +18,38 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("predictions", type=click.Path(path_type=Path))
-@options.option("--task", "task_name", help="Task that the predictions are for.")
+@options.option("--task", "task_name", help="Task to score against.")
 @options.suite
-@options.option("--split", help="Split that the predictions are for. [default: the task's evaluation split]")
+@options.option("--split", help="Split of the task. [default: its evaluation split]")
 @options.data
 @options.option(
     "--examples",
     "examples_path",
     type=click.Path(path_type=Path),
-    help='Instead of a task: one {"id": …, "references": […], "prompt": …, "meta": {…}} a line.',
+    help='Instead of a task: one {"id": …, "references": […], "prompt": …, "meta": {…}} per line.',
 )
 @options.option(
     "--references",
     "reference_paths",
     type=click.Path(path_type=Path),
     multiple=True,
-    help="Instead of a task: plain text, one reference a line, as PREDICTIONS then is too; repeat for several.",
+    help="Instead of a task: plain text, one reference per line, as PREDICTIONS then is too; repeat for several.",
 )
-@options.option("--metrics", help="Comma-separated, of the task or any other. [default: the task's, and diversity]")
+@options.option(
+    "--metrics",
+    help="Comma-separated: any metrics, or your own module:function. [default: the task's, and diversity]",
+)
 @options.option(
     "--set",
     "settings",
     multiple=True,
     metavar="METRIC.OPTION=VALUE",
-    help="One option of a metric, such as bertscore.model=PATH; repeat for several.",
+    help="Option of a metric, such as bertscore.model=PATH; repeat for several.",
 )
 @options.option(
-    "--per-example", type=click.Path(path_type=Path), help="File to write each example's values to, one JSON a line."
+    "--per-example",
+    type=click.Path(path_type=Path),
+    help="Write the values of each example to this file, one JSON object per line.",
 )
 @options.option("--json", "as_json", is_flag=True, help="Print the scores as JSON.")
 def score(
@@ -61,11 +66,11 @@ def score(
     per_example: Path | None,
     as_json: bool,
 ) -> None:
-    """Score a predictions file: one {"id": …, "text": …} a line, for every example of the split.
+    """Score a predictions file: one {"id": …, "text": …} per line, for every example of the split.
 
     \b
     grue score predictions.jsonl --task commongen
-    grue score predictions.jsonl --task commongen --metrics meteor,chrf --json
+    grue score predictions.jsonl --task commongen --metrics meteor,my_metrics:politeness --json
     grue score system.de --references newstest2016.de --metrics sacrebleu,chrf,ter
     grue score predictions.jsonl --examples mine.jsonl --metrics bertscore \\
         --set bertscore.model=PATH --set bertscore.layer=17
@@ -73,7 +78,7 @@ def score(
     if sum([task_name is not None, examples_path is not None, bool(reference_paths)]) != 1:
         raise ConfigError("Say what to score against: one of --task NAME, --examples FILE or --references FILE.")
     if task_name is None and (split is not None or data_dir is not None):
-        raise ConfigError("--split and --data-dir say which examples of a task are meant; they need --task.")
+        raise ConfigError("--split and --data-dir choose examples of a task; they need --task.")
     wanted = None if metrics is None else [name.strip() for name in metrics.split(",") if name.strip()]
     if wanted == []:
         raise ConfigError(f"--metrics {metrics!r} names no metric; write names such as meteor,rougeL.")
@@ -110,7 +115,8 @@ def _score_task(
     metric_options: dict[str, dict[str, Any]],
 ) -> tuple["Scored", dict[str, str]]:
     from grue.data.load import load_examples
-    from grue.evaluation.scoring import chosen_metrics, read_predictions, score_predictions
+    from grue.evaluation.predictions import read_predictions
+    from grue.evaluation.scoring import chosen_metrics, score_predictions
     from grue.task_files import load_task
 
     task = load_task(name, suite)
@@ -118,7 +124,7 @@ def _score_task(
     specs = chosen_metrics(task, wanted, metric_options)
     answers = read_predictions(predictions)
     examples = load_examples(task, split, data_dir, offline).examples
-    # Without a choice of one's own, what this machine cannot compute is left out and told.
+    # Without --metrics, metrics that this machine cannot compute are left out and reported.
     scored = score_predictions(task, split, examples, answers, specs, skip_unavailable=wanted is None)
     return scored, {"task": task.name, "suite": task.suite}
 
@@ -130,14 +136,13 @@ def _score_own(
     wanted: Sequence[str],
     metric_options: dict[str, dict[str, Any]],
 ) -> "Scored":
-    from grue.evaluation.scoring import (
-        chosen_metrics,
+    from grue.evaluation.predictions import (
         read_examples,
         read_plain_examples,
         read_plain_predictions,
         read_predictions,
-        score_examples,
     )
+    from grue.evaluation.scoring import chosen_metrics, score_examples
 
     specs = chosen_metrics(None, wanted, metric_options)
     if examples_path is not None:
@@ -151,7 +156,7 @@ def parse_metric_settings(settings: Sequence[str]) -> dict[str, dict[str, Any]]:
     Raises:
         ConfigError: There is no `=`, or no `.` before it.
     """
-    from grue.metrics.metric import is_metric, metric_parameters
+    from grue.metrics.registry import is_metric, metric_parameters
 
     parsed: dict[str, dict[str, Any]] = {}
     for key, value in options.parse_settings(tuple(settings)).items():
@@ -159,7 +164,7 @@ def parse_metric_settings(settings: Sequence[str]) -> dict[str, dict[str, Any]]:
         if not dot or not metric or not option:
             raise ConfigError(f"--set {key}: write METRIC.OPTION=VALUE, such as --set bertscore.layer=17.")
         parsed.setdefault(metric, {})[option] = value
-    for setting in settings:  # what an option takes as text is text, also where it looks like a number or like none
+    for setting in settings:  # the value of a string option stays a string where it looks like a number or none
         key, _, text = setting.partition("=")
         metric, _, option = key.rpartition(".")
         known = metric_parameters(metric).get(option) if is_metric(metric) else None

@@ -145,7 +145,7 @@ def validate(paths: tuple[Path, ...]) -> None:
     A task whose hash differs from the one recorded for its version has changed in something that affects scores.
     """
     from grue.data.formats import FORMATS
-    from grue.metrics.metric import metric_factory
+    from grue.metrics.registry import metric_factory
     from grue.runs.recipes import check_recipes
     from grue.task_files import load_task
     from grue.task_versions import check_version
@@ -154,7 +154,7 @@ def validate(paths: tuple[Path, ...]) -> None:
         task = load_task(str(path))
         _ = FORMATS[task.data.format]  # raises UnknownName
         for spec in task.metrics:
-            metric_factory(spec.name, spec.options)
+            metric_factory(spec.name, spec.options, task.folder)
         check_recipes(task)
         if not paths:
             check_version(task)

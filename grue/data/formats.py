@@ -21,9 +21,13 @@ Layout = Callable[[Path, str], Rows]
 _FILES = {found.name: f"{sets.__name__}.{found.name}" for found in pkgutil.iter_modules(sets.__path__)}
 
 FORMATS: Registry[Format] = Registry(
-    "data format", {name: f"{module}:examples" for name, module in _FILES.items()}, entry_points="grue.data.formats"
+    "data format",
+    modules={name: f"{module}:examples" for name, module in _FILES.items()},
+    entry_points="grue.data.formats",
 )
-LAYOUTS: Registry[Layout] = Registry("data layout", {name: f"{module}:read_folder" for name, module in _FILES.items()})
+LAYOUTS: Registry[Layout] = Registry(
+    "data layout", modules={name: f"{module}:read_folder" for name, module in _FILES.items()}
+)
 
 
 def read_folder(layout: str, folder: Path, split: str) -> Rows:

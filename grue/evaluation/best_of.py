@@ -20,8 +20,7 @@ from grue.lm.model import eos_id, is_seq2seq
 from grue.lm.sampling import Rollout, sample_responses
 from grue.lm.seeds import derived_seed, example_uniforms
 from grue.lm.tokens import decode_responses, encode_prompts
-from grue.metrics.catalogue import CARDS
-from grue.metrics.metric import METRICS, is_metric
+from grue.metrics.registry import CARDS, METRICS, is_metric
 from grue.metrics.rewards import REWARDS, make_reward, parse_reward
 from grue.records import Example, Prediction
 from grue.tasks import Generation, Task

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from grue.errors import ConfigError, DataError
-from grue.evaluation.scoring import match, prepared_metric
+from grue.evaluation.predictions import match
+from grue.evaluation.scoring import prepared_metric
 from grue.metrics.metric import Average, FloatArray, Metric
 from grue.records import Axis, Example, Prediction
 from grue.stats.paired import DRAWS, Contrast, Difference, contrast, draw, judge
@@ -84,7 +85,7 @@ def axis_metrics(task: Task, examples: Sequence[Example], axis: Axis) -> Metrics
         ConfigError: The task has no metric there.
         Unavailable: This machine cannot compute one of them.
     """
-    found = [(spec, prepared_metric(spec, examples)) for spec in task.metrics if spec.axis == axis]
+    found = [(spec, prepared_metric(spec, examples, task.folder)) for spec in task.metrics if spec.axis == axis]
     if not found:
         raise ConfigError(f"The task {task.name} has no metric that counts towards {axis}.")
     return found

@@ -8,7 +8,7 @@ from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerB
 
 from grue import files
 from grue.errors import DataError
-from grue.evaluation.scoring import read_predictions
+from grue.evaluation.predictions import read_predictions
 from grue.lm.model import eos_id, is_seq2seq
 from grue.lm.sampling import sample_responses
 from grue.lm.seeds import example_uniforms

@@ -14,7 +14,7 @@ import numpy as np
 from grue.data.load import load_examples
 from grue.errors import ConfigError, DataError, SubmissionError, Unavailable, UnknownName, did_you_mean
 from grue.evaluation.comparison import Disagreement, Run, axis_metrics, contrast_of, disagreements, worth
-from grue.evaluation.scoring import match, read_predictions
+from grue.evaluation.predictions import match, read_predictions
 from grue.leaderboard.entries import find_results, local_entry, of_suite, refuse_twins
 from grue.leaderboard.notes import misfit
 from grue.records import Axis, Entry, Example, Prediction

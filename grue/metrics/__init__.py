@@ -1,1 +1,1 @@
-"""The shelf of metrics; `base` says what a metric is, the other modules register theirs by name."""
+"""Metrics and rewards: `metric` is the protocol, `registry` finds metrics by name, each family has a module here."""

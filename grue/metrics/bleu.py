@@ -1,4 +1,4 @@
-"""BLEU (Papineni et al. 2002) twice: as RL4LMs and nmt compute it, 0–1, and as sacreBLEU does, 0–100.
+"""BLEU (Papineni et al. 2002) in two versions: RL4LMs' and nmt's, 0–1, and sacreBLEU's, 0–100.
 
 The statistics of an example are integers that add up over a corpus: candidate length, reference length, then matched
 n-grams of each order, then possible n-grams of each order.
@@ -8,13 +8,15 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 
 import numpy as np
 
 from grue.errors import ConfigError, Unavailable, did_you_mean
+from grue.metrics.card import Card
 from grue.metrics.metric import FloatArray, Prepared, references_of
-from grue.metrics.tokens import TOKENIZERS
+from grue.metrics.tokenizers import TOKENIZERS
 from grue.records import Direction, Example
 
 Ngrams = Counter[tuple[str, ...]]
@@ -29,7 +31,7 @@ class References:
 
 
 def read_references(references: Sequence[Sequence[str]], order: int) -> References:
-    """Read references that are already split."""
+    """Read references that are already tokenised."""
     union = count_ngrams(references[0], order)
     for tokens in references[1:]:
         counts = count_ngrams(tokens, order)
@@ -56,14 +58,14 @@ def count_matches(tokens: Sequence[str], references: References, order: int) -> 
 
 
 class Bleu:
-    """BLEU-n, 0–1: no smoothing over a corpus, and the shortest reference gives the length to reach.
+    """BLEU-n, 0–1: a corpus is not smoothed, and the shortest reference gives the reference length.
 
     A single example is smoothed after Lin & Och (2004), one more match and one more possible n-gram for each order
-    above 1, so that an exact copy of any length is worth 1 and a text without a common word 0.
+    above 1, so that an exact copy of any length scores 1 and a text without a common word 0.
 
     Args:
         order: Longest n-gram.
-        tokenizer: "whitespace", as the papers' numbers have it, "words" or "treebank".
+        tokenizer: "whitespace", as in the published numbers, "words" or "treebank".
     """
 
     direction: Direction = "higher"
@@ -75,7 +77,7 @@ class Bleu:
         self._references = Prepared(self._read_references)
 
     def prepare(self, examples: Sequence[Example]) -> None:
-        """Count the references' n-grams ahead."""
+        """Count the references' n-grams in advance."""
         self._references.prepare(examples)
 
     def statistics(self, examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
@@ -139,7 +141,7 @@ class SacreBleu:
             )
         try:
             self._library = BLEU(tokenize=tokenize)
-        except (ImportError, OSError, RuntimeError) as error:  # some tokenizers come with packages of their own
+        except (ImportError, OSError, RuntimeError) as error:  # some tokenizers need another package
             reason = " ".join(str(error).split())
             raise Unavailable(f"sacrebleu's tokenizer {tokenize!r} cannot run here: {reason}") from error
         self._lowercase = lowercase
@@ -148,7 +150,7 @@ class SacreBleu:
         self._references = Prepared(self._read_references)
 
     def prepare(self, examples: Sequence[Example]) -> None:
-        """Count the references' n-grams ahead."""
+        """Count the references' n-grams in advance."""
         self._references.prepare(examples)
 
     def statistics(self, examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
@@ -188,7 +190,7 @@ class SacreBleu:
 
 
 def _sentence_value(row: Sequence[float], order: int) -> float:
-    """Return sacreBLEU's sentence BLEU of one row of counts; the library's own function writes a report as well."""
+    """Return sacreBLEU's sentence BLEU of one row of counts; the library's own function also builds a report."""
     candidate_length, reference_length = row[:2]
     matches, possible = row[2 : 2 + order], row[2 + order :]
     if not any(matches):
@@ -203,3 +205,29 @@ def _sentence_value(row: Sequence[float], order: int) -> float:
         logs.append(math.log(100.0 * matched / total if matched else 100.0 / (halves * total)))
     brevity = 1.0 if candidate_length >= reference_length else math.exp(1 - reference_length / candidate_length)
     return brevity * math.exp(sum(logs) / len(logs))
+
+
+def _card(order: int) -> Card:
+    words = "Clipped precision of words"
+    ngrams = f"Geometric mean of clipped precisions of n-grams of 1 to {order} words"
+    return Card(
+        partial(Bleu, order),
+        family="overlap",
+        range=(0, 1),
+        definition=f"{ngrams if order > 1 else words}, times the brevity penalty against the shortest reference; words "
+        "are separated by white space, a corpus is not smoothed. A single text is smoothed by one for orders above 1.",
+        source="Papineni et al. 2002; tensorflow/nmt and RL4LMs' bleu",
+    )
+
+
+CARDS = {
+    **{f"bleu{order}": _card(order) for order in (1, 2, 3, 4)},
+    "sacrebleu": Card(
+        SacreBleu,
+        family="overlap",
+        range=(0, 100),
+        definition="BLEU of the library sacrebleu: its tokenizers, exponential smoothing, the closest reference "
+        "length. A single text counts only the n-gram orders it is long enough for.",
+        source="Post 2018; sacrebleu 2.6",
+    ),
+}

@@ -1,7 +1,7 @@
 """CIDEr-D (Vedantam et al. 2015) as pycocoevalcap 1.2 computes it, all texts of a call at once.
 
-An n-gram is a number, and a text the sorted array of its n-grams with a weight each (count × idf). All references lie
-end to end in one such array, in which the n-grams of all candidates are looked up together.
+An n-gram is a number, and a text is a sorted array of its n-grams, each with a weight (count × idf). All references are
+concatenated into one such array, in which the n-grams of all candidates are looked up together.
 """
 
 import math
@@ -14,8 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from grue.errors import ConfigError
-from grue.metrics.metric import METRICS, Average, FloatArray, references_of
-from grue.metrics.tokens import TOKENIZERS, Tokenizer
+from grue.metrics.card import Card
+from grue.metrics.metric import Average, FloatArray, references_of
+from grue.metrics.tokenizers import TOKENIZERS
+from grue.metrics.tokens import Tokenizer
 from grue.records import Example
 
 IntArray = NDArray[np.int64]
@@ -30,16 +32,15 @@ _ORDERS = (1 << _INDEX) - 1
 _NGRAMS = (1 << _TEXT) - 1
 
 
-@METRICS.register("cider")
 def cider(tokenizer: str = "words") -> Average:
-    """Return CIDEr-D on pycocoevalcap's scale: 0–10, a copy of a lone reference of four words or more is 10.
+    """Return CIDEr-D on pycocoevalcap's scale: 0–10, a copy of a single reference of four words or more scores 10.
 
-    How rare an n-gram is comes from the references of the prepared examples, and stays the same whatever is scored:
-    for a report that is the evaluated split, for a reward the training split. What all of them share weighs nothing,
-    so that all values are 0 where only one example was prepared.
+    Document frequencies come from the references of the prepared examples: the evaluated split for a report, the
+    training split for a reward. What all of them share has no weight, so that all values are 0 where only one example
+    was prepared.
 
     Args:
-        tokenizer: "words" (case and punctuation kept, as RL4LMs has it), "treebank" or "whitespace".
+        tokenizer: "words" (case and punctuation kept, as in RL4LMs), "treebank" or "whitespace".
     """
     consensus = Consensus(TOKENIZERS[tokenizer])
     signature = f"cider|version:d|n:{LONGEST}|sigma:{SIGMA:g}|case:mixed|tok:{tokenizer}|idf:prepared|refs:mean"
@@ -79,7 +80,7 @@ class Vectors:
 
 
 class Numbering:
-    """The numbers of n-grams: an n-gram is numbered by the one that it begins with and its last token.
+    """The numbers of n-grams: an n-gram is identified by its prefix (an n-gram itself) and its last token.
 
     Attributes:
         tokens: Token → number.
@@ -91,13 +92,13 @@ class Numbering:
         self.longer: list[IntArray] = []
 
     def learn(self, texts: Sequence[Sequence[str]]) -> Bags:
-        """Number the n-grams of `texts`, the first that it sees."""
+        """Number the n-grams of `texts`, the first texts it reads."""
         bags = self._bags(texts, self.tokens.__getitem__, self._learn_longer)
         self.tokens.default_factory = None
         return bags
 
     def read(self, texts: Sequence[Sequence[str]]) -> Bags:
-        """Number the n-grams of `texts`; unknown ones get numbers behind the known, for this call only."""
+        """Number the n-grams of `texts`; unknown ones get numbers after the known ones, for this call only."""
         strangers: defaultdict[str, int] = defaultdict(count(len(self.tokens)).__next__)
 
         def number(token: str) -> int:
@@ -276,3 +277,16 @@ def mean_similarity(candidates: Vectors, references: Vectors, rows: Sequence[ran
     similarities = cosines.mean(axis=1) * np.exp(-((bigrams[0] - bigrams[1]) ** 2) / (2 * SIGMA**2))
     values: list[float] = (10.0 * np.bincount(candidate, similarities, len(rows)) / sizes).tolist()
     return values
+
+
+CARDS = {
+    "cider": Card(
+        cider,
+        family="captions",
+        range=(0, 10),
+        definition="Mean cosine of tf-idf weighted n-grams up to 4 with the references, counts clipped, times a "
+        "Gaussian penalty of the difference in length, times ten. Document frequencies are those of the prepared "
+        "examples.",
+        source="Vedantam et al. 2015, CIDEr-D; pycocoevalcap 1.2",
+    )
+}

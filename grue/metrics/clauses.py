@@ -1,12 +1,12 @@
-"""Who does what, where and with what: a text as tuples, by rules that take every sentence, right or wrong.
+"""Who does what, where and with what: a text as tuples, by rules that accept every sentence, grammatical or not.
 
     tokens → tags     the dogs bark at a cat: determiner noun verb preposition determiner noun
     tags → chunks     thing dog, action bark, preposition at, thing cat
     chunks → clauses  dog, bark, at cat
     clauses → tuples  (dog), (cat), (dog, bark at, cat)
 
-The verbs part a sentence. What stands between two of them is divided in turn: its first part completes the clause
-before, the rest opens the clause behind.
+The verbs part a sentence. What comes between two of them is divided in turn: its first part completes the clause
+before, the rest opens the next clause.
 """
 
 from collections.abc import Iterator, Sequence
@@ -64,8 +64,8 @@ class Chunk:
 
 
 @dataclass(slots=True)
-class Clause:
-    """A verb and those that take part; "be" is the verb of "a dog is on the mat".
+class SceneClause:
+    """A verb and its participants; "be" is the verb of "a dog is on the mat".
 
     Attributes:
         phrases: (preposition, thing), in order.
@@ -201,16 +201,16 @@ def _sentence_tuples(chunks: Sequence[Chunk]) -> Iterator[Tuple]:
     """Yield the relations and qualities of a sentence."""
     verbs = [each for each in chunks if each.kind == "action"]
     *gaps, rest = _split(chunks, "action")
-    current = Clause()
+    current = SceneClause()
     mentioned = ""  # what "it" would be
     main: list[str] = []  # the subjects of a verb that is still to come: a girl *who sings* …
-    found: list[Clause] = []
+    found: list[SceneClause] = []
     for gap, verb in zip(gaps, verbs, strict=True):
         own, opening = divide(gap, verb, first=not current.verb)
         complete(current, own, mentioned)
         mentioned = current.objects[-1] if current.objects else mentioned
         yield from beside(opening)
-        following = Clause(verb.word, verb.form == "passive")
+        following = SceneClause(verb.word, verb.form == "passive")
         leading, kinds = heads(opening), {each.kind for each in opening}
         following.impersonal = not leading and "pronoun" in kinds
         chained = bool(current.verb) and _is_chained(current, own, opening)
@@ -293,7 +293,7 @@ def beside(chunks: Sequence[Chunk]) -> Iterator[Tuple]:
         preposition = ""
 
 
-def complete(clause: Clause, chunks: Sequence[Chunk], mentioned: str) -> None:
+def complete(clause: SceneClause, chunks: Sequence[Chunk], mentioned: str) -> None:
     """Add to a clause what follows its verb: objects, phrases and qualities; "it" stands for what was `mentioned`."""
     preposition = last = ""
     before: Kind = "stop"
@@ -314,19 +314,19 @@ def complete(clause: Clause, chunks: Sequence[Chunk], mentioned: str) -> None:
         before = each.kind
 
 
-def _is_chained(current: Clause, own: Sequence[Chunk], opening: Sequence[Chunk]) -> bool:
+def _is_chained(current: SceneClause, own: Sequence[Chunk], opening: Sequence[Chunk]) -> bool:
     """Whether a verb only leads to the next: wants to bark, starts barking, is about to bark."""
     if own or any(each.kind not in ("to", "preposition") or each.word in OPENERS for each in opening):
         return False
     return not opening or current.verb == "be" or current.verb in WISHING
 
 
-def _agents(clause: Clause) -> list[str]:
+def _agents(clause: SceneClause) -> list[str]:
     """Return those by whom something is done, if the verb is a passive that says so."""
     return [thing for preposition, thing in clause.phrases if clause.passive and preposition == "by"]
 
 
-def _inherited(current: Clause, own: Sequence[Chunk], opening: Sequence[Chunk], verb: Chunk) -> list[str]:
+def _inherited(current: SceneClause, own: Sequence[Chunk], opening: Sequence[Chunk], verb: Chunk) -> list[str]:
     """Return the subjects of a verb that brings none of its own."""
     if any(each.kind == "relative" for each in opening):
         return [each.word for each in own if each.kind == "thing"][-1:] or current.subjects
@@ -337,7 +337,7 @@ def _inherited(current: Clause, own: Sequence[Chunk], opening: Sequence[Chunk], 
     return current.objects[-1:]
 
 
-def relations_of(clause: Clause) -> Iterator[Tuple]:
+def relations_of(clause: SceneClause) -> Iterator[Tuple]:
     """Yield the tuples of a clause; a passive with "by" becomes active, a bare verb an attribute."""
     subjects, objects, phrases = clause.subjects[:MOST], clause.objects[:MOST], clause.phrases[:MOST]
     agents = _agents(clause)

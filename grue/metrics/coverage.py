@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 from grue.errors import DataError
 from grue.metrics import wordnet
-from grue.metrics.metric import METRICS, Average, listed
+from grue.metrics.card import Card
+from grue.metrics.metric import Average, listed
 from grue.metrics.tokens import words
 from grue.records import Example
 
 IRREGULAR = {"shorn": frozenset({"shear"})}  # common forms that WordNet's own lists lack
 
 
-@METRICS.register("coverage")
 def coverage() -> Average:
     """Return the share of an example's concepts that a text uses in any inflection, 0–1.
 
@@ -35,7 +35,7 @@ def concepts_of(example: Example) -> frozenset[str]:
     """Return the distinct concepts of an example, in lower case.
 
     Raises:
-        DataError: The example carries none, or something that is no list.
+        DataError: The example has none, or something that is no list.
     """
     concepts = frozenset(str(concept).lower() for concept in listed(example, "concepts", "coverage"))
     if not concepts:
@@ -56,3 +56,15 @@ def covered(concepts: frozenset[str], text: str) -> float:
 def lemmas_of(word: str) -> frozenset[str]:
     """Return what a word in lower case can be a form of; a word unknown to WordNet may end in an s of inflection."""
     return IRREGULAR.get(word) or wordnet.lemmas(word) or frozenset([word.removesuffix("s")])
+
+
+CARDS = {
+    "coverage": Card(
+        coverage,
+        family="captions",
+        range=(0, 1),
+        definition="Share of an example's concepts that the text uses in any inflection; lemmas by WordNet's rules.",
+        source="Lin et al. 2020 (CommonGen)",
+        needs="meta.concepts",
+    )
+}

@@ -1,18 +1,20 @@
-"""How varied a system's texts are as a whole, after GEM and NLG-diversity; no references are looked at.
+"""How varied a system's texts are as a whole, after GEM and NLG-diversity; references are not read.
 
-Only `mean_length` has a value for a single text; the others cannot be rewards. All depend on how many texts there are:
+Only `mean_length` has a value for a single text; the others cannot be rewards. All depend on the number of texts:
 compare systems on the same split only. Tokens are lower-case words and signs, as nltk splits them;
-with `punctuation = false` those that are a single sign of punctuation do not count. n-grams never cross texts.
+with `punctuation = false` single punctuation marks do not count. n-grams never cross texts.
 """
 
 import string
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
 
-from grue.metrics.metric import METRICS, Average, FloatArray, OfCorpusOnly
+from grue.metrics.card import Card
+from grue.metrics.metric import Average, FloatArray, OfCorpusOnly
 from grue.metrics.treebank import treebank
 from grue.records import Direction, Example
 
@@ -24,12 +26,12 @@ class Diversity:
     """A value of all texts together.
 
     The statistics of a text are one number, under which the object keeps its tokens: an array of tokens would be as
-    wide as the longest text. Any rows stand for a set of texts.
+    wide as the longest text. Any selection of rows is a set of texts.
 
     Args:
         name: Registered name.
-        value: Token numbers [T], all texts end to end and a 0 behind each → the value.
-        punctuation: Whether single signs of punctuation count as words.
+        value: Token numbers [T], all texts concatenated and a 0 after each → the value.
+        punctuation: Whether single punctuation marks count as words.
     """
 
     direction: Direction = "higher"
@@ -70,12 +72,12 @@ class Diversity:
 
 def tokens_of(text: str, punctuation: bool) -> list[str]:
     """Return the tokens of a text in lower case."""
-    found = [token.lower() for token in treebank(text)]  # capitals tell where sentences begin
+    found = [token.lower() for token in treebank(text)]  # capitals mark the start of sentences
     return found if punctuation else [token for token in found if token not in SIGNS]
 
 
 def ngram_counts(numbers: NDArray[np.int64], order: int) -> NDArray[np.int64]:
-    """Return how often each distinct n-gram occurs; `numbers` is [T], with a 0 behind each text."""
+    """Return how often each distinct n-gram occurs; `numbers` is [T], with a 0 after each text."""
     size = int(numbers.max(initial=0)) + 1
     width = max(0, len(numbers) - order + 1)
     keys = np.zeros(width, dtype=np.int64)
@@ -103,7 +105,7 @@ def entropy(order: int, numbers: NDArray[np.int64]) -> float:
 def conditional_entropy(order: int, numbers: NDArray[np.int64]) -> float:
     """Return the entropy of an n-gram's last token given those before it, in bits; 0 where there is none.
 
-    The tokens before it are counted where they begin an n-gram, so that the entropies are of the same positions.
+    The preceding tokens are counted where they begin an n-gram, so that both entropies are over the same positions.
     """
     followed = np.where(numbers[1:] > 0, numbers[:-1], 0)
     return max(0.0, entropy(order, numbers) - entropy(order - 1, followed))
@@ -137,27 +139,55 @@ def lengths(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     return found if len(found) else np.zeros(1, dtype=np.int64)
 
 
-for _order in (1, 2, 3):
-    METRICS.register(f"distinct{_order}")(partial(Diversity, f"distinct{_order}", partial(distinct, _order)))
-    METRICS.register(f"entropy{_order}")(partial(Diversity, f"entropy{_order}", partial(entropy, _order)))
-    METRICS.register(f"unique{_order}")(partial(Diversity, f"unique{_order}", partial(unique, _order)))
-    _name = f"vocabulary{_order}" if _order > 1 else "vocabulary"
-    METRICS.register(_name)(partial(Diversity, _name, partial(vocabulary, _order)))
-for _order in (2, 3):
-    _name = f"conditional_entropy{_order}"
-    METRICS.register(_name)(partial(Diversity, _name, partial(conditional_entropy, _order)))
-METRICS.register("msttr")(partial(Diversity, "msttr", msttr))
-METRICS.register("std_length")(partial(Diversity, "std_length", lambda numbers: float(lengths(numbers).std())))
-METRICS.register("median_length")(
-    partial(Diversity, "median_length", lambda numbers: float(np.median(lengths(numbers))))
-)
-METRICS.register("min_length")(partial(Diversity, "min_length", lambda numbers: float(lengths(numbers).min())))
-METRICS.register("max_length")(partial(Diversity, "max_length", lambda numbers: float(lengths(numbers).max())))
-METRICS.register("total_length")(partial(Diversity, "total_length", lambda numbers: float(lengths(numbers).sum())))
-
-
-@METRICS.register("mean_length")
 def mean_length(punctuation: bool = True) -> Average:
-    """Return the number of tokens of a text; without `punctuation` single signs of it do not count."""
+    """Return the number of tokens of a text; without `punctuation` single punctuation marks do not count."""
     signature = f"mean_length|case:lower|tok:treebank|sentences:rules|punct:{'yes' if punctuation else 'no'}"
     return Average(signature, lambda examples, texts: [float(len(tokens_of(text, punctuation))) for text in texts])
+
+
+_SOURCE = "GEM-metrics; NLG-diversity"
+
+
+def _of_all_texts(
+    name: str, value: Callable[[NDArray[np.int64]], float], definition: str, highest: float = inf
+) -> dict[str, Card]:
+    made = partial(Diversity, name, value)
+    return {name: Card(made, "diversity", (0, highest), f"{definition}; all texts together.", _SOURCE, needs="")}
+
+
+def _of_lengths(name: str, value: Callable[[NDArray[np.int64]], float], definition: str) -> dict[str, Card]:
+    made = partial(Diversity, name, lambda numbers: float(value(lengths(numbers))))
+    return {name: Card(made, "diversity", (0, inf), definition, _SOURCE, needs="")}
+
+
+CARDS = {
+    **_of_all_texts("msttr", msttr, "Mean share of distinct words in windows of 100 words (MSTTR-100)", 1),
+    **_of_all_texts("distinct1", partial(distinct, 1), "Distinct words per word", 1),
+    **_of_all_texts("distinct2", partial(distinct, 2), "Distinct pairs of neighbouring words per pair", 1),
+    **_of_all_texts("distinct3", partial(distinct, 3), "Distinct triples of neighbouring words per triple", 1),
+    **_of_all_texts("entropy1", partial(entropy, 1), "Shannon entropy of the words, in bits"),
+    **_of_all_texts("entropy2", partial(entropy, 2), "Shannon entropy of pairs of neighbouring words, in bits"),
+    **_of_all_texts("entropy3", partial(entropy, 3), "Shannon entropy of triples of neighbouring words, in bits"),
+    **_of_all_texts(
+        "conditional_entropy2",
+        partial(conditional_entropy, 2),
+        "Entropy of a word given the word before it, in bits; GEM also counts a text's last word as a preceding word",
+    ),
+    **_of_all_texts(
+        "conditional_entropy3",
+        partial(conditional_entropy, 3),
+        "Entropy of a word given the two words before it, in bits, likewise",
+    ),
+    **_of_all_texts("unique1", partial(unique, 1), "Number of words that occur once"),
+    **_of_all_texts("unique2", partial(unique, 2), "Number of pairs of neighbouring words that occur once"),
+    **_of_all_texts("unique3", partial(unique, 3), "Number of triples of neighbouring words that occur once"),
+    **_of_all_texts("vocabulary", partial(vocabulary, 1), "Number of distinct words"),
+    **_of_all_texts("vocabulary2", partial(vocabulary, 2), "Number of distinct pairs of neighbouring words"),
+    **_of_all_texts("vocabulary3", partial(vocabulary, 3), "Number of distinct triples of neighbouring words"),
+    "mean_length": Card(mean_length, "diversity", (0, inf), "Mean number of words per text.", _SOURCE, needs=""),
+    **_of_lengths("std_length", np.std, "Standard deviation of the texts' numbers of words."),
+    **_of_lengths("median_length", np.median, "Median number of words per text."),
+    **_of_lengths("min_length", np.min, "Words of the shortest text."),
+    **_of_lengths("max_length", np.max, "Words of the longest text."),
+    **_of_lengths("total_length", np.sum, "Number of words of all texts together."),
+}

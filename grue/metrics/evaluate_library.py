@@ -1,8 +1,6 @@
-"""The bridge to the library `evaluate`: its metrics as ours, and ours as its.
+"""Metrics of the library `evaluate`.
 
-`evaluate:exact_match` in a task file is the hub's metric of that name, `evaluate:/path/to/script.py` that of a script
-on this machine. The other way, `as_evaluate("meteor")` is an evaluation module of that library, and so is
-`evaluate.load(SCRIPT, "meteor")`.
+`evaluate:exact_match` is the hub's metric of that name, `evaluate:/path/to/script.py` that of a script on this machine.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,50 +12,45 @@ from typing import Any
 import numpy as np
 
 from grue.errors import ConfigError, DataError
-from grue.metrics.catalogue import CARDS
-from grue.metrics.metric import EVALUATE, FloatArray, MetricFactory, make_metric, references_of
+from grue.metrics.metric import FloatArray, MetricFactory, references_of
 from grue.metrics.tokens import without_surrogates
 from grue.records import Direction, Example
 
-SCRIPT = str(Path(__file__).with_name("evaluate_module.py"))
-"""What `evaluate.load` takes for a path; the configuration's name is the metric's."""
-
+EVALUATE = "evaluate:"
+"""How the name of a metric of that library begins: `evaluate:exact_match`."""
 
 Row = dict[str, Any]
-
-
-# --- its metrics as ours ---------------------------------------------------------------------------------------------
 
 
 def evaluate_metric(name: str) -> MetricFactory:
     """Return what makes the metric `name`, "evaluate:" and a name or path of that library; nothing is loaded yet.
 
     Raises:
-        ConfigError: Nothing stands behind "evaluate:".
+        ConfigError: Nothing follows "evaluate:".
     """
     if not name.removeprefix(EVALUATE).strip("/ "):
-        raise ConfigError(f"{name!r} lacks the metric's name or path: write {EVALUATE}exact_match, say.")
+        raise ConfigError(f"{name!r} lacks the metric's name or path: write {EVALUATE}exact_match, for example.")
     return partial(Evaluated, name)
 
 
 class Evaluated:
     """A metric of the library `evaluate`.
 
-    Such a metric values sets of texts. So the statistics of a text, [N, 1], are a number under which the object keeps
+    Such a metric scores sets of texts. So the statistics of a text, [N, 1], are a number under which the object keeps
     the text and its references until `statistics` is called again; the corpus value is one computation over the
     numbered texts, and the value of an example is the computation over its text alone.
 
     Args:
         name: "evaluate:" and a name or path.
-        key: Which of the values the metric returns; its own name, unless told otherwise.
+        key: Which of the values that the metric returns; by default the one with its own name.
         direction: Whether "higher" or "lower" values are better.
         references: What a text is compared with: "all" references, as a list, or the "first", as a string.
-        arguments: Handed to the metric's `compute`.
+        arguments: Passed to the metric's `compute`.
 
     Raises:
-        ConfigError: An option has a value that it cannot have, or the metric wants more than texts, references and
-            sources (which are prompts).
-        DataError: The library does not find the metric, or the metric lacks a package.
+        ConfigError: An option has a wrong value, or the metric needs more than texts, references and sources (which
+            are prompts).
+        DataError: The library does not find the metric, or a package is missing.
     """
 
     def __init__(
@@ -85,7 +78,7 @@ class Evaluated:
         self.signature = f"{EVALUATE}{self._module.name}|key:{self._key}|refs:{references}{given}|version:{version}"
 
     def prepare(self, examples: Sequence[Example]) -> None:
-        """Do nothing: the library sees references and texts together."""
+        """Do nothing: the library reads references and texts together."""
 
     def statistics(self, examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
         """Return [N, 1] numbers of the texts, valid until the next call."""
@@ -139,10 +132,10 @@ class Evaluated:
 
 
 def load(name: str) -> tuple[Any, str]:
-    """Return the evaluation module of `name`, "evaluate:" and a name or path, and what tells its version.
+    """Return the evaluation module of `name`, "evaluate:" and a name or path, and its version.
 
     Raises:
-        DataError: The library does not find it, or it lacks a package.
+        DataError: The library does not find it, or a package is missing.
     """
     import evaluate  # slow to import, and most runs need none of its metrics
 
@@ -151,102 +144,28 @@ def load(name: str) -> tuple[Any, str]:
         module = evaluate.load(target, keep_in_memory=True)
     except OSError as error:
         raise DataError(
-            f"The library evaluate finds no metric {target!r}: neither is it a script on this machine, nor could it be "
-            f"had from the Hugging Face hub. Check the name and the connection, or copy the metric's folder from "
-            f"https://huggingface.co/spaces/evaluate-metric/{Path(target).stem} and name its script: "
+            f"The library evaluate finds no metric {target!r}: it is no script on this machine, and could not be "
+            f"downloaded from the Hugging Face hub. Check the name and the connection, or copy the metric's folder "
+            f"from https://huggingface.co/spaces/evaluate-metric/{Path(target).stem} and name its script: "
             f"{EVALUATE}path/to/{Path(target).stem}.py."
         ) from error
     except ImportError as error:
-        raise DataError(f"The metric {name!r} lacks a package: {error}") from error
+        raise DataError(f"The metric {name!r} needs a package that is not installed: {error}") from error
     *_, script, _ = type(module).__module__.split(".")  # evaluate names the copy that it runs by the script's hash
     return module, f"evaluate-{evaluate.__version__},script-{script[:12]}"
 
 
 def columns_of(module: Any, name: str) -> list[str]:
-    """Return the names of the columns that an evaluation module wants.
+    """Return the names of the columns that an evaluation module needs.
 
     Raises:
-        ConfigError: There is one that no example has.
+        ConfigError: No example has one of them.
     """
     features = module.features[0] if isinstance(module.features, list) else module.features
     unknown = set(features) - {"predictions", "references", "sources"}
     if unknown:
         raise ConfigError(
-            f"The metric {name!r} wants {', '.join(sorted(unknown))} beside predictions and references, which no "
+            f"The metric {name!r} needs {', '.join(sorted(unknown))} besides predictions and references, which no "
             "example has; take another metric."
         )
     return list(features)
-
-
-# --- ours as its -----------------------------------------------------------------------------------------------------
-
-
-def as_evaluate(name: str, **options: Any) -> Any:
-    """Return the metric `name`, made with `options`, as an `evaluate.EvaluationModule`.
-
-    Its `compute(predictions=…, references=…)` takes for each prediction a string or a list of strings as reference and
-    returns `{name: value}`. Where a metric reads more of an example, `compute` takes it as `prompts`, a string each,
-    and `meta`, a dictionary each.
-
-    Raises:
-        UnknownName, ConfigError: As `make_metric`.
-    """
-    return module_class()(config_name=name, options=options)
-
-
-def module_class() -> type[Any]:
-    """Return the class of our metrics for the library; a configuration is a metric."""
-    import evaluate
-    from evaluate.info import Features, Value
-
-    class Grue(evaluate.Metric):  # type: ignore[misc]  # the library finds a metric by this base
-        """One metric; `config_name` is its name, `options` are those of a task file."""
-
-        def __init__(
-            self, config_name: str | None = None, options: Mapping[str, Any] | None = None, **settings: Any
-        ) -> None:
-            if config_name is None:
-                raise ConfigError('Say which metric: evaluate.load(script, "meteor").')
-            self._made = make_metric(config_name, **(options or {}))
-            super().__init__(config_name=config_name, **settings)
-
-        def _info(self) -> Any:
-            card = CARDS.get(self.config_name)
-            columns = {"predictions": Value("string")}
-            kinds = [columns]
-            if card is None or "references" in card.needs:
-                kinds = [columns | {"references": [Value("string")]}, columns | {"references": Value("string")}]
-            return evaluate.MetricInfo(
-                description=card.definition if card else self.config_name,
-                citation=card.source if card else "",
-                inputs_description=f"Needs: {card.needs if card else 'references'}. Signature: {self._made.signature}",
-                features=[Features(kind) for kind in kinds],
-            )
-
-        def _compute(self, predictions: Sequence[str], **columns: Any) -> dict[str, float]:
-            examples = to_examples(len(predictions), **columns)
-            self._made.prepare(examples)
-            return {self.config_name: self._made.corpus(self._made.statistics(examples, predictions))}
-
-    return Grue
-
-
-def to_examples(
-    count: int,
-    references: Sequence[str | Sequence[str]] | None = None,
-    prompts: Sequence[str] | None = None,
-    meta: Sequence[Mapping[str, Any]] | None = None,
-) -> list[Example]:
-    """Return `count` examples of columns that may be left out.
-
-    Raises:
-        DataError: A column has another number of rows.
-    """
-    for name, column in (("references", references), ("prompts", prompts), ("meta", meta)):
-        if column is not None and len(column) != count:
-            raise DataError(f"There are {count} predictions, but {name} has {len(column)} rows; give one for each.")
-    each = (references or [()] * count, prompts or [""] * count, meta or [{}] * count)
-    return [
-        Example(str(index), prompt, (given,) if isinstance(given, str) else tuple(given), extra)
-        for index, (given, prompt, extra) in enumerate(zip(*each, strict=True))
-    ]

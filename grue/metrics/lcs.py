@@ -8,26 +8,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isqrt
 
-SHORT = 64  # rows that are cheap enough to be kept all at once
+SHORT = 64  # rows that are cheap enough to keep all at once
 
 
 @dataclass(frozen=True, slots=True)
-class Tokens:
+class IndexedTokens:
     """A text as tokens; bit i of `positions[token]` is set where token i is that token."""
 
     tokens: Sequence[str]
     positions: dict[str, int]
 
 
-def read(tokens: Sequence[str]) -> Tokens:
-    """Read a text that is already split."""
+def read(tokens: Sequence[str]) -> IndexedTokens:
+    """Index a text that is already tokenised."""
     positions: dict[str, int] = {}
     for index, token in enumerate(tokens):
         positions[token] = positions.get(token, 0) | 1 << index
-    return Tokens(tokens, positions)
+    return IndexedTokens(tokens, positions)
 
 
-def length(columns: Tokens, rows: Sequence[str]) -> int:
+def length(columns: IndexedTokens, rows: Sequence[str]) -> int:
     """Return the length of the longest common subsequence."""
     full = row = (1 << len(columns.tokens)) - 1
     positions = columns.positions
@@ -38,7 +38,7 @@ def length(columns: Tokens, rows: Sequence[str]) -> int:
     return len(columns.tokens) - row.bit_count()
 
 
-def common_positions(rows: Sequence[str], columns: Tokens) -> int:
+def common_positions(rows: Sequence[str], columns: IndexedTokens) -> int:
     """Return the positions in `rows` of one longest common subsequence, as bits.
 
     Of several subsequences the choice is rouge-score's: walking back from the end, step left in the columns only where
@@ -71,7 +71,7 @@ def common_positions(rows: Sequence[str], columns: Tokens) -> int:
     return found
 
 
-def _table(columns: Tokens, matches: Sequence[int], above: int) -> list[int]:
+def _table(columns: IndexedTokens, matches: Sequence[int], above: int) -> list[int]:
     """Return the row `above` and then one row for each row's matches."""
     full = (1 << len(columns.tokens)) - 1
     table = [above]

@@ -1,14 +1,16 @@
 """METEOR (Banerjee & Lavie 2005) in nltk's version: alpha 0.9, beta 3, gamma 0.5.
 
 Words are aligned in three stages, exact, then Porter stem, then WordNet synonym, each stage greedy from the end of the
-candidate. Like nltk, the last stage looks the stem up and not the word.
+candidate. As in nltk, the last stage looks up the stem, not the word.
 """
 
 from dataclasses import dataclass
 
+from grue.metrics import wordnet
+from grue.metrics.card import Card
+from grue.metrics.metric import Average, best_of_references
 from grue.metrics.tokens import stem
 from grue.metrics.treebank import treebank
-from grue.metrics.wordnet import synonyms
 
 ALPHA, BETA, GAMMA = 0.9, 3.0, 0.5
 
@@ -27,13 +29,13 @@ def read(text: str) -> Words:
 
 
 def from_words(found: list[str]) -> Words:
-    """Read a text that is already split."""
+    """Read a text that is already tokenised."""
     lowered = [word.lower() for word in found]
     return Words(lowered, stem.each(lowered))
 
 
 def meteor(reference: Words, candidate: Words) -> float:
-    """Return METEOR of a candidate, 0–1; identical texts stay a little under 1, and no common word gives 0."""
+    """Return METEOR of a candidate, 0–1; identical texts score a little under 1, texts without a common word 0."""
     match = align(reference, candidate)
     if not match:
         return 0.0
@@ -80,9 +82,27 @@ def _take_synonyms(stems: list[str], indices: list[int], free: dict[str, list[in
     """Give each index, from the last, the last free place whose stem is a synonym of its own."""
     free = {key: places for key, places in free.items() if places}
     for index in reversed(indices):
-        shared = synonyms(stems[index]) & free.keys()
+        shared = wordnet.synonyms(stems[index]) & free.keys()
         if shared:
             nearest = max(shared, key=lambda key: free[key][-1])
             match[index] = free[nearest].pop()
             if not free[nearest]:
                 del free[nearest]
+
+
+def meteor_nltk() -> Average:
+    """Return METEOR in nltk's version, 0–1."""
+    details = f"version:nltk3.10.4|case:lower|tok:treebank|sentences:rules|stem:porter|synonyms:{wordnet.DATA}"
+    return best_of_references("meteor", details, read, meteor)
+
+
+CARDS = {
+    "meteor": Card(
+        meteor_nltk,
+        family="overlap",
+        range=(0, 1),
+        definition="Harmonic mean of word recall and precision (9:1), words aligned by form, Porter stem and WordNet "
+        "synonym, less a penalty for scattered matches; best reference, mean over examples.",
+        source="Banerjee & Lavie 2005; nltk 3.10.4 (alpha 0.9, beta 3, gamma 0.5)",
+    )
+}

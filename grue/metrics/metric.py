@@ -1,27 +1,29 @@
-"""What a metric is: statistics an example first, a corpus value second, and a signature that says how."""
+"""What a metric is, and what families of metrics share.
 
-import inspect
-from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
-from typing import Any, Generic, Protocol, TypeVar
+A metric computes statistics of each example first, then the corpus value from them, and has a signature that states
+everything the value depends on.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from grue.errors import ConfigError, DataError, Unavailable, did_you_mean
-from grue.metrics.catalogue import CARDS
+from grue.errors import ConfigError, DataError, Unavailable
 from grue.records import Direction, Example
-from grue.registry import Registry
 
 FloatArray = NDArray[np.float64]
 T = TypeVar("T")
+R = TypeVar("R")
+C = TypeVar("C")
 
 
 class Metric(Protocol):
-    """One metric, made ready for a set of examples.
+    """One metric, prepared for a set of examples.
 
-    The statistics of an example are what a corpus value needs of it: for BLEU the matches and lengths, for ROUGE the
-    F1 itself. N = examples, K = numbers an example.
+    The statistics of an example are what the corpus value needs of it: matches and lengths for BLEU, the F1 itself for
+    ROUGE. N = examples, K = numbers per example.
     """
 
     @property
@@ -30,27 +32,31 @@ class Metric(Protocol):
 
     @property
     def signature(self) -> str:
-        """All that decides the value: `rougeL|stem:porter|refs:max`."""
+        """Everything the value depends on: `rougeL|stem:porter|refs:max`."""
 
     def prepare(self, examples: Sequence[Example]) -> None:
-        """See the examples that will be scored (an evaluation split, or the training split of a reward).
+        """Read the examples that will be scored (an evaluation split, or the training split of a reward).
 
-        Corpus-dependent parts are fixed here, CIDEr's document frequencies for one, and reference-side work is done
+        This fixes what depends on the corpus, such as CIDEr's document frequencies, and does the work on references
         once. Scoring an example that was not prepared is allowed.
         """
 
     def statistics(self, examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
-        """Return [N, K] statistics of `texts`, one text an example; an empty text is legal and scores worst."""
+        """Return [N, K] statistics of `texts`, one per example; an empty text is legal and scores worst."""
 
     def per_example(self, statistics: FloatArray) -> FloatArray:
-        """Return [N] values of the single examples, on the metric's scale."""
+        """Return the [N] values of the examples, on the metric's scale."""
 
     def corpus(self, statistics: FloatArray) -> float:
         """Return the value over all examples, on the metric's scale."""
 
 
+MetricFactory = Callable[..., Metric]
+"""Returns a fresh metric; its parameters are the metric's options."""
+
+
 class OfCorpusOnly(ConfigError):
-    """A single text was to get a value by a metric that has none for single texts.
+    """A metric of whole corpora was asked for the value of a single text.
 
     Args:
         metric: Its name.
@@ -71,11 +77,11 @@ class OfCorpusOnly(ConfigError):
 
 
 class Prepared(Generic[T]):
-    """What was read of examples, their references above all, remembered for as many as memory bears.
+    """A bounded cache of what was read from examples, usually their references.
 
     Args:
         read: Reads an example.
-        most: How many are remembered; the oldest give way.
+        most: How many examples are kept; the oldest are dropped.
     """
 
     def __init__(self, read: Callable[[Example], T], most: int = 1 << 14) -> None:
@@ -84,15 +90,15 @@ class Prepared(Generic[T]):
         self._known: dict[tuple[str, tuple[str, ...]], tuple[Example, T]] = {}
 
     def prepare(self, examples: Sequence[Example]) -> None:
-        """Read the examples ahead, as many as are remembered."""
+        """Read the examples in advance, as many as are kept."""
         for example in examples[: self._most]:
             self(example)
 
     def __call__(self, example: Example) -> T:
-        """Return what is read of an example."""
+        """Return what was read from an example."""
         key = example.id, example.references
         known = self._known.get(key)
-        # Ids are distinct within a split; another call may have another table under the same id.
+        # Ids are distinct within a split; another call may bring another table under the same id.
         if known is None or (known[0] is not example and known[0].meta != example.meta):
             known = self._known[key] = example, self._read(example)
             if len(self._known) > self._most:
@@ -101,11 +107,11 @@ class Prepared(Generic[T]):
 
 
 class Average:
-    """A metric with one value an example, whose corpus value is the mean.
+    """A metric with one value per example, whose corpus value is their mean.
 
     Args:
-        signature: All that decides the value.
-        values: (examples, texts) → one value an example, on the metric's scale.
+        signature: Everything the value depends on.
+        values: (examples, texts) → one value per example, on the metric's scale.
         prepare: See `Metric.prepare`.
         direction: Whether higher or lower values are better.
     """
@@ -123,7 +129,7 @@ class Average:
         self._prepare = prepare
 
     def prepare(self, examples: Sequence[Example]) -> None:
-        """Do the reference-side work of the metric, if it has any."""
+        """Do the work on references in advance, if there is any."""
         if self._prepare is not None:
             self._prepare(examples)
 
@@ -141,7 +147,7 @@ class Average:
 
 
 class Subset:
-    """A metric over some of the examples: those whose `meta[key]` is `wanted`.
+    """A metric over the examples whose `meta[key]` is `wanted`.
 
     Every example keeps its statistics and its value; only the corpus value leaves the others out.
 
@@ -170,14 +176,14 @@ class Subset:
         return np.hstack([counts, self._metric.statistics(examples, texts)])
 
     def per_example(self, statistics: FloatArray) -> FloatArray:
-        """Return [N] values, of the examples that do not count too."""
+        """Return the [N] values, including those of examples that do not count."""
         return self._metric.per_example(statistics[:, 1:])
 
     def corpus(self, statistics: FloatArray) -> float:
         """Return the value over the examples that count.
 
         Raises:
-            Unavailable: None does, as may happen with a part of a split.
+            Unavailable: None does, which can happen with part of a split.
         """
         members = statistics[statistics[:, 0] == 1, 1:]
         if not len(members):
@@ -187,93 +193,10 @@ class Subset:
     def _is_member(self, example: Example) -> bool:
         if not isinstance(example.meta.get(self._key), bool):
             raise DataError(
-                f"The example {example.id!r} does not say {self._key} in its meta, which {self.name} needs."
+                f"The example {example.id!r} has no {self._key} (true or false) in its meta, which {self.name} needs; "
+                "mend its data format, or leave this metric out."
             )
         return bool(example.meta[self._key] is self._wanted)
-
-
-MetricFactory = Callable[..., Metric]
-
-DIVERSITY = (
-    "msttr",
-    "distinct1",
-    "distinct2",
-    "entropy1",
-    "entropy2",
-    "unique1",
-    "unique2",
-    "vocabulary",
-    "mean_length",
-)
-"""The set that describes every system's texts; reported with each result, outside the score."""
-
-METRICS: Registry[MetricFactory] = Registry(
-    "metric",
-    modules={name: f"grue.metrics.{card.module}" for name, card in CARDS.items()},
-    entry_points="grue.metrics",
-)
-
-EVALUATE = "evaluate:"
-"""What the name of a metric of the library `evaluate` begins with: `evaluate:exact_match`."""
-
-_TYPES = {str: "a string", int: "a whole number", bool: "true or false"}
-
-
-def make_metric(name: str, /, **options: Any) -> Metric:
-    """Return a fresh metric by name; `options` are those of the task file.
-
-    Raises:
-        UnknownName, ConfigError: As `metric_factory`.
-    """
-    return metric_factory(name, options)(**options)
-
-
-def metric_factory(name: str, options: Mapping[str, Any]) -> MetricFactory:
-    """Return what makes the metric `name`, its options checked, without making it (which may load a model).
-
-    Raises:
-        UnknownName: No metric is called so.
-        ConfigError: The metric does not know one of the options, lacks one, or wants another type.
-    """
-    factory = _evaluate_factory(name) if name.startswith(EVALUATE) else METRICS[name]
-    parameters = _parameters(factory)
-    for option, value in options.items():
-        if option not in parameters:
-            known = f"Known: {', '.join(parameters)}." if parameters else "It has none."
-            raise ConfigError(
-                f"The metric {name!r} has no option {option!r}.{did_you_mean(option, parameters)} {known}"
-            )
-        wanted = parameters[option].annotation
-        if wanted in _TYPES and type(value) is not wanted:
-            raise ConfigError(f"The metric {name!r}: the option {option!r} must be {_TYPES[wanted]}, found {value!r}.")
-    for option, parameter in parameters.items():
-        if option not in options and parameter.default is parameter.empty:
-            raise ConfigError(f"The metric {name!r} needs the option {option!r}; set it in the task file's options.")
-    return factory
-
-
-def metric_parameters(name: str) -> Mapping[str, inspect.Parameter]:
-    """Return the options of a metric.
-
-    Raises:
-        UnknownName: No metric is called so.
-    """
-    return _parameters(_evaluate_factory(name) if name.startswith(EVALUATE) else METRICS[name])
-
-
-def _parameters(factory: MetricFactory) -> Mapping[str, inspect.Parameter]:
-    return inspect.signature(factory).parameters
-
-
-def is_metric(name: str) -> bool:
-    """Whether `name` can be made into a metric: one that is registered, or any of the library `evaluate`."""
-    return name in METRICS or name.startswith(EVALUATE)
-
-
-def _evaluate_factory(name: str) -> MetricFactory:
-    # The adapter is itself made of metrics, so that it comes after this module.
-    factory: MetricFactory = import_module("grue.metrics.evaluate_library").evaluate_metric(name)
-    return factory
 
 
 def references_of(example: Example, metric: str) -> tuple[str, ...]:
@@ -291,10 +214,10 @@ def references_of(example: Example, metric: str) -> tuple[str, ...]:
 
 
 def listed(example: Example, key: str, metric: str) -> Sequence[Any]:
-    """Return the list under `key` of an example's meta, an empty one if there is nothing.
+    """Return the list under `key` in an example's meta, empty if there is none.
 
     Raises:
-        DataError: Something else stands there: a string, say, whose letters would be taken for values.
+        DataError: It is no list: the letters of a string, say, would be taken for values.
     """
     found = example.meta.get(key, ())
     if not isinstance(found, list | tuple):
@@ -303,3 +226,32 @@ def listed(example: Example, key: str, metric: str) -> Sequence[Any]:
             "mend its data format."
         )
     return found
+
+
+def best_of_references(
+    name: str,
+    details: str,
+    read: Callable[[str], R],
+    compare: Callable[[R, C], float],
+    read_candidate: Callable[[str], C] | None = None,
+) -> Average:
+    """Return a metric whose value is the highest that a text reaches with any of its example's references.
+
+    Args:
+        name: Name of the metric.
+        details: The rest of its signature.
+        read: Turns a reference into what `compare` needs; done once for prepared references.
+        compare: Value of (reference, candidate).
+        read_candidate: The same for a candidate; None where both are read alike.
+    """
+    read_text = read_candidate or cast(Callable[[str], C], read)
+    references = Prepared(lambda example: [read(reference) for reference in references_of(example, name)])
+
+    def best(example: Example, text: str) -> float:
+        candidate = read_text(text)
+        return max([compare(reference, candidate) for reference in references(example)])
+
+    def values(examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
+        return [best(example, text) for example, text in zip(examples, texts, strict=True)]
+
+    return Average(f"{name}|{details}|refs:best", values, references.prepare)

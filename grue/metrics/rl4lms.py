@@ -1,14 +1,14 @@
-"""METEOR and ROUGE as RL4LMs really computed them, to compare with its published numbers; never a default.
+"""METEOR and ROUGE as RL4LMs actually computed them, to compare with its published numbers; never a default.
 
-RL4LMs gave its libraries lists of references where they expect one string. So METEOR always, and ROUGE with
+RL4LMs passed its libraries lists of references where they expect one string. So METEOR always, and ROUGE with
 `use_single_ref: False`, compared a text with the list as Python prints it, `['the cat', 'a cat']`: one long reference
 with brackets, quotation marks, and each line end as a backslash and an n. Its ROUGE-Lmax is py-rouge's, which raises
-the two shares of ROUGE-L to the power that was made for ROUGE-W.
+precision and recall of ROUGE-L to the power meant for ROUGE-W.
 
 The value of a text is that of nltk 3.7, rouge-score 0.0.4 and py-rouge 1.1. Of 6,193 real, disturbed and adversarial
 pairs ROUGE is equal to the last bit in all. Given the same sentences METEOR is, too, but for 17 pairs with words such
-as "adss", of which nltk 3.7 takes two endings off. nltk tells sentences apart by a model, for which `model_sentences`
-stands in. Against such a model with nltk's own abbreviations, METEOR differs in 1 of 993 pairs of CommonGen (each with
+as "adss", from which nltk 3.7 removes two endings. nltk splits sentences by a model, which `model_sentences`
+replaces. Against such a model with nltk's own abbreviations, METEOR differs in 1 of 993 pairs of CommonGen (each with
 several references), 14 of 400 of CNN/DailyMail and 5 of 700 of DailyDialog, and its means by less than 0.0003.
 """
 
@@ -20,9 +20,10 @@ from functools import cache
 
 import numpy as np
 
-from grue.metrics import lcs, lexical, meteor, tables, wordnet
-from grue.metrics.metric import METRICS, Average, Metric, references_of
-from grue.metrics.tokens import ABBREVIATIONS, Remembered
+from grue.metrics import lcs, meteor, rouge, tables, wordnet
+from grue.metrics.card import Card
+from grue.metrics.metric import Average, Metric, MetricFactory, best_of_references, references_of
+from grue.metrics.tokens import ABBREVIATIONS, CachedByWord
 from grue.metrics.treebank import split_sentence_37
 from grue.records import Example
 
@@ -64,11 +65,10 @@ ROUGE_TOKENS = "tok:a-z0-9|stem:porter"
 REFERENCES = "refs:printed|corpus:mean"
 
 
-@METRICS.register("meteor:rl4lms")
 def meteor_rl4lms() -> Average:
     """Return METEOR against the printed list, 0–1: a copy of a lone reference of seven words reaches 0.617."""
     details = f"version:nltk3.7|split:rules|case:lower|tok:treebank3.7|stem:porter|synonyms:{wordnet.DATA}"
-    compared = lexical.best_of_references("meteor:rl4lms", details, read_meteor, meteor.meteor)
+    compared = best_of_references("meteor:rl4lms", details, read_meteor, meteor.meteor)
     return seeing(printed, f"meteor:rl4lms|{details}|{REFERENCES}", compared)
 
 
@@ -99,38 +99,32 @@ def model_sentences(text: str) -> Iterator[str]:
     yield text[start:].strip()
 
 
-@METRICS.register("rouge1:rl4lms")
 def rouge1_rl4lms() -> Average:
     """Return ROUGE-1 F1 against the printed list, 0–1."""
-    return seeing(printed, f"rouge1:rl4lms|{ROUGE_TOKENS}|{REFERENCES}", lexical.rouge1())
+    return seeing(printed, f"rouge1:rl4lms|{ROUGE_TOKENS}|{REFERENCES}", rouge.rouge1())
 
 
-@METRICS.register("rouge2:rl4lms")
 def rouge2_rl4lms() -> Average:
     """Return ROUGE-2 F1 against the printed list, 0–1."""
-    return seeing(printed, f"rouge2:rl4lms|{ROUGE_TOKENS}|{REFERENCES}", lexical.rouge2())
+    return seeing(printed, f"rouge2:rl4lms|{ROUGE_TOKENS}|{REFERENCES}", rouge.rouge2())
 
 
-@METRICS.register("rougeL:rl4lms")
 def rouge_l_rl4lms() -> Average:
     """Return ROUGE-L F1 against the printed list, 0–1."""
-    return seeing(printed, f"rougeL:rl4lms|{ROUGE_TOKENS}|{REFERENCES}", lexical.rouge_l())
+    return seeing(printed, f"rougeL:rl4lms|{ROUGE_TOKENS}|{REFERENCES}", rouge.rouge_l())
 
 
-@METRICS.register("rougeLsum:rl4lms")
 def rouge_lsum_rl4lms() -> Average:
     """Return ROUGE-Lsum F1 against the printed list, 0–1, where only the text can still have several lines."""
-    return seeing(printed, f"rougeLsum:rl4lms|split:newline|{ROUGE_TOKENS}|{REFERENCES}", lexical.rouge_lsum())
+    return seeing(printed, f"rougeLsum:rl4lms|split:newline|{ROUGE_TOKENS}|{REFERENCES}", rouge.rouge_lsum())
 
 
-@METRICS.register("rouge:rl4lms")
 def rouge_combined() -> Average:
     """Return the mean of ROUGE-1, ROUGE-2 and ROUGE-L F1 with the first reference, 0–1: the reward rouge_combined."""
     signature = f"rouge:rl4lms|mean:rouge1,rouge2,rougeL|{ROUGE_TOKENS}|refs:first"
-    return seeing(first, signature, lexical.rouge1(), lexical.rouge2(), lexical.rouge_l())
+    return seeing(first, signature, rouge.rouge1(), rouge.rouge2(), rouge.rouge_l())
 
 
-@METRICS.register("parent:rl4lms")
 def parent() -> Average:
     """Return PARENT, 0–1, with the references filled up to three with "<null>", as the official script does it.
 
@@ -147,22 +141,21 @@ WEIGHT = 1.2
 _NO_WORD = re.compile("[^a-z0-9]")
 
 
-@METRICS.register("rouge_l_max:rl4lms")
 def rouge_l_max() -> Average:
     """Return py-rouge's ROUGE-L F1 against the best reference, 0–1, with the options of RL4LMs' NarrativeQA.
 
-    Of a text count the first hundred words, line by line; precision and recall are raised to the power 1 / 1.2.
+    Only the first hundred words of a text count, line by line; precision and recall are raised to the power 1 / 1.2.
     """
     details = f"version:py-rouge1.1|split:newline|words:{LIMIT}|weight:{WEIGHT}|stem:porter-original"
-    return lexical.best_of_references("rouge_l_max:rl4lms", details, read_lines, weighted_f1)
+    return best_of_references("rouge_l_max:rl4lms", details, read_lines, weighted_f1)
 
 
-def read_lines(text: str) -> list[lcs.Tokens]:
-    """Read a text's first hundred words as one sequence of stems a line; lines without a word share nothing."""
+def read_lines(text: str) -> list[lcs.IndexedTokens]:
+    """Read the first hundred words of a text as one sequence of stems per line; lines without a word share nothing."""
     return [lcs.read(_stems(line)) for line in _first_words(text)]
 
 
-def weighted_f1(reference: list[lcs.Tokens], candidate: list[lcs.Tokens]) -> float:
+def weighted_f1(reference: list[lcs.IndexedTokens], candidate: list[lcs.IndexedTokens]) -> float:
     """Compare two texts by what each reference line shares with any candidate line."""
     shared: Counter[str] = Counter()
     for line in reference:
@@ -193,7 +186,7 @@ def _stems(line: str) -> list[str]:
     return [_stem(word).replace("_cannot_", "cannot") for word in split_sentence_37(kept)]
 
 
-@Remembered
+@CachedByWord
 def _stem(word: str) -> str:
     if len(word) <= 3:
         return word
@@ -238,3 +231,53 @@ _LIKE_PERL = """
     toxicolog/y tradit/ionally transnat/ionalism unconstitut/ionally unintent/ionally unrep/entant vacat/ioners
     visibl/y
 """
+
+
+def _rouge_card(name: str, make: MetricFactory) -> Card:
+    return Card(
+        make,
+        family="rl4lms",
+        range=(0, 1),
+        definition=f"{name} F1 against the references written as a Python list: one reference in brackets and "
+        "quotation marks, several as one long reference, line ends as the letters \\n.",
+        source="RL4LMs with datasets 2.5.1 and rouge-score; mean instead of its bootstrap median",
+    )
+
+
+CARDS = {
+    "meteor:rl4lms": Card(
+        meteor_rl4lms,
+        family="rl4lms",
+        range=(0, 1),
+        definition="METEOR against the references written as a Python list, brackets and quotation marks included.",
+        source="RL4LMs with datasets 2.5.1 and nltk 3.7",
+    ),
+    "rouge:rl4lms": Card(
+        rouge_combined,
+        family="rl4lms",
+        range=(0, 1),
+        definition="Mean of the F1 of ROUGE-1, ROUGE-2 and ROUGE-L with the first reference.",
+        source="RL4LMs' rouge_combined",
+    ),
+    "rouge1:rl4lms": _rouge_card("rouge1", rouge1_rl4lms),
+    "rouge2:rl4lms": _rouge_card("rouge2", rouge2_rl4lms),
+    "rougeL:rl4lms": _rouge_card("rougeL", rouge_l_rl4lms),
+    "rougeLsum:rl4lms": _rouge_card("rougeLsum", rouge_lsum_rl4lms),
+    "rouge_l_max:rl4lms": Card(
+        rouge_l_max,
+        family="rl4lms",
+        range=(0, 1),
+        definition="Longest common subsequence in py-rouge's way: first 100 words, precision and recall to the power "
+        "1/1.2, best reference.",
+        source="RL4LMs with py-rouge 1.1 (weight_factor 1.2)",
+    ),
+    "parent:rl4lms": Card(
+        parent,
+        family="rl4lms",
+        range=(0, 1),
+        definition="PARENT with the references filled up to three with <null>, so that a text that copies the table "
+        "gets 1.",
+        source="RL4LMs and the official ToTTo scripts",
+        needs="references, meta.table, meta.highlighted",
+    ),
+}

@@ -1,6 +1,6 @@
 """ROUGE (Lin 2004) as the library rouge-score 0.1.2 defines it, with its tokens, Porter stems and tie rules.
 
-Two steps each: read a text once, then compare a reference with a candidate. Values are F1, 0–1.
+Each has two steps: read a text once, then compare a reference with a candidate. Values are F1, 0–1.
 """
 
 from collections import Counter
@@ -12,32 +12,35 @@ from typing import Any
 
 from rouge_score.tokenize import tokenize
 
+from grue.errors import ConfigError
 from grue.metrics import lcs, tokens
-from grue.metrics.tokens import Remembered, sentences
+from grue.metrics.card import Card
+from grue.metrics.metric import Average, MetricFactory, best_of_references
+from grue.metrics.tokens import CachedByWord, sentences
 
-MOST_REMEMBERED = 10_000  # characters
+LONGEST_CACHED = 10_000  # characters
 
 
 def rouge_tokens(text: str, stem: bool = True) -> tuple[str, ...]:
     """Return lower-case runs of a–z and 0–9, stemmed where longer than three letters unless `stem` is off."""
-    # The four types of ROUGE read the same texts; only very long ones are not worth the memory.
-    return _remembered(text, stem) if len(text) <= MOST_REMEMBERED else _rouge_tokens(text, stem)
+    # The four types of ROUGE read the same texts; very long ones would take too much memory.
+    return _cached(text, stem) if len(text) <= LONGEST_CACHED else _rouge_tokens(text, stem)
 
 
 def _rouge_tokens(text: str, stem: bool) -> tuple[str, ...]:
     return tuple(chain.from_iterable((_stemmed if stem else _plain).each(text.split())))
 
 
-_remembered = lru_cache(maxsize=1 << 16)(_rouge_tokens)
+_cached = lru_cache(maxsize=1 << 16)(_rouge_tokens)
 
 
-@Remembered
+@CachedByWord
 def _stemmed(chunk: str) -> tuple[str, ...]:
-    """Split a chunk without blanks by the library; its rules look no further."""
-    return tuple(tokenize(chunk, tokens))  # the module's cached `stem` in the stemmer's place
+    """Split a chunk without blanks with the library; its rules look no further."""
+    return tuple(tokenize(chunk, tokens))  # the module's cached `stem` takes the stemmer's place
 
 
-@Remembered
+@CachedByWord
 def _plain(chunk: str) -> tuple[str, ...]:
     return tuple(tokenize(chunk, None))
 
@@ -54,8 +57,8 @@ def f1(overlap: int, candidate_total: int, reference_total: int) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Ngrams:
-    """A text as its n-grams of one order, words by themselves for order 1.
+class RougeNgrams:
+    """A text as its n-grams of one order; single words for order 1.
 
     Attributes:
         distinct: The n-grams.
@@ -68,21 +71,21 @@ class Ngrams:
     total: int
 
 
-def ngrams(order: int, stem: bool = True) -> Callable[[str], Ngrams]:
+def ngrams(order: int, stem: bool = True) -> Callable[[str], RougeNgrams]:
     """Return a reader of text into its n-grams of that order."""
 
-    def read(text: str) -> Ngrams:
+    def read(text: str) -> RougeNgrams:
         found = rouge_tokens(text, stem)
         listed = found if order == 1 else list(zip(*(found[start:] for start in range(order)), strict=False))
         distinct = set(listed)
         if len(distinct) == len(listed):
-            return Ngrams(distinct, {}, len(listed))
-        return Ngrams(distinct, {ngram: n for ngram, n in Counter(listed).items() if n > 1}, len(listed))
+            return RougeNgrams(distinct, {}, len(listed))
+        return RougeNgrams(distinct, {ngram: n for ngram, n in Counter(listed).items() if n > 1}, len(listed))
 
     return read
 
 
-def ngram_f1(reference: Ngrams, candidate: Ngrams) -> float:
+def ngram_f1(reference: RougeNgrams, candidate: RougeNgrams) -> float:
     """Compare two texts by the n-grams they share, each counted as often as in the text that has fewer of it."""
     overlap = len(reference.distinct & candidate.distinct)
     for ngram in reference.repeated.keys() & candidate.repeated.keys():
@@ -93,12 +96,12 @@ def ngram_f1(reference: Ngrams, candidate: Ngrams) -> float:
 # --- ROUGE-L: the longest common subsequence -------------------------------------------------------------------------
 
 
-def sequence(text: str, stem: bool = True) -> lcs.Tokens:
+def sequence(text: str, stem: bool = True) -> lcs.IndexedTokens:
     """Read a text as one sequence, line ends counting as spaces."""
     return lcs.read(rouge_tokens(text, stem))
 
 
-def lcs_f1(reference: lcs.Tokens, candidate: Sequence[str]) -> float:
+def lcs_f1(reference: lcs.IndexedTokens, candidate: Sequence[str]) -> float:
     """Compare two texts by the length of their longest common subsequence of tokens."""
     return f1(lcs.length(reference, candidate), len(candidate), len(reference.tokens))
 
@@ -143,7 +146,7 @@ def union_lcs_f1(reference: Lines, candidate: Lines) -> float:
     return f1(hits, *totals)
 
 
-def columns_by_token(columns: Sequence[lcs.Tokens]) -> dict[str, list[int]]:
+def columns_by_token(columns: Sequence[lcs.IndexedTokens]) -> dict[str, list[int]]:
     """Return token → the columns that have it."""
     having: dict[str, list[int]] = {}
     for index, column in enumerate(columns):
@@ -152,7 +155,9 @@ def columns_by_token(columns: Sequence[lcs.Tokens]) -> dict[str, list[int]]:
     return having
 
 
-def union_of_common(line: Sequence[str], columns: Sequence[lcs.Tokens], having: Mapping[str, Sequence[int]]) -> int:
+def union_of_common(
+    line: Sequence[str], columns: Sequence[lcs.IndexedTokens], having: Mapping[str, Sequence[int]]
+) -> int:
     """Return the positions in `line` that its longest common subsequence with any of the columns takes, as bits.
 
     Only columns that have a token can take its position, and of those one is enough.
@@ -167,3 +172,92 @@ def union_of_common(line: Sequence[str], columns: Sequence[lcs.Tokens], having: 
                 compared.add(index)
                 union |= lcs.common_positions(line, columns[index])
     return union
+
+
+# --- the metrics -----------------------------------------------------------------------------------------------------
+
+
+def _details(stem: bool) -> str:
+    return f"tok:a-z0-9|stem:{'porter' if stem else 'no'}"
+
+
+def rouge1(stem: bool = True) -> Average:
+    """Return ROUGE-1 F1, 0–1.
+
+    Args:
+        stem: Whether words of more than three letters are stemmed (Porter).
+    """
+    return best_of_references("rouge1", _details(stem), ngrams(1, stem), ngram_f1)
+
+
+def rouge2(stem: bool = True) -> Average:
+    """Return ROUGE-2 F1, 0–1; `stem` as for `rouge1`."""
+    return best_of_references("rouge2", _details(stem), ngrams(2, stem), ngram_f1)
+
+
+def _sequences(stem: bool) -> tuple[Any, ...]:
+    return partial(sequence, stem=stem), lcs_f1, partial(rouge_tokens, stem=stem)
+
+
+def rouge_l(stem: bool = True) -> Average:
+    """Return ROUGE-L F1 over the whole text, 0–1; `stem` as for `rouge1`."""
+    return best_of_references("rougeL", _details(stem), *_sequences(stem))
+
+
+def rouge_l_max(stem: bool = True) -> Average:
+    """Return ROUGE-L F1 against the best reference, 0–1; `stem` as for `rouge1`."""
+    return best_of_references("rougeLmax", _details(stem), *_sequences(stem))
+
+
+def rouge_lsum(split: str = "newline", stem: bool = True) -> Average:
+    """Return ROUGE-L F1 of the union over lines, 0–1; equal to ROUGE-L where every text is one line.
+
+    Args:
+        split: "newline", or "sentences" where a system's texts do not have the references' line ends.
+        stem: As for `rouge1`.
+
+    Raises:
+        ConfigError: `split` is neither.
+    """
+    if split not in ("newline", "sentences"):
+        raise ConfigError(f"The metric 'rougeLsum': split must be 'newline' or 'sentences', found {split!r}.")
+    details = f"split:{split}|{_details(stem)}"
+    return best_of_references("rougeLsum", details, lines(split, stem), union_lcs_f1)
+
+
+_SOURCE = "Lin 2004; rouge-score 0.1.2"
+
+
+def _of_ngrams(make: MetricFactory, shared: str) -> Card:
+    definition = f"F1 of the {shared} shared with the best reference, after Porter stemming; mean over examples."
+    return Card(make, "overlap", (0, 1), definition, _SOURCE)
+
+
+CARDS = {
+    "rouge1": _of_ngrams(rouge1, "words"),
+    "rouge2": _of_ngrams(rouge2, "pairs of neighbouring words"),
+    "rougeL": Card(
+        rouge_l,
+        family="overlap",
+        range=(0, 1),
+        definition="F1 of the longest common subsequence of words with the best reference, line ends ignored; mean "
+        "over examples.",
+        source=_SOURCE,
+    ),
+    "rougeLsum": Card(
+        rouge_lsum,
+        family="overlap",
+        range=(0, 1),
+        definition="F1 of the union of longest common subsequences, line by line (or sentence by sentence), with the "
+        "best reference; mean over examples.",
+        source=_SOURCE,
+    ),
+    "rougeLmax": Card(
+        rouge_l_max,
+        family="overlap",
+        range=(0, 1),
+        definition="ROUGE-L against the best of several references, under the name that NarrativeQA's evaluations use; "
+        "equal to our rougeL, which takes the best reference too.",
+        source=_SOURCE,
+    ),
+}

@@ -1,21 +1,22 @@
 """spice_lite: whether a text says who does what, where and with what, as its references do.
 
-Our own rules after the idea of SPICE (Anderson et al. 2016), without a parser: never SPICE, nor to be compared with it.
+Our own rules after the idea of SPICE (Anderson et al. 2016), without a parser. It is not SPICE: never compare the two.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 
 from grue.metrics import wordnet
+from grue.metrics.card import Card
 from grue.metrics.clauses import Tuple, read
-from grue.metrics.metric import METRICS, Average, Prepared, references_of
+from grue.metrics.metric import Average, Prepared, references_of
 from grue.records import Example
 
 
 class Graph:
-    """The tuples of one or more texts, each once however it is worded.
+    """The tuples of one or more texts, without synonymous repetitions.
 
     Two tuples are the same if they are equally long and their words are, one by one, equal or synonyms. The first and
-    the last are single words, by which the others are found.
+    the last are single words, by which tuples are indexed.
     """
 
     def __init__(self, tuples: Iterable[Tuple]) -> None:
@@ -61,7 +62,6 @@ def merged(example: Example) -> Graph:
     return Graph(each for text in references_of(example, "spice_lite") for each in read(text))
 
 
-@METRICS.register("spice_lite")
 def spice_lite() -> Average:
     """Return the F1 of a text's tuples and those of all its references together, 0–1."""
     graph_of = Prepared(merged)
@@ -71,3 +71,15 @@ def spice_lite() -> Average:
 
     signature = f"spice_lite|rules:1|case:lower|tok:words|tags:{wordnet.DATA}|synonyms:{wordnet.DATA}|refs:merged"
     return Average(signature, values, graph_of.prepare)
+
+
+CARDS = {
+    "spice_lite": Card(
+        spice_lite,
+        family="captions",
+        range=(0, 1),
+        definition="F1 of objects, attributes and relations like SPICE's, found by a few rules over WordNet parts of "
+        "speech instead of a parser. Not SPICE: never compare the two.",
+        source="our own rules, after the idea of Anderson et al. 2016",
+    )
+}

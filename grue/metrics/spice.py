@@ -1,7 +1,7 @@
-"""SPICE (Anderson et al. 2016) by its official program, which the user brings: a jar, CoreNLP's models and a Java.
+"""SPICE (Anderson et al. 2016) by its official program, which the user provides: a jar, CoreNLP's models and Java.
 
-Nothing of it is part of this package: the jar is under the AGPL. It stops on Java 15 and later, where the script engine
-that it prints with is gone.
+Nothing of it is part of this package: the jar is under the AGPL. It fails on Java 15 and later, which lack the script
+engine it prints with.
 """
 
 import json
@@ -15,7 +15,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from grue.errors import DataError, Unavailable
-from grue.metrics.metric import METRICS, Average, references_of
+from grue.metrics.card import Card
+from grue.metrics.metric import Average, references_of
 from grue.records import Example
 
 HOME = "GRUE_SPICE_HOME"
@@ -27,19 +28,18 @@ _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _UNSAFE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 
 
-@METRICS.register("spice")
 def spice(home: str = "", java: str = "", memory: str = "8G") -> Average:
     """Return SPICE, 0–1.
 
-    Every call starts the program, which loads a parser for half a minute: a metric for reports, not for rewards.
+    Every call starts the program, which takes half a minute to load a parser: a metric for reports, not for rewards.
 
     Args:
         home: Folder with spice-1.0.jar and lib/; by default the environment variable GRUE_SPICE_HOME.
-        java: Program to run it with; by default GRUE_SPICE_JAVA, or java.
-        memory: Most memory that Java may take.
+        java: Program that runs it; by default GRUE_SPICE_JAVA, or java.
+        memory: Memory limit of Java.
 
     Raises:
-        Unavailable: Something of that is missing; the message says what.
+        Unavailable: Something is missing; the message says what.
     """
     home, java = settings(home, java)
     missing = problems(home, java)
@@ -65,7 +65,7 @@ def spice(home: str = "", java: str = "", memory: str = "8G") -> Average:
 
 
 def settings(home: str = "", java: str = "") -> tuple[str, str]:
-    """Return the folder, "" if none is set, and the Java to use: the options, else the environment's."""
+    """Return the folder ("" if none is set) and the Java to use, from the options or the environment."""
     return home or os.environ.get(HOME, ""), java or os.environ.get(JAVA, "") or "java"
 
 
@@ -156,3 +156,16 @@ def _parse(answer: str) -> dict[int, float]:
             f"SPICE's scores are not of its format ({type(error).__name__}: {error}); "
             f"check that {JAR} is the official release."
         ) from error
+
+
+CARDS = {
+    "spice": Card(
+        spice,
+        family="captions",
+        range=(0, 1),
+        definition="F1 of the objects, attributes and relations in the scene graph of the text and in that of all "
+        "references.",
+        source="Anderson et al. 2016; the official SPICE-1.0 jar",
+        needs="references; Java 8 to 14, the SPICE-1.0 jar and Stanford CoreNLP 3.6.0 models",
+    )
+}

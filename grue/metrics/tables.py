@@ -1,11 +1,12 @@
 """Metrics of sentences that describe a table: PARENT, and the two halves of ToTTo.
 
-PARENT (Dhingra et al. 2019) asks whether an n-gram that a reference lacks is at least backed by the table, and whether
-what the table says is said. ToTTo's version of it is the one here: entailment is the share of an n-gram's tokens that
-occur in the table, and the weight of the table's recall follows from how much of the table the reference repeats.
+PARENT (Dhingra et al. 2019) also rewards n-grams that a reference lacks but the table backs, and measures how much of
+the table a text states. This is ToTTo's version: entailment is the share of an n-gram's tokens that occur in the table,
+and the weight of the table's recall depends on how much of the table the reference repeats.
 
 An example's `meta["table"]` lists the values of all cells, the titles and the text around the table;
-`meta["highlighted"]` those of the highlighted cells and the titles; `meta["overlap"]` whether training had its headers.
+`meta["highlighted"]` those of the highlighted cells and the titles; `meta["overlap"]` whether training has its
+headers.
 """
 
 import math
@@ -18,8 +19,10 @@ from typing import Literal
 from grue.errors import DataError
 from grue.metrics import lcs
 from grue.metrics.bleu import SacreBleu
-from grue.metrics.metric import METRICS, Average, Prepared, Subset, listed, references_of
-from grue.metrics.tokens import TOKENIZERS, Tokenizer, tokens_13a
+from grue.metrics.card import Card
+from grue.metrics.metric import Average, MetricFactory, Prepared, Subset, listed, references_of
+from grue.metrics.tokenizers import TOKENIZERS
+from grue.metrics.tokens import Tokenizer, tokens_13a
 from grue.records import Example
 
 ORDERS = 4
@@ -45,11 +48,11 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """An example made ready: the table's words, its highlighted values, and the references."""
+class ReadTable:
+    """A prepared example: the table's words, its highlighted values, and the references."""
 
     words: frozenset[str]
-    highlighted: list[lcs.Tokens]
+    highlighted: list[lcs.IndexedTokens]
     references: list[Reference]
 
 
@@ -67,7 +70,7 @@ class Parent:
         self._table_of = Prepared(self._read, MOST_PREPARED)
 
     def prepare(self, examples: Sequence[Example]) -> None:
-        """Read tables and references ahead."""
+        """Read tables and references in advance."""
         self._table_of.prepare(examples)
 
     def values(self, part: Part, examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
@@ -92,15 +95,15 @@ class Parent:
         assert best is not None
         return best
 
-    def _read(self, example: Example) -> Table:
+    def _read(self, example: Example) -> ReadTable:
         cells, highlighted = values_of(example, "table"), values_of(example, "highlighted")
         words = frozenset(token for value in cells for token in value)
         entries = [lcs.read(value) for value in highlighted]
         references = list(references_of(example, "parent"))
         references += ["<null>"] * (self._filled_up_to - len(references))
-        return Table(words, entries, [self._reference(text, words, entries) for text in references])
+        return ReadTable(words, entries, [self._reference(text, words, entries) for text in references])
 
-    def _reference(self, text: str, words: frozenset[str], entries: list[lcs.Tokens]) -> Reference:
+    def _reference(self, text: str, words: frozenset[str], entries: list[lcs.IndexedTokens]) -> Reference:
         tokens = self._tokenize(text.lower())
         counts = count_by_order(tokens)
         backed = []
@@ -137,8 +140,8 @@ def backing_of(ngram: Ngram, words: frozenset[str]) -> float:
     return sum([token in words for token in ngram]) / len(ngram)
 
 
-def mention(entries: Sequence[lcs.Tokens], tokens: Sequence[str]) -> float:
-    """Return the mean share of a value that the text repeats in its order."""
+def mention(entries: Sequence[lcs.IndexedTokens], tokens: Sequence[str]) -> float:
+    """Return the mean share of each value that the text repeats in order."""
     return sum([lcs.length(entry, tokens) / len(entry.tokens) for entry in entries]) / len(entries)
 
 
@@ -160,7 +163,7 @@ def mean_precision(
     """Return the geometric mean over orders of the share of n-grams that reference or table back; 0 without a word."""
     shares = []
     for order, total, wanted in zip(counts, backed, reference.counts, strict=True):
-        # As many as the reference has are right, the others as far as the table backs them.
+        # As many as the reference has are right, the others to the extent that the table backs them.
         for ngram in order.keys() & wanted.keys():
             total += min(order[ngram], wanted[ngram]) * (1 - backing_of(ngram, words))
         shares.append(total / order.total() if order else 0.0)
@@ -168,12 +171,12 @@ def mean_precision(
 
 
 def mean_recall(counts: list[Counter[Ngram]], reference: Reference) -> float:
-    """Return the geometric mean over orders of how much of the reference that the table backs is said."""
+    """Return the geometric mean over orders of the share of the reference's table-backed n-grams that the text has."""
     shares = []
     for order, wanted, (backed, total) in zip(counts, reference.counts, reference.backed, strict=True):
         shared = order.keys() & wanted.keys()
-        said = math.fsum([backed[ngram] * min(1.0, order[ngram] / wanted[ngram]) for ngram in shared])
-        shares.append(said / total if total else 1.0)
+        found = math.fsum([backed[ngram] * min(1.0, order[ngram] / wanted[ngram]) for ngram in shared])
+        shares.append(found / total if total else 1.0)
     return geometric_mean(shares) or SMOOTHING
 
 
@@ -184,7 +187,7 @@ def geometric_mean(shares: Sequence[float]) -> float:
     return math.exp(math.fsum([math.log(share or SMOOTHING) for share in shares]) / len(shares))
 
 
-# --- by name ---------------------------------------------------------------------------------------------------------
+# --- the metrics -----------------------------------------------------------------------------------------------------
 
 
 def parent_metric(name: str, part: Part, tokenizer: str, filled_up_to: int = 0) -> Average:
@@ -223,9 +226,35 @@ def _sacrebleu_of(name: str, overlap: bool) -> Callable[..., Subset]:
     return make
 
 
-METRICS.register("parent")(_parent("parent", "f1"))
-METRICS.register("parent_precision")(_parent("parent_precision", "precision"))
-METRICS.register("parent_recall")(_parent("parent_recall", "recall"))
-for _half, _overlap in (("overlap", True), ("nonoverlap", False)):
-    METRICS.register(f"parent_{_half}")(_parent_of(f"parent_{_half}", _overlap))
-    METRICS.register(f"sacrebleu_{_half}")(_sacrebleu_of(f"sacrebleu_{_half}", _overlap))
+_TABLE = "references, meta.table, meta.highlighted"
+_DHINGRA = "Dhingra et al. 2019, as modified for ToTTo (google-research/language, totto_parent_eval)"
+_PARIKH = "Parikh et al. 2020 (ToTTo); sacrebleu 2.6"
+_SEEN = "over the examples whose table headers occur in training."
+_UNSEEN = "over the examples whose table headers do not occur in training."
+
+
+def _parent_card(make: MetricFactory, definition: str, needs: str = _TABLE) -> Card:
+    return Card(make, "tables", (0, 1), definition, _DHINGRA, needs=needs)
+
+
+def _sacrebleu_card(make: MetricFactory, definition: str) -> Card:
+    return Card(make, "tables", (0, 100), definition, _PARIKH, needs="references, meta.overlap")
+
+
+CARDS = {
+    "parent": _parent_card(
+        _parent("parent", "f1"),
+        "F1 of n-grams that the reference or the table backs, and of the reference and the highlighted cells recalled; "
+        "the weight of the two recalls follows from the reference; best reference, mean over examples.",
+    ),
+    "parent_precision": _parent_card(
+        _parent("parent_precision", "precision"), "Precision of PARENT at its best reference."
+    ),
+    "parent_recall": _parent_card(_parent("parent_recall", "recall"), "Recall of PARENT at its best reference."),
+    "parent_overlap": _parent_card(_parent_of("parent_overlap", True), f"PARENT {_SEEN}", f"{_TABLE}, meta.overlap"),
+    "parent_nonoverlap": _parent_card(
+        _parent_of("parent_nonoverlap", False), f"PARENT {_UNSEEN}", f"{_TABLE}, meta.overlap"
+    ),
+    "sacrebleu_overlap": _sacrebleu_card(_sacrebleu_of("sacrebleu_overlap", True), f"sacreBLEU {_SEEN}"),
+    "sacrebleu_nonoverlap": _sacrebleu_card(_sacrebleu_of("sacrebleu_nonoverlap", False), f"sacreBLEU {_UNSEEN}"),
+}

@@ -1,14 +1,14 @@
 """Parts of speech by a few rules over WordNet, for metrics that need to know who does what; no model, no training.
 
-Function words are listed here. Any other word can be what WordNet knows it as, and the words beside it decide: after
-"the" stands no verb, after "to" no noun. Where they leave it open, the use that is more common decides.
+Function words are listed here. Any other word can be what WordNet knows it as, and the words beside it decide: no
+verb follows "the", no noun follows "to". Where they leave it open, the more common use decides.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from grue.metrics.tokens import Remembered
+from grue.metrics.tokens import CachedByWord
 from grue.metrics.wordnet import readings
 
 Tag = Literal[
@@ -49,7 +49,7 @@ HAVE = _set("have has had having")
 WATCHING = _set("see watch hear show feel notice let make help")
 """Verbs after which a noun and the bare verb are a clause: saw a dog swim."""
 WISHING = _set("want try like decide have love learn hope need refuse forget prefer begin start go use")
-"""Verbs after which "to" stands before a verb."""
+"""Verbs after which "to" precedes a verb."""
 OPENERS = _set("before after until since as")
 """Prepositions that can open a clause."""
 _INSIDE = ("determiner", "number", "adjective", "owner")
@@ -67,8 +67,8 @@ class Context:
     Attributes:
         word: The last word that is no adverb.
         before: Its tag.
-        adverb: Whether adverbs stand after that word.
-        paired: Whether an "and" stands between the last noun and the one before.
+        adverb: Whether adverbs follow that word.
+        paired: Whether "and" joins the last noun and the one before.
         plural: Whether the last noun is a plural, or paired.
         article: First determiner of the last noun if neither a verb nor a preposition governs it, or nothing.
         verb: Lemma of the last verb.
@@ -163,7 +163,7 @@ def _listed(word: str, ahead: str, beyond: str, context: Context) -> Tag | None:
 
 
 def _is_infinitive(ahead: str, beyond: str, context: Context) -> bool:
-    """Whether "to" stands before a verb: to bark at, but not to school."""
+    """Whether "to" precedes a verb: to bark at, but not to school."""
     if form(ahead) != "base" or ahead in CLOSED:
         return ahead in ("be", "have", "do")
     return context.verb in WISHING or CLOSED.get(beyond) in _OBJECT or uses("v", ahead) >= uses("n", ahead)
@@ -256,7 +256,7 @@ def _acts(word: str, verbal: Form, ahead: str, context: Context) -> bool:
     return context.adverb and context.before not in ("be", "preposition") and verb > other
 
 
-@Remembered
+@CachedByWord
 def form(word: str) -> Form | None:
     """Return the form of the verb that `word` can be, or None: bark base, barks s, barking ing, barked and ran ed."""
     found = readings(word).get("v")
@@ -284,7 +284,7 @@ def is_nominal(word: str) -> bool:
     return word.isalnum() and word not in CLOSED and _best(word) in "na"
 
 
-@Remembered
+@CachedByWord
 def _best(word: str) -> str:
     found = readings(word)
     return max(found, key=lambda part: found[part][1]) if found else "n"

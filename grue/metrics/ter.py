@@ -4,10 +4,10 @@ A hypothesis is turned into a reference by moving blocks of words, each move one
 distance down; what is left counts as insertions, deletions and substitutions. Most of the time goes into the distances
 of hypotheses with one more move. They come from rapidfuzz, many times faster than the library's search in Python.
 
-That search looks only at a band around the diagonal of the edit table, so that for long and very different texts it
-finds less than the best. Where the band could matter the distance is computed here in the same band. A move changes a
-few rows of the table; those before and behind them are computed once for all moves, so that a move costs the same in a
-text of twenty thousand words as in one of a hundred.
+The library searches only a band around the diagonal of the edit table, so that it does not always find the best for
+long and very different texts. Where the band could matter the distance is computed here in the same band. A move
+changes a few rows of the table; those before and after them are computed once for all moves, so that a move costs the
+same in a text of twenty thousand words as in one of a hundred.
 """
 
 import math
@@ -21,6 +21,7 @@ from operator import add
 import numpy as np
 from rapidfuzz.distance import Levenshtein
 
+from grue.metrics.card import Card
 from grue.metrics.metric import FloatArray, Prepared, references_of
 from grue.records import Direction, Example
 
@@ -37,7 +38,7 @@ _KEEP, _SUBSTITUTE, _DELETE, _INSERT = range(4)
 
 
 class Ter:
-    """TER in edits for a hundred reference words, 0 is the best; words are what stands between white space.
+    """TER in edits per hundred reference words, 0 is best; words are separated by white space.
 
     The statistics of an example are its edits to the nearest reference and the mean length of its references.
 
@@ -54,7 +55,7 @@ class Ter:
         self._references = Prepared(self._read_references)
 
     def prepare(self, examples: Sequence[Example]) -> None:
-        """Split the references ahead."""
+        """Split the references in advance."""
         self._references.prepare(examples)
 
     def statistics(self, examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
@@ -117,7 +118,7 @@ class Alignment:
 
     Attributes:
         distance: Insertions, deletions and substitutions.
-        place: Reference index → index of the hypothesis word that it stands on or behind.
+        place: Reference index → index of the hypothesis word that it is aligned with or follows.
         wrong: Running count of hypothesis words that are deleted or substituted, starting with 0.
         unmet: Running count of reference words that are inserted or substituted, starting with 0.
     """
@@ -347,7 +348,7 @@ def _row(word: str, wanted: str, above: range, here: range, over: Sequence[int])
 
 
 class Band:
-    """The distances within the band of a text's edit table, by which those of the moved text are soon found.
+    """The distances within the band of a text's edit table, from which those of the moved text follow quickly.
 
     Args:
         words: The text before the move.
@@ -390,3 +391,16 @@ def _rows(words: str, wanted: str, spans: Sequence[range]) -> list["array[int]"]
     for word, above, span in zip(words, spans, spans[1:], strict=False):
         rows.append(array("i", _row(word, wanted, above, span, rows[-1])[0]))
     return rows
+
+
+CARDS = {
+    "ter": Card(
+        Ter,
+        family="overlap",
+        range=(0, math.inf),
+        definition="Translation edit rate: insertions, deletions, substitutions and shifts of blocks to the nearest "
+        "reference, per hundred words of the references' mean length; lower-cased.",
+        source="Snover et al. 2006; sacrebleu 2.6",
+        direction="lower",
+    )
+}

@@ -5,20 +5,18 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Generic, TypeVar
 
-from grue.registry import Registry
-
 T = TypeVar("T")
 Tokenizer = Callable[[str], list[str]]
 
-MOST_REMEMBERED = 1 << 17
-LONGEST_REMEMBERED = 100  # characters: what is longer is no word, and many such would fill the memory
+MOST_CACHED = 1 << 17
+LONGEST_CACHED = 100  # characters: longer strings are no words, and many of them would fill the memory
 
 
-class Remembered(Generic[T]):
-    """A function of a word that remembers what it said of words of ordinary length.
+class CachedByWord(Generic[T]):
+    """A function of a word with a bounded cache; only words of ordinary length are cached.
 
     Args:
-        function: The function, which never says None.
+        function: The function, which never returns None.
     """
 
     def __init__(self, function: Callable[[str], T]) -> None:
@@ -26,25 +24,23 @@ class Remembered(Generic[T]):
         self._known: dict[str, T] = {}
 
     def __call__(self, word: str) -> T:
-        """Return what the function says of a word."""
+        """Return the function's value of a word."""
         found = self._known.get(word)
         if found is None:
             found = self._function(word)
-            if len(word) <= LONGEST_REMEMBERED:
-                if len(self._known) >= MOST_REMEMBERED:
+            if len(word) <= LONGEST_CACHED:
+                if len(self._known) >= MOST_CACHED:
                     self._known.clear()
                 self._known[word] = found
         return found
 
     def each(self, words: Iterable[str]) -> list[T]:
-        """Return what the function says of each word, faster than one call a word."""
+        """Return the function's value of each word, faster than one call per word."""
         known = self._known.get
         return [found if (found := known(word)) is not None else self(word) for word in words]
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-
-TOKENIZERS: Registry[Tokenizer] = Registry("tokenizer", modules={"treebank": "grue.metrics.treebank"})
 
 WORD = re.compile(
     r"""
@@ -67,7 +63,6 @@ def without_surrogates(text: str) -> str:
     return _SURROGATE.sub("\ufffd", text)
 
 
-@TOKENIZERS.register("words")
 def words(text: str) -> list[str]:
     """Split English text into words and signs in the manner of the Penn Treebank: do n't, dog 's, U.S., well-known.
 
@@ -77,7 +72,6 @@ def words(text: str) -> list[str]:
     return WORD.findall(text)
 
 
-@TOKENIZERS.register("whitespace")
 def whitespace(text: str) -> list[str]:
     """Split at white space only: "mat." is one word."""
     return text.split()
@@ -119,7 +113,6 @@ def _is_abbreviated(text: str, stop: int) -> bool:
     return word.lower() in ABBREVIATIONS or (len(word) == 1 and word.isupper() and word != "I")
 
 
-@TOKENIZERS.register("13a")
 def tokens_13a(text: str) -> list[str]:
     """Split text as sacreBLEU's default tokenizer does (mteval-v13a)."""
     return _mteval_13a()(text.strip()).split()
@@ -133,7 +126,7 @@ def _mteval_13a() -> Callable[[str], str]:
     return tokenizer
 
 
-@Remembered
+@CachedByWord
 def stem(word: str) -> str:
     """Return the Porter stem of `word`, in lower case (nltk's extensions of the algorithm)."""
     return _porter()(word)

@@ -1,17 +1,17 @@
 """nltk's word tokenizer (version 3.10.4), frozen: METEOR and the diversity set are defined on its words.
 
-The rules, after Robert MacIntyre's for the Penn Treebank, rewrite a sentence so that white space stands between its
+The rules, after Robert MacIntyre's for the Penn Treebank, rewrite a sentence so that white space separates its
 words: do n't, dog 's, `` for an opening quotation mark. They are slow because each reads the whole sentence. But nearly
-all of them look at one blank-separated chunk and the blanks around it; only a final full stop is told from an
-abbreviation's by its place. So chunks are split once each and remembered, and a sentence is looked up chunk by chunk.
+all of them look at one blank-separated chunk and the blanks around it; only a final full stop is distinguished
+from an abbreviation's by its position. So each chunk is split once and cached, and a sentence is looked up by chunks.
 
-The rules of nltk 3.7 stand beside them for the numbers that RL4LMs published.
+The rules of nltk 3.7 are here too, for the numbers that RL4LMs published.
 """
 
 import re
 from itertools import chain
 
-from grue.metrics.tokens import TOKENIZERS, Remembered, Tokenizer, sentences
+from grue.metrics.tokens import CachedByWord, Tokenizer, sentences
 
 Rule = tuple[re.Pattern[str], str]
 
@@ -73,11 +73,10 @@ _CLOSERS = "])}>\"'»”’"
 _MINDS_OTHER_SPACE = re.compile("['\"\x1c-\x1f]")
 
 
-@TOKENIZERS.register("treebank")
 def treebank(text: str) -> list[str]:
     """Split text into words and signs as nltk 3.10.4 does, sentence by sentence.
 
-    Sentences are told apart by `sentences`, where nltk asks a model that it would have to download.
+    Sentences are split by `sentences`, where nltk uses a model that it would have to download.
     """
     return [token for sentence in sentences(text) for token in split_sentence(sentence)]
 
@@ -85,9 +84,9 @@ def treebank(text: str) -> list[str]:
 def _looks_beyond_chunks(sentence: str, last: str) -> bool:
     """Whether a rule may look further than a chunk and the blanks at its sides.
 
-    A full stop may stand before closing marks that are a chunk of their own, and quotation marks are read otherwise
-    beside a plain space than beside other white space (which alone is not printable) or at the start. To nltk the
-    separators U+001C to U+001F are no white space until the last step.
+    A full stop may precede closing marks that form a chunk, and quotation marks next to a plain space are read
+    differently from those next to other white space (the only white space that is not printable) or at the start. nltk
+    treats the separators U+001C to U+001F as white space only in the last step.
     """
     if not last.strip(_CLOSERS) or "''" in sentence or '""' in sentence:
         return True
@@ -114,11 +113,11 @@ def _splitter(
             text = pattern.sub(spaced, text)
         return text.split()
 
-    @Remembered
+    @CachedByWord
     def split_chunk(chunk: str) -> tuple[str, ...]:
         return (chunk,) if chunk.isalpha() and len(chunk) < 4 else tuple(apply(any_chunk, f" {chunk} "))
 
-    @Remembered
+    @CachedByWord
     def split_last_chunk(chunk: str) -> tuple[str, ...]:
         return tuple(apply(last_chunk, f" {chunk}"))
 

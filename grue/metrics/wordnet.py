@@ -1,4 +1,4 @@
-"""What words mean the same and which words are forms of one: WordNet 3.0, from tables that ship with the package.
+"""Synonyms and inflected forms by WordNet 3.0, from tables that ship with the package.
 
 `tools/build_wordnet.py` and `tools/build_wordnet_uses.py` make the tables. Looking a word up follows WordNet's own
 morphology (morphy(7WN), each rule applied once), for all parts of speech.
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import resources
 
-from grue.metrics.tokens import Remembered
+from grue.metrics.tokens import CachedByWord
 
 DATA = "wordnet:3.0"
 
@@ -34,13 +34,13 @@ _ENDINGS = {
 Table = dict[str, dict[str, list[str]]]
 
 
-@Remembered
+@CachedByWord
 def lemmas(word: str) -> frozenset[str]:
     """Return the words of WordNet that `word`, in lower case, can be a form of: leaves → leaf, leave."""
     return frozenset(lemma for part in PARTS_OF_SPEECH for lemma in _lemmas_as(part, word))
 
 
-@Remembered
+@CachedByWord
 def synonyms(word: str) -> frozenset[str]:
     """Return `word` and the single words that share a synset with one of its lemmas, spelt as in WordNet."""
     found = {word}
@@ -51,7 +51,7 @@ def synonyms(word: str) -> frozenset[str]:
     return frozenset(found)
 
 
-@Remembered
+@CachedByWord
 def readings(word: str) -> Mapping[str, tuple[str, int]]:
     """Return part of speech → (lemma, uses) for all that `word`, in lower case, can be: barks → n bark, v bark.
 

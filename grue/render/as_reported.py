@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from grue.leaderboard.board import Board
-from grue.metrics.metric import DIVERSITY
+from grue.metrics.registry import DIVERSITY
 from grue.render.layout import Heading, Series, Table, as_table
 from grue.render.text import ARROWS, in_line, printable
 from grue.submissions.reported import Figure, Reported, ReportedColumn, ReportedTable, Source

@@ -18,7 +18,7 @@ import numpy as np
 from grue.data.load import load_examples
 from grue.errors import ConfigError, DataError
 from grue.evaluation.comparison import compare_task
-from grue.evaluation.scoring import read_predictions
+from grue.evaluation.predictions import read_predictions
 from grue.records import Prediction
 from grue.stats.paired import DRAWS, holm
 from grue.submissions.folder import RESULT, SUBMISSION, predictions_of, read_result, read_submission

@@ -18,7 +18,8 @@ from typing import Any
 from grue import files
 from grue.data.load import load_examples
 from grue.errors import ConfigError, DataError, SubmissionError
-from grue.evaluation.scoring import read_predictions, score_predictions
+from grue.evaluation.predictions import read_predictions
+from grue.evaluation.scoring import score_predictions
 from grue.records import SCHEMA_VERSION, Prediction, Result
 from grue.shapes import from_dict
 from grue.submissions.folder import MANIFEST, SUBMISSION, SYSTEM_NAME, Submission, predictions_of, read_result

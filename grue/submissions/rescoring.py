@@ -11,16 +11,16 @@ from pathlib import Path
 
 from grue.data.load import load_examples
 from grue.errors import DataError, SubmissionError
+from grue.evaluation.predictions import match
 from grue.evaluation.scoring import (
     Prepare,
     Scored,
     chosen_metrics,
-    match,
     prepared_metric,
     prepared_once,
     score_predictions,
 )
-from grue.metrics.metric import metric_parameters
+from grue.metrics.registry import metric_parameters
 from grue.records import Example, Prediction, Result, Score
 from grue.submissions.likeness import (
     Fingerprint,

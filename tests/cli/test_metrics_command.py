@@ -5,8 +5,8 @@ import json
 from click.testing import CliRunner
 
 from grue.cli.main import main
-from grue.metrics.catalogue import CARDS, FAMILIES
-from grue.metrics.metric import METRICS
+from grue.metrics.card import FAMILIES
+from grue.metrics.registry import CARDS, METRICS
 
 
 def fails(result, code, message):
@@ -24,6 +24,7 @@ def test_the_list_names_every_metric_once():
     assert [line for line in printed if not line.startswith("  ")] == [
         *FAMILIES.values(),
         "Any metric of the library evaluate: evaluate:NAME",
+        "A function of your own: MODULE:FUNCTION",
     ]
     assert sorted(line.split()[0] for line in printed if line.startswith("  ")) == sorted(CARDS)
     assert "  ter                             ↓ 0–∞        Snover et al. 2006; sacrebleu 2.6" in printed
@@ -63,7 +64,7 @@ def test_showing_a_metric():
         "  source   Sellam et al. 2020; BERT-type checkpoints converted for transformers\n"
         "  needs    references\n"
         "  options\n"
-        "    model: str (needed)\n"
+        "    model: str (required)\n"
         "    revision: str = ''\n"
         "    batch_size: int = 32\n"
         "    multi_ref: str = 'mean'\n"

@@ -110,14 +110,14 @@ def test_ids_that_do_not_fit(mine, tmp_path, answers, message):
 @pytest.mark.parametrize(
     ("records", "message"),
     [
-        ([], "holds no example."),
+        ([], "contains no example; write one JSON object per line."),
         ([{"id": "a"}], "line 1: the key 'references' is missing."),
         ([{"id": "a", "references": "x"}], "line 1: references: expected a list, found str 'x'."),
         (
             [{"id": "a", "references": [], "text": "x"}],
             "line 1: unknown key 'text'. Known: id, prompt, references, meta.",
         ),
-        ([MINE[0], MINE[0]], "line 2: the id 'a' stands there twice; ids must be distinct."),
+        ([MINE[0], MINE[0]], "line 2: the id 'a' is repeated; ids must be distinct."),
     ],
 )
 def test_examples_that_cannot_be_read(mine, tmp_path, records, message):
@@ -190,7 +190,7 @@ def test_files_of_different_lengths(tmp_path):
     fails(
         grue("score", two, "--references", two, "--references", three, "--metrics", "ter"),
         3,
-        f"{three}: 3 lines, but {two} has 2; references need one line for each prediction.",
+        f"{three} has 3 lines, but {two} has 2; references need one line for each prediction.",
     )
     short = grue("score", two, "--references", three, "--metrics", "ter")
     assert short.exit_code == 1
@@ -206,7 +206,7 @@ def test_empty_and_damaged_files(tmp_path):
     fails(
         grue("score", some, "--references", empty, "--metrics", "ter"),
         3,
-        f"{empty}: is empty; references need one line for each prediction.",
+        f"{empty} is empty; references need one line for each prediction.",
     )
     assert grue("score", empty, "--references", some, "--metrics", "ter").exit_code == 1
     fails(grue("score", some, "--references", damaged, "--metrics", "ter"), 3, f"{damaged}: not valid UTF-8 at byte 1.")

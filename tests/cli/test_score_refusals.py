@@ -71,7 +71,10 @@ def test_no_metric_at_all(against):
             "There is no tokenizer 'word'. Did you mean 'words'?",
         ),
         (["--metrics", "bertscore"], "The metric 'bertscore' needs the option 'model'; set it in the task file's opt"),
-        (["--metrics", "evaluate:"], "'evaluate:' lacks the metric's name or path: write evaluate:exact_match, say."),
+        (
+            ["--metrics", "evaluate:"],
+            "'evaluate:' lacks the metric's name or path: write evaluate:exact_match, for example.",
+        ),
     ],
 )
 def test_metrics_and_options_that_cannot_be(mine, arguments, message):

@@ -23,7 +23,7 @@ from grue.data import mirror
 from grue.data.load import load_examples
 from grue.data.places import fetch_split, places
 from grue.errors import DataError
-from grue.evaluation.scoring import needed_models
+from grue.evaluation.needed_models import needed_models
 from grue.files import sha256_file
 
 ROOT = Path(__file__).parents[2]

@@ -341,9 +341,9 @@ def test_what_a_reward_raises_for_a_batch_alone():
 @pytest.mark.parametrize(
     ("values", "told"),
     [
-        ([], "gave 0 values for 3 texts; return one number a text."),
-        (None, "gave None for 3 texts; return one number a text."),
-        (1.0, "gave 1.0 for 3 texts; return one number a text."),
+        ([], "gave 0 values for 3 texts; return one number per text."),
+        (None, "gave None for 3 texts; return one number per text."),
+        (1.0, "gave 1.0 for 3 texts; return one number per text."),
         ([0.0, math.nan, 0.0], "gave nan for the example 'e1'; a reward must be a finite number. The text was 'b'."),
         ([0.0, 0.0, math.inf], "gave inf for the example 'e2'; a reward must be a finite number. The text was 'c'."),
         ([0.0, None, 0.0], "gave None for the example 'e1'; a reward must be a finite number. The text was 'b'."),

@@ -8,8 +8,10 @@ import pytest
 from support.factories import a_task
 
 from grue.errors import ConfigError, DataError, SubmissionError, Unavailable, UnknownName
-from grue.evaluation.scoring import chosen_metrics, match, read_predictions, score_examples, score_predictions
-from grue.metrics.metric import DIVERSITY, METRICS, Average, make_metric
+from grue.evaluation.predictions import match, read_predictions
+from grue.evaluation.scoring import chosen_metrics, score_examples, score_predictions
+from grue.metrics.metric import Average
+from grue.metrics.registry import DIVERSITY, METRICS, make_metric
 from grue.records import Example, Prediction
 from grue.task_files import load_task
 from grue.tasks import MetricSpec
@@ -134,7 +136,7 @@ def test_a_subset_counts_its_own_examples():
     assert scored.per_example["sacrebleu_overlap"] == scored.per_example["sacrebleu"]
     alone = score_examples(specs[:1], examples[:1], [p for p in PREDICTIONS if p.id == examples[0].id])
     assert scored.scores[1].value == alone.scores[0].value
-    with pytest.raises(DataError, match="does not say overlap in its meta, which sacrebleu_overlap needs"):
+    with pytest.raises(DataError, match="has no overlap .true or false. in its meta, which sacrebleu_overlap needs"):
         score_examples(specs, EXAMPLES, PREDICTIONS)
     with pytest.raises(Unavailable, match="none of the 1 examples has overlap = False"):
         score_examples(specs[2:], examples[:1], [p for p in PREDICTIONS if p.id == examples[0].id])
@@ -179,7 +181,7 @@ def test_a_range_the_wrong_way_round():
     with pytest.raises(ConfigError) as error:
         score_predictions(task(MetricSpec("rougeL", "preference", (1.0, 0.0))), "test", EXAMPLES, PREDICTIONS)
     assert str(error.value) == (
-        "The task file scales 'rougeL' as if lower were better, but higher is; turn its range round."
+        "The task file scales 'rougeL' as if lower were better, but higher is; swap the ends of its range."
     )
 
 

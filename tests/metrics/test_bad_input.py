@@ -11,8 +11,7 @@ from support import tiny, tiny_bert
 
 from grue.errors import DataError
 from grue.metrics import tokens, treebank
-from grue.metrics.catalogue import CARDS
-from grue.metrics.metric import make_metric
+from grue.metrics.registry import CARDS, make_metric
 from grue.records import Example
 
 METRICS = [

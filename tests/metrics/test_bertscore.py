@@ -25,8 +25,8 @@ from transformers import (
 
 from grue.errors import ConfigError, DataError
 from grue.lm.load import load_encoder, signed
-from grue.metrics.metric import make_metric
 from grue.metrics.neural import bertscore as module
+from grue.metrics.registry import make_metric
 from grue.records import Example
 
 REFERENCES = [

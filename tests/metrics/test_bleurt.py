@@ -7,7 +7,7 @@ from transformers import DistilBertConfig, DistilBertForSequenceClassification
 
 from grue.errors import ConfigError, DataError
 from grue.lm.load import signed
-from grue.metrics.metric import make_metric
+from grue.metrics.registry import make_metric
 from grue.records import Example
 
 REFERENCES = [

@@ -6,7 +6,7 @@ import pytest
 from pycocoevalcap.cider.cider import Cider
 
 from grue.errors import ConfigError, DataError
-from grue.metrics.metric import make_metric
+from grue.metrics.registry import make_metric
 from grue.records import Example
 
 SOME_WORDS = "the a dog cat runs sleeps in on field mat red , . The A"

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from grue.errors import ConfigError
-from grue.metrics.catalogue import CARDS
-from grue.metrics.metric import DIVERSITY, make_metric
+from grue.metrics.registry import CARDS, DIVERSITY, make_metric
 from grue.records import Example
 
 CORPUS_ONLY = [name for name in DIVERSITY if name != "mean_length"]

@@ -1,4 +1,4 @@
-"""The bridge to the library evaluate, both ways, with the real library and without a connection."""
+"""Metrics of the library evaluate, with the real library and without a connection."""
 
 import re
 
@@ -6,9 +6,9 @@ import evaluate
 import numpy as np
 import pytest
 
-from grue.errors import ConfigError, DataError, UnknownName
-from grue.metrics.evaluate_library import SCRIPT, as_evaluate, evaluate_metric
-from grue.metrics.metric import make_metric, metric_factory
+from grue.errors import ConfigError, DataError
+from grue.metrics.evaluate_library import evaluate_metric
+from grue.metrics.registry import make_metric, metric_factory
 from grue.records import Example
 
 SHARES = '''
@@ -73,9 +73,6 @@ def scripts(tmp_path_factory):
         patch.setattr(evaluate.config, "HF_METRICS_CACHE", str(folder / "metrics"))
         patch.setattr(evaluate.config, "DOWNLOADED_EVALUATE_PATH", folder / "downloads")
         yield folder
-
-
-# --- its metrics as ours ---------------------------------------------------------------------------------------------
 
 
 def test_a_script_is_a_metric(scripts):
@@ -153,7 +150,7 @@ def test_statistics_hold_until_the_next_call(scripts):
         ("shares", {"arguments": {"power": "x"}}, "cannot compute these texts: .*Set its option references"),
         ("shares", {"direction": "up"}, "direction must be 'higher' or 'lower', found 'up'"),
         ("shares", {"references": "some"}, "references must be 'all' or 'first', found 'some'"),
-        ("tables", {}, "wants tables beside predictions and references, which no example has; take another metric"),
+        ("tables", {}, "needs tables besides predictions and references, which no example has; take another metric"),
         ("shares", {"tokenizer": "words"}, "has no option 'tokenizer'.* Known: key, direction, references, arguments."),
         ("shares", {"key": 3}, "the option 'key' must be a string, found 3"),
     ],
@@ -178,82 +175,16 @@ def test_a_metric_that_is_not_there(scripts):
     with pytest.raises(DataError) as caught:
         make_metric("evaluate:rouge")
     assert str(caught.value) == (
-        "The library evaluate finds no metric 'rouge': neither is it a script on this machine, nor could it be had from "
+        "The library evaluate finds no metric 'rouge': it is no script on this machine, and could not be downloaded from "
         "the Hugging Face hub. Check the name and the connection, or copy the metric's folder from "
         "https://huggingface.co/spaces/evaluate-metric/rouge and name its script: evaluate:path/to/rouge.py."
     )
-    with pytest.raises(DataError, match=r"lacks.py' lacks a package: .*a_package_that_nobody_wrote"):
+    with pytest.raises(
+        DataError, match=r"lacks.py' needs a package that is not installed: .*a_package_that_nobody_wrote"
+    ):
         make_metric(f"evaluate:{scripts}/lacks.py")
 
 
 def test_nothing_is_loaded_to_check_options():
     assert callable(evaluate_metric("evaluate:no_such_metric"))
     assert callable(metric_factory("evaluate:no_such_metric", {"key": "f1"}))
-
-
-# --- ours as its -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["meteor", "rougeL", "bleu4", "cider"])
-def test_ours_computes_in_the_library(scripts, name):
-    metric = make_metric(name)
-    metric.prepare(EXAMPLES)
-    expected = metric.corpus(metric.statistics(EXAMPLES, TEXTS))
-    module = as_evaluate(name)
-    assert isinstance(module, evaluate.EvaluationModule)
-    references = [list(example.references) for example in EXAMPLES]
-    assert module.compute(predictions=TEXTS, references=references) == {name: expected}
-    assert module.compute(predictions=TEXTS, references=references) == {name: expected}, "a second time"
-    for text, given in zip(TEXTS, references, strict=True):
-        module.add_batch(predictions=[text], references=[given])
-    assert module.compute() == {name: expected}
-    for text, given in zip(TEXTS, references, strict=True):
-        module.add(prediction=text, reference=given)
-    assert module.compute() == {name: expected}
-
-
-def test_a_reference_may_be_a_string(scripts):
-    assert as_evaluate("rouge1").compute(predictions=["the cat", "a dog"], references=["the cat", "dogs"]) == {
-        "rouge1": pytest.approx((1 + 2 / 3) / 2)
-    }
-
-
-def test_options_reach_the_metric(scripts):
-    reference = "the cat sat ."
-    found = as_evaluate("bleu1", tokenizer="words").compute(predictions=["the cat sat."], references=[[reference]])
-    assert found == {"bleu1": 1.0}
-    with pytest.raises(ConfigError, match="The metric 'bleu1' has no option 'order'"):
-        as_evaluate("bleu1", order=2)
-    with pytest.raises(UnknownName, match="There is no metric 'meteorr'. Did you mean 'meteor'"):
-        as_evaluate("meteorr")
-
-
-def test_more_columns(scripts):
-    module = as_evaluate("coverage")
-    meta = [{"concepts": ["dog", "run"]}, {"concepts": ["cat"]}]
-    texts = ["a dog ran", "two dogs"]
-    assert module.compute(predictions=texts, meta=meta) == {"coverage": 0.5}
-    assert module.compute(predictions=texts, prompts=["p", "q"], references=["r", "s"], meta=meta) == {"coverage": 0.5}
-    with pytest.raises(DataError, match="There are 2 predictions, but meta has 1 rows; give one for each"):
-        module.compute(predictions=texts, meta=meta[:1])
-    with pytest.raises(DataError, match="The example '0' has no concepts in its meta, which coverage needs"):
-        module.compute(predictions=texts)
-
-
-def test_ours_combine(scripts):
-    both = evaluate.combine([as_evaluate("rouge1"), as_evaluate("rouge2"), as_evaluate("mean_length")])
-    expected = {"rouge1": 1.0, "rouge2": 1.0, "mean_length": 3.0}
-    assert both.compute(predictions=["the cat sat"], references=[["the cat sat", "a cat"]]) == expected
-    both.add_batch(predictions=["the cat sat"], references=[["the cat sat", "a cat"]])
-    assert both.compute() == expected
-
-
-def test_ours_loads_from_its_script(scripts):
-    module = evaluate.load(SCRIPT, "rougeLsum", options={"split": "sentences"})
-    assert module.name == "grue"
-    assert module.compute(predictions=["B c. A b."], references=[["A b. B c."]]) == {"rougeLsum": 1.0}
-    assert evaluate.load(SCRIPT, "rougeLsum").compute(predictions=["B c. A b."], references=[["A b. B c."]]) == {
-        "rougeLsum": 0.5
-    }
-    with pytest.raises(ConfigError, match=r'Say which metric: evaluate.load\(script, "meteor"\)\.'):
-        evaluate.load(SCRIPT)

@@ -5,7 +5,7 @@ from support import tiny_bert
 
 from grue.errors import ConfigError, DataError
 from grue.lm.load import signed
-from grue.metrics.metric import make_metric
+from grue.metrics.registry import make_metric
 from grue.records import Example
 
 LABELS = 4

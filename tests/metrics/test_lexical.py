@@ -10,7 +10,7 @@ from rouge_score.rouge_scorer import RougeScorer
 from sacrebleu.metrics import BLEU
 
 from grue.metrics import meteor
-from grue.metrics.metric import make_metric
+from grue.metrics.registry import make_metric
 from grue.metrics.tokens import words
 from grue.metrics.wordnet import synonyms
 from grue.records import Example

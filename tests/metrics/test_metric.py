@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from grue.errors import ConfigError, DataError, UnknownName
-from grue.metrics.catalogue import CARDS
-from grue.metrics.metric import DIVERSITY, METRICS, make_metric
+from grue.metrics.registry import CARDS, DIVERSITY, METRICS, make_metric
 from grue.records import Example
 
 LEXICAL = [name for name, card in CARDS.items() if card.family == "overlap"]

@@ -15,8 +15,8 @@ from transformers import (
 
 from grue.errors import ConfigError, DataError
 from grue.lm.load import load_classifier, load_encoder, load_language_model, load_scoring_model, scoring_device, signed
-from grue.metrics.metric import make_metric
 from grue.metrics.neural.batching import batches, require_finite, seam
+from grue.metrics.registry import make_metric
 from grue.metrics.tokens import without_surrogates
 from grue.records import Example
 

@@ -16,7 +16,7 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 from support import oracles
 from support.wordnet import load_wordnet
 
-from grue.metrics.metric import make_metric
+from grue.metrics.registry import make_metric
 from grue.metrics.tokens import sentences, tokens_13a
 from grue.metrics.treebank import split_sentence, treebank
 from grue.records import Example

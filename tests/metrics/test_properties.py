@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from support import tiny_bert
 
 from grue.errors import ConfigError
-from grue.metrics.catalogue import CARDS
-from grue.metrics.metric import OfCorpusOnly, make_metric
+from grue.metrics.metric import OfCorpusOnly
+from grue.metrics.registry import CARDS, make_metric
 from grue.records import Example
 
 ASKING_MODELS = ("spice", "perplexity:policy_on_references")

@@ -9,8 +9,9 @@ import pytest
 from support.factories import a_task
 
 from grue.errors import ConfigError, DataError, TrainingError, UnknownName
-from grue.metrics import evaluate_library as hub
-from grue.metrics.metric import METRICS, Average, make_metric
+from grue.metrics import registry
+from grue.metrics.metric import Average
+from grue.metrics.registry import METRICS, make_metric
 from grue.metrics.rewards import REWARDS, make_reward, metric_reward, parse_reward
 from grue.records import Example
 from grue.tasks import MetricSpec
@@ -123,8 +124,8 @@ def test_a_function_of_the_users(user_module):
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        ("short", "The reward 'user_rewards:short' gave 1 values for 2 texts; return one number a text."),
-        ("nothing", "The reward 'user_rewards:nothing' gave None for 2 texts; return one number a text."),
+        ("short", "The reward 'user_rewards:short' gave 1 values for 2 texts; return one number per text."),
+        ("nothing", "The reward 'user_rewards:nothing' gave None for 2 texts; return one number per text."),
         (
             "infinite",
             "The reward 'user_rewards:infinite' gave inf for the example 'b'; a reward must be a finite number. "
@@ -294,7 +295,7 @@ def test_a_metric_of_the_library_evaluate(monkeypatch):
         asked.append(name)
         return lambda key="": Average(f"{name}|{key}", lambda examples, texts: [float(len(key)) for _ in texts])
 
-    monkeypatch.setattr(hub, "evaluate_metric", evaluate_metric)
+    monkeypatch.setattr(registry, "evaluate_metric", evaluate_metric)
     listed = task(MetricSpec("evaluate:exact_match", "preference", (0.0, 1.0), options={"key": "four"}))
     reward = make_reward("0.5*evaluate:exact_match + 0.0*meteor", listed, EXAMPLES)
     assert reward(EXAMPLES, TEXTS) == [2.0, 2.0]
@@ -304,12 +305,12 @@ def test_a_metric_of_the_library_evaluate(monkeypatch):
 def test_a_name_of_the_library_evaluate_without_a_name():
     with pytest.raises(ConfigError) as error:
         make_reward("evaluate:", task(), EXAMPLES)
-    assert str(error.value) == "'evaluate:' lacks the metric's name or path: write evaluate:exact_match, say."
+    assert str(error.value) == "'evaluate:' lacks the metric's name or path: write evaluate:exact_match, for example."
 
 
 def test_lexical_rewards_need_no_torch():
     code = (
-        "import sys, grue.evaluation.scoring, grue.metrics.rewards\nfrom grue.metrics.metric import make_metric\n"
+        "import sys, grue.evaluation.scoring, grue.metrics.rewards\nfrom grue.metrics.registry import make_metric\n"
         "for name in ('rougeL', 'meteor', 'cider', 'coverage', 'bleu4', 'sacrebleu', 'msttr'): make_metric(name)\n"
         "assert 'torch' not in sys.modules and 'transformers' not in sys.modules"
     )

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from grue.errors import DataError
-from grue.metrics.metric import make_metric
+from grue.metrics.registry import make_metric
 from grue.metrics.rl4lms import model_sentences
 from grue.metrics.treebank import split_sentence, split_sentence_37
 from grue.records import Example

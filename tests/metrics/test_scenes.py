@@ -10,7 +10,7 @@ import pytest
 
 from grue.errors import DataError
 from grue.metrics.clauses import Chunk, chunk, join, read
-from grue.metrics.metric import make_metric
+from grue.metrics.registry import make_metric
 from grue.metrics.scenes import Graph, are_synonyms, f1
 from grue.metrics.tags import tag
 from grue.metrics.wordnet import readings, synonyms

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from grue.errors import ConfigError, DataError, Unavailable
-from grue.metrics.metric import make_metric
+from grue.metrics.registry import make_metric
 from grue.metrics.spice import CORENLP, HOME, JAR, JAVA, clean, problems, settings
 from grue.records import Example
 

@@ -7,7 +7,7 @@ from sacrebleu.metrics import BLEU
 from support import oracles
 
 from grue.errors import ConfigError, DataError, UnknownName
-from grue.metrics.metric import make_metric
+from grue.metrics.registry import make_metric
 from grue.records import Example
 
 WORDS = "anna won the red cup in 1999 , beat two rivals and met oslo's mayor twice - ( final ) %".split()
@@ -182,7 +182,10 @@ def test_an_example_of_neither_half(meta):
     example = Example("x7", "", ("a",), {"table": ["a"], "highlighted": ["a"], **meta})
     with pytest.raises(DataError) as error:
         make_metric("sacrebleu_overlap").statistics([example], ["a"])
-    assert str(error.value) == ("The example 'x7' does not say overlap in its meta, which sacrebleu_overlap needs.")
+    assert str(error.value) == (
+        "The example 'x7' has no overlap (true or false) in its meta, which sacrebleu_overlap needs; "
+        "mend its data format, or leave this metric out."
+    )
 
 
 # --- tables that are none --------------------------------------------------------------------------------------------

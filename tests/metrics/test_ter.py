@@ -5,7 +5,7 @@ import random
 import pytest
 from sacrebleu.metrics import TER
 
-from grue.metrics.metric import make_metric
+from grue.metrics.registry import make_metric
 from grue.metrics.ter import BAND
 from grue.records import Example
 

@@ -7,7 +7,8 @@ from nltk.tokenize import NLTKWordTokenizer
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
 from grue.errors import UnknownName
-from grue.metrics.tokens import TOKENIZERS, sentences, tokens_13a
+from grue.metrics.tokenizers import TOKENIZERS
+from grue.metrics.tokens import sentences, tokens_13a
 from grue.metrics.treebank import split_sentence, treebank
 
 

@@ -12,9 +12,9 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, ModernBertConfig,
 
 from grue.errors import UnknownName
 from grue.lm.load import load_classifier
-from grue.metrics.neural.bertscore import bertscore
-from grue.metrics.neural.bleurt import bleurt
-from grue.metrics.neural.summac import summac
+from grue.metrics.bertscore import bertscore
+from grue.metrics.bleurt import bleurt
+from grue.metrics.summac import summac
 from grue.mini import build, pairs, pretrain, scorers, text, writers
 from grue.mini.assets import read_manifest
 from grue.mini.chance import Dice

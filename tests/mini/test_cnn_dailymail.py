@@ -14,7 +14,7 @@ import pytest
 
 import grue.mini.news
 from grue.errors import DataError
-from grue.metrics.metric import make_metric
+from grue.metrics.registry import make_metric
 from grue.mini.chance import Dice
 from grue.mini.cnn_dailymail import SPLITS, claims, draw_text, rows
 from grue.mini.news import Story, draw_story, load_kinds, newsworthy, write_article

@@ -9,7 +9,7 @@ from itertools import combinations
 
 import pytest
 
-from grue.metrics.metric import make_metric
+from grue.metrics.registry import make_metric
 from grue.mini.chance import Dice
 from grue.mini.narrativeqa import Question, draw_questions, draw_text, rows
 from grue.mini.plots import Plot, draw_cast, draw_plot, fill, load_plots, parse_line, settle, tell

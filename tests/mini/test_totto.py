@@ -14,7 +14,7 @@ import pytest
 
 from grue.metrics.bleu import SacreBleu
 from grue.metrics.tables import Parent
-from grue.metrics.tokens import TOKENIZERS
+from grue.metrics.tokenizers import TOKENIZERS
 from grue.mini import table_words, totto
 from grue.mini.chance import Dice
 from grue.mini.lexicon import load_lexicon

@@ -12,6 +12,7 @@ import random
 import resource
 import shutil
 import socket
+import sys
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -203,6 +204,17 @@ def test_pickles_are_not_loaded(ours: Path, name: str, pack: Callable[[bytes], b
     expected = {RESULT: "03", PREDICTIONS: "07", "submission.toml": "02", "MANIFEST.sha256": "11"}
     assert expected[name] in found_in(ours)
     assert not Path("/tmp/grue-was-here").exists()
+
+
+def test_a_metric_that_names_code_is_not_imported(ours: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user's own metric is module:function; a submission that scores itself by one is refused unread."""
+    for folder in (ours, ours.parents[2]):
+        (folder / "grue_spy.py").write_text("raise SystemExit('the spy was imported')\n")
+    monkeypatch.chdir(ours.parents[2])
+    edit(ours, lambda data: data["scores"][0].update(metric="grue_spy:metric"))
+    seal(ours)
+    assert found_in(ours) == {"01", "09"}
+    assert "grue_spy" not in sys.modules
 
 
 @pytest.mark.parametrize(

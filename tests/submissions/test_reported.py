@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from grue.cli.main import main
 from grue.errors import DataError
-from grue.metrics.catalogue import CARDS
+from grue.metrics.registry import CARDS
 from grue.submissions.reported import PAPER, Reported, ReportedTable, Source, paper_scores, read_reported
 
 ROOT = Path(__file__).parents[2]

@@ -1,1 +1,1 @@
-"""Metrics that ask a model."""
+"""What metrics that use a model load when they are made: everything here imports torch."""

@@ -1,4 +1,4 @@
-"""What every metric that asks a model needs: clean inputs, cut to size, in batches that do not change the values."""
+"""What every metric that uses a model needs: clean inputs, cut to size, in batches that do not change the values."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -15,18 +15,18 @@ from grue.metrics.tokens import without_surrogates
 from grue.records import Example
 
 BLOCK = 64
-"""Batches whose inputs are encoded and sorted by length together: little padding, and memory that stays the same."""
+"""Batches whose inputs are encoded and sorted by length together: little padding, constant memory."""
 CHARACTERS = 32
-"""Characters that are read of a text of a pair for each token that fits, many more than tokens have on the average.
+"""Characters of each text of a pair that are read per token that fits, many more than tokens have on average.
 
-Of two texts that it cuts, a tokenizer makes every pair of pieces: for two of 100,000 characters more than memory holds.
+To cut a pair, a tokenizer makes every pair of pieces: for two texts of 100,000 characters more than memory holds.
 """
 
 
 def seam(prompt: str, text: str) -> tuple[str, str]:
     """Split prompt + text so that white space opens the text, which is how byte-level tokenizers cut words.
 
-    One space stands between the two unless the prompt ends or the text starts with white space, or either is empty.
+    One space separates the two unless the prompt ends or the text starts with white space, or either is empty.
     """
     context = prompt.rstrip()
     if not context or not text or text[0].isspace():
@@ -38,7 +38,7 @@ def window(model: Any, tokenizer: Any) -> int | None:
     """Return how many tokens the model reads at most, or None if it has no limit."""
     limits = [tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None)]
     limits += [
-        module.num_embeddings - module.padding_idx - 1  # RoBERTa counts positions from behind its padding's
+        module.num_embeddings - module.padding_idx - 1  # RoBERTa counts positions from after its padding's
         for name, module in model.named_modules()
         if name.endswith("position_embeddings") and isinstance(module, nn.Embedding) and module.padding_idx is not None
     ]
@@ -47,10 +47,10 @@ def window(model: Any, tokenizer: Any) -> int | None:
 
 
 def require_batch_size(size: int) -> None:
-    """Check that a batch holds something.
+    """Check that a batch size is at least 1.
 
     Raises:
-        ConfigError: It does not.
+        ConfigError: It is not.
     """
     if size < 1:
         raise ConfigError(f"The option batch_size must be at least 1, found {size}.")
@@ -71,14 +71,14 @@ def batches(lengths: Sequence[int], size: int) -> Iterator[list[int]]:
 def logits(
     model: Any, tokenizer: Any, inputs: Iterable[tuple[str, ...]], size: int, longest: int | None = None
 ) -> FloatArray:
-    """Return what a text classifier says to each input, as [N, labels].
+    """Return the logits of a text classifier for each input, [N, labels].
 
     Args:
         model: The classifier.
         tokenizer: Its tokenizer, which decides on which side long inputs are cut.
-        inputs: Tuples of one text, or of two to be read as a pair, of which the longer is cut first.
+        inputs: Tuples of one text, or of two that are read as a pair, of which the longer is cut first.
         size: Inputs at a time; does not change the values.
-        longest: Tokens of an input at most, if fewer than the model's own limit.
+        longest: Maximum number of tokens of an input, if lower than the model's own limit.
 
     Raises:
         ConfigError: As `require_batch_size`.

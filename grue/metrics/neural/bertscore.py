@@ -1,15 +1,14 @@
-"""BERTScore: how well the contextual embeddings of a text's word pieces match those of a reference.
+"""The embeddings of BERTScore and their matching.
 
-bert-score's own functions embed and match. Around them stand the things that decide whether a value can be relied on:
-empty texts never reach the library, which cannot read them; only pairs of the same two lengths are matched together,
-since the library's padding takes the place of a negative cosine; and a value of NaN is an error instead of 0.
+bert-score's own functions embed and match. Around them is what makes values reliable: empty texts never reach the
+library, which cannot read them; only pairs of the same two lengths are matched together, since the library's padding
+would replace a negative cosine; and a value of NaN is an error instead of 0.
 """
 
 import math
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -18,58 +17,23 @@ from bert_score.utils import get_bert_embedding, get_idf_dict, greedy_cos_idf, m
 from torch import Tensor
 
 from grue.errors import ConfigError
-from grue.lm.load import load_encoder, signed
-from grue.metrics.metric import METRICS, Average, FloatArray, references_of
+from grue.lm.load import load_encoder
+from grue.metrics.metric import FloatArray, references_of
 from grue.metrics.neural.batching import batches, require_finite, window
 from grue.metrics.tokens import without_surrogates
 from grue.records import Example
 
-PARTS = ("precision", "recall", "f1")
 BLOCK = 512  # examples whose embeddings are in memory together
 MOST_KEPT = 4 << 30  # bytes of references' embeddings that are kept for the next call
 MOVED = ("FacebookAI/", "albert/", "distilbert/", "google-bert/", "google-t5/", "xlnet/")
-"""Where the hub now has models that bert-score knows by their bare names."""
-
-
-@METRICS.register("bertscore")
-def bertscore(
-    model: str, layer: int = 0, revision: str = "", batch_size: int = 32, idf: bool = False, part: str = "f1"
-) -> Average:
-    """Return BERTScore against the best reference, not rescaled: −1 to 1, in practice near the upper end.
-
-    An empty text, and an empty reference, give 0. What is too long for the model is cut on the right.
-
-    Args:
-        model: Hub id or local folder of an encoder.
-        layer: Which layer's output is matched, 1 for the lowest; 0 takes the one that bert-score recommends, which is
-            known for many hub ids: 17 for roberta-large, 9 for bert-base-multilingual-cased.
-        revision: Commit or tag of a hub model.
-        batch_size: Texts at a time; does not change the values.
-        idf: Weigh word pieces by how rare they are in the references of the prepared examples.
-        part: "f1", "precision" (of the text's word pieces) or "recall" (of the reference's). Each is the best over the
-            references by itself, as in bert-score, so that the three may be of different references.
-
-    Raises:
-        ConfigError: The layer is not known or not one of the model's, or `part` is none of the three.
-
-    Source: Zhang et al. 2020, "BERTScore: Evaluating Text Generation with BERT".
-    """
-    if part not in PARTS:
-        raise ConfigError(f"The metric 'bertscore': part must be one of {', '.join(PARTS)}, found {part!r}.")
-    layer = layer or recommended_layer(model)
-    matching = Matching(model, layer, revision, batch_size, idf, part)
-    signature = (
-        f"bertscore|{signed(model, revision)}|layer:{layer}|idf:{'prepared' if idf else 'no'}|part:{part}"
-        f"|rescaled:no|cut:right|empty:0|refs:best|bert-score:{version('bert-score')}"
-    )
-    return Average(signature, matching.values, matching.prepare)
+"""Organisations under which the hub now has models that bert-score knows by their bare names."""
 
 
 def recommended_layer(model: str) -> int:
     """Return the layer that bert-score's authors found best for a hub model.
 
     Raises:
-        ConfigError: They did not look at it, or the model is a local folder.
+        ConfigError: They did not test it, or the model is a local folder.
     """
     organisation = next((each for each in MOVED if model.startswith(each)), "")
     found: int | None = None if Path(model).is_dir() else model2layers.get(model.removeprefix(organisation))
@@ -93,22 +57,26 @@ class Matching:
     """The encoder, the weights of word pieces, and the embeddings of prepared references.
 
     A prepared reference is embedded when it is first needed and then kept, up to 4 GiB of them.
+
+    Args:
+        model, layer, revision, batch_size, idf: As for the metric.
+        part: 0 for precision, 1 for recall, 2 for F1.
     """
 
-    def __init__(self, model: str, layer: int, revision: str, batch_size: int, idf: bool, part: str) -> None:
+    def __init__(self, model: str, layer: int, revision: str, batch_size: int, idf: bool, part: int) -> None:
         self._name = model
         self._encoder, self._tokenizer = load_encoder(model, revision, layer)
         longest = window(self._encoder, self._tokenizer)
         self._tokenizer.model_max_length = longest or 1_000_000  # the library cuts there, and 1e30 would be refused
         self._batch_size = batch_size
         self._idf = idf
-        self._column = PARTS.index(part)
+        self._part = part
         self._weights: Mapping[int, float] | None = None if idf else even_weights(self._tokenizer)
         self._prepared: dict[str, Embedded | None] = {}
         self._room = MOST_KEPT
 
     def prepare(self, examples: Sequence[Example]) -> None:
-        """Note which references will come back, and count how rare word pieces are in them if that matters."""
+        """Note which references will be used again; with idf, count the document frequencies of their word pieces."""
         references = [
             without_surrogates(text).strip() for example in examples for text in references_of(example, "bertscore")
         ]
@@ -122,7 +90,7 @@ class Matching:
         """Return the highest value that each text reaches.
 
         Raises:
-            ConfigError: Weights by rarity were asked for and nothing was prepared.
+            ConfigError: The metric is weighted by idf and nothing was prepared.
         """
         blocks = [slice(start, start + BLOCK) for start in range(0, len(texts), BLOCK)]
         found = [self._block(examples[block], texts[block]) for block in blocks]
@@ -140,7 +108,7 @@ class Matching:
         scores = np.zeros(len(pairs))
         scores[full] = self._match([(embedded[pairs[index][1]], embedded[pairs[index][2]]) for index in full])
         best = np.full(len(texts), -math.inf)
-        with np.errstate(invalid="ignore"):  # NaN stays NaN, and is told of with its example
+        with np.errstate(invalid="ignore"):  # NaN stays NaN, and is reported with its example
             np.maximum.at(best, [owner for owner, *_ in pairs], scores)
         return best
 
@@ -194,11 +162,11 @@ class Matching:
         precision, recall, f1 = greedy_cos_idf(*inputs)
         broken = precision.isnan() | recall.isnan()
         parts: Tensor = torch.stack([precision, recall, torch.where(broken, torch.nan, f1)])
-        return parts[self._column]
+        return parts[self._part]
 
 
 def even_weights(tokenizer: object) -> Mapping[int, float]:
-    """Return weights of 1, but 0 for what opens and closes a text: it can be matched, and does not count."""
+    """Return weights of 1, but 0 for the tokens that open and close a text: they can be matched, and do not count."""
     weights: defaultdict[int, float] = defaultdict(lambda: 1.0)
     for name in ("cls_token_id", "sep_token_id"):
         weights[getattr(tokenizer, name)] = 0.0

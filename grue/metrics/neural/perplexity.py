@@ -1,4 +1,4 @@
-"""Perplexity of texts under a language model, and the perplexity that RL4LMs reports, which looks at no text at all."""
+"""What `grue.metrics.perplexity` makes: losses of tokens under a language model, window by window."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from grue.errors import ConfigError, DataError
 from grue.lm.load import load_scoring_model, quiet, signed
-from grue.metrics.metric import METRICS, FloatArray, OfCorpusOnly, references_of
+from grue.metrics.metric import FloatArray, OfCorpusOnly, references_of
 from grue.metrics.neural.batching import batches, require_finite, seam, window
 from grue.metrics.tokens import without_surrogates
 from grue.records import Direction, Example
@@ -21,14 +21,13 @@ NAME = "perplexity:policy_on_references"
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A stretch of tokens, of which the last `scored` count; `key` is what the caller knows it by."""
+    """A stretch of tokens, of which the last `scored` count; `key` identifies it for the caller."""
 
     key: int
     ids: list[int]
     scored: int
 
 
-@METRICS.register("perplexity")
 class Perplexity:
     """Perplexity of the texts, given their prompts, under a language model that is not the policy; 1 is the best.
 
@@ -36,15 +35,12 @@ class Perplexity:
     model's end of text. A text longer than the model's window is scored piece by piece, each token with at least half
     a window before it.
 
-    Args:
-        model: Hub id, local folder or `mini:<asset>` of a causal language model.
-        revision: Commit or tag of a hub model.
-        batch_size: Windows at a time; does not change the values.
+    Its arguments are the metric's options.
     """
 
     direction: Direction = "lower"
 
-    def __init__(self, model: str, revision: str = "", batch_size: int = 32) -> None:
+    def __init__(self, model: str, revision: str, batch_size: int) -> None:
         self._name = model
         self._model, self._tokenizer = load_scoring_model("causal", model, revision)
         self._batch_size = batch_size
@@ -93,22 +89,16 @@ class Perplexity:
         return found
 
 
-@METRICS.register("perplexity:policy_on_references")
 class PolicyOnReferences:
-    """Perplexity of the references under the policy itself: what RL4LMs reports as perplexity. No text is looked at.
+    """Perplexity of the references under the policy itself: what RL4LMs reports as perplexity. Texts are not read.
 
     All references are joined by an empty line to one long text, over which a window slides; each token is scored once,
-    with what stands before it in its window. As in RL4LMs, the mean of a window's losses is multiplied by the number of
+    given what precedes it in its window. As in RL4LMs, the mean of a window's losses is multiplied by the number of
     its tokens that are new, although the first window predicts one fewer; the value is exp(sum / all tokens). An
-    example without references adds nothing. A policy that copies people's texts does well, whatever it would write.
+    example without references adds nothing. A policy that models human texts well gets a good value, whatever it
+    would write.
 
-    Args:
-        model: Local folder or hub id of the policy, a causal language model.
-        revision: Commit or tag of a hub model.
-        stride: Tokens by which the window moves: 512 for IMDB, 128 for DailyDialog.
-        batch_size: Windows at a time; does not change the values.
-        of: "whole" joins prompt and reference, which makes IMDB's whole review; "reference" leaves the prompts out, as
-            RL4LMs' data set for DailyDialog has it.
+    Its arguments are the metric's options.
 
     Raises:
         ConfigError: The stride does not fit the model's window, or `of` is neither.
@@ -116,9 +106,7 @@ class PolicyOnReferences:
 
     direction: Direction = "lower"
 
-    def __init__(
-        self, model: str, revision: str = "", stride: int = 512, batch_size: int = 4, of: str = "whole"
-    ) -> None:
+    def __init__(self, model: str, revision: str, stride: int, batch_size: int, of: str) -> None:
         self._name = model
         self._model, self._tokenizer = load_scoring_model("causal", model, revision)
         self._longest = window(self._model, self._tokenizer)
@@ -135,7 +123,7 @@ class PolicyOnReferences:
         self.signature = f"{NAME}|{signed(model, revision)}|of:{of}|stride:{stride}|window:{self._longest}|mean:rl4lms"
 
     def prepare(self, examples: Sequence[Example]) -> None:
-        """Do nothing: the references are scored when they are asked for."""
+        """Do nothing: the references are scored by `statistics`."""
 
     def statistics(self, examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
         """Return [N, 2]: RL4LMs' negative log-likelihood of an example's references in nats, and their tokens.
@@ -180,7 +168,7 @@ class PolicyOnReferences:
             raise ConfigError(
                 f"The metric {NAME!r}: {self._name} needs a fast tokenizer, which knows where tokens are."
             )
-        with quiet():  # a text longer than the model's window is meant
+        with quiet():  # a text longer than the model's window is intended
             encoded = self._tokenizer("\n\n".join(text for _, text in parts), return_offsets_mapping=True)
         ids: list[int] = encoded["input_ids"]
         if len(ids) < 2:
@@ -194,7 +182,7 @@ class PolicyOnReferences:
         for first in range(0, len(ids), self._stride):
             begin = max(first + self._stride - self._longest, 0) if self._longest else 0
             stop = min(first + self._stride, len(ids))
-            scored = stop - max(first, 1)  # nothing stands before the very first token
+            scored = stop - max(first, 1)  # nothing precedes the very first token
             yield Window(stop - scored, ids[begin:stop], scored)
 
 
@@ -216,8 +204,8 @@ def scored_windows(model: Any, windows: Sequence[Window], size: int) -> Iterator
 def window_losses(model: Any, batch: Sequence[Window]) -> Tensor:
     """Return [B, S] negative log-likelihoods in nats of the last S tokens of each window, S = the most scored of any.
 
-    Padding is on the left, so that the scored tokens of all rows stand in the last columns and only their logits are
-    made; positions count from each row's first real token.
+    Padding is on the left, so that the scored tokens of all rows are in the last columns and only their logits are
+    computed; positions count from each row's first real token.
     """
     length, scored = max(len(piece.ids) for piece in batch), max(piece.scored for piece in batch)
     ids = torch.tensor([[0] * (length - len(piece.ids)) + piece.ids for piece in batch]).to(model.device)

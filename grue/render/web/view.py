@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from grue.leaderboard.board import Board, BoardTask, Cell, Column, Estimate, Row
-from grue.metrics.catalogue import CARDS
+from grue.metrics.registry import CARDS
 from grue.render.text import UNKNOWN, printable
 from grue.render.web.axes import Axis, axis_over, number, whisker
 from grue.render.web.plot import Plot, Point, plot_of

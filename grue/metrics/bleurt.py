@@ -1,22 +1,21 @@
-"""BLEURT: a regression model's score of a text beside its reference."""
+"""BLEURT: a regression model's score of a text given its reference."""
 
 from collections.abc import Callable, Sequence
+from math import inf
 from statistics import fmean
 
 from grue.errors import ConfigError
-from grue.lm.load import load_classifier, signed
-from grue.metrics.metric import METRICS, Average, references_of
-from grue.metrics.neural.batching import logits, require_finite
+from grue.metrics.card import Card
+from grue.metrics.metric import Average, references_of
 from grue.records import Example
 
 MULTI_REF: dict[str, Callable[[list[float]], float]] = {"mean": fmean, "max": max}
 
 
-@METRICS.register("bleurt")
 def bleurt(model: str, revision: str = "", batch_size: int = 32, multi_ref: str = "mean") -> Average:
     """Return BLEURT, mostly between 0 and 1 but without bounds; checkpoints are different metrics.
 
-    The model reads reference and text, in this order, and a pair that is too long loses the ends of whichever is the
+    The model reads reference and text, in this order, and a pair that is too long loses the end of whichever is
     longer. An empty text is scored by the model like any other.
 
     Args:
@@ -30,6 +29,9 @@ def bleurt(model: str, revision: str = "", batch_size: int = 32, multi_ref: str 
 
     Source: Sellam et al. 2020, "BLEURT: Learning Robust Metrics for Text Generation".
     """
+    from grue.lm.load import load_classifier, signed
+    from grue.metrics.neural.batching import logits, require_finite
+
     if multi_ref not in MULTI_REF:
         raise ConfigError(f"The metric 'bleurt': multi_ref must be one of {', '.join(MULTI_REF)}, found {multi_ref!r}.")
     regression, tokenizer = load_classifier(model, revision, cut="right")
@@ -47,3 +49,15 @@ def bleurt(model: str, revision: str = "", batch_size: int = 32, multi_ref: str 
         return list(require_finite("bleurt", model, examples, found))
 
     return Average(f"bleurt|{signed(model, revision)}|cut:longest first|refs:{multi_ref}", values)
+
+
+CARDS = {
+    "bleurt": Card(
+        bleurt,
+        family="models",
+        range=(-inf, inf),
+        definition="Score of a regression model that reads reference and text; mean over references by default. "
+        "Checkpoints are different metrics: the signature names the one used.",
+        source="Sellam et al. 2020; BERT-type checkpoints converted for transformers",
+    )
+}

@@ -5,15 +5,14 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from grue.errors import ConfigError, DataError
-from grue.lm.load import load_classifier, signed
-from grue.metrics.metric import METRICS, Average
-from grue.metrics.neural.batching import logits, require_finite
-from grue.metrics.neural.classify import require_label, softmax
+from grue.metrics.card import Card
+from grue.metrics.classify import require_label, softmax
+from grue.metrics.metric import Average
 from grue.metrics.tokens import sentences
 from grue.records import Example
 
-SHORTEST = 11  # characters of a sentence that says something
-MOST = 100  # sentences of a document that are looked at
+SHORTEST = 11  # characters of a sentence that counts
+MOST = 100  # sentences of a document that are read
 LONGEST = 500  # tokens of a pair
 SOURCES = ("document", "prompt")
 
@@ -21,7 +20,6 @@ Pair = tuple[list[str], list[str]]
 """The sentences of a document and those of its summary."""
 
 
-@METRICS.register("summac")
 def summac(
     model: str,
     entailment: int,
@@ -53,6 +51,9 @@ def summac(
 
     Source: Laban et al. 2022, "SummaC: Re-Visiting NLI-based Models for Inconsistency Detection in Summarization".
     """
+    from grue.lm.load import load_classifier, signed
+    from grue.metrics.neural.batching import logits, require_finite
+
     if source not in SOURCES:
         raise ConfigError(f"The metric 'summac': source must be one of {', '.join(SOURCES)}, found {source!r}.")
     classifier, tokenizer = load_classifier(model, revision, cut="right")
@@ -113,3 +114,17 @@ def crossed(pairs: Sequence[Pair]) -> Iterator[tuple[str, str]]:
         for premise in premises:
             for hypothesis in hypotheses:
                 yield premise, hypothesis
+
+
+CARDS = {
+    "summac": Card(
+        summac,
+        family="models",
+        range=(-1, 1),
+        definition="For each sentence of the text the highest entailment probability by any sentence of the document "
+        "(meta.document, else the prompt), under a natural-language-inference model; mean over the text's sentences, "
+        "then over examples; an empty text is 0.",
+        source="Laban et al. 2022, SummaC-ZS; summac 0.0.4",
+        needs="",
+    )
+}

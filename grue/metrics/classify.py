@@ -1,4 +1,4 @@
-"""Metrics that ask a text classifier: the probability of a label, and whether a text has the wanted dialogue act."""
+"""Metrics that use a text classifier: the probability of a label, and whether a text has the requested dialogue act."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,13 +6,11 @@ from typing import Any
 import numpy as np
 
 from grue.errors import ConfigError, DataError
-from grue.lm.load import load_classifier, signed
-from grue.metrics.metric import METRICS, Average, FloatArray
-from grue.metrics.neural.batching import logits, require_finite, seam
+from grue.metrics.card import Card
+from grue.metrics.metric import Average, FloatArray
 from grue.records import Example
 
 
-@METRICS.register("sentiment")
 def sentiment(model: str, label: int, revision: str = "", batch_size: int = 32) -> Average:
     """Return the probability that a classifier gives to `label` for prompt and text together, 0–1.
 
@@ -27,6 +25,9 @@ def sentiment(model: str, label: int, revision: str = "", batch_size: int = 32) 
     Raises:
         ConfigError: The classifier has no such label.
     """
+    from grue.lm.load import load_classifier, signed
+    from grue.metrics.neural.batching import logits, require_finite, seam
+
     classifier, tokenizer = load_classifier(model, revision)
     require_label("sentiment", model, classifier, label)
 
@@ -38,11 +39,10 @@ def sentiment(model: str, label: int, revision: str = "", batch_size: int = 32) 
     return Average(f"sentiment|{signed(model, revision)}|label:{label}|cut:left", values)
 
 
-@METRICS.register("intent")
 def intent(model: str, revision: str = "", batch_size: int = 32) -> Average:
-    """Return 1 where a text has the dialogue act that its example asks for, else 0.
+    """Return 1 where a text has the dialogue act that its example requests, else 0.
 
-    The act is the classifier's most probable label for the last utterance and the text together; the one asked for is
+    The act is the classifier's most probable label for the last utterance and the text together; the requested one is
     `meta["intent"]`, the index of a label. An empty text has no act and is 0. What is too long for the classifier is
     cut on the left, so that the text stays.
 
@@ -51,8 +51,11 @@ def intent(model: str, revision: str = "", batch_size: int = 32) -> Average:
         revision: Commit or tag of a hub model.
         batch_size: Inputs at a time; does not change the values.
 
-    Source: Ramamurthy et al. 2023, RL4LMs' intent_accuracy, which puts nothing between the utterance and the text.
+    Source: Ramamurthy et al. 2023, RL4LMs' intent_accuracy, which joins the utterance and the text without a separator.
     """
+    from grue.lm.load import load_classifier, signed
+    from grue.metrics.neural.batching import logits, require_finite, seam
+
     classifier, tokenizer = load_classifier(model, revision)
 
     def prepare(examples: Sequence[Example]) -> None:
@@ -75,10 +78,10 @@ def intent(model: str, revision: str = "", batch_size: int = 32) -> Average:
 
 
 def intent_of(example: Example) -> int:
-    """Return the label of the act that an example asks for.
+    """Return the label of the act that an example requests.
 
     Raises:
-        DataError: It carries none, or something that is not a whole number.
+        DataError: It has none, or something that is not a whole number.
     """
     found = example.meta.get("intent")
     if type(found) is not int:
@@ -90,10 +93,10 @@ def intent_of(example: Example) -> int:
 
 
 def last_utterance_of(example: Example) -> str:
-    """Return what was said last before the text.
+    """Return the utterance before the text.
 
     Raises:
-        DataError: The example does not carry it.
+        DataError: The example does not have it.
     """
     found = example.meta.get("last_utterance")
     if not isinstance(found, str):
@@ -108,7 +111,7 @@ def require_label(metric: str, model: str, classifier: Any, label: int) -> None:
     """Check that a classifier, by the name of `model`, has a label.
 
     Raises:
-        ConfigError: It has not.
+        ConfigError: It does not.
     """
     labels = classifier.config.num_labels
     if not 0 <= label < labels:
@@ -120,3 +123,24 @@ def softmax(scores: FloatArray) -> FloatArray:
     powers: FloatArray = np.exp(scores - scores.max(axis=1, keepdims=True))
     powers /= powers.sum(axis=1, keepdims=True)
     return powers
+
+
+CARDS = {
+    "sentiment": Card(
+        sentiment,
+        family="models",
+        range=(0, 1),
+        definition="Probability that a classifier gives to one label for prompt and text together.",
+        source="Ramamurthy et al. 2023 (RL4LMs' learned_reward)",
+        needs="",
+    ),
+    "intent": Card(
+        intent,
+        family="models",
+        range=(0, 1),
+        definition="Share of texts that have the dialogue act the example requests, according to a classifier that "
+        "reads the last utterance and the text.",
+        source="Ramamurthy et al. 2023 (RL4LMs' intent_accuracy)",
+        needs="meta.intent, meta.last_utterance",
+    ),
+}

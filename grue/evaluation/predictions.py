@@ -1,0 +1,110 @@
+"""Predictions, and examples of the user's own, read from files; predictions put into the order of examples."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from grue import files
+from grue.errors import ConfigError, DataError, SubmissionError
+from grue.records import Example, Prediction
+from grue.shapes import from_dict
+
+
+def match(examples: Sequence[Example], predictions: Iterable[Prediction]) -> list[Prediction]:
+    """Return the predictions in the order of the examples.
+
+    Raises:
+        SubmissionError: Ids are missing, unknown or repeated; the message counts them and names the first few.
+    """
+    given = list(predictions)
+    by_id = {prediction.id: prediction for prediction in given}
+    expected = {example.id: None for example in examples}
+    problems = {
+        "missing": [name for name in expected if name not in by_id],
+        "unknown": [name for name in by_id if name not in expected],
+        "given more than once": [name for name, count in Counter(p.id for p in given).items() if count > 1],
+    }
+    if any(problems.values()):
+        found = "; ".join(f"{len(names)} {what} ({_few(names)})" for what, names in problems.items() if names)
+        raise SubmissionError(
+            f"The predictions do not fit the split's {len(expected)} examples: {found}. "
+            "Write exactly one prediction for each example of this task and split; an empty text is allowed."
+        )
+    return [by_id[name] for name in expected]
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:3])) + (", …" if len(names) > 3 else "")
+
+
+def read_predictions(path: Path) -> list[Prediction]:
+    """Read a predictions file: one JSON object per line, {"id": string, "text": string, "truncated": true or false}.
+
+    `truncated` is optional.
+
+    Raises:
+        DataError: The file is missing, or a line is not UTF-8 or not a JSON object.
+        SubmissionError: A line has an unknown or missing key, or a value of another type; the message names the line.
+    """
+    return [_prediction(record, f"{path}, line {number}") for number, record in files.read_jsonl(path)]
+
+
+def _prediction(record: Mapping[str, Any], where: str) -> Prediction:
+    try:
+        return from_dict(Prediction, record, where)
+    except ConfigError as error:
+        raise SubmissionError(str(error)) from error
+
+
+def read_plain_predictions(path: Path) -> list[Prediction]:
+    """Read plain text, one prediction per line; ids are line numbers."""
+    return [Prediction(str(number), text) for number, text in enumerate(_plain_lines(path), start=1)]
+
+
+# --- the user's own examples -----------------------------------------------------------------------------------------
+
+
+def read_examples(path: Path) -> list[Example]:
+    """Read examples: one JSON object per line, {"id", "references", "prompt", "meta"}; the last two are optional.
+
+    Raises:
+        DataError: The file cannot be read or is empty, an id is repeated, or a line is no example.
+    """
+    examples: dict[str, Example] = {}
+    for number, record in files.read_jsonl(path):
+        where = f"{path}, line {number}"
+        try:
+            example = from_dict(Example, {"prompt": "", **record}, where)
+        except ConfigError as error:
+            raise DataError(str(error)) from error
+        if examples.setdefault(example.id, example) is not example:
+            raise DataError(f"{where}: the id {example.id!r} is repeated; ids must be distinct.")
+    if not examples:
+        raise DataError(f"{path} contains no example; write one JSON object per line.")
+    return list(examples.values())
+
+
+def read_plain_examples(paths: Sequence[Path]) -> list[Example]:
+    """Read references from plain text, one per line; several files hold several references of the same examples.
+
+    Raises:
+        DataError: A file cannot be read or is empty, or the files have different numbers of lines.
+    """
+    columns = [_plain_lines(path) for path in paths]
+    for path, column in zip(paths, columns, strict=True):
+        if not column:
+            raise DataError(f"{path} is empty; references need one line for each prediction.")
+        if len(column) != len(columns[0]):
+            raise DataError(
+                f"{path} has {len(column)} lines, but {paths[0]} has {len(columns[0])}; "
+                "references need one line for each prediction."
+            )
+    return [Example(str(number), "", tuple(row)) for number, row in enumerate(zip(*columns, strict=True), start=1)]
+
+
+def _plain_lines(path: Path) -> list[str]:
+    r"""Return a file's lines, ended by "\n" or "\r\n" only: other characters that Unicode calls line ends are text."""
+    text = files.read_text(path).removeprefix("\ufeff")  # some editors write a byte order mark
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
+    return lines if lines[-1] else lines[:-1]

@@ -1,0 +1,57 @@
+"""BERTScore: how well the contextual embeddings of a text's word pieces match those of a reference."""
+
+from importlib.metadata import version
+
+from grue.errors import ConfigError
+from grue.metrics.card import Card
+from grue.metrics.metric import Average
+
+PARTS = ("precision", "recall", "f1")
+
+
+def bertscore(
+    model: str, layer: int = 0, revision: str = "", batch_size: int = 32, idf: bool = False, part: str = "f1"
+) -> Average:
+    """Return BERTScore against the best reference, not rescaled: −1 to 1, in practice near the upper end.
+
+    An empty text, and an empty reference, give 0. What is too long for the model is cut on the right.
+
+    Args:
+        model: Hub id or local folder of an encoder.
+        layer: Which layer's output is matched, 1 for the lowest; 0 takes the one that bert-score recommends, which is
+            known for many hub ids: 17 for roberta-large, 9 for bert-base-multilingual-cased.
+        revision: Commit or tag of a hub model.
+        batch_size: Texts at a time; does not change the values.
+        idf: Weigh word pieces by how rare they are in the references of the prepared examples.
+        part: "f1", "precision" (of the text's word pieces) or "recall" (of the reference's). Each is the best over the
+            references by itself, as in bert-score, so that the three may be of different references.
+
+    Raises:
+        ConfigError: The layer is not known or not one of the model's, or `part` is none of the three.
+
+    Source: Zhang et al. 2020, "BERTScore: Evaluating Text Generation with BERT".
+    """
+    from grue.lm.load import signed
+    from grue.metrics.neural.bertscore import Matching, recommended_layer
+
+    if part not in PARTS:
+        raise ConfigError(f"The metric 'bertscore': part must be one of {', '.join(PARTS)}, found {part!r}.")
+    layer = layer or recommended_layer(model)
+    matching = Matching(model, layer, revision, batch_size, idf, PARTS.index(part))
+    signature = (
+        f"bertscore|{signed(model, revision)}|layer:{layer}|idf:{'prepared' if idf else 'no'}|part:{part}"
+        f"|rescaled:no|cut:right|empty:0|refs:best|bert-score:{version('bert-score')}"
+    )
+    return Average(signature, matching.values, matching.prepare)
+
+
+CARDS = {
+    "bertscore": Card(
+        bertscore,
+        family="models",
+        range=(-1, 1),
+        definition="F1 of greedy cosine matching of the contextual embeddings of one layer; the best reference; an "
+        "empty text is 0.",
+        source="Zhang et al. 2020; bert-score 0.3.13",
+    )
+}

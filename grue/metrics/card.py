@@ -1,0 +1,56 @@
+"""How a metric is described: definition, range, source, needs. Each family's module describes its own metrics.
+
+`grue metrics list`, `grue metrics show` and docs/metrics.md print the cards.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from grue.metrics.metric import MetricFactory
+from grue.records import Direction
+
+Family = Literal["overlap", "captions", "tables", "models", "diversity", "rl4lms"]
+FAMILIES: dict[Family, str] = {
+    "overlap": "Words and n-grams shared with references",
+    "captions": "Descriptions of scenes",
+    "tables": "Descriptions of tables",
+    "models": "Metrics that use a model",
+    "diversity": "How varied the texts are, regardless of references",
+    "rl4lms": "What RL4LMs actually computed, to compare with published numbers; never a default",
+}
+"""Family → the heading under which lists show its metrics."""
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A metric and its description.
+
+    Attributes:
+        make: Returns a fresh metric; its parameters are the options of the metric in a task file. It must be cheap to
+            import: whatever loads torch is imported when it is called.
+        family: The heading under which lists show it.
+        range: Lowest and highest value.
+        definition: What it computes, in one or two sentences.
+        source: Where it was defined, and the implementation that ours is equal to.
+        needs: What an example must have besides a prompt, or what must be installed; empty if nothing.
+        direction: Whether higher or lower values are better.
+    """
+
+    make: MetricFactory
+    family: Family
+    range: tuple[float, float]
+    definition: str
+    source: str
+    needs: str = "references"
+    direction: Direction = "higher"
+
+    @property
+    def arrow(self) -> str:
+        """↑ where higher is better, else ↓."""
+        return "↑" if self.direction == "higher" else "↓"
+
+    @property
+    def bounds(self) -> str:
+        """The range, for people: 0–1, 1–∞."""
+        low, high = (f"{end:g}".replace("inf", "∞").replace("-", "−") for end in self.range)
+        return f"{low}–{high}"

@@ -1,0 +1,160 @@
+"""Functions that a user wrote, `module:function`, as rewards and as metrics.
+
+Such a function takes (examples, texts) and returns one number per text, the higher the better.
+"""
+
+import importlib
+import inspect
+import math
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal
+
+from grue.errors import ConfigError, DataError, GrueError, TrainingError, did_you_mean
+from grue.files import sha256_file
+from grue.metrics.metric import Average, MetricFactory
+from grue.records import Example
+
+TextFunction = Callable[[Sequence[Example], Sequence[str]], Sequence[float]]
+Checked = Callable[[Sequence[Example], Sequence[str]], list[float]]
+Noun = Literal["reward", "metric"]
+
+_ERRORS: dict[Noun, type[GrueError]] = {"reward": TrainingError, "metric": DataError}
+
+
+def function_metric(path: str, folders: Sequence[Path] = (), known: Iterable[str] = ()) -> MetricFactory:
+    """Return what makes the metric `path`, "module:function": the mean of what the function returns.
+
+    Its signature has the sha256 of the module's file, so that values of different code can be distinguished.
+
+    Args:
+        path: Module and function.
+        folders: Where the module is looked up if it is neither installed nor in the working directory.
+        known: Names of metrics, to suggest one if there is no such module.
+
+    Raises:
+        ConfigError: There is no such module or function, importing it fails, it does not take two arguments, or the
+            module is built in.
+    """
+    module = import_from(path, "metric", folders, known)
+    values = checked_function("metric", path, attribute_of(module, path, "metric"))
+    source = getattr(module, "__file__", None)
+    if source is None:
+        raise ConfigError(f"The metric {path!r}: {module.__name__} is built in; name a function in a file of your own.")
+    signature = f"{path}|sha256:{sha256_file(Path(source))[:16]}|corpus:mean"
+    return lambda: Average(signature, values)
+
+
+def import_from(path: str, noun: Noun, folders: Sequence[Path] = (), known: Iterable[str] = ()) -> ModuleType:
+    """Return the module of "module:function", installed, in the working directory or in one of `folders`.
+
+    Raises:
+        ConfigError: There is no such module, or importing it fails.
+    """
+    module = path.partition(":")[0]
+    searched = [Path.cwd(), *folders]
+    for folder in map(str, searched):
+        if folder not in sys.path:
+            sys.path.append(folder)  # it stays there: a function may import its neighbours when it is first called
+    importlib.invalidate_caches()  # the file may be newer than what the finders know of its folder
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or f"{module}.".startswith(f"{error.name}."):
+            places = " nor in ".join(map(str, searched))
+            raise ConfigError(
+                f"The {noun} {path!r}: the module {module!r} cannot be imported: it is not installed, nor in {places}."
+                f"{did_you_mean(path, known)}"
+            ) from error
+        raise ConfigError(f"The {noun} {path!r}: {module} needs the module {error.name!r}; install it.") from error
+    except Exception as error:
+        raise ConfigError(f"The {noun} {path!r}: importing {module} fails: {_described(error)}.") from error
+
+
+def attribute_of(module: ModuleType, path: str, noun: Noun) -> TextFunction:
+    """Return the function of "module:function".
+
+    Raises:
+        ConfigError: The module has no such function.
+    """
+    attribute = path.partition(":")[2]
+    function: TextFunction | None = getattr(module, attribute, None)
+    if not callable(function):
+        close = did_you_mean(attribute, [name for name, thing in vars(module).items() if callable(thing)])
+        where = getattr(module, "__file__", None) or "built in"
+        raise ConfigError(
+            f"The {noun} {path!r}: {module.__name__} has no function {attribute!r}.{close} The module is {where}."
+        )
+    return function
+
+
+def checked_function(noun: Noun, name: str, function: TextFunction) -> Checked:
+    """Return a user's function with its calls and values checked.
+
+    Raises:
+        ConfigError: It cannot be called with (examples, texts).
+    """
+    try:
+        inspect.signature(function).bind((), ())
+    except TypeError as error:
+        raise ConfigError(f"The {noun} {name!r} must be a function of (examples, texts): {error}.") from error
+    except ValueError:
+        pass  # a function without a signature, as some written in C
+    return checked_values(noun, name, _guarded(noun, name, function))
+
+
+def _guarded(noun: Noun, name: str, function: TextFunction) -> TextFunction:
+    """Return `function` so that what it raises becomes an error of ours that names the example."""
+
+    def guard(examples: Sequence[Example], texts: Sequence[str]) -> Sequence[float]:
+        try:
+            return function(examples, texts)
+        except GrueError:
+            raise
+        except Exception as error:
+            culprit, cause = f"a batch of {len(texts)} texts, but for none of them alone", error
+            for example, text in zip(examples, texts, strict=True):
+                try:
+                    function([example], [text])
+                except Exception as alone:
+                    culprit, cause = f"the example {example.id!r}; the text was {text[:80]!r}", alone
+                    break
+            raise _ERRORS[noun](f"The {noun} {name!r} raised {_described(cause)} for {culprit}.") from cause
+
+    return guard
+
+
+def checked_values(noun: Noun, name: str, function: TextFunction) -> Checked:
+    """Return `function` with its values checked: one per text, each a finite number; errors are those of `noun`."""
+
+    def check(examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
+        values = function(examples, texts)
+        if not hasattr(values, "__len__") or len(values) != len(texts):
+            found = f"{len(values)} values" if hasattr(values, "__len__") else f"{values!r}"
+            raise _ERRORS[noun](f"The {noun} {name!r} gave {found} for {len(texts)} texts; return one number per text.")
+        for example, text, value in zip(examples, texts, values, strict=True):
+            if not _is_finite(value):
+                raise _ERRORS[noun](
+                    f"The {noun} {name!r} gave {value!r} for the example {example.id!r}; "
+                    f"a {noun} must be a finite number. The text was {text[:80]!r}."
+                )
+        return [float(value) for value in values]
+
+    return check
+
+
+def _is_finite(value: Any) -> bool:
+    try:
+        return not isinstance(value, str) and math.isfinite(value)
+    except (TypeError, ValueError, OverflowError, RuntimeError):  # the last two: a tensor of several numbers
+        return False
+
+
+def _described(error: BaseException) -> str:
+    """Return an exception in a line: its class, its message and the line of code that raised it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}{place}"

@@ -1,0 +1,63 @@
+"""Perplexity of texts under a language model, and the perplexity that RL4LMs reports, which does not read the texts."""
+
+from math import inf
+
+from grue.metrics.card import Card
+from grue.metrics.metric import Metric
+
+
+def perplexity(model: str, revision: str = "", batch_size: int = 32) -> Metric:
+    """Return the perplexity of the texts, given their prompts, under a language model that is not the policy.
+
+    Args:
+        model: Hub id, local folder or `mini:<asset>` of a causal language model.
+        revision: Commit or tag of a hub model.
+        batch_size: Windows at a time; does not change the values.
+    """
+    from grue.metrics.neural.perplexity import Perplexity
+
+    return Perplexity(model, revision, batch_size)
+
+
+def policy_on_references(
+    model: str, revision: str = "", stride: int = 512, batch_size: int = 4, of: str = "whole"
+) -> Metric:
+    """Return the perplexity of the references under the policy itself: what RL4LMs reports as perplexity.
+
+    Args:
+        model: Local folder or hub id of the policy, a causal language model.
+        revision: Commit or tag of a hub model.
+        stride: Tokens by which the window moves: 512 for IMDB, 128 for DailyDialog.
+        batch_size: Windows at a time; does not change the values.
+        of: "whole" joins prompt and reference, which makes IMDB's whole review; "reference" leaves the prompts out, as
+            RL4LMs' data set for DailyDialog does.
+
+    Raises:
+        ConfigError: The stride does not fit the model's window, or `of` is neither.
+    """
+    from grue.metrics.neural.perplexity import PolicyOnReferences
+
+    return PolicyOnReferences(model, revision, stride, batch_size, of)
+
+
+CARDS = {
+    "perplexity": Card(
+        perplexity,
+        family="models",
+        range=(1, inf),
+        definition="exp of the mean negative log-likelihood of the texts' tokens, given their prompts, under a "
+        "language model that is not the policy.",
+        source="Jelinek et al. 1977",
+        needs="",
+        direction="lower",
+    ),
+    "perplexity:policy_on_references": Card(
+        policy_on_references,
+        family="rl4lms",
+        range=(1, inf),
+        definition="Perplexity of the prompts and references (or the references alone), joined to one long text, under "
+        "the policy itself; the texts are not read.",
+        source="RL4LMs' causal_perplexity",
+        direction="lower",
+    ),
+}

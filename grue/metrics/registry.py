@@ -1,0 +1,120 @@
+"""Metrics by name: those of the package, of installed packages, of the library `evaluate`, and the user's own.
+
+A built-in metric is one file: a module beside this one whose `CARDS` maps names to cards. It is found here, so no list
+needs to change. Looking names up loads no model library: a metric that uses a model imports it when it is made.
+"""
+
+import inspect
+import pkgutil
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from grue.errors import ConfigError, did_you_mean
+from grue.metrics.card import FAMILIES, Card
+from grue.metrics.evaluate_library import EVALUATE, evaluate_metric
+from grue.metrics.metric import Metric, MetricFactory
+from grue.metrics.own import function_metric
+from grue.registry import Registry
+
+DIVERSITY = (
+    "msttr",
+    "distinct1",
+    "distinct2",
+    "entropy1",
+    "entropy2",
+    "unique1",
+    "unique2",
+    "vocabulary",
+    "mean_length",
+)
+"""The set that describes every system's texts; reported with each result, outside the score."""
+
+_ABOVE = ("registry", "rewards")  # modules that read the registry, and so cannot be read by it
+_TYPES = {str: "a string", int: "a whole number", bool: "true or false"}
+
+
+def _cards() -> dict[str, Card]:
+    """Return the cards of all modules of this folder; its subfolders hold no metrics, only what metrics load when made.
+
+    Raises:
+        ConfigError: Two metrics have the same name.
+    """
+    cards: dict[str, Card] = {}
+    for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
+        if module.name in _ABOVE or module.ispkg:
+            continue
+        for name, card in getattr(import_module(f"grue.metrics.{module.name}"), "CARDS", {}).items():
+            if cards.setdefault(name, card) is not card:
+                raise ConfigError(f"Two metrics are called {name!r}; rename one of them.")
+    families = list(FAMILIES)
+    return dict(sorted(cards.items(), key=lambda item: families.index(item[1].family)))
+
+
+CARDS = _cards()
+"""Built-in metric → its card, in the order in which lists show them."""
+
+METRICS: Registry[MetricFactory] = Registry(
+    "metric", {name: card.make for name, card in CARDS.items()}, entry_points="grue.metrics"
+)
+"""Registered metrics: built-in, or offered by an installed package."""
+
+
+def is_metric(name: str) -> bool:
+    """Whether `name` is a registered metric or one of the library `evaluate`."""
+    return name in METRICS or name.startswith(EVALUATE)
+
+
+def make_metric(name: str, /, **options: Any) -> Metric:
+    """Return a fresh metric by name; `options` are those of the task file.
+
+    Raises:
+        UnknownName, ConfigError: As `metric_factory`.
+    """
+    return metric_factory(name, options)(**options)
+
+
+def metric_factory(name: str, options: Mapping[str, Any], folder: str = "") -> MetricFactory:
+    """Return what makes the metric `name`, its options checked, without making it (which may load a model).
+
+    Args:
+        name: A registered metric, `evaluate:` and a metric of that library, or `module:function`, a function of
+            (examples, texts) that the user wrote. The latter imports the module: never pass a name that a stranger
+            chose.
+        options: Option → value.
+        folder: Where such a module is looked up besides the working directory: the task file's folder.
+
+    Raises:
+        UnknownName: There is no metric of that name.
+        ConfigError: The metric does not have one of the options, lacks one, or needs another type; or the user's
+            function cannot be imported.
+    """
+    factory = _factory(name, folder)
+    parameters = inspect.signature(factory).parameters
+    for option, value in options.items():
+        if option not in parameters:
+            known = f"Known: {', '.join(parameters)}." if parameters else "It has none."
+            raise ConfigError(
+                f"The metric {name!r} has no option {option!r}.{did_you_mean(option, parameters)} {known}"
+            )
+        wanted = parameters[option].annotation
+        if wanted in _TYPES and type(value) is not wanted:
+            raise ConfigError(f"The metric {name!r}: the option {option!r} must be {_TYPES[wanted]}, found {value!r}.")
+    for option, parameter in parameters.items():
+        if option not in options and parameter.default is parameter.empty:
+            raise ConfigError(f"The metric {name!r} needs the option {option!r}; set it in the task file's options.")
+    return factory
+
+
+def metric_parameters(name: str, folder: str = "") -> Mapping[str, inspect.Parameter]:
+    """Return the options of a metric; arguments and errors as for `metric_factory`."""
+    return inspect.signature(_factory(name, folder)).parameters
+
+
+def _factory(name: str, folder: str) -> MetricFactory:
+    if name.startswith(EVALUATE):
+        return evaluate_metric(name)
+    if name not in METRICS and ":" in name:
+        return function_metric(name, [Path(folder)] if folder else [], known=METRICS.names())
+    return METRICS[name]
