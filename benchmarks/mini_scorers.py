@@ -11,13 +11,13 @@ import transformers
 
 from grue.lm.load import load_tokenizer, locate_model, quiet
 from grue.metrics.metric import FloatArray, make_metric
-from grue.mini import pairs, wmt16
+from miniworld import pairs, wmt16
 from grue.mini.assets import read_manifest
-from grue.mini.build import LESSONS
-from grue.mini.chance import Dice
-from grue.mini.draw import rows
-from grue.mini.recipes import RECIPES
-from grue.mini.text import german, paragraphs
+from miniworld.build import LESSONS
+from miniworld.chance import Dice
+from miniworld.draw import rows
+from miniworld.recipes import RECIPES
+from miniworld.text import german, paragraphs
 from grue.records import Example
 
 SEED = 9002  # the held-out figures of the recipes have 9001

@@ -13,14 +13,14 @@ from grue.data.load import load_examples
 from grue.metrics.metric import make_metric
 from grue.metrics.tags import tag
 from grue.metrics.tokens import sentences, words
-from grue.mini.draw import rows
-from grue.mini.lexicon import load_lexicon
-from grue.mini.news import load_kinds
-from grue.mini.plots import load_plots
-from grue.mini.tables import KINDS
-from grue.mini.talk import load_situations
-from grue.mini.text import german, paragraphs, reviews
-from grue.mini.world import load_world
+from miniworld.draw import rows
+from miniworld.lexicon import load_lexicon
+from miniworld.news import load_kinds
+from miniworld.plots import load_plots
+from miniworld.tables import KINDS
+from miniworld.talk import load_situations
+from miniworld.text import german, paragraphs, reviews
+from miniworld.world import load_world
 from grue.records import Example
 from grue.task_files import load_task, task_names
 

@@ -1,8 +1,8 @@
-"""Examples: `load_examples(task, split)` from the mini world, the mirror, the hub, official files or a folder.
+"""Examples: `load_examples(task, split)` from the mini suite, the mirror, the hub, official files or a folder.
 
 Whatever the source, rows become examples through the task's format, a split takes its share of them, and counts and
-the hash of the ids are checked against the task file before anything is returned. The examples of real data are kept
-in a file of the cache, under a key of all that they follow from, and read from there: see `grue.data.examples`.
+the hash of the ids are checked against the task file before anything is returned. The examples are kept in a file of
+the cache, under a key of all that they follow from, and read from there: see `grue.data.examples`.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ from grue.data.formats import FORMATS
 from grue.data.layouts import read_folder
 from grue.data.tables import read_rows
 from grue.errors import DataError, did_you_mean
-from grue.mini import draw
+from grue.mini import assets
 from grue.records import Example
 from grue.tasks import Source, Split, Task
 
@@ -39,16 +39,16 @@ class Loaded:
     """The examples of a split, and where they came from.
 
     Attributes:
-        examples: A tuple for the mini world, else a memory-mapped sequence.
+        examples: A memory-mapped sequence.
         source: "mini", the hub's data set id, the name of the official files, the local file, or the folder.
-        revision: The commit at the hub, the seed of the mini world, the hash of official files' addresses, the sha256
-            of a local file.
+        revision: The commit at the hub, the revision of the mini world, the hash of official files' addresses, the
+            sha256 of a local file.
         rows: Rows at the source.
         checked: Whether count and ids were compared with the task file; a folder in the original layout may hold a
             part of the data set, and is not.
     """
 
-    examples: Sequence[Example]
+    examples: ExampleFile
     source: str
     revision: str
     rows: int
@@ -135,19 +135,14 @@ def read_split(
         cure = " Name a file for it in the task file, or a share of another under data.splits." if task.folder else ""
         raise DataError(f"{task.suite}/{task.name} has no split {split!r}.{close} It has {known}.{cure}")
     origin = obtain(task, split, data_dir, offline, progress)
-    if origin.source == "mini":
-        drawn = list(origin.rows())
-        examples: Sequence[Example] = _few(task, split, drawn)
-        rows, ids_sha256 = len(drawn), hash_ids(_ids(examples))
-    else:
-        path = examples_path(task, split, origin, data_dir, offline)
-        if not (about_path(path).exists() and path.exists()):
-            _build(task, split, origin, path, data_dir, offline)
-        examples, about = ExampleFile(path), files.read_json(about_path(path))
-        rows, ids_sha256 = about["rows"], about["ids_sha256"]
+    path = examples_path(task, split, origin, data_dir, offline)
+    if not (about_path(path).exists() and path.exists()):
+        _build(task, split, origin, path, data_dir, offline)
+    examples, about = ExampleFile(path), files.read_json(about_path(path))
     if not examples:
         raise DataError(f"{task.suite}/{task.name}, split {split!r} of {origin.source}: no examples.")
-    return Loaded(examples, origin.source, origin.revision, rows, ids_sha256, checked=data_dir is None)
+    checked = data_dir is None
+    return Loaded(examples, origin.source, origin.revision, about["rows"], about["ids_sha256"], checked)
 
 
 # --- where rows come from --------------------------------------------------------------------------------------------
@@ -170,7 +165,7 @@ def obtain(task: Task, split: str, data_dir: Path | None, offline: bool, progres
 
     def attempt(source: Source) -> Origin:
         if source.kind == "mini":
-            return Origin("mini", source.revision, "", lambda: draw.rows(source.name, name, source.revision))
+            return _mini_origin(source, name)
         if source.kind == "local":
             return _local_origin(task, source, name)
         held = mirror.find(source, name)
@@ -245,6 +240,11 @@ def local_data_id(task: Task) -> str:
     return files.sha256_json(sums) if sums else ""
 
 
+def _mini_origin(source: Source, name: str) -> Origin:
+    listed = assets.describe_rows(source.name, name, source.revision)
+    return Origin("mini", source.revision, listed.sha256, lambda: assets.read_rows(source.name, name, source.revision))
+
+
 def _local_origin(task: Task, source: Source, name: str) -> Origin:
     path = local_path(task, source, name)
     content = files.sha256_file(path)
@@ -260,14 +260,6 @@ def _folder_origin(layout: str, folder: Path, name: str) -> Origin:
 
 
 # --- rows into examples ----------------------------------------------------------------------------------------------
-
-
-def _few(task: Task, split: str, rows: Rows) -> tuple[Example, ...]:
-    """Return the examples of the mini world, which are few, in memory."""
-    wanted = task.data.splits[split]
-    examples = tuple(FORMATS[task.data.format](rows))
-    kept = _kept(_ids(examples), wanted, _left_out(task, wanted, None, offline=True))
-    return tuple(example for example, keep in zip(examples, kept, strict=True) if keep)
 
 
 def _build(task: Task, split: str, origin: Origin, path: Path, data_dir: Path | None, offline: bool) -> None:
@@ -291,7 +283,7 @@ def _build(task: Task, split: str, origin: Origin, path: Path, data_dir: Path | 
             if origin.path is None or str(origin.path) in str(error):
                 raise
             raise DataError(f"{origin.path}: {error}") from error
-        examples: Sequence[Example] = ExampleFile(path)
+        examples = ExampleFile(path)
         if left_out or (wanted.begin, wanted.end) != (0.0, 1.0):
             kept = _kept(_ids(examples), wanted, left_out)
             write_examples(path, (example for example, keep in zip(examples, kept, strict=True) if keep))
@@ -304,10 +296,8 @@ def _left_out(task: Task, split: Split, data_dir: Path | None, offline: bool) ->
     return frozenset(identity for examples in others for identity in _ids(examples))
 
 
-def _ids(examples: Sequence[Example]) -> Iterable[str]:
-    if isinstance(examples, ExampleFile):
-        return (identity for chunk in examples.ids().chunks for identity in chunk.to_pylist())
-    return (example.id for example in examples)
+def _ids(examples: ExampleFile) -> Iterator[str]:
+    return (identity for chunk in examples.ids().chunks for identity in chunk.to_pylist())
 
 
 def _kept(ids: Iterable[str], split: Split, left_out: frozenset[str]) -> "np.ndarray[Any, np.dtype[np.bool_]]":

@@ -121,6 +121,5 @@ def read_anew(task: Task, split: str, offline: bool = False, progress: Progress 
         DataError: No source has it, or what is in the mirror is damaged.
     """
     origin = obtain(task, split, None, offline, progress)
-    if origin.source != "mini":
-        about_path(examples_path(task, split, origin, None, offline)).unlink(missing_ok=True)
+    about_path(examples_path(task, split, origin, None, offline)).unlink(missing_ok=True)
     return read_split(task, split, None, offline, progress)

@@ -7,7 +7,7 @@ import pytest
 
 from grue.data.formats import FORMATS, mended
 from grue.errors import DataError, UnknownName
-from grue.mini.draw import rows
+from miniworld.draw import rows
 
 
 def test_commongen_reads_mini_rows() -> None:

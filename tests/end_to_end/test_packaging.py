@@ -204,7 +204,7 @@ def test_the_installed_command_works_from_any_folder(installed, tmp_path):
 
 def test_the_installed_models_are_whole(installed, tmp_path):
     code = (
-        "from grue.mini import assets\n"
+        "from miniworld import assets\n"
         "names = assets.read_manifest().assets\n"
         "assert len(names) >= 4 and all(assets.locate(name).is_dir() for name in names)\n"
         "print(assets.MODELS)"

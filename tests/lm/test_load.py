@@ -28,7 +28,7 @@ from transformers import (
 from grue.errors import DataError, UnknownName
 from grue.lm.load import load_classifier, load_language_model, load_scoring_model, locate_model
 from grue.mini import assets
-from grue.mini.text import paragraphs, reviews
+from miniworld.text import paragraphs, reviews
 
 MANIFEST = json.loads((assets.MODELS / "manifest.json").read_text(encoding="utf-8"))
 NAMES = sorted(MANIFEST["assets"])

@@ -14,7 +14,7 @@ from grue.metrics.metric import make_metric
 from grue.metrics.scenes import Graph, are_synonyms, f1
 from grue.metrics.tags import tag
 from grue.metrics.wordnet import readings, synonyms
-from grue.mini.draw import rows
+from miniworld.draw import rows
 from grue.records import Example
 
 DICTIONARY = Path("/usr/share/wordnet")
