@@ -30,9 +30,9 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 from grue.metrics.metric import Metric, make_metric
 from grue.metrics.tokens import sentences, tokens_13a
 from grue.metrics.wordnet import synonyms
+from grue.records import Example
 from miniworld.draw import rows
 from miniworld.text import paragraphs
-from grue.records import Example
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from support import oracles

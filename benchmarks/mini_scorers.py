@@ -11,14 +11,14 @@ import transformers
 
 from grue.lm.load import load_tokenizer, locate_model, quiet
 from grue.metrics.metric import FloatArray, make_metric
-from miniworld import pairs, wmt16
 from grue.mini.assets import read_manifest
+from grue.records import Example
+from miniworld import pairs, wmt16
 from miniworld.build import LESSONS
 from miniworld.chance import Dice
 from miniworld.draw import rows
 from miniworld.recipes import RECIPES
 from miniworld.text import german, paragraphs
-from grue.records import Example
 
 SEED = 9002  # the held-out figures of the recipes have 9001
 TRIPLES = 600

@@ -13,6 +13,8 @@ from grue.data.load import load_examples
 from grue.metrics.metric import make_metric
 from grue.metrics.tags import tag
 from grue.metrics.tokens import sentences, words
+from grue.records import Example
+from grue.task_files import load_task, task_names
 from miniworld.draw import rows
 from miniworld.lexicon import load_lexicon
 from miniworld.news import load_kinds
@@ -21,8 +23,6 @@ from miniworld.tables import KINDS
 from miniworld.talk import load_situations
 from miniworld.text import german, paragraphs, reviews
 from miniworld.world import load_world
-from grue.records import Example
-from grue.task_files import load_task, task_names
 
 SPLITS = ("train", "validation", "test")
 

@@ -25,11 +25,11 @@ class Source:
     """One place that a task's data can come from.
 
     Attributes:
-        kind: "mini" draws from the embedded world, "hub" reads parquet from the Hugging Face hub, "files" the official
+        kind: "mini" reads the rows that ship with grue, "hub" parquet from the Hugging Face hub, "files" the official
             files by their addresses, "local" files of one's own.
         name: The mini task, the hub's data set id, the layout that official files have, or a title of local files.
         config: The data set's configuration on the hub.
-        revision: Pinned commit or branch; the mini world pins its seed here. Empty where it could not be known offline.
+        revision: Pinned commit or branch, or revision of the mini world. Empty where it could not be known offline.
         files: Split → pattern of parquet files within the hub's repository; or of local files, split → path of a
             .jsonl, .csv or .parquet file.
         columns: The columns to read, nested ones with dots ("document.summary.text"); empty means all.

@@ -11,7 +11,10 @@ from miniworld.recipes import RECIPES
 from miniworld.ship import write_rows
 
 to_folder = click.option(
-    "--out", type=click.Path(path_type=Path, file_okay=False), default=HERE, help="Folder to write to. [default: grue/mini]"
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=HERE,
+    help="Folder to write to. [default: grue/mini]",
 )
 
 

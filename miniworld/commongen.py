@@ -11,7 +11,7 @@ from typing import Any
 from miniworld.chance import Dice
 from miniworld.grammar import sentence
 from miniworld.lexicon import load_lexicon, pluralise, verb
-from miniworld.world import SEEDS, Activity, WorldEvent, Filler, draw_event, load_world
+from miniworld.world import SEEDS, Activity, Filler, WorldEvent, draw_event, load_world
 
 SPLITS = {"train": 2000, "validation": 200, "test": 400}
 SIZES = ((493, 3), (250, 4), (250, 5))

@@ -12,7 +12,7 @@ from miniworld.chance import Dice
 from miniworld.lexicon import Verb, conjugate, load_lexicon, verb
 from miniworld.phrases import Mention, clothes, finish, join, one, place, subject, thing, tool
 from miniworld.template import Tense
-from miniworld.world import WorldEvent, Filler
+from miniworld.world import Filler, WorldEvent
 
 Form = Literal["finite", "gerund", "participle", "bare"]
 Pace = Literal["any", "present", "past"]

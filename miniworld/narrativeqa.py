@@ -9,7 +9,7 @@ from typing import Any
 
 from miniworld.chance import Dice
 from miniworld.lexicon import capitalise
-from miniworld.plots import Ask, Facts, StoryPlot, PlotSlot, draw_plot, fill, parse_line, piece_text, tell
+from miniworld.plots import Ask, Facts, PlotSlot, StoryPlot, draw_plot, fill, parse_line, piece_text, tell
 from miniworld.template import Tense
 from miniworld.world import SEEDS, load_world
 

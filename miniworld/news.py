@@ -18,7 +18,7 @@ from miniworld.grammar import BARE, Mood, predicate, stage
 from miniworld.lexicon import HERE, capitalise, with_article
 from miniworld.phrases import Mention
 from miniworld.template import FORMS
-from miniworld.world import Activity, WorldEvent, Person, Town, draw_event, load_activities, load_world
+from miniworld.world import Activity, Person, Town, WorldEvent, draw_event, load_activities, load_world
 
 ROLES = ("official", "hero", "other", "witness", "stranger")  # the official first: few hold an office
 TITLES = ("captain", "chef", "coach", "detective", "doctor", "judge", "mayor", "officer", "professor")

@@ -18,11 +18,11 @@ from miniworld.facts import (
     parts,
     reduced,
 )
-from miniworld.grammar import PASSIVES, PAST, PRESENT, STATIC, Mood, EventScene, predicate
+from miniworld.grammar import PASSIVES, PAST, PRESENT, STATIC, EventScene, Mood, predicate
 from miniworld.lexicon import conjugate, load_lexicon, verb, with_article
 from miniworld.phrases import PAIRED, Mention, finish, join, one
 from miniworld.template import FORMS
-from miniworld.world import WorldEvent, Filler, load_world
+from miniworld.world import Filler, WorldEvent, load_world
 
 CONTRADICTION, NEUTRAL, ENTAILMENT = 0, 1, 2
 HOPES = ("want to", "hope to", "try to", "decide to")

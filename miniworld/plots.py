@@ -16,7 +16,7 @@ from miniworld.grammar import BARE, Mood, predicate, stage
 from miniworld.lexicon import HERE, capitalise, conjugate, verb, with_article
 from miniworld.phrases import Mention
 from miniworld.template import FORMS, Tense
-from miniworld.world import Activity, WorldEvent, Person, Town, World, draw_event, load_activities
+from miniworld.world import Activity, Person, Town, World, WorldEvent, draw_event, load_activities
 
 FILE = HERE / "plots.toml"
 ING = Mood("", "gerund", "past", "past")

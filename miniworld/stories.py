@@ -22,7 +22,7 @@ from miniworld.grammar import (
 from miniworld.lexicon import HERE, Noun, capitalise, conjugate, verb, with_article
 from miniworld.phrases import Mention, finish, join, phrase, place, subject, tool
 from miniworld.template import FORMS
-from miniworld.world import Activity, WorldEvent, Filler, Person, Town, World, draw_event, load_activities
+from miniworld.world import Activity, Filler, Person, Town, World, WorldEvent, draw_event, load_activities
 
 INDOORS_AND_OUT = ("body", "plain", "talk", "feast", "contest", "weather")  # kinds that are no place to look around
 PORTABLE = ("tool", "instrument", "toy", "container", "device", "stuff")

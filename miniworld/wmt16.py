@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from miniworld.chance import Dice
-from miniworld.german.clauses import Mood, GermanScene, clause, draw_scene, german_main, typeset
+from miniworld.german.clauses import GermanScene, Mood, clause, draw_scene, german_main, typeset
 from miniworld.german.deeds import Deed, Role, load_deeds
 from miniworld.german.facts import news_data, person_fact, town_facts
 from miniworld.german.frames import event_pair, fill_step

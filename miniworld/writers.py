@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from miniworld import pretrain, text
 from grue.mini.manifest import TrainingData
+from miniworld import pretrain, text
 from miniworld.recipes import HELD_OUT, HELD_OUT_SEED, LONGEST, PROMPT, SENTINELS, Recipe
 
 if TYPE_CHECKING:

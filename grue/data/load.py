@@ -8,7 +8,7 @@ the cache, under a key of all that they follow from, and read from there: see `g
 import hashlib
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -28,7 +28,6 @@ from grue.data.layouts import read_folder
 from grue.data.tables import read_rows
 from grue.errors import DataError, did_you_mean
 from grue.mini import assets
-from grue.records import Example
 from grue.tasks import Source, Split, Task
 
 Rows = Iterable[Mapping[str, Any]]
@@ -186,13 +185,16 @@ def first_source(task: Task, split: str, attempt: Callable[[Source], Origin]) ->
             return attempt(source)
         except DataError as error:
             problems.append(f"  {source.kind} {source.name}: {error}")
-    cure = (
-        "Connect to the network, copy a mirror and name it with GRUE_DATA, or give the data's folder with --data-dir."
-    )
-    if all(source.kind == "local" for source in task.data.sources):
-        cure = "Paths in a task file are relative to it."
+    kinds = {source.kind for source in task.data.sources}
+    if kinds == {"local"}:
+        problems.append("Paths in a task file are relative to it.")
+    elif kinds != {"mini"}:  # whose problem is one of the installation
+        problems.append(
+            "Connect to the network, copy a mirror and name it with GRUE_DATA, or give the data's folder with "
+            "--data-dir."
+        )
     listed = "\n".join(problems)
-    raise DataError(f"{task.suite}/{task.name}, split {split!r}: no source could be read:\n{listed}\n{cure}")
+    raise DataError(f"{task.suite}/{task.name}, split {split!r}: no source could be read:\n{listed}")
 
 
 def fetch_from(source: Source, task: Task, split: str, offline: bool, progress: Progress) -> Origin:

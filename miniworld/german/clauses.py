@@ -1,8 +1,8 @@
 """A synchronous grammar: one happening of the world, said in English and in German.
 
-Every choice (who, which adjective, which number, which tense) is made once, and both languages follow it. A `GermanScene` is
-one happening, a `ClausePair` its words in both languages before they are in order: German wants the verb second, first in
-a question, and last after "dass" or "weil".
+Every choice (who, which adjective, which number, which tense) is made once, and both languages follow it. A
+`GermanScene` is one event; a `ClausePair` is its words in both languages before they are ordered: the German verb comes
+second, first in a question, and last after "dass" or "weil".
 """
 
 import re
@@ -171,7 +171,9 @@ def settle(
     return predicate, middle, prefix, reason, extra
 
 
-def _middle(scene: GermanScene, place: str, goal: str, tool: str, how: str, inner: str, negative: bool, own: str) -> str:
+def _middle(
+    scene: GermanScene, place: str, goal: str, tool: str, how: str, inner: str, negative: bool, own: str
+) -> str:
     """Return the German words between the two parts of the verb, in their order."""
     deed, what = scene.deed, scene.what
     sich = "sich" if deed.german.reflexive else ""
@@ -279,8 +281,8 @@ def clause(scene: GermanScene, mood: Mood, negative: bool = False) -> ClausePair
         begin, _, sich = begin.partition(" ")
         rest = join(*middle.replace("^", "").split(), with_zu(verb_german))
         middle, tail, prefix, extra = join(sich, "^"), "", "", rest + (f", {extra}" if extra else "")
-    return ClausePair(scene.who.english, join(english, predicate), scene.who.german, begin, prefix, middle, tail, reason,
-                  extra, plural)  # fmt: skip
+    subject, words = scene.who.english, join(english, predicate)
+    return ClausePair(subject, words, scene.who.german, begin, prefix, middle, tail, reason, extra, plural)
 
 
 def _denied(scene: GermanScene) -> Phrase | None:

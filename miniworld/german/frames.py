@@ -7,8 +7,8 @@ from typing import Any
 from miniworld.chance import Dice
 from miniworld.german.clauses import (
     ClausePair,
-    Mood,
     GermanScene,
+    Mood,
     by_tool,
     clause,
     english_main,

@@ -5,7 +5,7 @@ from typing import Any
 
 from grue.files import read_toml
 from miniworld.chance import Dice
-from miniworld.german.clauses import Mood, GermanScene, draw_scene
+from miniworld.german.clauses import GermanScene, Mood, draw_scene
 from miniworld.german.deeds import load_deeds
 from miniworld.german.lexicon import feminine, load_german, noun_form
 from miniworld.german.phrases import Actor

@@ -10,15 +10,14 @@ import pytest
 import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, ModernBertConfig, ModernBertForMaskedLM
 
-from grue.errors import UnknownName
 from grue.lm.load import load_classifier
 from grue.metrics.neural.bertscore import bertscore
 from grue.metrics.neural.bleurt import bleurt
 from grue.metrics.neural.summac import summac
-from miniworld import build, pairs, pretrain, scorers, text, writers
-from grue.mini.assets import read_manifest
-from miniworld.chance import Dice
+from grue.mini.manifest import read_manifest
 from grue.records import Example
+from miniworld import build, pairs, pretrain, scorers, text, writers
+from miniworld.chance import Dice
 
 CASES = [(length, density, mean) for length in (2, 3, 10, 57, 200) for density in (0.15, 0.5) for mean in (1.0, 3.0)]
 
@@ -197,7 +196,7 @@ def built(tmp_path_factory):
     """All models as toys, made once."""
     with pytest.MonkeyPatch.context() as patch:
         toys.__wrapped__(patch)
-        folder = tmp_path_factory.mktemp("models")
+        folder = tmp_path_factory.mktemp("mini")
         lines = []
         build.build(folder, lines.append)
     return folder, lines
@@ -206,26 +205,26 @@ def built(tmp_path_factory):
 def test_build_makes_every_recipe(built):
     folder, lines = built
     manifest = read_manifest(folder)
-    assert sorted(manifest.assets) == sorted(build.RECIPES)
+    assert sorted(manifest.models) == sorted(build.RECIPES)
     assert any(line.startswith("seq2seq: step ") for line in lines)
-    for name, asset in manifest.assets.items():
-        assert (asset.training, *asset.besides)[0].text == build.RECIPES[name].training[0].text
-        assert all(math.isfinite(value) for value in asset.held_out.values()), name
-        assert {path.name for path in (folder / name).iterdir()} == set(asset.files)
+    for name, model in manifest.models.items():
+        assert (model.training, *model.besides)[0].text == build.RECIPES[name].training[0].text
+        assert all(math.isfinite(value) for value in model.held_out.values()), name
+        assert {path.name for path in (folder / "models" / name).iterdir()} == set(model.files)
 
 
 def test_every_judge_is_what_its_metric_expects(built):
     folder, _ = built
     for name, labels in (("sentiment", 2), ("acts", 4), ("entailment", 3), ("similarity", 1)):
-        model, _ = load_classifier(str(folder / name))
+        model, _ = load_classifier(str(folder / "models" / name))
         assert model.config.num_labels == labels
-    assert load_classifier(str(folder / "entailment"))[0].config.id2label[2] == "entailment"
-    assert load_classifier(str(folder / "acts"))[0].config.id2label[0] == "inform"
+    assert load_classifier(str(folder / "models" / "entailment"))[0].config.id2label[2] == "entailment"
+    assert load_classifier(str(folder / "models" / "acts"))[0].config.id2label[0] == "inform"
 
 
 def test_a_pair_is_read_as_two_parted_texts(built):
     folder, _ = built
-    tokenizer = AutoTokenizer.from_pretrained(folder / "entailment")
+    tokenizer = AutoTokenizer.from_pretrained(folder / "models" / "entailment")
     ids = tokenizer("A dog.", "A cat.").input_ids
     alone = tokenizer("A dog.").input_ids
     assert ids[: len(alone)] == alone
@@ -243,10 +242,10 @@ def test_bertscore_and_bleurt_and_summac_take_the_models(built):
         "1", "The dog sat on the mat near the door.", ("A dog sat on a mat.",), {"document": "A dog sat on a mat."}
     )
     for metric, low, high in (
-        (bertscore(str(folder / "encoder"), layer=2), -1, 1.001),
-        (bertscore(str(folder / "encoder-de"), layer=3), -1, 1.001),
-        (bleurt(str(folder / "similarity")), -10, 10),
-        (summac(str(folder / "entailment"), 2, 0), 0, 1),
+        (bertscore(str(folder / "models" / "encoder"), layer=2), -1, 1.001),
+        (bertscore(str(folder / "models" / "encoder-de"), layer=3), -1, 1.001),
+        (bleurt(str(folder / "models" / "similarity")), -10, 10),
+        (summac(str(folder / "models" / "entailment"), 2, 0), 0, 1),
     ):
         value = metric.corpus(metric.statistics([example], ["A dog sat on the mat."]))
         assert low <= value <= high
@@ -271,7 +270,7 @@ def test_masks_hide_about_a_quarter_and_never_a_special_token():
 def test_translations_keep_their_prompt_and_texts_are_restored(built, toys):
     folder, _ = built
     recipe = build.RECIPES["translator"]
-    tokenizer = AutoTokenizer.from_pretrained(folder / "translator")
+    tokenizer = AutoTokenizer.from_pretrained(folder / "models" / "translator")
     batches = writers.restorations(recipe, tokenizer, random.Random(1))
     sources = [tokenizer.decode(row) for batch in batches for row in batch["input_ids"]]
     targets = [tokenizer.decode(row[row >= 0]) for batch in batches for row in batch["labels"]]
@@ -285,9 +284,9 @@ def test_translations_keep_their_prompt_and_texts_are_restored(built, toys):
 
 def test_tokenizers_are_written_without_white_space(built):
     folder, _ = built
-    written = (folder / "encoder" / "tokenizer.json").read_text(encoding="utf-8")
+    written = (folder / "models" / "encoder" / "tokenizer.json").read_text(encoding="utf-8")
     assert written.count("\n") == 1
-    assert AutoTokenizer.from_pretrained(folder / "encoder").decode([40]) != ""
+    assert AutoTokenizer.from_pretrained(folder / "models" / "encoder").decode([40]) != ""
 
 
 def test_build_repeats_to_the_byte(toys, tmp_path):
@@ -300,20 +299,15 @@ def test_build_repeats_to_the_byte(toys, tmp_path):
     assert torch.equal(torch.rand(3), torch.rand(3, generator=expected))
     first, second = ((tmp_path / run / "manifest.json").read_text(encoding="utf-8") for run in ("first", "second"))
     assert first == second
-    assert sorted(json.loads(first)["assets"]) == sorted(names)
+    assert sorted(json.loads(first)["models"]) == sorted(names)
 
 
 def test_build_of_one_leaves_the_others(toys, tmp_path):
     build.build(tmp_path, lambda line: None, only=["sentiment", "seq2seq"])
     before = json.loads((tmp_path / "manifest.json").read_text(encoding="utf-8"))
-    weights = (tmp_path / "sentiment" / "model.safetensors").stat().st_mtime_ns
+    weights = (tmp_path / "models" / "sentiment" / "model.safetensors").stat().st_mtime_ns
     build.build(tmp_path, lambda line: None, only=["seq2seq"])
     assert json.loads((tmp_path / "manifest.json").read_text(encoding="utf-8")) == before
-    assert (tmp_path / "sentiment" / "model.safetensors").stat().st_mtime_ns == weights
-    model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "seq2seq")
-    assert len(AutoTokenizer.from_pretrained(tmp_path / "seq2seq")) == model.config.vocab_size
-
-
-def test_unknown_recipe_is_an_error(tmp_path):
-    with pytest.raises(UnknownName, match=r"no recipe for a small model 'sentimental'\. Did you mean 'sentiment'\?"):
-        build.build(tmp_path, lambda line: None, only=["sentimental"])
+    assert (tmp_path / "models" / "sentiment" / "model.safetensors").stat().st_mtime_ns == weights
+    model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "models" / "seq2seq")
+    assert len(AutoTokenizer.from_pretrained(tmp_path / "models" / "seq2seq")) == model.config.vocab_size

@@ -1,12 +1,10 @@
-"""Mini DailyDialog: frozen, no leak between splits, true to its facts, natural, and neither trivial nor hopeless."""
+"""Mini DailyDialog: no leak between splits, true to its facts, natural, and neither trivial nor hopeless."""
 
-import json
 import math
 import re
 import tomllib
 from collections import Counter
 from functools import cache
-from hashlib import sha256
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -24,15 +22,8 @@ from miniworld.talk import Dialogue, draw_dialogue, load_situations
 from miniworld.world import load_activities
 
 SPLITS = {"train": 2000, "validation": 200, "test": 400}
-FROZEN = {"train": "dfe261dfd0135ccd", "validation": "eb6b659105ac2142", "test": "78cd508729a932e9"}
-FROZEN_TEXT = "5eb4a0705abca07a"
-FROZEN_LABELLED = "02d4c31cf9af84e7"
 INFORM, QUESTION, DIRECTIVE, COMMISSIVE = 1, 2, 3, 4
 DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
-
-
-def digest(value: object) -> str:
-    return sha256(json.dumps(value, sort_keys=True, ensure_ascii=False).encode()).hexdigest()[:16]
 
 
 def examples(split: str) -> list[tuple[list[str], str, int]]:
@@ -66,22 +57,14 @@ def words(text: str) -> list[str]:
     return re.findall(r"[a-z']+", text.lower())
 
 
-# --- the same everywhere, no leak ------------------------------------------------------------------------------------
+# --- shape, and no leak ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("split", list(SPLITS))
-def test_rows_are_frozen(split: str) -> None:
-    assert digest(rows("1")[split]) == FROZEN[split]
-
-
-def test_plain_text_is_frozen_and_depends_on_the_dice_alone() -> None:
+def test_plain_text_depends_on_the_dice_alone() -> None:
     dice = Dice(1)
     first = [draw_text(dice, "1") for _ in range(200)]
     dice = Dice(1)
     assert first == [draw_text(dice, "1") for _ in range(200)]
-    assert digest(first) == FROZEN_TEXT
-    dice = Dice(1)
-    assert digest([labelled(dice, "1") for _ in range(200)]) == FROZEN_LABELLED
 
 
 @pytest.mark.parametrize("split", list(SPLITS))

@@ -1,6 +1,5 @@
 """Pairs of sentences: labels that follow from the facts, likenesses by hand, and nothing that a task holds out."""
 
-import hashlib
 import re
 from collections import Counter
 from dataclasses import replace
@@ -169,10 +168,3 @@ def test_a_near_miss_differs_in_one_fact_only():
         assert len({sentence, paraphrase, other}) == 3
         shared += len(words(paraphrase) & words(other)) / len(words(paraphrase) | words(other))
     assert shared / 500 > 0.6
-
-
-def test_pairs_are_the_same_everywhere():
-    dice = Dice(9)
-    drawn = [(pairs.claim(dice), pairs.likeness(dice), pairs.near_miss(dice)) for _ in range(300)]
-    digest = hashlib.sha256(repr(drawn).encode()).hexdigest()
-    assert digest[:16] == "184f87c527e4e3e4"

@@ -1,10 +1,8 @@
 """Mini WMT16: no leak, correct German, the same facts on both sides."""
 
-import json
 import re
 from collections import Counter
 from functools import cache
-from hashlib import sha256
 from itertools import pairwise
 
 import pytest
@@ -16,8 +14,6 @@ from miniworld.lexicon import load_lexicon
 from miniworld.wmt16 import draw_pair, draw_text, near_miss, rows
 
 SIZES = {"train": 2000, "validation": 200, "test": 400}
-FROZEN = {"train": "edc5fbbc1b69790f", "validation": "42ec02907beab1a1", "test": "65d98187c6b3ddae"}
-FROZEN_PAIRS, FROZEN_TEXTS, FROZEN_NEAR = "354b1fad1ef213a8", "2d520d29e5ad578d", "f6d0ef3b4422bd0e"
 NUMBERS = {
     "two": "zwei", "three": "drei", "four": "vier", "five": "fünf", "six": "sechs", "seven": "sieben", "eight": "acht",
     "nine": "neun", "ten": "zehn", "eleven": "elf", "twelve": "zwölf",
@@ -49,10 +45,6 @@ ARTICLE = re.compile(
 )
 
 
-def digest(value: object) -> str:
-    return sha256(json.dumps(value, sort_keys=True, ensure_ascii=False).encode()).hexdigest()[:16]
-
-
 def pairs(split: str) -> list[tuple[str, str]]:
     return [(row["translation"]["en"], row["translation"]["de"]) for row in rows("1")[split]]
 
@@ -75,25 +67,14 @@ def masked(text: str) -> str:
     return " ".join("#" if word in hidden or word.isdigit() else word for word in re.findall(r"\w+", text))
 
 
-# --- the same everywhere, and no leak --------------------------------------------------------------------------------
+# --- shape, and no leak ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("split", list(SIZES))
-def test_rows_are_frozen(split: str) -> None:
+def test_rows_are_pairs_of_texts(split: str) -> None:
     drawn = rows("1")[split]
     assert len(drawn) == SIZES[split]
     assert all(list(row) == ["translation"] and list(row["translation"]) == ["en", "de"] for row in drawn)
-    assert digest(drawn) == FROZEN[split]
-
-
-def test_drawn_text_is_frozen() -> None:
-    def draw(function: object, seed: int, count: int) -> str:
-        dice = Dice(seed)
-        return digest([function(dice, "1") for _ in range(count)])  # type: ignore[operator]
-
-    assert draw(draw_pair, 1, 300) == FROZEN_PAIRS
-    assert draw(draw_text, 1, 200) == FROZEN_TEXTS
-    assert draw(near_miss, 1, 200) == FROZEN_NEAR
 
 
 def test_splits_differ_by_more_than_names_and_numbers() -> None:
