@@ -30,12 +30,14 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 from grue.metrics.metric import Metric, make_metric
 from grue.metrics.tokens import sentences, tokens_13a
 from grue.metrics.wordnet import synonyms
+from grue.mini.assets import read_rows
 from grue.records import Example
-from miniworld.draw import rows
-from miniworld.text import paragraphs
 
+sys.path.insert(0, str(Path(__file__).parent.parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from support import oracles
+
+from miniworld.text import paragraphs
 
 PASSES = 5
 KINDS = ("sentences", "sentences, 4 references", "summaries")
@@ -52,7 +54,7 @@ Library = Callable[[list[Example], list[str]], list[float]]
 @cache
 def captions() -> list[tuple[str, ...]]:
     """Return sets of four sentences of about 14 words that describe the same event."""
-    return [tuple(row["targets"]) for row in rows("commongen", "train", "1")]
+    return [tuple(row["targets"]) for row in read_rows("commongen", "train", "1")]
 
 
 @cache
