@@ -1,10 +1,8 @@
-"""Making the small models of the mini suite again from nothing: the tokenizers, then each model of `RECIPES`.
+"""Training the small models of the mini suite from nothing: the tokenizers, then each model of `RECIPES`.
 
 The same seeds, library versions and number of threads give the same bytes. Another machine gives other last bits, so
 scores are only comparable under the weights that ship.
 """
-
-from __future__ import annotations
 
 import platform
 import random
@@ -12,7 +10,13 @@ import shutil
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import tokenizers
+import torch
+import transformers
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from grue import files
 from grue.mini.manifest import SmallModel
@@ -35,15 +39,12 @@ from miniworld.recipes import (
 )
 from miniworld.ship import record, recorded
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerFast
-
 JUDGES = ("classifier", "encoder")
 
 
 @dataclass(frozen=True, slots=True)
 class Teaching:
-    """How a lesson is given: the batches to train on, and the figures of what was learnt."""
+    """How a lesson is taught: the batches to train on, the figures of the result, and the loss."""
 
     batches: Callable[[Recipe, PreTrainedTokenizerFast, random.Random], list[pretrain.Batch]]
     figures: Callable[[Recipe, PreTrainedTokenizerFast, PreTrainedModel], dict[str, float]]
@@ -70,19 +71,17 @@ def build(folder: Path, log: Callable[[str], None], only: Collection[str] = ()) 
         only: The models to train; none means all. The manifest's other entries stay as they are.
     """
     made = dict(recorded(folder).models) if only else {}
-    tokenizers: dict[str, Any] = {}
+    trained: dict[str, Any] = {}
     for name in only or RECIPES:
         vocabulary = RECIPES[name].vocabulary
-        if vocabulary not in tokenizers:
+        if vocabulary not in trained:
             log(f"tokenizer: {VOCABULARIES[vocabulary].size} tokens, {vocabulary}")
-            tokenizers[vocabulary] = _train_tokenizer(VOCABULARIES[vocabulary])
-        made[name] = _make(RECIPES[name], tokenizers[vocabulary], folder / "models" / name, log)
+            trained[vocabulary] = _train_tokenizer(VOCABULARIES[vocabulary])
+        made[name] = _make(RECIPES[name], trained[vocabulary], folder / "models" / name, log)
         record(folder, models=made)
 
 
 def _make(recipe: Recipe, tokenizer: Any, folder: Path, tell: Callable[[str], None]) -> SmallModel:
-    import torch
-
     def log(line: str) -> None:
         tell(f"{folder.name}: {line}")
 
@@ -127,22 +126,18 @@ def _save(model: Any, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
 
 
 def _name_for_every_version(path: Path) -> None:
-    """Call the tokenizer's class as transformers 4 and 5 both know it; 5 writes a name that 4 does not."""
+    """Name the tokenizer class that transformers 4 and 5 both know; 5 writes a name that 4 does not."""
     config = {**files.read_json(path), "tokenizer_class": "PreTrainedTokenizerFast"}
     config.pop("backend", None)
     files.write_json(path, config)
 
 
 def _compact(path: Path) -> None:
-    """Write a JSON file without the line breaks and indents that make up half of it."""
+    """Rewrite a JSON file without the line breaks and indents that are half of its size."""
     files.write_text(path, files.canonical_json(files.read_json(path)) + "\n")
 
 
 def _made_with() -> dict[str, str]:
-    import tokenizers
-    import torch
-    import transformers
-
     return {
         "python": platform.python_version(),
         "torch": torch.__version__,
@@ -156,8 +151,6 @@ def _made_with() -> dict[str, str]:
 
 
 def _train_tokenizer(vocabulary: Vocabulary) -> Any:
-    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
-
     tokenizer = Tokenizer(models.BPE(unk_token=UNKNOWN))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -173,14 +166,11 @@ def _train_tokenizer(vocabulary: Vocabulary) -> Any:
 
 
 def _wrap(tokenizer: Any, recipe: Recipe) -> PreTrainedTokenizerFast:
-    """Give a shared tokenizer the ends that a model expects.
+    """Add the special tokens that a model expects to a shared tokenizer.
 
-    None for a causal one, a final `<eos>` for text to text, a leading `<cls>` for a text to be judged; where pairs are
-    read, and for encoders, `<eos>` also parts and ends.
+    None for a causal model, a final `<eos>` for an encoder-decoder, a leading `<cls>` for a classifier; for pairs of
+    texts and for encoders, `<eos>` also separates and ends.
     """
-    from tokenizers import Tokenizer, processors
-    from transformers import PreTrainedTokenizerFast
-
     parted = recipe.lesson in ("claims", "likenesses", "masked")
     judged = f"{CLASS} $A {EOS}" if parted else f"{CLASS} $A"
     template = {"causal": "$A", "seq2seq": f"$A {EOS}"}.get(recipe.family, judged)
@@ -209,41 +199,39 @@ def _wrap(tokenizer: Any, recipe: Recipe) -> PreTrainedTokenizerFast:
 
 
 def _new_model(recipe: Recipe, tokenizer: PreTrainedTokenizerFast) -> PreTrainedModel:
-    import transformers as library
-
     pad, eos = tokenizer.pad_token_id, tokenizer.eos_token_id
     common: dict[str, Any] = {"vocab_size": len(tokenizer), "pad_token_id": pad, "eos_token_id": eos}
     if recipe.architecture == "GPT2LMHeadModel":
         # relu: on a CPU the usual gelu costs a third of the time
         off: dict[str, Any] = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
-        gpt2 = library.GPT2Config(**recipe.shape, **common, **off, activation_function="relu", bos_token_id=eos)
-        return library.GPT2LMHeadModel(gpt2)
+        gpt2 = transformers.GPT2Config(**recipe.shape, **common, **off, activation_function="relu", bos_token_id=eos)
+        return transformers.GPT2LMHeadModel(gpt2)
     if recipe.architecture == "T5ForConditionalGeneration":
         common["decoder_start_token_id"] = pad
-        t5 = library.T5Config(**recipe.shape, **common, dropout_rate=0.0)
-        return library.T5ForConditionalGeneration(t5)
+        t5 = transformers.T5Config(**recipe.shape, **common, dropout_rate=0.0)
+        return transformers.T5ForConditionalGeneration(t5)
     common |= _heads(recipe)
     if recipe.architecture == "BertForSequenceClassification":
         still: dict[str, Any] = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-        pairs = library.BertConfig(
+        pairs = transformers.BertConfig(
             **recipe.shape, **common, **still, hidden_act="relu", max_position_embeddings=LONGEST_JUDGED
         )
-        return library.BertForSequenceClassification(pairs)
+        return transformers.BertForSequenceClassification(pairs)
     common["cls_token_id"] = common["bos_token_id"] = tokenizer.cls_token_id
-    bert = library.ModernBertConfig(
+    bert = transformers.ModernBertConfig(
         **recipe.shape,
         **common,
         sep_token_id=eos,
         max_position_embeddings=LONGEST_JUDGED,
         classifier_pooling="mean",  # the first token alone learns nothing from scratch
     )
-    architecture: Any = getattr(library, recipe.architecture)
+    architecture: Any = getattr(transformers, recipe.architecture)
     model: PreTrainedModel = architecture(bert)
     return model
 
 
 def _heads(recipe: Recipe) -> dict[str, Any]:
-    """Return what the configuration says of labels: their names, or that one value is wanted."""
+    """Return the labels of a classifier's configuration: their names, or that it is a regression."""
     if recipe.family != "classifier":
         return {}
     if not recipe.labels:

@@ -27,7 +27,7 @@ class Dice:
         return things[int(self.random() * len(things))]
 
     def favour(self, things: Sequence[T]) -> T:
-        """Return one of the things, the first the likeliest: words of a language are not used evenly."""
+        """Return one of the things, the first the likeliest, as words of a language are used unevenly."""
         point = self.random()
         return things[int(point * point * len(things))]  # a product, not a power: the same on every machine
 
@@ -52,5 +52,5 @@ class Dice:
         return mixed
 
     def sample(self, things: Sequence[T], count: int) -> list[T]:
-        """Return `count` different positions' things, in a random order."""
+        """Return the things at `count` different positions, in a random order."""
         return self.shuffled(things)[:count]

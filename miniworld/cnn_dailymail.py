@@ -67,9 +67,9 @@ def _held_out(revision: str) -> frozenset[str]:
 def claims(dice: Dice, revision: str) -> tuple[str, str, int]:
     """Return a premise, a hypothesis and a label: 2 for entailed, 1 for neutral, 0 for contradicted.
 
-    The premise is one or two sentences as articles have them, the hypothesis one as highlights have it. An entailed
-    one says what the premise says; a neutral one says another fact, which nothing in the premise speaks of; a
-    contradicted one has a name, number, day, place or outcome changed. No premise is from a held-out article.
+    The premise is one or two sentences of an article, the hypothesis a sentence of highlights. An entailed one states
+    the fact of the premise; a neutral one states another fact that the premise does not mention; a contradicted one
+    has a name, number, day, place or outcome changed. No premise is from a held-out article.
     """
     while True:
         story = draw_story(dice, revision)
@@ -86,7 +86,7 @@ def claims(dice: Dice, revision: str) -> tuple[str, str, int]:
 
 
 def _beside(dice: Dice, story: Story, told: str, speak: Speak) -> str:
-    """Return the sentence, every other time with one after it that tells no fact."""
+    """Return the sentence, half of the time followed by one that states no fact."""
     if dice.chance(0.5):
         return told
     part = dice.pick(("town", "voices", "colour", "bystander", "also"))
@@ -98,12 +98,12 @@ def _say(dice: Dice, story: Story, fact: NewsFact) -> str:
 
 
 def _unrelated(dice: Dice, story: Story, fact: NewsFact) -> NewsFact:
-    """Return another fact of the kind, told by the story or not: none implies or excludes one of another group."""
+    """Return another fact of the kind, in the story or not; facts of different groups are independent."""
     return dice.pick([other for other in (story.kind.core, *story.kind.facts) if other.group != fact.group])
 
 
 def _contradicted(dice: Dice, story: Story, fact: NewsFact, revision: str) -> str:
-    """Say what excludes the fact, or the fact with one slot changed, or return nothing if neither can be done."""
+    """Return a sentence that excludes the fact, or the fact with one slot changed, or "" if neither exists."""
     rivals = [other for other in story.kind.facts if other is not fact and other.group == fact.group]
     if rivals and fact.group[0] != "~" and dice.chance(0.5):
         return _say(dice, story, dice.pick(rivals))

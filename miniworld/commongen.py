@@ -1,7 +1,7 @@
 """CommonGen in the mini world: concept sets and four references each.
 
-A concept set is drawn from an event of the world: its verb and some of those who or what take part. The four
-references tell that event again, each with its own choice of everything that the concepts leave open.
+A concept set is drawn from an event of the world: its verb and some of its participants. Each of the four references
+retells that event, with its own choice of everything that the concepts leave open.
 """
 
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ COLOURLESS = ("man", "woman", "friend", "neighbor", "lady", "kid")
 
 @dataclass(frozen=True, slots=True)
 class ConceptSet:
-    """The concepts asked for, and the event they come from with only the roles that they settle."""
+    """The concepts, and their event with only the roles that they determine."""
 
     concepts: tuple[str, ...]
     event: WorldEvent
@@ -105,7 +105,7 @@ def _choose(dice: Dice, event: WorldEvent, options: list[tuple[str, tuple[str, .
 
 
 def write_references(dice: Dice, asked: ConceptSet, taken: set[str]) -> list[str] | None:
-    """Return four different references, none of them `taken`, or None if the event resists."""
+    """Return four different references, none of them `taken`, or None if the event does not allow it."""
     references: list[str] = []
     bags: list[set[str]] = []
     for _ in range(ATTEMPTS):
@@ -124,7 +124,7 @@ def write_references(dice: Dice, asked: ConceptSet, taken: set[str]) -> list[str
 
 
 def _alike(one: set[str], other: set[str], concepts: int) -> bool:
-    """Return whether two references share more than half of the words that the concepts leave open."""
+    """Return whether two references share more than half of their words beside the concepts."""
     return 2 * (len(one & other) - concepts) > min(len(one), len(other)) - concepts
 
 

@@ -23,7 +23,7 @@ Window = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the splits drawn so far hold: contexts, utterances and words."""
+    """Contexts, utterances and words of the splits drawn so far."""
 
     windows: set[Window]
     utterances: set[str]
@@ -34,8 +34,8 @@ class Seen:
 def rows(revision: str) -> dict[str, tuple[dict[str, Any], ...]]:
     """Return the rows of every split: dialog, act (1-4) and emotion (0-6), one entry an utterance.
 
-    A split has as many conversations as give its number of examples. No context of an example occurs twice; no
-    utterance to be written in validation or test occurs in an earlier split, but all of its words do in training.
+    Conversations are drawn until a split has its number of examples. No context of an example occurs twice; no target
+    of validation or test occurs in an earlier split, but all of its words occur in training.
     """
     dice = Dice(SEEDS[revision] + OFFSET)
     seen = Seen(set(), set(), set())
@@ -56,12 +56,12 @@ def rows(revision: str) -> dict[str, tuple[dict[str, Any], ...]]:
 
 
 def windows(turns: tuple[Turn, ...]) -> list[Window]:
-    """Return the five utterances before each one that is to be written."""
+    """Return the five utterances before each target."""
     return [tuple(turn.text for turn in turns[end - CONTEXT : end]) for end in range(CONTEXT, len(turns))]
 
 
 def _draw_new(dice: Dice, revision: str, length: int, seen: Seen, held_out: bool) -> tuple[Turn, ...]:
-    """Draw a conversation of a length settled before, so that being new does not make it a short one."""
+    """Draw a new conversation; its length is drawn first, so that new ones are not mostly short."""
     while True:
         turns = draw_dialogue(dice, revision, range(length, length + 1)).turns
         if _is_new(turns, seen, held_out):
@@ -95,7 +95,7 @@ def _row(turns: tuple[Turn, ...]) -> dict[str, Any]:
 
 @cache
 def _held_out(revision: str) -> frozenset[str]:
-    """Return what validation and test ask for."""
+    """Return the targets of validation and test."""
     splits = rows(revision)
     return frozenset(
         text for split in ("validation", "test") for row in splits[split] for text in row["dialog"][CONTEXT:]
@@ -103,7 +103,7 @@ def _held_out(revision: str) -> frozenset[str]:
 
 
 def _unseen(dice: Dice, revision: str) -> Dialogue:
-    """Draw a conversation in which nobody says what validation or test asks for."""
+    """Draw a conversation without any target of validation or test."""
     held_out = _held_out(revision)
     while True:
         dialogue = draw_dialogue(dice, revision)
@@ -112,7 +112,7 @@ def _unseen(dice: Dice, revision: str) -> Dialogue:
 
 
 def draw_text(dice: Dice, revision: str) -> str:
-    """Draw a conversation of 40 to 130 words: half of them told as in a novel, half as lines of a chat."""
+    """Draw a conversation of 40 to 130 words: half of them in prose as in a novel, half as lines of a chat."""
     tell = _chat if dice.chance(0.5) else _novel
     while True:
         text = tell(dice, _unseen(dice, revision), revision)
@@ -121,7 +121,7 @@ def draw_text(dice: Dice, revision: str) -> str:
 
 
 def labelled(dice: Dice, revision: str) -> tuple[str, str, int]:
-    """Draw an utterance with the one before it and its act, 1 to 4; never one that validation or test asks for."""
+    """Draw an utterance with the one before it and its act, 1 to 4; never a target of validation or test."""
     turns = _unseen(dice, revision).turns
     place = 1 + int(dice.random() * (len(turns) - 1))
     return turns[place - 1].text, turns[place].text, turns[place].act
@@ -140,7 +140,7 @@ def _novel_lines() -> dict[str, Any]:
 
 
 def _novel(dice: Dice, dialogue: Dialogue, revision: str) -> str:
-    """Tell a conversation with quotation marks, and say now and then who speaks and what happens meanwhile."""
+    """Write a conversation with quotation marks, sometimes with who speaks and what happens meanwhile."""
     lines, roles, speakers = _novel_lines(), dialogue.situation.roles, dialogue.speakers
     world = load_world(revision)
     names = [f"the {role}" for role in roles] or [speaker.first for speaker in speakers]
@@ -164,7 +164,7 @@ def _novel(dice: Dice, dialogue: Dialogue, revision: str) -> str:
 
 
 def _quoted(dice: Dice, text: str, speaker: str, verb: str) -> str:
-    """Put an utterance in quotation marks, and after its first sentence or at its end tell who says it."""
+    """Quote an utterance, with its speaker after its first sentence or at its end."""
     parts = re.split(r"(?<=[.!?]) (?=[A-Z])", text) if not re.search(r"Mrs?\. ", text) else [text]
     here = 1 if len(parts) > 1 and dice.chance(0.5) else len(parts)
     first, rest = " ".join(parts[:here]), " ".join(parts[here:])

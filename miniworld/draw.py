@@ -1,4 +1,4 @@
-"""The tasks of the mini suite, and the rows that the world has for each."""
+"""The tasks of the mini suite and the functions that draw their rows."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,7 +1,7 @@
-"""Facts of the mini world with everything settled that a sentence would say of them, and other facts made of them.
+"""Fully specified facts of the mini world, and other facts derived from them.
 
-A `Fact` is an event of which is known how many, which colour, when. Tense, voice, order and articles are not facts: two
-sentences say the same if they are told from the same fact (`pairs.tell`).
+A `Fact` is an event with its numbers, adjectives and time. Tense, voice, order and articles are not facts: two
+sentences mean the same if they come from the same fact (`pairs.tell`).
 """
 
 from dataclasses import dataclass, replace
@@ -61,7 +61,7 @@ DETAILS = ("place", "tool", "wear", "when", "step", "why")
 
 @dataclass(frozen=True, slots=True)
 class Thing:
-    """Who or what fills a role: the noun, whether several, how many if that is said, an adjective, a preposition."""
+    """Who or what fills a role: noun, whether several, the number if stated, adjective, preposition."""
 
     noun: Noun
     several: bool = False
@@ -72,7 +72,7 @@ class Thing:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One happening with all that is said of it; `pronoun` is that of the one who acts."""
+    """An event with all its details; `pronoun` is the actor's."""
 
     activity: Activity
     pronoun: Pronoun
@@ -131,7 +131,7 @@ def _bare(word: str, noun: Noun) -> bool:
 
 
 def parts(fact: Fact) -> dict[str, tuple[object, float]]:
-    """Return what a fact says, part by part, with what each part counts."""
+    """Return the parts of a fact with the weight of each."""
     said: dict[str, tuple[object, float]] = {"verb": ((fact.activity.verb.lemma, fact.negated), WEIGHTS["verb"])}
     for role in ROLES:
         thing: Thing | None = getattr(fact, role)
@@ -177,7 +177,7 @@ def reduced(dice: Dice, fact: Fact, keep: float = 0.5) -> Fact:
 
 
 def enriched(dice: Dice, fact: Fact) -> Fact | None:
-    """Return the fact with one detail, adjective or number more, or None if nothing came to mind."""
+    """Return the fact with one detail, adjective or number more, or None if none was found."""
     role = dice.pick(("who", "what", "place", "tool", "wear"))
     thing: Thing | None = getattr(fact, role)
     changes: dict[str, Any] = {}
@@ -241,7 +241,7 @@ def _swapped(fact: Fact) -> Fact | None:
 
 
 def _another(dice: Dice, thing: Thing, activity: Activity, role: Role) -> Thing | None:
-    """Return another noun for a role, mostly one that does occur there, which cannot be the same thing."""
+    """Return another noun for a role, mostly one that occurs there, which cannot name the same thing."""
     places = {"place": "places", "tool": "tools"}
     fillers = getattr(activity, places.get(role, role))
     likely = [filler.noun for filler in fillers if not thing.preposition or thing.preposition in filler.prepositions]
@@ -261,7 +261,7 @@ def _of_kind(kind: str) -> list[Noun]:
 
 
 def _excludes(one: Noun, other: Noun) -> bool:
-    """Return whether what is the one cannot be the other: not two trades of one person, nor a barn in a field."""
+    """Return whether nothing can be both; one person can have two trades, and a barn can be in a field."""
     if one.lemma == other.lemma or frozenset((one.lemma, other.lemma)) in ALIKE:
         return False
     if "body" in (one.kind, other.kind) or one.kind == other.kind == "group" or {one.lemma, other.lemma} & LOOSE:

@@ -1,6 +1,6 @@
-"""Events put into words: one event, many sentences.
+"""Sentences for events: one event, many sentences.
 
-A sentence says every role that its event fills, and nothing of the roles it leaves empty; everything else
+A sentence states every role that its event fills, and no other role; everything else
 (tense, voice, order, adjectives, number) is free.
 """
 
@@ -76,10 +76,10 @@ PASSIVES = (
 
 @dataclass(frozen=True, slots=True)
 class Mood:
-    """How the verbs of a predicate stand.
+    """The form of the verbs of a predicate.
 
     Attributes:
-        auxiliary: What stands before the verb: "is", "wants to", or nothing.
+        auxiliary: The words before the verb: "is", "wants to", or nothing.
         form: The form of the verb after it.
         tense: The tense of what depends on the predicate.
         season: The adverbs of time that go with it.
@@ -122,7 +122,7 @@ def mood(dice: Dice, who: Mention, pace: Pace) -> Mood:
 
 
 def inflect(word: Verb, how: Mood, plural: bool) -> str:
-    """Return a verb as the mood wants it, without the auxiliary."""
+    """Return a verb in the form of the mood, without the auxiliary."""
     if how.form == "finite":
         return conjugate(word, how.tense, plural)
     return {"gerund": word.gerund, "participle": word.participle, "bare": word.lemma}[how.form]
@@ -130,7 +130,7 @@ def inflect(word: Verb, how: Mood, plural: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EventScene:
-    """An event whose nouns have been put into words, ready for any frame."""
+    """An event with noun phrases for its roles, ready for any frame."""
 
     event: WorldEvent
     who: Mention
@@ -155,7 +155,7 @@ class EventScene:
 
 
 def stage(dice: Dice, event: WorldEvent, who: Mention, adverb: float = 0.2) -> EventScene:
-    """Settle how the parts of an event are spoken of; `adverb` is the chance of a manner adverb."""
+    """Draw noun phrases for the roles of an event; `adverb` is the chance of a manner adverb."""
     return EventScene(
         event,
         who,
@@ -321,13 +321,13 @@ FRAMES: tuple[tuple[float, Frame], ...] = (
 
 
 def sentence(dice: Dice, event: WorldEvent) -> str:
-    """Return one sentence that says the event, every filled role of it."""
+    """Return one sentence that states every filled role of the event."""
     frame = dice.weighted(FRAMES)
     return frame(dice, stage(dice, event, subject(dice, event.who)))
 
 
 def clause(dice: Dice, event: WorldEvent) -> str:
-    """Return the event as a clause in the present tense, without a capital or a full stop, as a film is told."""
+    """Return the event as a clause in the present tense, without a capital or a full stop, as a film is retold."""
     event = replace(event, tool=None, wear=None, pose=None, why=None, step=event.step if dice.chance(0.3) else None)
     scene = stage(dice, event, subject(dice, event.who))
     return join(scene.who.text, predicate(dice, scene, PRESENT))

@@ -1,4 +1,4 @@
-"""IMDB in the mini world: film reviews, their label, and how each goes on if it ends well."""
+"""IMDB in the mini world: film reviews, their labels, and a positive continuation of each."""
 
 from functools import cache
 from typing import Any

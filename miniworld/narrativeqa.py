@@ -1,4 +1,4 @@
-"""NarrativeQA in the mini world: stories, questions about them, and two answers to each, as two people would give."""
+"""NarrativeQA in the mini world: stories, questions about them, and two answers to each, as two people might give."""
 
 import re
 from collections.abc import Iterator
@@ -93,7 +93,7 @@ def draw_questions(dice: Dice, plot: StoryPlot) -> Iterator[Question]:
 
 
 def _question(dice: Dice, facts: Facts, ask: Ask, told: set[str]) -> Question | None:
-    """Word a question, or return None if the story does not tell what it takes."""
+    """Return a question in words, or None if the story lacks what it needs."""
     tense: Tense = dice.pick(("present", "past"))
     asking = parse_line(dice.pick(ask.questions))
     if not told.issuperset(asking.slots):
@@ -112,7 +112,7 @@ def _question(dice: Dice, facts: Facts, ask: Ask, told: set[str]) -> Question | 
 def _answers(
     dice: Dice, facts: Facts, ask: Ask, told: set[str], tense: Tense, hero_asked: bool
 ) -> tuple[str, str] | None:
-    """Return an answer and the one least like it, or None if the story does not tell enough."""
+    """Return an answer and the one least like it, or None if the story does not say enough."""
     found: list[str] = []
     for answer in dice.shuffled(ask.answers):
         if answer.startswith("@"):

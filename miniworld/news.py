@@ -1,8 +1,8 @@
-"""Local news: stories as facts, and how an article and its highlights tell them.
+"""Local news: stories as facts, and the articles and highlights that report them.
 
-A story of some kind (a fire, an election, a lost ring) has a core and further facts. The article tells the core, not
+A story of some kind (a fire, an election, a lost ring) has a core and further facts. The article reports the core, not
 always first, and three or four of the facts among quotes, background and things that happen elsewhere; the highlights
-tell the core and the facts that are worth most, in other words.
+report the core and the most important facts, in other words.
 """
 
 import re
@@ -66,7 +66,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """What happened, where, to whom, and which of the facts an article tells, the core first."""
+    """What happened, where, to whom, and the facts that an article reports, the core first."""
 
     kind: Kind
     people: Mapping[str, Person]

@@ -1,6 +1,6 @@
-"""What conversations are about: people, days, prices, films, plans and things to borrow, drawn from the mini world.
+"""Topics of conversations: people, days, prices, films, plans and things to borrow, drawn from the mini world.
 
-A source draws one fact in all the forms that a text may ask for: {x} is the form "", {x_offer} the form "offer".
+A source draws one fact in all the forms that a text may use: {x} is the form "", {x_offer} the form "offer".
 """
 
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""Pairs of sentences whose relation is known, since both are told from facts: what follows, and what is how alike."""
+"""Pairs of sentences whose relation is known because both express facts: entailment and similarity."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -33,7 +33,7 @@ def claim(dice: Dice, revision: str = "1") -> tuple[str, str, int]:
     """Return a premise of one to three sentences, a hypothesis, and whether the one follows from the other.
 
     The label is 0 if the premise contradicts the hypothesis, 1 if it leaves it open, 2 if it entails it, as in
-    roberta-large-mnli. A role that is filled otherwise contradicts; another deed is left open. No sentence is a
+    roberta-large-mnli. A role with another filler contradicts; another deed is neutral. No sentence is a
     validation or test reference of CommonGen.
     """
     label = dice.pick((CONTRADICTION, NEUTRAL, ENTAILMENT))
@@ -51,10 +51,10 @@ def claim(dice: Dice, revision: str = "1") -> tuple[str, str, int]:
 
 
 def likeness(dice: Dice, revision: str = "1") -> tuple[str, str, float]:
-    """Return a reference, a candidate, and how far they say the same, 0–1.
+    """Return a reference, a candidate, and their similarity, 0–1.
 
-    It is the F1 of what both say, less where the candidate is spoilt as weak writers spoil: cut short, stuttering, out
-    of order, with wrong words. No sentence is a validation or test reference of CommonGen.
+    It is the F1 of their facts, reduced where the candidate is damaged as weak models write: cut short, repetitive,
+    out of order, with wrong words. No sentence is a validation or test reference of CommonGen.
     """
     while True:
         fact = draw_fact(dice, revision)
@@ -187,7 +187,7 @@ def _varied(dice: Dice, fact: Fact, revision: str) -> Fact:
 
 
 def _spoilt(dice: Dice, text: str, revision: str) -> tuple[str, float]:
-    """Return the text as a weak writer would leave it, and the share of its value that is left."""
+    """Return the text as a weak model would write it, and the share of its value that remains."""
     words = text.rstrip(".").split(" ")
     count = len(words)
     kind = dice.pick(("cut", "stutter", "again", "shuffled", "words", "wrong"))
@@ -218,7 +218,7 @@ Frame = Callable[[Dice, Fact, EventScene], str]
 
 
 def tell(dice: Dice, fact: Fact, hope: str = "") -> str:
-    """Return one sentence that says all of a fact and no more; with a `hope` only that it is hoped or refused."""
+    """Return one sentence that states all of a fact and no more; with a `hope`, that it is hoped or refused."""
     who = _mention(dice, fact.who, fact.pronoun)
     place = _mention(dice, fact.place, fact.pronoun).text if fact.place else ""
     tool = _mention(dice, fact.tool, fact.pronoun, own=True).text if fact.tool else ""

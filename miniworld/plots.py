@@ -30,7 +30,7 @@ Facts = dict[str, Forms]
 
 @dataclass(frozen=True, slots=True)
 class PlotSlot:
-    """A place in a line where a form of a fact is put."""
+    """A gap in a line for a form of a fact."""
 
     name: str
     form: str
@@ -81,7 +81,7 @@ class Arc:
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """All that `plots.toml` says."""
+    """The content of `plots.toml`."""
 
     arcs: tuple[Arc, ...]
     beats: Mapping[str, Beat]

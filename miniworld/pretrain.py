@@ -1,31 +1,28 @@
 """Training the small models: batches of token ids, T5's span corruption, one loop, and the figures of the result.
 
-A row is a list of token ids. torch is imported inside the functions, because this shelf is read without it.
+A row is a list of token ids.
 """
-
-from __future__ import annotations
 
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import torch
-    from transformers import PreTrainedModel
+import torch
+from transformers import PreTrainedModel
 
 TokenRow = list[int]
 Pair = tuple[TokenRow, TokenRow]
-Batch = dict[str, "torch.Tensor"]
+Batch = dict[str, torch.Tensor]
 Log = Callable[[str], None]
-Loss = Callable[["PreTrainedModel", Batch], "torch.Tensor"]
+Loss = Callable[[PreTrainedModel, Batch], torch.Tensor]
 
 IGNORED = -100  # the label that transformers' losses skip
 WARMUP = 0.05
 
 
 def buckets(lengths: Sequence[int], tokens: int, rng: random.Random) -> list[list[int]]:
-    """Group indices of rows of like length, each group at most `tokens` when padded, the groups in random order."""
+    """Group indices of rows by length, each group at most `tokens` when padded, the groups in random order."""
     order = sorted(range(len(lengths)), key=lambda i: (lengths[i], i))
     groups: list[list[int]] = [[]]
     for i in order:
@@ -37,7 +34,7 @@ def buckets(lengths: Sequence[int], tokens: int, rng: random.Random) -> list[lis
 
 
 def causal_rows(paragraphs: Sequence[TokenRow], eos: int, longest: int, rng: random.Random) -> list[TokenRow]:
-    """End each paragraph with `eos`; one row in thirty goes on with others, so that late positions are trained."""
+    """End each paragraph with `eos`; one row in thirty continues with others, so that late positions are trained."""
     rows: list[TokenRow] = []
     extend = False
     for paragraph in paragraphs:
@@ -68,7 +65,7 @@ def spans(length: int, density: float, mean: float, most: int, rng: random.Rando
 
 
 def _segments(total: int, count: int, rng: random.Random) -> list[int]:
-    """Cut `total` into `count` positive whole numbers, every way equally likely."""
+    """Split `total` into `count` positive whole numbers, uniformly at random."""
     cuts = [0, *sorted(rng.sample(range(1, total), count - 1)), total]
     return [end - start for start, end in zip(cuts, cuts[1:], strict=False)]
 
@@ -84,7 +81,7 @@ def corrupt(row: TokenRow, hidden: Sequence[tuple[int, int]], sentinels: Sequenc
 
 
 def causal_batch(rows: Sequence[TokenRow]) -> Batch:
-    """Stack rows, padded on the right, where causal attention never looks back from: no mask is needed."""
+    """Stack rows, padded on the right, which causal attention never reads: no mask is needed."""
     return {"input_ids": _stack(rows, 0), "labels": _stack(rows, IGNORED)}
 
 
@@ -95,13 +92,11 @@ def seq2seq_batch(pairs: Sequence[Pair]) -> Batch:
 
 def classifier_batch(rows: Sequence[TokenRow], labels: Sequence[float]) -> Batch:
     """Stack rows, padded on the right, with one label each: whole numbers for classes, others for a regression."""
-    import torch
-
     return {**_read(rows), "labels": torch.tensor(list(labels))}
 
 
 def pair_batch(rows: Sequence[TokenRow], sides: Sequence[TokenRow], labels: Sequence[float]) -> Batch:
-    """Stack rows that hold two texts each, padded on the right; `sides` says of each token whose it is, 0 or 1."""
+    """Stack rows that hold two texts each, padded on the right; `sides` holds 0 or 1 for each token's text."""
     return {**classifier_batch(rows, labels), "token_type_ids": _stack(sides, 0)}
 
 
@@ -115,8 +110,6 @@ def _read(rows: Sequence[TokenRow]) -> Batch:
 
 
 def _stack(rows: Sequence[TokenRow], filler: int) -> torch.Tensor:
-    import torch
-
     width = max(map(len, rows))
     return torch.tensor([[*row, *[filler] * (width - len(row))] for row in rows])
 
@@ -128,9 +121,7 @@ def own_loss(model: PreTrainedModel, batch: Batch) -> torch.Tensor:
 
 
 def hidden_loss(model: Any, batch: Batch) -> torch.Tensor:
-    """Return a masked language model's own loss, for which it ranks the vocabulary only where a token is hidden."""
-    import torch
-
+    """Return a masked language model's own loss, computed only where a token is hidden."""
     labels = batch["labels"]
     states = model.base_model(batch["input_ids"], attention_mask=batch["attention_mask"]).last_hidden_state
     hidden = labels != IGNORED
@@ -138,13 +129,11 @@ def hidden_loss(model: Any, batch: Batch) -> torch.Tensor:
 
 
 def comparing_loss(model: PreTrainedModel, batch: Batch) -> torch.Tensor:
-    """Return the model's own loss of a batch of pairs, plus that of knowing which tokens occur in both texts.
+    """Return the model's own loss of a batch of pairs, plus that of predicting which tokens occur in both texts.
 
-    The first number of each token's state, a layer below the top, is read as the logit of that. Without such help a
-    small model needs millions of pairs before it begins to compare the two texts at all.
+    The first number of each token's state, one layer below the top, is the logit. Without this help a small model needs
+    millions of pairs before it begins to compare the two texts at all.
     """
-    import torch
-
     output = model(**batch, output_hidden_states=True)
     logits = output.hidden_states[-2][..., 0]
     real = batch["attention_mask"].bool()
@@ -171,8 +160,6 @@ def fit(
 
     Parameters with a part of `boosts` in their name learn at that multiple of the rate, without weight decay.
     """
-    import torch
-
     groups = [_group(name, parameter, boosts) for name, parameter in model.named_parameters()]
     optimizer = torch.optim.AdamW(groups, betas=(0.9, 0.98), fused=True)
     model.train()
@@ -205,17 +192,15 @@ def _schedule(steps: int) -> Iterator[float]:
 
 
 def round_to_half(model: torch.nn.Module) -> None:
-    """Round the weights to float16, as they will be stored, and keep computing in float32."""
+    """Round the weights to float16, in which they are stored; computation stays in float32."""
     model.half().float()
 
 
 def token_figures(model: PreTrainedModel, batches: Sequence[Batch], ahead: int = 0) -> tuple[float, float]:
     """Return the perplexity of the labels and the share of them that the model ranks first, in one pass each batch.
 
-    A label stands `ahead` places behind the logits that predict it: 1 for a decoder alone, else 0.
+    A label is `ahead` positions after the logits that predict it: 1 for a decoder alone, else 0.
     """
-    import torch
-
     total, right, count = 0.0, 0, 0
     for batch in batches:
         with torch.no_grad():
@@ -231,10 +216,8 @@ def token_figures(model: PreTrainedModel, batches: Sequence[Batch], ahead: int =
 def class_figures(model: PreTrainedModel, batches: Sequence[Batch]) -> tuple[float, float]:
     """Return the accuracy and the expected calibration error, both 0–1.
 
-    The error is that of one label's probability, over ten bins of it, averaged over the labels.
+    The error is that of each label's probability, over ten bins, averaged over the labels.
     """
-    import torch
-
     with torch.no_grad():
         probabilities = torch.cat([model(**batch).logits.double().softmax(-1) for batch in batches])
     labels = torch.cat([batch["labels"] for batch in batches])
@@ -251,8 +234,6 @@ def _calibration_error(probabilities: torch.Tensor, truth: torch.Tensor) -> floa
 
 def value_figures(model: PreTrainedModel, batches: Sequence[Batch]) -> tuple[float, float]:
     """Return Spearman's rank correlation of a regression's outputs with the labels, and the mean squared error."""
-    import torch
-
     with torch.no_grad():
         outputs = torch.cat([model(**batch).logits.double()[:, 0] for batch in batches])
     labels = torch.cat([batch["labels"] for batch in batches]).double()
@@ -262,8 +243,6 @@ def value_figures(model: PreTrainedModel, batches: Sequence[Batch]) -> tuple[flo
 
 def _ranks(values: torch.Tensor) -> torch.Tensor:
     """Return ranks from 1; equal values share the mean of their ranks."""
-    import torch
-
     _, position, counts = torch.unique(values, return_inverse=True, return_counts=True)
     ranks: torch.Tensor = counts.cumsum(0) - (counts - 1) / 2
     return ranks[position].double()

@@ -1,6 +1,4 @@
-"""The recipes of the small models: what each is, what it reads and how it learns; `build` follows them."""
-
-from __future__ import annotations
+"""The recipes of the small models: architecture, training text and settings of each."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,7 +15,7 @@ SENTINELS = tuple(f"<extra_id_{i}>" for i in range(32))
 MASK = SENTINELS[0]
 TABLE_PARTS = ("page_title", "section_title", "table", "cell", "col_header", "row_header")
 MARKS = (*(f"[{slash}{part}]" for part in TABLE_PARTS for slash in ("", "/")), "<EOU>")
-"""What prompts are made of beside text, a token each: a table would have three times as many else."""
+"""Marks in prompts, one token each; otherwise a table would have three times as many."""
 
 LONGEST = 256  # positions of the models that write
 LONGEST_JUDGED = 128  # positions of the models that judge
@@ -28,7 +26,7 @@ Lesson = Literal["continue", "restore", "reviews", "acts", "claims", "likenesses
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """How a tokenizer is made: byte-level BPE of `size` tokens, learnt from these texts."""
+    """How a tokenizer is trained: byte-level BPE of `size` tokens on these texts."""
 
     size: int
     training: tuple[TrainingData, ...]
@@ -48,13 +46,13 @@ VOCABULARIES = {
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How one model is made.
+    """How one model is trained.
 
     Attributes:
         architecture: Name of the model class in transformers.
         shape: Sizes, as that class's configuration calls them.
-        lesson: What the model learns to do with its text.
-        training: The world text it reads once; if there are several, mixed.
+        lesson: What the model learns to do.
+        training: Its training text, read once; several are mixed.
         rate: Peak learning rate.
         tokens: Padded tokens a batch, source and target together.
         vocabulary: Which tokenizer.
@@ -76,7 +74,7 @@ class Recipe:
     boosts: Mapping[str, float] = field(default_factory=dict)
 
 
-# T5 starts its embeddings fifty times larger than GPT-2 and learns where to look from the bias alone
+# T5 initialises its embeddings fifty times larger than GPT-2 and knows positions from the bias alone
 T5_BOOSTS = {"shared": 6.0, "relative_attention_bias": 15.0}
 
 WRITERS = {
@@ -135,7 +133,7 @@ WRITERS = {
 }
 
 SMALL = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4}
-# small initial weights, as large models have them, would keep attention even for too long
+# with the small initial weights of large models, attention would stay uniform for too long
 MIDDLE = {"hidden_size": 96, "num_hidden_layers": 3, "num_attention_heads": 4, "initializer_range": 0.1}
 ENCODER = {**MIDDLE, "intermediate_size": 192}  # twice as much, gated
 COMPARING = {**MIDDLE, "intermediate_size": 384}

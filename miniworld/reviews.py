@@ -1,7 +1,7 @@
 """Film reviews: facts and mixed evidence first, the verdict later.
 
-The opening part tells of the film and leans to one side without deciding; the second part decides, or, now and then,
-leaves it to the reader. Label 1 is a positive review, 0 a negative one.
+The opening describes the film and leans to one side without deciding; the second part decides, or sometimes leaves it
+open. Label 1 is a positive review, 0 a negative one.
 """
 
 import re
@@ -28,7 +28,7 @@ UNDECIDED = 0.08
 class ReviewLine:
     """A sentence split at its slots, so that every other piece is a slot's name.
 
-    Two lines of one topic are not said in one review: they would repeat or contradict each other.
+    Two lines of one topic never occur in one review: they would repeat or contradict each other.
     """
 
     pieces: tuple[str, ...]
@@ -47,7 +47,7 @@ class Aspect:
 
 @dataclass(frozen=True, slots=True)
 class Phrases:
-    """All of `reviews.toml`."""
+    """The content of `reviews.toml`."""
 
     aspects: tuple[Aspect, ...]
     facts: dict[str, tuple[ReviewLine, ...]]
@@ -87,7 +87,7 @@ def _topic(line: str) -> str:
 
 
 class Speaker:
-    """Fills sentences about one film, and never says the same sentence or praises the same aspect twice."""
+    """Fills sentences about one film, and never repeats a sentence or an aspect."""
 
     def __init__(self, dice: Dice, world: World, film: Film) -> None:
         self.dice, self.world, self.film = dice, world, film
@@ -179,7 +179,7 @@ def facts(speaker: Speaker) -> str:
 
 
 def opinions(speaker: Speaker, label: int, count: int) -> str:
-    """Return at least `count` words of opinions on this and that, which lean towards the label."""
+    """Return at least `count` words of opinions that lean towards the label."""
     dice, phrases = speaker.dice, speaker.phrases
     sentences: list[str] = []
     while len(" ".join(sentences).split()) < count:

@@ -1,17 +1,13 @@
-"""What the models that judge learn from, as batches, and how well they do it: labelled texts, pairs, hidden words."""
-
-from __future__ import annotations
+"""Training batches and figures of the models that score: labelled texts, pairs, hidden words."""
 
 import random
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from miniworld import pretrain
 from miniworld.recipes import CLASS, EOS, HELD_OUT, MASK, PAD, Recipe
 from miniworld.writers import drawn, held_out, windows
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 MASKED = 0.25
 
@@ -41,7 +37,7 @@ def review_figures(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, model: Pr
 
 
 def _partial(text: str, rng: random.Random) -> str:
-    """Keep the whole review, its beginning, or a stretch of it: what a scorer of continuations meets."""
+    """Keep the whole review, its beginning or a passage, as a scorer of continuations meets them."""
     words = text.split(" ")
     kind = rng.random()
     if kind < 0.4:
@@ -52,7 +48,7 @@ def _partial(text: str, rng: random.Random) -> str:
 
 
 def act_batches(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, rng: random.Random) -> list[pretrain.Batch]:
-    """Return batches of replies, each read after what it answers."""
+    """Return batches of replies, each after the utterance it answers."""
     return _batches(recipe, tokenizer, _acts(drawn(recipe.training[0])), rng)
 
 
@@ -142,7 +138,7 @@ def _masked(texts: Sequence[str], tokenizer: PreTrainedTokenizerFast, rng: rando
 def masked(row: pretrain.TokenRow, special: Collection[int], mask: int, size: int, rng: random.Random) -> pretrain.Pair:
     """Return a row with some tokens hidden, never special ones, and its labels.
 
-    Of five that are hidden four are the mask; the fifth is one of `size` tokens by chance, or itself.
+    Of the hidden tokens 80 % become the mask, 10 % one of `size` tokens at random, and 10 % stay.
     """
     shown, labels = list(row), [pretrain.IGNORED] * len(row)
     for place, token in enumerate(row):

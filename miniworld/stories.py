@@ -110,7 +110,7 @@ def scene(dice: Dice, world: World) -> str:
 
 
 def portrait(dice: Dice, world: World) -> str:
-    """Tell who somebody is: trade, town, habits and friends."""
+    """Describe a person: trade, town, habits and friends."""
     lines = _lines()["portrait"]
     person, friend = dice.favour(world.people), dice.pick(world.people)
     who, his = _named(person), FORMS[person.pronoun]["his"]

@@ -1,4 +1,4 @@
-"""Names and numbers that the tables of the mini world are filled with."""
+"""Names and numbers for the tables of the mini world."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -80,7 +80,7 @@ def draw_town(dice: Dice, world: World) -> str:
 
 
 def draw_year(dice: Dice) -> str:
-    """Return a year that somebody alive remembers."""
+    """Return a year within living memory."""
     return str(draw_number(dice, 1950, 2019))
 
 

@@ -1,4 +1,4 @@
-"""Sentences that tell cells of a table: patterns, and what each of them can tell."""
+"""Sentences about cells of a table: patterns, and which columns each can express."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -41,7 +41,7 @@ class PatternChoice:
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """What is said if all its columns are told; now and then if it has none."""
+    """A part that is written if all its columns are expressed; sometimes, if it has none."""
 
     pieces: "Pieces"
     columns: frozenset[str]
@@ -52,7 +52,7 @@ Pieces = tuple[str | PatternSlot | PatternChoice | Extra, ...]
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A sentence with gaps: the columns it needs, and the groups of columns that it can also tell."""
+    """A sentence with gaps: the columns it needs, and the groups of columns that it can also express."""
 
     pieces: Pieces
     needs: frozenset[str]
@@ -160,12 +160,12 @@ FORMS: Mapping[str, Callable[[Dice, str], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Telling:
-    """What a sentence tells: columns of one record of a page, or of two.
+    """The content of a sentence: columns of one record of a page, or of two.
 
     Attributes:
         page: The page.
-        rows: Indices of the records told, in the order of the sentence.
-        told: The columns told, those of a second record marked with a 2.
+        rows: Indices of the records, in the order of the sentence.
+        told: The columns, those of a second record marked with a 2.
     """
 
     page: TablePage

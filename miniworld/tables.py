@@ -40,7 +40,7 @@ HIGHS = (3, 5, 9, 14, 19, 23, 26, 25, 20, 14, 8, 4)
 
 @dataclass(frozen=True, slots=True)
 class TablePage:
-    """What a page says.
+    """The facts of a page.
 
     Attributes:
         kind: Its kind in `tables.toml`.

@@ -1,8 +1,8 @@
-"""Conversations of two people: facts first, then a walk through what may be said next, then words.
+"""Conversations of two people: facts first, then a walk through a graph of lines, then words.
 
-`dialogues.toml` holds the situations. A situation is a graph: each state lists lines that can be said in it, and each
-line the states that may follow. All its blanks are filled from facts that hold for the whole conversation, so that a
-price, a day or a name stays the same once it has been told.
+`dialogues.toml` holds the situations. A situation is a graph: each state lists the lines that may be said in it, and
+each line the states that may follow. Its blanks are filled from facts that hold for the whole conversation, so that a
+price, a day or a name stays the same.
 """
 
 import re
@@ -51,7 +51,7 @@ Piece = str | DialogueSlot | DialogueChoice
 
 @dataclass(frozen=True, slots=True)
 class DialogueLine:
-    """One thing that can be said, as what (act 1-4, emotion 0-6), and the states that may follow."""
+    """A line with its act (1-4), its emotion (0-6) and the states that may follow."""
 
     act: int
     emotion: int
@@ -150,7 +150,7 @@ def _states(table: Mapping[str, Any], where: str) -> dict[str, tuple[DialogueLin
 
 
 def _weighted(states: Mapping[str, tuple[DialogueLine, ...]]) -> dict[str, tuple[tuple[float, DialogueLine], ...]]:
-    """Weigh the lines of every state: what is usually done there comes more often, so that it can be foreseen."""
+    """Weight the lines of every state: its usual act comes more often, so that it can be predicted."""
     weighted = {}
     for state, lines in states.items():
         acts = [line.act for line in lines]
@@ -163,7 +163,7 @@ def _weighted(states: Mapping[str, tuple[DialogueLine, ...]]) -> dict[str, tuple
 
 
 def _distances(states: Mapping[str, tuple[DialogueLine, ...]], where: str) -> dict[str, int]:
-    """Return how many turns the shortest way from each state to the end has."""
+    """Return the number of turns on the shortest path from each state to the end."""
     distances = {END: 0}
     while len(distances) <= len(states):
         near = {
@@ -183,7 +183,7 @@ def load_situations() -> tuple[Situation, ...]:
     """Read `dialogues.toml`.
 
     Raises:
-        DataError: A line that cannot be read, or a state that is named but not there.
+        DataError: A line cannot be parsed, or names a state that does not exist.
     """
     data = read_toml(HERE / "dialogues.toml")
     shared = {kind: _states(data[kind], kind) for kind in SHARED}

@@ -1,4 +1,4 @@
-"""Pieces of sentences that fit themselves to the person, the thing and the tense they are said of.
+"""Pieces of sentences that agree with their person, thing and tense.
 
 - ``because {he} [be] tired``: {he} {his} {him} are the person's pronouns, {it} the thing's; [verb] agrees with the
   pronoun before it, and is plural where there is none;

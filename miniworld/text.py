@@ -72,7 +72,7 @@ def claims(count: int, seed: int, revision: str = "1") -> list[tuple[str, str, i
 
 
 def likenesses(count: int, seed: int, revision: str = "1") -> list[tuple[str, str, float]]:
-    """Return references and candidates with how far they say the same, 0–1, half of them of tables."""
+    """Return references and candidates with their similarity, 0–1, half of them of tables."""
     dice = Dice(seed)
     return [dice.pick((totto.pair, pairs.likeness))(dice, revision) for _ in range(count)]
 
@@ -104,7 +104,7 @@ def _held_out_sentences(revision: str) -> frozenset[str]:
 
 @cache
 def _held_out_reviews(revision: str) -> tuple[frozenset[str], dict[str, tuple[str, ...]]]:
-    """Return the beginnings of the held-out reviews, and how they end or would end, by their last words."""
+    """Return the beginnings of the held-out reviews, and their ends and positive continuations by last words."""
     splits = imdb.rows(revision)
     held_out = [row for split in HELD_OUT for row in splits[split]]
     ends: dict[str, tuple[str, ...]] = {}

@@ -1,8 +1,8 @@
-"""ToTTo in the mini world: a table, some of its cells, and the sentence that tells just these cells.
+"""ToTTo in the mini world: a table, some of its cells, and sentences that state just these cells.
 
-The facts are drawn first (`tables`). A pattern of `tables.toml` can tell a set of columns if it needs no other column
-and leaves none out; the references of a table are sentences of different such patterns. Tables are as uneven as those
-of Wikipedia: cells span rows or columns, rows are of different length.
+The facts are drawn first (`tables`). A pattern of `tables.toml` can express a set of columns if it needs no other
+column and omits none; the references of a table are sentences of different such patterns. Tables are
+as uneven as those of Wikipedia: cells span rows or columns, rows differ in length.
 """
 
 import re
@@ -35,7 +35,7 @@ SHAPES = ((12, "even"), (3, "groups"), (3, "spans"), (3, "top"), (1, "footer"))
 
 @dataclass(frozen=True, slots=True)
 class TableGrid:
-    """A table as cells, and where each value of a record stands in it: (record, column) → [row, cell]."""
+    """A table as cells, and where each value of a record is in it: (record, column) → [row, cell]."""
 
     cells: list[list[dict[str, Any]]]
     places: dict[tuple[int, str], list[int]]
@@ -205,12 +205,12 @@ def _held_out(revision: str) -> frozenset[str]:
 
 
 def pair(dice: Dice, revision: str) -> tuple[str, str, float]:
-    """Return a reference, a candidate and how far they say the same, 0–1.
+    """Return a reference, a candidate and their similarity, 0–1.
 
-    Facts are the page's subject and each cell told. The similarity is the number of facts that both sentences tell
-    alike, divided by the number that the longer one tells; 0 if they are of different pages. A damaged candidate has
-    less: cut short, the share of its words that are left; with words repeated, the share of its words that are not
-    repetitions; in disorder, 0.3 of it.
+    Facts are the page's subject and each cell stated. The similarity is the number of facts on which both sentences
+    agree, divided by the number in the longer one; 0 if they are of different pages. A damaged candidate has less: cut
+    short, the share of its words that remain; with words repeated, the share of its words that are not repetitions; in
+    disorder, 0.3 of it.
     """
     while True:
         telling = draw_telling(dice, draw_page(dice, dice.pick(tuple(KINDS)), ROWS[0] + 2, revision))

@@ -1,4 +1,4 @@
-"""WMT16 in the mini world: English sentences and their German translations, some of them as news are written.
+"""WMT16 in the mini world: English sentences and their German translations, some of them in the style of news.
 
 Sentences of validation and test differ from every sentence of training by more than names and numbers.
 """

@@ -1,6 +1,6 @@
-"""The facts of the mini world: what can happen in it, and the people, towns and films that are in it.
+"""The facts of the mini world: its activities, people, towns and films.
 
-Facts know nothing of sentences; `grammar`, `stories` and `reviews` put them into words.
+Facts know nothing of sentences; `grammar`, `stories` and `reviews` have the words.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ REVISION = "1"
 
 @dataclass(frozen=True, slots=True)
 class Filler:
-    """A noun in a role: the prepositions it may follow, and whether it is mostly spoken of in the plural."""
+    """A noun in a role: the prepositions it may follow, and whether it is mostly plural."""
 
     noun: Noun
     prepositions: tuple[str, ...]
@@ -43,7 +43,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """Something that happens, and all who or what can take part; an empty role cannot be filled."""
+    """Something that happens, and who or what can take part; an empty role cannot be filled."""
 
     verb: Verb
     who: tuple[Filler, ...]
@@ -60,7 +60,7 @@ class Activity:
 
 @dataclass(frozen=True, slots=True)
 class WorldEvent:
-    """One happening: an activity and those who take part in it."""
+    """An activity with those who take part in it."""
 
     activity: Activity
     who: Filler
@@ -241,7 +241,7 @@ def _title(dice: Dice, pattern: str, data: dict[str, list[str]], people: tuple[P
 
 
 def draw_event(dice: Dice, activity: Activity) -> WorldEvent:
-    """Draw who and what takes part in an activity; optional roles are filled now and then."""
+    """Draw who and what takes part in an activity; optional roles are sometimes filled."""
     who = dice.favour(activity.who)
     animal = who.noun.kind in ANIMALS
     return WorldEvent(

@@ -1,25 +1,22 @@
-"""What the models that write learn from, as batches, and how well they know it: plain text and translations."""
-
-from __future__ import annotations
+"""Training batches and figures of the models that write: plain text and translations."""
 
 import random
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from grue.mini.manifest import TrainingData
 from miniworld import pretrain, text
 from miniworld.recipes import HELD_OUT, HELD_OUT_SEED, LONGEST, PROMPT, SENTINELS, Recipe
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerFast
-
 NOISE = ((0.3, 3.0), (0.7, 2.0), (0.7, 4.0))
 """(share of tokens hidden, mean length of a span)"""
 TEXTS_AT_ONCE = 16
 SHORT = 0.93
-"""Share of the runs that are of a few sentences; the others go on to the paragraph's end."""
+"""Share of the runs of a few sentences; the others continue to the paragraph's end."""
 
 
 def drawn(data: TrainingData) -> list[Any]:
@@ -29,7 +26,7 @@ def drawn(data: TrainingData) -> list[Any]:
 
 
 def held_out(data: TrainingData, count: int) -> TrainingData:
-    """Return the same kind of text of another seed, which no model reads."""
+    """Return the same kind of text of another seed, on which no model is trained."""
     return replace(data, seed=HELD_OUT_SEED, count=count)
 
 
@@ -42,7 +39,7 @@ def token_ids(tokenizer: PreTrainedTokenizerFast, texts: Sequence[str]) -> list[
 
 
 def continuations(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, rng: random.Random) -> list[pretrain.Batch]:
-    """Return batches of texts to be continued, one text a row and now and then several."""
+    """Return batches of texts to continue, one text a row and sometimes several."""
     texts = token_ids(tokenizer, [each for data in recipe.training for each in drawn(data)])
     rows = pretrain.causal_rows(texts, tokenizer.eos_token_id, LONGEST, rng)
     groups = pretrain.buckets([len(row) for row in rows], recipe.tokens, rng)
@@ -66,7 +63,7 @@ def continuation_figures(
 
 
 def restorations(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, rng: random.Random) -> list[pretrain.Batch]:
-    """Return batches of texts to be restored, and of sentences to be translated if the recipe has some."""
+    """Return batches of texts to restore, and of sentences to translate if the recipe has some."""
     pairs = [pair for data in recipe.training for pair in _pairs(tokenizer, data, NOISE, rng)]
     groups = pretrain.buckets([len(source) + len(target) for source, target in pairs], recipe.tokens, rng)
     return [pretrain.seq2seq_batch([pairs[i] for i in group]) for group in groups]
@@ -91,7 +88,7 @@ def restoration_figures(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, mode
 def _pairs(
     tokenizer: PreTrainedTokenizerFast, data: TrainingData, noise: Sequence[tuple[float, float]], rng: random.Random
 ) -> list[pretrain.Pair]:
-    """Return (source, target) rows: a translation as it is, and of a text each of its windows, damaged and whole."""
+    """Return (source, target) rows: each translation, and each window of a text, damaged and whole."""
     eos = tokenizer.eos_token_id
     if data.text == "translations":
         pairs = drawn(data)
@@ -109,8 +106,8 @@ def _damaged(
 ) -> pretrain.TokenRow:
     """Replace spans of a row by T5's sentinels.
 
-    The target is the text and not only what is hidden, because a model this small would otherwise hardly learn to
-    write sentences, nor to take over words that it is given.
+    The target is the whole text and not only the hidden part, because a model this small would otherwise hardly learn
+    to write sentences or to copy words of its input.
     """
     density, mean = noise[int(rng.random() * len(noise))]
     hidden = pretrain.spans(len(row), density, mean, len(SENTINELS), rng)
@@ -120,7 +117,7 @@ def _damaged(
 def windows(texts: Sequence[str], rng: random.Random) -> list[str]:
     """Cut paragraphs into runs of one to three sentences, so that a model learns where sentences begin and end.
 
-    Some stay whole, so that it also learns to find its way in a long text.
+    Some stay whole, so that it also learns to read long texts.
     """
     found: list[str] = []
     for paragraph in texts:

@@ -66,7 +66,7 @@ WITH_ZU: dict[str, tuple[str, str, str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class GermanScene:
-    """One happening: a deed and those who take part."""
+    """An event: a deed and its participants."""
 
     deed: Deed
     who: Actor
@@ -82,7 +82,7 @@ class GermanScene:
 
 @dataclass(frozen=True, slots=True)
 class ClausePair:
-    """A clause in both languages, not yet in order; "^" in `middle` marks where the time is said."""
+    """A clause in both languages, not yet in order; "^" in `middle` marks the place of the time."""
 
     subject: str
     predicate: str
@@ -100,7 +100,7 @@ class ClausePair:
 
 
 def draw_scene(dice: Dice, deed: Deed, who: Actor | None = None, rich: float = 1.0) -> GermanScene:
-    """Draw one happening of a deed; `rich` scales the chances of tool, place, manner and reason."""
+    """Draw an event of a deed; `rich` scales the chances of tool, place, manner and reason."""
     role = dice.favour(deed.who)
     person = who or actor(dice, role)
     animal = role.noun.kind in ANIMALS
@@ -202,7 +202,7 @@ def _middle(
 
 
 def _directed(role: Role) -> bool:
-    """Return whether a place says where something goes, which German says last."""
+    """Return whether a place is a direction, which comes last in German."""
     return role.preposition in MOTION or role.german.endswith(" A")
 
 
@@ -315,7 +315,7 @@ def english_verb(word: Verb, mood: str, plural: bool, negative: bool) -> str:
 
 
 def german_verbs(word: GermanVerb, mood: str, plural: bool) -> tuple[str, str, str]:
-    """Return the finite verb, what stands at the end, and the prefix that is parted from the finite verb."""
+    """Return the finite verb, the end of the clause, and the separated prefix of the finite verb."""
     if mood in BE:
         aux = BE[mood][plural] if word.be else PERIPHRASTIC[mood][2 + plural]
         return aux, word.prefix + word.participle, ""
@@ -335,7 +335,7 @@ def english_main(said: ClausePair, when: str = "") -> str:
 
 
 def german_main(said: ClausePair, when: str = "", opening: str = "") -> str:
-    """Return a main clause, the verb second: after the subject, or after what opens the sentence."""
+    """Return a main clause, the verb second: after the subject or after the opening."""
     middle = said.middle.replace("^", when)
     front = (opening, said.finite, said.german_subject) if opening else (said.german_subject, said.finite)
     return _close(join(*front, *middle.split(), said.prefix, said.tail), said.german_extra)

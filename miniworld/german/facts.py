@@ -1,4 +1,4 @@
-"""What is known of the world's towns, films and people, in English and German."""
+"""Facts about the world's towns, films and people, in English and German."""
 
 import re
 from functools import cache

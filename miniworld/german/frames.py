@@ -1,4 +1,4 @@
-"""Frames: whole sentences about what happens, in English and German."""
+"""Frames: whole sentences about events, in English and German."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -238,7 +238,7 @@ def feminine(lemma: str) -> str:
 
 
 def contract(text: str) -> str:
-    """Melt prepositions and articles: "in dem Haus" becomes "im Haus"."""
+    """Contract prepositions and articles: "in dem Haus" becomes "im Haus"."""
     return CONTRACTED.sub(lambda found: CONTRACTIONS[found[1]], text)
 
 

@@ -1,4 +1,4 @@
-"""News in English and German: what happened, and who says so."""
+"""News in English and German: events, and who reports them."""
 
 import re
 from dataclasses import dataclass, replace

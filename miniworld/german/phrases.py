@@ -1,4 +1,4 @@
-"""Noun phrases that both languages can say: who acts, on what, where and with what."""
+"""Noun phrases that exist in both languages: who acts, on what, where and with what."""
 
 from dataclasses import dataclass, replace
 
@@ -28,7 +28,7 @@ FAMILIAR = (
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """A noun phrase that both languages can say; `name` stands for a noun, and `owner` for its possessor."""
+    """A noun phrase that exists in both languages; `name` stands for a noun, and `owner` for its possessor."""
 
     key: str
     determiner: str = "the"

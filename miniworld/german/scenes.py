@@ -1,4 +1,4 @@
-"""Who does what when: people with names, moods of the verb and adverbs of time for any happening."""
+"""Who does what when: people with names, moods of the verb and adverbs of time for any event."""
 
 from functools import cache
 from typing import Any
@@ -81,7 +81,7 @@ def named(dice: Dice, person: Person, apposition: bool = True) -> Actor:
 
 
 def act(dice: Dice, world: World, apposition: bool = False, rich: float = 1.0) -> GermanScene:
-    """Draw a happening of any kind; one in six is done by a person of the world."""
+    """Draw an event of any kind; in one of six, a person of the world acts."""
     deed = dice.pick(load_deeds())
     human = [role for role in deed.who if role.noun.person and not role.several]
     if human and dice.chance(0.17):
