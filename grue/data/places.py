@@ -1,4 +1,4 @@
-"""Where a task's data is or could come from, and bringing it here."""
+"""Where a task's data is or could come from, and fetching it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,6 +21,7 @@ from grue.data.load import (
     read_split,
 )
 from grue.errors import DataError
+from grue.mini import assets
 from grue.tasks import Source, Task
 
 
@@ -33,7 +34,7 @@ class Place:
         where: A path, an address, or a data set and its revision.
         available: Whether it can be read now.
         bytes: What would be read or, from the hub, transferred at most; None where it is not known.
-        note: Why it is not available; or what else is to be known.
+        note: Why it is not available, or another remark.
     """
 
     kind: Literal["mini", "cache", "mirror", "hub", "files", "local"]
@@ -48,7 +49,7 @@ def places(task: Task, split: str, offline: bool = False) -> Iterator[Place]:
     name = task.data.splits[split].source
     for source in task.data.sources:
         if source.kind == "mini":
-            yield Place("mini", f"{source.name}, revision {source.revision}", True)
+            yield _mini_place(source, name)
             continue
         if source.kind == "local":
             yield _local_place(task, source, name)
@@ -57,6 +58,15 @@ def places(task: Task, split: str, offline: bool = False) -> Iterator[Place]:
         if held is not None:
             yield from _held_places(task, split, held)
         yield _remote_place(source, name, is_offline(offline))
+
+
+def _mini_place(source: Source, name: str) -> Place:
+    where = f"{source.name}, revision {source.revision}"
+    try:
+        assets.read_rows(source.name, name, source.revision)
+    except DataError as error:
+        return Place("mini", where, False, None, str(error))
+    return Place("mini", where, True)
 
 
 def _local_place(task: Task, source: Source, name: str) -> Place:

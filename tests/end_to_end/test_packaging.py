@@ -16,10 +16,9 @@ import pytest
 pytestmark = pytest.mark.slow
 
 CHECKOUT = Path(__file__).parents[2]
-# What a clone would hold: everything but what running and building leave behind.
-LEFT_BEHIND = shutil.ignore_patterns(
-    ".*", "__pycache__", "*.pyc", "build", "dist", "*.egg-info", "runs", "tests", "docs", "benchmarks"
-)
+# What a clone would hold, but for what no package needs: everything except what running and building leave behind.
+LEFT_BEHIND = shutil.ignore_patterns(".*", "__pycache__", "*.pyc", "*.egg-info")
+NOT_PACKAGED = {"build", "dist", "runs", "tests", "docs", "benchmarks"}  # at the top
 DATA = (
     "tasks/versions.json",
     "tasks/*/*.toml",
@@ -53,7 +52,7 @@ class Built:
 def built(tmp_path_factory):
     folder = tmp_path_factory.mktemp("built")
     tree = folder / "tree"
-    shutil.copytree(CHECKOUT, tree, ignore=LEFT_BEHIND)
+    shutil.copytree(CHECKOUT, tree, ignore=left_behind)
     tools = build_tools(folder)
     sdist = build("sdist", tree, folder / "sdist", tools)
     with tarfile.open(sdist) as archive:
@@ -66,6 +65,10 @@ def built(tmp_path_factory):
         build("wheel", unpacked, folder / "wheel-of-sdist", tools),
         build("editable", tree, folder / "editable", tools),
     )
+
+
+def left_behind(folder, names):
+    return LEFT_BEHIND(folder, names) | (NOT_PACKAGED if Path(folder) == CHECKOUT else set())
 
 
 def build_tools(folder):
@@ -121,7 +124,7 @@ def installed(built, tmp_path_factory):
 def hashes(path, folder, prelude=""):
     """Return task → hash, and where grue was imported from, as a process in another folder sees it."""
     code = (
-        f"{prelude}\nimport json, grue; from grue.tasks import SUITES, load_task, task_names\n"
+        f"{prelude}\nimport json, grue; from grue.task_files import SUITES, load_task, task_names\n"
         "found = {f'{s}/{n}': load_task(n, s).hash for s in SUITES for n in task_names(s)}\n"
         "print(json.dumps([grue.__file__, found]))"
     )

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from click.testing import CliRunner
 
 from grue.cli.main import main
 from grue.data.load import load_examples
+from grue.data.places import places
 from grue.errors import DataError, UnknownName
 from grue.mini import assets
 from grue.mini.manifest import HERE
@@ -191,6 +193,26 @@ def test_damage_is_met_by_whoever_loads_the_split(monkeypatch: pytest.MonkeyPatc
     assert str(caught.value) == (
         f"The rows of mini/imdb are damaged: {path} is missing. Reinstall grue, or in a checkout draw the same rows "
         "again: `python -m miniworld rows --only imdb`."
+    )
+
+
+def test_a_place_with_damaged_rows_is_not_available(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert [place.available for place in places(load_task("imdb"), "test")] == [True]
+    monkeypatch.setattr(assets, "rows_path", lambda task, split, folder: tmp_path / "none")
+    (place,) = places(load_task("imdb"), "test")
+    assert (place.where, place.available) == ("imdb, revision 1", False)
+    assert place.note.startswith(f"The rows of mini/imdb are damaged: {tmp_path / 'none'} is missing.")
+
+
+def test_a_revision_that_does_not_ship_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("GRUE_CACHE", str(tmp_path))
+    task = load_task("imdb")
+    newer = replace(task, data=replace(task.data, sources=(replace(task.data.sources[0], revision="2"),)))
+    with pytest.raises(DataError) as caught:
+        load_examples(newer, "test")
+    assert str(caught.value) == (
+        "mini/imdb, split 'test': no source could be read:\n  mini imdb: The rows of mini/imdb that ship are of revision "
+        "'1', not '2'. Correct the task file or upgrade grue."
     )
 
 

@@ -1,4 +1,4 @@
-"""`python -m miniworld rows`: the rows that ship, whatever the machine; and the training texts behind the models."""
+"""`python -m miniworld rows` draws the rows that ship; the training texts of the models are frozen."""
 
 import gzip
 import json
@@ -42,7 +42,7 @@ def shipped() -> dict[str, Path]:
 
 
 def test_the_command_draws_the_rows_that_ship_byte_for_byte(tmp_path: Path) -> None:
-    """Every process has another hash seed, and CI several versions of Python: none of them may matter."""
+    """Each test process has a hash seed of its own, which must not matter."""
     shutil.copy(HERE / "manifest.json", tmp_path)
     lines = miniworld("rows", "--out", tmp_path).splitlines()
     assert lines[3] == "imdb: 2000 train, 200 validation, 400 test" and len(lines) == 7
