@@ -31,12 +31,14 @@ from grue.metrics.metric import Metric
 from grue.metrics.registry import make_metric
 from grue.metrics.tokens import sentences, tokens_13a
 from grue.metrics.wordnet import synonyms
-from grue.mini.draw import rows
-from grue.mini.text import paragraphs
+from grue.mini.assets import read_rows
 from grue.records import Example
 
+sys.path.insert(0, str(Path(__file__).parent.parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from support import oracles
+
+from miniworld.text import paragraphs
 
 PASSES = 5
 KINDS = ("sentences", "sentences, 4 references", "summaries")
@@ -53,7 +55,7 @@ Library = Callable[[list[Example], list[str]], list[float]]
 @cache
 def captions() -> list[tuple[str, ...]]:
     """Return sets of four sentences of about 14 words that describe the same event."""
-    return [tuple(row["targets"]) for row in rows("commongen", "train", "1")]
+    return [tuple(row["targets"]) for row in read_rows("commongen", "train", "1")]
 
 
 @cache

@@ -1,10 +1,12 @@
 """Measure the small models that ship: prints the figures that docs/background/mini.md states of them.
 
-All text is of other seeds than that which any model or tokenizer has read.
+All text is drawn from other seeds than those of the training texts of any model or tokenizer.
 """
 
 import re
+import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 import transformers
@@ -12,14 +14,16 @@ import transformers
 from grue.lm.load import load_tokenizer, locate_model, quiet
 from grue.metrics.metric import FloatArray
 from grue.metrics.registry import make_metric
-from grue.mini import pairs, wmt16
-from grue.mini.assets import read_manifest
-from grue.mini.build import LESSONS
-from grue.mini.chance import Dice
-from grue.mini.draw import rows
-from grue.mini.recipes import RECIPES
-from grue.mini.text import german, paragraphs
+from grue.mini.assets import read_rows
+from grue.mini.manifest import read_manifest
 from grue.records import Example
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+from miniworld import pairs, wmt16
+from miniworld.build import LESSONS
+from miniworld.chance import Dice
+from miniworld.recipes import RECIPES
+from miniworld.text import german, paragraphs
 
 SEED = 9002  # the held-out figures of the recipes have 9001
 TRIPLES = 600
@@ -30,8 +34,8 @@ Triple = tuple[str, str, str]
 
 
 def held_out_figures() -> None:
-    """Print what each model gets right of text that it has not read, as the manifest has it and as measured now."""
-    manifest = read_manifest().assets
+    """Print the figures of each model on text that it was not trained on: the manifest's, and measured now."""
+    manifest = read_manifest().models
     print(f"{'model':12} {'figure':44} {'manifest':>9} {'now':>9}")
     for name, recipe in RECIPES.items():
         with quiet():
@@ -43,8 +47,8 @@ def held_out_figures() -> None:
 
 
 def sentiment_of_task() -> None:
-    """Print how often the sentiment of a review of the IMDB task is told right, from all of it and from the prompt."""
-    drawn = [row for split in ("validation", "test") for row in rows("imdb", split, "1")]
+    """Print the accuracy of the sentiment of the IMDB task's reviews, from all of a review and from the prompt."""
+    drawn = [row for split in ("validation", "test") for row in read_rows("imdb", split, "1")]
     labels = np.array([row["label"] for row in drawn])
     texts = [row["text"].split(" ") for row in drawn]
     metric = make_metric("sentiment", model="mini:sentiment", label=1)
@@ -55,7 +59,7 @@ def sentiment_of_task() -> None:
 
 
 def near_misses(model: str, draw: Callable[[Dice, str], Triple]) -> None:
-    """Print how often BERTScore, by each layer, puts a sentence's paraphrase, a changed fact and another in order."""
+    """Print how often BERTScore, by each layer, ranks paraphrase > changed fact > another sentence."""
     dice = Dice(SEED)
     triples = [draw(dice, "1") for _ in range(TRIPLES)]
     examples = [Example(str(number), "", (said,)) for number, (said, _, _) in enumerate(triples)]
@@ -74,7 +78,7 @@ def _share_above(values: FloatArray, others: FloatArray) -> float:
 
 
 def whole_words(model: str, texts: Sequence[str]) -> float:
-    """Return the share of running words, as they stand after a blank, that a model's tokenizer reads as one token."""
+    """Return the share of running words that a model's tokenizer encodes as one token."""
     tokenizer = load_tokenizer(model)
     words = [" " + word for text in texts for word in re.findall(r"(?<= )[^\W\d_]+", text)]
     return float(np.mean([len(row) == 1 for row in tokenizer(words, add_special_tokens=False).input_ids]))

@@ -3,28 +3,39 @@
 import math
 import random
 import re
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 from grue.data.load import load_examples
 from grue.metrics.registry import make_metric
 from grue.metrics.tags import tag
 from grue.metrics.tokens import sentences, words
-from grue.mini.draw import rows
-from grue.mini.lexicon import load_lexicon
-from grue.mini.news import load_kinds
-from grue.mini.plots import load_plots
-from grue.mini.tables import KINDS
-from grue.mini.talk import load_situations
-from grue.mini.text import german, paragraphs, reviews
-from grue.mini.world import load_world
+from grue.mini.assets import read_rows
 from grue.records import Example
 from grue.task_files import load_task, task_names
 
+sys.path.insert(0, str(Path(__file__).parent.parent))
+from miniworld.lexicon import load_lexicon
+from miniworld.news import load_kinds
+from miniworld.plots import load_plots
+from miniworld.tables import KINDS
+from miniworld.talk import load_situations
+from miniworld.text import german, paragraphs, reviews
+from miniworld.world import load_world
+
 SPLITS = ("train", "validation", "test")
+
+
+@cache
+def rows(task: str, split: str) -> list[dict[str, Any]]:
+    """Return the rows of a split as they ship."""
+    return read_rows(task, split, "1")
 
 
 def words_of(text: str) -> list[str]:
@@ -71,8 +82,8 @@ def describe_world() -> None:
 
 
 def describe_rows() -> None:
-    """Print the shape of the rows of all splits, which the descriptions of the tasks speak of."""
-    every = {name: [row for split in SPLITS for row in rows(name, split, "1")] for name in task_names("mini")}
+    """Print the shape of the rows of all splits, which docs/mini.md describes."""
+    every = {name: [row for split in SPLITS for row in rows(name, split)] for name in task_names("mini")}
     news, tables = every["cnn_dailymail"], every["totto"]
     shapes = {
         "commongen, words of a reference": [len(t.split()) for row in every["commongen"] for t in row["targets"]],
@@ -94,7 +105,7 @@ def describe_rows() -> None:
 
 
 def spans(row: Mapping[str, Any]) -> bool:
-    """Tell whether a cell of a table is wider or higher than one."""
+    """Return whether a cell of a table spans several."""
     return any(max(cell["column_span"], cell["row_span"]) > 1 for cells in row["table"] for cell in cells)
 
 
@@ -125,7 +136,7 @@ def spice_lite_of(disturb: Callable[[str, random.Random], str]) -> float:
     """Return the mean spice_lite of the test references, disturbed, each against the other three of its set."""
     generator = random.Random(1)
     examples, texts = [], []
-    for number, row in enumerate(rows("commongen", "test", "1")):
+    for number, row in enumerate(rows("commongen", "test")):
         for index, text in enumerate(row["targets"]):
             others = tuple(other for place, other in enumerate(row["targets"]) if place != index)
             examples.append(Example(f"{number}-{index}", "", others))
@@ -153,7 +164,7 @@ def with_words_shuffled(text: str, generator: random.Random) -> str:
 
 def of_another_set(text: str, generator: random.Random) -> str:
     """Return any reference of the test split."""
-    split = rows("commongen", "test", "1")
+    split = rows("commongen", "test")
     return split[int(len(split) * generator.random())]["targets"][0]
 
 
@@ -168,7 +179,7 @@ def main() -> None:
     describe("german paragraphs", german(5000, seed=1))
     for name in task_names("mini"):
         describe_task(name)
-    test, train = rows("commongen", "test", "1"), rows("commongen", "train", "1")
+    test, train = rows("commongen", "test"), rows("commongen", "train")
     bags = [[set(words_of(text)) for text in row["targets"]] for row in test]
     shared = [len(a & b) / len(a | b) for four in bags for a, b in combinations(four, 2)]
     sets = [frozenset(row["concepts"]) for row in train]

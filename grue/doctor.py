@@ -1,12 +1,14 @@
-"""What is installed, what is missing, and what it would be for."""
+"""What is installed, what is missing, and what it is for."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 
-from grue.errors import GrueError
+from grue.errors import DataError
 from grue.metrics import spice
 from grue.mini import assets
+from grue.mini.manifest import TaskRows, read_manifest
 
 NEEDED = (
     "torch",
@@ -38,7 +40,7 @@ OPTIONAL = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing looked at; `needed` if nothing works without it."""
+    """The result of one check; `needed` if grue does not work without it."""
 
     what: str
     fine: bool
@@ -47,22 +49,34 @@ class Finding:
 
 
 def examine() -> Iterator[Finding]:
-    """Look at packages, small models and the tools that some metrics need."""
+    """Check packages, the files of the mini suite, and the tools that some metrics need."""
     for name in NEEDED:
         found = _version(name)
         yield Finding(name, found is not None, found or "missing", needed=True)
     for name, purpose in OPTIONAL.items():
         found = _version(name)
         yield Finding(name, found is not None, found or f"missing; it would give {purpose}", needed=False)
-    for name in assets.read_manifest().assets:
-        try:
-            assets.locate(name)
-            yield Finding(f"mini:{name}", True, "whole", needed=True)
-        except GrueError as error:
-            yield Finding(f"mini:{name}", False, str(error), needed=True)
+    manifest = read_manifest()
+    for task, listed in manifest.rows.items():
+        yield _whole(f"rows of mini/{task}", partial(_read_splits, task, listed))
+    for name in manifest.models:
+        yield _whole(f"mini:{name}", partial(assets.locate, name))
     missing = spice.problems(*spice.settings())
     state = "ready" if not missing else f"{' '.join(missing)} It would give the metric spice; spice_lite needs nothing."
     yield Finding("spice", not missing, state, needed=False)
+
+
+def _read_splits(task: str, listed: TaskRows) -> None:
+    for split in listed.splits:
+        assets.read_rows(task, split, listed.revision)
+
+
+def _whole(what: str, read: Callable[[], object]) -> Finding:
+    try:
+        read()
+    except DataError as error:
+        return Finding(what, False, str(error), needed=True)
+    return Finding(what, True, "whole", needed=True)
 
 
 def _version(name: str) -> str | None:

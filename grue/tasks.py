@@ -25,12 +25,12 @@ class Source:
     """One place that a task's data can come from.
 
     Attributes:
-        kind: "mini" draws from the embedded world, "hub" reads parquet from the Hugging Face hub, "files" the official
+        kind: "mini" reads the embedded rows, "hub" reads parquet from the Hugging Face hub, "files" the official
             files from their addresses, "local" your own files.
         name: The mini task, the hub's data set id, the layout of official files (a name in `grue/data/sets`), or a
             title for local files.
         config: The data set's configuration on the hub.
-        revision: Commit or branch; for the mini world, its seed. Empty if unknown when the file was written.
+        revision: Commit or branch; for the mini suite, the revision of its world. Empty if unknown.
         files: Split → pattern of parquet files in the hub's repository; for local files, split → path of a .jsonl,
             .csv or .parquet file.
         columns: The columns to read, nested ones with dots ("document.summary.text"); empty means all.

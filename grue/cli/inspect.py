@@ -1,11 +1,8 @@
-"""`grue schema`, `grue doctor` and `grue mini build`."""
+"""`grue schema` and `grue doctor`."""
 
 import json
-from pathlib import Path
 
 import click
-
-from grue.cli import options
 
 
 @click.command()
@@ -30,7 +27,7 @@ def schema(kind: str) -> None:
 
 @click.command()
 def doctor() -> None:
-    """Say what is installed, what is missing and what it would be for."""
+    """Say what is installed, what is missing and what it is for."""
     from grue.doctor import examine
 
     problems = 0
@@ -39,25 +36,7 @@ def doctor() -> None:
         problems += not finding.fine and finding.needed
     if problems:
         click.echo(
-            "Something that grue cannot do without is missing; `pip install --force-reinstall grue` brings it.",
+            "Something that grue needs is missing; `pip install --force-reinstall grue` installs it.",
             err=True,
         )
         raise SystemExit(3)
-
-
-@click.group()
-def mini() -> None:
-    """The embedded suite."""
-
-
-@mini.command()
-@options.option("--output", type=click.Path(path_type=Path), help="Folder to write to. [default: the package's own]")
-@options.option("--only", multiple=True, help="Build only this model; repeat for several.")
-def build(output: Path | None, only: tuple[str, ...]) -> None:
-    """Train the small models of the mini suite again, from nothing."""
-    from grue.lm.load import quiet
-    from grue.mini.assets import MODELS
-    from grue.mini.build import build as build_models
-
-    with quiet():
-        build_models(output or MODELS, only=only or None, log=lambda line: click.echo(line, err=True))

@@ -29,7 +29,6 @@ COMMANDS = {
     "tasks": ("grue.cli.tasks", "List, show, validate and compare tasks.", "tasks"),
     "schema": ("grue.cli.inspect", "Print the JSON Schema of a file.", "schema"),
     "doctor": ("grue.cli.inspect", "Say what is installed, and what is missing for what.", "doctor"),
-    "mini": ("grue.cli.inspect", "The embedded suite: build its models again.", "mini"),
 }
 
 

@@ -1,14 +1,14 @@
-"""Examples: `load_examples(task, split)` from the mini world, the mirror, the hub, official files or a folder.
+"""Examples: `load_examples(task, split)` from the mini suite, the mirror, the hub, official files or a folder.
 
 Whatever the source, rows become examples through the task's format, a split takes its share of them, and the counts
-and the hash of the ids are compared with the task file before anything is returned. The examples of real data are kept
-in a file of the cache, under a key of everything they depend on, and read from there: see `grue.data.examples`.
+and the hash of the ids are compared with the task file before anything is returned. The examples are kept in a file of
+the cache, under a key of everything they depend on, and read from there: see `grue.data.examples`.
 """
 
 import hashlib
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -27,8 +27,7 @@ from grue.data.formats import FORMATS, LAYOUTS, read_folder
 from grue.data.rows import Rows
 from grue.data.tables import read_rows
 from grue.errors import DataError, did_you_mean
-from grue.mini import draw
-from grue.records import Example
+from grue.mini import assets
 from grue.tasks import Source, Split, Task
 
 
@@ -37,16 +36,16 @@ class Loaded:
     """The examples of a split, and where they came from.
 
     Attributes:
-        examples: A tuple for the mini world, else a memory-mapped sequence.
+        examples: A memory-mapped sequence.
         source: "mini", the hub's data set id, the name of the official files, the local file, or the folder.
-        revision: The commit on the hub, the seed of the mini world, the hash of official files' addresses, or the
+        revision: The commit on the hub, the revision of the mini world, the hash of official files' addresses, or the
             sha256 of a local file.
         rows: Number of rows at the source.
         checked: Whether count and ids were compared with the task file; those of a folder in the original layout are
             not, because it may hold a part of the data set.
     """
 
-    examples: Sequence[Example]
+    examples: ExampleFile
     source: str
     revision: str
     rows: int
@@ -134,19 +133,14 @@ def read_split(
         cure = " Name a file for it in the task file, or a share of another under data.splits." if task.folder else ""
         raise DataError(f"{task.suite}/{task.name} has no split {split!r}.{close} It has {known}.{cure}")
     origin = obtain(task, split, data_dir, offline, progress)
-    if origin.source == "mini":
-        drawn = list(origin.rows())
-        examples: Sequence[Example] = _few(task, split, drawn)
-        rows, ids_sha256 = len(drawn), hash_ids(_ids(examples))
-    else:
-        path = examples_path(task, split, origin, data_dir, offline)
-        if not (about_path(path).exists() and path.exists()):
-            _build(task, split, origin, path, data_dir, offline)
-        examples, about = ExampleFile(path), files.read_json(about_path(path))
-        rows, ids_sha256 = about["rows"], about["ids_sha256"]
+    path = examples_path(task, split, origin, data_dir, offline)
+    if not (about_path(path).exists() and path.exists()):
+        _build(task, split, origin, path, data_dir, offline)
+    examples, about = ExampleFile(path), files.read_json(about_path(path))
     if not examples:
         raise DataError(f"{task.suite}/{task.name}, split {split!r} of {origin.source}: no examples.")
-    return Loaded(examples, origin.source, origin.revision, rows, ids_sha256, checked=data_dir is None)
+    checked = data_dir is None
+    return Loaded(examples, origin.source, origin.revision, about["rows"], about["ids_sha256"], checked)
 
 
 # --- where rows come from --------------------------------------------------------------------------------------------
@@ -169,7 +163,7 @@ def obtain(task: Task, split: str, data_dir: Path | None, offline: bool, progres
 
     def attempt(source: Source) -> LocalRows:
         if source.kind == "mini":
-            return LocalRows("mini", source.revision, "", lambda: draw.rows(source.name, name, source.revision))
+            return _rows_of_mini(source, name)
         if source.kind == "local":
             return _rows_of_file(task, source, name)
         held = mirror.find(source, name)
@@ -190,13 +184,16 @@ def first_source(task: Task, split: str, attempt: Callable[[Source], LocalRows])
             return attempt(source)
         except DataError as error:
             problems.append(f"  {source.kind} {source.name}: {error}")
-    cure = (
-        "Connect to the network, copy a mirror and name it with GRUE_DATA, or give the data's folder with --data-dir."
-    )
-    if all(source.kind == "local" for source in task.data.sources):
-        cure = "Paths in a task file are relative to it."
+    kinds = {source.kind for source in task.data.sources}
+    if kinds == {"local"}:
+        problems.append("Paths in a task file are relative to it.")
+    elif kinds != {"mini"}:  # whose problem is one of the installation
+        problems.append(
+            "Connect to the network, copy a mirror and name it with GRUE_DATA, or give the data's folder with "
+            "--data-dir."
+        )
     listed = "\n".join(problems)
-    raise DataError(f"{task.suite}/{task.name}, split {split!r}: no source could be read:\n{listed}\n{cure}")
+    raise DataError(f"{task.suite}/{task.name}, split {split!r}: no source could be read:\n{listed}")
 
 
 def fetch_from(source: Source, task: Task, split: str, offline: bool, progress: Progress) -> LocalRows:
@@ -244,6 +241,13 @@ def local_data_id(task: Task) -> str:
     return files.sha256_json(sums) if sums else ""
 
 
+def _rows_of_mini(source: Source, name: str) -> LocalRows:
+    listed = assets.describe_rows(source.name, name, source.revision)
+    return LocalRows(
+        "mini", source.revision, listed.sha256, lambda: assets.read_rows(source.name, name, source.revision)
+    )
+
+
 def _rows_of_file(task: Task, source: Source, name: str) -> LocalRows:
     path = local_path(task, source, name)
     content = files.sha256_file(path)
@@ -261,16 +265,8 @@ def _rows_of_folder(layout: str, folder: Path, name: str) -> LocalRows:
 # --- rows into examples ----------------------------------------------------------------------------------------------
 
 
-def _few(task: Task, split: str, rows: Rows) -> tuple[Example, ...]:
-    """Return the examples of the mini world, which are few, in memory."""
-    wanted = task.data.splits[split]
-    examples = tuple(FORMATS[task.data.format](rows))
-    kept = _kept(_ids(examples), wanted, _left_out(task, wanted, None, offline=True))
-    return tuple(example for example, keep in zip(examples, kept, strict=True) if keep)
-
-
 def _build(task: Task, split: str, origin: LocalRows, path: Path, data_dir: Path | None, offline: bool) -> None:
-    """Write the file of a split's examples, and last the file about it, without which the first does not count."""
+    """Write the file of a split's examples; the file about it comes last, so that what is half done does not count."""
     wanted, rows = task.data.splits[split], 0
 
     def counted() -> Iterator[Mapping[str, Any]]:
@@ -290,7 +286,7 @@ def _build(task: Task, split: str, origin: LocalRows, path: Path, data_dir: Path
             if origin.path is None or str(origin.path) in str(error):
                 raise
             raise DataError(f"{origin.path}: {error}") from error
-        examples: Sequence[Example] = ExampleFile(path)
+        examples = ExampleFile(path)
         if left_out or (wanted.begin, wanted.end) != (0.0, 1.0):
             kept = _kept(_ids(examples), wanted, left_out)
             write_examples(path, (example for example, keep in zip(examples, kept, strict=True) if keep))
@@ -303,10 +299,8 @@ def _left_out(task: Task, split: Split, data_dir: Path | None, offline: bool) ->
     return frozenset(identity for examples in others for identity in _ids(examples))
 
 
-def _ids(examples: Sequence[Example]) -> Iterable[str]:
-    if isinstance(examples, ExampleFile):
-        return (identity for chunk in examples.ids().chunks for identity in chunk.to_pylist())
-    return (example.id for example in examples)
+def _ids(examples: ExampleFile) -> Iterator[str]:
+    return (identity for chunk in examples.ids().chunks for identity in chunk.to_pylist())
 
 
 def _kept(ids: Iterable[str], split: Split, left_out: frozenset[str]) -> "np.ndarray[Any, np.dtype[np.bool_]]":

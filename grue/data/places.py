@@ -22,6 +22,7 @@ from grue.data.load import (
     read_split,
 )
 from grue.errors import DataError
+from grue.mini import assets
 from grue.tasks import Source, Task
 
 
@@ -49,7 +50,7 @@ def places(task: Task, split: str, offline: bool = False) -> Iterator[DataLocati
     name = task.data.splits[split].source
     for source in task.data.sources:
         if source.kind == "mini":
-            yield DataLocation("mini", f"{source.name}, revision {source.revision}", True)
+            yield _mini_place(source, name)
             continue
         if source.kind == "local":
             yield _local_place(task, source, name)
@@ -58,6 +59,15 @@ def places(task: Task, split: str, offline: bool = False) -> Iterator[DataLocati
         if held is not None:
             yield from _held_places(task, split, held)
         yield _remote_place(source, name, is_offline(offline))
+
+
+def _mini_place(source: Source, name: str) -> DataLocation:
+    where = f"{source.name}, revision {source.revision}"
+    try:
+        assets.read_rows(source.name, name, source.revision)
+    except DataError as error:
+        return DataLocation("mini", where, False, None, str(error))
+    return DataLocation("mini", where, True)
 
 
 def _local_place(task: Task, source: Source, name: str) -> DataLocation:
@@ -122,6 +132,5 @@ def read_uncached(task: Task, split: str, offline: bool = False, progress: Progr
         DataError: No source has it, or the mirror is damaged.
     """
     origin = obtain(task, split, None, offline, progress)
-    if origin.source != "mini":
-        about_path(examples_path(task, split, origin, None, offline)).unlink(missing_ok=True)
+    about_path(examples_path(task, split, origin, None, offline)).unlink(missing_ok=True)
     return read_split(task, split, None, offline, progress)

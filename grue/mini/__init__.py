@@ -1,1 +1,4 @@
-"""The embedded suite: a small synthetic world, the tasks drawn from it, and the small models that read it."""
+"""The embedded suite as data: the rows of its tasks and the small models that read them.
+
+Both are made by `miniworld`, a tool of the repository that is not part of the package.
+"""

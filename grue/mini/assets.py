@@ -1,118 +1,102 @@
-"""The small models that ship with the mini suite: their manifest, and where they lie once known to be whole."""
+"""Reading what ships with the mini suite; a file that is missing or not the one in the manifest is refused."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import gzip
+import hashlib
+import json
+import zlib
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 from grue import files
 from grue.errors import DataError, UnknownName, did_you_mean
+from grue.mini.manifest import HERE, SplitRows, read_manifest
 
-MODELS = Path(__file__).parent / "models"
-MANIFEST = "manifest.json"
-SCHEMA = 1
-
-Family = Literal["causal", "seq2seq", "classifier", "encoder"]
-Text = Literal["paragraphs", "reviews", "german", "translations", "acts", "claims", "likenesses"]
-"""The texts of the world, each named as the function of `grue.mini.text` that draws it."""
+# --- rows ------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingData:
-    """The world text that a model was trained on.
-
-    Attributes:
-        text: What was drawn.
-        revision: Revision of the world.
-        seed: Seed of the draw.
-        count: How many of them.
-    """
-
-    text: Text
-    revision: str
-    seed: int
-    count: int
+def rows_path(task: str, split: str, folder: Path = HERE) -> Path:
+    """Return the file of a split's rows: a JSON object a line, compressed."""
+    return folder / "rows" / task / f"{split}.jsonl.gz"
 
 
-@dataclass(frozen=True, slots=True)
-class Asset:
-    """One model of the manifest.
-
-    Attributes:
-        family: Which of transformers' automatic classes loads the folder.
-        parameters: Trained numbers, tied ones counted once.
-        training: The text it read, or the first of several.
-        besides: The other texts that it read.
-        steps: Optimiser steps.
-        held_out: Figures of the shipped (rounded) weights on world text of another seed.
-        made_with: Versions of the libraries, and the number of threads, which decide the last bits of the weights.
-        files: File name → sha256.
-    """
-
-    description: str
-    family: Family
-    architecture: str
-    parameters: int
-    training: TrainingData
-    seed: int
-    steps: int
-    held_out: Mapping[str, float]
-    made_with: Mapping[str, str]
-    licence: str
-    files: Mapping[str, str]
-    besides: tuple[TrainingData, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """What lies beside it: one folder an asset, loadable by transformers alone."""
-
-    schema: int
-    assets: Mapping[str, Asset]
-
-
-def read_manifest(models: Path = MODELS) -> Manifest:
-    """Read the manifest of a folder of models.
+def describe_rows(task: str, split: str, revision: str, folder: Path = HERE) -> SplitRows:
+    """Return what the manifest lists for a split.
 
     Raises:
-        DataError: There is none.
-        ConfigError: It has another shape.
+        UnknownName: The mini suite has no such task, or the task no such split.
+        DataError: The rows that ship are of another revision, or the manifest cannot be read.
     """
-    return files.load_json(models / MANIFEST, Manifest)
+    tasks = read_manifest(folder).rows
+    if task not in tasks:
+        close = did_you_mean(task, tasks)
+        raise UnknownName(f"The mini suite has no rows of a task {task!r}.{close} Known: {', '.join(tasks)}.")
+    found = tasks[task]
+    if split not in found.splits:
+        close, known = did_you_mean(split, found.splits), ", ".join(found.splits)
+        raise UnknownName(f"The rows of mini/{task} have no split {split!r}.{close} Known: {known}.")
+    if revision != found.revision:
+        raise DataError(
+            f"The rows of mini/{task} that ship are of revision {found.revision!r}, not {revision!r}. Correct the task "
+            "file or upgrade grue."
+        )
+    return found.splits[split]
 
 
-def write_manifest(models: Path, manifest: Manifest) -> None:
-    """Write the manifest, its assets sorted by name."""
-    assets = {name: manifest.assets[name] for name in sorted(manifest.assets)}
-    files.write_json(models / MANIFEST, Manifest(manifest.schema, assets))
+def read_rows(task: str, split: str, revision: str, folder: Path = HERE) -> list[dict[str, Any]]:
+    """Return the rows of a split, checked against the manifest.
+
+    Raises:
+        UnknownName: As `describe_rows`.
+        DataError: As `describe_rows`; or the file is missing or damaged.
+    """
+    expected, path = describe_rows(task, split, revision, folder), rows_path(task, split, folder)
+    try:
+        content = gzip.decompress(path.read_bytes())
+    except FileNotFoundError as error:
+        raise _damaged_rows(task, f"{path} is missing") from error
+    except (OSError, EOFError, zlib.error) as error:
+        raise _damaged_rows(task, f"{path} cannot be read ({error})") from error
+    if hashlib.sha256(content).hexdigest() != expected.sha256:
+        raise _damaged_rows(task, f"the sha256 of the rows in {path} is not the manifest's")
+    return [json.loads(line) for line in content.split(b"\n") if line]
+
+
+def _damaged_rows(task: str, what: str) -> DataError:
+    return DataError(
+        f"The rows of mini/{task} are damaged: {what}. Reinstall grue, or in a checkout draw the same rows again: "
+        f"`python -m miniworld rows --only {task}`."
+    )
+
+
+# --- models ----------------------------------------------------------------------------------------------------------
 
 
 @cache
-def locate(name: str, models: Path = MODELS) -> Path:
-    """Return the folder of a small model, its files checked against the manifest once per process.
+def locate(name: str, folder: Path = HERE) -> Path:
+    """Return the folder of a small model; its files are checked against the manifest once per process.
 
     Raises:
         UnknownName: The manifest has no such model.
         DataError: A file is missing or is not the one that shipped.
     """
-    known = read_manifest(models).assets
+    known = read_manifest(folder).models
     if name not in known:
         raise UnknownName(
             f"There is no small model {name!r}.{did_you_mean(name, known)} Known: {', '.join(sorted(known))}."
         )
-    folder = models / name
+    where = folder / "models" / name
     for file, expected in known[name].files.items():
-        path = folder / file
+        path = where / file
         if not path.is_file():
-            raise _damaged(name, f"{path} is missing")
+            raise _damaged_model(name, f"{path} is missing")
         if files.sha256_file(path) != expected:
-            raise _damaged(name, f"the sha256 of {path} is not the manifest's")
-    return folder
+            raise _damaged_model(name, f"the sha256 of {path} is not the manifest's")
+    return where
 
 
-def _damaged(name: str, what: str) -> DataError:
+def _damaged_model(name: str, what: str) -> DataError:
     return DataError(
-        f"The small model {name!r} is damaged: {what}. Reinstall grue to get the shipped weights back "
-        f"(`grue mini build --only {name}` makes new ones, whose scores do not compare with published ones)."
+        f"The small model {name!r} is damaged: {what}. Reinstall grue to get the shipped weights back. In a checkout, "
+        f"`python -m miniworld models --only {name}` trains new ones, whose scores do not compare with published ones."
     )

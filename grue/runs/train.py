@@ -294,7 +294,7 @@ def _prepare(plan: Plan, observer: Observer, stop: Callable[[], bool], distribut
         checkpoint.check_task(manifest, plan.init, plan.task)
         checkpoint.check_start(manifest, plan.init, plan.start)
         training |= manifest.training
-    examples = load_examples(plan.task, "train", plan.data_dir, plan.offline).examples
+    examples: Sequence[Example] = load_examples(plan.task, "train", plan.data_dir, plan.offline).examples
     if plan.config.train_share is not None:
         examples = some_examples(examples, plan.config.train_share, plan.seed)
     validation = load_examples(plan.task, "validation", plan.data_dir, plan.offline).examples

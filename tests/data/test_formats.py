@@ -8,7 +8,7 @@ import pytest
 from grue.data.formats import FORMATS
 from grue.data.sets.narrativeqa import repaired
 from grue.errors import DataError, UnknownName
-from grue.mini.draw import rows
+from grue.mini.assets import read_rows
 
 
 def test_commongen_reads_mini_rows() -> None:
@@ -97,11 +97,11 @@ def test_unknown_format_is_named() -> None:
 
 @pytest.mark.parametrize(("task", "count"), [("commongen", 400), ("imdb", 400)])
 def test_mini_rows_become_examples(task: str, count: int) -> None:
-    examples = list(FORMATS[task](rows(task, "test", "1")))
+    examples = list(FORMATS[task](read_rows(task, "test", "1")))
     assert len(examples) == count == len({e.id for e in examples})
     assert all(e.references and e.prompt for e in examples)
     if task == "imdb":
-        for example, row in zip(examples, rows(task, "test", "1"), strict=True):
+        for example, row in zip(examples, read_rows(task, "test", "1"), strict=True):
             assert row["text"].startswith(example.prompt + " ")
             if row["label"] == 1:
                 assert example.prompt + " " + example.references[0] == row["text"]

@@ -30,7 +30,7 @@ from grue.lm.checkpoint import read_manifest
 from grue.lm.forward import forward
 from grue.lm.load import load_language_model
 from grue.lm.tokens import Tokens, encode_prompts, encode_responses
-from grue.mini.assets import MODELS
+from grue.mini.manifest import HERE
 from grue.records import Prediction
 from grue.task_files import load_task
 from grue.tasks import Prompt
@@ -235,7 +235,7 @@ def hub(tmp_path_factory):
     }
     for name, asset in stand_ins.items():
         folder = home / "hub" / f"models--{name.replace('/', '--')}"
-        shutil.copytree(MODELS / asset, folder / "snapshots" / COMMIT)
+        shutil.copytree(HERE / "models" / asset, folder / "snapshots" / COMMIT)
         (folder / "refs").mkdir()
         (folder / "refs" / "main").write_text(COMMIT)
     return {"HF_HOME": str(home), "HF_HUB_CACHE": str(home / "hub"), "HF_HUB_OFFLINE": "1"}

@@ -16,10 +16,9 @@ import pytest
 pytestmark = pytest.mark.slow
 
 CHECKOUT = Path(__file__).parents[2]
-# What a clone would hold: everything but what running and building leave behind.
-LEFT_BEHIND = shutil.ignore_patterns(
-    ".*", "__pycache__", "*.pyc", "build", "dist", "*.egg-info", "runs", "tests", "docs", "benchmarks"
-)
+# What a clone would hold, but for what no package needs: everything except what running and building leave behind.
+LEFT_BEHIND = shutil.ignore_patterns(".*", "__pycache__", "*.pyc", "*.egg-info")
+NOT_PACKAGED = {"build", "dist", "runs", "tests", "docs", "benchmarks"}  # at the top
 DATA = (
     "tasks/versions.json",
     "tasks/*/*.toml",
@@ -28,8 +27,9 @@ DATA = (
     "grue/render/web/*.css",
     "grue/render/web/*.js",
     "grue/**/*.py",
-    "grue/mini/**/*.toml",
-    "grue/mini/models/**/*",
+    "grue/mini/manifest.json",
+    "grue/mini/rows/*/*",
+    "grue/mini/models/*/*",
     "grue/sweep/seconds.toml",
     "grue/metrics/data/*",
     "grue/py.typed",
@@ -52,7 +52,7 @@ class Built:
 def built(tmp_path_factory):
     folder = tmp_path_factory.mktemp("built")
     tree = folder / "tree"
-    shutil.copytree(CHECKOUT, tree, ignore=LEFT_BEHIND)
+    shutil.copytree(CHECKOUT, tree, ignore=left_behind)
     tools = build_tools(folder)
     sdist = build("sdist", tree, folder / "sdist", tools)
     with tarfile.open(sdist) as archive:
@@ -65,6 +65,10 @@ def built(tmp_path_factory):
         build("wheel", unpacked, folder / "wheel-of-sdist", tools),
         build("editable", tree, folder / "editable", tools),
     )
+
+
+def left_behind(folder, names):
+    return LEFT_BEHIND(folder, names) | (NOT_PACKAGED if Path(folder) == CHECKOUT else set())
 
 
 def build_tools(folder):
@@ -120,7 +124,7 @@ def installed(built, tmp_path_factory):
 def hashes(path, folder, prelude=""):
     """Return task → hash, and where grue was imported from, as a process in another folder sees it."""
     code = (
-        f"{prelude}\nimport json, grue; from grue.tasks import SUITES, load_task, task_names\n"
+        f"{prelude}\nimport json, grue; from grue.task_files import SUITES, load_task, task_names\n"
         "found = {f'{s}/{n}': load_task(n, s).hash for s in SUITES for n in task_names(s)}\n"
         "print(json.dumps([grue.__file__, found]))"
     )
@@ -146,7 +150,7 @@ def test_a_wheel_holds_all_that_the_package_needs_and_nothing_else(built, which)
     assert "grue = grue.cli.main:main" in about["entry_points.txt"]
     assert {"licenses/LICENSE", "licenses/grue/metrics/data/WORDNET-LICENSE"} <= about.keys()
     assert "Requires-Dist: transformers" in about["METADATA"]
-    assert sum(len(data) for name, data in content.items() if name.startswith("grue/mini/models/")) < 20_000_000
+    assert sum(len(data) for name, data in content.items() if name.startswith("grue/mini/")) < 23_000_000
 
 
 def test_every_way_of_installing_has_the_same_tasks(built, installed, tmp_path):
@@ -202,11 +206,17 @@ def test_the_installed_command_works_from_any_folder(installed, tmp_path):
     assert run([str(installed / "bin" / "grue"), "--version"], tmp_path, str(installed)).startswith("grue, version ")
 
 
-def test_the_installed_models_are_whole(installed, tmp_path):
+def test_the_installed_rows_and_models_are_whole_and_come_without_their_generator(installed, tmp_path):
     code = (
-        "from grue.mini import assets\n"
-        "names = assets.read_manifest().assets\n"
-        "assert len(names) >= 4 and all(assets.locate(name).is_dir() for name in names)\n"
-        "print(assets.MODELS)"
+        "import importlib.util\n"
+        "from grue.mini import assets, manifest\n"
+        "listed = manifest.read_manifest()\n"
+        "assert len(listed.models) >= 4 and all(assets.locate(name).is_dir() for name in listed.models)\n"
+        "assert len(listed.rows) == 7\n"
+        "for name, task in listed.rows.items():\n"
+        "    for split, about in task.splits.items():\n"
+        "        assert len(assets.read_rows(name, split, task.revision)) == about.rows\n"
+        "assert importlib.util.find_spec('miniworld') is None\n"
+        "print(manifest.HERE)"
     )
     assert Path(run([sys.executable, "-c", code], tmp_path, str(installed)).strip()).is_relative_to(installed)

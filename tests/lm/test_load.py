@@ -1,11 +1,8 @@
 """Loading models: names, errors, padding, dropout; and the small models that ship."""
 
-import hashlib
 import json
 import math
 import re
-import shutil
-from pathlib import Path
 
 import pytest
 import torch
@@ -27,12 +24,13 @@ from transformers import (
 
 from grue.errors import DataError, UnknownName
 from grue.lm.load import load_classifier, load_language_model, load_scoring_model, locate_model
-from grue.mini import assets
-from grue.mini.text import paragraphs, reviews
+from grue.mini.manifest import HERE
+from miniworld.text import paragraphs, reviews
 
-MANIFEST = json.loads((assets.MODELS / "manifest.json").read_text(encoding="utf-8"))
-NAMES = sorted(MANIFEST["assets"])
-LANGUAGE_MODELS = [name for name in NAMES if MANIFEST["assets"][name]["family"] in ("causal", "seq2seq")]
+MODELS = HERE / "models"
+LISTED = json.loads((HERE / "manifest.json").read_text(encoding="utf-8"))["models"]
+NAMES = sorted(LISTED)
+LANGUAGE_MODELS = [name for name in NAMES if LISTED[name]["family"] in ("causal", "seq2seq")]
 AUTO = {
     "causal": AutoModelForCausalLM,
     "seq2seq": AutoModelForSeq2SeqLM,
@@ -42,7 +40,7 @@ AUTO = {
 
 
 def family(name):
-    return MANIFEST["assets"][name]["family"]
+    return LISTED[name]["family"]
 
 
 def small_tokenizer(**special):
@@ -61,25 +59,14 @@ def small_gpt2(folder):
 # --- the small models that ship --------------------------------------------------------------------------------------
 
 
-def test_manifest_lists_exactly_the_files_that_ship():
-    assert sorted(path.name for path in assets.MODELS.iterdir()) == sorted([*NAMES, "manifest.json"])
-    for name in NAMES:
-        found = {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in (assets.MODELS / name).iterdir()}
-        assert found == MANIFEST["assets"][name]["files"]
-
-
-def test_small_models_are_small():
-    assert sum(path.stat().st_size for path in assets.MODELS.rglob("*") if path.is_file()) < 20_000_000
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_transformers_alone_loads_the_folder(name):
-    folder = assets.MODELS / name
+    folder = MODELS / name
     model = AUTO[family(name)].from_pretrained(folder, dtype=torch.float32).eval()
     tokenizer = AutoTokenizer.from_pretrained(folder)
     assert len({tokenizer.pad_token_id, tokenizer.eos_token_id, tokenizer.unk_token_id}) == 3
     assert model.config.pad_token_id == tokenizer.pad_token_id
-    assert sum(p.numel() for p in model.parameters()) == MANIFEST["assets"][name]["parameters"]
+    assert sum(p.numel() for p in model.parameters()) == LISTED[name]["parameters"]
     inputs = tokenizer("A farmer is leading two horses toward the barn.", return_tensors="pt")
     more = {"decoder_input_ids": inputs.input_ids} if family(name) == "seq2seq" else {}
     first, second = model(**inputs, **more).logits, model(**inputs, **more).logits
@@ -89,13 +76,13 @@ def test_transformers_alone_loads_the_folder(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_tokenizer_class_is_one_that_transformers_4_knows_too(name):
-    config = json.loads((assets.MODELS / name / "tokenizer_config.json").read_text(encoding="utf-8"))
+    config = json.loads((MODELS / name / "tokenizer_config.json").read_text(encoding="utf-8"))
     assert config["tokenizer_class"] == "PreTrainedTokenizerFast"
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_tokenizer_round_trips_world_text(name):
-    tokenizer = AutoTokenizer.from_pretrained(assets.MODELS / name)
+    tokenizer = AutoTokenizer.from_pretrained(MODELS / name)
     for text in [*paragraphs(200, seed=77), "Žluťoučký kůň, 漢字 and 🙂 — nothing is unknown.", " two  spaces\n"]:
         ids = tokenizer(text, add_special_tokens=False).input_ids
         assert tokenizer.decode(ids) == text.replace(" <EOU>", "<EOU>")  # a mark takes the space before it
@@ -103,7 +90,7 @@ def test_tokenizer_round_trips_world_text(name):
 
 
 def test_marks_of_prompts_are_a_token_each():
-    tokenizer = AutoTokenizer.from_pretrained(assets.MODELS / "seq2seq")
+    tokenizer = AutoTokenizer.from_pretrained(MODELS / "seq2seq")
     table = "[page_title] A [/page_title] [table] [cell] 7 [col_header] B [/col_header] [/cell] [/table]"
     assert tokenizer.convert_ids_to_tokens(tokenizer(table, add_special_tokens=False).input_ids) == [
         *("[page_title]", "ĠA", "[/page_title]", "[table]", "[cell]", "Ġ7", "[col_header]", "ĠB", "[/col_header]"),
@@ -115,7 +102,7 @@ def test_marks_of_prompts_are_a_token_each():
 
 
 def test_nearly_every_word_of_the_world_is_one_token():
-    tokenizer = AutoTokenizer.from_pretrained(assets.MODELS / "causal")
+    tokenizer = AutoTokenizer.from_pretrained(MODELS / "causal")
     words = [word for text in paragraphs(200, seed=78) for word in re.findall(r"(?<= )[A-Za-z]+", text)]
     whole = sum(len(tokenizer(" " + word).input_ids) == 1 for word in words)
     assert whole / len(words) > 0.94
@@ -123,9 +110,9 @@ def test_nearly_every_word_of_the_world_is_one_token():
 
 def test_ends_are_those_of_the_family():
     text = "A dog runs."
-    plain = AutoTokenizer.from_pretrained(assets.MODELS / "causal")(text).input_ids
-    encoder = AutoTokenizer.from_pretrained(assets.MODELS / "seq2seq")
-    classifier = AutoTokenizer.from_pretrained(assets.MODELS / "sentiment")
+    plain = AutoTokenizer.from_pretrained(MODELS / "causal")(text).input_ids
+    encoder = AutoTokenizer.from_pretrained(MODELS / "seq2seq")
+    classifier = AutoTokenizer.from_pretrained(MODELS / "sentiment")
     assert encoder(text).input_ids == [*plain, encoder.eos_token_id]
     assert classifier(text).input_ids == [classifier.cls_token_id, *plain]
     assert encoder.decode(encoder("<extra_id_0> A dog runs.").input_ids, skip_special_tokens=True) == " A dog runs."
@@ -173,7 +160,7 @@ def test_held_out_perplexity_is_that_of_the_manifest(name):
         chosen = model(torch.tensor([ids])).logits[0].log_softmax(-1)
         total -= sum(chosen[position, target].item() for position, target in enumerate(ids[1:]))
         count += len(ids) - 1
-    assert math.exp(total / count) == pytest.approx(MANIFEST["assets"][name]["held_out"]["perplexity"], rel=0.12)
+    assert math.exp(total / count) == pytest.approx(LISTED[name]["held_out"]["perplexity"], rel=0.12)
 
 
 def test_held_out_accuracy_is_that_of_the_manifest():
@@ -183,7 +170,7 @@ def test_held_out_accuracy_is_that_of_the_manifest():
         logits = model(**tokenizer(text, return_tensors="pt", truncation=True)).logits[0]
         right += (logits[1] > logits[0]) == bool(label)
     assert right / 400 >= 0.9
-    assert right / 400 == pytest.approx(MANIFEST["assets"]["sentiment"]["held_out"]["accuracy"], abs=0.04)
+    assert right / 400 == pytest.approx(LISTED["sentiment"]["held_out"]["accuracy"], abs=0.04)
 
 
 def test_classifier_cuts_long_texts_on_the_left():
@@ -191,43 +178,6 @@ def test_classifier_cuts_long_texts_on_the_left():
     ids = tokenizer("dull " * 500 + "but charming", truncation=True).input_ids
     assert len(ids) == tokenizer.model_max_length
     assert tokenizer.decode(ids).endswith("but charming")
-
-
-# --- damage ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def copied(tmp_path):
-    return Path(shutil.copytree(assets.MODELS, tmp_path / "models"))
-
-
-def test_whole_copy_is_accepted(copied):
-    assert assets.locate("causal", copied) == copied / "causal"
-
-
-def test_changed_file_is_an_error(copied):
-    weights = copied / "causal" / "model.safetensors"
-    data = bytearray(weights.read_bytes())
-    data[-1] ^= 1
-    weights.write_bytes(data)
-    with pytest.raises(DataError) as caught:
-        assets.locate("causal", copied)
-    assert str(caught.value) == (
-        f"The small model 'causal' is damaged: the sha256 of {weights} is not the manifest's. "
-        "Reinstall grue to get the shipped weights back "
-        "(`grue mini build --only causal` makes new ones, whose scores do not compare with published ones)."
-    )
-
-
-def test_missing_file_is_an_error(copied):
-    (copied / "sentiment" / "tokenizer.json").unlink()
-    with pytest.raises(DataError, match=r"'sentiment' is damaged: .*tokenizer\.json is missing\. Reinstall grue"):
-        assets.locate("sentiment", copied)
-
-
-def test_missing_manifest_is_an_error(tmp_path):
-    with pytest.raises(DataError, match=r"manifest\.json: cannot be read"):
-        assets.locate("causal", tmp_path)
 
 
 def test_unknown_small_model_is_an_error_that_helps():
@@ -239,7 +189,7 @@ def test_unknown_small_model_is_an_error_that_helps():
 
 
 def test_names_become_places(tmp_path):
-    assert locate_model("mini:causal") == str(assets.MODELS / "causal")
+    assert locate_model("mini:causal") == str(MODELS / "causal")
     assert locate_model(str(tmp_path)) == str(tmp_path)
     assert locate_model("google-t5/t5-base") == "google-t5/t5-base"
 
@@ -287,7 +237,7 @@ def test_missing_tokenizer_is_an_error(tmp_path):
 
 def test_tokenizer_of_another_model_is_an_error(tmp_path):
     small_gpt2(tmp_path)
-    AutoTokenizer.from_pretrained(assets.MODELS / "causal").save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(MODELS / "causal").save_pretrained(tmp_path)
     with pytest.raises(DataError, match=r"its tokenizer knows \d+ tokens and its model 8"):
         load_language_model("causal", str(tmp_path))
 

@@ -14,7 +14,7 @@ from grue.metrics.registry import make_metric
 from grue.metrics.scenes import Graph, are_synonyms, f1
 from grue.metrics.tags import tag
 from grue.metrics.wordnet import readings, synonyms
-from grue.mini.draw import rows
+from grue.mini.assets import read_rows
 from grue.records import Example
 
 DICTIONARY = Path("/usr/share/wordnet")
@@ -320,7 +320,7 @@ def exchange_nouns(text):
 
 def test_it_tells_a_retold_event_from_a_spoilt_one():
     """In the mini world, the four references of a concept set tell one event, each in its own words."""
-    drawn, sets = random.Random(2), rows("commongen", "test", "1")[:120]
+    drawn, sets = random.Random(2), read_rows("commongen", "test", "1")[:120]
     means = dict.fromkeys(("retold", "exchanged", "shuffled", "other"), 0.0)
     for index, row in enumerate(sets):
         told, *references = row["targets"]
@@ -339,7 +339,7 @@ def test_it_tells_a_retold_event_from_a_spoilt_one():
 def test_every_concept_of_the_mini_world_is_found():
     """Each reference of a concept set names its concepts: the rules lose hardly any of them."""
     found = total = 0
-    for row in rows("commongen", "validation", "1"):
+    for row in read_rows("commongen", "validation", "1"):
         for text in row["targets"]:
             said = {word for each in read(text) for part in each for word in part.split()}
             found += len(said.intersection(row["concepts"]))

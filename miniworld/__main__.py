@@ -1,0 +1,56 @@
+"""`python -m miniworld`: write what ships in `grue/mini/`, the rows of the tasks and the small models."""
+
+from pathlib import Path
+
+import click
+
+from grue.errors import GrueError
+from grue.mini.manifest import HERE
+from miniworld.draw import TASKS
+from miniworld.recipes import RECIPES
+from miniworld.ship import write_rows
+
+to_folder = click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=HERE,
+    help="Folder to write to. [default: grue/mini]",
+)
+
+
+def _log(line: str) -> None:
+    click.echo(line, err=True)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def main() -> None:
+    """Write what ships in grue/mini: the rows of the tasks and the small models."""
+
+
+@main.command()
+@click.option("--only", type=click.Choice(list(TASKS)), multiple=True, help="Draw only this task; repeat for several.")
+@to_folder
+def rows(only: tuple[str, ...], out: Path) -> None:
+    """Draw the rows of the mini tasks: seconds, and the same bytes everywhere."""
+    write_rows(out, _log, only)
+
+
+@main.command()
+@click.option(
+    "--only", type=click.Choice(list(RECIPES)), multiple=True, help="Train only this model; repeat for several."
+)
+@to_folder
+def models(only: tuple[str, ...], out: Path) -> None:
+    """Train the small models from nothing: the same bytes only with the same machine, libraries and threads."""
+    from grue.lm.load import quiet
+    from miniworld.build import build
+
+    with quiet():
+        build(out, _log, only)
+
+
+if __name__ == "__main__":
+    try:
+        main(prog_name="python -m miniworld", standalone_mode=True)
+    except GrueError as error:
+        raise SystemExit(f"Error: {error}") from None
