@@ -12,14 +12,14 @@ from imports import Facts, Sources, circles, entry_points, libraries, modules, r
 
 ROOT = Path(__file__).parent.parent
 ORDER = """
-    errors registry shapes records files provenance tasks task_files mini data lm metrics stats evaluation rl
+    errors registry bounds shapes records files provenance tasks task_files mini data lm metrics stats evaluation rl
     algorithms runs submissions leaderboard render sweep plots doctor api cli __main__
 """.split()
 LEARNING = r"(lm|rl|algorithms|runs|evaluation|metrics/neural)/.*"
 AT_IMPORT = {"torch": LEARNING, "transformers": LEARNING, "evaluate": "(?!)", "ray": "(?!)", "matplotlib": "(?!)"}
 ANYWHERE = {
     **{"click": "cli/.*", "rich": "cli/.*", "pandas": "leaderboard/.*|render/.*", "jinja2": "render/.*"},
-    **{"datasets": "data/.*", "pyarrow": "data/.*", "huggingface_hub": r"data/hub\.py|lm/load\.py"},
+    **{"datasets": "data/.*", "pyarrow": "data/.*", "huggingface_hub": r"data/hub(/.*|\.py)|lm/load\.py"},
     "miniworld": "(?!)",
 }
 BASES = re.compile(
@@ -27,7 +27,7 @@ BASES = re.compile(
 )
 SETTINGS = re.compile(r"(rl/settings|algorithms/\w+)\.py")
 """Where a settings class may extend another."""
-COMPUTED = re.compile(r"registry\.py|metrics/rewards\.py|cli/.*")
+COMPUTED = re.compile(r"registry\.py|metrics/(own|rewards)\.py|cli/.*")
 """What may import a module whose name cannot be read off the source: registries, a user's own reward, the last room."""
 
 
@@ -83,9 +83,8 @@ def faults(name: str, facts: Facts) -> list[str]:
 
 def is_settings(class_name: str, base: str, name: str) -> bool:
     """Whether a class extends another one of settings, where those are."""
-    return (
-        bool(SETTINGS.fullmatch(name)) and class_name.endswith("Config") and bool(re.search(r"Config$|^Common$", base))
-    )
+    wanted = r"(\w+\.)?(\w*(Config|Settings)|Common)"
+    return bool(SETTINGS.fullmatch(name) and re.fullmatch(wanted, class_name) and re.fullmatch(wanted, base))
 
 
 def fenced(imported: Iterable[str], fences: Mapping[str, str], name: str) -> list[str]:
@@ -143,6 +142,7 @@ PLUGIN = {"pyproject.toml": '[project.entry-points."grue.ones"]\none = "grue.sta
         ({ZERO: f"{NAMED}(f'grue.stats.o{{x}}')", ONE: "import grue.stats.zero"}, CIRCLE),
         ({ZERO: "R = Registry('x', modules={'y': 'grue.stats.one'})", ONE: "import grue.stats.zero"}, CIRCLE),
         ({ZERO: "R = Registry('x', {n: f'grue.stats.{n}' for n in N})", ONE: "import grue.stats.zero"}, CIRCLE),
+        ({ZERO: "R = Registry('x', {n: f'grue.stats.{n}:N' for n in N})", ONE: "import grue.stats.zero"}, CIRCLE),
         ({ZERO: "R = Registry('x', package='grue.stats')", ONE: "import grue.stats.zero"}, CIRCLE),
         ({ZERO: "from grue import stats\niter_modules(stats.__path__)", ONE: "import grue.stats.zero"}, CIRCLE),
         ({ZERO: "pkgutil.iter_modules([dirname(__file__)])", ONE: "import grue.stats.zero"}, CIRCLE),

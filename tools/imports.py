@@ -195,14 +195,17 @@ def _literal(call: ast.Call) -> bool:
 
 
 def _strings(node: ast.AST) -> Iterator[str]:
-    """Yield a pattern for every string that may name modules of the package; folders of data and groups are none."""
+    """Yield a pattern for every string that may name modules of the package: "grue.api", "grue.api:train", f"grue.{x}".
+
+    The names of entry-point groups, and of packages whose data files are read, look the same and are left out.
+    """
     if isinstance(node, ast.JoinedStr):
         parts = [re.escape(str(part.value)) if isinstance(part, ast.Constant) else r"[\w.]+" for part in node.values]
         if parts and parts[0].startswith(re.escape(f"{PACKAGE}.")):
-            yield "".join(parts)
+            yield "".join(parts).partition(":")[0]
     elif isinstance(node, ast.Constant):
         if isinstance(node.value, str) and node.value.startswith(f"{PACKAGE}."):
-            yield re.escape(node.value.rstrip("."))
+            yield re.escape(node.value.partition(":")[0].rstrip("."))
     elif not (
         (isinstance(node, ast.Call) and _called(node) in ("files", "entry_points"))
         or (isinstance(node, ast.keyword) and node.arg == "entry_points")
