@@ -152,6 +152,7 @@ PLUGIN = {"pyproject.toml": '[project.entry-points."grue.ones"]\none = "grue.sta
             "a circle of imports: grue.stats.one → grue.stats.two → grue.stats.zero → grue.stats.one",
         ),
         ({ZERO: f"{NAMED}(name)"}, "stats/zero.py: imports a module whose name cannot be read off the source"),
+        ({ZERO: f"{NAMED}('.one', 'grue.stats')"}, "stats/zero.py: imports a module whose name cannot be read off"),
         (
             {"pyproject.toml": "[project.entry-points.x]\ny = 'grue.nowhere:f'"},
             "pyproject.toml: the entry point grue.nowhere ",

@@ -9,7 +9,7 @@ lists under it. `tests/test_architecture.py` and `tools/house.py` share this fil
 import ast
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -91,7 +91,7 @@ def read_imports(sources: Sources) -> Imports:
     for module, path in own.items():
         facts = read(sources[path])
         base = module if module in packages else module.rpartition(".")[0]
-        now, then = ({target(s, base, own) for s in group} & set(own) for group in (facts.at_import, facts.later))
+        now, then = (targets(statements, base, own) for statements in (facts.at_import, facts.later))
         strings = {name for name in own if any(re.fullmatch(pattern, name) for pattern in facts.named)}
         scanned = strings | ((now | then | ({base} if facts.scans_own else set())) if facts.scans else set())
         inside = {name for package in scanned & packages for name in own if name.startswith(f"{package}.")}
@@ -114,7 +114,12 @@ def entry_points(sources: Sources) -> dict[str, list[str]]:
     return {group: [value.split(":")[0] for value in entries.values()] for group, entries in groups.items()}
 
 
-def target(statement: Statement, base: str, own: Iterable[str]) -> str | None:
+def targets(statements: Iterable[Statement], base: str, own: Collection[str]) -> set[str]:
+    """Return the modules of the package that import statements import, in a module of the package `base`."""
+    return {name for name in (target(statement, base, own) for statement in statements) if name in own and name}
+
+
+def target(statement: Statement, base: str, own: Collection[str]) -> str | None:
     """Return the module that an import statement imports; `from grue import files` imports `grue.files`.
 
     None for `import grue` and `from grue import __version__`: the package's own `__init__.py` is loaded in any case,
@@ -178,7 +183,7 @@ def _statements(node: ast.AST) -> Iterator[Statement]:
     elif isinstance(node, ast.Call) and _called(node) in ("import_module", "__import__") and node.args:
         first = node.args[0]
         # Modules of the package that are imported so are hidden imports: `Facts.named` has them.
-        if isinstance(first, ast.Constant) and not f"{first.value}.".startswith(f"{PACKAGE}."):
+        if isinstance(first, ast.Constant) and not str(first.value).startswith((f"{PACKAGE}.", ".")):
             yield str(first.value), None
 
 
@@ -188,10 +193,12 @@ def _called(call: ast.Call) -> str:
 
 
 def _literal(call: ast.Call) -> bool:
-    """Whether the first argument of a call is a string, or an f-string that begins with a package's name."""
+    """Whether the first argument of a call is an absolute name, or an f-string that begins with a package's."""
     first = call.args[0] if call.args else None
     begins = first.values[0] if isinstance(first, ast.JoinedStr) and first.values else first
-    return isinstance(begins, ast.Constant) and (first is begins or "." in str(begins.value))
+    if not isinstance(begins, ast.Constant) or str(begins.value).startswith("."):
+        return False
+    return first is begins or "." in str(begins.value)
 
 
 def _strings(node: ast.AST) -> Iterator[str]:
