@@ -83,7 +83,7 @@ def train(
         DataError: Data, the model or a checkpoint cannot be had.
         TrainingError: The run cannot go on: the reward gave no number, say.
     """
-    from grue.lm.distributed import join_world, leave
+    from grue.lm.distributed import join_processes, leave_processes
     from grue.metrics.rewards import give_name
     from grue.runs import train as run
     from grue.runs.observers import Observers
@@ -105,9 +105,9 @@ def train(
         data_dir=_path(data_dir),
         offline=offline,
     )
-    world = join_world()
-    atexit.unregister(leave)  # once is enough, and the processes stay together until then
-    atexit.register(leave)
+    world = join_processes()
+    atexit.unregister(leave_processes)  # once is enough, and the processes stay together until then
+    atexit.register(leave_processes)
     watching = [observer] if observer is not None else []
     with open_trackers(trackers if world.is_main else ["none"], _warner(watching)) as opened:
         for stage in stages:

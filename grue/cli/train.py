@@ -145,12 +145,12 @@ def _train_all(stages: list["Plan"], trackers: Sequence[str], threads: int | Non
 @contextmanager
 def joined_world() -> Iterator["DistributedContext"]:
     """Yield the processes that train together, and leave them in the end."""
-    from grue.lm.distributed import join_world, leave
+    from grue.lm.distributed import join_processes, leave_processes
 
     try:
-        yield join_world()
+        yield join_processes()
     finally:
-        leave()
+        leave_processes()
 
 
 @contextmanager

@@ -19,11 +19,11 @@ from transformers.pytorch_utils import Conv1D
 from grue.errors import ConfigError, Unavailable
 from grue.lm.log_probs import assert_head_is_separable
 from grue.lm.model import dropout_places, dropout_rates, freeze_encoder, recomputes
-from grue.rl.settings import Common
+from grue.lm.settings import ModelSettings
 
 
-def adapt(model: PreTrainedModel, config: Common, seed: int = 0) -> None:
-    """Make a freshly loaded policy learn as a run's settings say; everything copied from it later does the same.
+def adapt(model: PreTrainedModel, settings: ModelSettings, seed: int = 0) -> None:
+    """Prepare a freshly loaded policy for training as the settings say; copies made of it later behave alike.
 
     Raises:
         ConfigError: The model cannot do what a setting asks for.
@@ -31,13 +31,13 @@ def adapt(model: PreTrainedModel, config: Common, seed: int = 0) -> None:
     """
     silence_dropout(model)
     fuse_activations(model)
-    if config.lora_rank:
-        add_lora(model, config.lora_rank, config.lora_alpha, seed)
-    if config.freeze_encoder:
+    if settings.lora_rank:
+        add_lora(model, settings.lora_rank, settings.lora_alpha, seed)
+    if settings.freeze_encoder:
         freeze_encoder(model)
-    if config.gradient_checkpointing:
+    if settings.gradient_checkpointing:
         enable_checkpointing(model)
-    if config.log_prob_chunk:
+    if settings.log_prob_chunk:
         assert_head_is_separable(model)
 
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from grue.errors import TrainingError
 from grue.lm.distributed import DistributedContext
-from grue.lm.sharding import Split, whole
+from grue.lm.sharding import ShardedWeights, whole
 from grue.lm.tokens import length_batches
 from grue.rl.settings import Common, RolloutConfig
 
@@ -74,7 +74,7 @@ def minibatch_gradient(
     losses_of: TokenLosses,
     micro_batch_size: int,
     world: DistributedContext,
-    split: Split | None = None,
+    split: ShardedWeights | None = None,
 ) -> dict[str, Tensor]:
     """Accumulate this rank's part of the gradient of a minibatch's mean loss, exactly, in micro-batches.
 

@@ -26,7 +26,7 @@ from grue.lm.adapters import adapt, merged
 from grue.lm.checks import check_lengths, check_model
 from grue.lm.distributed import DistributedContext
 from grue.lm.load import load_language_model, locate_model
-from grue.lm.sharding import Split, check_sharding, gathered, model_of, shard, whole
+from grue.lm.sharding import ShardedWeights, check_sharding, gathered, model_of, shard, whole
 from grue.metrics.rewards import Reward, make_reward
 from grue.records import Example
 from grue.rl.rollout import some_examples
@@ -87,7 +87,7 @@ class Run:
     stop: Callable[[], bool]
     training: dict[str, float]
     world: DistributedContext = field(default_factory=DistributedContext)
-    split: Split | None = None
+    split: ShardedWeights | None = None
     best: float | None = None
     figures: dict[str, float] = field(default_factory=dict)
     lines: list[Mapping[str, float]] = field(default_factory=list)
@@ -218,7 +218,7 @@ class Run:
         if not self.world.is_main:
             return
         plan = self.plan
-        manifest = checkpoint.Manifest(
+        manifest = checkpoint.CheckpointManifest(
             suite=plan.task.suite,
             task=plan.task.name,
             task_hash=plan.task.hash,

@@ -2,7 +2,6 @@
 
 import builtins
 import copy
-import dataclasses
 
 import pytest
 import torch
@@ -24,8 +23,8 @@ from grue.lm.adapters import (
 from grue.lm.forward import encode, forward, next_logits
 from grue.lm.model import assert_no_dropout, freeze
 from grue.lm.sampling import sample_responses
+from grue.lm.settings import ModelSettings
 from grue.rl.critic import Critic
-from grue.rl.settings import SupervisedConfig
 
 ALL = tiny_models.ALL
 WITH_DROPOUT = ("gpt2", "opt", "t5", "mt5", "bart")
@@ -245,8 +244,7 @@ def test_sampling_goes_on_as_before_outside_of_recomputing(kind):
 
 def test_checkpointing_does_not_wake_a_frozen_encoder():
     model, prompts, responses = tiny_models.batch("t5")
-    config = dataclasses.replace(SupervisedConfig(), freeze_encoder=True, gradient_checkpointing=True)
-    adapt(model, config)
+    adapt(model, ModelSettings(freeze_encoder=True, gradient_checkpointing=True))
     with recomputing(model):
         assert not encode(model, prompts).requires_grad
         assert not any(name.startswith("encoder.") for name in gradients(model, prompts, responses))
@@ -266,12 +264,11 @@ def test_a_model_that_cannot_recompute_is_refused():
 
 def test_settings_make_a_policy_of_a_model():
     model = GPT2LMHeadModel(GPT2Config(vocab_size=tiny_models.SIZE, n_layer=1, n_embd=16, n_head=2)).eval()
-    config = dataclasses.replace(SupervisedConfig(), lora_rank=2, gradient_checkpointing=True, log_prob_chunk=4)
-    adapt(model, config)
+    adapt(model, ModelSettings(lora_rank=2, gradient_checkpointing=True, log_prob_chunk=4))
     assert_no_dropout(model.train())
     assert all("lora_" in name for name in learning(model))
     plain = tiny_models.model("gpt2")
-    adapt(plain, SupervisedConfig())
+    adapt(plain, ModelSettings())
     assert torch.equal(tiny.weights(plain), tiny.weights(tiny_models.model("gpt2")))
     assert len(learning(plain)) == len(list(plain.parameters()))
 

@@ -11,7 +11,7 @@ import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, ModernBertConfig, ModernBertForMaskedLM
 
 from grue.errors import UnknownName
-from grue.lm.load import load_classifier
+from grue.lm.scorers import load_classifier
 from grue.metrics.neural.bertscore import bertscore
 from grue.metrics.neural.bleurt import bleurt
 from grue.metrics.neural.summac import summac

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from statistics import fmean
 
 from grue.errors import ConfigError
-from grue.lm.load import load_classifier, signed
+from grue.lm.scorers import load_classifier, signed
 from grue.metrics.metric import METRICS, Average, references_of
 from grue.metrics.neural.batching import logits, require_finite
 from grue.records import Example

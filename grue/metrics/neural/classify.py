@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from grue.errors import ConfigError, DataError
-from grue.lm.load import load_classifier, signed
+from grue.lm.scorers import load_classifier, signed
 from grue.metrics.metric import METRICS, Average, FloatArray
 from grue.metrics.neural.batching import logits, require_finite, seam
 from grue.records import Example

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from grue.errors import ConfigError, DataError
-from grue.lm.load import load_classifier, signed
+from grue.lm.scorers import load_classifier, signed
 from grue.metrics.metric import METRICS, Average
 from grue.metrics.neural.batching import logits, require_finite
 from grue.metrics.neural.classify import require_label, softmax

@@ -1,0 +1,28 @@
+"""What a run can set of its model: how it computes, which of its weights learn, and where they lie."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSettings:
+    """How the policy computes and which of its weights learn; copies of it (critic, reference, mask) do the same.
+
+    Attributes:
+        precision: Of the models' forward passes; weights, softmax, KL and advantages are float32 in any case.
+        gradient_checkpointing: Recompute activations in the backward pass instead of keeping them.
+        lora_rank: Rank of low-rank adapters that are trained in place of the weights; 0 trains all weights.
+        lora_alpha: Scale of the adapters: their output counts lora_alpha / lora_rank times.
+        freeze_encoder: Keep the encoder fixed, and run it once a rollout for policy, critic, reference and mask.
+        log_prob_chunk: Tokens whose logits are held at once; 0 holds those of a whole micro-batch.
+        sharded: Shard the trained weights, their gradients and moments over the processes of the run. Their number
+            may change when the run resumes; a single process holds everything.
+    """
+
+    precision: Literal["float32", "bfloat16"] = "float32"
+    gradient_checkpointing: bool = False
+    lora_rank: int = 0
+    lora_alpha: float = 16.0
+    freeze_encoder: bool = False
+    log_prob_chunk: int = 0
+    sharded: bool = False
