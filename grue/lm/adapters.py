@@ -80,8 +80,14 @@ def add_lora(model: PreTrainedModel, rank: int, alpha: float, seed: int = 0) -> 
     settings: dict[str, Any] = {"r": rank, "lora_alpha": alpha, "fan_in_fan_out": transposed}
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="fan_in_fan_out")  # a model with layers of both kinds
+        warnings.filterwarnings("ignore", message=".*_pattern keys did not match")  # a model refused below
         torch.manual_seed(seed)
         model.add_adapter(LoraConfig(target_modules=list(layers), **settings))
+    if _adapted_layers(model).keys() != layers.keys():  # peft rewrites the list for some mixtures of experts
+        raise ConfigError(
+            f"lora_rank: peft adapts other weights of {type(model).__name__} than its linear layers, in a form that "
+            "cannot be merged; set lora_rank = 0."
+        )
 
 
 def _adapted_layers(model: nn.Module) -> dict[str, Any]:

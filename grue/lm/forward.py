@@ -64,7 +64,7 @@ def trunk_states(model: PreTrainedModel, prompts: Tokens, responses: Tokens, enc
     """Return the last hidden states [B, T, H] alone: `forward` without the cost of the vocabulary."""
     if is_seq2seq(model):
         inputs = _seq2seq_inputs(model, prompts, responses, encoded)
-        decoded = model.get_decoder()(
+        decoded = model.get_decoder().base_model(
             input_ids=inputs["decoder_input_ids"],
             encoder_hidden_states=inputs["encoder_outputs"].last_hidden_state,
             encoder_attention_mask=inputs["attention_mask"],

@@ -33,6 +33,7 @@ from transformers.utils import logging
 from grue import files
 from grue.data import hub
 from grue.errors import DataError, Unavailable
+from grue.lm.model import start_id
 from grue.mini import assets
 
 Family = Literal["causal", "seq2seq"]
@@ -109,7 +110,7 @@ def load_language_model(family: Family, name: str, revision: str = "") -> Loaded
         bos_token_id=tokenizer.bos_token_id,
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
-        decoder_start_token_id=getattr(model.config, "decoder_start_token_id", None),
+        decoder_start_token_id=start_id(model) if family == "seq2seq" else None,
     )
     return model, tokenizer
 

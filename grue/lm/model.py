@@ -27,16 +27,20 @@ def eos_id(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
 
 
 def start_id(model: PreTrainedModel) -> int:
-    """Return the id that an encoder-decoder model's decoder reads first; it is no part of a response.
+    """Return the id that an encoder-decoder's decoder reads first; it is not part of a response.
+
+    T5Gemma keeps it as its decoder's `bos_token_id`, other families as `decoder_start_token_id`.
 
     Raises:
-        ConfigError: The configuration names none.
+        ConfigError: The configuration does not name it.
     """
-    start = getattr(model.config, "decoder_start_token_id", None)
+    config, place, usual = model.config, "decoder_start_token_id", "0 for T5, 2 for BART"
+    if config.model_type in ("t5gemma", "t5gemma2"):
+        config, place, usual = config.decoder, "bos_token_id", "2 for T5Gemma"
+    start = getattr(config, place, None)
     if start is None:
-        raise ConfigError(
-            f"{display_name(model)}: set `decoder_start_token_id` in its config.json (0 for T5, 2 for BART)."
-        )
+        where = "the decoder's part of its config.json" if config is not model.config else "its config.json"
+        raise ConfigError(f"{display_name(model)}: set `{place}` in {where} ({usual}).")
     return int(start)
 
 

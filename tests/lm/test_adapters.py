@@ -5,7 +5,7 @@ import copy
 
 import pytest
 import torch
-from support import tiny, tiny_models
+from support import model_families, tiny, tiny_models
 from torch import nn
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, GPT2Config, GPT2LMHeadModel
 from transformers.pytorch_utils import Conv1D
@@ -151,6 +151,28 @@ def test_copies_have_adapters_of_their_own(kind):
     assert torch.equal(logits(mask, prompts, responses), before)
     assert mask.load_state_dict(model.state_dict())
     assert torch.equal(logits(mask, prompts, responses), logits(model, prompts, responses))
+
+
+@pytest.mark.parametrize("kind", ["qwen2_moe", "mixtral"])
+def test_adapters_of_a_mixture_of_experts_are_merged_and_saved(kind, tmp_path):
+    model = model_families.model(kind)
+    model, prompts, responses = tiny_models.batch("gpt2", model)
+    add_lora(model, 4, 8.0)
+    learn(model, prompts, responses)
+    merged(model).save_pretrained(tmp_path)
+    loaded = AutoModelForCausalLM.from_pretrained(tmp_path).eval()
+    assert torch.allclose(logits(loaded, prompts, responses), logits(model, prompts, responses), atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["qwen3_next", "deepseek_v3"])
+def test_experts_whose_adapters_cannot_be_merged_are_refused(kind):
+    model = model_families.model(kind)
+    with pytest.raises(ConfigError) as refused:
+        add_lora(model, 4, 8.0)
+    assert str(refused.value) == (
+        f"lora_rank: peft adapts other weights of {type(model).__name__} than its linear layers, in a form that cannot "
+        "be merged; set lora_rank = 0."
+    )
 
 
 def test_without_peft_the_message_says_what_to_install(monkeypatch):
