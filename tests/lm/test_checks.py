@@ -113,7 +113,9 @@ def test_a_tokenizer_without_an_end_token_is_refused():
 
 def test_a_model_without_a_head_is_refused():
     bare = GPT2Model(tiny_models.model("gpt2").config)
-    with pytest.raises(ConfigError, match="GPT2Model has no language head and so cannot write; load it with AutoModel"):
+    with pytest.raises(
+        ConfigError, match="GPT2Model has no language head, so it cannot generate; load it with AutoModel"
+    ):
         check_model(bare, tiny.tokenizer("causal"))
 
 

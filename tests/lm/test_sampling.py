@@ -42,7 +42,10 @@ def test_a_policy_with_broken_weights_is_not_sampled(family):
     settings = Generation(max_new_tokens=6, do_sample=True)
     with torch.no_grad():
         model.get_output_embeddings().weight[2, 0] = float("nan")
-    with pytest.raises(TrainingError, match="The policy's logits are not finite"):
+    with pytest.raises(
+        TrainingError,
+        match="The policy's logits are not finite: its weights have diverged; train with a lower learning rate",
+    ):
         sample_responses(model, prompts, settings, torch.zeros(3, 6), eos=1)
 
 
