@@ -94,7 +94,7 @@ def train(
         DataError: Data, the model or a checkpoint is not available.
         TrainingError: The run cannot continue: the reward gave no number, say.
     """
-    from grue.lm.distributed import join_world, leave
+    from grue.lm.distributed import join_processes, leave_processes
     from grue.metrics.rewards import give_name
     from grue.runs import plan
     from grue.runs import train as training
@@ -121,9 +121,9 @@ def train(
             offline=offline,
         )
     stages = plan.stages_of(request)
-    world = join_world()
-    atexit.unregister(leave)  # once is enough, and the processes stay together until then
-    atexit.register(leave)
+    world = join_processes()
+    atexit.unregister(leave_processes)  # once is enough, and the processes stay together until then
+    atexit.register(leave_processes)
     watching = [observer] if observer is not None else []
     with open_trackers(trackers if world.is_main else ["none"], _warner(watching)) as opened:
         # A tracker that asks for a login does so before a live view is drawn.

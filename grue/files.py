@@ -293,3 +293,29 @@ def sha256_file(path: Path) -> str:
             return hashlib.file_digest(handle, "sha256").hexdigest()
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {_reason(error)}.") from error
+
+
+# --- writing that survives a crash -----------------------------------------------------------------------------------
+
+
+def flush_to_disk(path: Path) -> None:
+    """Wait until a file's content, or a folder's list of names, would survive a power cut.
+
+    Raises:
+        OSError: The disk cannot take it.
+    """
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def reason(error: BaseException) -> str:
+    """Return why a write failed: the operating system's own words, even where a library's exception hides them."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.strerror:
+            return cause.strerror
+        cause = cause.__cause__ or cause.__context__
+    return str(error).rstrip(".") or type(error).__name__

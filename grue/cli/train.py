@@ -149,12 +149,12 @@ def _train_all(requests: Sequence["RunRequest"], trackers: Sequence[str], thread
 @contextmanager
 def joined_world() -> Iterator["DistributedContext"]:
     """Yield the processes that train together, and leave them in the end."""
-    from grue.lm.distributed import join_world, leave
+    from grue.lm.distributed import join_processes, leave_processes
 
     try:
-        yield join_world()
+        yield join_processes()
     finally:
-        leave()
+        leave_processes()
 
 
 @contextmanager

@@ -18,8 +18,8 @@ from grue.evaluation.predict import Answer, predict_file, write_predictions
 from grue.evaluation.scoring import Scored, score_predictions, write_per_example
 from grue.lm import checkpoint
 from grue.lm.checks import check_lengths
-from grue.lm.load import Family, load_language_model, scoring_device, weights_id
-from grue.lm.load import Loaded as LoadedModel
+from grue.lm.device import scoring_device
+from grue.lm.load import Family, LoadedModel, load_language_model, weights_id
 from grue.metrics.tokens import sentences
 from grue.provenance import code_version, package_versions
 from grue.records import SCHEMA_VERSION, Example, Prediction, Result

@@ -9,7 +9,7 @@ from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerB
 from grue import files
 from grue.errors import DataError
 from grue.evaluation.predictions import read_predictions
-from grue.lm.model import eos_id, is_seq2seq
+from grue.lm.model import eos_id, is_seq2seq, start_id
 from grue.lm.sampling import sample_responses
 from grue.lm.seeds import example_uniforms
 from grue.lm.tokens import Tokens, decode_responses, encode_prompts
@@ -64,7 +64,7 @@ def _search(
         length_penalty=settings.length_penalty,
         eos_token_id=eos,
         pad_token_id=eos if tokenizer.pad_token_id is None else tokenizer.pad_token_id,
-        decoder_start_token_id=model.config.decoder_start_token_id if is_seq2seq(model) else None,
+        decoder_start_token_id=start_id(model) if is_seq2seq(model) else None,
     )
     ids = model.generate(  # type: ignore[operator]  # a mixin that the checker takes for a tensor
         prompts.ids, attention_mask=prompts.mask.long(), generation_config=config

@@ -1,7 +1,7 @@
-"""How a model is made ready to learn: low-rank adapters, a frozen encoder, checkpointing, dropout off or on.
+"""Preparing a model for training: low-rank adapters, a frozen encoder, checkpointing, dropout off or on.
 
-Adapters are put into the layers of the model itself (peft), which stays a `PreTrainedModel` with all that belongs to
-one; peft comes with `pip install 'grue[lora]'`. A copy of an adapted model has adapters of its own.
+peft inserts adapters into the layers of the model, which stays a `PreTrainedModel`; `pip install 'grue[lora]'` installs
+peft. A copy of an adapted model has its own adapters.
 """
 
 import copy
@@ -22,27 +22,27 @@ from grue.lm.model import dropout_places, dropout_rates, freeze_encoder, recompu
 from grue.lm.settings import ModelSettings
 
 
-def adapt(model: PreTrainedModel, config: ModelSettings, seed: int = 0) -> None:
-    """Make a freshly loaded policy learn as a run's settings say; everything copied from it later does the same.
+def adapt(model: PreTrainedModel, settings: ModelSettings, seed: int = 0) -> None:
+    """Prepare a freshly loaded policy for training as the settings say; copies made of it later behave alike.
 
     Raises:
-        ConfigError: The model cannot do what a setting asks for.
-        Unavailable: peft is needed and not installed.
+        ConfigError: The model does not support a setting.
+        Unavailable: peft is needed but not installed.
     """
     silence_dropout(model)
     fuse_activations(model)
-    if config.lora_rank:
-        add_lora(model, config.lora_rank, config.lora_alpha, seed)
-    if config.freeze_encoder:
+    if settings.lora_rank:
+        add_lora(model, settings.lora_rank, settings.lora_alpha, seed)
+    if settings.freeze_encoder:
         freeze_encoder(model)
-    if config.gradient_checkpointing:
+    if settings.gradient_checkpointing:
         enable_checkpointing(model)
-    if config.log_prob_chunk:
+    if settings.log_prob_chunk:
         assert_head_is_separable(model)
 
 
 def fuse_activations(model: nn.Module) -> None:
-    """Compute GPT-2's GELU in one kernel: the same function as transformers' chain of eight, up to rounding."""
+    """Compute GPT-2's GELU in one kernel instead of transformers' eight; the same function up to rounding."""
     for module in model.modules():
         for name, child in module.named_children():
             if isinstance(child, NewGELUActivation):
@@ -53,13 +53,13 @@ def fuse_activations(model: nn.Module) -> None:
 
 
 def add_lora(model: PreTrainedModel, rank: int, alpha: float, seed: int = 0) -> None:
-    """Put low-rank adapters beside all weight matrices but the language head's, and train nothing else.
+    """Add low-rank adapters to all linear layers but the language head, and train nothing else.
 
-    Hu et al. (2022): W becomes W + alpha/rank · BA. B starts at 0, so the model begins as it was; A is drawn with the
-    seed.
+    Hu et al. (2022): W becomes W + alpha/rank · BA. B starts at 0, so the model is unchanged at first; A is drawn with
+    the seed. Experts that a mixture keeps in one tensor are no linear layers and get no adapters.
 
     Raises:
-        ConfigError: The model has no layers for them.
+        ConfigError: The model has no linear layers, or peft would adapt other weights.
         Unavailable: peft is not installed.
     """
     try:
@@ -80,12 +80,18 @@ def add_lora(model: PreTrainedModel, rank: int, alpha: float, seed: int = 0) -> 
     settings: dict[str, Any] = {"r": rank, "lora_alpha": alpha, "fan_in_fan_out": transposed}
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="fan_in_fan_out")  # a model with layers of both kinds
+        warnings.filterwarnings("ignore", message=".*_pattern keys did not match")  # a model refused below
         torch.manual_seed(seed)
         model.add_adapter(LoraConfig(target_modules=list(layers), **settings))
+    if _adapted_layers(model).keys() != layers.keys():  # peft rewrites the list for some mixtures of experts
+        raise ConfigError(
+            f"lora_rank: peft adapts other weights of {type(model).__name__} than its linear layers, in a form that "
+            "cannot be merged; set lora_rank = 0."
+        )
 
 
 def _adapted_layers(model: nn.Module) -> dict[str, Any]:
-    """Return the layers that carry an adapter, by name; none for a model without."""
+    """Return the layers with an adapter, by name."""
     if not getattr(model, "_hf_peft_config_loaded", False):
         return {}
     from peft.tuners.tuners_utils import BaseTunerLayer
@@ -95,7 +101,7 @@ def _adapted_layers(model: nn.Module) -> dict[str, Any]:
 
 @contextmanager
 def adapter_off(model: PreTrainedModel) -> Iterator[None]:
-    """Turn the model into the one it was before its adapter, for the time of the block: the reference policy."""
+    """Switch the adapters off inside the block, which restores the model they were added to: the reference policy."""
     layers = _adapted_layers(model).values()
     assert layers, "the model has no adapter"
     learning = {parameter: parameter.requires_grad for parameter in model.parameters()}
@@ -106,14 +112,14 @@ def adapter_off(model: PreTrainedModel) -> Iterator[None]:
     finally:
         for layer in layers:
             layer.enable_adapters(True)
-        for parameter, learns in learning.items():  # peft's switch decides what learns, too
+        for parameter, learns in learning.items():  # peft's switch sets requires_grad, too
             parameter.requires_grad_(learns)
 
 
 def merged(model: PreTrainedModel) -> PreTrainedModel:
-    """Return a copy with its adapters added into the weights, which `save_pretrained` writes as any other model.
+    """Return a copy with the adapters merged into the weights, which `save_pretrained` writes like any other model.
 
-    A model without adapters is returned as it is.
+    A model without adapters is returned unchanged.
     """
     if not _adapted_layers(model):
         return model
@@ -130,7 +136,7 @@ def merged(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def silence_dropout(model: nn.Module) -> None:
-    """Set every dropout rate to 0, of modules, of functions and in the configuration: training mode changes nothing."""
+    """Set every dropout rate to 0 in modules, functions and configurations, so that training mode changes nothing."""
     for module in model.modules():
         for key in dropout_rates(module):
             setattr(module, key, 0.0)
@@ -141,13 +147,13 @@ def silence_dropout(model: nn.Module) -> None:
 
 @contextmanager
 def dropping_out(model: nn.Module, rate: float | None, seed: int) -> Iterator[None]:
-    """Let dropout act on a silenced model for the time of the block, which has to hold the backward pass too.
+    """Switch dropout on in a silenced model inside the block, which must include the backward pass.
 
-    Every place that the architecture has for dropout gets the rate, but no layer is left out as a whole. All chance
-    comes from the seed, and the global generator is found again as it was.
+    Every dropout of the architecture gets the rate, except layer dropout. All randomness comes from the seed; the
+    global generator is restored.
 
     Args:
-        rate: Share of the activations set to 0; with 0 or None nothing happens.
+        rate: Share of the activations set to 0; 0 or None changes nothing.
     """
     if not rate:
         yield
@@ -169,28 +175,27 @@ def dropping_out(model: nn.Module, rate: float | None, seed: int) -> Iterator[No
 
 
 def enable_checkpointing(model: PreTrainedModel) -> None:
-    """Make layers compute their activations again in the backward pass, inside `recomputing` blocks.
+    """Make layers recompute their activations in the backward pass, inside `recomputing` blocks.
 
     Raises:
         ConfigError: The architecture does not support it.
     """
     silence_dropout(model)
-    # Early releases of transformers 5 know only the second name, later ones warn of it.
+    # Early releases of transformers 5 have only the second name, later ones deprecate it.
     enable = getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)
     try:
         enable({"use_reentrant": False})
     except ValueError as error:
         raise ConfigError(f"gradient_checkpointing: {str(error).rstrip('.')}; set it to false.") from error
-    model.disable_input_require_grads()  # which only reentrant checkpointing needs; it would wake a frozen encoder
+    model.disable_input_require_grads()  # needed by reentrant checkpointing only; wakes frozen encoders
 
 
 @contextmanager
 def recomputing(*models: nn.Module | None) -> Iterator[None]:
-    """Hold models in training mode, outside of which transformers ignores checkpointing.
+    """Keep models in training mode, without which transformers ignores checkpointing.
 
-    Wraps forward passes whose gradients are wanted, and the backward passes, which must find the same mode. Sampling
-    has to stay outside, since checkpointing forbids caches.
-    Changes no result, and nothing at all for models without checkpointing.
+    Wrap forward passes that need gradients together with their backward passes, which need the same mode. Sampling
+    stays outside, since checkpointing disables caches. No result changes; models without checkpointing are untouched.
     """
     with ExitStack() as stack:
         for model in models:

@@ -1,8 +1,8 @@
-"""Checkpoints: folders that transformers alone can load, and that GRUE knows again.
+"""Checkpoints: folders that transformers can load on its own and that GRUE can verify.
 
 A checkpoint is a folder in Hugging Face format with a model card and `grue.json`, which lists the sha256 of every file
-that decides what the model says. It is filled under a temporary name, brought to the disk and renamed, so that nothing
-half-written ever bears the real name.
+that determines the model's output. It is written under a temporary name, flushed to disk and renamed, so that the real
+name never refers to a half-written folder.
 """
 
 import dataclasses
@@ -18,8 +18,9 @@ from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerB
 
 from grue import files
 from grue.errors import DataError
+from grue.files import flush_to_disk, reason
 from grue.lm.load import quiet
-from grue.runs.states import flush_to_disk, reason
+from grue.lm.model import is_seq2seq, start_id
 from grue.tasks import Backbone, Generation, Task
 
 MANIFEST, README = "grue.json", "README.md"
@@ -27,16 +28,16 @@ SCHEMA_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
-    """What GRUE knows of a checkpoint.
+class CheckpointManifest:
+    """Where a checkpoint comes from and which files it consists of; the content of `grue.json`.
 
     Attributes:
         algorithm: The algorithm that made it, such as "supervised+nlpo".
-        update: Updates or epochs behind it.
-        validation: Validation figures of the moment it was kept.
-        training: Tokens, episodes and seconds of training behind it, the warm start's included.
+        update: Updates or epochs of training completed.
+        validation: Validation figures at the time of saving.
+        training: Tokens, episodes and seconds of training completed, the warm start's included.
         files: File name → sha256.
-        kept: Why it was kept: it is the best on validation, or the last of its run.
+        kept: Why it was saved: as the best on validation, or as the last of its run.
     """
 
     suite: str
@@ -59,25 +60,25 @@ def save_checkpoint(
     folder: Path,
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
-    manifest: Manifest,
+    manifest: CheckpointManifest,
     decoding: Generation,
     readme: str,
 ) -> None:
-    """Write a checkpoint folder, replacing the one that is there only when the new one is whole and on the disk.
+    """Write a checkpoint folder; an existing one is replaced only once the new one is complete and on disk.
 
     Args:
-        model: A model of transformers, adapters merged into it.
-        manifest: What is known of it; `files` is filled in here.
-        decoding: What `model.generate` does with it by default: the decoding of the benchmark.
-        readme: The model card. It is left out of `files`, because it may be edited.
+        model: A model of transformers, with its adapters merged.
+        manifest: Its `files` are filled in here.
+        decoding: The default of `model.generate`: the decoding of the benchmark.
+        readme: The model card. It is not listed in `files`, because it may be edited.
 
     Raises:
-        DataError: It cannot be written; the old one is untouched.
+        DataError: It cannot be written; the previous one is untouched.
     """
     restore_interrupted(folder)
     temporary = folder.absolute().parent / f".{folder.absolute().name}.new"
     try:
-        shutil.rmtree(temporary, ignore_errors=True)  # of a process that was killed while it wrote
+        shutil.rmtree(temporary, ignore_errors=True)  # left by a process that was killed while writing
         temporary.mkdir(parents=True)
         _write_model(temporary, model, tokenizer, decoding)
         sums = {path.name: files.sha256_file(path) for path in sorted(temporary.iterdir())}
@@ -89,7 +90,7 @@ def save_checkpoint(
         _replace_folder(temporary, folder)
     except (OSError, RuntimeError, SafetensorError) as error:
         raise DataError(
-            f"{folder}: the checkpoint cannot be written: {reason(error)}. The one before is untouched."
+            f"{folder}: the checkpoint cannot be written: {reason(error)}. The previous one is untouched."
         ) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -99,7 +100,7 @@ def _write_model(
     folder: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, decoding: Generation
 ) -> None:
     backend = getattr(tokenizer, "backend_tokenizer", None)
-    if backend is not None:  # else tokenizer.json would keep how the last batch was cut and padded
+    if backend is not None:  # else tokenizer.json would store the last batch's truncation and padding
         backend.no_truncation()
         backend.no_padding()
     usual = model.generation_config
@@ -111,15 +112,15 @@ def _write_model(
     finally:
         model.generation_config = usual
     for path in folder.glob("*.safetensors"):
-        shutil.copymode(folder / "config.json", path)  # safetensors keeps its files from all but their owner
+        shutil.copymode(folder / "config.json", path)  # safetensors makes its files readable by their owner only
 
 
 def generation_config(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, decoding: Generation
 ) -> GenerationConfig:
-    """Return the settings with which `model.generate` decodes as a task says.
+    """Return the settings with which `model.generate` decodes as a task prescribes.
 
-    What is not said would come from defaults of transformers, such as sampling from the 50 likeliest tokens alone.
+    Settings left out would come from transformers' defaults, such as sampling from the 50 likeliest tokens only.
     """
     eos, pad = tokenizer.eos_token_id, tokenizer.pad_token_id
     settings: dict[str, Any] = {"max_new_tokens": decoding.max_new_tokens, "do_sample": decoding.do_sample}
@@ -136,7 +137,7 @@ def generation_config(
         eos_token_id=eos,
         pad_token_id=eos if pad is None else pad,
         bos_token_id=getattr(model.config, "bos_token_id", None),
-        decoder_start_token_id=getattr(model.config, "decoder_start_token_id", None),
+        decoder_start_token_id=start_id(model) if is_seq2seq(model) else None,
     )
 
 
@@ -150,7 +151,7 @@ def _replace_folder(new: Path, folder: Path) -> None:
             os.replace(new, folder)
             break
         except OSError:
-            # Someone who read at this very moment may have put the old one back: then once more.
+            # A concurrent reader may have just restored the old folder: try once more.
             if attempt == "last" or not folder.exists():
                 restore_interrupted(folder)
                 raise
@@ -164,40 +165,40 @@ def _set_aside(folder: Path) -> Path:
 
 
 def restore_interrupted(folder: Path) -> None:
-    """Put back the checkpoint that a crash between the two renames of a replacement left aside."""
+    """Restore the checkpoint that a crash between the two renames of a replacement left under its temporary name."""
     previous = _set_aside(folder)
     if previous.exists() and not folder.exists():
         os.replace(previous, folder)
 
 
 def find_checkpoint(folder: Path) -> Path:
-    """Return the checkpoint folder that is meant by it or by the folder of its run."""
+    """Return the checkpoint folder, given the folder itself or that of its run."""
     inner = folder / "checkpoint"
     restore_interrupted(inner)
     return inner if inner.is_dir() and not (folder / MANIFEST).exists() else folder
 
 
 def is_checkpoint(folder: Path) -> bool:
-    """Return whether a folder is a checkpoint of ours, or a run's folder with one in it, whole or not."""
+    """Return whether a folder is a checkpoint of GRUE or a run's folder that contains one, intact or not."""
     return (find_checkpoint(folder) / MANIFEST).exists()
 
 
-def read_manifest(folder: Path) -> Manifest:
-    """Read and verify a checkpoint of ours.
+def read_manifest(folder: Path) -> CheckpointManifest:
+    """Read a checkpoint's manifest and verify its files.
 
     Raises:
-        DataError: It is no checkpoint, or a file of it is missing or damaged.
+        DataError: The folder is not a checkpoint of GRUE, or one of its files is missing or damaged.
     """
     restore_interrupted(folder)
     if not folder.is_dir():
-        raise DataError(f"{folder}: there is no such checkpoint folder; `grue train` makes one.")
+        raise DataError(f"{folder}: no such checkpoint folder; `grue train` writes one.")
     path = folder / MANIFEST
     if not path.is_file():
         raise DataError(
-            f"{folder}: no checkpoint of grue: it has no {MANIFEST}. Give the `checkpoint` folder of a run; "
-            "a model trained elsewhere goes in with --model."
+            f"{folder}: not a checkpoint of grue: it has no {MANIFEST}. Give the `checkpoint` folder of a run; "
+            "pass a model trained elsewhere with --model."
         )
-    manifest = files.load_json(path, Manifest)
+    manifest = files.load_json(path, CheckpointManifest)
     if manifest.schema != SCHEMA_VERSION:
         raise DataError(
             f"{path}: schema: this version of grue reads {SCHEMA_VERSION}, found {manifest.schema}; upgrade grue."
@@ -207,13 +208,13 @@ def read_manifest(folder: Path) -> Manifest:
             raise DataError(f"{folder}: damaged: {name} is missing. Train again, or copy the whole folder.")
         if files.sha256_file(folder / name) != expected:
             raise DataError(
-                f"{folder}: damaged: {name} is not the file that was saved. Train again, or copy the whole folder."
+                f"{folder}: damaged: {name} differs from the saved file. Train again, or copy the whole folder."
             )
     return manifest
 
 
-def check_task(manifest: Manifest, folder: Path, task: Task) -> None:
-    """Refuse a checkpoint of another task, or of a family of models that the task cannot use.
+def check_task(manifest: CheckpointManifest, folder: Path, task: Task) -> None:
+    """Refuse a checkpoint of another task or of a model family that the task cannot use.
 
     Raises:
         DataError: It belongs to another task, or its model is of the other family.
@@ -232,11 +233,11 @@ def check_task(manifest: Manifest, folder: Path, task: Task) -> None:
         )
 
 
-def check_start(manifest: Manifest, folder: Path, start: Backbone) -> None:
-    """Refuse to go on from a checkpoint of another model than the one that the run says it starts from.
+def check_start(manifest: CheckpointManifest, folder: Path, start: Backbone) -> None:
+    """Refuse a checkpoint trained from another model than the run's backbone.
 
     Raises:
-        DataError: It grew from another model, whose vocabulary need not be the same.
+        DataError: It was trained from another model, whose vocabulary may differ.
     """
     if manifest.backbone != start.model:
         raise DataError(
@@ -246,17 +247,17 @@ def check_start(manifest: Manifest, folder: Path, start: Backbone) -> None:
 
 
 def check_best(folder: Path) -> None:
-    """Make sure that the best checkpoint, of which a saved state speaks, is there and whole.
+    """Make sure that the best checkpoint, which a saved state refers to, exists and is intact.
 
-    It may be newer than the state: then the updates that lead to it are made again, and it is replaced by its like.
+    It may be newer than the state: the updates in between are then repeated, and it is replaced by an identical one.
 
     Raises:
-        DataError: It is not.
+        DataError: It is missing or damaged.
     """
     try:
         read_manifest(folder)
     except DataError as error:
         raise DataError(
-            f"The run cannot go on without its best checkpoint. Put it back, or remove {folder.parent} to start the "
-            f"run again. ({error})"
+            f"The run cannot resume without its best checkpoint. Restore it, or remove {folder.parent} to start over. "
+            f"({error})"
         ) from error

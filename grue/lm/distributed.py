@@ -1,11 +1,11 @@
-"""The processes of a run: who they are, where they compute, and what they tell each other.
+"""The processes of a run: their ranks, their devices, and the collectives between them.
 
-Every process samples and scores its share of the rows; `gather` and `gather_rows` then give all of them the whole, so
-that everything after is computed alike everywhere. Gradients are summed, not averaged: each process adds its tokens'
-losses over the token count of all. A world of one process costs nothing: what goes in comes out.
+Every process samples and scores its share of the rows; `gather` and `gather_rows` then give the whole to all of them,
+so that everything after is computed identically everywhere. Gradients are summed, not averaged: each process divides
+the losses of its tokens by the token count of all. With a single process, every function returns its input at no cost.
 
-Started by `torchrun --nproc-per-node N -m grue train …` or `accelerate launch --multi_gpu --num_processes N -m grue
-train …`; `join_world` reads the environment that both set. B = rows of all processes, b = rows of one.
+`torchrun --nproc-per-node N -m grue train …` or `accelerate launch --multi_gpu --num_processes N -m grue train …`
+starts several; `join_processes` reads the environment that both set. B = rows of all processes, b = rows of one.
 """
 
 import os
@@ -20,13 +20,13 @@ import torch.distributed as dist
 from torch import Tensor
 
 from grue.errors import ConfigError, TrainingError
-from grue.lm.load import scoring_device
+from grue.lm.device import scoring_device
 
 T = TypeVar("T")
 
 CPU = torch.device("cpu")
 LAUNCH = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
-BUCKET = 2**23  # gradient elements that travel at once: 32 MiB of float32
+BUCKET = 2**23  # gradient elements sent at once: 32 MiB of float32
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,10 @@ class DistributedContext:
     """The processes that train together, seen by one of them.
 
     Attributes:
-        rank: Which process this is, from 0.
-        size: How many there are.
-        device: Where this one computes.
-        wire: Where a tensor must lie to be sent: the GPU under NCCL, the CPU under gloo.
+        rank: Number of this process, from 0.
+        size: Number of processes.
+        device: Where this process computes.
+        wire: Where a tensor must be to be sent: on the GPU under NCCL, on the CPU under gloo.
     """
 
     rank: int = 0
@@ -51,25 +51,25 @@ class DistributedContext:
         return self.rank == 0
 
     def share(self, count: int) -> slice:
-        """Return which of `count` rows are this process's: a contiguous share, equal to within one, maybe empty."""
+        """Return this process's share of `count` rows: contiguous, equal to within one, possibly empty."""
         return slice(count * self.rank // self.size, count * (self.rank + 1) // self.size)
 
     def gather(self, objects: Sequence[T]) -> list[T]:
-        """Return the lists of all processes as one, in the order of their ranks; the objects must pickle."""
+        """Return the lists of all processes as one, in the order of ranks; the objects must pickle."""
         if self.size == 1:
             return list(objects)
         parts: list[list[T]] = [[] for _ in range(self.size)]
-        with _together(self, "gather objects"):
+        with _explained(self, "gather objects"):
             dist.all_gather_object(parts, list(objects))
         return [one for part in parts for one in part]
 
     def gather_rows(self, tensor: Tensor, fill: float = 0, side: Literal["left", "right"] = "right") -> Tensor:
-        """Return the rows of all processes, [B, ...], in the order of their ranks, where `tensor` was.
+        """Return the rows of all processes, [B, ...], in the order of ranks, on the device of `tensor`.
 
         Args:
-            tensor: [b, ...] of any dtype; b may differ and be 0, and processes may differ in the second dimension.
-            fill: What stands in the columns that a process did not have.
-            side: Where narrower rows are widened: "left" for what is padded on the left.
+            tensor: [b, ...] of any dtype; processes may differ in b, which may be 0, and in the second dimension.
+            fill: Value of the columns that a process lacks.
+            side: Where narrower rows are widened: "left" for left-padded rows.
 
         Raises:
             ValueError: The processes differ in another dimension or in the dtype.
@@ -85,16 +85,16 @@ class DistributedContext:
         there = tensor.shape[1] if width else 0
         columns = slice(padded.shape[1] - there, None) if width and side == "left" else slice(there)
         padded[(slice(len(tensor)), columns) if width else slice(len(tensor))] = tensor
-        # Bytes travel: gloo and NCCL know few dtypes, and nothing is rounded.
+        # Sent as bytes: gloo and NCCL support few dtypes, and nothing is rounded.
         sent = padded.flatten().view(torch.uint8).to(self.wire)
         received = [torch.empty_like(sent) for _ in range(self.size)]
-        with _together(self, "gather rows"):
+        with _explained(self, "gather rows"):
             dist.all_gather(received, sent)
         parts = [one.to(tensor.device).view(tensor.dtype).view(padded.shape) for one in received]
         return torch.cat([part[:count] for part, count in zip(parts, rows, strict=True)])
 
     def sum(self, tensor: Tensor) -> Tensor:
-        """Return the sum of the processes' tensors, which are of one shape."""
+        """Return the sum of the processes' tensors, which have one shape."""
         return self._reduce(tensor, dist.ReduceOp.SUM)
 
     def maximum(self, tensor: Tensor) -> Tensor:
@@ -102,28 +102,19 @@ class DistributedContext:
         return self._reduce(tensor, dist.ReduceOp.MAX)
 
     def any(self, flag: bool) -> bool:
-        """Return whether it is so on any process."""
+        """Return whether the flag is set on any process."""
         return bool(self.maximum(torch.tensor(int(flag))))
 
-    def broadcast_object(self, value: T) -> T:
-        """Return what the main process has; it must pickle."""
-        if self.size == 1:
-            return value
-        box: list[Any] = [value if self.is_main else None]
-        with _together(self, "broadcast"):
-            dist.broadcast_object_list(box, src=0)
-        received: T = box[0]
-        return received
-
     def barrier(self) -> None:
-        """Wait until all processes are here."""
+        """Wait until all processes have called this."""
         self.any(False)
 
     def sum_gradients(self, parameters: Iterable[Tensor]) -> None:
         """Replace every gradient by its sum over the processes, in few large messages.
 
-        A parameter without a gradient here counts as zeros; one that has none anywhere keeps none, so that the
-        optimiser leaves it alone as it does in a world of one. All processes must name the same parameters.
+        A parameter without a gradient on this process counts as zeros; one without a gradient on any process keeps
+        none, so that the optimiser skips it as it does with a single process. All processes must pass the same
+        parameters in the same order.
         """
         if self.size == 1:
             return
@@ -142,23 +133,24 @@ class DistributedContext:
         if self.size == 1:
             return tensor
         result = tensor.detach().to(self.wire, copy=True)
-        with _together(self, "reduce"):
+        with _explained(self, "reduce"):
             dist.all_reduce(result, how)
         return result.to(tensor.device)
 
 
-def join_world(timeout_minutes: float | None = None) -> DistributedContext:
-    """Join the processes that the launcher started; without one, be a world of one.
+def join_processes(timeout_minutes: float | None = None) -> DistributedContext:
+    """Join the processes that the launcher started; without a launcher, return the context of a single process.
 
-    The device is what GRUE_DEVICE says, else this process's own GPU, else the CPU. Several processes that GRUE_DEVICE
-    sends to one GPU (`cuda:0`) share it and talk through the CPU.
+    The device is GRUE_DEVICE, else this process's own GPU, else the CPU. Several processes that GRUE_DEVICE puts on
+    one GPU (`cuda:0`) share it and communicate through the CPU.
 
     Args:
-        timeout_minutes: How long to wait for another process before giving up; without it GRUE_TIMEOUT says, else 30.
+        timeout_minutes: How long to wait for another process before giving up; by default GRUE_TIMEOUT, else 30.
 
     Raises:
-        ConfigError: The launcher's environment is incomplete, asks for what it cannot give, or GRUE_DEVICE is wrong.
-        TrainingError: The others could not be reached in time.
+        ConfigError: The launcher's environment is incomplete or asks for something unsupported, or GRUE_DEVICE is
+            wrong.
+        TrainingError: The other processes did not answer in time.
     """
     launched = _read_launch(os.environ)
     if launched is None:
@@ -170,41 +162,41 @@ def join_world(timeout_minutes: float | None = None) -> DistributedContext:
     if size == 1:
         return DistributedContext(device=device)
     own_gpu = device.type == "cuda" and ":" not in os.environ.get("GRUE_DEVICE", "")
-    world = DistributedContext(rank, size, device, wire=device if own_gpu else CPU)
+    distributed = DistributedContext(rank, size, device, wire=device if own_gpu else CPU)
     if not dist.is_initialized():
-        with _together(world, "meet"):
+        with _explained(distributed, "connect"):
             dist.init_process_group("nccl" if own_gpu else "gloo", timeout=_timeout(timeout_minutes))
-    world.barrier()
-    return world
+    distributed.barrier()
+    return distributed
 
 
-def leave() -> None:
-    """Leave the group of processes, if this one is in any; wait for nobody."""
+def leave_processes() -> None:
+    """Leave the process group, if there is one, without waiting for the others."""
     if dist.is_available() and dist.is_initialized():
         dist.destroy_process_group()
 
 
 def _read_launch(environment: Mapping[str, str]) -> tuple[int, int, int] | None:
-    """Return rank, number of processes and rank on this machine; None where no launcher was at work.
+    """Return rank, number of processes and rank on this machine; None without a launcher.
 
-    MASTER_ADDR alone is no launch: clusters set it for everyone.
+    MASTER_ADDR alone does not mean a launcher: clusters set it for every job.
     """
-    _refuse_what_is_not_done(environment)
+    _refuse_unsupported(environment)
     there = [name for name in LAUNCH if environment.get(name)]
     if not {"RANK", "WORLD_SIZE", "LOCAL_RANK"} & set(there):
         if "MASTER_ADDR" in there and "ACCELERATE_MIXED_PRECISION" in environment:
             raise ConfigError(
-                "accelerate launch started one process where several were asked for: it does so with --cpu, and where "
-                "there are not several GPUs. Write `accelerate launch --multi_gpu --num_processes N -m grue …` or "
-                "`torchrun --nproc-per-node N -m grue …`; both run on the CPU where there is no GPU. "
-                "If one process is what you want, unset MASTER_ADDR."
+                "accelerate launch started one process where several were requested: it does so with --cpu, and on a "
+                "machine with fewer than two GPUs. Use `accelerate launch --multi_gpu --num_processes N -m grue …` or "
+                "`torchrun --nproc-per-node N -m grue …`; both run on the CPU if there is no GPU. "
+                "If you want one process, unset MASTER_ADDR."
             )
         return None
     missing = [name for name in LAUNCH if name not in there]
     if missing:
         raise ConfigError(
-            f"The environment holds {', '.join(there)}, but not {', '.join(missing)}: start the processes with "
-            f"accelerate launch or torchrun, or unset {', '.join(there)} to run in one."
+            f"The environment sets {', '.join(there)}, but not {', '.join(missing)}: start the processes with "
+            f"accelerate launch or torchrun, or unset {', '.join(there)} to run in a single process."
         )
     try:
         rank, size, local = (int(environment[name]) for name in LAUNCH[:3])
@@ -215,7 +207,7 @@ def _read_launch(environment: Mapping[str, str]) -> tuple[int, int, int] | None:
     return rank, size, local
 
 
-def _refuse_what_is_not_done(environment: Mapping[str, str]) -> None:
+def _refuse_unsupported(environment: Mapping[str, str]) -> None:
     for name, what in (
         ("ACCELERATE_USE_DEEPSPEED", "DeepSpeed"),
         ("ACCELERATE_USE_FSDP", "--use_fsdp"),
@@ -223,19 +215,19 @@ def _refuse_what_is_not_done(environment: Mapping[str, str]) -> None:
     ):
         if environment.get(name, "false").lower() == "true":
             raise ConfigError(
-                f"{name} is set: what is split over the processes is said in the run's configuration here. Start it "
-                f"with --multi_gpu and without {what}, and give grue --set sharded=true."
+                f"{name} is set, but the run's configuration decides what is sharded over the processes. Start "
+                f"accelerate with --multi_gpu and without {what}, and pass --set sharded=true to grue."
             )
     precision = environment.get("ACCELERATE_MIXED_PRECISION", "no")
     if precision != "no":
         raise ConfigError(
-            f"accelerate launch asks for --mixed_precision {precision}; here precision belongs to the run's "
-            "configuration: start with --mixed_precision no, and give grue --set precision=bfloat16."
+            f"accelerate launch was started with --mixed_precision {precision}, but the run's configuration sets the "
+            "precision: start with --mixed_precision no, and pass --set precision=bfloat16 to grue."
         )
 
 
 def _device(local: int, size: int) -> torch.device:
-    """Return the device of the process that is number `local` on its machine."""
+    """Return the device of the process with number `local` on its machine."""
     wanted = os.environ.get("GRUE_DEVICE", "")
     if wanted and wanted != "cuda":
         return scoring_device()
@@ -245,21 +237,21 @@ def _device(local: int, size: int) -> torch.device:
         if local >= torch.cuda.device_count():
             raise ConfigError(
                 f"Process {local} of this machine has no GPU: there are {torch.cuda.device_count()}. Start as many "
-                "processes as GPUs, or set GRUE_DEVICE to cpu or to the one (cuda:0) that all shall share."
+                "processes as GPUs, or set GRUE_DEVICE to cpu, or to one GPU (cuda:0) that all share."
             )
         return torch.device("cuda", local)
     if wanted:
-        return scoring_device()  # which says why it cannot be
+        return scoring_device()  # raises, and explains why
     return torch.device("mps") if size == 1 and torch.backends.mps.is_available() else CPU
 
 
 def _timeout(minutes: float | None) -> timedelta:
-    said = os.environ.get("GRUE_TIMEOUT", "30") if minutes is None else str(minutes)
+    wanted = os.environ.get("GRUE_TIMEOUT", "30") if minutes is None else str(minutes)
     try:
-        return timedelta(minutes=_positive(said))
+        return timedelta(minutes=_positive(wanted))
     except (ValueError, OverflowError) as error:
         raise ConfigError(
-            f"GRUE_TIMEOUT is {said!r}: it takes the minutes that a process waits for another, such as 30."
+            f"GRUE_TIMEOUT is {wanted!r}: give the minutes that a process waits for another, such as 30."
         ) from error
 
 
@@ -271,21 +263,21 @@ def _positive(text: str) -> float:
 
 
 @contextmanager
-def _together(world: DistributedContext, what: str) -> Iterator[None]:
-    """Say what it means when the others do not answer: one of them has died, or hangs."""
+def _explained(distributed: DistributedContext, what: str) -> Iterator[None]:
+    """Explain a failed collective: another process has died or hangs."""
     try:
         yield
     except RuntimeError as error:
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise TrainingError(
-            f"Process {world.rank} of {world.size} could not {what} with the others: one of them has stopped, and its "
-            "message says why, or it took longer than GRUE_TIMEOUT allows. The run goes on from its last saved state. "
-            f"({first})"
+            f"Process {distributed.rank} of {distributed.size} could not {what} with the others: one of them has "
+            "stopped, and its message says why, or it took longer than GRUE_TIMEOUT allows. Rerun the command to "
+            f"resume from the last saved state. ({first})"
         ) from error
 
 
 def _buckets(gradients: Sequence[Tensor]) -> Iterator[list[Tensor]]:
-    """Split gradients into runs of one dtype and device, of about `BUCKET` elements."""
+    """Group consecutive gradients of one dtype and device into buckets of about `BUCKET` elements."""
     bucket: list[Tensor] = []
     for gradient in gradients:
         alike = not bucket or (bucket[0].dtype, bucket[0].device) == (gradient.dtype, gradient.device)

@@ -13,15 +13,14 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-# --- the sampler's distribution --------------------------------------------------------------------------------------
-
+# --- supports and draws ----------------------------------------------------------------------------------------------
 
 SPAN = 256  # tokens that `sample` sums first
-LIKELIEST = (128, 1024)  # tokens among which a nucleus is looked for, before all are sorted
+LIKELIEST = (128, 1024)  # tokens among which a nucleus is searched before all are sorted
 
 
 def top_k_support(logits: Tensor, k: int) -> Tensor:
-    """Return where the k largest logits are, [..., V] bool; equal values at the edge stay open together."""
+    """Return where the k largest logits are, [..., V] bool; values tied with the k-th stay open together."""
     if k <= 0 or k >= logits.shape[-1]:
         return torch.ones_like(logits, dtype=torch.bool)
     return logits >= logits.topk(k, dim=-1).values[..., -1:]
@@ -30,7 +29,7 @@ def top_k_support(logits: Tensor, k: int) -> Tensor:
 def top_p_support(logits: Tensor, p: float, min_tokens_to_keep: int = 1) -> Tensor:
     """Return the nucleus: the smallest set of likeliest tokens whose probability reaches p, [..., V] bool.
 
-    The paper's V^p (Eq. 6). With p ≥ 1 every token is open, whatever rounding says.
+    The paper's V^p (Eq. 6). With p ≥ 1 every token is open, regardless of rounding.
     """
     if p >= 1.0:
         return torch.ones_like(logits, dtype=torch.bool)
@@ -74,25 +73,27 @@ def sample(logits: Tensor, uniforms: Tensor) -> Tensor:
     """
     probabilities = logits.float().softmax(-1)
     spans = F.pad(probabilities, (0, -logits.shape[-1] % SPAN)).unflatten(-1, (-1, SPAN))
-    # First the span of the vocabulary, then the token in it: only sums of some hundred numbers need double.
+    # First the span of the vocabulary, then the token in it: only sums of a few hundred numbers need double.
     until = spans.sum(-1).double().cumsum(-1)
     target = uniforms.double().unsqueeze(-1) * until[:, -1:]
     span = torch.searchsorted(until, target, right=True)
     inside = spans.gather(1, span.unsqueeze(-1).expand(-1, 1, SPAN)).squeeze(1).double().cumsum(-1)
     before = F.pad(until, (1, 0)).gather(-1, span)
-    # Rounding must not carry the target to the end of the span: the last token before it is the right answer then.
+    # Rounding must not move the target past the end of the span, whose last token is then the right one.
     rest = torch.minimum(target - before, inside[:, -1:] * (1.0 - 2.0**-50))
     return (span * SPAN + torch.searchsorted(inside, rest, right=True)).squeeze(-1)
 
 
-TINY = 1e-12  # probability inside a support below which sums over everything have too few digits of it
-BLOCK = {"cpu": 2**18, "cuda": 2**24}  # logits worked on at once: on a CPU, what its cache holds
+# --- log-probabilities and entropy -----------------------------------------------------------------------------------
+
+TINY = 1e-12  # probability of a support below which float32 sums over the whole vocabulary lose its digits
+BLOCK = {"cpu": 2**18, "cuda": 2**24}  # logits processed at once; on a CPU, what its cache holds
 
 
 class _LogProbs(torch.autograd.Function):
     """`log_probs` of tokens [N] with logits [N, V], a block of rows at a time.
 
-    The vocabulary costs memory twice, for the logits and for their gradient; nothing else of that size is made.
+    Memory of the vocabulary's size is used twice, for the logits and for their gradient.
     """
 
     @staticmethod
@@ -134,7 +135,7 @@ def _bools(support: Tensor, rows: slice, size: int) -> Tensor:
 
 
 def log_probs(logits: Tensor, tokens: Tensor, support: Tensor | None = None) -> Tensor:
-    """Return log π(token) [B, T], renormalised over the support; once differentiable.
+    """Return log π(token) [B, T], renormalised over the support; differentiable once.
 
     Args:
         logits: [B, T, V], already divided by the temperature.
@@ -149,7 +150,7 @@ def log_probs(logits: Tensor, tokens: Tensor, support: Tensor | None = None) -> 
 def log_probs_both(logits: Tensor, tokens: Tensor, support: Tensor) -> tuple[Tensor, Tensor]:
     """Return log π(token) renormalised over the support, and over the whole vocabulary, [B, T] each.
 
-    The same as `log_probs` with and without a support, for little more than one of them; once differentiable.
+    Equals `log_probs` with and without the support, at little more than the cost of one; differentiable once.
     """
     flat, packed = logits.flatten(0, -2), support.flatten(0, -2)
     inside, whole = _BothLogProbs.apply(flat, tokens.flatten(), packed)  # type: ignore[no-untyped-call]
@@ -161,7 +162,7 @@ class _BothLogProbs(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, tokens: Tensor, support: Tensor) -> tuple[Tensor, Tensor]:
-        sums = torch.empty(2, len(tokens), device=logits.device)  # log Σ exp: over the support, over everything
+        sums = torch.empty(2, len(tokens), device=logits.device)  # log Σ exp over the support, over the vocabulary
         chosen = torch.empty_like(sums)
         for rows in _blocks(logits):
             opened = _bools(support, rows, logits.shape[-1])
@@ -172,7 +173,7 @@ class _BothLogProbs(torch.autograd.Function):
             whole = powers.sum(-1)
             inside = powers.mul_(opened).sum(-1)
             sums[0, rows], sums[1, rows] = inside.log() + top[:, 0], whole.log() + top[:, 0]
-            rare = inside < TINY  # so little inside that float32 has lost digits of it
+            rare = inside < TINY  # float32 has lost its digits
             if rare.any():
                 sums[0, rows] = torch.where(rare, restrict(part, opened).logsumexp(-1), sums[0, rows])
             chosen[1, rows] = part.gather(-1, index)[:, 0]
@@ -189,8 +190,7 @@ class _BothLogProbs(torch.autograd.Function):
         for rows in _blocks(logits):
             opened, part = _bools(support, rows, logits.shape[-1]), logits[rows].float()
             for_inside, for_whole = to_inside[rows].unsqueeze(-1), to_whole[rows].unsqueeze(-1)
-            # ∂ log π(y) is 1[token = y] − π(token); inside, π is 0 where the support is closed, and else larger by a
-            # factor.
+            # ∂ log π(y) is 1[token = y] − π(token); over the support, π is 0 where closed and else larger by a factor.
             factor = (sums[1, rows] - sums[0, rows]).exp_().unsqueeze(-1)
             if factor.max() > 1.0 / TINY:
                 grown = restrict(part, opened).softmax(-1).mul_(-for_inside).sub_(part.softmax(-1).mul_(for_whole))
@@ -213,7 +213,7 @@ def _entropy(logits: Tensor) -> Tensor:
     return -(log_p.exp() * log_p.clamp(min=torch.finfo(torch.float32).min)).sum(-1)
 
 
-# --- storing supports ------------------------------------------------------------------------------------------------
+# --- packing supports ------------------------------------------------------------------------------------------------
 
 _BITS = tuple(1 << i for i in range(8))
 
@@ -232,6 +232,6 @@ def unpack_bits(packed: Tensor, size: int) -> Tensor:
 
 @cache
 def _eights(device: torch.device) -> Tensor:
-    """Return for each byte its eight bits as eight bytes in one word, [256]."""
+    """Return each byte's eight bits as the eight bytes of one word, [256]."""
     bits = (torch.arange(256).unsqueeze(1) & torch.tensor(_BITS)).ne(0)
     return bits.view(torch.int64).squeeze(1).to(device)

@@ -2,8 +2,8 @@
 
 B = batch, P = prompt length, T = response time, V = vocabulary, H = hidden size.
 
-V is the number of rows of the language head. A head may be larger than its tokenizer (T5 pads its own to 32,128): the
-ids in excess are actions like any other and decode to nothing, as in Hugging Face's `generate`.
+V is the number of rows of the language head, which may exceed the tokenizer's size (T5 pads its head to 32,128): the
+extra ids are actions like any other and decode to nothing, as in Hugging Face's `generate`.
 """
 
 from collections.abc import Callable
@@ -17,16 +17,14 @@ from transformers.modeling_outputs import BaseModelOutput
 from grue.lm.model import is_seq2seq, recomputes, start_id
 from grue.lm.tokens import Tokens
 
-# --- running a model -------------------------------------------------------------------------------------------------
-
 
 def encode(model: PreTrainedModel, prompts: Tokens) -> Tensor:
     """Return the encoder's states of right-padded prompts, [B, P, H].
 
-    While the encoder does not learn, they can be computed once and given to the functions below as `encoded`; of rows
-    that were picked out, `encoded[rows]` will do, however long their longest prompt.
+    While the encoder is frozen, they can be computed once and passed to the functions below as `encoded`; for selected
+    rows pass `encoded[rows]`, however long their longest prompt.
     """
-    # An encoder has no cache, yet transformers warns that checkpointing forbids one.
+    # An encoder has no cache, but transformers warns that checkpointing disables it.
     settings = {"use_cache": False} if model.training else {}
     out = model.get_encoder()(prompts.ids, attention_mask=prompts.mask.long(), **settings)
     states: Tensor = out.last_hidden_state
@@ -39,8 +37,8 @@ def forward(
     """Run the model over prompts and responses.
 
     Returns:
-        Logits [B, T, V], those at t deciding response token t, and with `states` the last hidden states [B, T, H]
-        they were computed from.
+        Logits [B, T, V], where those at t predict response token t, and with `states` the last hidden states
+        [B, T, H] that they are computed from.
     """
     if is_seq2seq(model):
         inputs = _seq2seq_inputs(model, prompts, responses, encoded)
@@ -56,15 +54,15 @@ def forward(
 
 
 def of_responses(values: Tensor, length: int) -> Tensor:
-    """Cut [B, L, ...] to the positions before each response token; some models do not heed `logits_to_keep`."""
+    """Cut [B, L, ...] to the positions before each response token; some models ignore `logits_to_keep`."""
     return values if values.shape[1] == length else values[:, -length - 1 : -1]
 
 
 def trunk_states(model: PreTrainedModel, prompts: Tokens, responses: Tokens, encoded: Tensor | None = None) -> Tensor:
-    """Return the last hidden states [B, T, H] alone: `forward` without the cost of the vocabulary."""
+    """Return only the last hidden states [B, T, H]: `forward` without the cost of the vocabulary."""
     if is_seq2seq(model):
         inputs = _seq2seq_inputs(model, prompts, responses, encoded)
-        decoded = model.get_decoder()(
+        decoded = model.get_decoder().base_model(
             input_ids=inputs["decoder_input_ids"],
             encoder_hidden_states=inputs["encoder_outputs"].last_hidden_state,
             encoder_attention_mask=inputs["attention_mask"],
@@ -106,11 +104,11 @@ def _encoder_outputs(model: PreTrainedModel, prompts: Tokens, encoded: Tensor | 
 def next_logits(
     model: PreTrainedModel, prompts: Tokens, encoded: Tensor | None = None
 ) -> Callable[[Tensor | None], Tensor]:
-    """Return a function that decodes step by step with a key-value cache of its own.
+    """Return a function that decodes step by step with its own key-value cache.
 
-    It takes the tokens drawn last, [B], or None at the first step, and returns the logits [B, V] of the next.
+    It takes the tokens drawn last, [B], or None at the first step, and returns the logits [B, V] of the next token.
     """
-    # Checkpointing acts in training mode only, and throws caches away there.
+    # Checkpointing is active in training mode only, where it disables caches.
     assert not (model.training and recomputes(model)), "put the model into evaluation mode to decode step by step"
     if is_seq2seq(model):
         return _seq2seq_stepper(model, prompts, encoded)
@@ -126,7 +124,7 @@ def _causal_stepper(model: PreTrainedModel, prompts: Tokens) -> Callable[[Tensor
         if drawn is None:
             ids, positions = prompts.ids, (attention.cumsum(1) - 1).clamp(min=0)
         else:
-            # A row that has ended is stepped on with the others; what it sees there changes nothing that is kept.
+            # A finished row continues with the others; its logits are not used.
             attention = torch.cat([attention, torch.ones_like(attention[:, :1])], dim=1)
             ids, positions = drawn.unsqueeze(1), attention.sum(1, keepdim=True) - 1
         out = model(

@@ -1,7 +1,7 @@
-"""Log-probabilities of drawn tokens without ever holding the logits [B, T, V] whole.
+"""Log-probabilities of drawn tokens without ever holding all logits [B, T, V].
 
-At V = 50,257 the logits of an update and their gradient are most of its memory. Here the language head runs over
-`chunk` tokens at a time; the backward pass runs it again rather than keep what it computed.
+At V = 50,257 the logits of an update and their gradient take most of its memory. Here the language head runs over
+`chunk` tokens at a time; the backward pass recomputes it instead of keeping its output.
 
 B = batch, P = prompt length, T = response time, V = vocabulary, H = hidden size, N = tokens that count.
 """
@@ -26,13 +26,13 @@ Head = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True, slots=True)
 class TokenLogProbs:
-    """What a model says of drawn tokens, each [B, T] in float32, 0 where nothing counts.
+    """A model's scores of drawn tokens, each [B, T] in float32, 0 where no token counts.
 
     Attributes:
-        plain: log π over the whole vocabulary; None unless asked for.
+        plain: log π over the whole vocabulary; None unless requested.
         restricted: log π renormalised over the support.
-        entropy: Of the restricted distribution; None unless asked for.
-        states: Last hidden states [B, T, H], for a critic that shares the trunk; None unless asked for.
+        entropy: Of the restricted distribution, in nats; None unless requested.
+        states: Last hidden states [B, T, H], for a critic that shares the trunk; None unless requested.
     """
 
     plain: Tensor | None
@@ -58,8 +58,8 @@ def token_log_probs(
 
     Args:
         support: Bit-packed [B, T, ⌈V/8⌉] of the same rows and tokens, True where the vocabulary was open.
-        chunk: Tokens whose logits exist at a time; 0 computes all logits at once.
-        encoded: See `policy.encode`.
+        chunk: Tokens whose logits are held at once; 0 computes all logits at once.
+        encoded: [B, P, H], see `encode`.
     """
     mask = responses.mask
     if chunk:
@@ -71,7 +71,7 @@ def token_log_probs(
         parts = list(empty.masked_scatter(mask.unsqueeze(-1), scores).unbind(-1))
     else:
         logits, states = forward(model, prompts, responses, want_states, encoded)
-        # After the end a row's stored token may be closed: its log-probability is minus infinity, so it is cut out
+        # After the end a row's stored token may be closed. Its log-probability is then minus infinity, so it is masked
         # rather than multiplied by 0.
         parts = _scores(logits, responses.ids, support, temperature, want_plain, want_entropy)
         parts = [part.masked_fill(~mask, 0.0) for part in parts]
@@ -100,7 +100,7 @@ def _in_chunks(
     score: Callable[[Tensor, Tensor, Tensor | None], list[Tensor]],
     chunk: int,
 ) -> Tensor:
-    """Return what `score` says of inputs [N, H] and tokens [N], stacked to [N, its parts]."""
+    """Return the scores of inputs [N, H] and tokens [N], stacked to [N, number of scores]."""
 
     def scores(inputs: Tensor, tokens: Tensor, support: Tensor | None) -> Tensor:
         return torch.stack(score(head(inputs), tokens, support), -1)
@@ -122,15 +122,15 @@ def response_states_and_head(
     """Run the model up to its language head.
 
     Returns:
-        What the head would have read, [B, T, H]; the rest of the model, a function from [..., H] to logits [..., V];
-        and with `want_states` the last hidden states [B, T, H] (those of T5 are scaled before its head reads them).
+        The head's input [B, T, H]; the rest of the model, a function from [..., H] to logits [..., V]; and with
+        `want_states` the last hidden states [B, T, H] (T5 scales them before its head reads them).
     """
     layer = language_head(model)
     captured: list[Tensor] = []
 
     def keep(module: object, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         captured.append(inputs[0])
-        return (inputs[0][:, -1:], *inputs[1:])  # logits of one position, which nobody reads
+        return (inputs[0][:, -1:], *inputs[1:])  # logits of one position, which are not used
 
     handle = layer.register_forward_pre_hook(keep)
     try:
@@ -153,10 +153,10 @@ def response_states_and_head(
 
 @torch.no_grad()
 def assert_head_is_separable(model: PreTrainedModel) -> None:
-    """Refuse a model that does more to its logits than `response_states_and_head` knows of.
+    """Refuse a model that changes its logits after the head in a way that `response_states_and_head` does not know.
 
     Raises:
-        ConfigError: Log-probabilities in chunks would differ from those of the model.
+        ConfigError: Log-probabilities in chunks would differ from the model's.
     """
     ids = torch.arange(3, 7, device=model.device).reshape(2, 2) % vocabulary_size(model)
     tokens = Tokens(ids, torch.ones_like(ids, dtype=torch.bool))
@@ -165,6 +165,6 @@ def assert_head_is_separable(model: PreTrainedModel) -> None:
     apart = head(inputs)
     if apart.shape != whole.shape or not torch.allclose(apart, whole, rtol=1e-3, atol=1e-3):
         raise ConfigError(
-            f"log_prob_chunk: {type(model).__name__} changes its logits behind the language head in a way that is not "
-            "known here, so they cannot be computed in chunks; set log_prob_chunk = 0."
+            f"log_prob_chunk: {type(model).__name__} changes its logits after the language head in an unknown way, so "
+            "they cannot be computed in chunks; set log_prob_chunk = 0."
         )

@@ -1,4 +1,4 @@
-"""What a language model is, causal or encoder-decoder: its ends, its head, and which of its parts learn."""
+"""What a language model is, causal or encoder-decoder: its special tokens, head, sizes, frozen parts, dropout."""
 
 import copy
 
@@ -6,8 +6,6 @@ from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from grue.errors import ConfigError
-
-# --- what a model is -------------------------------------------------------------------------------------------------
 
 
 def is_seq2seq(model: PreTrainedModel) -> bool:
@@ -19,7 +17,7 @@ def eos_id(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
     """Return the id that ends a response.
 
     Raises:
-        ConfigError: The tokenizer has none, so that the policy could never stop.
+        ConfigError: The tokenizer has none, so the policy could never stop.
     """
     if tokenizer.eos_token_id is None:
         raise ConfigError(f"{display_name(model)}: the tokenizer has no end-of-text token; set `eos_token` in it.")
@@ -27,36 +25,40 @@ def eos_id(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
 
 
 def start_id(model: PreTrainedModel) -> int:
-    """Return the id that an encoder-decoder model's decoder reads first; it is no part of a response.
+    """Return the id that an encoder-decoder's decoder reads first; it is not part of a response.
+
+    T5Gemma keeps it as its decoder's `bos_token_id`, other families as `decoder_start_token_id`.
 
     Raises:
-        ConfigError: The configuration names none.
+        ConfigError: The configuration does not name it.
     """
-    start = getattr(model.config, "decoder_start_token_id", None)
+    config, place, usual = model.config, "decoder_start_token_id", "0 for T5, 2 for BART"
+    if config.model_type in ("t5gemma", "t5gemma2"):
+        config, place, usual = config.decoder, "bos_token_id", "2 for T5Gemma"
+    start = getattr(config, place, None)
     if start is None:
-        raise ConfigError(
-            f"{display_name(model)}: set `decoder_start_token_id` in its config.json (0 for T5, 2 for BART)."
-        )
+        where = "the decoder's part of its config.json" if config is not model.config else "its config.json"
+        raise ConfigError(f"{display_name(model)}: set `{place}` in {where} ({usual}).")
     return int(start)
 
 
 def language_head(model: PreTrainedModel) -> nn.Linear:
-    """Return the layer that turns states into logits; its weight is [V, H].
+    """Return the layer that maps states to logits; its weight is [V, H].
 
     Raises:
-        ConfigError: There is none.
+        ConfigError: The model has none.
     """
     head: nn.Linear | None = model.get_output_embeddings()
     if head is None:
         raise ConfigError(
-            f"{display_name(model)}: {type(model).__name__} has no language head and so cannot write; load it with "
+            f"{display_name(model)}: {type(model).__name__} has no language head, so it cannot generate; load it with "
             "AutoModelForCausalLM or AutoModelForSeq2SeqLM, from a folder that was saved with its head."
         )
     return head
 
 
 def vocabulary_size(model: PreTrainedModel) -> int:
-    """Return V."""
+    """Return V, the number of rows of the language head."""
     return language_head(model).weight.shape[0]
 
 
@@ -66,20 +68,20 @@ def hidden_size(model: PreTrainedModel) -> int:
 
 
 def display_name(model: PreTrainedModel) -> str:
-    """Return what messages call the model."""
+    """Return the model's name in messages."""
     return model.name_or_path or f"the {type(model).__name__}"
 
 
 def freeze(model: PreTrainedModel) -> PreTrainedModel:
-    """Return a copy of the model that never learns: the reference, or the masking policy."""
+    """Return a copy of the model that is never trained: the reference, or the masking policy."""
     frozen: PreTrainedModel = copy.deepcopy(model).requires_grad_(False).eval()
     return frozen
 
 
 def freeze_encoder(model: PreTrainedModel) -> None:
-    """Stop the encoder from learning, so that `encode` can be computed once.
+    """Exclude the encoder from training, so that `encode` can be computed once.
 
-    Embeddings that the encoder shares with the decoder and the head stop with it.
+    Embeddings that it shares with the decoder and the head are excluded, too.
 
     Raises:
         ConfigError: The model has no encoder.
@@ -92,22 +94,22 @@ def freeze_encoder(model: PreTrainedModel) -> None:
 
 
 def recomputes(model: nn.Module) -> bool:
-    """Whether the model's layers compute their activations again in the backward pass, in training mode."""
+    """Whether the model's layers recompute their activations in the backward pass, in training mode."""
     return any(getattr(module, "gradient_checkpointing", False) for module in model.modules())
 
 
 def dropout_rates(module: nn.Module) -> list[str]:
-    """Return the attributes that hold a dropout rate above 0: a module's own, or one it hands to a function."""
+    """Return the attributes that hold a dropout rate above 0: the module's own, or one it passes to a function."""
     return [key for key in dropout_places(module) if getattr(module, key) > 0]
 
 
 def dropout_places(module: nn.Module) -> list[str]:
-    """Return the attributes that hold a dropout rate, be it 0."""
+    """Return the attributes that hold a dropout rate, 0 included."""
     numbers = [key for key, value in vars(module).items() if isinstance(value, float | int)]
     return [key for key in numbers if "drop" in key or (key == "p" and "Dropout" in type(module).__name__)]
 
 
 def assert_no_dropout(model: nn.Module) -> None:
-    """Fail if dropout could act where nobody asked for it: rollouts and updates see the same policy (paper §5.4)."""
+    """Fail if dropout is active: rollouts and updates must see the same policy (paper §5.4)."""
     active = [name for name, module in model.named_modules() if module.training and dropout_rates(module)]
     assert not active, f"dropout is active in {active[:3]}"

@@ -1,8 +1,8 @@
-"""Sampling responses, with the supports that make every draw repeatable.
+"""Sampling responses, together with the support of every draw.
 
 The sampler stores, for every token, which part of the vocabulary was open when it was drawn. Log-probabilities are
-later renormalised over exactly that support, so that what is optimised is what was sampled: for top-k, top-p, a
-minimum length and NLPO's mask alike.
+later renormalised over exactly that support, so that the distribution optimised is the one sampled from: with top-k,
+top-p, a minimum length and NLPO's mask.
 """
 
 import math
@@ -22,12 +22,12 @@ from grue.tasks import Generation
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """NLPO's restriction of the sampler: where it comes from, and the rule that turns logits into what stays open.
+    """NLPO's restriction of the sampler: a masking policy, and the rule that maps its logits to a support.
 
     Attributes:
-        model: The masking policy; None takes the logits of the policy itself.
+        model: The masking policy; None uses the policy's own logits.
         rule: Logits [B, V] → bool [B, V].
-        always_open: Ids that the mask never closes.
+        always_open: Ids that the mask never closes, besides the end token.
     """
 
     model: PreTrainedModel | None
@@ -40,13 +40,13 @@ class Rollout:
     """Sampled responses.
 
     Attributes:
-        prompts: What was asked.
-        responses: What was drawn, the end token included.
-        support: Bit-packed [B, T, ⌈V/8⌉], True where the vocabulary was open; None where all of it always was.
+        prompts: The prompts, [B, P].
+        responses: The drawn tokens, [B, T], the end token included.
+        support: Bit-packed [B, T, ⌈V/8⌉], True where the vocabulary was open; None if all of it always was.
         truncated: [B], True where the response reached the length limit before it ended.
         mask_size: [B, T], the share of the vocabulary that the sampler left open.
         disagreement: [B, T], 1 where the policy's likeliest token lay outside NLPO's mask; None without a mask.
-        encoded: [B, P, H], what a frozen encoder made of the prompts; None where every model runs its own.
+        encoded: [B, P, H], a frozen encoder's states of the prompts; None if every model runs its own encoder.
     """
 
     prompts: Tokens
@@ -75,9 +75,9 @@ def sample_responses(
     """Draw a response to every prompt.
 
     Args:
-        uniforms: [B, max_new_tokens] in [0, 1): the only source of chance.
+        uniforms: [B, max_new_tokens] in [0, 1): the only source of randomness.
         eos: Id that ends a response; closed before `min_new_tokens`, and never closed by the mask after.
-        mask: NLPO's mask, laid over the vocabulary before top-k and top-p.
+        mask: NLPO's mask, applied before top-k and top-p.
         encoded: [B, P, H], the states of a frozen encoder.
 
     Raises:
@@ -93,9 +93,11 @@ def sample_responses(
     tokens, counts, supports, sizes, disagreements = [], [], [], [], []
     for t in range(settings.max_new_tokens):
         raw = step(drawn).float()
-        # Once a batch: what breaks logits is broken weights, and a check a token would have a GPU wait for each.
+        # Once a batch: broken weights break every logit, and a check at every token would stall a GPU.
         if t == 0 and not raw.isfinite().all():
-            raise TrainingError("The policy's logits are not finite: its weights are no longer those of a model.")
+            raise TrainingError(
+                "The policy's logits are not finite: its weights have diverged; train with a lower learning rate."
+            )
         logits = raw if settings.temperature == 1.0 else raw / settings.temperature
         mask_logits = mask_step(drawn).float() if mask_step else raw
         closed_eos = eos if t < settings.min_new_tokens else None
@@ -125,9 +127,9 @@ def sample_responses(
 def _mask_support(
     logits: Tensor, running: Tensor, mask: Mask | None, eos: int, closed_eos: int | None
 ) -> Tensor | None:
-    """Return what NLPO's mask leaves open, [B, V]; of a response that has ended, nothing is asked.
+    """Return the support that NLPO's mask leaves, [B, V]; finished responses are skipped.
 
-    The nucleus is taken of what may be drawn at all, so that a closed end token cannot be all of it.
+    The rule sees only tokens that may be drawn, so that a closed end token cannot be all that it leaves.
     """
     if mask is None:
         return None
@@ -139,7 +141,7 @@ def _mask_support(
 
 
 def _support(logits: Tensor, opened: Tensor | None, settings: Generation, closed_eos: int | None) -> Tensor | None:
-    """Return what is open for the next token, [B, V], or None if everything is."""
+    """Return the support of the next token, [B, V], or None if the whole vocabulary is open."""
     support = opened
     if closed_eos is not None:
         support = torch.ones_like(logits, dtype=torch.bool) if support is None else support.clone()
@@ -158,7 +160,7 @@ def _index(token: int, like: Tensor) -> Tensor:
 
 
 def _stack_supports(packed: list[Tensor | None], vocabulary: int) -> Tensor | None:
-    """Stack the steps' bit-packed supports to [B, T, ⌈V/8⌉]; a step without one left everything open."""
+    """Stack the steps' bit-packed supports to [B, T, ⌈V/8⌉]; a step without one left the whole vocabulary open."""
     known = [support for support in packed if support is not None]
     if not known:
         return None

@@ -1,7 +1,7 @@
-"""Weights split over the processes (FSDP2): each keeps its part of weights, gradients and moments.
+"""Weights sharded over the processes (FSDP2): each process keeps its part of weights, gradients and moments.
 
-All modules are one unit: whole while they compute, split in between. States are whole in files, so that a run can go on
-with another number of processes. Where nothing is split, everything here gives back what it got.
+All modules form one unit: gathered while they compute, sharded in between. Saved states hold whole tensors, so that a
+run can resume with another number of processes. Where nothing is sharded, every function here returns its input.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,41 +21,41 @@ from grue.lm.settings import ModelSettings
 T = TypeVar("T")
 
 
-class Split(nn.Module):
-    """Modules whose weights are split over the processes; `shard` makes it."""
+class ShardedWeights(nn.Module):
+    """Modules whose weights are sharded over the processes; made by `shard`."""
 
     def __init__(self, modules: Iterable[nn.Module]) -> None:
         super().__init__()
         self.parts = nn.ModuleList(modules)
 
     def forward(self, compute: Callable[[], T]) -> T:
-        """Return what a computation returns (a tensor, or a dictionary of them), which finds the weights whole.
+        """Run a computation with the weights gathered, and return its result: a tensor, or a dictionary of tensors.
 
-        Its backward pass leaves the gradients summed over the processes, and the weights split.
+        Its backward pass sums the gradients over the processes and shards the weights again.
         """
         return compute()
 
 
-def check_sharding(config: ModelSettings, world: DistributedContext) -> None:
-    """Refuse a configuration whose weights cannot be split.
+def check_sharding(settings: ModelSettings, distributed: DistributedContext) -> None:
+    """Refuse settings under which the weights cannot be sharded.
 
     Raises:
-        ConfigError: The algorithm, the adapters or the devices do not allow it.
+        ConfigError: The adapters or the devices do not allow it.
         Unavailable: This torch is too old.
     """
-    if not config.sharded:
+    if not settings.sharded:
         return
-    if config.lora_rank:
+    if settings.lora_rank:
         raise ConfigError(
-            "sharded: low-rank adapters have little to split, and the weights below them stay whole; set "
+            "sharded: low-rank adapters leave little to shard, and the weights under them stay whole; set "
             "sharded = false or lora_rank = 0."
         )
-    if world.device.type != world.wire.type:
+    if distributed.device.type != distributed.wire.type:
         raise ConfigError(
-            "sharded: every process needs a GPU of its own, and GRUE_DEVICE sends several to one; unset GRUE_DEVICE."
+            "sharded: every process needs its own GPU, but GRUE_DEVICE puts several on one; unset GRUE_DEVICE."
         )
-    if world.size > 1 and not _can_shard():
-        raise Unavailable(f"sharded: torch {torch.__version__} cannot split weights like this; upgrade torch.")
+    if distributed.size > 1 and not _can_shard():
+        raise Unavailable(f"sharded: torch {torch.__version__} cannot shard weights this way; upgrade torch.")
 
 
 def _can_shard() -> bool:
@@ -66,52 +66,54 @@ def _can_shard() -> bool:
     return hasattr(FSDPModule, "set_force_sum_reduction_for_comms")
 
 
-def shard(modules: Iterable[nn.Module], optimizer: torch.optim.Optimizer, world: DistributedContext) -> Split:
-    """Split the weights of some modules over the processes, of which there are several.
+def shard(
+    modules: Iterable[nn.Module], optimizer: torch.optim.Optimizer, distributed: DistributedContext
+) -> ShardedWeights:
+    """Shard the weights of some modules over several processes.
 
-    From then on, gradients come from computations that the result of this is called with, equally often on every
-    process; sampling and scoring, where processes differ, run inside `gathered`. Copies are made before: the modules
-    cannot be copied any more.
+    From then on, gradients come from computations passed to the returned module, equally often on every process;
+    sampling and scoring, where processes differ, run inside `gathered`. Copy the modules before: sharded ones cannot
+    be copied.
 
     Args:
-        optimizer: Of these modules; it has not taken a step, and goes on with the split weights.
+        optimizer: Of these modules, before its first step; afterwards it holds the sharded weights.
     """
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
-    assert not optimizer.state, "moments are split by load_whole"
-    split = Split(modules)
-    names = {parameter: name for name, parameter in split.named_parameters()}
-    mesh = init_device_mesh(world.device.type, (world.size,))
-    settings = fully_shard(split, mesh=mesh, reshard_after_forward=False)  # in place
-    settings.set_gradient_divide_factor(1.0)
-    settings.set_force_sum_reduction_for_comms(True)  # gloo cannot do otherwise
-    parts = dict(split.named_parameters())
+    assert not optimizer.state, "moments are sharded by load_whole"
+    sharded = ShardedWeights(modules)
+    names = {parameter: name for name, parameter in sharded.named_parameters()}
+    mesh = init_device_mesh(distributed.device.type, (distributed.size,))
+    unit = fully_shard(sharded, mesh=mesh, reshard_after_forward=False)  # in place
+    unit.set_gradient_divide_factor(1.0)
+    unit.set_force_sum_reduction_for_comms(True)  # gloo supports nothing else
+    parts = dict(sharded.named_parameters())
     for group in optimizer.param_groups:
         group["params"] = [parts[names[parameter]] for parameter in group["params"]]
-    return split
+    return sharded
 
 
 @contextmanager
-def gathered(split: Split | None) -> Iterator[None]:
-    """Hold split weights whole for passes without gradients; all processes enter together, then each goes alone."""
-    if split is None:
+def gathered(sharded: ShardedWeights | None) -> Iterator[None]:
+    """Gather sharded weights for passes without gradients; all processes enter together, then run independently."""
+    if sharded is None:
         yield
         return
     from torch.distributed.fsdp import FSDPModule
 
-    assert isinstance(split, FSDPModule), "made by shard"
-    split.unshard()
+    assert isinstance(sharded, FSDPModule), "made by shard"
+    sharded.unshard()
     try:
         yield
     finally:
-        split.reshard()
+        sharded.reshard()
 
 
 def whole(state: T, keep: bool = True) -> T:
-    """Return a tensor, or nested dictionaries and lists of them, with every split one whole, on the CPU.
+    """Return a tensor, or nested dictionaries and lists of them, with every sharded tensor gathered on the CPU.
 
-    All processes must ask; one that does not `keep` them gets empty ones, and its memory is spared.
+    All processes must call this; one that passes `keep=False` gets empty tensors, which saves its memory.
     """
     if not (dist.is_available() and dist.is_initialized()):
         return state
@@ -128,23 +130,23 @@ def whole(state: T, keep: bool = True) -> T:
 
 
 def load_whole(target: nn.Module | torch.optim.Optimizer, state: Mapping[str, Any]) -> None:
-    """Load a state of whole tensors into a module or an optimiser, split or not; all processes must have it."""
+    """Load a state of whole tensors into a module or an optimiser, sharded or not; every process needs the state."""
     if not (dist.is_available() and dist.is_initialized()):
         target.load_state_dict(dict(state))
         return
     if isinstance(target, nn.Module):
         own = target.state_dict()
-        target.load_state_dict({name: _split_like(value, own.get(name)) for name, value in state.items()})
+        target.load_state_dict({name: _sharded_like(value, own.get(name)) for name, value in state.items()})
         return
     parameters = [parameter for group in target.param_groups for parameter in group["params"]]
     moments = {
-        index: {name: _split_like(value, parameters[index]) for name, value in values.items()}
+        index: {name: _sharded_like(value, parameters[index]) for name, value in values.items()}
         for index, values in state["state"].items()
     }
     target.load_state_dict({**state, "state": moments})
 
 
-def _split_like(value: Any, other: Any) -> Any:
+def _sharded_like(value: Any, other: Any) -> Any:
     from torch.distributed.tensor import DTensor, distribute_tensor
 
     if not (isinstance(other, DTensor) and isinstance(value, Tensor) and value.shape == other.shape):
@@ -153,7 +155,7 @@ def _split_like(value: Any, other: Any) -> Any:
 
 
 def model_of(model: PreTrainedModel, weights: Mapping[str, Tensor]) -> PreTrainedModel:
-    """Return a model like a split one, of whole weights, which `save_pretrained` writes as any other."""
+    """Return a model like a sharded one, with whole weights, which `save_pretrained` writes like any other."""
     with torch.device("meta"):
         made: PreTrainedModel = type(model)(model.config)
     made.load_state_dict(weights, assign=True)

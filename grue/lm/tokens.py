@@ -1,6 +1,6 @@
 """Text to tokens and back, as batches of ids with a mask.
 
-What counts is always carried as a mask by position and never read off the ids, since a model's pad token may be its
+Which tokens count is carried by position in a mask and never recovered from the ids, since the pad token may be the
 end-of-text token. L = length.
 """
 
@@ -23,7 +23,7 @@ class Tokens:
     mask: Tensor
 
     def rows(self, index: Tensor) -> "Tokens":
-        """Return some rows, without the columns in which none of them has a token that counts."""
+        """Return some rows, without the outer columns in which no token of theirs counts."""
         ids, mask = self.ids[index], self.mask[index]
         used = mask.any(0).nonzero()
         if len(used) == 0:
@@ -32,16 +32,13 @@ class Tokens:
         return Tokens(ids[:, columns], mask[:, columns])
 
 
-# --- text and tokens -------------------------------------------------------------------------------------------------
-
-
 def encode_prompts(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], prompt: Prompt
 ) -> Tokens:
-    """Tokenise prompts, cut to the task's length on its side; padded left for causal models, right for others.
+    """Tokenise prompts, truncated as the task says; padded left for causal models, right for encoder-decoders.
 
-    Needs no pad token: what fills a row counts nowhere. A prompt without any token becomes one start or end token,
-    since a causal model must have something to go on from.
+    The tokenizer needs no pad token, since the mask excludes padding. An empty prompt becomes one start or end token,
+    because a causal model needs a first token.
     """
     tokenizer.truncation_side = prompt.truncation
     rows = tokenizer(list(texts), truncation=True, max_length=prompt.max_tokens)["input_ids"]
@@ -54,10 +51,10 @@ def encode_prompts(
 def encode_responses(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], max_tokens: int
 ) -> Tokens:
-    """Tokenise what a model should write, with the end token where the text fits into `max_tokens`.
+    """Tokenise target responses, each with the end token if it fits into `max_tokens`.
 
-    A causal model reads the response right behind the prompt, so the seam gets the space that parts two words. A
-    decoder of its own writes the special tokens that its tokenizer puts around a text (BART's <s>).
+    For a causal model, the response follows the prompt after a space. For an encoder-decoder, it includes the special
+    tokens that the tokenizer puts around a text (BART's <s>).
     """
     eos = eos_id(model, tokenizer)
     encode = _encode_alone if is_seq2seq(model) else _encode_behind
@@ -71,7 +68,7 @@ def _encode_alone(tokenizer: PreTrainedTokenizerBase, text: str, eos: int) -> li
 
 
 def _encode_behind(tokenizer: PreTrainedTokenizerBase, text: str, eos: int) -> list[int]:
-    """Return the ids of a text behind a word and a space; some tokenizers (Llama 2's) add a space to every start."""
+    """Return the ids of a text after a word and a space; some tokenizers (Llama 2's) prepend a space to every text."""
     if not text:
         return []
     before, whole = (tokenizer(part, add_special_tokens=False)["input_ids"] for part in (".", f". {text}"))
@@ -92,13 +89,13 @@ def _padded(model: PreTrainedModel, rows: Sequence[Sequence[int]], filler: int, 
 
 
 def decode_responses(tokenizer: PreTrainedTokenizerBase, responses: Tokens) -> list[str]:
-    """Return the text of the tokens that count, without special tokens, unknown ids and outer white space."""
+    """Return the text of the tokens that count, without special tokens, unknown ids and surrounding white space."""
     rows = [ids[mask].tolist() for ids, mask in zip(responses.ids, responses.mask, strict=True)]
     return [str(text).strip() for text in tokenizer.batch_decode(rows, skip_special_tokens=True)]
 
 
 def length_batches(mask: Tensor, rows: Tensor, size: int) -> list[Tensor]:
-    """Split rows into batches of at most `size`, similar lengths together, so that little padding is computed."""
+    """Split rows into batches of at most `size`, grouped by length to save padding."""
     if len(rows) <= size:
         return [rows]
     lengths = mask[rows.to(mask.device)].sum(1).cpu()

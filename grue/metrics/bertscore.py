@@ -31,7 +31,7 @@ def bertscore(
 
     Source: Zhang et al. 2020, "BERTScore: Evaluating Text Generation with BERT".
     """
-    from grue.lm.load import signed
+    from grue.lm.scorers import signed
     from grue.metrics.neural.bertscore import Matching, recommended_layer
 
     if part not in PARTS:

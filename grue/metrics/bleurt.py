@@ -29,7 +29,7 @@ def bleurt(model: str, revision: str = "", batch_size: int = 32, multi_ref: str 
 
     Source: Sellam et al. 2020, "BLEURT: Learning Robust Metrics for Text Generation".
     """
-    from grue.lm.load import load_classifier, signed
+    from grue.lm.scorers import load_classifier, signed
     from grue.metrics.neural.batching import logits, require_finite
 
     if multi_ref not in MULTI_REF:

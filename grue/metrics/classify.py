@@ -25,7 +25,7 @@ def sentiment(model: str, label: int, revision: str = "", batch_size: int = 32) 
     Raises:
         ConfigError: The classifier has no such label.
     """
-    from grue.lm.load import load_classifier, signed
+    from grue.lm.scorers import load_classifier, signed
     from grue.metrics.neural.batching import logits, require_finite, seam
 
     classifier, tokenizer = load_classifier(model, revision)
@@ -53,7 +53,7 @@ def intent(model: str, revision: str = "", batch_size: int = 32) -> Average:
 
     Source: Ramamurthy et al. 2023, RL4LMs' intent_accuracy, which joins the utterance and the text without a separator.
     """
-    from grue.lm.load import load_classifier, signed
+    from grue.lm.scorers import load_classifier, signed
     from grue.metrics.neural.batching import logits, require_finite, seam
 
     classifier, tokenizer = load_classifier(model, revision)

@@ -51,7 +51,7 @@ def summac(
 
     Source: Laban et al. 2022, "SummaC: Re-Visiting NLI-based Models for Inconsistency Detection in Summarization".
     """
-    from grue.lm.load import load_classifier, signed
+    from grue.lm.scorers import load_classifier, signed
     from grue.metrics.neural.batching import logits, require_finite
 
     if source not in SOURCES:

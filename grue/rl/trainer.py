@@ -18,7 +18,7 @@ from grue.lm.adapters import adapter_off
 from grue.lm.critic import Critic
 from grue.lm.distributed import DistributedContext
 from grue.lm.model import assert_no_dropout, freeze
-from grue.lm.sharding import Split, load_whole
+from grue.lm.sharding import ShardedWeights, load_whole
 from grue.records import Example
 from grue.rl.settings import ActorCriticConfig, Common, RolloutConfig
 from grue.tasks import Task
@@ -52,7 +52,7 @@ class Trainer:
     reward: Reward
     seed: int
     distributed: DistributedContext = field(default_factory=DistributedContext)
-    sharded: Split | None = None
+    sharded: ShardedWeights | None = None
     precision: Literal["float32", "bfloat16"] = "float32"
     shown: Shown = lambda example, text, score: None
 

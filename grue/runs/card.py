@@ -9,7 +9,7 @@ from importlib.metadata import version
 from typing import Any
 
 import grue
-from grue.lm.checkpoint import Manifest
+from grue.lm.checkpoint import CheckpointManifest
 from grue.tasks import Generation, Task
 
 FIGURES = {
@@ -30,7 +30,12 @@ CITATION = """\
 
 
 def card(
-    task: Task, manifest: Manifest, reward: str, config: Mapping[str, Any], versions: Mapping[str, str], hub_id: str
+    task: Task,
+    manifest: CheckpointManifest,
+    reward: str,
+    config: Mapping[str, Any],
+    versions: Mapping[str, str],
+    hub_id: str,
 ) -> str:
     """Return the text of `README.md`.
 
@@ -75,7 +80,7 @@ def package_versions() -> dict[str, str]:
 # --- front matter ----------------------------------------------------------------------------------------------------
 
 
-def _front_matter(task: Task, manifest: Manifest, hub_id: str) -> dict[str, Any]:
+def _front_matter(task: Task, manifest: CheckpointManifest, hub_id: str) -> dict[str, Any]:
     ours = manifest.backbone.startswith("mini:") and task.data.licence == "Apache-2.0"
     licence = {"license": "apache-2.0"} if ours else {"license": "other", "license_name": "as-data-and-base-model"}
     datasets = list(dict.fromkeys(source.name for source in task.data.sources if source.kind == "hub"))
@@ -165,11 +170,11 @@ def _decoding(decoding: Generation) -> str:
     return f"{how}, {length} new tokens"
 
 
-def _scores(manifest: Manifest) -> Iterable[tuple[str, str]]:
+def _scores(manifest: CheckpointManifest) -> Iterable[tuple[str, str]]:
     return ((_plain(FIGURES.get(name, name)), f"{value:.4f}") for name, value in manifest.validation.items())
 
 
-def _training(manifest: Manifest, reward: str) -> list[tuple[str, str]]:
+def _training(manifest: CheckpointManifest, reward: str) -> list[tuple[str, str]]:
     task = f"{manifest.suite}/{manifest.task}, {manifest.task_hash[:12]}"
     return [
         ("task and its hash", _code(task)),

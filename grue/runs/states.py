@@ -18,6 +18,7 @@ import torch
 
 from grue import files
 from grue.errors import DataError
+from grue.files import flush_to_disk, reason
 
 NAME = re.compile(r"state-(\d+)\.pt")
 TEMPORARY = re.compile(r"\.(config\.toml|train\.jsonl)\.[0-9a-f]{16}")  # of `files.write_text`
@@ -135,33 +136,10 @@ def settle_log(path: Path) -> None:
         raise DataError(f"{path}: cannot be written: {reason(error)}. The states before are untouched.") from error
 
 
-def flush_to_disk(path: Path) -> None:
-    """Wait until a file's content, or a folder's list of names, would survive a power cut.
-
-    Raises:
-        OSError: The disk cannot take it.
-    """
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def remove(*paths: Path) -> None:
     """Remove files, those that are there."""
     for path in paths:
         path.unlink(missing_ok=True)
-
-
-def reason(error: BaseException) -> str:
-    """Return why a write failed: what the system said first, where a library's error of its own hides it."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, OSError) and cause.strerror:
-            return cause.strerror
-        cause = cause.__cause__ or cause.__context__
-    return str(error).rstrip(".") or type(error).__name__
 
 
 def _states(folder: Path) -> list[tuple[int, Path]]:

@@ -23,7 +23,7 @@ from grue.lm import checkpoint
 from grue.lm.adapters import adapt, merged
 from grue.lm.checks import check_lengths, check_model
 from grue.lm.distributed import DistributedContext
-from grue.lm.load import Loaded, load_language_model, locate_model
+from grue.lm.load import LoadedModel, load_language_model, locate_model
 from grue.lm.seeds import generator
 from grue.lm.sharding import check_sharding, gathered, model_of, shard, whole
 from grue.metrics.rewards import make_reward
@@ -194,7 +194,7 @@ class Run:
         weights = None if trainer.sharded is None else whole(trainer.policy.state_dict(), keep=self.is_main)
         if not self.is_main:
             return
-        manifest = checkpoint.Manifest(
+        manifest = checkpoint.CheckpointManifest(
             suite=plan.task.suite,
             task=plan.task.name,
             task_hash=plan.task.hash,
@@ -300,7 +300,7 @@ def _prepare(plan: Plan, observer: Observer, stop: Callable[[], bool], distribut
     validation = load_examples(plan.task, "validation", plan.data_dir, plan.offline).examples
     reward = make_reward(plan.reward, plan.task, examples)
     policy, tokenizer = _load_policy(plan)
-    policy.to(distributed.device)  # type: ignore[arg-type]  # a decorated method that the checker cannot read
+    policy.to(distributed.device)
     check_model(policy, tokenizer)
     check_lengths(policy, plan.task)
     adapt(policy, plan.config, plan.seed)
@@ -317,8 +317,8 @@ def _prepare(plan: Plan, observer: Observer, stop: Callable[[], bool], distribut
         precision=plan.config.precision,
         shown=observer.sampled,
     )
-    validation = validation[: plan.config.validation_examples]
-    return Run(plan=plan, trainer=trainer, validation=validation, observer=observer, stop=stop, training=training)
+    few = validation[: plan.config.validation_examples]
+    return Run(plan=plan, trainer=trainer, validation=few, observer=observer, stop=stop, training=training)
 
 
 def some_examples(examples: Sequence[Example], share: float, seed: int) -> list[Example]:
@@ -350,7 +350,7 @@ def _check_ranks(config: Common, distributed: DistributedContext) -> None:
         raise ConfigError(f"{count} processes share {config.rollouts} rollouts; raise rollouts, or start fewer.")
 
 
-def _load_policy(plan: Plan) -> Loaded:
+def _load_policy(plan: Plan) -> LoadedModel:
     start = plan.start
     if plan.init is None:
         return load_language_model(start.family, start.model, start.revision)

@@ -102,16 +102,16 @@ BOTH = """
 from pathlib import Path
 import torch
 from algorithms.test_two_processes import RESUMED, trained
-from grue.lm.distributed import join_world, leave
+from grue.lm.distributed import join_processes, leave_processes
 
 torch.set_num_threads(1)
-world = join_world()
+world = join_processes()
 out = {name: trained(name, Path(OUT) / name, world) for name in NAMES}
 for name in (name for name in RESUMED if name in NAMES):
     out["first " + name] = trained(name, Path(OUT) / ("first " + name), world, stop_after=1)
     out["second " + name] = trained(name, Path(OUT) / ("second " + name), world)
 torch.save(out, f"{OUT}/{world.rank}.pt")
-leave()
+leave_processes()
 """
 
 

@@ -318,7 +318,7 @@ def test_without_the_cache_the_message_names_the_model_and_the_cure(tmp_path, hu
     arguments = ["train", "--suite", "grue", "--task", "imdb", "--algo", "ppo", "--data-dir", REAL / "imdb"]
     refused = grue(*arguments, folder=tmp_path, environment=empty)
     assert refused.returncode == 3
-    assert "lvwerra/distilbert-imdb is neither a local folder nor to be had from the hub" in refused.stderr
+    assert "lvwerra/distilbert-imdb is neither a local folder nor available from the hub" in refused.stderr
     assert "hf download lvwerra/distilbert-imdb" in refused.stderr
     assert "Traceback" not in refused.stderr
     assert not (tmp_path / "runs").exists()

@@ -2,16 +2,14 @@
 
 import builtins
 import copy
-import dataclasses
 
 import pytest
 import torch
-from support import tiny, tiny_models
+from support import model_families, tiny, tiny_models
 from torch import nn
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, GPT2Config, GPT2LMHeadModel
 from transformers.pytorch_utils import Conv1D
 
-from grue.algorithms.supervised import SupervisedConfig
 from grue.errors import ConfigError, Unavailable
 from grue.lm.adapters import (
     adapt,
@@ -26,6 +24,7 @@ from grue.lm.critic import Critic
 from grue.lm.forward import encode, forward, next_logits
 from grue.lm.model import assert_no_dropout, freeze
 from grue.lm.sampling import sample_responses
+from grue.lm.settings import ModelSettings
 
 ALL = tiny_models.ALL
 WITH_DROPOUT = ("gpt2", "opt", "t5", "mt5", "bart")
@@ -154,6 +153,28 @@ def test_copies_have_adapters_of_their_own(kind):
     assert torch.equal(logits(mask, prompts, responses), logits(model, prompts, responses))
 
 
+@pytest.mark.parametrize("kind", ["qwen2_moe", "mixtral"])
+def test_adapters_of_a_mixture_of_experts_are_merged_and_saved(kind, tmp_path):
+    model = model_families.model(kind)
+    model, prompts, responses = tiny_models.batch("gpt2", model)
+    add_lora(model, 4, 8.0)
+    learn(model, prompts, responses)
+    merged(model).save_pretrained(tmp_path)
+    loaded = AutoModelForCausalLM.from_pretrained(tmp_path).eval()
+    assert torch.allclose(logits(loaded, prompts, responses), logits(model, prompts, responses), atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["qwen3_next", "deepseek_v3"])
+def test_experts_whose_adapters_cannot_be_merged_are_refused(kind):
+    model = model_families.model(kind)
+    with pytest.raises(ConfigError) as refused:
+        add_lora(model, 4, 8.0)
+    assert str(refused.value) == (
+        f"lora_rank: peft adapts other weights of {type(model).__name__} than its linear layers, in a form that cannot "
+        "be merged; set lora_rank = 0."
+    )
+
+
 def test_without_peft_the_message_says_what_to_install(monkeypatch):
     real = builtins.__import__
 
@@ -245,8 +266,7 @@ def test_sampling_goes_on_as_before_outside_of_recomputing(kind):
 
 def test_checkpointing_does_not_wake_a_frozen_encoder():
     model, prompts, responses = tiny_models.batch("t5")
-    config = dataclasses.replace(SupervisedConfig(), freeze_encoder=True, gradient_checkpointing=True)
-    adapt(model, config)
+    adapt(model, ModelSettings(freeze_encoder=True, gradient_checkpointing=True))
     with recomputing(model):
         assert not encode(model, prompts).requires_grad
         assert not any(name.startswith("encoder.") for name in gradients(model, prompts, responses))
@@ -266,12 +286,11 @@ def test_a_model_that_cannot_recompute_is_refused():
 
 def test_settings_make_a_policy_of_a_model():
     model = GPT2LMHeadModel(GPT2Config(vocab_size=tiny_models.SIZE, n_layer=1, n_embd=16, n_head=2)).eval()
-    config = dataclasses.replace(SupervisedConfig(), lora_rank=2, gradient_checkpointing=True, log_prob_chunk=4)
-    adapt(model, config)
+    adapt(model, ModelSettings(lora_rank=2, gradient_checkpointing=True, log_prob_chunk=4))
     assert_no_dropout(model.train())
     assert all("lora_" in name for name in learning(model))
     plain = tiny_models.model("gpt2")
-    adapt(plain, SupervisedConfig())
+    adapt(plain, ModelSettings())
     assert torch.equal(tiny.weights(plain), tiny.weights(tiny_models.model("gpt2")))
     assert len(learning(plain)) == len(list(plain.parameters()))
 

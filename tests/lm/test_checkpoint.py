@@ -164,9 +164,9 @@ def test_someone_who_reads_between_the_two_renames_does_no_harm(tmp_path, monkey
 
 
 def test_what_is_no_checkpoint_is_refused(tmp_path):
-    with pytest.raises(DataError, match="there is no such checkpoint folder; `grue train` makes one"):
+    with pytest.raises(DataError, match="no such checkpoint folder; `grue train` writes one"):
         checkpoint.read_manifest(tmp_path / "nowhere")
-    with pytest.raises(DataError, match=r"no checkpoint of grue: it has no grue.json"):
+    with pytest.raises(DataError, match=r"not a checkpoint of grue: it has no grue.json"):
         checkpoint.read_manifest(tmp_path)
 
 
@@ -175,7 +175,7 @@ def test_a_damaged_checkpoint_is_noticed(tmp_path):
     weights = tmp_path / "checkpoint" / "model.safetensors"
     content = weights.read_bytes()
     weights.write_bytes(content[: len(content) // 2])
-    with pytest.raises(DataError, match=r"damaged: model.safetensors is not the file that was saved"):
+    with pytest.raises(DataError, match=r"damaged: model.safetensors differs from the saved file"):
         checkpoint.read_manifest(tmp_path / "checkpoint")
     weights.unlink()
     with pytest.raises(DataError, match=r"damaged: model.safetensors is missing"):
@@ -263,17 +263,17 @@ def test_a_checkpoint_with_a_larger_vocabulary_than_its_model_is_refused(tmp_pat
         (
             ["--task", "imdb"],
             "model.safetensors",
-            "damaged: model.safetensors is not the file that was saved. Train again",
+            "damaged: model.safetensors differs from the saved file. Train again",
         ),
         (
             ["--task", "imdb"],
             "tokenizer.json",
-            "damaged: tokenizer.json is not the file that was saved. Train again, or",
+            "damaged: tokenizer.json differs from the saved file. Train again, or",
         ),
         (
             ["--task", "imdb"],
             "grue.json",
-            "no checkpoint of grue: it has no grue.json. Give the `checkpoint` folder of a",
+            "not a checkpoint of grue: it has no grue.json. Give the `checkpoint` folder of a",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""What the processes of a run tell each other: alone at no cost, and two of them by gloo on the CPU."""
+"""The processes of a run and their collectives: a single process, and two over gloo on the CPU."""
 
 import os
 import subprocess
@@ -15,45 +15,44 @@ from support.processes import (
 )
 
 from grue.errors import ConfigError
-from grue.lm.distributed import DistributedContext, join_world, leave
+from grue.lm.distributed import DistributedContext, join_processes, leave_processes
 
 PRIMITIVES = """
 import torch
-from grue.lm.distributed import DistributedContext, join_world, leave
+from grue.lm.distributed import DistributedContext, join_processes, leave_processes
 
-world = join_world()
+distributed = join_processes()
 torch.set_num_threads(1)
-r = world.rank
-out = {"world": (world.rank, world.size, str(world.device), world.is_main)}
-out["gather"] = world.gather([f"{r}{i}" for i in range(2 - r)])
-out["empty"] = world.gather(["only"] if r else [])
-out["any"] = [world.any(False), world.any(r == 1), world.any(True)]
-out["broadcast"] = world.broadcast_object({"from": r})
-out["sum"] = world.sum(torch.tensor([1.0 + r, 10.0]))
-out["maximum"] = world.maximum(torch.tensor([1.0 + r, -r]))
+r = distributed.rank
+out = {"context": (distributed.rank, distributed.size, str(distributed.device), distributed.is_main)}
+out["gather"] = distributed.gather([f"{r}{i}" for i in range(2 - r)])
+out["empty"] = distributed.gather(["only"] if r else [])
+out["any"] = [distributed.any(False), distributed.any(r == 1), distributed.any(True)]
+out["sum"] = distributed.sum(torch.tensor([1.0 + r, 10.0]))
+out["maximum"] = distributed.maximum(torch.tensor([1.0 + r, -r]))
 rows = torch.arange(1, 1 + (2 + r) * (3 - r)).reshape(2 + r, 3 - r)
 for dtype in (torch.int64, torch.int32, torch.float32, torch.float64, torch.bfloat16, torch.uint8, torch.bool):
-    out[str(dtype)] = world.gather_rows((rows % 3).to(dtype), fill=1)
-out["vector"] = world.gather_rows(torch.full((1 + r,), float(r)))
-out["left"] = world.gather_rows(rows, fill=9, side="left")
-out["deep"] = world.gather_rows(torch.full((1, 1 + r, 2), r, dtype=torch.uint8), fill=255)
-out["none of mine"] = world.gather_rows(torch.full((3 * r, 2), 7.0))
-out["nothing"] = world.gather_rows(torch.zeros(0, 4))
-out["turned"] = world.gather_rows(torch.arange(6.0).reshape(3, 2).T)
+    out[str(dtype)] = distributed.gather_rows((rows % 3).to(dtype), fill=1)
+out["vector"] = distributed.gather_rows(torch.full((1 + r,), float(r)))
+out["left"] = distributed.gather_rows(rows, fill=9, side="left")
+out["deep"] = distributed.gather_rows(torch.full((1, 1 + r, 2), r, dtype=torch.uint8), fill=255)
+out["none of mine"] = distributed.gather_rows(torch.full((3 * r, 2), 7.0))
+out["nothing"] = distributed.gather_rows(torch.zeros(0, 4))
+out["turned"] = distributed.gather_rows(torch.arange(6.0).reshape(3, 2).T)
 try:
-    world.gather_rows(torch.zeros(1, 1, 1 + r))
+    distributed.gather_rows(torch.zeros(1, 1, 1 + r))
 except ValueError as error:
     out["refused"] = str(error)
 try:
-    world.gather_rows(torch.zeros(1, dtype=torch.float32 if r else torch.float64))
+    distributed.gather_rows(torch.zeros(1, dtype=torch.float32 if r else torch.float64))
 except ValueError as error:
     out["dtypes"] = str(error)
 """
 
 GRADIENTS = """
-from grue.lm import distributed as devices
+import grue.lm.distributed as module
 
-devices.BUCKET = 8  # several buckets, one of them a single large gradient
+module.BUCKET = 8  # several buckets, one of them a single large gradient
 sizes = [(3,), (2, 2), (20,), (1,), (2,), (3,)]
 parameters = [torch.zeros(size, requires_grad=True) for size in sizes]
 parameters.append(torch.zeros(2, dtype=torch.float64, requires_grad=True))
@@ -61,14 +60,14 @@ parameters.append(torch.zeros(2, requires_grad=False))
 for i, parameter in enumerate(parameters[:7]):
     if i != 4 and not (i == 3 and r == 1) and not (i == 5 and r == 0):
         parameter.grad = torch.full_like(parameter, 10.0 * i + r + 1)
-world.sum_gradients(iter(parameters))
+distributed.sum_gradients(iter(parameters))
 out["gradients"] = [parameter.grad for parameter in parameters]
 """
 
 END = """
-world.barrier()
-leave()
-leave()
+distributed.barrier()
+leave_processes()
+leave_processes()
 torch.save(out, f"{OUT}/{r}.pt")
 """
 
@@ -79,14 +78,13 @@ def primitives(tmp_path_factory):
 
 
 def test_two_processes_know_who_they_are(primitives):
-    assert [one["world"] for one in primitives] == [(0, 2, "cpu", True), (1, 2, "cpu", False)]
+    assert [one["context"] for one in primitives] == [(0, 2, "cpu", True), (1, 2, "cpu", False)]
 
 
 def test_objects_are_gathered_in_the_order_of_ranks(primitives):
     for one in primitives:
         assert one["gather"] == ["00", "01", "10"]
         assert one["empty"] == ["only"]
-        assert one["broadcast"] == {"from": 0}
 
 
 def test_one_process_can_speak_for_all_and_sums_are_of_all(primitives):
@@ -137,61 +135,60 @@ def test_a_share_is_contiguous_fair_and_complete():
             assert max(map(len, shares)) - min(map(len, shares)) <= 1
 
 
-def test_a_world_of_one_gives_back_what_it_got():
-    world, rows = DistributedContext(), torch.ones(2, 3)
-    assert world.gather_rows(rows) is rows
-    assert world.sum(rows) is rows
-    assert world.maximum(rows) is rows
-    assert world.gather((1, 2)) == [1, 2]
-    assert world.broadcast_object(rows) is rows
-    assert world.any(True) and not world.any(False)
-    assert world.is_main
+def test_a_single_process_gets_back_what_it_passes():
+    distributed, rows = DistributedContext(), torch.ones(2, 3)
+    assert distributed.gather_rows(rows) is rows
+    assert distributed.sum(rows) is rows
+    assert distributed.maximum(rows) is rows
+    assert distributed.gather((1, 2)) == [1, 2]
+    assert distributed.any(True) and not distributed.any(False)
+    assert distributed.is_main
     parameter = torch.zeros(2, requires_grad=True)
-    world.sum_gradients([parameter])
+    distributed.sum_gradients([parameter])
     assert parameter.grad is None
-    world.barrier()
-    leave()
+    distributed.barrier()
+    leave_processes()
 
 
 def test_without_a_launcher_there_is_one_process(monkeypatch):
     monkeypatch.setenv("GRUE_DEVICE", "cpu")
-    assert join_world() == DistributedContext()
+    assert join_processes() == DistributedContext()
     monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")  # a cluster sets it for everyone
-    assert join_world() == DistributedContext()
+    assert join_processes() == DistributedContext()
     assert not torch.distributed.is_initialized()
 
 
 def test_a_launch_of_one_process_needs_no_group(monkeypatch):
     for name, value in {**LAUNCHED, "WORLD_SIZE": "1", "GRUE_DEVICE": "cpu"}.items():
         monkeypatch.setenv(name, value)
-    assert join_world() == DistributedContext()
+    assert join_processes() == DistributedContext()
     assert not torch.distributed.is_initialized()
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"RANK": None}, "The environment holds WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT, but not RANK: start"),
+        ({"RANK": None}, "The environment sets WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT, but not RANK: start"),
         (
             {"MASTER_PORT": ""},
-            "but not MASTER_PORT: .*, or unset RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR to run in one",
+            "but not MASTER_PORT: .*, or unset RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR to run in a single",
         ),
         ({"RANK": "2"}, "RANK is 2, WORLD_SIZE 2, LOCAL_RANK 0: ranks count from 0"),
         ({"RANK": "-1"}, "RANK is -1"),
         ({"WORLD_SIZE": "two"}, "must be whole numbers: .*'two'"),
         ({"GRUE_DEVICE": "warp"}, "GRUE_DEVICE is 'warp', which torch cannot use here"),
-        ({"GRUE_TIMEOUT": "soon"}, "GRUE_TIMEOUT is 'soon': it takes the minutes"),
+        ({"GRUE_TIMEOUT": "soon"}, "GRUE_TIMEOUT is 'soon': give the minutes"),
         ({"GRUE_TIMEOUT": "-1"}, "GRUE_TIMEOUT is '-1'"),
         ({"GRUE_TIMEOUT": "nan"}, "GRUE_TIMEOUT is 'nan'"),
-        ({"ACCELERATE_USE_DEEPSPEED": "true"}, "ACCELERATE_USE_DEEPSPEED is set: .* without DeepSpeed"),
+        ({"ACCELERATE_USE_DEEPSPEED": "true"}, "ACCELERATE_USE_DEEPSPEED is set, .* without DeepSpeed"),
         (
             {"ACCELERATE_USE_FSDP": "true"},
-            "ACCELERATE_USE_FSDP is set: .*with --multi_gpu and without --use_fsdp, and give grue --set sharded=true",
+            "ACCELERATE_USE_FSDP is set, .*with --multi_gpu and without --use_fsdp, and pass --set sharded=true to grue",
         ),
-        ({"ACCELERATE_MIXED_PRECISION": "bf16"}, "--mixed_precision bf16; .* --set precision=bfloat16"),
+        ({"ACCELERATE_MIXED_PRECISION": "bf16"}, "--mixed_precision bf16, .* --set precision=bfloat16"),
         (
             {"RANK": None, "WORLD_SIZE": None, "LOCAL_RANK": None, "ACCELERATE_MIXED_PRECISION": "no"},
-            "accelerate launch started one process where several were asked for: .*--multi_gpu --num_processes N",
+            "accelerate launch started one process where several were requested: .*--multi_gpu --num_processes N",
         ),
     ],
 )
@@ -199,7 +196,7 @@ def test_a_launch_that_cannot_be_is_explained(changes, message, monkeypatch):
     for name, value in {**LAUNCHED, "GRUE_DEVICE": "cpu", **changes}.items():
         monkeypatch.delenv(name, raising=False) if value is None else monkeypatch.setenv(name, value)
     with pytest.raises(ConfigError, match=message):
-        join_world()
+        join_processes()
     assert not torch.distributed.is_initialized()
 
 
@@ -218,24 +215,24 @@ def test_accelerate_launches_two_processes(tmp_path):
 
 WHO = """
 import torch
-from grue.lm.distributed import join_world, leave
+from grue.lm.distributed import join_processes, leave_processes
 
-world = join_world()
-torch.save([world.rank, world.size, str(world.device)], f"{OUT}/{world.rank}.pt")
-leave()
+distributed = join_processes()
+torch.save([distributed.rank, distributed.size, str(distributed.device)], f"{OUT}/{distributed.rank}.pt")
+leave_processes()
 """
 
 DEATH = """
 import os, torch
 from grue.errors import TrainingError
-from grue.lm.distributed import join_world
+from grue.lm.distributed import join_processes
 
-world = join_world()
-if world.rank == 1:
+distributed = join_processes()
+if distributed.rank == 1:
     os._exit(7)
 try:
     while True:
-        world.any(False)
+        distributed.any(False)
 except TrainingError as error:
     torch.save(str(error), f"{OUT}/0.pt")
 """
@@ -250,14 +247,14 @@ def test_when_a_process_dies_the_others_say_so(tmp_path):
 SILENCE = """
 import time, torch
 from grue.errors import TrainingError
-from grue.lm.distributed import join_world
+from grue.lm.distributed import join_processes
 
-world = join_world()
-if world.rank == 1:
+distributed = join_processes()
+if distributed.rank == 1:
     time.sleep(5)
 else:
     try:
-        world.gather(["hello"])
+        distributed.gather(["hello"])
     except TrainingError as error:
         torch.save(str(error), f"{OUT}/0.pt")
 """

@@ -23,7 +23,8 @@ from transformers import (
 )
 
 from grue.errors import DataError, UnknownName
-from grue.lm.load import load_classifier, load_language_model, load_scoring_model, locate_model
+from grue.lm.load import load_language_model, locate_model
+from grue.lm.scorers import load_classifier, load_scoring_model
 from grue.mini.manifest import HERE
 from miniworld.text import paragraphs, reviews
 
@@ -202,7 +203,7 @@ def test_path_without_folder_is_an_error(name):
 
 def test_hub_model_that_cannot_be_had_is_an_error(monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(DataError, match="no-such/model at revision abc is neither a local folder nor to be had"):
+    with pytest.raises(DataError, match="no-such/model at revision abc is neither a local folder nor available"):
         load_language_model("causal", "no-such/model", "abc")
 
 

@@ -120,7 +120,10 @@ def test_a_head_with_more_behind_it_than_is_known_is_refused():
             return out
 
     model.__class__ = Louder
-    with pytest.raises(ConfigError, match="log_prob_chunk: Louder changes its logits .* set log_prob_chunk = 0"):
+    with pytest.raises(
+        ConfigError,
+        match="log_prob_chunk: Louder changes its logits after the language head in an unknown way, so they .* set log_prob_chunk = 0",
+    ):
         assert_head_is_separable(model)
 
 

@@ -1,28 +1,31 @@
-"""GPT-2, OPT, Llama, Mistral, Gemma 2, T5, mT5 and BART: what holds for each of them, against plain calls of one row."""
-
-import dataclasses
+"""What holds for every family of models that can be trained, against plain calls of one row."""
 
 import pytest
 import torch
-from support import tiny, tiny_models
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-from transformers import BertConfig, BertLMHeadModel, GPT2Model, PreTrainedTokenizerFast
+from support import model_families, tiny, tiny_models
+from support.saved import MANIFEST
+from transformers import AutoModelForSeq2SeqLM
 
 from grue.errors import ConfigError, DataError
 from grue.evaluation.predict import predict
-from grue.lm.checks import check_lengths, check_model
-from grue.lm.critic import Critic
+from grue.lm import checkpoint
+from grue.lm.checks import check_model
 from grue.lm.forward import encode, forward, next_logits, trunk_states
 from grue.lm.load import load_language_model
-from grue.lm.model import freeze_encoder, hidden_size, vocabulary_size
+from grue.lm.model import freeze_encoder, vocabulary_size
 from grue.lm.sampling import sample_responses
-from grue.lm.tokens import Tokens, decode_responses, encode_prompts, encode_responses
-from grue.tasks import Generation, Prompt
+from grue.lm.tokens import Tokens, decode_responses
+from grue.tasks import Generation
 
 ALL, CAUSAL, SEQ2SEQ = tiny_models.ALL, tiny_models.CAUSAL, tiny_models.SEQ2SEQ
-START = {"t5": 0, "mt5": 0, "bart": 1}
-PROMPT = Prompt(max_tokens=10, truncation="left")
-WIDTH = {"opt": 20}  # OPT's head reads states narrower than its layers' 32
+OTHERS = tuple(model_families.SUPPORTED)
+START = {"t5": 0, "mt5": 0, "t5gemma": 2}  # the other decoders start with 1
+
+
+def batch(kind):
+    if kind in ALL:
+        return tiny_models.batch(kind)
+    return tiny_models.batch("gpt2" if kind in model_families.CAUSAL else "bart", model_families.model(kind))
 
 
 def real_tokens(tokens, row):
@@ -31,18 +34,19 @@ def real_tokens(tokens, row):
 
 def one_row(kind, model, asked, said, **settings):
     """The model called as its documentation says, on one row without padding: logits and last states of `said`."""
-    if kind in CAUSAL:
+    if not model.config.is_encoder_decoder:
         out = model(input_ids=torch.tensor([asked + said]), output_hidden_states=True)
         here = slice(len(asked) - 1, -1)
         return out.logits[0, here], out.hidden_states[-1][0, here]
-    decoder = torch.tensor([[START[kind], *said[:-1]]])
+    decoder = torch.tensor([[START.get(kind, 1), *said[:-1]]])
     out = model(input_ids=torch.tensor([asked]), decoder_input_ids=decoder, output_hidden_states=True)
     return out.logits[0], out.decoder_hidden_states[-1][0]
 
 
-@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize("kind", ALL + OTHERS)
 def test_a_padded_batch_gives_logits_and_states_of_each_row_alone(kind):
-    model, prompts, responses = tiny_models.batch(kind)
+    model, prompts, responses = batch(kind)
+    check_model(model, tiny.tokenizer("seq2seq" if model.config.is_encoder_decoder else "causal"))
     assert not prompts.mask.all() and not responses.mask.all()
     with torch.no_grad():
         logits, states = forward(model, prompts, responses, states=True)
@@ -56,9 +60,9 @@ def test_a_padded_batch_gives_logits_and_states_of_each_row_alone(kind):
             assert torch.allclose(trunk[row, : len(said)], expected_states, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize("kind", ALL + OTHERS)
 def test_stepping_with_a_cache_gives_the_logits_of_the_whole(kind):
-    model, prompts, responses = tiny_models.batch(kind)
+    model, prompts, responses = batch(kind)
     with torch.no_grad():
         whole, _ = forward(model, prompts, responses)
         step, drawn = next_logits(model, prompts), None
@@ -66,6 +70,15 @@ def test_stepping_with_a_cache_gives_the_logits_of_the_whole(kind):
             rows = responses.mask[:, t]
             assert torch.allclose(step(drawn)[rows], whole[rows, t], atol=1e-5)
             drawn = responses.ids[:, t]
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "t5"])
+def test_states_are_those_that_the_logits_come_from(kind):
+    model, prompts, responses = tiny_models.batch(kind)
+    with torch.no_grad():
+        logits, states = forward(model, prompts, responses, states=True)
+    scale = model.config.d_model**-0.5 if kind == "t5" else 1.0
+    assert torch.allclose(model.get_output_embeddings()(states * scale), logits, atol=1e-5)
 
 
 def test_mistrals_window_slides():
@@ -76,22 +89,6 @@ def test_mistrals_window_slides():
     with torch.no_grad():
         logits, _ = forward(model, Tokens(ids, mask), Tokens(ids[:, :1] * 0 + 5, mask[:, :1]))
     assert torch.allclose(logits[0], logits[1], atol=1e-6)
-
-
-@pytest.mark.parametrize("kind", ALL)
-@pytest.mark.parametrize("shared", [True, False])
-def test_a_critic_reads_states_of_the_right_width_and_learns(kind, shared):
-    model, prompts, responses = tiny_models.batch(kind)
-    assert hidden_size(model) == WIDTH.get(kind, 32)
-    critic = Critic(model, shared)
-    _, states = forward(model, prompts, responses, states=True)
-    assert (critic(prompts, responses, states if shared else None) == 0).all()
-    torch.nn.init.ones_(critic.head.weight)
-    values = critic(prompts, responses, states if shared else None)
-    assert torch.allclose(values[responses.mask], states.sum(-1)[responses.mask], atol=1e-4)
-    values[responses.mask].square().sum().backward()
-    learning = model if shared else critic.trunk
-    assert sum(float(p.grad.abs().sum()) for p in learning.parameters() if p.grad is not None) > 0
 
 
 @pytest.mark.parametrize("kind", SEQ2SEQ)
@@ -127,40 +124,7 @@ def test_a_causal_model_has_no_encoder_to_freeze():
         freeze_encoder(tiny_models.model("llama"))
 
 
-# --- lengths and sizes -----------------------------------------------------------------------------------------------
-
-
-def task_of(kind, prompt, response):
-    task = tiny.task(tiny_models.family(kind), max_new_tokens=response)
-    return dataclasses.replace(task, prompt=dataclasses.replace(task.prompt, max_tokens=prompt))
-
-
-@pytest.mark.parametrize("kind", ["gpt2", "opt", "llama", "bart"])
-def test_what_fits_into_the_positions_runs_and_what_does_not_is_refused(kind):
-    model, room = tiny_models.model(kind), tiny_models.POSITIONS
-    prompt, response = (room - 8, 8) if kind in CAUSAL else (room, room)
-    check_lengths(model, task_of(kind, prompt, response))
-    full = Tokens(torch.full((1, prompt), 5), torch.ones(1, prompt, dtype=torch.bool))
-    said = Tokens(torch.full((1, response), 6), torch.ones(1, response, dtype=torch.bool))
-    with torch.no_grad():
-        assert forward(model, full, said)[0].isfinite().all()
-    with pytest.raises(ConfigError, match="shorten prompt.max_tokens or max_new_tokens"):
-        check_lengths(model, task_of(kind, prompt + 1, response))
-    with pytest.raises(ConfigError, match=f"has {room} positions"):
-        check_lengths(model, task_of(kind, prompt, response + 1))
-
-
-def test_the_message_says_which_part_is_too_long():
-    model = tiny_models.model("bart")
-    with pytest.raises(ConfigError, match="tests/tiny: prompt takes 41 tokens, the BartForCond.* has 40 positions"):
-        check_lengths(model, task_of("bart", 41, 8))
-    with pytest.raises(ConfigError, match="response takes 41 tokens"):
-        check_lengths(model, task_of("bart", 8, 41))
-
-
-@pytest.mark.parametrize("kind", ["t5", "mt5"])
-def test_relative_positions_have_no_limit(kind):
-    check_lengths(tiny_models.model(kind), task_of(kind, 4000, 4000))
+# --- sizes and folders -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "t5", "bart"])
@@ -177,109 +141,6 @@ def test_a_head_may_be_larger_than_its_tokenizer(kind):
     known = [[i for i in real_tokens(rollout.responses, row) if i < len(tokenizer)] for row in range(3)]
     expected = [tokenizer.decode(ids, skip_special_tokens=True).strip() for ids in known]
     assert decode_responses(tokenizer, rollout.responses) == expected
-
-
-# --- tokenizers ------------------------------------------------------------------------------------------------------
-
-
-def words(family="causal", **special):
-    made = tiny.tokenizer(family)
-    return PreTrainedTokenizerFast(tokenizer_object=made._tokenizer, unk_token="<unk>", **special)
-
-
-@pytest.mark.parametrize("kind", ["gpt2", "t5"])
-@pytest.mark.parametrize("special", [{"eos_token": "<eos>", "pad_token": "<eos>"}, {"eos_token": "<eos>"}])
-def test_pad_may_be_eos_or_missing_since_masks_go_by_position(kind, special):
-    model, tokenizer = tiny_models.model(kind), words(tiny_models.family(kind), **special)
-    texts, replies = ["the dog sees", "man"], ["a house", "the tree in a ball"]
-    prompts = encode_prompts(model, tokenizer, texts, PROMPT)
-    extra = int(kind == "t5")
-    assert prompts.mask.sum(1).tolist() == [3 + extra, 1 + extra]
-    responses = encode_responses(model, tokenizer, replies, 8)
-    assert responses.mask.sum(1).tolist() == [3, 6]
-    assert [real_tokens(responses, row)[-1] for row in range(2)] == [1, 1], "the end token is a token that counts"
-    other = tiny.tokenizer(tiny_models.family(kind))
-    usual = encode_prompts(model, other, texts, PROMPT)
-    with torch.no_grad():
-        logits, _ = forward(model, prompts, responses)
-        same, _ = forward(model, usual, encode_responses(model, other, replies, 8))
-    assert torch.allclose(logits[responses.mask], same[responses.mask], atol=1e-6)
-
-
-@pytest.mark.parametrize("kind", ["gpt2", "bart"])
-def test_an_empty_prompt_answers_the_same_in_every_batch(kind):
-    model, tokenizer = tiny_models.model(kind), tiny.tokenizer(tiny_models.family(kind))
-    alone, together = (encode_prompts(model, tokenizer, texts, PROMPT) for texts in ([""], ["", "the dog sees"]))
-    assert real_tokens(alone, 0) == real_tokens(together, 0) == [1]
-    with torch.no_grad():
-        assert torch.allclose(next_logits(model, alone)(None)[0], next_logits(model, together)(None)[0], atol=1e-5)
-
-
-def test_an_empty_response_is_an_end_token():
-    for kind in ("gpt2", "t5"):
-        tokenizer = tiny.tokenizer(tiny_models.family(kind))
-        assert real_tokens(encode_responses(tiny_models.model(kind), tokenizer, [" "], 4), 0) == [1]
-
-
-def test_the_seam_is_one_space_whatever_a_tokenizer_adds_to_a_start():
-    pieces = ["<eos>", "<unk>", ".", "▁", "▁the", "▁house", "▁▁the", "the", "▁."]
-    inner = Tokenizer(models.WordLevel({piece: i for i, piece in enumerate(pieces)}, unk_token="<unk>"))
-    inner.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])  # Llama 2's
-    inner.pre_tokenizer = pre_tokenizers.Split("▁", "merged_with_next")
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="<eos>", unk_token="<unk>")
-    assert tokenizer(" the")["input_ids"] == [3, 4], "this tokenizer adds a space of its own"
-    responses = encode_responses(tiny_models.model("llama"), tokenizer, ["the house"], 8)
-    assert real_tokens(responses, 0) == [4, 5, 0]
-
-
-def test_a_decoder_of_its_own_writes_the_special_tokens_of_its_tokenizer():
-    tokenizer = words("causal", eos_token="<eos>", bos_token="<pad>")
-    tokenizer._tokenizer.post_processor = processors.TemplateProcessing(
-        single="<pad> $A <eos>", special_tokens=[("<pad>", 0), ("<eos>", 1)]
-    )
-    responses = encode_responses(tiny_models.model("bart"), tokenizer, ["the dog", "the dog sees a cat"], 5)
-    assert real_tokens(responses, 0) == [0, 3, 5, 1]
-    assert real_tokens(responses, 1)[0] == 0 and 1 not in real_tokens(responses, 1)
-    assert decode_responses(tokenizer, responses)[0] == "the dog"
-
-
-# --- what is refused -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", ALL)
-def test_every_family_passes_the_check(kind):
-    check_model(tiny_models.model(kind), tiny.tokenizer(tiny_models.family(kind)))
-
-
-def test_a_tokenizer_without_an_end_token_is_refused():
-    with pytest.raises(ConfigError, match="the GPT2LMHeadModel: the tokenizer has no end-of-text token; set `eos_tok"):
-        check_model(tiny_models.model("gpt2"), words(pad_token="<pad>"))
-
-
-def test_a_model_without_a_head_is_refused():
-    bare = GPT2Model(tiny_models.model("gpt2").config)
-    with pytest.raises(ConfigError, match="GPT2Model has no language head and so cannot write; load it with AutoModel"):
-        check_model(bare, tiny.tokenizer("causal"))
-
-
-def test_a_tokenizer_of_another_model_is_refused():
-    with pytest.raises(ConfigError, match="knows 23 tokens and its head 20; take the tokenizer it was trained with"):
-        check_model(tiny_models.model("gpt2", size=20), tiny.tokenizer("causal"))
-
-
-def test_a_model_that_sees_what_comes_is_refused():
-    torch.manual_seed(0)
-    shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48}
-    bert = BertLMHeadModel(BertConfig(vocab_size=tiny_models.SIZE, initializer_range=0.5, **shape)).eval()
-    with pytest.raises(ConfigError, match="changes its logits, so BertLMHeadModel cannot be trained here; choose"):
-        check_model(bert, tiny.tokenizer("causal"))
-
-
-def test_a_decoder_that_does_not_know_its_first_token_is_refused():
-    model = tiny_models.model("t5")
-    model.config.decoder_start_token_id = None
-    with pytest.raises(ConfigError, match="set `decoder_start_token_id` in its config.json"):
-        check_model(model, tiny.tokenizer("seq2seq"))
 
 
 def saved(kind, folder):
@@ -323,3 +184,20 @@ def test_a_checkpoint_does_not_decide_how_it_is_decoded(tmp_path):
             said.append(int(logits[-1].argmax()))
         assert prediction.text == tokenizer.decode(said, skip_special_tokens=True).strip()
         assert prediction.truncated == (1 not in said)
+
+
+def test_t5gemma_starts_with_its_decoder_s_first_token_after_saving_and_loading_too(tmp_path):
+    model, task, tokenizer = model_families.model("t5gemma"), tiny.task("seq2seq"), tiny.tokenizer("seq2seq")
+    settings = Generation(max_new_tokens=5)
+    checkpoint.save_checkpoint(tmp_path / "kept", model, tokenizer, MANIFEST, settings, "")
+    loaded, tokenizer = load_language_model("seq2seq", str(tmp_path / "kept"))
+    example = tiny.examples(1)[0]
+    [found] = predict(loaded, tokenizer, task, [example], settings, 1)
+    asked, said = tokenizer(example.prompt)["input_ids"], []
+    while len(said) < 5 and 1 not in said:
+        with torch.no_grad():
+            logits, _ = one_row("t5gemma", model, asked, [*said, 0])
+        said.append(int(logits[-1].argmax()))
+    assert found.text == tokenizer.decode(said, skip_special_tokens=True).strip()
+    plain = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "kept").generate(torch.tensor([asked]))[0]
+    assert plain.tolist() == [2, *said]

@@ -1,29 +1,28 @@
-"""Weights split over two processes (gloo, CPU): they learn, decode and are saved as whole ones; and what is refused."""
+"""Weights sharded over two processes (gloo, CPU) learn, decode and are saved like whole ones; and what is refused."""
 
 import pytest
 import torch
 from support.processes import no_launcher, together  # noqa: F401  # autouse: an import is enough
-from support.tiny import changed
 from transformers import GPT2LMHeadModel, T5ForConditionalGeneration
 
-from grue.algorithms.ppo import PPOConfig
-from grue.algorithms.trpo import TRPOConfig
 from grue.errors import ConfigError, Unavailable
 from grue.lm.distributed import DistributedContext
+from grue.lm.settings import ModelSettings
 from grue.lm.sharding import check_sharding, gathered, whole
 
 SHARDED = """
 from contextlib import nullcontext
 from copy import deepcopy
-import tiny, torch
+import torch
+from support import tiny
 from torch import nn
-from grue.lm.distributed import join_world, leave
+from grue.lm.distributed import join_processes, leave_processes
 from grue.lm.critic import Critic
 from grue.lm.tokens import Tokens
 from grue.lm.forward import forward, next_logits
 from grue.lm.sharding import gathered, load_whole, model_of, shard, whole
 
-world = join_world()
+distributed = join_processes()
 torch.set_num_threads(1)
 out = {}
 chance = torch.Generator().manual_seed(5)
@@ -38,7 +37,7 @@ def make(split, shared):
     nn.init.normal_(critic.head.weight)
     parameters = list({id(p): p for m in (policy, critic) for p in m.parameters()}.values())
     optimizer = torch.optim.AdamW(parameters, lr=1e-3, eps=1e-2)
-    unit = shard([policy, critic], optimizer, world) if split else None
+    unit = shard([policy, critic], optimizer, distributed) if split else None
     return policy, critic, optimizer.param_groups[0]["params"], optimizer, unit
 
 
@@ -57,7 +56,7 @@ def train(made, steps):
         if unit is None:
             loss(policy, critic, torch.arange(5)).backward()
         else:
-            parts = torch.arange(5)[world.rank :: world.size].split(1)
+            parts = torch.arange(5)[distributed.rank :: distributed.size].split(1)
             for i in range(3):  # one process has three, the other two and a third that counts nothing
                 part = parts[min(i, len(parts) - 1)]
                 (unit(lambda: {"loss": loss(policy, critic, part)})["loss"] * float(i < len(parts))).backward()
@@ -84,7 +83,7 @@ for family in ("causal", "seq2seq"):
     for shared in (False, True):
         plain, split = make(False, shared), make(True, shared)
         one = {"weights there": sum(p.to_local().numel() for p in split[2]) / sum(p.numel() for p in plain[2])}
-        one["decoded"] = float((decode(split, 3 + 2 * world.rank) - decode(plain, 3 + 2 * world.rank)).abs().max())
+        one["decoded"] = float((decode(split, 3 + 2 * distributed.rank) - decode(plain, 3 + 2 * distributed.rank)).abs().max())
         one["norms"] = (train(plain, 2), train(split, 2))
         one["states"] = (state(plain), state(split))
         again = make(True, shared)
@@ -94,11 +93,11 @@ for family in ("causal", "seq2seq"):
         one["decoded after"] = float((decode(again, 4) - decode(plain, 4)).abs().max())
         folder = f"{OUT}/{family}-{shared}"
         weights = whole(again[0].state_dict())
-        if world.is_main:
+        if distributed.is_main:
             model_of(again[0], weights).save_pretrained(folder)
         out[family, shared] = one
-torch.save(out, f"{OUT}/{world.rank}.pt")
-leave()
+torch.save(out, f"{OUT}/{distributed.rank}.pt")
+leave_processes()
 """
 
 
@@ -118,7 +117,7 @@ def leaves(tree):
 
 @pytest.mark.parametrize("family", ["causal", "seq2seq"])
 @pytest.mark.parametrize("shared", [True, False])
-def test_split_weights_learn_like_whole_ones(sharded, family, shared):
+def test_sharded_weights_learn_like_whole_ones(sharded, family, shared):
     for saved in sharded[0]:
         one = saved[family, shared]
         assert one["weights there"] < 0.6
@@ -133,7 +132,7 @@ def test_split_weights_learn_like_whole_ones(sharded, family, shared):
 
 
 @pytest.mark.parametrize("family", ["causal", "seq2seq"])
-def test_split_weights_are_saved_as_any_model(sharded, family):
+def test_sharded_weights_are_saved_like_any_model(sharded, family):
     (saved, _), folder = sharded
     kind = {"causal": GPT2LMHeadModel, "seq2seq": T5ForConditionalGeneration}[family]
     loaded = kind.from_pretrained(folder / f"{family}-False")
@@ -144,35 +143,36 @@ def test_split_weights_are_saved_as_any_model(sharded, family):
 
 
 @pytest.mark.parametrize(
-    ("config", "world", "message"),
+    ("settings", "distributed", "message"),
     [
         (
-            TRPOConfig(sharded=True),
+            {"lora_rank": 2},
             DistributedContext(),
-            "TRPO's step takes all weights as one vector; set sharded = false",
+            "sharded: low-rank adapters leave little to shard, and the weights under them stay whole; set sharded = false "
+            "or lora_rank = 0.",
         ),
-        (PPOConfig(sharded=True, lora_rank=2), DistributedContext(), "set sharded = false or lora_rank = 0"),
         (
-            PPOConfig(sharded=True),
+            {},
             DistributedContext(1, 2, torch.device("cuda", 0)),
-            "every process needs a GPU of its own",
+            "sharded: every process needs its own GPU, but GRUE_DEVICE puts several on one; unset GRUE_DEVICE.",
         ),
     ],
 )
-def test_what_cannot_be_split_is_refused(config, world, message):
-    with pytest.raises(ConfigError, match=message):
-        check_sharding(config, world)
-    check_sharding(changed(config, sharded=False), world)
+def test_what_cannot_be_sharded_is_refused(settings, distributed, message):
+    with pytest.raises(ConfigError) as refused:
+        check_sharding(ModelSettings(sharded=True, **settings), distributed)
+    assert str(refused.value) == message
+    check_sharding(ModelSettings(sharded=False, **settings), distributed)
 
 
-def test_a_torch_that_cannot_split_is_refused(monkeypatch):
+def test_a_torch_that_cannot_shard_is_refused(monkeypatch):
     monkeypatch.delattr("torch.distributed.fsdp.FSDPModule.set_force_sum_reduction_for_comms")
-    check_sharding(PPOConfig(sharded=True), DistributedContext())  # one process has all weights
+    check_sharding(ModelSettings(sharded=True), DistributedContext())  # one process has all weights
     with pytest.raises(Unavailable, match="upgrade torch"):
-        check_sharding(PPOConfig(sharded=True), DistributedContext(0, 2))
+        check_sharding(ModelSettings(sharded=True), DistributedContext(0, 2))
 
 
-def test_without_other_processes_nothing_is_split():
+def test_a_single_process_shards_nothing():
     state = {"weight": torch.ones(2)}
     assert whole(state) is state
     with gathered(None):

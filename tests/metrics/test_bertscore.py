@@ -24,7 +24,7 @@ from transformers import (
 )
 
 from grue.errors import ConfigError, DataError
-from grue.lm.load import load_encoder, signed
+from grue.lm.scorers import load_encoder, signed
 from grue.metrics.neural import bertscore as module
 from grue.metrics.registry import make_metric
 from grue.records import Example

@@ -6,7 +6,7 @@ from support import tiny_bert
 from transformers import DistilBertConfig, DistilBertForSequenceClassification
 
 from grue.errors import ConfigError, DataError
-from grue.lm.load import signed
+from grue.lm.scorers import signed
 from grue.metrics.registry import make_metric
 from grue.records import Example
 

@@ -4,7 +4,7 @@ import pytest
 from support import tiny_bert
 
 from grue.errors import ConfigError, DataError
-from grue.lm.load import signed
+from grue.lm.scorers import signed
 from grue.metrics.registry import make_metric
 from grue.records import Example
 

@@ -14,7 +14,9 @@ from transformers import (
 )
 
 from grue.errors import ConfigError, DataError
-from grue.lm.load import load_classifier, load_encoder, load_language_model, load_scoring_model, scoring_device, signed
+from grue.lm.device import scoring_device
+from grue.lm.load import load_language_model
+from grue.lm.scorers import load_classifier, load_encoder, load_scoring_model, signed
 from grue.metrics.neural.batching import batches, require_finite, seam
 from grue.metrics.registry import make_metric
 from grue.metrics.tokens import without_surrogates
@@ -424,7 +426,7 @@ def test_a_device_that_torch_cannot_use_is_an_error(monkeypatch, value):
 )
 def test_what_scores_is_put_on_the_scoring_device(monkeypatch, tmp_path, language_model, classifier, load, arguments):
     """A device that keeps no numbers stands in for a GPU."""
-    monkeypatch.setattr("grue.lm.load.scoring_device", lambda: torch.device("meta"))
+    monkeypatch.setattr("grue.lm.scorers.scoring_device", lambda: torch.device("meta"))
     *first, which = arguments
     _, model, tokenizer = (language_model, classifier)[which]
     model.save_pretrained(tmp_path)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, ModernBertConfig, ModernBertForMaskedLM
 
-from grue.lm.load import load_classifier
+from grue.lm.scorers import load_classifier
 from grue.metrics.bertscore import bertscore
 from grue.metrics.bleurt import bleurt
 from grue.metrics.summac import summac

@@ -100,7 +100,9 @@ def test_the_reference_is_the_checkpoint_that_training_starts_from(family, tmp_p
     """Supervised, then NLPO: penalty and first mask are of the supervised model, and only the policy moves."""
     base = tiny.run(family, "nlpo", tmp_path / "run", updates=3, learning_rate=1e-2)
     warm = tiny.model(family, seed=9)
-    manifest = checkpoint.Manifest("tests", "tiny", "0", "supervised", "supervised", "tiny", 1, 3, "0", {}, {})
+    manifest = checkpoint.CheckpointManifest(
+        "tests", "tiny", "0", "supervised", "supervised", "tiny", 1, 3, "0", {}, {}
+    )
     checkpoint.save_checkpoint(tmp_path / "warm", warm, base.trainer.tokenizer, manifest, base.plan.task.decoding, "")
     plan = dataclasses.replace(base.plan, init=tmp_path / "warm")
     policy, tokenizer = run_module._load_policy(plan)

@@ -8,12 +8,12 @@ import yaml
 from huggingface_hub import ModelCard
 from support import tiny
 
-from grue.lm.checkpoint import Manifest
+from grue.lm.checkpoint import CheckpointManifest
 from grue.runs.card import card, package_versions
 from grue.task_files import load_task, task_names
 from grue.tasks import Source
 
-MANIFEST = Manifest(
+MANIFEST = CheckpointManifest(
     suite="tests",
     task="tiny",
     task_hash="0123456789abcdef",

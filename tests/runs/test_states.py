@@ -303,7 +303,7 @@ def test_a_run_keeps_its_last_states_and_goes_on_from_an_older_one(tmp_path):
 def test_a_run_whose_best_checkpoint_is_gone_is_not_gone_on_with(tmp_path):
     stopped(tmp_path, 2)
     (tmp_path / "checkpoint" / "model.safetensors").unlink()
-    with pytest.raises(DataError, match=r"cannot go on without its best checkpoint. Put it back, or remove .*missing"):
+    with pytest.raises(DataError, match=r"cannot resume without its best checkpoint. Restore it, or remove .*missing"):
         tiny.train(tiny.run("causal", "ppo", tmp_path))
 
 

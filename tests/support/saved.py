@@ -6,7 +6,7 @@ from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokeni
 from grue.lm import checkpoint
 from grue.tasks import Generation
 
-MANIFEST = checkpoint.Manifest(
+MANIFEST = checkpoint.CheckpointManifest(
     suite="tests",
     task="tiny",
     task_hash="0",

@@ -17,7 +17,7 @@ from bert_score.utils import get_bert_embedding, get_idf_dict, greedy_cos_idf, m
 from torch import Tensor
 
 from grue.errors import ConfigError
-from grue.lm.load import load_encoder
+from grue.lm.scorers import load_encoder
 from grue.metrics.metric import FloatArray, references_of
 from grue.metrics.neural.batching import batches, require_finite, window
 from grue.metrics.tokens import without_surrogates

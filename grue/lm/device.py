@@ -1,0 +1,27 @@
+"""Where models compute: the environment variable GRUE_DEVICE, else the GPU if there is one, else the CPU."""
+
+import os
+
+import torch
+
+from grue.errors import ConfigError
+
+
+def scoring_device() -> torch.device:
+    """Return the device that models score on.
+
+    Raises:
+        ConfigError: torch cannot use the device that GRUE_DEVICE names.
+    """
+    wanted = os.environ.get("GRUE_DEVICE", "")
+    if not wanted:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(wanted)
+        torch.zeros(1, device=device).item()
+    except (RuntimeError, AssertionError, ImportError) as error:  # what torch raises for devices that it lacks
+        raise ConfigError(
+            f"GRUE_DEVICE is {wanted!r}, which torch cannot use here: {str(error).splitlines()[0].rstrip('.')}. "
+            "Set it to cpu, cuda or cuda:<number>, or unset it."
+        ) from error
+    return device

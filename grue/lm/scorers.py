@@ -1,0 +1,108 @@
+"""Models that score, as metrics use them: language models, text classifiers and encoders.
+
+Each is loaded once per process, stays on the scoring device and is never trained.
+"""
+
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from torch import nn
+from transformers import AutoModel, AutoModelForSequenceClassification, PreTrainedModel, PreTrainedTokenizerBase
+
+from grue.errors import ConfigError, DataError
+from grue.lm.device import scoring_device
+from grue.lm.load import Family, LoadedModel, load_language_model, load_pretrained, weights_id
+
+
+def signed(name: str, revision: str = "") -> str:
+    """Return the model's part of a metric's signature, `model:…|revision:…`, the same wherever a folder lies.
+
+    A hub model is named with its revision, a local folder by its last part and the sha256 of its files.
+    """
+    if name.startswith("mini:") or not Path(name).is_dir():
+        return f"model:{name}|revision:{revision}"
+    return f"model:{Path(name).resolve().name}|revision:sha256-{weights_id(name)[:16]}"
+
+
+@cache
+def load_scoring_model(family: Family, name: str, revision: str = "") -> LoadedModel:
+    """Load a language model for scoring.
+
+    Args and errors as in `load_language_model` and `scoring_device`.
+    """
+    model, tokenizer = load_language_model(family, name, revision)
+    return _to_score(model), tokenizer
+
+
+@cache
+def load_classifier(name: str, revision: str = "", cut: Literal["left", "right"] = "left") -> LoadedModel:
+    """Load a text classifier for scoring; its tokenizer pads on the right.
+
+    Args:
+        name: See `locate_model`.
+        revision: As in `load_language_model`.
+        cut: Where its tokenizer cuts long texts: "left" drops their beginning, "right" their end.
+
+    Raises:
+        DataError: As `load_language_model`; or its tokenizer cannot pad.
+        ConfigError: As `scoring_device`.
+    """
+    model, tokenizer = load_pretrained(AutoModelForSequenceClassification, name, revision)
+    return _to_score(model), _padding_right(name, tokenizer, cut)
+
+
+@cache
+def load_encoder(name: str, revision: str = "", layers: int = 0) -> LoadedModel:
+    """Load a model's encoder for scoring; its tokenizer pads and cuts long texts on the right.
+
+    Args:
+        name: See `locate_model`.
+        revision: As in `load_language_model`.
+        layers: Keep this many of its layers, the lowest ones; 0 keeps all.
+
+    Raises:
+        DataError: As `load_language_model`; or its tokenizer cannot pad.
+        ConfigError: It has fewer layers or cannot be cut; or as `scoring_device`.
+    """
+    model, tokenizer = load_pretrained(AutoModel, name, revision)
+    encoder = model.encoder if hasattr(model, "encoder") and hasattr(model, "decoder") else model
+    if layers:
+        _keep_layers(name, encoder, layers)
+    return _to_score(encoder), _padding_right(name, tokenizer, "right")
+
+
+def _to_score(model: Any) -> PreTrainedModel:
+    found: PreTrainedModel = model.requires_grad_(False).to(scoring_device())
+    return found
+
+
+def _padding_right(name: str, tokenizer: PreTrainedTokenizerBase, cut: str) -> PreTrainedTokenizerBase:
+    if tokenizer.pad_token_id is None:
+        raise DataError(f"{name}: its tokenizer has no pad token, so texts cannot be read in batches.")
+    tokenizer.padding_side = "right"
+    tokenizer.truncation_side = cut
+    return tokenizer
+
+
+def _keep_layers(name: str, encoder: Any, layers: int) -> None:
+    """Drop the upper layers in place, so that the output is the hidden state of layer number `layers`.
+
+    Leaves the same models as bert-score's `get_model`, which finds the layers by the names of attributes.
+    """
+    depth = encoder.config.num_hidden_layers
+    if not 0 < layers <= depth:
+        raise ConfigError(f"{name} has the layers 1 to {depth}, not {layers}; give one of them.")
+    if layers == depth:
+        return
+    stacks = [each for each in encoder.modules() if isinstance(each, nn.ModuleList) and len(each) == depth]
+    if hasattr(encoder, "n_layers"):  # XLM keeps the parts of its layers in several lists
+        encoder.n_layers = layers
+    elif stacks:
+        del stacks[0][layers:]  # the outermost list comes first
+    elif encoder.config.model_type == "albert":  # one layer, run many times
+        encoder.config.num_hidden_layers = layers
+    else:
+        raise ConfigError(
+            f"{name}, a model of type {encoder.config.model_type}, cannot be cut at a layer; take another."
+        )
