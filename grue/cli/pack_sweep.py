@@ -11,7 +11,7 @@ from grue.errors import ConfigError, DataError, UnknownName, did_you_mean
 
 if TYPE_CHECKING:
     from grue.submissions.folder import Submission
-    from grue.submissions.pack import Run
+    from grue.submissions.pack import PackedRun
     from grue.sweep.jobs import Job
     from grue.sweep.record import Record
 
@@ -20,7 +20,7 @@ OF_ONE = ("name", "algorithm", "budget", "regression")
 SHOWN = 10  # unfinished runs in a message
 
 
-def runs_of_sweep(runs: Path, system: str | None, made: Mapping[str, Any]) -> "dict[str, list[Run]]":
+def runs_of_sweep(runs: Path, system: str | None, made: Mapping[str, Any]) -> "dict[str, list[PackedRun]]":
     """Return the evaluated systems of a sweep, or one of them, with their runs; those that failed are declared so.
 
     Args:
@@ -65,7 +65,7 @@ def _refuse_unfinished(record: "Record", jobs: "Sequence[Job]") -> None:
         )
 
 
-def _runs(record: "Record", jobs: "Sequence[Job]", made: Mapping[str, Any]) -> "list[Run]":
+def _runs(record: "Record", jobs: "Sequence[Job]", made: Mapping[str, Any]) -> "list[PackedRun]":
     """Read the runs of one system."""
     from grue.submissions.pack import failed_run, read_run
     from grue.task_files import load_task
@@ -82,7 +82,7 @@ def _runs(record: "Record", jobs: "Sequence[Job]", made: Mapping[str, Any]) -> "
     return runs
 
 
-def describe_each(found: "Mapping[str, Sequence[Run]]", given: Mapping[str, Any]) -> "dict[str, Submission]":
+def describe_each(found: "Mapping[str, Sequence[PackedRun]]", given: Mapping[str, Any]) -> "dict[str, Submission]":
     """Return what each system's submission.toml is to say.
 
     Raises:

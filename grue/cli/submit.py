@@ -12,7 +12,7 @@ from grue.errors import ConfigError, SubmissionError
 
 if TYPE_CHECKING:
     from grue.submissions.folder import Submission
-    from grue.submissions.pack import Run
+    from grue.submissions.pack import PackedRun
     from grue.submissions.problems import Problem
 
 SEED = 0  # of the randomisation tests for regressions: the same files give the same report
@@ -214,7 +214,7 @@ def pack_runs(
 
 def _packed_sweep(
     sweep: Path, system: str | None, failed: Sequence[str], given: Mapping[str, Any]
-) -> "list[tuple[list[Run], Submission]]":
+) -> "list[tuple[list[PackedRun], Submission]]":
     """Return the runs of every system of a sweep, and what its submission says."""
     from grue.cli.pack_sweep import describe_each, runs_of_sweep
 
@@ -225,7 +225,7 @@ def _packed_sweep(
     return [(runs, described[name]) for name, runs in found.items()]
 
 
-def _write(packed: "Sequence[tuple[list[Run], Submission]]", output: Path, force: bool) -> list[Path]:
+def _write(packed: "Sequence[tuple[list[PackedRun], Submission]]", output: Path, force: bool) -> list[Path]:
     """Write submissions, and say of each how large it is."""
     from grue.submissions.pack import pack
 
@@ -239,7 +239,9 @@ def _write(packed: "Sequence[tuple[list[Run], Submission]]", output: Path, force
     return folders
 
 
-def _collect(paths: Sequence[Path], system: str | None, runs: Path, suite: str, failed: Sequence[str]) -> "list[Run]":
+def _collect(
+    paths: Sequence[Path], system: str | None, runs: Path, suite: str, failed: Sequence[str]
+) -> "list[PackedRun]":
     """Read runs; one that is declared failed need not have a result."""
     from grue.submissions.pack import find_runs, read_run, runs_of
 
@@ -248,7 +250,7 @@ def _collect(paths: Sequence[Path], system: str | None, runs: Path, suite: str, 
     return [read_run(folder) for folder in found if declared[folder] not in failed or (folder / "result.json").exists()]
 
 
-def _score(folder: Path, suite: str, given: Mapping[str, Any], offline: bool) -> "list[Run]":
+def _score(folder: Path, suite: str, given: Mapping[str, Any], offline: bool) -> "list[PackedRun]":
     """Score predictions made elsewhere."""
     from grue.cli.progress import evaluation_progress
     from grue.submissions.pack import find_predictions, score_run
@@ -269,7 +271,7 @@ def _score(folder: Path, suite: str, given: Mapping[str, Any], offline: bool) ->
     return scored
 
 
-def _failed(failed: Sequence[str], others: "Sequence[Run]") -> "list[Run]":
+def _failed(failed: Sequence[str], others: "Sequence[PackedRun]") -> "list[PackedRun]":
     """Return the results of runs that failed, of the system that the others are of.
 
     Raises:

@@ -147,7 +147,7 @@ def _scaled(spec: MetricSpec, value: float) -> float:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Run:
+class ScoredRun:
     """A run's predictions in the split's order, None if it failed, and what they are worth."""
 
     seed: int
@@ -182,7 +182,9 @@ class Disagreement:
     b: Side
 
 
-def disagreements(examples: Sequence[Example], a: Sequence[Run], b: Sequence[Run], most: int) -> list[Disagreement]:
+def disagreements(
+    examples: Sequence[Example], a: Sequence[ScoredRun], b: Sequence[ScoredRun], most: int
+) -> list[Disagreement]:
     """Return the examples on which two systems differ most, seeds averaged, at most `most` of them, largest first."""
     gaps = np.mean([run.worth.values for run in a], axis=0) - np.mean([run.worth.values for run in b], axis=0)
     places = np.argsort(-np.abs(gaps), kind="stable")[:most].tolist()
@@ -193,7 +195,7 @@ def disagreements(examples: Sequence[Example], a: Sequence[Run], b: Sequence[Run
     ]
 
 
-def _side(runs: Sequence[Run], place: int) -> Side:
+def _side(runs: Sequence[ScoredRun], place: int) -> Side:
     mean = float(np.mean([run.worth.values[place] for run in runs]))
     written = [
         (float(run.worth.values[place]), run.seed, run.predictions[place].text)

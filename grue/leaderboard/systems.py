@@ -13,7 +13,7 @@ import numpy as np
 
 from grue.data.load import load_examples
 from grue.errors import ConfigError, DataError, SubmissionError, Unavailable, UnknownName, did_you_mean
-from grue.evaluation.comparison import Disagreement, Run, axis_metrics, contrast_of, disagreements, worth
+from grue.evaluation.comparison import Disagreement, ScoredRun, axis_metrics, contrast_of, disagreements, worth
 from grue.evaluation.scoring import match, read_predictions
 from grue.leaderboard.entries import find_results, local_entry, of_suite, refuse_twins
 from grue.leaderboard.notes import misfit
@@ -30,7 +30,7 @@ ORIGINS = ("submissions", "runs")
 
 
 @dataclass(frozen=True, slots=True)
-class System:
+class FoundSystem:
     """A system that was found.
 
     Attributes:
@@ -98,7 +98,7 @@ class Comparison:
 # --- finding systems -------------------------------------------------------------------------------------------------
 
 
-def find_system(given: str, suite: str, submissions: Path, runs: Path) -> System:
+def find_system(given: str, suite: str, submissions: Path, runs: Path) -> FoundSystem:
     """Return a system by its name on the board, `submissions:NAME`, `runs:NAME`, or a folder that holds its results.
 
     Args:
@@ -137,7 +137,7 @@ def find_system(given: str, suite: str, submissions: Path, runs: Path) -> System
     return replace(_system(matching[places[0]], places[0]), unfinished=tuple(unfinished))
 
 
-def _in_folder(folder: Path, suite: str) -> System:
+def _in_folder(folder: Path, suite: str) -> FoundSystem:
     if not folder.is_dir():
         raise DataError(f"{folder}: there is no such folder. (A name of the board has no '/' in it.)")
     is_submission = (folder / submitted.SUBMISSION).is_file()
@@ -159,14 +159,14 @@ def _name(entry: Entry) -> str:
     return str(entry.result.system["name"])
 
 
-def _system(entries: Sequence[Entry], origin: str) -> System:
+def _system(entries: Sequence[Entry], origin: str) -> FoundSystem:
     suite = entries[0].result.suite
     ordered = of_suite(entries, suite, task_names(suite))
     refuse_twins(ordered)
     by_task: dict[str, dict[int, Entry]] = {}
     for entry in ordered:
         by_task.setdefault(entry.result.task, {})[entry.result.seed] = entry
-    return System(_name(entries[0]), origin, all(entry.about.deterministic for entry in entries), by_task)
+    return FoundSystem(_name(entries[0]), origin, all(entry.about.deterministic for entry in entries), by_task)
 
 
 def _unfinished(folder: Path, name: str) -> Iterator[tuple[str, str]]:
@@ -179,8 +179,8 @@ def _unfinished(folder: Path, name: str) -> Iterator[tuple[str, str]]:
 
 
 def compare_systems(
-    a: System,
-    b: System,
+    a: FoundSystem,
+    b: FoundSystem,
     tasks: Sequence[Task],
     generator: np.random.Generator,
     *,
@@ -260,7 +260,7 @@ class _Meeting:
     examples: tuple[Disagreement, ...]
 
 
-def _check(system: System, task: Task) -> None:
+def _check(system: FoundSystem, task: Task) -> None:
     """Raise unless a system's results are of the whole evaluation split of the task as it is, with every seed."""
     entries = system.entries[task.name]
     for entry in entries.values():
@@ -276,14 +276,16 @@ def _check(system: System, task: Task) -> None:
             )
 
 
-def _meet(task: Task, a: System, b: System, axis: Axis, show: int, offline: bool, tick: Callable[[], None]) -> _Meeting:
+def _meet(
+    task: Task, a: FoundSystem, b: FoundSystem, axis: Axis, show: int, offline: bool, tick: Callable[[], None]
+) -> _Meeting:
     examples = load_examples(task, task.data.evaluation, offline=offline).examples
     metrics = axis_metrics(task, examples, axis)
 
-    def runs(system: System) -> Iterator[Run]:
+    def runs(system: FoundSystem) -> Iterator[ScoredRun]:
         for seed, entry in system.entries[task.name].items():
             predictions = _predictions(entry, examples)
-            yield Run(seed, predictions, worth(metrics, examples, predictions))
+            yield ScoredRun(seed, predictions, worth(metrics, examples, predictions))
             tick()
 
     runs_a, runs_b = list(runs(a)), list(runs(b))
@@ -332,11 +334,11 @@ def _verdict(difference: Difference, p: float) -> Verdict:
     return "A better" if difference.value > 0 else "B better"
 
 
-def _only(one: System, other: System, tasks: Sequence[Task]) -> tuple[str, ...]:
+def _only(one: FoundSystem, other: FoundSystem, tasks: Sequence[Task]) -> tuple[str, ...]:
     return tuple(task.name for task in tasks if task.name in one.entries and task.name not in other.entries)
 
 
-def _notes_on(system: System, tasks: Sequence[Task]) -> Iterator[str]:
+def _notes_on(system: FoundSystem, tasks: Sequence[Task]) -> Iterator[str]:
     """Yield which runs failed or are not there yet, and where a single seed says nothing of what others would give."""
     for task in tasks:
         failed = [seed for seed, entry in system.entries[task.name].items() if entry.result.status == "failed"]

@@ -27,7 +27,7 @@ from grue.tasks import Task
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class PackedRun:
     """A result on its way into a submission.
 
     Attributes:
@@ -71,7 +71,7 @@ def runs_of(system: str, runs: Path, suite: str) -> list[Path]:
     return found
 
 
-def read_run(folder: Path) -> Run:
+def read_run(folder: Path) -> PackedRun:
     """Read an evaluated run.
 
     Raises:
@@ -85,7 +85,7 @@ def read_run(folder: Path) -> Run:
         )
     result = read_result(folder / "result.json")
     predictions = None if result.status == "failed" else tuple(read_predictions(folder / "predictions.jsonl"))
-    return Run(result, predictions, str(folder))
+    return PackedRun(result, predictions, str(folder))
 
 
 def find_predictions(folder: Path, suite: str) -> list[tuple[Task, int, Path]]:
@@ -108,7 +108,7 @@ def find_predictions(folder: Path, suite: str) -> list[tuple[Task, int, Path]]:
 
 def score_run(
     task: Task, seed: int, path: Path, system: Mapping[str, Any], made: Mapping[str, Any], offline: bool = False
-) -> Run:
+) -> PackedRun:
     """Score predictions made elsewhere, one for each example of the task's evaluation split.
 
     Args:
@@ -137,12 +137,12 @@ def score_run(
         counts=scored.counts,
         errors=scored.errors,
     )
-    return Run(result, tuple(predictions), str(path))
+    return PackedRun(result, tuple(predictions), str(path))
 
 
-def failed_run(task: Task, seed: int, system: Mapping[str, Any], made: Mapping[str, Any]) -> Run:
+def failed_run(task: Task, seed: int, system: Mapping[str, Any], made: Mapping[str, Any]) -> PackedRun:
     """Return the result of a run that failed: it has no scores and counts as the floor."""
-    return Run(_empty_result(task, seed, system, made), None, f"--failed {task.name}:{seed}")
+    return PackedRun(_empty_result(task, seed, system, made), None, f"--failed {task.name}:{seed}")
 
 
 def _empty_result(task: Task, seed: int, system: Mapping[str, Any], made: Mapping[str, Any]) -> Result:
@@ -192,7 +192,7 @@ def is_seed(text: str) -> bool:
 # --- what could never pass -------------------------------------------------------------------------------------------
 
 
-def refusals(runs: Sequence[Run], deterministic: bool = False) -> list[str]:
+def refusals(runs: Sequence[PackedRun], deterministic: bool = False) -> list[str]:
     """Return why runs cannot be one submission, a line for each reason; empty if they can."""
     found = [f"{run.origin}: {reason}" for run in runs for reason in _faults(run.result)]
     names = sorted({run.result.system["name"] for run in runs})
@@ -217,7 +217,7 @@ def _faults(result: Result) -> Iterator[str]:
         yield f"was evaluated on the split {result.split!r}, not on {task.data.evaluation!r}; evaluate it again."
 
 
-def _twins(runs: Sequence[Run], deterministic: bool) -> Iterator[str]:
+def _twins(runs: Sequence[PackedRun], deterministic: bool) -> Iterator[str]:
     places: dict[tuple[str, int], str] = {}
     outputs: dict[tuple[str, str], str] = {}
     for run in runs:
@@ -239,7 +239,7 @@ def _twins(runs: Sequence[Run], deterministic: bool) -> Iterator[str]:
         yield f"--deterministic: one seed stands for all; these are {', '.join(map(str, sorted(seeds)))}. Pack one."
 
 
-def _gaps(runs: Sequence[Run]) -> Iterator[str]:
+def _gaps(runs: Sequence[PackedRun]) -> Iterator[str]:
     """Yield the seeds that some tasks have and others lack: what failed is told, and never left out."""
     seeds = {run.result.seed for run in runs}
     by_task: dict[str, set[int]] = {}
@@ -253,7 +253,7 @@ def _gaps(runs: Sequence[Run]) -> Iterator[str]:
 # --- describing ------------------------------------------------------------------------------------------------------
 
 
-def describe(runs: Sequence[Run], given: Mapping[str, Any]) -> Submission:
+def describe(runs: Sequence[PackedRun], given: Mapping[str, Any]) -> Submission:
     """Return what submission.toml is to say: what is given, and what the results say of their system.
 
     Raises:
@@ -268,7 +268,7 @@ def describe(runs: Sequence[Run], given: Mapping[str, Any]) -> Submission:
     return from_dict(Submission, known, "submission.toml")
 
 
-def _known(runs: Sequence[Run]) -> dict[str, Any]:
+def _known(runs: Sequence[PackedRun]) -> dict[str, Any]:
     systems = [run.result.system for run in runs]
     training = [system["training"] for system in systems if isinstance(system.get("training"), Mapping)]
     trained = len(training) == sum(run.predictions is not None for run in runs)
@@ -299,7 +299,7 @@ def _budget(training: Sequence[Mapping[str, Any]], tasks: Iterable[str]) -> str:
 
 
 def pack(
-    runs: Sequence[Run],
+    runs: Sequence[PackedRun],
     submission: Submission,
     output: Path,
     force: bool = False,
@@ -338,7 +338,7 @@ def pack(
     return folder
 
 
-def _fill(folder: Path, runs: Sequence[Run], submission: Submission, told: Callable[[str], None]) -> None:
+def _fill(folder: Path, runs: Sequence[PackedRun], submission: Submission, told: Callable[[str], None]) -> None:
     described = {key: value for key, value in files.plain(submission).items() if value}
     files.write_toml(folder / SUBMISSION, described)
     for run in sorted(runs, key=lambda run: (run.result.task, run.result.seed)):

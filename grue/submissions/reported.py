@@ -19,7 +19,7 @@ T = TypeVar("T", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class Publication:
     """Where figures were printed; `key` is what tables are named by, as in a bibliography."""
 
     key: str
@@ -95,7 +95,7 @@ class ReportedTable:
 class Reported:
     """What one source printed: the content of a `.reported.json`."""
 
-    source: Source
+    source: Publication
     tables: tuple[ReportedTable, ...]
 
 

@@ -41,7 +41,7 @@ REFERENCES = "oracle"  # the system that hands in the references themselves
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class SubmittedRun:
     """One seed of a system on a task.
 
     Attributes:
@@ -70,7 +70,7 @@ class TaskRuns:
     system: Path
     is_reference: bool
     is_checked: bool
-    runs: tuple[Run, ...]
+    runs: tuple[SubmittedRun, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ def _fingerprints(runs: TaskRuns) -> dict[Path, Fingerprint]:
     return {path: fingerprint(predictions) for path, predictions in read.items() if predictions}
 
 
-def _kept_its_start(run: Run) -> bool:
+def _kept_its_start(run: SubmittedRun) -> bool:
     """Whether the result says that the best policy on validation was the one that training began with."""
     return run.result is not None and run.result.system.get("update") == 0
 
@@ -153,7 +153,7 @@ def _preference_of_references(
 
 
 def _check_run(
-    run: Run, is_reference: bool, task: Task, examples: Sequence[Example], prepare: Prepare
+    run: SubmittedRun, is_reference: bool, task: Task, examples: Sequence[Example], prepare: Prepare
 ) -> tuple[Findings, float | None]:
     """Return what is wrong with a run, and its preference if that could be computed."""
     if run.predictions is None:

@@ -23,7 +23,7 @@ from grue.submissions.folder import (
 )
 from grue.submissions.problems import Problem, error, warning
 from grue.submissions.reading import Scan, check_manifest, scan, told
-from grue.submissions.rescoring import Run
+from grue.submissions.rescoring import SubmittedRun
 from grue.submissions.wording import check_result_wording, check_wording
 from grue.task_files import SUITES, load_task, task_names
 from grue.tasks import Task
@@ -44,7 +44,7 @@ class Contents:
     system: Path
     suite: str
     problems: tuple[Problem, ...]
-    runs: Mapping[str, tuple[Run, ...]]
+    runs: Mapping[str, tuple[SubmittedRun, ...]]
     is_reference: bool = False
 
 
@@ -219,7 +219,7 @@ def _listed(numbers: Iterable[int]) -> str:
     return ", ".join(map(str, sorted(numbers))) or "none"
 
 
-def _runs(folder: Path, found: Scan, results: Mapping[Path, Result]) -> tuple[Run, ...]:
+def _runs(folder: Path, found: Scan, results: Mapping[Path, Result]) -> tuple[SubmittedRun, ...]:
     """Return the runs of a system in its folder of a task."""
     runs = []
     for seed in sorted(_seeds(found, folder.name)):
@@ -228,5 +228,5 @@ def _runs(folder: Path, found: Scan, results: Mapping[Path, Result]) -> tuple[Ru
         readable = f"{folder.name}/{predictions.name}" in found.readable
         current = result is None or (not result.limited and _is_of_the_task(path, result))
         complete = result is not None and result.status == "complete"
-        runs.append(Run(path, result if complete else None, predictions if readable else None, current))
+        runs.append(SubmittedRun(path, result if complete else None, predictions if readable else None, current))
     return tuple(runs)

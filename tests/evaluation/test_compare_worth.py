@@ -9,7 +9,7 @@ import pytest
 from grue.data.load import load_examples
 from grue.errors import ConfigError, DataError
 from grue.evaluation.comparison import (
-    Run,
+    ScoredRun,
     Side,
     Worth,
     axis_metrics,
@@ -133,9 +133,9 @@ def test_a_task_is_compared_on_what_the_board_shows() -> None:
 def test_disagreements_come_largest_first_with_the_most_usual_text() -> None:
     examples = [Example(str(place), f"Q{place}", (f"R{place}",)) for place in range(4)]
 
-    def run(seed: int, values: list[float]) -> Run:
+    def run(seed: int, values: list[float]) -> ScoredRun:
         texts = [Prediction(str(place), f"seed {seed}, {place}") for place in range(4)]
-        return Run(seed, texts, Worth(0.0, np.array(values)))
+        return ScoredRun(seed, texts, Worth(0.0, np.array(values)))
 
     a = [run(1, [50.0, 0.0, 10.0, 10.0]), run(2, [50.0, 80.0, 10.0, 10.0]), run(3, [50.0, 90.0, 10.0, 10.0])]
     b = [run(1, [50.0, 0.0, 90.0, 20.0])]
@@ -147,5 +147,5 @@ def test_disagreements_come_largest_first_with_the_most_usual_text() -> None:
     ]
     assert found[1].a.mean == pytest.approx(170 / 3)
     assert found[1].a.value == 80.0
-    failed = disagreements(examples, a, [Run(1, None, Worth(0.0, np.zeros(4)))], 1)
+    failed = disagreements(examples, a, [ScoredRun(1, None, Worth(0.0, np.zeros(4)))], 1)
     assert failed[0].b == Side(None, "", 0.0, 0.0)

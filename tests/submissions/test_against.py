@@ -15,7 +15,7 @@ from grue.errors import ConfigError, DataError
 from grue.records import Example, Prediction
 from grue.submissions import against
 from grue.submissions.against import changes_since, check_changes, check_regression
-from grue.submissions.pack import Run, describe, failed_run, pack
+from grue.submissions.pack import PackedRun, describe, failed_run, pack
 from grue.task_files import load_task
 
 TASK = load_task("commongen")
@@ -49,7 +49,9 @@ def texts(seed: int, wrong: int = 0) -> list[Prediction]:
 def submit(submissions: Path, runs: dict[int, Sequence[Prediction] | None], name: str = "ours", **given: Any) -> Path:
     """Pack a system: seed → its predictions, None for a failed run."""
     packed = [
-        failed_run(TASK, seed, SYSTEM, MADE) if answers is None else Run(a_run(seed), tuple(answers), f"seed {seed}")
+        failed_run(TASK, seed, SYSTEM, MADE)
+        if answers is None
+        else PackedRun(a_run(seed), tuple(answers), f"seed {seed}")
         for seed, answers in runs.items()
     ]
     return pack(

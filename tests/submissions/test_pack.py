@@ -20,7 +20,7 @@ from grue.records import Example, Prediction
 from grue.submissions import pack as packing
 from grue.submissions.folder import Submission, read_result, read_submission, systems
 from grue.submissions.pack import (
-    Run,
+    PackedRun,
     describe,
     failed_run,
     find_predictions,
@@ -43,19 +43,19 @@ GIVEN = {"authors": ["A. Author"], "licence": "CC0", "training_data": "none", "b
 SYSTEM = {"name": "ours", "algorithm": "ppo", "backbone": "mini:seq2seq"}
 
 
-def a_run(of: Task = COMMONGEN, /, seed: int = 1, text: str | None = None, **changes: Any) -> Run:
+def a_run(of: Task = COMMONGEN, /, seed: int = 1, text: str | None = None, **changes: Any) -> PackedRun:
     predictions = (Prediction("a", text or f"text {seed}"), Prediction("b", "ü\u2028", truncated=True))
     result = replace(a_result(of, "ours", seed, 50.0), **({"system": SYSTEM} | changes))
-    return Run(result, predictions, f"{of.name}-{seed}")
+    return PackedRun(result, predictions, f"{of.name}-{seed}")
 
 
-def write_run(folder: Path, run: Run) -> Path:
+def write_run(folder: Path, run: PackedRun) -> Path:
     files.write_json(folder / "result.json", run.result)
     files.write_jsonl(folder / "predictions.jsonl", run.predictions or ())
     return folder
 
 
-def submission(runs: list[Run], **given: Any) -> Submission:
+def submission(runs: list[PackedRun], **given: Any) -> Submission:
     return describe(runs, GIVEN | given)
 
 
@@ -230,7 +230,7 @@ def test_a_name_is_no_path(tmp_path: Path, name: str) -> None:
     ],
 )  # fmt: skip
 def test_what_could_never_pass_is_refused_with_every_reason(
-    tmp_path: Path, runs: list[Run], deterministic: bool, reasons: list[str]
+    tmp_path: Path, runs: list[PackedRun], deterministic: bool, reasons: list[str]
 ) -> None:
     assert refusals(runs, deterministic) == reasons
     described = replace(submission(runs), deterministic=deterministic)

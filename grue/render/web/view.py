@@ -10,7 +10,7 @@ from grue.leaderboard.board import Board, BoardTask, Cell, Column, Estimate, Row
 from grue.metrics.catalogue import CARDS
 from grue.render.text import UNKNOWN, printable
 from grue.render.web.axes import Axis, axis_over, number, whisker
-from grue.render.web.plot import Plot, Point, plot_of
+from grue.render.web.plot import PlotPoint, ScatterPlot, plot_of
 from grue.stats.intervals import Interval, mean, satterthwaite_interval
 from grue.submissions.folder import RANKED_SEEDS
 
@@ -21,7 +21,7 @@ DIVERSITY = "diversity"
 
 
 @dataclass(frozen=True, slots=True)
-class System:
+class SystemLabel:
     """A row's name and what is said about it; `index` is its place in the board."""
 
     index: int
@@ -42,10 +42,10 @@ class Shade:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TableLine:
     """A row of a table."""
 
-    system: System
+    system: SystemLabel
     rank: str
     shared: bool
     preference: str
@@ -62,7 +62,7 @@ class Group:
 
     kind: str
     title: str
-    lines: tuple[Line, ...]
+    lines: tuple[TableLine, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +75,13 @@ class Ruler:
 
 
 @dataclass(frozen=True, slots=True)
-class Panel:
+class TablePanel:
     """A table with its ruler and plot: the overview, or a task."""
 
     task: BoardTask | None
     groups: tuple[Group, ...]
     ruler: Ruler
-    plot: Plot | None
+    plot: ScatterPlot | None
 
     @property
     def whole(self) -> bool:
@@ -89,7 +89,7 @@ class Panel:
         return bool(self.groups)
 
 
-def system_of(index: int, row: Row, tasks: int) -> System:
+def system_of(index: int, row: Row, tasks: int) -> SystemLabel:
     """Return what is shown of a system beside its numbers."""
     about = row.about
     size = "" if about.parameters is None else f"{_count(about.parameters)}"
@@ -104,7 +104,7 @@ def system_of(index: int, row: Row, tasks: int) -> System:
         "too few seeds": f"{seeds[0]} seed{'s' if seeds[0] > 1 else ''}" if seeds else "no seeds",
     }.get(row.standing, row.standing)
     link = about.link if about.link.startswith(("https://", "http://")) else ""
-    return System(index, printable(row.system), row.status, standing, printable(" · ".join(said)), printable(link))
+    return SystemLabel(index, printable(row.system), row.status, standing, printable(" · ".join(said)), printable(link))
 
 
 def _count(parameters: int) -> str:
@@ -117,7 +117,7 @@ def _count(parameters: int) -> str:
 # --- the overview ----------------------------------------------------------------------------------------------------
 
 
-def overview(board: Board) -> Panel:
+def overview(board: Board) -> TablePanel:
     """Return the table of all tasks, and the plot of the systems that have them all."""
     systems = [system_of(i, row, len(board.tasks)) for i, row in enumerate(board.rows)]
     ruler = _ruler([(row, row.preference, row.interval, _seed_means(row, board.tasks)) for row in board.rows])
@@ -126,7 +126,7 @@ def overview(board: Board) -> Panel:
     lines = [
         (
             _kind(row, row.rank),
-            Line(
+            TableLine(
                 system,
                 UNKNOWN if row.rank is None else str(row.rank),
                 row.rank is not None and ranks.count(row.rank) > 1,
@@ -140,7 +140,7 @@ def overview(board: Board) -> Panel:
         for row, system in zip(board.rows, systems, strict=True)
     ]
     points = [
-        Point(
+        PlotPoint(
             i,
             systems[i].name,
             _kind(row, row.rank),
@@ -152,7 +152,7 @@ def overview(board: Board) -> Panel:
         for i, row in enumerate(board.rows)
         if row.preference is not None and row.naturalness is not None
     ]
-    return Panel(None, _grouped(lines), ruler, plot_of(points))
+    return TablePanel(None, _grouped(lines), ruler, plot_of(points))
 
 
 def _seed_means(row: Row, tasks: Sequence[BoardTask]) -> list[float]:
@@ -182,7 +182,7 @@ def _shades(rows: Sequence[Row], task: BoardTask) -> list[Shade]:
 # --- a task ----------------------------------------------------------------------------------------------------------
 
 
-def task_panel(board: Board, task: BoardTask) -> Panel:
+def task_panel(board: Board, task: BoardTask) -> TablePanel:
     """Return the table of one task with its raw metrics, the diversity set apart, and its plot."""
     rows = [(i, row, cell) for i, row in enumerate(board.rows) if (cell := row.cells.get(task.name)) is not None]
     rows.sort(key=_task_order(task.name))
@@ -194,7 +194,7 @@ def task_panel(board: Board, task: BoardTask) -> Panel:
     lines = []
     for place, (i, row, cell) in enumerate(rows):
         rank = ranks[place]
-        line = Line(
+        line = TableLine(
             system_of(i, row, len(board.tasks)),
             UNKNOWN if rank is None else str(rank),
             rank is not None and ranks.count(rank) > 1,
@@ -206,7 +206,7 @@ def task_panel(board: Board, task: BoardTask) -> Panel:
             tuple(texts[c.metric][place] for c in extras),
         )
         lines.append((_kind(row, rank), line))
-    return Panel(
+    return TablePanel(
         task, _grouped(lines), ruler, plot_of([p for i, row, cell in rows if (p := _point(board, task, i, row, cell))])
     )
 
@@ -220,7 +220,7 @@ def _task_order(task: str) -> Callable[[tuple[int, Row, Cell]], tuple[int, int, 
     return order
 
 
-def _point(board: Board, task: BoardTask, index: int, row: Row, cell: Cell) -> Point | None:
+def _point(board: Board, task: BoardTask, index: int, row: Row, cell: Cell) -> PlotPoint | None:
     if cell.preference is None or cell.naturalness is None:
         return None
     spread = None
@@ -228,7 +228,7 @@ def _point(board: Board, task: BoardTask, index: int, row: Row, cell: Cell) -> P
         spread = satterthwaite_interval({task.name: cell.naturalness.by_seed.values()}, board.level)
     kind = _kind(row, row.task_ranks.get(task.name))
     name = printable(row.system)
-    return Point(index, name, kind, cell.preference.mean, cell.naturalness.mean, cell.interval, spread)
+    return PlotPoint(index, name, kind, cell.preference.mean, cell.naturalness.mean, cell.interval, spread)
 
 
 def _metric_texts(column: Column, estimates: Sequence[Estimate | None]) -> list[str]:
@@ -251,8 +251,8 @@ def _kind(row: Row, rank: int | None) -> str:
     return "reference" if row.standing == "reference" else "open" if rank is None else "ranked"
 
 
-def _grouped(lines: Iterable[tuple[str, Line]]) -> tuple[Group, ...]:
-    by_kind: dict[str, list[Line]] = {kind: [] for kind in GROUPS}
+def _grouped(lines: Iterable[tuple[str, TableLine]]) -> tuple[Group, ...]:
+    by_kind: dict[str, list[TableLine]] = {kind: [] for kind in GROUPS}
     for kind, line in lines:
         by_kind[kind].append(line)
     return tuple(Group(kind, GROUPS[kind], tuple(found)) for kind, found in by_kind.items() if found)
