@@ -70,13 +70,6 @@ def contrast_of(a: Sequence[Worth], b: Sequence[Worth]) -> Contrast:
 # --- what an example is worth ----------------------------------------------------------------------------------------
 
 
-def pseudo_values(
-    task: Task, examples: Sequence[Example], predictions: Iterable[Prediction], axis: Axis = "preference"
-) -> FloatArray:
-    """Return [N] what each example is worth to a run's score; errors as in `axis_metrics` and `worth`."""
-    return worth(axis_metrics(task, examples, axis), examples, predictions).values
-
-
 def axis_metrics(task: Task, examples: Sequence[Example], axis: Axis) -> Metrics:
     """Return the metrics of an axis, prepared on the examples once for any number of runs.
 
