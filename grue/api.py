@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grue.errors import ConfigError, DataError, SubmissionError
-from grue.records import Axis, Example, Prediction, Result
+from grue.records import BASELINES, Axis, Example, Prediction, Result
 from grue.task_files import load_task, task_names
 from grue.tasks import Task
 
@@ -180,7 +180,7 @@ def subject(
     if task is None:
         raise ConfigError(f"{what}: no checkpoint of grue; say on which task a model or a baseline is evaluated.")
     of_task, name = as_task(task, suite), str(what)
-    made = evaluation.baseline_system if name in evaluation.BASELINES else evaluation.model_system
+    made = evaluation.baseline_system if name in BASELINES else evaluation.model_system
     system = made(of_task, name, seed)
     return of_task, system, runs / of_task.suite / of_task.name / system.name / f"seed-{seed}"
 

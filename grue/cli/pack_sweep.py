@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from grue.errors import ConfigError, DataError, UnknownName, did_you_mean
+from grue.records import BASELINES, SEEDLESS
 
 if TYPE_CHECKING:
     from grue.submissions.folder import Submission
@@ -89,7 +90,6 @@ def describe_each(found: "Mapping[str, Sequence[PackedRun]]", given: Mapping[str
         ConfigError: What is given is of one system and there are several, or something is missing.
     """
     from grue.submissions.pack import describe
-    from grue.sweep.jobs import BASELINES, SEEDLESS
 
     shared = [key for key in OF_ONE if given.get(key)]
     if shared and len(found) > 1:

@@ -12,6 +12,7 @@ import click
 from grue import files
 from grue.cli import options
 from grue.errors import ConfigError
+from grue.records import BASELINES
 
 if TYPE_CHECKING:
     from grue.sweep.grid import SweepGrid
@@ -117,7 +118,6 @@ def _grid(
 ) -> "SweepGrid":
     """Return the grid of the file, with the flags over it."""
     from grue.sweep.grid import GridEntry, SweepGrid, read_grid
-    from grue.sweep.jobs import BASELINES
 
     grid = read_grid(config_path) if config_path else SweepGrid()
     given: dict[str, Any] = {}

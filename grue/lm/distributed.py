@@ -105,16 +105,6 @@ class DistributedContext:
         """Return whether it is so on any process."""
         return bool(self.maximum(torch.tensor(int(flag))))
 
-    def broadcast_object(self, value: T) -> T:
-        """Return what the main process has; it must pickle."""
-        if self.size == 1:
-            return value
-        box: list[Any] = [value if self.is_main else None]
-        with _together(self, "broadcast"):
-            dist.broadcast_object_list(box, src=0)
-        received: T = box[0]
-        return received
-
     def barrier(self) -> None:
         """Wait until all processes are here."""
         self.any(False)

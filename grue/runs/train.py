@@ -33,7 +33,7 @@ from grue.rl.rollout import some_examples
 from grue.rl.settings import Common, RolloutConfig
 from grue.runs import states
 from grue.runs.alarms import alarms
-from grue.runs.card import card, package_versions
+from grue.runs.card import card, training_versions
 from grue.runs.observers import Observer
 from grue.runs.plan import Plan, claim_folder, finished, sole_owner
 from grue.runs.recipes import ALGORITHMS, split_algorithm
@@ -234,7 +234,7 @@ class Run:
         )
         base = plan.start.model
         on_hub = "" if Path(locate_model(base)).is_dir() else base
-        versions = {**package_versions(), "threads": str(torch.get_num_threads())}  # other sums, other bits
+        versions = {**training_versions(), "threads": str(torch.get_num_threads())}  # other sums, other bits
         readme = card(plan.task, manifest, plan.reward, files.plain(plan.config), versions, on_hub)
         model = merged(self.policy) if weights is None else model_of(self.policy, weights)
         checkpoint.save_checkpoint(folder, model, self.tokenizer, manifest, plan.task.decoding, readme)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from grue import files
 from grue.errors import ConfigError, DataError, did_you_mean
+from grue.records import BASELINES, SEEDLESS
 from grue.submissions.folder import SYSTEM_NAME
 from grue.sweep.grid import GridEntry, SweepGrid
 from grue.task_files import load_task
@@ -16,9 +17,6 @@ from grue.tasks import Task
 if TYPE_CHECKING:
     from grue.runs.plan import Plan
 
-BASELINES = ("zero-shot", "null", "copy", "lead", "oracle")
-# Their output depends on no seed: one run stands for all.
-SEEDLESS = ("null", "copy", "lead", "oracle")
 WARM_START = "supervised"
 
 

@@ -28,7 +28,6 @@ out = {"world": (world.rank, world.size, str(world.device), world.is_main)}
 out["gather"] = world.gather([f"{r}{i}" for i in range(2 - r)])
 out["empty"] = world.gather(["only"] if r else [])
 out["any"] = [world.any(False), world.any(r == 1), world.any(True)]
-out["broadcast"] = world.broadcast_object({"from": r})
 out["sum"] = world.sum(torch.tensor([1.0 + r, 10.0]))
 out["maximum"] = world.maximum(torch.tensor([1.0 + r, -r]))
 rows = torch.arange(1, 1 + (2 + r) * (3 - r)).reshape(2 + r, 3 - r)
@@ -86,7 +85,6 @@ def test_objects_are_gathered_in_the_order_of_ranks(primitives):
     for one in primitives:
         assert one["gather"] == ["00", "01", "10"]
         assert one["empty"] == ["only"]
-        assert one["broadcast"] == {"from": 0}
 
 
 def test_one_process_can_speak_for_all_and_sums_are_of_all(primitives):
@@ -143,7 +141,6 @@ def test_a_world_of_one_gives_back_what_it_got():
     assert world.sum(rows) is rows
     assert world.maximum(rows) is rows
     assert world.gather((1, 2)) == [1, 2]
-    assert world.broadcast_object(rows) is rows
     assert world.any(True) and not world.any(False)
     assert world.is_main
     parameter = torch.zeros(2, requires_grad=True)

@@ -236,7 +236,9 @@ def test_a_difference_has_satterthwaites_interval_over_all_tasks_and_seeds(opene
     a = {"x": [50.0, 52.0, 51.5, 49.0, 50.5], "y": [30.0, 33.0, 31.0]}
     b = {"x": [47.0, 48.0, 49.5], "y": [30.5, 29.0, 30.0, 31.0]}
     pairs = [{"a": a[task], "b": b[task]} for task in a]
-    found = script(page, f"{html._source('statistics.js')}; return difference(arguments[0], arguments[1])", pairs, quantiles(0.95))
+    found = script(
+        page, f"{html._source('statistics.js')}; return difference(arguments[0], arguments[1])", pairs, quantiles(0.95)
+    )
     # The mean of the differences is twice the mean over four samples, those of b with their signs turned round.
     samples = {f"a {task}": values for task, values in a.items()} | {f"b {task}": [-v for v in b[task]] for task in b}
     interval = satterthwaite_interval(samples)

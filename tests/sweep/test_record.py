@@ -300,9 +300,9 @@ def test_without_such_a_run_the_measured_seconds_count_in_proportion_to_the_upda
 
 
 def test_the_shipped_seconds_are_of_tasks_and_systems_that_there_are():
+    from grue.records import BASELINES
     from grue.runs.recipes import split_algorithm
     from grue.sweep.estimate import _measured
-    from grue.sweep.jobs import BASELINES
     from grue.task_files import task_names
 
     for suite, tasks in _measured().items():
