@@ -17,7 +17,7 @@ from grue.tasks import Task
 if TYPE_CHECKING:
     from grue.evaluation.evaluate import System
     from grue.evaluation.scoring import Scored
-    from grue.leaderboard.systems import Comparison
+    from grue.leaderboard.compare import Comparison
     from grue.metrics.rewards import RewardFunction
     from grue.runs.observers import Observer
 
@@ -263,7 +263,8 @@ def compare(
     """
     import numpy as np
 
-    from grue.leaderboard.systems import compare_systems, find_system
+    from grue.leaderboard.compare import compare_systems
+    from grue.leaderboard.systems import find_system
 
     wanted = [load_task(name, suite) for name in dict.fromkeys(tasks or task_names(suite))]
     found = [

@@ -15,7 +15,9 @@ from grue.errors import ConfigError, DataError
 from grue.records import Example, Prediction
 from grue.submissions import against
 from grue.submissions.against import changes_since, check_changes, check_regression
-from grue.submissions.pack import PackedRun, describe, failed_run, pack
+from grue.submissions.collect import PackedRun, failed_run
+from grue.submissions.describe import describe
+from grue.submissions.pack import pack
 from grue.task_files import load_task
 
 TASK = load_task("commongen")

@@ -18,22 +18,20 @@ from grue import files
 from grue.errors import ConfigError, DataError, SubmissionError
 from grue.records import Example, Prediction
 from grue.submissions import pack as packing
-from grue.submissions.folder import Submission, read_result, read_submission, systems
-from grue.submissions.pack import (
+from grue.submissions.collect import (
     PackedRun,
-    describe,
     failed_run,
     find_predictions,
     find_runs,
-    manifest,
-    pack,
     parse_failed,
     read_run,
-    refusals,
     runs_of,
     score_run,
-    zipped,
 )
+from grue.submissions.describe import describe
+from grue.submissions.folder import Submission, read_result, read_submission, systems
+from grue.submissions.pack import manifest, pack, zipped
+from grue.submissions.refusals import refusals
 from grue.task_files import load_task
 from grue.tasks import Task
 
