@@ -1,8 +1,7 @@
 """Write the table of checks in `docs/checks.md` from `CHECKS` and the tests: `python tools/checks_page.py [--check]`.
 
-Only what stands between the two marks is written; `--check` writes nothing and fails if the page is stale, or if a
-check has no test. What trips a check is a function under `@violates(<number>)`, or a test of whole pull requests that
-expects the id.
+Only the part between the two marks is written. `--check` writes nothing, and fails if the page is stale or a check has
+no test: a function under `@violates(<number>)`, or a test of whole pull requests that expects the id.
 """
 
 import ast
@@ -15,7 +14,8 @@ from grue.submissions.problems import CHECKS
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "checks.md"
-TESTS = ("test_submission_checks.py", "test_against.py")
+FOLDER = ROOT / "tests" / "submissions"
+TESTS = ("test_checks.py", "test_against.py")
 PULL_REQUESTS = "test_against.py"
 BEGIN = "<!-- written by tools/checks_page.py from grue/submissions/problems.py and the tests -->"
 END = "<!-- end of what is written -->"
@@ -29,12 +29,12 @@ def table() -> str:
     """
     tests: dict[str, list[str]] = {}
     for file in TESTS:
-        for name, test in tests_in(ROOT / "tests" / file):
+        for name, test in tests_in(FOLDER / file):
             tests.setdefault(name, []).append(f"`{test}`")
     untested = sorted(set(CHECKS) - set(tests))
     if untested:
-        sys.exit(f"No test in {' or '.join(TESTS)} trips {', '.join(untested)}.")
-    lines = ["| id | severity | what is wrong | cure | tripped in the tests by |", "|---|---|---|---|---|"]
+        sys.exit(f"No test in {' or '.join(TESTS)} covers {', '.join(untested)}.")
+    lines = ["| id | severity | what is wrong | cure | tests |", "|---|---|---|---|---|"]
     for check in CHECKS.values():
         cells = (check.id, check.severity, check.title, check.cure, ", ".join(tests[check.id]))
         lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|').replace('<', '&lt;') for cell in cells)} |")
@@ -42,7 +42,7 @@ def table() -> str:
 
 
 def tests_in(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield (id of a check, name of a function that trips it)."""
+    """Yield (id of a check, name of a function that violates it)."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.FunctionDef):
             for decorator in node.decorator_list:

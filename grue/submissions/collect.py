@@ -20,7 +20,7 @@ class PackedRun:
 
     Attributes:
         predictions: None for a failed run.
-        origin: Where it comes from, for messages.
+        origin: Its folder, file or option, for messages.
     """
 
     result: Result
@@ -29,17 +29,17 @@ class PackedRun:
 
 
 def find_runs(paths: Iterable[Path]) -> list[Path]:
-    """Return the run folders that `paths` name: runs `seed-<n>`, or folders of a system that hold such runs.
+    """Return the run folders that `paths` name: folders `seed-<n>`, or folders of a system that hold such runs.
 
     Raises:
-        DataError: A path is no folder, or holds no run.
+        DataError: A path is not a folder, or holds no run.
     """
     found: dict[Path, None] = {}
     for path in paths:
         runs = [path] if (path / "result.json").is_file() or path.name.startswith("seed-") else path.glob("seed-*")
         folders = sorted(run for run in runs if run.is_dir())
         if not folders:
-            raise DataError(f"{path}: no run and no system's folder of runs, such as runs/mini/commongen/ppo/seed-1.")
+            raise DataError(f"{path}: is neither a run nor a system's folder of runs, such as runs/mini/commongen/ppo.")
         found |= dict.fromkeys(folders)
     return list(found)
 
@@ -52,7 +52,7 @@ def runs_of(system: str, runs: Path, suite: str) -> list[Path]:
     """
     found = sorted(path for path in runs.glob(f"{suite}/*/*/seed-*") if path.parent.name == system and path.is_dir())
     if not found:
-        raise DataError(f"{runs / suite}: no run of a system {system!r}; `grue leaderboard` lists what is there.")
+        raise DataError(f"{runs / suite}: has no run of a system {system!r}; `grue leaderboard` lists the systems.")
     return found
 
 
@@ -61,12 +61,12 @@ def read_run(folder: Path) -> PackedRun:
 
     Raises:
         DataError: A file is missing or cannot be read.
-        SubmissionError: A line of its predictions is none.
+        SubmissionError: A line of its predictions is not a prediction.
     """
     if not (folder / "result.json").is_file():
         task, seed = folder.parent.parent.name, folder.name.removeprefix("seed-")
         raise DataError(
-            f"{folder}: has no result.json. Evaluate the run; if it failed, say so: --failed {task}:{seed}."
+            f"{folder}: has no result.json. Evaluate the run; if it failed, declare it: --failed {task}:{seed}."
         )
     result = read_result(folder / "result.json")
     predictions = None if result.status == "failed" else tuple(read_predictions(folder / "predictions.jsonl"))
@@ -77,7 +77,7 @@ def find_predictions(folder: Path, suite: str) -> list[tuple[Task, int, Path]]:
     """Return task, seed and file of every `<task>/seed-<n>.jsonl` in a folder of predictions made elsewhere.
 
     Raises:
-        DataError: There is no such file, or another file beside them.
+        DataError: There is no such file, or there is another file beside them.
     """
     names = task_names(suite)
     found = []
@@ -87,7 +87,7 @@ def find_predictions(folder: Path, suite: str) -> list[tuple[Task, int, Path]]:
             raise DataError(f"{path}: expected {folder}/<task>/seed-<n>.jsonl, with a task of {', '.join(names)}.")
         found.append((load_task(task, suite), int(seed), path))
     if not found:
-        raise DataError(f"{folder}: holds no predictions; they lie in it as <task>/seed-<n>.jsonl.")
+        raise DataError(f"{folder}: holds no predictions; expected files <task>/seed-<n>.jsonl.")
     return found
 
 
@@ -97,11 +97,11 @@ def score_run(
     """Score predictions made elsewhere, one for each example of the task's evaluation split.
 
     Args:
-        system: What the result says of the system: name, algorithm, backbone.
-        made: The result's `grue` and `packages`: what scored it.
+        system: The system of the result: name, algorithm, backbone.
+        made: The result's `grue` and `packages`: the code that scored it.
 
     Raises:
-        DataError: The file or the examples cannot be had.
+        DataError: The file or the examples cannot be read.
         SubmissionError: The predictions are not for exactly the split's examples; names the file.
     """
     predictions = read_predictions(path)
@@ -126,7 +126,7 @@ def score_run(
 
 
 def failed_run(task: Task, seed: int, system: Mapping[str, Any], made: Mapping[str, Any]) -> PackedRun:
-    """Return the result of a run that failed: it has no scores and counts as the floor."""
+    """Return the result of a failed run, which has no scores and counts as 0."""
     return PackedRun(_empty_result(task, seed, system, made), None, f"--failed {task.name}:{seed}")
 
 
@@ -160,7 +160,7 @@ def parse_failed(text: str, suite: str) -> tuple[Task, int]:
     """Read TASK:SEED.
 
     Raises:
-        ConfigError: It is not of that form.
+        ConfigError: The text has another form.
         UnknownName: The suite has no such task.
     """
     name, colon, seed = text.rpartition(":")
@@ -170,5 +170,5 @@ def parse_failed(text: str, suite: str) -> tuple[Task, int]:
 
 
 def is_seed(text: str) -> bool:
-    """Whether a text is a seed as file names spell it: digits without leading zeros."""
+    """Whether a text is a seed as file names write it: digits without leading zeros."""
     return text.isascii() and text.isdigit() and str(int(text)) == text

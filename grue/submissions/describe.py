@@ -1,4 +1,4 @@
-"""What `submission.toml` states: what is given, and what the results know of their system."""
+"""The content of `submission.toml`: the options that are given, and what the results record of their system."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
@@ -11,17 +11,17 @@ from grue.submissions.folder import Submission
 
 
 def describe(runs: Sequence[PackedRun], given: Mapping[str, Any]) -> Submission:
-    """Return what submission.toml is to say: what is given, and what the results say of their system.
+    """Return the content of `submission.toml`: the given options over what the results record.
 
     Raises:
-        ConfigError: Something that is required is neither given nor known; names the options.
+        ConfigError: A required field is neither given nor recorded; names the options.
     """
     known = _known(runs)
     known |= {key: value for key, value in given.items() if value}
     needed = [f.name for f in fields(Submission) if f.default is MISSING]
     missing = [f"--{name.replace('_', '-')}" for name in needed if not known.get(name)]
     if missing:
-        raise ConfigError(f"The results do not say everything; add {', '.join(missing)}.")
+        raise ConfigError(f"The results do not record everything; add {', '.join(missing)}.")
     return from_dict(Submission, known, "submission.toml")
 
 

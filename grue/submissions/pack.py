@@ -26,15 +26,15 @@ def pack(
 ) -> Path:
     """Write the submission of `runs` into `<output>/<suite>/<name>` and return that folder.
 
-    The folder is filled beside its place and renamed: a reader finds the whole submission or none.
+    The folder is written under a temporary name and renamed: a reader finds the whole submission or none.
 
     Args:
         output: The folder `submissions/`.
         force: Replace a submission of that name.
 
     Raises:
-        SubmissionError: The runs cannot be one submission; says every reason.
-        ConfigError: The name is none, or a submission of that name is there and not to be replaced.
+        SubmissionError: The runs cannot be one submission; lists every reason.
+        ConfigError: The name is invalid, or a submission of that name exists and `force` is not set.
         DataError: The folder cannot be written.
     """
     reasons = refusals(runs, submission.deterministic)
@@ -44,7 +44,7 @@ def pack(
         raise ConfigError(f"--name {submission.name}: use letters, digits, '_', '-', '+' and '.'.")
     folder = output / runs[0].result.suite / submission.name
     if folder.exists() and not force:
-        raise ConfigError(f"{folder}: is there already; replace it with --force, or choose another --name.")
+        raise ConfigError(f"{folder}: exists; replace it with --force, or choose another --name.")
     temporary = folder.with_name(f".{folder.name}.{secrets.token_hex(8)}")
     try:
         _fill(temporary, runs, submission)
@@ -69,7 +69,7 @@ def _fill(folder: Path, runs: Sequence[PackedRun], submission: Submission) -> No
 
 
 def zipped(predictions: Iterable[Prediction]) -> bytes:
-    """Return predictions as gzipped JSON lines; the same bytes at any time and under any name."""
+    """Return predictions as gzipped JSON lines; the bytes depend on nothing else, not on the time or a file's name."""
     buffer = io.BytesIO()
     with gzip.GzipFile(filename="", mode="wb", compresslevel=9, fileobj=buffer, mtime=0) as handle:
         for prediction in predictions:
@@ -87,7 +87,7 @@ def manifest(folder: Path) -> str:
 
 
 def _put_in_place(temporary: Path, folder: Path) -> None:
-    for leaving in folder.parent.glob(f".{folder.name}.{'[0-9a-f]' * 16}"):  # of a packing that was killed
+    for leaving in folder.parent.glob(f".{folder.name}.{'[0-9a-f]' * 16}"):  # left by a packing that was killed
         if leaving != temporary:
             shutil.rmtree(leaving, ignore_errors=True)
     if folder.exists():

@@ -22,7 +22,7 @@ def refusals(runs: Sequence[PackedRun], deterministic: bool = False) -> list[str
 
 def _faults(result: Result) -> Iterator[str]:
     if result.suite not in SUITES or result.task not in task_names(result.suite):
-        yield f"{result.suite}/{result.task} is no task of a board; those of {' and '.join(SUITES)} are."
+        yield f"{result.suite}/{result.task} is not a task of a board; the boards are those of {' and '.join(SUITES)}."
         return
     task = load_task(result.task, result.suite)
     if result.limited:
@@ -52,11 +52,11 @@ def _twins(runs: Sequence[PackedRun], deterministic: bool) -> Iterator[str]:
             )
     seeds = {run.result.seed for run in runs}
     if deterministic and len(seeds) > 1:
-        yield f"--deterministic: one seed stands for all; these are {', '.join(map(str, sorted(seeds)))}. Pack one."
+        yield f"--deterministic: takes one seed; these are {', '.join(map(str, sorted(seeds)))}. Pack one."
 
 
 def _gaps(runs: Sequence[PackedRun]) -> Iterator[str]:
-    """Yield the seeds that some tasks have and others lack: what failed is told, and never left out."""
+    """Yield the seeds that some tasks have and others lack: a failed run is declared, never left out."""
     seeds = {run.result.seed for run in runs}
     by_task: dict[str, set[int]] = {}
     for run in runs:

@@ -135,7 +135,7 @@ def test_what_lies_in_no_submission_is_told(home: Path) -> None:
     touch(home / "submissions/README.md")
     (home / "submissions/stray.toml").unlink()
     submit(home / "submissions", {1: texts(1)}, "new")
-    assert told(home)[0] == ("GRUE-S040", "submissions/README.md", "is changed, and lies in no submission's folder.")
+    assert told(home)[0] == ("GRUE-S040", "submissions/README.md", "is changed, and is in no submission's folder.")
 
 
 def test_code_does_not_come_with_a_submission(home: Path) -> None:
@@ -185,7 +185,7 @@ def drop_a_task(home: Path) -> None:
         path.unlink()
 
 
-PICKED = "runs are replaced all together or not at all, so that no seed is picked."
+PICKED = "all runs are replaced or none, so that no seed is selected."
 
 
 @pytest.mark.parametrize(

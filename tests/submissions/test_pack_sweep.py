@@ -185,7 +185,7 @@ def test_a_result_that_was_lost_counts_as_not_finished(tmp_path):
         (("--failed", "imdb:1"), 2, "--failed imdb:1: the sweep knows which of its runs failed; leave it out."),
         (("--predictions", "x"), 2, "Say what to pack: one of RUN..., --system NAME, --predictions FOLDER or --sweep RUNS."),
         (("runs/mini/imdb/ppo",), 2, "Say what to pack: one of RUN..., --system NAME, --predictions FOLDER or --sweep RUNS."),
-        (("--licence", ""), 2, "The results do not say everything; add --licence."),
+        (("--licence", ""), 2, "The results do not record everything; add --licence."),
     ],
 )  # fmt: skip
 def test_what_cannot_be_packed_is_refused_and_nothing_is_written(flags, code, said, tmp_path):

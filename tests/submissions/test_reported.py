@@ -273,7 +273,7 @@ COLUMN = a_file()["tables"][0]["columns"][0]
         (a_file(columns=[COLUMN, COLUMN]), "Table 1 of imdb: the column 'sentiment' is there twice."),
         (
             a_file(rows=[ROW, ROW]),
-            "Table 1 of imdb: the row PPO, sentiment is there twice; tell the two apart by `variant`.",
+            "Table 1 of imdb: the row PPO, sentiment is there twice; distinguish the two by `variant`.",
         ),
         (
             a_file(rows=[ROW | {"figures": {"bleu": {"mean": 1.0}}}]),
@@ -281,7 +281,7 @@ COLUMN = a_file()["tables"][0]["columns"][0]
         ),
         (
             a_file() | {"tables": a_file()["tables"] * 2},
-            "Table 1 of imdb is there twice; a table has one name for each",
+            "Table 1 of imdb is there twice; give each table of a task its own name",
         ),
         (a_file(columns=[COLUMN | {"direction": "up"}]), "direction: str 'up' is not one of higher, lower"),
         (a_file(rows=[ROW | {"figures": {"sentiment": {"mean": "0.5"}}}]), "expected a number, found str '0.5'"),
