@@ -49,13 +49,12 @@ tasks: $(READY)
 pages: $(READY)
 	$(BIN)/python tools/metrics_page.py --check
 	$(BIN)/python tools/checks_page.py --check
-	$(BIN)/python benchmarks/cost.py --check
 	$(BIN)/python experiments/findings.py --check
 
 boards: $(READY)
 	$(GRUE) leaderboard --check
 
-test: $(READY)  ## Run the quick tests (MINUTES_TEST minutes).
+test: $(READY)  ## Run the quick tests (minutes).
 	$(BIN)/python -m pytest -n 2 -m 'not slow'
 
 test-slow: $(READY)  ## Run the slow tests; those that need Debian's WordNet or a browser skip without it (MINUTES_SLOW).
@@ -67,10 +66,9 @@ test-all: test test-slow  ## Run every test.
 docs: $(READY)  ## Regenerate the parts of docs/ that come from the code (half a minute).
 	$(BIN)/python tools/metrics_page.py
 	$(BIN)/python tools/checks_page.py
-	$(BIN)/python benchmarks/cost.py --write
 
 bench: $(READY)  ## Run the benchmarks; ratios are side by side in one run (BENCH).
-	for file in benchmarks/*.py; do $(BIN)/python $$file || exit 1; done
+	for file in $(filter-out benchmarks/cost.py,$(wildcard benchmarks/*.py)); do $(BIN)/python $$file || exit 1; done
 
 findings: $(READY)  ## Run the sweeps behind docs/background/findings.md and write its tables (FINDINGS).
 	for file in experiments/findings/*.toml; do $(GRUE) sweep --config $$file --runs runs || exit 1; done

@@ -11,14 +11,13 @@ from pathlib import Path
 import numpy as np
 
 from grue.stats.intervals import Interval, bootstrap_interval, satterthwaite_interval
-from grue.stats.robust import iqm, iqm_interval, probability_of_improvement, probability_of_improvement_interval
+from grue.stats.robust import iqm
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from support.seed_worlds import SEEDS, TRUTHS, WORLDS
 
 T_INTERVALS = 20_000  # a share near 95 % is then known to ± 0.3 points (two standard errors)
 BOOTSTRAPS = 4_000  # ± 1.1 points near 85 %
-OTHERS = 2_000
 TRUTH = float(TRUTHS.mean())
 
 Scores = Mapping[str, list[float]]
@@ -45,35 +44,6 @@ def headline_coverage() -> None:
             bootstrap = (bootstrap_interval(scores, generator) for scores in systems(world, seeds, BOOTSTRAPS))
             cells.append(f"**{share_that_holds(t, TRUTH):.1%}** {share_that_holds(bootstrap, TRUTH):.1%}")
         print(f"| {seeds} | " + " | ".join(cells) + " |", flush=True)
-
-
-def other_coverage() -> None:
-    """Print the same of the bootstrap's intervals of the interquartile mean and of the probability of improvement."""
-    print("| seeds a task | interquartile mean | probability of improvement |")
-    print("|---|---|---|")
-    for seeds in ("3", "5", "10"):
-        shares = [share_that_holds(*rule(seeds)) for rule in (_iqm_intervals, _improvement_intervals)]
-        print(f"| {seeds} | " + " | ".join(f"{share:.1%}" for share in shares) + " |", flush=True)
-
-
-def _iqm_intervals(seeds: str) -> tuple[Iterator[Interval | None], float]:
-    (large,) = WORLDS["normal"].systems(np.random.default_rng(3), (500_000,) * 7, 1)
-    generator = np.random.default_rng(4)
-    return (iqm_interval(scores, generator) for scores in systems("normal", seeds, OTHERS)), iqm(large)
-
-
-def _improvement_intervals(seeds: str) -> tuple[Iterator[Interval | None], float]:
-    """One system is ahead of the other by one spread on every task."""
-    spreads, generator = WORLDS["normal"].spreads, np.random.default_rng(5)
-
-    def ahead(scores: Scores, by: float) -> Scores:
-        pairs = zip(scores.items(), spreads, strict=True)
-        return {task: [value + by * spread for value in values] for (task, values), spread in pairs}
-
-    one, other = (WORLDS["normal"].systems(np.random.default_rng([6, i]), (4_000,) * 7, 1) for i in (0, 1))
-    truth = probability_of_improvement(ahead(next(one), 1), next(other))
-    pairs = zip(systems("normal", seeds, OTHERS, 1), systems("normal", seeds, OTHERS, 2), strict=True)
-    return (probability_of_improvement_interval(ahead(x, 1), y, generator) for x, y in pairs), truth
 
 
 def told_apart() -> None:
@@ -103,7 +73,6 @@ def iqm_weights() -> None:
 
 TABLES: dict[str, Callable[[], None]] = {
     "95 % intervals of the mean over tasks that hold the true mean: **Student's t**, bootstrap": headline_coverage,
-    "95 % bootstrap intervals of other statistics that hold the truth, normal world": other_coverage,
     "Pairs of systems that do not share a rank, normal world, by their true distance": told_apart,
     "Weight of each of seven tasks in the interquartile mean; in the mean each has 0.143": iqm_weights,
 }

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from grue.errors import ConfigError, DataError, SubmissionError
-from grue.records import Axis, Example, Prediction, Result
+from grue.records import BASELINES, Axis, Example, Prediction, Result
 from grue.task_files import load_task, task_names
 from grue.tasks import Task
 
 if TYPE_CHECKING:
     from grue.evaluation.evaluate import System
     from grue.evaluation.scoring import Scored
-    from grue.leaderboard.systems import Comparison
+    from grue.leaderboard.compare import Comparison
     from grue.metrics.rewards import RewardFunction
     from grue.runs.observers import Observer
     from grue.runs.request import RunRequest
@@ -224,7 +224,7 @@ def subject(
         raise ConfigError(f"{name} is no checkpoint of grue: name the task that it is evaluated on, with --task.")
     else:
         of_task = as_task(task, suite)
-        is_baseline = kind == "baseline" or (kind is None and name in evaluation.BASELINES)
+        is_baseline = kind == "baseline" or (kind is None and name in BASELINES)
         make = evaluation.baseline_system if is_baseline else evaluation.model_system
         system = make(of_task, name, seed)
         folder = Path(runs) / of_task.suite / of_task.name / system.name / f"seed-{seed}"
@@ -324,7 +324,8 @@ def compare(
     """
     import numpy as np
 
-    from grue.leaderboard.systems import compare_systems, find_system
+    from grue.leaderboard.compare import compare_systems
+    from grue.leaderboard.systems import find_system
 
     wanted = [load_task(name, suite) for name in dict.fromkeys(tasks or task_names(suite))]
     found = [

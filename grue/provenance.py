@@ -3,6 +3,7 @@
 import os
 import platform
 import subprocess
+from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,6 @@ def code_version() -> dict[str, Any]:
     }
 
 
-def package_versions() -> dict[str, str]:
-    """Return the versions of the packages that can change a number, and of Python."""
-    return {name: version(name) for name in PACKAGES} | {"python": platform.python_version()}
+def package_versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:
+    """Return the versions of packages, by default of those that can change a score, and of Python."""
+    return {name: version(name) for name in packages} | {"python": platform.python_version()}

@@ -11,6 +11,17 @@ Direction = Literal["higher", "lower"]
 Axis = Literal["preference", "naturalness", "diversity", "none"]
 Status = Literal["local", "reported", "rescored", "reproduced"]
 
+BASELINES: Mapping[str, str] = {
+    "zero-shot": "the task's backbone as it is, before any training",
+    "null": "the same sentence for every input: the first reference of the first training example",
+    "copy": "the prompt itself",
+    "lead": "the first three sentences of the document, or of the prompt where there is none",
+    "oracle": "the first reference, where there is one",
+}
+"""Name → what it answers, of the systems that are evaluated without training."""
+SEEDLESS = ("null", "copy", "lead", "oracle")
+"""The baselines without a model: their output depends on no seed, and one run stands for all."""
+
 
 @dataclass(frozen=True, slots=True)
 class Example:

@@ -15,14 +15,14 @@ from statistics import median
 import tomli_w
 
 from grue import files
-from grue.sweep.record import Event, Record
+from grue.sweep.record import Record, SweepEvent
 from grue.task_files import load_task
 
 TABLE = Path(__file__).parent.parent / "grue" / "sweep" / "seconds.toml"
 HEAD = "# Seconds of a run on one core with so many updates, evaluation included; made by tools/sweep_seconds.py.\n"
 
 
-def finished(runs: Path) -> list[Event]:
+def finished(runs: Path) -> list[SweepEvent]:
     """Return the last end of every run that is finished."""
     last = {event.job: event for event in Record(runs).ended() if event.state == "finished"}
     return list(last.values())

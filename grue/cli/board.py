@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from grue.leaderboard.board import Board
-    from grue.render.layout import Table as TextTable
+    from grue.render.layout import TextTable
 
 PUBLISHED = {"markdown": "md", "json": "json", "csv": "csv", "latex": "tex", "html": "html"}  # format → file name's end
 BOOTSTRAP_SEED = 0  # of --ci bootstrap, so that the same results print the same intervals

@@ -18,7 +18,7 @@ from grue.stats.paired import DRAWS
 
 if TYPE_CHECKING:
     from grue.evaluation.comparison import Disagreement, Side
-    from grue.leaderboard.systems import Comparison, TaskComparison
+    from grue.leaderboard.compare import Comparison, TaskComparison
     from grue.records import Axis
     from grue.stats.intervals import Interval
 

@@ -10,13 +10,12 @@ from grue import files
 from grue.cli import options
 from grue.cli.score import score_table
 from grue.errors import ConfigError
+from grue.records import BASELINES
 
 if TYPE_CHECKING:
     from grue.records import Result
 
 Kind = Literal["checkpoint", "model", "baseline"]
-
-BASELINES = ("zero-shot", "null", "copy", "lead", "oracle")
 
 
 @click.command()
@@ -28,7 +27,7 @@ BASELINES = ("zero-shot", "null", "copy", "lead", "oracle")
 @options.option(
     "--model", help="Hugging Face model trained elsewhere: a folder, a hub id or mini:causal. Needs --task."
 )
-@options.option("--baseline", type=click.Choice(BASELINES), help="A system without training. Needs --task.")
+@options.option("--baseline", type=click.Choice(tuple(BASELINES)), help="A system without training. Needs --task.")
 @options.option("--task", "task_name", help="Task to evaluate on. [default: the checkpoint's]")
 @options.suite
 @options.seeds

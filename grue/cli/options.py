@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from grue.errors import ConfigError
+from grue.sweep.grid import parse_seeds as read_seeds
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -86,16 +87,9 @@ def parse_seeds(seed: tuple[int, ...], seed_range: str | None) -> list[int]:
     """Return the seeds of --seed and --seeds, 1 if there are none.
 
     Raises:
-        ConfigError: --seeds is not of the form 1-5 or 1,2,7.
+        ConfigError: --seeds is written in another way than 1-5 or 1,2,7.
     """
-    found = list(seed)
-    for part in (seed_range or "").split(","):
-        first, dash, last = part.partition("-")
-        if not part:
-            continue
-        if not first.isdigit() or (dash and not last.isdigit()) or (dash and int(last) < int(first)):
-            raise ConfigError(f"--seeds {seed_range}: write a range such as 1-5, or a list such as 1,2,7.")
-        found += range(int(first), int(last or first) + 1)
+    found = [*seed, *(read_seeds(seed_range) if seed_range else ())]
     return list(dict.fromkeys(found)) or [1]
 
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from grue.errors import ConfigError, DataError, UnknownName, did_you_mean
+from grue.records import BASELINES, SEEDLESS
 
 if TYPE_CHECKING:
+    from grue.submissions.collect import PackedRun
     from grue.submissions.folder import Submission
-    from grue.submissions.pack import Run
     from grue.sweep.jobs import Job
     from grue.sweep.record import Record
 
@@ -20,7 +21,7 @@ OF_ONE = ("name", "algorithm", "budget", "regression")
 SHOWN = 10  # unfinished runs in a message
 
 
-def runs_of_sweep(runs: Path, system: str | None, made: Mapping[str, Any]) -> "dict[str, list[Run]]":
+def runs_of_sweep(runs: Path, system: str | None, made: Mapping[str, Any]) -> "dict[str, list[PackedRun]]":
     """Return the evaluated systems of a sweep, or one of them, with their runs; those that failed are declared so.
 
     Args:
@@ -65,9 +66,9 @@ def _refuse_unfinished(record: "Record", jobs: "Sequence[Job]") -> None:
         )
 
 
-def _runs(record: "Record", jobs: "Sequence[Job]", made: Mapping[str, Any]) -> "list[Run]":
+def _runs(record: "Record", jobs: "Sequence[Job]", made: Mapping[str, Any]) -> "list[PackedRun]":
     """Read the runs of one system."""
-    from grue.submissions.pack import failed_run, read_run
+    from grue.submissions.collect import failed_run, read_run
     from grue.task_files import load_task
 
     runs = []
@@ -82,14 +83,13 @@ def _runs(record: "Record", jobs: "Sequence[Job]", made: Mapping[str, Any]) -> "
     return runs
 
 
-def describe_each(found: "Mapping[str, Sequence[Run]]", given: Mapping[str, Any]) -> "dict[str, Submission]":
+def describe_each(found: "Mapping[str, Sequence[PackedRun]]", given: Mapping[str, Any]) -> "dict[str, Submission]":
     """Return what each system's submission.toml is to say.
 
     Raises:
         ConfigError: What is given is of one system and there are several, or something is missing.
     """
-    from grue.submissions.pack import describe
-    from grue.sweep.jobs import BASELINES, SEEDLESS
+    from grue.submissions.describe import describe
 
     shared = [key for key in OF_ONE if given.get(key)]
     if shared and len(found) > 1:

@@ -11,8 +11,8 @@ from grue.cli import options
 from grue.errors import ConfigError, SubmissionError
 
 if TYPE_CHECKING:
+    from grue.submissions.collect import PackedRun
     from grue.submissions.folder import Submission
-    from grue.submissions.pack import Run
     from grue.submissions.problems import Problem
 
 SEED = 0  # of the randomisation tests for regressions: the same files give the same report
@@ -191,7 +191,7 @@ def pack_runs(
         --budget "3 hours, one GPU" --authors "A. Author" --licence CC-BY-4.0 --training-data none
     grue submit pack --sweep runs --authors "A. Author" --licence CC-BY-4.0 --training-data none
     """  # noqa: D301 (click reads the escape)
-    from grue.submissions.pack import describe
+    from grue.submissions.describe import describe
 
     named = system is not None and sweep is None
     if sum([bool(run_paths), named, predictions is not None, sweep is not None]) != 1:
@@ -214,7 +214,7 @@ def pack_runs(
 
 def _packed_sweep(
     sweep: Path, system: str | None, failed: Sequence[str], given: Mapping[str, Any]
-) -> "list[tuple[list[Run], Submission]]":
+) -> "list[tuple[list[PackedRun], Submission]]":
     """Return the runs of every system of a sweep, and what its submission says."""
     from grue.cli.pack_sweep import describe_each, runs_of_sweep
 
@@ -225,7 +225,7 @@ def _packed_sweep(
     return [(runs, described[name]) for name, runs in found.items()]
 
 
-def _write(packed: "Sequence[tuple[list[Run], Submission]]", output: Path, force: bool) -> list[Path]:
+def _write(packed: "Sequence[tuple[list[PackedRun], Submission]]", output: Path, force: bool) -> list[Path]:
     """Write submissions, and say of each how large it is."""
     from grue.submissions.pack import pack
 
@@ -239,19 +239,21 @@ def _write(packed: "Sequence[tuple[list[Run], Submission]]", output: Path, force
     return folders
 
 
-def _collect(paths: Sequence[Path], system: str | None, runs: Path, suite: str, failed: Sequence[str]) -> "list[Run]":
+def _collect(
+    paths: Sequence[Path], system: str | None, runs: Path, suite: str, failed: Sequence[str]
+) -> "list[PackedRun]":
     """Read runs; one that is declared failed need not have a result."""
-    from grue.submissions.pack import find_runs, read_run, runs_of
+    from grue.submissions.collect import find_runs, read_run, runs_of
 
     found = find_runs(paths) if system is None else runs_of(system, runs, suite)
     declared = {folder: f"{folder.parent.parent.name}:{folder.name.removeprefix('seed-')}" for folder in found}
     return [read_run(folder) for folder in found if declared[folder] not in failed or (folder / "result.json").exists()]
 
 
-def _score(folder: Path, suite: str, given: Mapping[str, Any], offline: bool) -> "list[Run]":
+def _score(folder: Path, suite: str, given: Mapping[str, Any], offline: bool) -> "list[PackedRun]":
     """Score predictions made elsewhere."""
     from grue.cli.progress import evaluation_progress
-    from grue.submissions.pack import find_predictions, score_run
+    from grue.submissions.collect import find_predictions, score_run
 
     missing = [f"--{key}" for key in ("name", "algorithm", "backbone") if not given[key]]
     if missing:
@@ -269,13 +271,13 @@ def _score(folder: Path, suite: str, given: Mapping[str, Any], offline: bool) ->
     return scored
 
 
-def _failed(failed: Sequence[str], others: "Sequence[Run]") -> "list[Run]":
+def _failed(failed: Sequence[str], others: "Sequence[PackedRun]") -> "list[PackedRun]":
     """Return the results of runs that failed, of the system that the others are of.
 
     Raises:
         ConfigError: There is no other run, so that nothing says what system it is.
     """
-    from grue.submissions.pack import failed_run, parse_failed
+    from grue.submissions.collect import failed_run, parse_failed
 
     if not others:
         raise ConfigError("Every run failed: there is no result to submit.")

@@ -12,13 +12,14 @@ import click
 from grue import files
 from grue.cli import options
 from grue.errors import ConfigError
+from grue.records import BASELINES
 
 if TYPE_CHECKING:
-    from grue.sweep.grid import Grid
+    from grue.sweep.grid import SweepGrid
     from grue.sweep.jobs import Job
     from grue.sweep.record import Record
     from grue.sweep.schedule import Executor
-    from grue.sweep.work import Place
+    from grue.sweep.work import JobContext
 
 
 @click.group(invoke_without_command=True)
@@ -86,11 +87,11 @@ def sweep(
     from grue.cli.sweep_view import dry_run_text
     from grue.sweep.jobs import plan_jobs, refuse_strangers
     from grue.sweep.record import Record
-    from grue.sweep.work import Place
+    from grue.sweep.work import JobContext
 
     grid = _grid(config_path, tasks, algos, suite, seed_range, settings, vary, no_evaluate)
     planned, record = plan_jobs(grid), Record(runs.absolute())
-    place = Place(runs=runs.absolute(), data_dir=data_dir, offline=offline, threads=threads)
+    place = JobContext(runs=runs.absolute(), data_dir=data_dir, offline=offline, threads=threads)
     if executor == "local" and address is not None:
         raise ConfigError("--address is of a Ray cluster; add --executor ray.")
     if dry_run:
@@ -114,12 +115,11 @@ def _grid(
     settings: tuple[str, ...],
     vary: tuple[str, ...],
     no_evaluate: bool,
-) -> "Grid":
+) -> "SweepGrid":
     """Return the grid of the file, with the flags over it."""
-    from grue.sweep.grid import Entry, Grid, read_grid
-    from grue.sweep.jobs import BASELINES
+    from grue.sweep.grid import GridEntry, SweepGrid, read_grid
 
-    grid = read_grid(config_path) if config_path else Grid()
+    grid = read_grid(config_path) if config_path else SweepGrid()
     given: dict[str, Any] = {}
     if suite is not None:
         given["suite"] = suite
@@ -138,7 +138,7 @@ def _grid(
         return grid
     values = _varied(vary)
     baselines = tuple(name for name in grid.algorithms if name in BASELINES)  # which have nothing that could vary
-    varied = (Entry(algorithm=name, vary=values) for name in grid.algorithms if name not in BASELINES)
+    varied = (GridEntry(algorithm=name, vary=values) for name in grid.algorithms if name not in BASELINES)
     return replace(grid, algorithms=baselines, systems=(*varied, *grid.systems))
 
 
@@ -163,7 +163,7 @@ def default_jobs(threads: int) -> int:
 
 
 def _executor(
-    name: str, record: "Record", place: "Place", jobs: int | None, threads: int, gpus: float, address: str | None
+    name: str, record: "Record", place: "JobContext", jobs: int | None, threads: int, gpus: float, address: str | None
 ) -> "Executor":
     if name == "ray":
         from grue.sweep.on_ray import RayExecutor

@@ -11,10 +11,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from grue.sweep.estimate import Estimate, estimate
+from grue.sweep.estimate import TimeEstimate, estimate
 from grue.sweep.jobs import Job, short
 from grue.sweep.record import Record, State
-from grue.sweep.status import Row, rows_of
+from grue.sweep.status import JobRow, rows_of
 
 STYLES: Mapping[State, str] = {
     "waiting": "dim",
@@ -81,7 +81,7 @@ class SweepView:
         return Group(head, table(rows_of(self.record, running, self.states)))
 
 
-def table(rows: Sequence[Row]) -> Table:
+def table(rows: Sequence[JobRow]) -> Table:
     """Return rows as a table: state, run, and what there is to say of updates, reward, KL, time and result."""
     figures = {
         "updates": ["" if r.updates is None or r.state == "finished" else f"{r.update or 0}/{r.updates}" for r in rows],
@@ -102,7 +102,7 @@ def table(rows: Sequence[Row]) -> Table:
     return shown
 
 
-def status_text(rows: Sequence[Row]) -> str:
+def status_text(rows: Sequence[JobRow]) -> str:
     """Return the state of a sweep as text: the tally, then every run, and why those failed that did."""
     console = Console(width=None if sys.stdout.isatty() else PIPED, highlight=False)
     with console.capture() as captured:
@@ -144,7 +144,7 @@ def dry_run_text(record: Record, jobs: Sequence[Job], workers: int) -> str:
     return "\n".join(lines)
 
 
-def _failures(rows: Sequence[Row]) -> list[str]:
+def _failures(rows: Sequence[JobRow]) -> list[str]:
     failed = [row for row in rows if row.message]
     lines = [f"{row.state:9}{short(row.job.id)}: {row.message}" for row in failed]
     return ["", *lines] if lines else []
@@ -156,7 +156,7 @@ def _tally(states: Mapping[str, State]) -> str:
     return f"{len(states)} run{'s' if len(states) != 1 else ''}: {said}"
 
 
-def _time(rest: Estimate) -> str:
+def _time(rest: TimeEstimate) -> str:
     return f"about {clock(rest.wall)}{f' (without {rest.unknown} runs not known yet)' if rest.unknown else ''}"
 
 

@@ -71,13 +71,6 @@ def contrast_of(a: Sequence[Worth], b: Sequence[Worth]) -> Contrast:
 # --- what an example is worth ----------------------------------------------------------------------------------------
 
 
-def pseudo_values(
-    task: Task, examples: Sequence[Example], predictions: Iterable[Prediction], axis: Axis = "preference"
-) -> FloatArray:
-    """Return [N] what each example is worth to a run's score; errors as in `axis_metrics` and `worth`."""
-    return worth(axis_metrics(task, examples, axis), examples, predictions).values
-
-
 def axis_metrics(task: Task, examples: Sequence[Example], axis: Axis) -> Metrics:
     """Return the metrics of an axis, prepared on the examples once for any number of runs.
 
@@ -148,7 +141,7 @@ def _scaled(spec: MetricSpec, value: float) -> float:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Run:
+class ScoredRun:
     """A run's predictions in the split's order, None if it failed, and what they are worth."""
 
     seed: int
@@ -183,7 +176,9 @@ class Disagreement:
     b: Side
 
 
-def disagreements(examples: Sequence[Example], a: Sequence[Run], b: Sequence[Run], most: int) -> list[Disagreement]:
+def disagreements(
+    examples: Sequence[Example], a: Sequence[ScoredRun], b: Sequence[ScoredRun], most: int
+) -> list[Disagreement]:
     """Return the examples on which two systems differ most, seeds averaged, at most `most` of them, largest first."""
     gaps = np.mean([run.worth.values for run in a], axis=0) - np.mean([run.worth.values for run in b], axis=0)
     places = np.argsort(-np.abs(gaps), kind="stable")[:most].tolist()
@@ -194,7 +189,7 @@ def disagreements(examples: Sequence[Example], a: Sequence[Run], b: Sequence[Run
     ]
 
 
-def _side(runs: Sequence[Run], place: int) -> Side:
+def _side(runs: Sequence[ScoredRun], place: int) -> Side:
     mean = float(np.mean([run.worth.values[place] for run in runs]))
     written = [
         (float(run.worth.values[place]), run.seed, run.predictions[place].text)

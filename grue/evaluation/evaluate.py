@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -25,14 +25,6 @@ from grue.provenance import code_version, package_versions
 from grue.records import SCHEMA_VERSION, Example, Prediction, Result
 from grue.tasks import Task
 
-Baseline = Literal["zero-shot", "null", "copy", "lead", "oracle"]
-BASELINES: Mapping[str, str] = {
-    "zero-shot": "the task's backbone as it is, before any training",
-    "null": "the same sentence for every input: the first reference of the first training example",
-    "copy": "the prompt itself",
-    "lead": "the first three sentences of the document, or of the prompt where there is none",
-    "oracle": "the first reference, where there is one",
-}
 LEAD_SENTENCES = 3
 
 Progress = Callable[[int, int], None]

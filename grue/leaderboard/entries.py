@@ -5,10 +5,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from grue.errors import DataError
-from grue.records import About, Entry, Result, Status
+from grue.records import SEEDLESS, About, Entry, Result, Status
 from grue.submissions.folder import read_result
-
-REFERENCES = ("null", "copy", "lead", "oracle")
 
 
 def find_results(runs: Path, suite: str = "*") -> list[Entry]:
@@ -37,7 +35,7 @@ def _about(result: Result) -> About:
         algorithm=str(system.get("algorithm", "")),
         backbone=str(system.get("backbone", "")),
         parameters=system.get("parameters"),
-        deterministic=system.get("algorithm") in REFERENCES,
+        deterministic=system.get("algorithm") in SEEDLESS,
     )
 
 

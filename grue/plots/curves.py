@@ -42,7 +42,7 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True)
-class Panel:
+class CurvePanel:
     """A figure's curves, one for every system that has logged it."""
 
     figure: str
@@ -137,7 +137,7 @@ def logged(logs: Sequence[Log]) -> list[str]:
 # --- averaging -------------------------------------------------------------------------------------------------------
 
 
-def panels_of(logs: Sequence[Log], figures: Sequence[str]) -> tuple[list[Panel], list[str]]:
+def panels_of(logs: Sequence[Log], figures: Sequence[str]) -> tuple[list[CurvePanel], list[str]]:
     """Return a panel for every figure, and notes on what is missing in them.
 
     Args:
@@ -160,7 +160,7 @@ def panels_of(logs: Sequence[Log], figures: Sequence[str]) -> tuple[list[Panel],
             for system, runs in systems.items()
         }
         curves = tuple(_curve(system, by_seed) for system, by_seed in having.items() if by_seed)
-        panels.append(Panel(figure, curves))
+        panels.append(CurvePanel(figure, curves))
     notes = [note for system, runs in systems.items() for note in _gaps(system, runs, figures)]
     return panels, notes
 

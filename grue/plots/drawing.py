@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from grue.errors import ConfigError, DataError, Unavailable
-from grue.plots.curves import Curve, Panel
+from grue.plots.curves import Curve, CurvePanel
 from grue.plots.labels import Box, leader, place
-from grue.plots.tradeoff import Point
+from grue.plots.tradeoff import TradeoffPoint
 from grue.render.text import printable
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ WIDTH = 8.0  # inches; 800 pixels on the usual screen
 FEW = 12  # points of a curve up to which each is marked
 
 
-def draw_curves(panels: Sequence[Panel], systems: Sequence[str], title: str, path: Path) -> None:
+def draw_curves(panels: Sequence[CurvePanel], systems: Sequence[str], title: str, path: Path) -> None:
     """Draw panels side by side: a line for the mean over seeds, a band from the lowest to the highest of them.
 
     Args:
@@ -151,7 +151,7 @@ def _name(curve: Curve) -> str:
 # --- points ----------------------------------------------------------------------------------------------------------
 
 
-def draw_tradeoff(points: Sequence[Point], title: str, path: Path) -> None:
+def draw_tradeoff(points: Sequence[TradeoffPoint], title: str, path: Path) -> None:
     """Draw preference over naturalness: systems as dots with bars for their intervals, references as diamonds.
 
     Args:
@@ -181,7 +181,7 @@ def draw_tradeoff(points: Sequence[Point], title: str, path: Path) -> None:
         _write_names(figure, axes, points, colours)
 
 
-def _draw_point(axes: "Axes", point: Point, colour: str) -> None:
+def _draw_point(axes: "Axes", point: TradeoffPoint, colour: str) -> None:
     x, y = point.naturalness, point.preference
     if point.naturalness_interval is not None:
         axes.plot([point.naturalness_interval.low, point.naturalness_interval.high], [y, y], color=colour)
@@ -200,7 +200,7 @@ def _mark(is_reference: bool, colour: str = GREY) -> "Line2D":
     return Line2D([], [], color=colour, linestyle="", marker=marker, markersize=6, markerfacecolor=filling)
 
 
-def _write_names(figure: "Figure", axes: "Axes", points: Sequence[Point], colours: Mapping[str, str]) -> None:
+def _write_names(figure: "Figure", axes: "Axes", points: Sequence[TradeoffPoint], colours: Mapping[str, str]) -> None:
     """Write each point's name where it covers nothing, with a thin line to the point where that is far off."""
     figure.draw_without_rendering()  # only a picture that is laid out can be measured
     figure.set_layout_engine("none")
@@ -225,7 +225,7 @@ def _write_names(figure: "Figure", axes: "Axes", points: Sequence[Point], colour
         )
 
 
-def _marks(axes: "Axes", points: Sequence[Point]) -> Iterator[Box]:
+def _marks(axes: "Axes", points: Sequence[TradeoffPoint]) -> Iterator[Box]:
     """Yield what the points and their bars cover, in pixels."""
     for point in points:
         x, y = _pixels(axes, point.naturalness, point.preference)

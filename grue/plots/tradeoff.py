@@ -10,7 +10,7 @@ from grue.stats.intervals import Interval
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class TradeoffPoint:
     """What a system reached, 0–100 on both axes; an interval is None where it cannot be known, of a single seed."""
 
     label: str
@@ -21,7 +21,7 @@ class Point:
     is_reference: bool
 
 
-def points_of(board: Board, systems: Collection[str] = ()) -> tuple[list[Point], list[str]]:
+def points_of(board: Board, systems: Collection[str] = ()) -> tuple[list[TradeoffPoint], list[str]]:
     """Return a point for every row of a board, in its order, and notes on the rows that have none.
 
     Args:
@@ -48,7 +48,7 @@ def points_of(board: Board, systems: Collection[str] = ()) -> tuple[list[Point],
             continue
         intervals = (row.naturalness_interval, row.interval)
         is_reference = row.standing == "reference"
-        points.append(Point(label, row.naturalness, row.preference, *intervals, is_reference))
+        points.append(TradeoffPoint(label, row.naturalness, row.preference, *intervals, is_reference))
         if None in intervals and not is_reference:
             notes.append(f"{label}: drawn without intervals, for which it needs two seeds on every task.")
     if not points:

@@ -4,14 +4,14 @@ from collections.abc import Iterator, Sequence
 
 from grue.leaderboard.board import Board
 from grue.metrics.registry import DIVERSITY
-from grue.render.layout import Heading, Series, Table, as_table
+from grue.render.layout import Heading, Series, TextTable, as_table
 from grue.render.text import ARROWS, in_line, printable
-from grue.submissions.reported import Figure, Reported, ReportedColumn, ReportedTable, Source
+from grue.submissions.reported import Figure, Publication, Reported, ReportedColumn, ReportedTable
 
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-def reported_tables(board: Board) -> tuple[Table, ...]:
+def reported_tables(board: Board) -> tuple[TextTable, ...]:
     """Return the tables to show beside a board.
 
     These are all of a single task; the quality on each task where a suite has nothing else to show; else none.
@@ -59,7 +59,7 @@ def _kept(table: ReportedTable, without: Sequence[str]) -> list[ReportedColumn]:
     return [column for column in table.columns if column.name not in without]
 
 
-def _table(table: ReportedTable, source: Source, without: Sequence[str] = ()) -> Table:
+def _table(table: ReportedTable, source: Publication, without: Sequence[str] = ()) -> TextTable:
     columns = _kept(table, without)
     deviations = list(dict.fromkeys(column.deviation for column in columns if column.deviation))
     series = [
@@ -103,7 +103,7 @@ def _digits(value: float) -> str:
     return repr(value).removesuffix(".0")
 
 
-def _cited(source: Source) -> str:
+def _cited(source: Publication) -> str:
     version = f", {source.version}" if source.version else ""
     return printable(
         f"{source.key}: {source.authors}. {source.title}. {source.venue}, {source.year}{version}. {source.url}"

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from grue.leaderboard.board import Board
 from grue.render.text import printable
-from grue.render.web import view
+from grue.render.web import view, words
 from grue.render.web.embed import embedded
 from grue.render.web.papers import REFERENCE, paper_tables, summaries
 from grue.submissions.folder import PRELIMINARY_SEEDS, RANKED_SEEDS
@@ -31,11 +31,11 @@ def render(board: Board) -> str:
         .get_template("page.html")
         .render(
             board=board,
-            lead=view.lead(board),
+            lead=words.lead(board),
             overview=view.overview(board),
             panels=[view.task_panel(board, task) for task in board.tasks],
             systems=[view.system_of(i, row, len(board.tasks)) for i, row in enumerate(board.rows)],
-            glossary=view.glossary(board.tasks),
+            glossary=words.glossary(board.tasks),
             papers={task.name: paper_tables(board.reported, task.name) for task in board.tasks},
             summaries=summaries(board.reported, [task.name for task in board.tasks]),
             data=embedded(board),
@@ -61,7 +61,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["printable"] = printable
-    environment.globals |= {"scale_groups": view.scale_groups, "scale_numbers": view.scale_numbers}
+    environment.globals |= {"scale_groups": words.scale_groups, "scale_numbers": words.scale_numbers}
     return environment
 
 

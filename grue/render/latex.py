@@ -5,8 +5,8 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 
 from grue.leaderboard.board import Board
-from grue.render.layout import Table, narrow
-from grue.render.tables import Page, page
+from grue.render.layout import TextTable, narrow
+from grue.render.tables import BoardPage, page
 from grue.render.text import UNKNOWN
 
 WIDTH = 440.0  # points across both columns of a page
@@ -56,7 +56,7 @@ def _comment(lines: Iterable[str]) -> str:
     return "\n".join(f"% {escape(line)}" for line in lines)
 
 
-def _caption(content: Page, table: Table) -> str:
+def _caption(content: BoardPage, table: TextTable) -> str:
     """Return a caption that a table can be read by alone: what its numbers and signs mean."""
     scores, spread, *others = content.legend
     title = f"{content.title}: {table.title}." if table.title else f"{content.title}."
@@ -65,7 +65,7 @@ def _caption(content: Page, table: Table) -> str:
     return " ".join((title, scores, *([spread] if has_spread else []), *bold))
 
 
-def _float(table: Table, caption: str, name: str) -> str:
+def _float(table: TextTable, caption: str, name: str) -> str:
     parts = "\n\\par\\medskip\n".join(_tabular(part) for part in narrow(table, WIDTH, _room))
     label = re.sub(r"[^a-z0-9-]+", "-", name.lower())
     return (
@@ -79,7 +79,7 @@ def _room(text: str) -> float:
     return LETTER * len(value) + (SMALL_LETTER * (len(spread) + 2) if spread else 0.0) + GAP
 
 
-def _tabular(table: Table) -> str:
+def _tabular(table: TextTable) -> str:
     form = "".join("r" if column.is_number else "l" for column in table.columns)
     lines = [
         f"\\begin{{tabular}}{{@{{}}{form}@{{}}}}",
@@ -93,7 +93,7 @@ def _tabular(table: Table) -> str:
     return "\n".join(lines)
 
 
-def _body(table: Table) -> Iterator[str]:
+def _body(table: TextTable) -> Iterator[str]:
     for i, row in enumerate(table.rows):
         cells = [
             _number(text, (i, j) in table.strong) if heading.is_number else escape(text)

@@ -22,7 +22,7 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TextTable:
     """A table of plain text, ready to be laid out.
 
     Attributes:
@@ -39,9 +39,9 @@ class Table:
     lines: tuple[str, ...] = ()
 
 
-def as_table(title: str, series: Sequence[Series], lines: tuple[str, ...] = ()) -> Table:
+def as_table(title: str, series: Sequence[Series], lines: tuple[str, ...] = ()) -> TextTable:
     """Return the table that the columns make."""
-    return Table(
+    return TextTable(
         title,
         tuple(one.heading for one in series),
         tuple(zip(*(one.cells for one in series), strict=True)),
@@ -55,7 +55,7 @@ def in_a_terminal(text: str) -> float:
     return len(text) + 3
 
 
-def narrow(table: Table, width: float, room: Callable[[str], float] = in_a_terminal) -> list[Table]:
+def narrow(table: TextTable, width: float, room: Callable[[str], float] = in_a_terminal) -> list[TextTable]:
     """Cut a table into tables of at most `width`, where the columns allow it.
 
     The first two columns are repeated in each; the title stands over the first, the lines under the last.
@@ -80,9 +80,9 @@ def narrow(table: Table, width: float, room: Callable[[str], float] = in_a_termi
     ]
 
 
-def _part(table: Table, columns: Sequence[int], title: str, lines: tuple[str, ...]) -> Table:
+def _part(table: TextTable, columns: Sequence[int], title: str, lines: tuple[str, ...]) -> TextTable:
     place = {column: i for i, column in enumerate(columns)}
-    return Table(
+    return TextTable(
         title,
         tuple(table.columns[column] for column in columns),
         tuple(tuple(row[column] for column in columns) for row in table.rows),

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from grue.leaderboard.board import Board
-from grue.render.layout import Table
+from grue.render.layout import TextTable
 from grue.render.tables import page
 
 _MARKUP = re.compile(r"[\\*\[\]<>|&~!#]|(?<![^\W_])_|_(?![^\W_])")  # within a word _ is no emphasis
@@ -27,7 +27,7 @@ def render(board: Board) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def _section(table: Table, level: str = "##") -> Iterator[str]:
+def _section(table: TextTable, level: str = "##") -> Iterator[str]:
     if table.title:
         yield f"{level} {_escape(table.title)}"
     yield _table(table)
@@ -35,7 +35,7 @@ def _section(table: Table, level: str = "##") -> Iterator[str]:
         yield _list(table.lines)
 
 
-def _table(table: Table) -> str:
+def _table(table: TextTable) -> str:
     cells = [[_cell(text, (i, j) in table.strong) for j, text in enumerate(row)] for i, row in enumerate(table.rows)]
     columns = list(zip([_cell(column.header, False) for column in table.columns], *cells, strict=True))
     widths = [max(3, *map(len, column)) for column in columns]

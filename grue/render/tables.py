@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from grue.leaderboard.board import Board, BoardTask, Column, Estimate, Row
 from grue.records import Axis, Direction
 from grue.render.as_reported import about_reported, reported_tables
-from grue.render.layout import Heading, Series, Table, as_table
+from grue.render.layout import Heading, Series, TextTable, as_table
 from grue.render.legend import legend
 from grue.render.text import ARROWS, UNKNOWN, fixed, printable
 from grue.stats.intervals import Interval, satterthwaite_interval
@@ -16,7 +16,7 @@ AXES: tuple[Axis, Axis] = ("preference", "naturalness")
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class BoardPage:
     """All there is to show of a board, in this order.
 
     Attributes:
@@ -28,21 +28,21 @@ class Page:
     """
 
     title: str
-    tables: tuple[Table, ...]
+    tables: tuple[TextTable, ...]
     legend: tuple[str, ...]
     notes: tuple[str, ...]
-    reported: tuple[Table, ...] = ()
+    reported: tuple[TextTable, ...] = ()
     sources: tuple[str, ...] = ()
 
 
-def page(board: Board) -> Page:
+def page(board: Board) -> BoardPage:
     """Return the board as text: an overview of a suite's tasks, or the metrics of a single task."""
     one = board.tasks[0] if len(board.tasks) == 1 else None
     title = f"GRUE leaderboard: suite {board.suite}" + (f", task {one.name}" if one else "")
     tables = tuple(table for table in (_of_task(board, one) if one else _of_suite(board)) if table.rows)
     sentences = legend(board) if board.rows else (_how_to_begin(board),)
     notes = tuple(map(printable, board.notes))
-    return Page(title, tables, sentences, notes, reported_tables(board), about_reported(board))
+    return BoardPage(title, tables, sentences, notes, reported_tables(board), about_reported(board))
 
 
 def _how_to_begin(board: Board) -> str:
@@ -52,7 +52,7 @@ def _how_to_begin(board: Board) -> str:
 # --- a suite ---------------------------------------------------------------------------------------------------------
 
 
-def _of_suite(board: Board) -> Iterator[Table]:
+def _of_suite(board: Board) -> Iterator[TextTable]:
     """Yield the means over tasks, then each task's preference, naturalness and ranks, and the references."""
     rows, references = _parted(board)
     yield as_table("Mean over tasks", [*_who(rows), *_means(rows)])
@@ -86,7 +86,7 @@ def _means(rows: Sequence[Row]) -> Iterator[Series]:
         yield Series(Heading("IQM ↑"), _numbers([row.iqm for row in rows]))
 
 
-def _references(rows: Sequence[Row], tasks: Sequence[BoardTask]) -> Table:
+def _references(rows: Sequence[Row], tasks: Sequence[BoardTask]) -> TextTable:
     """Two rows a reference, one for each axis: the mean over the tasks, then every task."""
     lines = [
         (row, axis) for row in rows for axis in AXES if any(_reached(row, task, axis) is not None for task in tasks)
@@ -113,7 +113,7 @@ def _reached(row: Row, task: BoardTask, axis: Axis) -> float | None:
 # --- one task --------------------------------------------------------------------------------------------------------
 
 
-def _of_task(board: Board, task: BoardTask) -> Iterator[Table]:
+def _of_task(board: Board, task: BoardTask) -> Iterator[TextTable]:
     """Yield the task's axes with the raw metrics behind them and the diversity: of the systems, of the references."""
     rows, references = _parted(board)
     axes = [axis for axis in AXES if task.has(axis)]

@@ -1,15 +1,13 @@
 """The model card of a checkpoint: front matter that the hub understands, and what a stranger needs to use the model."""
 
 import json
-import platform
 import re
 from collections.abc import Iterable, Mapping
-from functools import cache
-from importlib.metadata import version
 from typing import Any
 
 import grue
 from grue.lm.checkpoint import CheckpointManifest
+from grue.provenance import package_versions
 from grue.tasks import Generation, Task
 
 FIGURES = {
@@ -70,11 +68,9 @@ def card(
     return ("\n\n".join(filter(None, parts)) + "\n").encode("utf-8", "replace").decode("utf-8")
 
 
-@cache
-def package_versions() -> dict[str, str]:
+def training_versions() -> dict[str, str]:
     """Return the versions of what decides how training goes."""
-    packages = ("torch", "transformers", "tokenizers")
-    return {"grue": grue.__version__, "python": platform.python_version()} | {name: version(name) for name in packages}
+    return {"grue": grue.__version__, **package_versions(("torch", "transformers", "tokenizers"))}
 
 
 # --- front matter ----------------------------------------------------------------------------------------------------

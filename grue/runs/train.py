@@ -33,7 +33,7 @@ from grue.rl.trainer import Algorithm, Trainer, TrainState, set_learning_rate
 from grue.runs import states
 from grue.runs.alarms import alarms
 from grue.runs.algorithms import find_algorithm, split_algorithm
-from grue.runs.card import card, package_versions
+from grue.runs.card import card, training_versions
 from grue.runs.folder import claim_folder, finished, sole_owner
 from grue.runs.observers import Observer
 from grue.runs.plan import Plan
@@ -210,7 +210,7 @@ class Run:
         )
         base = plan.start.model
         on_hub = "" if Path(locate_model(base)).is_dir() else base
-        versions = {**package_versions(), "threads": str(torch.get_num_threads())}  # other sums, other bits
+        versions = {**training_versions(), "threads": str(torch.get_num_threads())}  # other sums, other bits
         readme = card(plan.task, manifest, plan.reward, files.plain(plan.config), versions, on_hub)
         model = merged(trainer.policy) if weights is None else model_of(trainer.policy, weights)
         checkpoint.save_checkpoint(folder, model, trainer.tokenizer, manifest, plan.task.decoding, readme)
@@ -300,7 +300,7 @@ def _prepare(plan: Plan, observer: Observer, stop: Callable[[], bool], distribut
     validation = load_examples(plan.task, "validation", plan.data_dir, plan.offline).examples
     reward = make_reward(plan.reward, plan.task, examples)
     policy, tokenizer = _load_policy(plan)
-    policy.to(distributed.device)
+    policy.to(distributed.device)  # type: ignore[arg-type]  # a decorated method that the checker cannot read
     check_model(policy, tokenizer)
     check_lengths(policy, plan.task)
     adapt(policy, plan.config, plan.seed)

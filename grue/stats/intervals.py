@@ -1,7 +1,7 @@
 """What can be said about scores that differ by seed: mean, sd, and the interval of a mean over tasks."""
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -9,8 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
-Statistic = Callable[[Mapping[str, FloatArray]], FloatArray]
-"""Task → [draw, seed] in, [draw, …] out: a statistic of many resamples at once."""
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 
@@ -139,9 +137,8 @@ def bootstrap_interval(
     generator: np.random.Generator,
     level: float = 0.95,
     draws: int = 2000,
-    statistic: Statistic = means_over_tasks,
 ) -> Interval | None:
-    """Return the percentile interval of a statistic by the stratified bootstrap; None if a task has a single seed.
+    """Return the percentile interval of the mean over tasks by the stratified bootstrap; None if a task has one seed.
 
     Tasks are fixed and seeds are random (Agarwal et al., "Deep reinforcement learning at the edge of the statistical
     precipice", 2021, section 4.1). It assumes no distribution but is too narrow where seeds are few:
@@ -152,14 +149,16 @@ def bootstrap_interval(
         generator: Moved on by the draws. A fresh one for each system keeps its interval independent of the others.
         level: Above 0 and below 1.
         draws: Number of resamples, at least 1.
-        statistic: By default the mean over tasks; `grue.stats.robust` has others.
 
     Raises:
         ValueError: A level or number of draws outside these bounds, no scores, or a score that is not finite.
     """
     if any(len(values) == 1 for values in scores.values()):
         return None
-    low, high = middle(statistic(resampled(scores, generator, draws)), level)
+    if not 0 < level < 1:
+        raise ValueError(f"an interval's level is above 0 and below 1, not {level}")
+    means = means_over_tasks(resampled(scores, generator, draws))
+    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
     return Interval(float(low), float(high))
 
 
@@ -188,10 +187,3 @@ def in_order(scores: Mapping[str, Collection[float]]) -> dict[str, FloatArray]:
         if not (len(values) and np.isfinite(values).all()):
             raise ValueError(f"the scores of {task} must be at least one, and finite: {values.tolist()}")
     return arrays
-
-
-def middle(values: FloatArray, level: float) -> FloatArray:
-    """Return the bounds of the middle `level` of [draw, …] as [2, …]: low and high."""
-    if not 0 < level < 1:
-        raise ValueError(f"an interval's level is above 0 and below 1, not {level}")
-    return np.asarray(np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0))

@@ -1,7 +1,7 @@
-"""A pull request against its merge base: what it may change beside what it hands in, and whether a row got worse.
+"""A pull request against its merge base: which files it may change, and whether a row got worse.
 
-Git is asked with fixed arguments and no shell. The tree that is looked at is a stranger's: hooks, monitors and external
-diffs are switched off, and what is read of it are names. The row that is compared with comes from the merge base alone.
+Git runs with fixed arguments and without a shell. The working tree is untrusted: hooks, monitors and external diffs are
+switched off, and only names are read from it. The row to compare with comes from the merge base alone.
 """
 
 import os
@@ -26,7 +26,7 @@ from grue.submissions.problems import Problem, error, warning
 from grue.task_files import SUITES, load_task, task_names
 
 LEVEL = 0.05  # of the tests for a regression, all tasks together
-BOARD = "leaderboard/"  # made from the submissions by `grue leaderboard --publish`, which checks it, too
+BOARD = "leaderboard/"  # written from the submissions by `grue leaderboard --publish`, and checked by `--check`
 _MAINTAINERS = re.compile(r"README\.md|reproduced\.toml|[a-z]+/[\w.-]+\.reported\.json")
 _SYSTEM = re.compile(r"([^./][^/]*/[^./][^/]*)/.+", re.DOTALL)
 _LISTED = re.compile(r"\d+ blob ([0-9a-f]+) +(\d+)\t(.+)", re.DOTALL)
@@ -38,14 +38,14 @@ Change = Literal["added", "changed", "removed"]
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """How the files of a checkout differ from the merge base of its HEAD and another commit.
+    """The files of a checkout that differ from the merge base of its HEAD and another commit.
 
     Attributes:
         base: The merge base.
         folder: The folder `submissions/`, as the caller spells it.
-        within: Changed files of that folder, by their path in it.
-        beyond: Changed files of the rest of the repository, by their path from its top.
-        before: What the folder held at the merge base: path in it → (id of the blob, size in bytes).
+        within: Changed files in that folder, by their path in it.
+        beyond: Changed files elsewhere in the repository, by their path from its top.
+        before: Content of the folder at the merge base: path in it → (id of the blob, size in bytes).
     """
 
     base: str
@@ -55,7 +55,7 @@ class Changes:
     before: Mapping[str, tuple[str, int]]
 
     def systems(self) -> list[str]:
-        """Return the systems with a changed file, "<suite>/<system>", sorted; those that are gone included."""
+        """Return the systems with a changed file, "<suite>/<system>", sorted; removed ones included."""
         return sorted({match[1] for path in self.within if (match := _SYSTEM.fullmatch(path))})
 
     def on_board(self, system: str) -> bool:
@@ -66,11 +66,11 @@ class Changes:
 def changes_since(folder: Path, ref: str) -> Changes:
     """Compare the working tree around `folder`, which is `submissions/`, with the merge base of HEAD and `ref`.
 
-    What is not committed counts, and in `submissions/` also what git does not track, unless it ignores it.
+    Uncommitted changes count, and in `submissions/` untracked files too, unless git ignores them.
 
     Raises:
         DataError: There is no such folder.
-        ConfigError: It lies in no checkout, or `ref` names no commit that HEAD has an ancestor in common with.
+        ConfigError: It is in no checkout, or `ref` names no commit that shares an ancestor with HEAD.
     """
     if not folder.is_dir():
         raise DataError(f"{folder}: there is no such folder of submissions.")
@@ -111,7 +111,7 @@ def _git(folder: Path, *arguments: str, hint: str = "") -> str:
 
 
 def _git_bytes(folder: Path, *arguments: str, hint: str = "") -> bytes:
-    """Run git without anything that a checkout or its settings could make it run."""
+    """Run git so that neither the checkout nor its settings can make it execute anything."""
     settings = ("core.fsmonitor=false", "core.hooksPath=/dev/null", "core.untrackedCache=false", "protocol.allow=never")
     safe = [part for setting in settings for part in ("-c", setting)]
     environment = {
@@ -138,7 +138,7 @@ def _git_bytes(folder: Path, *arguments: str, hint: str = "") -> bytes:
 
 
 def check_changes(changes: Changes) -> list[Problem]:
-    """Return what a submission changes beside itself (GRUE-S040, 043), and on the board (GRUE-S041)."""
+    """Return what a submission changes outside its own folder (GRUE-S040, 043), and on the board (GRUE-S041)."""
     systems = changes.systems()
     found = list(_strays(changes, bool(systems)))
     for system in systems:
@@ -146,7 +146,7 @@ def check_changes(changes: Changes) -> list[Problem]:
             found += _on_known(changes, system, alone=len(systems) == 1)
     if systems:
         found += [
-            error(43, Path(path), f"is {change}, too, which is no part of a submission.")
+            error(43, Path(path), f"is {change}, and is not part of a submission.")
             for path, change in sorted(changes.beyond.items())
             if not path.startswith(BOARD)
         ]
@@ -156,7 +156,7 @@ def check_changes(changes: Changes) -> list[Problem]:
 def _strays(changes: Changes, submitting: bool) -> Iterator[Problem]:
     for path, change in sorted(changes.within.items()):
         if not _SYSTEM.fullmatch(path) and (submitting or not _MAINTAINERS.fullmatch(path)):
-            yield error(40, changes.folder / path, f"is {change}, and lies in no submission's folder.")
+            yield error(40, changes.folder / path, f"is {change}, and is in no submission's folder.")
 
 
 def _on_known(changes: Changes, system: str, alone: bool) -> Iterator[Problem]:
@@ -175,8 +175,8 @@ def _on_known(changes: Changes, system: str, alone: bool) -> Iterator[Problem]:
         yield error(
             41,
             folder,
-            f"replaces {_listed(replaced)} and keeps {_listed(kept)}; runs are replaced all together or not at all, so "
-            "that no seed is picked.",
+            f"replaces {_listed(replaced)} and keeps {_listed(kept)}; all runs are replaced or none, so "
+            "that no seed is selected.",
         )
 
 
@@ -187,18 +187,18 @@ def _runs(files: Iterable[str], system: str) -> list[tuple[str, str]]:
 
 
 def _replaced(changes: Changes, system: str) -> list[str]:
-    """Return the runs on the board whose predictions are others now; of failed ones, whose result is."""
+    """Return the runs on the board whose predictions changed; for failed runs, whose result changed."""
     return [path for _, path in _runs(changes.before, system) if _evidence(changes, path) in changes.within]
 
 
 def _kept(changes: Changes, system: str) -> list[str]:
-    """Return the runs on the board whose predictions are still the same; a failed run has none."""
+    """Return the runs on the board whose predictions are unchanged; a failed run has none."""
     paths = [path for _, path in _runs(changes.before, system) if _evidence(changes, path) != path]
     return [path for path in paths if _evidence(changes, path) not in changes.within]
 
 
 def _evidence(changes: Changes, result: str) -> str:
-    """Return the file that makes a run what it is: its predictions, or the result of a failed one."""
+    """Return the file that identifies a run: its predictions, or the result of a failed one."""
     predictions = predictions_of(Path(result)).as_posix()
     return predictions if predictions in changes.before else result
 
@@ -216,12 +216,12 @@ def check_regression(
 ) -> list[Problem]:
     """Return the tasks on which a new version of a system is significantly worse than its row (GRUE-S042).
 
-    What is only added to is not tested, nor what says in `regression` why it is worse: that is for a person to read
-    (GRUE-S044). Neither are tasks whose runs on the board were made for another version of the task.
+    Not tested: a system that only gained runs, one whose `regression` states why it is worse, which a maintainer reads
+    (GRUE-S044), and tasks whose runs on the board were made for another version of the task.
 
     Args:
         system: "<suite>/<system>"; its files must have passed the other checks.
-        draws: Of the randomisation test: see `grue.stats.paired`.
+        draws: Number of draws of the randomisation test, see `grue.stats.paired`.
 
     Raises:
         DataError: The examples of a task, or files of the merge base, cannot be read.
@@ -253,7 +253,7 @@ def check_regression(
 
 
 def _predictions(folder: Path, suite: str) -> dict[str, list[Sequence[Prediction] | None]]:
-    """Return task → predictions of each seed, None for a failed one; only of the tasks as they are now."""
+    """Return task → predictions of each seed, None for a failed one; only for current versions of the tasks."""
     found: dict[str, list[Sequence[Prediction] | None]] = {}
     for path in sorted(folder.glob("*/seed-*.result.json")):
         result = read_result(path)
@@ -264,7 +264,7 @@ def _predictions(folder: Path, suite: str) -> dict[str, list[Sequence[Prediction
 
 
 def _restore(changes: Changes, system: str, place: Path) -> None:
-    """Write results and predictions that the merge base has of a system into an empty folder."""
+    """Write a system's results and predictions of the merge base into an empty folder."""
     if system.split("/")[0] not in SUITES:
         return
     for task, path in _runs(changes.before, system):

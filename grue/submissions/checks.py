@@ -1,7 +1,7 @@
-"""What a submission must pass, all of it told and not only the first: `check`.
+"""Checking submissions: every problem is reported, not only the first.
 
-Nothing of a submission is executed, followed or written. One broken file hides no other's problem, and one broken
-submission no other's.
+Nothing in a submission is executed, followed or written. A broken file hides no problem of another file, and a broken
+submission none of another submission.
 """
 
 import os
@@ -18,23 +18,23 @@ from grue.submissions.structure import Contents, read_system
 from grue.submissions.wording import check_name
 from grue.task_files import SUITES, task_names
 
-ONE_PROCESS = 20  # results that one process scores sooner than several are started
+ONE_PROCESS = 20  # results up to which one process is faster than starting several
 
 
 def check(folder: Path, others: Path | None = None, processes: int | None = None) -> list[Problem]:
     """Return every problem of the submissions in `folder`, sorted by path and id.
 
-    A submission is also held against the systems beside it, whose names and predictions it must not have.
+    A submission is also compared with the systems beside it, whose names and predictions it must not share.
 
     Args:
         folder: `submissions/`, a suite's folder in it, or a system's.
-        others: A further folder `submissions/` of systems to hold it against, such as the merge base's.
-        processes: How many score at a time; None for one a processor, or one in all if there is little to score.
+        others: A further folder `submissions/` of systems to compare with, such as the merge base's.
+        processes: How many score in parallel. None: one for each processor, or a single one for few results.
 
     Raises:
         DataError: There is no such folder.
-        Unavailable: No problem keeps the submissions off the board, but this machine lacks what is needed to score all
-            of them. Where there is an error, what is lacking is told as a warning beside it.
+        Unavailable: There is no error, but this machine lacks what scoring all of them needs. If there is an error,
+            what is missing is a warning beside it.
     """
     read = [read_system(system) for system in systems(folder)]
     problems = [problem for one in read for problem in one.problems]
@@ -46,7 +46,7 @@ def check(folder: Path, others: Path | None = None, processes: int | None = None
     problems += [problem for found in findings for problem in found.problems]
     missing = list(dict.fromkeys(line for found in findings for line in found.missing))
     if missing and not any(problem.severity == "error" for problem in problems):
-        raise Unavailable("\n".join(["Not everything could be checked on this machine:", *missing]))
+        raise Unavailable("\n".join(["This machine could not check everything:", *missing]))
     problems += [warning(39, folder, line) for line in missing]
     return sorted(problems, key=lambda problem: (problem.path, problem.id, problem.message))
 
@@ -75,7 +75,7 @@ def _check_tasks(read: Sequence[Contents], beside: Sequence[Contents], processes
     wanted = processes or (1 if results <= ONE_PROCESS else os.cpu_count() or 1)
     if min(wanted, len(jobs)) <= 1:
         return [check_task(*job) for job in jobs]
-    # Each in a process of its own with one thread: torch in several processes with several threads slows them all down.
+    # One thread for each process: torch with several threads in several processes slows them all down.
     context = get_context("spawn")
     with ProcessPoolExecutor(min(wanted, len(jobs)), context, _use_one_thread) as pool:
         return [future.result() for future in [pool.submit(check_task, *job) for job in jobs]]

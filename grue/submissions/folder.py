@@ -1,13 +1,13 @@
-"""The shape of the folder `submissions/`, and what is read of it.
+"""The layout of the folder `submissions/`, and how its files are read.
 
     submissions/<suite>/<system>/submission.toml
     submissions/<suite>/<system>/MANIFEST.sha256
     submissions/<suite>/<system>/<task>/seed-<n>.result.json
     submissions/<suite>/<system>/<task>/seed-<n>.predictions.jsonl.gz
-    submissions/<suite>/<key>.reported.json         figures of papers, which no one can recompute
-    submissions/reproduced.toml                     what maintainers trained again: "<suite>/<system>" → how
+    submissions/<suite>/<key>.reported.json         figures of papers, which cannot be recomputed
+    submissions/reproduced.toml                     systems that maintainers reproduced: "<suite>/<system>" → how
 
-Submissions come from strangers. They are data: nothing in them is executed, and nothing in them can switch a check off.
+Submissions are untrusted data: nothing in them is executed, and nothing in them can switch off a check.
 """
 
 import os
@@ -29,22 +29,22 @@ MANIFEST = "MANIFEST.sha256"
 REPRODUCED = "reproduced.toml"
 RESULT = re.compile(r"seed-(0|[1-9]\d*)\.result\.json")
 SYSTEM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
-RANKED_SEEDS = 5  # a task, for a rank; with fewer a row is preliminary
+RANKED_SEEDS = 5  # per task, for a rank; with fewer a row is preliminary
 PRELIMINARY_SEEDS = 3
-DEEPEST = 20  # tables and lists in each other; files of ours have five
+DEEPEST = 20  # nested tables and lists; files that grue writes have five
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """What `submission.toml` says about a system.
+    """The content of `submission.toml`: what its authors state about a system.
 
     Attributes:
-        licence: Of the predictions.
+        licence: Licence of the predictions.
         seeds: The seeds of every task; each has a result, failed runs included.
-        training_data: What the system was trained on beside the tasks' own training splits.
+        training_data: Training data beyond the tasks' own training splits.
         budget: Training in tokens, hours and devices, in words.
         deterministic: Whether its output depends on no seed; it then has one seed, and no rank.
-        regression: Why this version is worse than the row that it replaces, where it is.
+        regression: Why this version is worse than the row that it replaces, if it is.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
-    """How a maintainer trained a submitted system again from its configuration, and got its scores."""
+    """How a maintainer reproduced the scores of a submitted system by training it from its configuration."""
 
     by: str
     date: str
@@ -74,7 +74,7 @@ def read_result(path: Path) -> Result:
     """Read a `result.json`.
 
     Raises:
-        DataError: The file cannot be read, or is no result of this version.
+        DataError: The file cannot be read, or is not a result of this schema.
     """
     data = read_json(path)
     if nests_too_deep(data):
@@ -92,7 +92,7 @@ def read_result(path: Path) -> Result:
 
 
 def reads_references(result: Result) -> bool:
-    """Whether the best of several answers was picked by looking at the references, so that nothing is won by them."""
+    """Whether the references chose the best of several answers, so that the scores prove nothing."""
     best_of = result.generation.get("best_of")
     return isinstance(best_of, Mapping) and bool(best_of.get("oracle"))
 
@@ -101,7 +101,7 @@ def read_submission(system: Path) -> Submission:
     """Read a system's `submission.toml`.
 
     Raises:
-        ConfigError: It cannot be read, or does not say what `Submission` declares.
+        ConfigError: It cannot be read, or does not have the fields of `Submission`.
     """
     path = system / SUBMISSION
     data = read_toml(path)
@@ -111,7 +111,7 @@ def read_submission(system: Path) -> Submission:
 
 
 def nests_too_deep(value: Any) -> bool:
-    """Whether tables and lists lie in each other deeper than any file of ours; told without recursion."""
+    """Whether tables and lists nest deeper than in any file that grue writes; computed without recursion."""
     containers = (dict, list)
     level = [value] if isinstance(value, containers) else []
     for _ in range(DEEPEST):
@@ -123,10 +123,10 @@ def nests_too_deep(value: Any) -> bool:
 
 
 def read_reproduced(folder: Path) -> Mapping[str, Reproduction]:
-    """Read which systems maintainers trained again: "<suite>/<system>" → how; none where there is no such file.
+    """Read which systems maintainers reproduced: "<suite>/<system>" → how; empty if there is no such file.
 
     Raises:
-        ConfigError: The file is not of this shape.
+        ConfigError: The file has another shape.
     """
     path = folder / REPRODUCED
     if not path.exists():
@@ -135,7 +135,7 @@ def read_reproduced(folder: Path) -> Mapping[str, Reproduction]:
 
 
 def results(folder: Path, suite: str | None = None) -> list[Entry]:
-    """Read the results of every submission in `folder`; `check` says whether they may be believed.
+    """Read the results of every submission in `folder`, unchecked: see `grue.submissions.checks`.
 
     Raises:
         DataError: There is no such folder, or a result cannot be read.
@@ -149,7 +149,7 @@ def results(folder: Path, suite: str | None = None) -> list[Entry]:
             again = "/".join(place_of(system).parts[-2:]) in reproduced
             for path in sorted(system.glob("*/seed-*.result.json")):
                 result = read_result(path)
-                # A failed run has no predictions to score again: that it failed is all there is to know.
+                # A failed run has no predictions to rescore.
                 known = result.status == "failed" or predictions_of(path).is_file()
                 status: Status = "reported" if not known else "reproduced" if again else "rescored"
                 found.append(Entry(result, path, status, about))
@@ -157,7 +157,7 @@ def results(folder: Path, suite: str | None = None) -> list[Entry]:
 
 
 def about_submission(submission: Submission) -> About:
-    """Return what the board says of a submitted system."""
+    """Return what the board shows about a submitted system."""
     return About(
         algorithm=submission.algorithm,
         backbone=submission.backbone,
@@ -185,22 +185,22 @@ def systems(folder: Path) -> list[Path]:
 
 
 def _lacks_its_toml(folder: Path) -> bool:
-    """Whether a folder is a system's by its place; a checkout may lie in a folder `grue`, a suite's name."""
+    """Whether the path marks a folder as a system's; a checkout may be in a folder `grue`, which is a suite's name."""
     place = place_of(folder)
     holds_suites = any((folder / suite).is_dir() for suite in SUITES)
     return place.parent.name in SUITES and place.name != SUBMISSIONS and not holds_suites
 
 
 def place_of(path: Path) -> Path:
-    """Return the path as it is spelt, absolute and without ".."; unlike `resolve`, it follows no link."""
+    """Return the path absolute and without ".."; unlike `resolve`, it follows no link."""
     return Path(os.path.abspath(path))
 
 
 def predictions_of(result: Path) -> Path:
-    """Return where the predictions of a result lie."""
+    """Return the path of the predictions that belong to a result."""
     return result.with_name(result.name.replace(".result.json", ".predictions.jsonl.gz"))
 
 
 def result_of(predictions: Path) -> Path:
-    """Return where the result of predictions lies."""
+    """Return the path of the result that belongs to predictions."""
     return predictions.with_name(predictions.name.replace(".predictions.jsonl.gz", ".result.json"))

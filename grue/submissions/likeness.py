@@ -1,4 +1,4 @@
-"""What a person should look at in predictions: the same texts twice, hardly any texts, or better ones than people's."""
+"""Suspicious predictions: copied or repeated texts, few distinct texts, or better scores than the references'."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -8,24 +8,24 @@ from grue.stats.intervals import satterthwaite_interval
 from grue.submissions.problems import Problem, error, warning
 from grue.tasks import Generation
 
-NEARLY_ALL = 0.9  # share of equal texts between two runs; those that ship, sampled, share under a tenth
+NEARLY_ALL = 0.9  # share of equal texts between two runs; sampled runs on the board share under a tenth
 FEW_DISTINCT = 0.25  # distinct texts for each example
 MANY_VERBATIM = 0.5  # share of texts that are a reference, word for word
 MANY_EMPTY = 0.1
 MANY_TRUNCATED = 0.9
-HARDLY = 0.05  # points of preference, 0–100, that are no difference
+HARDLY = 0.05  # points of preference, 0–100, that count as no difference
 
 Fingerprint = frozenset[int]
-"""What tells a run's texts from another's: a number for each example and its text."""
+"""Identifies a run's texts: one hash for each example and its text."""
 
 
 def fingerprint(predictions: Sequence[Prediction]) -> Fingerprint:
-    """Return the fingerprint of predictions, the same whatever their order and white space."""
+    """Return the fingerprint of predictions; order, case and white space do not matter."""
     return frozenset(hash((prediction.id, _normal(prediction.text))) for prediction in predictions)
 
 
 def check_twins(runs: Mapping[Path, Fingerprint]) -> Iterator[Problem]:
-    """Yield the seeds of a system and task whose texts another seed has, all or nearly all."""
+    """Yield the seeds of a system and task that share all or nearly all texts with an earlier seed."""
     paths = sorted(runs)
     for index, path in enumerate(paths):
         for earlier in paths[:index]:
@@ -41,10 +41,10 @@ def check_twins(runs: Mapping[Path, Fingerprint]) -> Iterator[Problem]:
 def check_copies(
     runs: Mapping[Path, Fingerprint], others: Mapping[Path, Fingerprint], kept: Collection[Path] = ()
 ) -> Iterator[Problem]:
-    """Yield the runs whose texts are those of another system's run, all or nearly all.
+    """Yield the runs that share all or nearly all texts with another system's run.
 
     Args:
-        kept: Predictions, on either side, of the policy that training began with: it never improved on validation.
+        kept: Predictions, of either side, made by the policy that training started from, as validation never improved.
     """
     for path in sorted(runs):
         shared = {other: _shared(runs[path], others[other]) for other in sorted(others)}
@@ -57,7 +57,7 @@ def check_copies(
         elif shared[closest] == 1 and closest not in kept:
             yield error(18, path, f"has the same texts as {whose}.")
         elif shared[closest] == 1:
-            continue  # it was there first; the other one is asked
+            continue  # the other run is the copy, and is reported
         else:
             yield warning(38, path, f"{shared[closest]:.0%} of its texts are those of {whose}.")
 
@@ -65,7 +65,7 @@ def check_copies(
 def check_texts(
     path: Path, examples: Sequence[Example], predictions: Sequence[Prediction], decoding: Generation
 ) -> Iterator[Problem]:
-    """Yield what is odd about the texts of one run; `predictions` are in the order of the examples."""
+    """Yield what is suspicious about the texts of one run; `predictions` are in the order of the examples."""
     texts = [_normal(prediction.text) for prediction in predictions]
     distinct = len(set(texts))
     if distinct < FEW_DISTINCT * len(texts):
@@ -86,11 +86,11 @@ def check_texts(
 
 
 def check_against_references(folder: Path, preferences: Sequence[float], references: float | None) -> Iterator[Problem]:
-    """Yield if a system is better than the references by more than its seeds explain.
+    """Yield a warning if a system beats the references by more than its seeds explain.
 
     Args:
         folder: The system's folder of the task.
-        preferences: One a seed, 0–100.
+        preferences: One per seed, 0–100.
         references: The preference of the references themselves; None if the task has none.
     """
     if references is None or not preferences:

@@ -1,6 +1,6 @@
 """What can be wrong with a submission: every check by its id, with its severity, its title and its cure.
 
-An id never changes its meaning, and the id of a check that is gone is never given again.
+An id never changes its meaning, and the id of a removed check is never reused.
 """
 
 from collections.abc import Mapping
@@ -14,12 +14,12 @@ LONGEST = 1_000  # characters of a message
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that is checked.
+    """One check.
 
     Attributes:
         id: "GRUE-S001".
-        severity: An "error" keeps the submission off the board, a "warning" asks for a person's eye.
-        title: What is wrong where the check does not pass, in a few words.
+        severity: An "error" keeps the submission off the board; a "warning" asks a maintainer to look.
+        title: What is wrong if the check fails, in a few words.
         cure: What to do about it.
     """
 
@@ -31,7 +31,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something wrong with a submission; `severity` and `cure` are those of its check."""
+    """A failed check; `severity` and `cure` are those of the check."""
 
     id: str
     severity: Severity
@@ -42,118 +42,121 @@ class Problem:
 
 _ERRORS = {
     1: (
-        "a file or folder that does not belong there, or none that does",
+        "an unexpected or missing file or folder",
         "Keep submission.toml, MANIFEST.sha256 and <task>/seed-<n>.result.json with its .predictions.jsonl.gz; "
         "nothing else.",
     ),
-    2: ("submission.toml cannot be read", "Mend submission.toml; submissions/README.md shows one."),
-    3: ("a result.json cannot be read", "Hand in the result.json that `grue evaluate` wrote, unchanged."),
+    2: ("submission.toml cannot be read", "Correct submission.toml; submissions/README.md shows one."),
+    3: ("a result.json cannot be read", "Submit the result.json that `grue evaluate` wrote, unchanged."),
     4: (
-        "a result lies where it does not belong",
+        "a result is in the wrong place",
         "Move the file to where its content belongs: <suite>/<system>/<task>/seed-<n>.result.json.",
     ),
     5: ("a limited result", "Evaluate again without --limit."),
     6: (
         "a result of another version of the task, or of another split",
-        "Evaluate again with the task as it is now, on its evaluation split.",
+        "Evaluate again with the current version of the task, on its evaluation split.",
     ),
-    7: ("predictions are missing or cannot be read", "Hand in the predictions.jsonl of the run, packed with gzip."),
+    7: ("predictions are missing or cannot be read", "Submit the predictions.jsonl of the run, packed with gzip."),
     8: (
-        "predictions that are not for exactly the split's examples",
+        "predictions do not match the split's examples",
         "Evaluate again, so that every example of the split has one prediction.",
     ),
     9: (
         "a score does not follow from the predictions",
-        "Hand in the result.json that was written with these predictions, "
+        "Submit the result.json that was written with these predictions, "
         "or let `grue submit pack --predictions` score them.",
     ),
     10: (
         "declared seeds and files differ",
-        "Make `seeds` in submission.toml and the seeds of every task's files the same.",
+        "Make `seeds` in submission.toml equal to the seeds of every task's files.",
     ),
     11: ("MANIFEST.sha256 is missing or cannot be read", "Pack the runs again with `grue submit pack`."),
     12: (
         "MANIFEST.sha256 and the files differ",
         "Pack the runs again with `grue submit pack`; change no file afterwards.",
     ),
-    13: ("a link or a special file", "Put the file itself in its place; links and special files are not read."),
+    13: ("a link or a special file", "Replace it by the file itself; links and special files are not read."),
     14: (
-        "too large, or too many",
-        "Keep each file under 10 MB packed and unpacked, and at most 100 seeds a task; write shorter texts.",
+        "a file is too large, or there are too many files",
+        "Keep each file under 10 MB packed and unpacked, and at most 100 seeds per task; shorten the texts.",
     ),
-    15: ("a line is too long", "Keep each line under 100,000 characters; write shorter texts."),
-    16: ("an empty file", "Hand in the file that the run wrote, or leave the seed out of every task."),
+    15: ("a line is too long", "Keep each line under 100,000 characters; shorten the texts."),
+    16: ("an empty file", "Submit the file that the run wrote, or leave the seed out of every task."),
     17: (
         "two seeds have the same predictions",
-        "Hand in each run once; if the output depends on no seed, declare `deterministic = true` and one seed.",
+        "Submit each run once; if the output depends on no seed, declare `deterministic = true` and one seed.",
     ),
-    18: ("predictions of another system", "Hand in what this system wrote itself."),
-    19: ("a hash does not follow from the content", "Hand in predictions and result.json of one and the same run."),
+    18: ("predictions of another system", "Submit this system's own predictions."),
+    19: ("a hash does not follow from the content", "Submit predictions and result.json of the same run."),
     20: (
         "a count does not follow from the predictions",
-        "Hand in predictions and result.json of one and the same run.",
+        "Submit predictions and result.json of the same run.",
     ),
     21: (
         "a failed run has scores or predictions",
-        "Hand in a failed run as its result.json without scores; it counts as the floor.",
+        "Submit a failed run as a result.json without scores; it counts as 0.",
     ),
     22: (
-        "a text with characters that deceive the eye",
-        "Write names and texts without control characters, and each word in letters of one script.",
+        "a text with deceptive characters",
+        "Write names and texts without control characters, and each word in one script.",
     ),
-    23: ("a name that looks like another system's", "Give the system a name of its own."),
+    23: ("a name that looks like another system's", "Choose a name that cannot be confused."),
     24: (
-        "a link that is no web address",
+        "a link that is not a web address",
         "Give `link` an address that begins with https:// or http://, or leave it out.",
     ),
-    25: ("a field that says nothing", "Fill in the field."),
-    26: ("a text that is too long", "Say it in fewer words; put the rest behind `link`."),
+    25: ("an empty field", "Fill in the field."),
+    26: ("a text that is too long", "Shorten it; put the rest behind `link`."),
     27: (
         "deterministic, but with several seeds",
-        "Hand in one seed, or leave `deterministic` out.",
+        "Submit one seed, or leave `deterministic` out.",
     ),
-    40: ("changes files outside its own folder", "Keep the pull request to files of submissions/<suite>/<system>/."),
+    40: (
+        "changes files outside its own folder",
+        "Change only files of submissions/<suite>/<system>/.",
+    ),
     41: (
-        "changes or removes what is on the board",
-        "Leave other systems as they are; hand in a new version of your own as a whole.",
+        "changes or removes rows of the board",
+        "Leave other systems unchanged; submit a new version of your own with all its runs.",
     ),
     42: (
         "significantly worse than the row it replaces",
-        "Find out why; if it is meant to be, say why in `regression` of submission.toml.",
+        "Find out why; if it is intended, state the reason in `regression` of submission.toml.",
     ),
     43: (
-        "comes together with changes to code, tasks or workflows",
-        "Make two pull requests, one with the submission alone.",
+        "comes with changes to code, tasks or workflows",
+        "Open two pull requests, one with the submission alone.",
     ),
 }
 
 _WARNINGS = {
-    30: ("too few seeds", "Hand in five seeds a task for a rank, or three for a preliminary row."),
-    31: ("tasks are missing", "Hand in every task of the suite for a rank."),
-    32: ("nearly the same output everywhere", "Say in the pull request why the system writes so few different texts."),
+    30: ("too few seeds", "Submit five seeds per task for a rank, or three for a preliminary row."),
+    31: ("tasks are missing", "Submit every task of the suite for a rank."),
+    32: ("few distinct outputs", "Explain in the pull request why the system writes so few distinct texts."),
     33: (
-        "many references word for word",
-        "Say in the pull request why the system knows them; the evaluation split is not for training.",
+        "many verbatim references",
+        "Explain in the pull request why the system knows them; the evaluation split is not for training.",
     ),
     34: (
         "better than the references themselves",
-        "Show in the pull request that the texts are as good as their scores; a metric may have been gamed.",
+        "Show in the pull request that the texts are as good as their scores; the system may exploit a metric.",
     ),
-    35: ("many texts are empty or cut off", "See whether `max_new_tokens` is what the task asks for."),
-    36: ("the code of a run had changes that are in no commit", "Commit, and run again; else no one can repeat it."),
-    37: ("the seeds of a task are of different configurations", "Run all seeds of a task with one configuration."),
+    35: ("many texts are empty or cut off", "Check that `max_new_tokens` is the task's."),
+    36: ("the code of a run had uncommitted changes", "Commit and run again; otherwise the run cannot be repeated."),
+    37: ("the seeds of a task have different configurations", "Run all seeds of a task with one configuration."),
     38: (
         "nearly the same texts as another run",
-        "Say in the pull request how the two runs differ, and why their texts hardly do.",
+        "Explain in the pull request how the two runs differ, and why their texts hardly do.",
     ),
     39: (
         "could not be checked on this machine",
-        "Check it on a machine that has what is missing; `grue doctor` helps.",
+        "Check it on a machine that has what is missing; `grue doctor` lists it.",
     ),
-    44: ("said to be worse than the row it replaces", "Read why, and decide whether the row should be replaced."),
+    44: ("declared worse than the row it replaces", "Read the reason, and decide whether to replace the row."),
     45: (
-        "said to have kept the policy that it started from",
-        "See that the texts are of a system that it can have started from; training then improved nothing.",
+        "declared to have kept its initial policy",
+        "Check that the texts are those of a system that it can have started from; training then improved nothing.",
     ),
 }
 
@@ -176,7 +179,7 @@ def error(number: int, path: Path, message: str) -> Problem:
 
 
 def warning(number: int, path: Path, message: str) -> Problem:
-    """Return the problem GRUE-S<number>, which asks for a person's eye."""
+    """Return the problem GRUE-S<number>, which asks a maintainer to look."""
     return _problem("warning", number, path, message)
 
 
@@ -188,8 +191,8 @@ def _problem(severity: Severity, number: int, path: Path, message: str) -> Probl
 
 
 def visible(text: str) -> str:
-    """Return a text with an escape in the place of every character that is not seen, or that turns others round.
+    """Return a text with invisible and direction-changing characters escaped.
 
-    Paths and messages repeat what strangers wrote, and are shown on terminals and in the logs of CI.
+    Paths and messages quote untrusted text, and are shown on terminals and in the logs of CI.
     """
     return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)

@@ -1,6 +1,6 @@
-"""Reading what strangers hand in: nothing is followed, nothing is unpacked or read beyond what it may weigh.
+"""Reading untrusted submissions: no link is followed, and nothing is read or unpacked beyond a size limit.
 
-`scan` looks at every file once and says which may be read; whoever reads on keeps to those.
+`scan` looks at every file once and lists the readable ones; every later reader is limited to those.
 """
 
 import gzip
@@ -22,25 +22,25 @@ from grue.submissions.problems import Problem, error
 
 MOST_BYTES = 10_000_000
 MOST_BYTES_OF = {SUBMISSION: 20_000, MANIFEST: 1_000_000, ".json": 200_000}
-"""How much a file may weigh by its name or ending, packed and unpacked, where it is less than `MOST_BYTES`.
+"""Size limits by name or ending, packed and unpacked, where they are below `MOST_BYTES`.
 
-What takes a parser of TOML or JSON longest grows with the square of the size.
+The worst case of a TOML or JSON parser grows with the square of the size.
 """
-MOST_CHARACTERS = 100_000  # of a line
-MOST_FILES = 2_000  # of a system
+MOST_CHARACTERS = 100_000  # per line
+MOST_FILES = 2_000  # per system
 
 _MANIFEST_LINE = re.compile(r"([0-9a-f]{64}) [ *](.+)")
 
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """What lies in a system's folder.
+    """The content of a system's folder.
 
     Attributes:
         present: Every file, link and special file, by its path within the folder.
-        readable: Those of them that are files of a submission, and safe to read.
+        readable: Those that belong to a submission and are safe to read.
         problems: What is wrong with the others.
-        was_entered: Whether the folder was looked into at all: not if it is a link, or holds too much.
+        was_entered: False if the folder is a link or holds too many files, and was not read at all.
     """
 
     present: frozenset[str]
@@ -50,9 +50,9 @@ class Scan:
 
 
 def scan(system: Path, tasks: list[str]) -> Scan:
-    """Look at a system's folder without following links, opening special files or unpacking more than is allowed."""
+    """List a system's folder without following links, opening special files or unpacking beyond the limit."""
     links = [path for path in (system.parent, system) if path.is_symlink()]
-    if links:  # nothing is read of a folder that may lead elsewhere
+    if links:  # a link may lead anywhere: nothing is read
         return Scan(frozenset(), frozenset(), tuple(error(13, path, "is a link.") for path in links), was_entered=False)
     shape = re.compile(
         rf"{re.escape(SUBMISSION)}|{MANIFEST}|({'|'.join(map(re.escape, tasks))})"
@@ -76,7 +76,7 @@ def scan(system: Path, tasks: list[str]) -> Scan:
 
 
 def _entries(system: Path, tasks: list[str]) -> Iterator[os.DirEntry[str]]:
-    """Yield what lies in the folder and in its folders of tasks, in order; other folders are not entered."""
+    """Yield the content of the folder and of its task folders, in order; other folders are not entered."""
     for entry in _listing(system):
         if entry.is_dir(follow_symlinks=False) and entry.name in tasks:
             yield from _listing(Path(entry.path))
@@ -113,12 +113,12 @@ def _too_heavy(path: Path, size: int) -> Iterator[Problem]:
         return
     packed = path.suffix == ".gz"
     content = _unpacked(path, most) if packed else path.read_bytes()
-    if content is None:  # what is damaged, its reader reports
+    if content is None:  # its reader reports the damage
         return
     if len(content) > most:
         yield error(14, path, f"unpacks to more than {most:,} bytes.")
     elif not content.strip():
-        yield error(16, path, "holds nothing but white space.")
+        yield error(16, path, "holds only white space.")
     else:
         yield from _long_lines(path, content)
 
@@ -143,7 +143,7 @@ def _long_lines(path: Path, content: bytes) -> Iterator[Problem]:
 
 
 def check_manifest(system: Path, found: Scan) -> Iterator[Problem]:
-    """Yield where MANIFEST.sha256 and the files differ; names in it are compared and never opened."""
+    """Yield where MANIFEST.sha256 and the files differ; names in it are compared, never opened."""
     path = system / MANIFEST
     if MANIFEST not in found.readable:
         if MANIFEST not in found.present:
@@ -152,16 +152,16 @@ def check_manifest(system: Path, found: Scan) -> Iterator[Problem]:
     try:
         named = _read_manifest(path)
     except DataError as refusal:
-        yield error(11, path, told(refusal, path))
+        yield error(11, path, without_path(refusal, path))
         return
     absent = sorted(set(named) - found.present)
     if absent:
-        yield error(12, path, f"names {_few(absent)}, which {'is' if len(absent) == 1 else 'are'} not there.")
+        yield error(12, path, f"lists {_few(absent)}, which {'is' if len(absent) == 1 else 'are'} missing.")
     for name in sorted(found.present - {MANIFEST}):
         if name not in named:
             yield error(12, system / name, f"is not in {MANIFEST}.")
         elif name in found.readable and files.sha256_file(system / name) != named[name]:
-            yield error(12, system / name, f"is not the file that {MANIFEST} names: its sha256 is another.")
+            yield error(12, system / name, f"does not have the sha256 that {MANIFEST} lists.")
 
 
 def _read_manifest(path: Path) -> Mapping[str, str]:
@@ -182,17 +182,17 @@ def _few(names: list[str]) -> str:
 # --- predictions -----------------------------------------------------------------------------------------------------
 
 
-def read_strange_predictions(path: Path) -> list[Prediction]:
+def read_untrusted_predictions(path: Path) -> list[Prediction]:
     """Read predictions that `scan` found readable.
 
     Raises:
-        DataError: A line is no prediction, or the file is damaged; names the line.
+        DataError: A line is not a prediction, or the file is damaged; names the line.
     """
     predictions = []
     for number, record in files.read_jsonl(path):
         where = f"{path}, line {number}"
         if nests_too_deep(record):
-            raise DataError(f"{where}: nests too deep.")
+            raise DataError(f"{where}: nests too deeply.")
         try:
             predictions.append(from_dict(Prediction, record, where))
         except ConfigError as refusal:
@@ -200,6 +200,6 @@ def read_strange_predictions(path: Path) -> list[Prediction]:
     return predictions
 
 
-def told(refusal: GrueError, path: Path) -> str:
-    """Return the message without the path that it begins with, which the problem says itself."""
+def without_path(refusal: GrueError, path: Path) -> str:
+    """Return an error's message without its leading path, which the problem states already."""
     return str(refusal).removeprefix(str(path)).lstrip(":, ")

@@ -1,4 +1,4 @@
-"""Figures that papers print: shown as they stand, with their source, and never mixed with what was recomputed.
+"""Figures that papers print: shown as printed, with their source, and never mixed with recomputed scores.
 
 submissions/<suite>/<key>.reported.json
 """
@@ -19,8 +19,8 @@ T = TypeVar("T", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """Where figures were printed; `key` is what tables are named by, as in a bibliography."""
+class Publication:
+    """Where figures were printed; `key` names the source, as in a bibliography."""
 
     key: str
     authors: str
@@ -36,9 +36,9 @@ class ReportedColumn:
     """A printed column.
 
     Attributes:
-        name: What the column is called here: a metric's own name where the column is meant to be that metric.
-        direction: Whether higher or lower is better; "none" for what is neither, like a length.
-        deviation: How the computation differs from our metric of that name; empty if it is not known to differ.
+        name: Our name for the column: the metric's own name if the column is meant to be that metric.
+        direction: Whether higher or lower is better; "none" if neither is, as for a length.
+        deviation: How the computation differs from our metric of that name; empty if no difference is known.
     """
 
     name: str
@@ -48,7 +48,7 @@ class ReportedColumn:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A printed mean and its ±, None where none is printed."""
+    """A printed mean and its ±; None if none is printed."""
 
     mean: float
     sd: float | None = None
@@ -60,8 +60,8 @@ class ReportedRow:
 
     Attributes:
         algorithm: As printed, in one spelling.
-        reward: What was learned from; empty without reinforcement learning, and where the table does not say.
-        variant: What else tells the line from others: "target KL 0.1", say.
+        reward: The training reward; empty without reinforcement learning, and if the table does not state it.
+        variant: What else distinguishes the line, such as "target KL 0.1".
         figures: Column → what is printed.
     """
 
@@ -76,10 +76,10 @@ class ReportedTable:
     """One printed table, or the part of it that is about one task.
 
     Attributes:
-        table: Its number: "Table 12"; what a table says beside the quality has its own: "Table 13, diversity".
+        table: Its number, "Table 12"; figures beside quality have their own table: "Table 13, diversity".
         split: As the source calls it: "test", "validation" or "not stated".
-        seeds: How many seeds stand behind a figure; None where the source does not say.
-        note: What a reader has to know before comparing.
+        seeds: How many seeds a figure averages; None if the source does not state it.
+        note: What to know before comparing.
     """
 
     task: str
@@ -95,7 +95,7 @@ class ReportedTable:
 class Reported:
     """What one source printed: the content of a `.reported.json`."""
 
-    source: Source
+    source: Publication
     tables: tuple[ReportedTable, ...]
 
 
@@ -103,10 +103,10 @@ class Reported:
 
 
 def read_reported(folder: Path, suite: str) -> tuple[Reported, ...]:
-    """Read the reported figures of a suite from the folder `submissions/`; none where there are none.
+    """Read the reported figures of a suite from the folder `submissions/`; empty if there are none.
 
     Raises:
-        DataError: A file cannot be read, is not of this shape, or contradicts itself.
+        DataError: A file cannot be read, has another shape, or contradicts itself.
     """
     return tuple(_read(path, suite) for path in sorted((folder / suite).glob("*.reported.json")))
 
@@ -123,9 +123,9 @@ def _read(path: Path, suite: str) -> Reported:
 
 
 def _problems(reported: Reported, known: list[str]) -> Iterator[str]:
-    """Yield what no reader of the tables could make sense of."""
+    """Yield the contradictions in a file."""
     for task, name in _twins((table.task, table.table) for table in reported.tables):
-        yield f"{name} of {task} is there twice; a table has one name for each task."
+        yield f"{name} of {task} is there twice; give each table of a task its own name."
     for table in reported.tables:
         where = f"{table.table} of {table.task}"
         if table.task not in known:
@@ -134,7 +134,7 @@ def _problems(reported: Reported, known: list[str]) -> Iterator[str]:
         for twin in _twins(column.name for column in table.columns):
             yield f"{where}: the column {twin!r} is there twice."
         for names in _twins((row.algorithm, row.reward, row.variant) for row in table.rows):
-            yield f"{where}: the row {', '.join(filter(None, names))} is there twice; tell the two apart by `variant`."
+            yield f"{where}: the row {', '.join(filter(None, names))} is there twice; distinguish the two by `variant`."
         for row in table.rows:
             for name in sorted(set(row.figures) - columns):
                 yield f"{where}: {row.algorithm} has a figure for {name!r}, which is no column of the table."
@@ -151,15 +151,15 @@ PAPER = "ramamurthy2023"
 
 @dataclass(frozen=True, slots=True)
 class PaperScore:
-    """The plain mean of what the paper prints for a task, beside the bar that its Figure 2 draws.
+    """The plain mean of the figures that the paper prints for a task, beside the bar in its Figure 2.
 
     Attributes:
-        reward, variant, table: The row that the mean is of: the best one of the algorithm.
-        columns: What the mean is of.
+        reward, variant, table: The averaged row: the best one of the algorithm.
+        columns: The averaged columns.
         score: 0–1.
-        drawn: Read off the figure to about 0.005; None for what it does not draw.
-        difference: `score` − `drawn`; None where nothing is drawn.
-        doubt: Why the mean may not be the one that was drawn; empty where it is.
+        drawn: Read off the figure to about 0.005; None if it is not drawn.
+        difference: `score` − `drawn`; None if nothing is drawn.
+        doubt: Why the figure may show another mean; empty if it does not.
     """
 
     task: str
@@ -179,7 +179,7 @@ class _Mean:
     table: str
     columns: tuple[str, ...]
     doubt: str = ""
-    without: str | None = None  # a variant that Figure 2 does not draw
+    without: str | None = None  # a variant that is missing in Figure 2
 
 
 _ROUGES = ("rouge1", "rouge2", "rougeL", "rougeLsum")
@@ -209,21 +209,21 @@ _MEANS: Mapping[str, _Mean] = {
     "wmt16": _Mean("Table 30", ("ter", "chrf", *_ROUGES, "meteor", "sacrebleu", "bleu4")),
     "dailydialog": _Mean("Table 33", ("meteor", "intent")),
 }
-"""What Figure 2 seems to be the mean of: Table 1's preference metrics, as far as they are printed and the bars fit."""
+"""What Figure 2 seems to average: Table 1's preference metrics, as far as they are printed and the bars fit."""
 
 
 def drawn_metrics(task: str) -> tuple[str, ...] | None:
-    """Return the metrics whose mean Figure 2 of the paper seems to be for a task; None for a task that it lacks."""
+    """Return the metrics that Figure 2 of the paper seems to average for a task; None for a task that it lacks."""
     return _MEANS[task].columns if task in _MEANS else None
 
 
 def paper_scores(reported: Reported) -> tuple[PaperScore, ...]:
     """Compute Figure 2 of the paper from its tables: for each task and algorithm the best row's mean of raw metrics.
 
-    TER counts as 1 − TER, percentages as shares, and CIDEr, printed ten times too large, as a share of its highest, 10.
+    TER counts as 1 − TER, percentages as shares, and CIDEr, printed ten times too large, as a share of its maximum, 10.
 
     Returns:
-        One score for each task and algorithm, in the order of the tables; none for another source than `PAPER`.
+        One score for each task and algorithm, in the order of the tables; empty for another source than `PAPER`.
     """
     if reported.source.key != PAPER:
         return ()

@@ -1,6 +1,6 @@
-"""What a result says, against what follows from its predictions: ids, scores, hashes and counts computed again.
+"""Rescoring: a result's ids, scores, hashes and counts, computed again from its predictions.
 
-Everything here is about one task at a time, so that several tasks can be checked at once.
+Each call handles one task, so that tasks can be checked in parallel.
 """
 
 import math
@@ -12,14 +12,7 @@ from pathlib import Path
 from grue.data.load import load_examples
 from grue.errors import DataError, SubmissionError
 from grue.evaluation.predictions import match
-from grue.evaluation.scoring import (
-    Prepare,
-    Scored,
-    chosen_metrics,
-    prepared_metric,
-    prepared_once,
-    score_predictions,
-)
+from grue.evaluation.scoring import Prepare, Scored, chosen_metrics, prepared_metric, prepared_once, score_predictions
 from grue.metrics.registry import metric_parameters
 from grue.records import Example, Prediction, Result, Score
 from grue.submissions.likeness import (
@@ -31,24 +24,24 @@ from grue.submissions.likeness import (
     fingerprint,
 )
 from grue.submissions.problems import Problem, error
-from grue.submissions.reading import read_strange_predictions, told
+from grue.submissions.reading import read_untrusted_predictions, without_path
 from grue.task_files import load_task
 from grue.tasks import Task
 
 TOLERANCE = 1e-6
-MODEL_TOLERANCE = 1e-4  # for metrics that run a model, whose last digits depend on the machine
-REFERENCES = "oracle"  # the system that hands in the references themselves
+MODEL_TOLERANCE = 1e-4  # for metrics that run a model: their last digits depend on the machine
+REFERENCES = "oracle"  # the system whose predictions are the references
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class SubmittedRun:
     """One seed of a system on a task.
 
     Attributes:
-        path: Of its result, whether or not there is one.
-        result: None if there is none that can be compared with its predictions.
-        predictions: None if there are none that may be read.
-        current: Whether it was made, as far as it says, for the task as it is now, and for the whole split.
+        path: Path of its result, which may be missing.
+        result: None if it is missing, unreadable or of a failed run.
+        predictions: None if they are missing or not safe to read.
+        current: Whether the result claims to be for the current version of the task and for the whole split.
     """
 
     path: Path
@@ -63,19 +56,19 @@ class TaskRuns:
 
     Attributes:
         system: The system's folder.
-        is_reference: Whether the board shows it beside the ranks, so that nothing is won by its texts.
-        is_checked: Whether it is to be checked, or only there for those that are to differ from it.
+        is_reference: Whether the board shows it without a rank, so that copied texts gain nothing.
+        is_checked: False if the others are only compared with it.
     """
 
     system: Path
     is_reference: bool
     is_checked: bool
-    runs: tuple[Run, ...]
+    runs: tuple[SubmittedRun, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What was found out about runs; `missing` is what this machine lacked to find out the rest."""
+    """Problems of runs; `missing` is what this machine lacked to check the rest."""
 
     problems: tuple[Problem, ...] = ()
     missing: tuple[str, ...] = ()
@@ -114,16 +107,16 @@ def _fingerprints(runs: TaskRuns) -> dict[Path, Fingerprint]:
     return {path: fingerprint(predictions) for path, predictions in read.items() if predictions}
 
 
-def _kept_its_start(run: Run) -> bool:
+def _kept_its_start(run: SubmittedRun) -> bool:
     """Whether the result says that the best policy on validation was the one that training began with."""
     return run.result is not None and run.result.system.get("update") == 0
 
 
 def _read(path: Path) -> tuple[list[Prediction] | None, tuple[Problem, ...]]:
     try:
-        return read_strange_predictions(path), ()
+        return read_untrusted_predictions(path), ()
     except DataError as refusal:
-        return None, (error(7, path, told(refusal, path)),)
+        return None, (error(7, path, without_path(refusal, path)),)
 
 
 def _texts_of_others(
@@ -153,7 +146,7 @@ def _preference_of_references(
 
 
 def _check_run(
-    run: Run, is_reference: bool, task: Task, examples: Sequence[Example], prepare: Prepare
+    run: SubmittedRun, is_reference: bool, task: Task, examples: Sequence[Example], prepare: Prepare
 ) -> tuple[Findings, float | None]:
     """Return what is wrong with a run, and its preference if that could be computed."""
     if run.predictions is None:
@@ -180,7 +173,7 @@ def _check_run(
 
 
 def _lacking(task: Task, examples: Sequence[Example]) -> str | None:
-    """Return what keeps this machine from scoring any text; None if it is the texts that cannot be scored."""
+    """Return what keeps this machine from scoring any text; None if the fault is in the texts."""
     try:
         for spec in chosen_metrics(task):
             prepared_metric(spec, examples)
@@ -190,18 +183,18 @@ def _lacking(task: Task, examples: Sequence[Example]) -> str | None:
 
 
 def _differences(path: Path, result: Result, scored: Scored, task: Task) -> Iterator[Problem]:
-    """Yield where a result says something else than follows from its predictions."""
+    """Yield where a result differs from what its predictions give."""
     for difference in _other_scores(result, scored, task):
         yield error(9, path, difference)
     for key, computed in scored.hashes.items():
         if result.hashes.get(key) != computed:
-            yield error(19, path, f"{key}: says {result.hashes.get(key)!r}; computed: {computed!r}.")
+            yield error(19, path, f"{key}: states {result.hashes.get(key)!r}; computed: {computed!r}.")
     ids = task.data.splits[task.data.evaluation].ids_sha256
     if ids and result.data.get("ids_sha256", ids) != ids:
-        yield error(19, path, f"ids_sha256: says {result.data['ids_sha256']!r}; the split's is {ids!r}.")
+        yield error(19, path, f"ids_sha256: states {result.data['ids_sha256']!r}; the split's is {ids!r}.")
     for key, count in scored.counts.items():
         if result.counts.get(key) != count:
-            yield error(20, path, f"{key}: says {result.counts.get(key)!r}; counted: {count!r}.")
+            yield error(20, path, f"{key}: states {result.counts.get(key)!r}; counted: {count!r}.")
 
 
 def _other_scores(result: Result, scored: Scored, task: Task) -> Iterator[str]:
@@ -224,7 +217,7 @@ def _other_scores(result: Result, scored: Scored, task: Task) -> Iterator[str]:
         said, computed = getattr(result, axis), getattr(scored, axis)
         lacks = any(spec.axis == axis and spec.name in unknown for spec in task.metrics)
         if not lacks and not _close(said, computed, loosest):
-            yield f"{axis}: says {_shown(said)}; computed: {_shown(computed)}."
+            yield f"{axis}: states {_shown(said)}; computed: {_shown(computed)}."
 
 
 def _runs_a_model(metric: str) -> bool:
@@ -232,15 +225,15 @@ def _runs_a_model(metric: str) -> bool:
 
 
 def _parts_that_differ(claim: Score, score: Score, tolerance: float) -> Iterator[str]:
-    """Yield the parts of a score that differ by more than rounding; `scaled` follows from `value` and is told alone."""
+    """Yield the parts of a score that differ by more than rounding; of `value` and `scaled`, which follows it, one."""
     if not _close(claim.value, score.value, tolerance):
-        yield f"{score.metric}: says {_shown(claim.value)}; computed: {_shown(score.value)}."
+        yield f"{score.metric}: states {_shown(claim.value)}; computed: {_shown(score.value)}."
     elif not _close(claim.scaled, score.scaled, 100 * tolerance):  # it is out of 100
-        yield f"{score.metric}: scaled: says {_shown(claim.scaled)}; computed: {_shown(score.scaled)}."
+        yield f"{score.metric}: scaled: states {_shown(claim.scaled)}; computed: {_shown(score.scaled)}."
     for part in ("axis", "n", "direction", "signature"):
         said, computed = getattr(claim, part), getattr(score, part)
         if said != computed:
-            yield f"{score.metric}: {part}: says {said!r}; computed: {computed!r}."
+            yield f"{score.metric}: {part}: states {said!r}; computed: {computed!r}."
 
 
 def _close(one: float | None, other: float | None, tolerance: float) -> bool:

@@ -1,4 +1,4 @@
-"""What is known of a system's folder without scoring: what lies there, what it says, and whether that fits together."""
+"""Checks of a system's folder that need no scoring: its files, their content, and whether they agree."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -22,8 +22,8 @@ from grue.submissions.folder import (
     result_of,
 )
 from grue.submissions.problems import Problem, error, warning
-from grue.submissions.reading import Scan, check_manifest, scan, told
-from grue.submissions.rescoring import Run
+from grue.submissions.reading import Scan, check_manifest, scan, without_path
+from grue.submissions.rescoring import SubmittedRun
 from grue.submissions.wording import check_result_wording, check_wording
 from grue.task_files import SUITES, load_task, task_names
 from grue.tasks import Task
@@ -33,18 +33,18 @@ _SAME_CONFIGURATION = ("algorithm", "backbone", "revision", "parameters")
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What could be read of a system's folder, and what is wrong with it so far.
+    """What was read from a system's folder, and what is wrong with it so far.
 
     Attributes:
-        suite: Empty if it lies under no suite.
+        suite: Empty if the folder is under no suite.
         runs: Task → its runs.
-        is_reference: Whether it is shown beside the ranks.
+        is_reference: Whether it is shown without a rank.
     """
 
     system: Path
     suite: str
     problems: tuple[Problem, ...]
-    runs: Mapping[str, tuple[Run, ...]]
+    runs: Mapping[str, tuple[SubmittedRun, ...]]
     is_reference: bool = False
 
 
@@ -52,7 +52,7 @@ def read_system(system: Path) -> Contents:
     """Read a system's folder, whatever state it is in."""
     suite = place_of(system).parent.name
     if suite not in SUITES:
-        wrong = f"{suite!r} is no suite; a submission lies under {' or '.join(SUITES)}."
+        wrong = f"{suite!r} is not a suite; a submission is in a folder under {' or '.join(SUITES)}."
         return Contents(system, "", (error(1, system, wrong),), {})
     found = scan(system, task_names(suite))
     if not found.was_entered:
@@ -76,7 +76,7 @@ def read_system(system: Path) -> Contents:
 
 def _check_structure(system: Path, found: Scan) -> Iterator[Problem]:
     if not SYSTEM_NAME.fullmatch(system.name):
-        yield error(1, system, "is no name of a system: use letters, digits, '_', '-', '+' and '.'.")
+        yield error(1, system, "is not a valid name of a system: use letters, digits, '_', '-', '+' and '.'.")
     if not found.problems and not any(map(_is_result, found.present)):
         yield error(1, system, "holds no result.")
     for name in sorted(name for name in found.readable if name.endswith(".gz")):
@@ -90,11 +90,11 @@ def _read_submission(system: Path, found: Scan) -> tuple[Submission | None, list
     if SUBMISSION not in found.present:
         return None, [error(2, path, "is missing.")]
     if SUBMISSION not in found.readable:
-        return None, []  # why, is told
+        return None, []  # `scan` reported why
     try:
         return read_submission(system), []
     except ConfigError as refusal:
-        return None, [error(2, path, told(refusal, path))]
+        return None, [error(2, path, without_path(refusal, path))]
 
 
 def _read_results(system: Path, found: Scan) -> tuple[dict[Path, Result], list[Problem]]:
@@ -103,7 +103,7 @@ def _read_results(system: Path, found: Scan) -> tuple[dict[Path, Result], list[P
         try:
             results[path] = read_result(path)
         except DataError as refusal:
-            problems.append(error(3, path, told(refusal, path)))
+            problems.append(error(3, path, without_path(refusal, path)))
     return results, problems
 
 
@@ -120,7 +120,7 @@ def _check_result(path: Path, result: Result) -> Iterator[Problem]:
         now = f"version {task.version} ({task.hash[:12]}), split {task.data.evaluation!r}"
         yield error(6, path, f"was evaluated on {said}; the task is now {now}.")
     if result.grue.get("dirty") is True:
-        yield warning(36, path, "was made by a checkout with changes that are in no commit.")
+        yield warning(36, path, "was made by a checkout with uncommitted changes.")
     yield from check_result_wording(result, path)
 
 
@@ -134,11 +134,11 @@ def _check_place(path: Path, result: Result) -> Iterator[Problem]:
         ("seed", f"seed-{result.seed}", seed),
     ):
         if said != place:
-            yield error(4, path, f"{key}: the file says {said!r}, its place says {place!r}.")
+            yield error(4, path, f"{key}: the file states {said!r}, its path {place!r}.")
 
 
 def _task_at(path: Path) -> Task:
-    """Return the task that a result is for by its place."""
+    """Return the task that a result's path names."""
     suite, _, name = place_of(path).parts[-4:-1]
     return load_task(name, suite)
 
@@ -150,25 +150,25 @@ def _is_of_the_task(path: Path, result: Result) -> bool:
 
 
 def _check_predictions(path: Path, result: Result, there: bool) -> Iterator[Problem]:
-    """Yield if a run has predictions and failed, or has none and did not fail."""
+    """Yield if a failed run has predictions or scores, or a complete one has no predictions."""
     predictions = predictions_of(path)
     if result.status == "complete" and not there:
-        yield error(7, predictions, f"is missing; {path.name} says that the run is complete.")
+        yield error(7, predictions, f"is missing, but {path.name} declares the run complete.")
     if result.status == "failed" and there:
-        yield error(21, path, f"says that the run failed, and has {predictions.name} beside it.")
+        yield error(21, path, f"declares the run failed, but has {predictions.name} beside it.")
     if result.status == "failed" and (result.scores, result.preference, result.naturalness) != ((), None, None):
-        yield error(21, path, "says that the run failed, and has scores.")
+        yield error(21, path, "declares the run failed, but has scores.")
 
 
 def _check_configurations(results: Mapping[Path, Result]) -> Iterator[Problem]:
-    """Yield what differs between the seeds of a task beside the seed."""
+    """Yield settings that differ between the seeds of a task."""
     for folder in dict.fromkeys(path.parent for path in results):
         complete = [r for path, r in results.items() if path.parent == folder and r.status == "complete"]
         said = {"generation": {canonical_json(result.generation) for result in complete}}
         said |= {key: {canonical_json(result.system.get(key)) for result in complete} for key in _SAME_CONFIGURATION}
         for key, values in said.items():
             if len(values) > 1:
-                yield warning(37, folder, f"{key}: {len(values)} settings in {len(complete)} seeds.")
+                yield warning(37, folder, f"{key}: {len(values)} values in {len(complete)} seeds.")
 
 
 # --- seeds and tasks -------------------------------------------------------------------------------------------------
@@ -179,14 +179,14 @@ def _check_declared_seeds(system: Path, found: Scan, submission: Submission) -> 
     if submission.name != system.name:
         yield error(2, path, f"name: {submission.name!r}, but the folder is called {system.name!r}.")
     if len(set(submission.seeds)) < len(submission.seeds):
-        yield error(10, path, f"seeds: one stands there twice: {_listed(submission.seeds)}.")
+        yield error(10, path, f"seeds: lists a seed twice: {_listed(submission.seeds)}.")
     for task in _tasks_of(found):
         seeds = _seeds(found, task)
         if seeds != set(submission.seeds):
             declared = _listed(submission.seeds)
             yield error(10, system / task, f"has seeds {_listed(seeds)}; {SUBMISSION} declares {declared}.")
     if submission.deterministic and len(submission.seeds) != 1:
-        yield error(27, path, f"is deterministic, and has {len(submission.seeds)} seeds.")
+        yield error(27, path, f"is deterministic, but has {len(submission.seeds)} seeds.")
 
 
 def _check_completeness(system: Path, suite: str, found: Scan, is_reference: bool) -> Iterator[Problem]:
@@ -206,7 +206,7 @@ def _is_result(name: str) -> bool:
 
 
 def _tasks_of(found: Scan) -> list[str]:
-    """Return the tasks of which there is a file, whatever may be wrong with it; files of another shape do not count."""
+    """Return the tasks that have a result file, whatever its state."""
     return sorted({name.partition("/")[0] for name in found.present if _is_result(name)})
 
 
@@ -219,7 +219,7 @@ def _listed(numbers: Iterable[int]) -> str:
     return ", ".join(map(str, sorted(numbers))) or "none"
 
 
-def _runs(folder: Path, found: Scan, results: Mapping[Path, Result]) -> tuple[Run, ...]:
+def _runs(folder: Path, found: Scan, results: Mapping[Path, Result]) -> tuple[SubmittedRun, ...]:
     """Return the runs of a system in its folder of a task."""
     runs = []
     for seed in sorted(_seeds(found, folder.name)):
@@ -228,5 +228,5 @@ def _runs(folder: Path, found: Scan, results: Mapping[Path, Result]) -> tuple[Ru
         readable = f"{folder.name}/{predictions.name}" in found.readable
         current = result is None or (not result.limited and _is_of_the_task(path, result))
         complete = result is not None and result.status == "complete"
-        runs.append(Run(path, result if complete else None, predictions if readable else None, current))
+        runs.append(SubmittedRun(path, result if complete else None, predictions if readable else None, current))
     return tuple(runs)

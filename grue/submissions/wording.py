@@ -1,4 +1,4 @@
-"""What a submission says in words: nothing in it may deceive the eye, say nothing, or go on for ever."""
+"""Checks of a submission's texts: no deceptive characters, no empty fields, no excessive length."""
 
 import re
 import unicodedata
@@ -17,29 +17,37 @@ LONGEST_TEXT = 1_000
 MOST_AUTHORS = 100
 REQUIRED = ("authors", "licence", "algorithm", "backbone", "training_data", "budget")
 
-_INVISIBLE = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")  # controls, formats and directions, no characters, line ends
-_EAST_ASIAN = ("HIRAGANA", "KATAKANA", "CJK", "HANGUL", "BOPOMOFO", "IDEOGRAPHIC")  # written in one word
+_INVISIBLE = (
+    "Cc",
+    "Cf",
+    "Cs",
+    "Co",
+    "Cn",
+    "Zl",
+    "Zp",
+)  # controls, formats, unassigned characters, line ends
+_EAST_ASIAN = ("HIRAGANA", "KATAKANA", "CJK", "HANGUL", "BOPOMOFO", "IDEOGRAPHIC")  # mixed within one word
 _OF_ANY_SCRIPT = ("FEMININE", "MASCULINE", "MICRO", "MODIFIER")
 _WORD = re.compile(r"[^\W\d_]+")
 _ALIKE = (("rn", "m"), ("vv", "w"), ("0", "o"), ("1", "l"), ("i", "l"))
-_NO_WORDING = ("scores", "errors")  # scores are compared with those computed; errors are many lines of our own making
+_NO_WORDING = ("scores", "errors")  # scores are rescored; errors are long messages that grue writes
 
 
 def check_wording(submission: Submission, path: Path) -> Iterator[Problem]:
-    """Yield what is wrong with the texts of a submission.toml."""
+    """Yield what is wrong with the texts of a `submission.toml`."""
     said = plain(submission)
     yield from _deceiving(said, path)
     yield from _too_long(said, path)
     if len(submission.name) > LONGEST_NAME:
         yield error(26, path, f"name: has {len(submission.name)} characters, more than {LONGEST_NAME}.")
     if len(submission.authors) > MOST_AUTHORS:
-        yield error(26, path, f"authors: are {len(submission.authors)}, more than {MOST_AUTHORS}; name the group.")
+        yield error(26, path, f"authors: lists {len(submission.authors)}, more than {MOST_AUTHORS}; name the group.")
     for key in REQUIRED:
         values = [said[key]] if isinstance(said[key], str) else said[key]
         if not values or not all(value.strip() for value in values):
             yield error(25, path, f"{key}: is empty.")
     if submission.link and not _is_web_address(submission.link):
-        yield error(24, path, f"link: {submission.link!r} is no address that begins with https:// or http://.")
+        yield error(24, path, f"link: {submission.link!r} is not an address that begins with https:// or http://.")
 
 
 def check_result_wording(result: Result, path: Path) -> Iterator[Problem]:
@@ -57,7 +65,7 @@ def check_name(system: Path, others: Mapping[str, Path]) -> Iterator[Problem]:
 
 
 def skeleton(name: str) -> str:
-    """Return what is left of a name when letters that look alike are one: "NLPO-1" and "nlpo_l" are the same."""
+    """Return a name with letters that look alike merged: "NLPO-1" and "nlpo_l" give the same."""
     bare = re.sub(r"[-_.]+", "-", unicodedata.normalize("NFKC", name).casefold())
     for one, other in _ALIKE:
         bare = bare.replace(one, other)
@@ -68,7 +76,7 @@ def _is_web_address(link: str) -> bool:
     try:
         parts = urlsplit(link)
         return parts.scheme in ("https", "http") and bool(parts.hostname) and not re.search(r"[\s<>\"\\^`{|}]", link)
-    except ValueError:  # a host that is none
+    except ValueError:  # an invalid host
         return False
 
 

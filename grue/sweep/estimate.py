@@ -8,11 +8,11 @@ from statistics import median
 
 from grue import files
 from grue.sweep.jobs import Job
-from grue.sweep.record import Event
+from grue.sweep.record import SweepEvent
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class TimeEstimate:
     """Seconds of a sweep.
 
     Attributes:
@@ -27,8 +27,8 @@ class Estimate:
 
 
 def estimate(
-    jobs: Sequence[Job], workers: int, past: Iterable[Event], gone: Mapping[str, float] | None = None
-) -> Estimate:
+    jobs: Sequence[Job], workers: int, past: Iterable[SweepEvent], gone: Mapping[str, float] | None = None
+) -> TimeEstimate:
     """Return how long jobs may take on so many workers.
 
     Args:
@@ -47,7 +47,7 @@ def estimate(
     ends = [0.0] * max(1, workers)
     for one in seconds:
         ends[ends.index(min(ends))] += one
-    return Estimate(sum(seconds), max(ends), known.count(None))
+    return TimeEstimate(sum(seconds), max(ends), known.count(None))
 
 
 def seconds_of(job: Job, took: Mapping[str, Sequence[float]]) -> float | None:

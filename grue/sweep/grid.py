@@ -15,7 +15,7 @@ ABOUT_A_RUN = ("reward", "preset", "backbone")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class GridEntry:
     """A system of a sweep, or several: one for every combination of the values that `vary` lists.
 
     Attributes:
@@ -35,7 +35,7 @@ class Entry:
     set: Mapping[str, Any] = field(default_factory=dict)
     vary: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
-    def variants(self) -> list["Entry"]:
+    def variants(self) -> list["GridEntry"]:
         """Return one entry without `vary` for every combination of its values."""
         empty = [key for key, values in self.vary.items() if not values]
         if empty:
@@ -47,7 +47,7 @@ class Entry:
             about = {key: chosen.pop(key) for key in ABOUT_A_RUN if key in chosen}
             fixed = {"preset": self.preset, "reward": self.reward, "backbone": self.backbone} | about
             variants.append(
-                Entry(algorithm=self.algorithm, system=name, tasks=self.tasks, set={**self.set, **chosen}, **fixed)
+                GridEntry(algorithm=self.algorithm, system=name, tasks=self.tasks, set={**self.set, **chosen}, **fixed)
             )
         return variants
 
@@ -65,7 +65,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Grid:
+class SweepGrid:
     """A sweep as it is written down: every algorithm and every system, on every task, with every seed.
 
     Attributes:
@@ -82,7 +82,7 @@ class Grid:
     algorithms: tuple[str, ...] = ()
     seeds: str | tuple[int, ...] = (1,)
     set: Mapping[str, Any] = field(default_factory=dict)
-    systems: tuple[Entry, ...] = ()
+    systems: tuple[GridEntry, ...] = ()
     evaluate: bool = True
 
     def task_list(self) -> list[str]:
@@ -92,7 +92,7 @@ class Grid:
             return names
         return [name if name.endswith(".toml") else str(Path(self.suite) / f"{name}.toml") for name in names]
 
-    def located(self) -> "Grid":
+    def located(self) -> "SweepGrid":
         """Return the grid with every path in full, so that it means the same in another folder."""
         return replace(
             self,
@@ -112,25 +112,25 @@ class Grid:
             raise ConfigError("A sweep needs at least one seed, such as seeds = [1, 2, 3].")
         return seeds
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[GridEntry]:
         """Return every system of the grid, with the values that all of them share.
 
         Raises:
             ConfigError: There is none.
         """
-        wanted = [*(Entry(algorithm=name) for name in self.algorithms), *self.systems]
+        wanted = [*(GridEntry(algorithm=name) for name in self.algorithms), *self.systems]
         if not wanted:
             raise ConfigError('A sweep needs a system: algorithms = ["supervised", "ppo"], or a table [[systems]].')
         return [variant for entry in wanted for variant in entry.variants()]
 
 
-def read_grid(path: Path) -> Grid:
+def read_grid(path: Path) -> SweepGrid:
     """Read a grid from a TOML file; the text "none" turns an option off, as `--set KEY=none` does.
 
     Raises:
         ConfigError: It cannot be read, or says something that a grid does not know.
     """
-    grid = files.load_toml(path, Grid)
+    grid = files.load_toml(path, SweepGrid)
     systems = tuple(
         replace(entry, set=_replaced(entry.set, "none", None), vary=_replaced(entry.vary, "none", None))
         for entry in grid.systems
@@ -138,7 +138,7 @@ def read_grid(path: Path) -> Grid:
     return replace(grid, set=_replaced(grid.set, "none", None), systems=systems).located()
 
 
-def write_grid(path: Path, grid: Grid) -> None:
+def write_grid(path: Path, grid: SweepGrid) -> None:
     """Write a grid as TOML that `read_grid` reads again.
 
     Raises:

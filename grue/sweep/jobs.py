@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from grue import files
 from grue.errors import ConfigError, DataError, did_you_mean
+from grue.records import BASELINES, SEEDLESS
 from grue.submissions.folder import SYSTEM_NAME
-from grue.sweep.grid import Entry, Grid
+from grue.sweep.grid import GridEntry, SweepGrid
 from grue.task_files import load_task
 from grue.tasks import Task
 
 if TYPE_CHECKING:
     from grue.runs.plan import Plan
 
-BASELINES = ("zero-shot", "null", "copy", "lead", "oracle")
-# Their output depends on no seed: one run stands for all.
-SEEDLESS = ("null", "copy", "lead", "oracle")
 WARM_START = "supervised"
 
 
@@ -63,7 +61,7 @@ class Job:
         return files.sha256_json(self)
 
 
-def plan_jobs(grid: Grid) -> list[Job]:
+def plan_jobs(grid: SweepGrid) -> list[Job]:
     """Return the jobs of a grid: whatever starts from a run comes after it, and that run is there once.
 
     Every configuration is made on the way, so that nothing starts where something cannot be.
@@ -146,7 +144,7 @@ def in_order(jobs: Mapping[str, Job]) -> list[Job]:
     return sorted(jobs.values(), key=lambda job: job.id not in started)
 
 
-def _jobs_of(entry: Entry, source: str, task: Task, seed: int, grid: Grid) -> list[Job]:
+def _jobs_of(entry: GridEntry, source: str, task: Task, seed: int, grid: SweepGrid) -> list[Job]:
     system = entry.system or entry.algorithm
     if not SYSTEM_NAME.fullmatch(system):
         raise ConfigError(f"The system name {system!r} holds other characters than letters, digits and _ . + -.")
@@ -171,31 +169,31 @@ def _jobs_of(entry: Entry, source: str, task: Task, seed: int, grid: Grid) -> li
     return [*first, job]
 
 
-def _known_values(values: Mapping[str, Any], entry: Entry) -> dict[str, Any]:
+def _known_values(values: Mapping[str, Any], entry: GridEntry) -> dict[str, Any]:
     """Return those of the grid's values that an entry's algorithm has."""
     return {key: value for key, value in values.items() if key in _keys_of(entry)}
 
 
-def _keys_of(entry: Entry) -> set[str]:
+def _keys_of(entry: GridEntry) -> set[str]:
     from grue.runs.algorithms import find_algorithm, split_algorithm
 
     return {field.name for field in fields(find_algorithm(split_algorithm(entry.algorithm)[-1]).settings)}
 
 
-def _check_shared_values(grid: Grid, entries: Sequence[Entry]) -> None:
+def _check_shared_values(grid: SweepGrid, entries: Sequence[GridEntry]) -> None:
     known = {key for entry in entries if entry.algorithm not in BASELINES for key in _keys_of(entry)}
     for key in grid.set:
         if key not in known:
             raise ConfigError(f"set.{key}: no algorithm of this sweep has it.{did_you_mean(key, known)}")
 
 
-def _check_baseline(entry: Entry, system: str) -> None:
+def _check_baseline(entry: GridEntry, system: str) -> None:
     given = [key for key in ("preset", "reward", "backbone", "set", "vary") if getattr(entry, key)]
     if given or system != entry.algorithm:
         raise ConfigError(f"{entry.algorithm} is a baseline: it takes no {given[0] if given else 'other name'}.")
 
 
-def _check_tasks(entry: Entry, loaded: list[tuple[str, Task]]) -> None:
+def _check_tasks(entry: GridEntry, loaded: list[tuple[str, Task]]) -> None:
     known = {name for source, task in loaded for name in (source, task.name)}
     strangers = sorted(set(entry.tasks) - known)
     if strangers:

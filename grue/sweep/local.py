@@ -20,7 +20,7 @@ from grue.sweep import memory
 from grue.sweep.jobs import Job
 from grue.sweep.record import Record
 from grue.sweep.schedule import Outcome
-from grue.sweep.work import Place, carry_out, say_into
+from grue.sweep.work import JobContext, carry_out, say_into
 from grue.task_files import load_task
 
 PRELOADED = (
@@ -58,7 +58,7 @@ class LocalExecutor:
         devices: Number of GPUs that the workers share out.
     """
 
-    def __init__(self, record: Record, place: Place, jobs: int, devices: int = 0) -> None:
+    def __init__(self, record: Record, place: JobContext, jobs: int, devices: int = 0) -> None:
         self.record, self.place = record, place
         self.jobs = min(jobs, devices) if devices else jobs
         self.free_devices = list(range(devices))
@@ -146,7 +146,7 @@ def how_it_died(exitcode: int | None) -> str:
     return f"the worker was killed by {name}{why}"
 
 
-def work(result: Connection, job: Job, place: Place, log: Path, device: int | None) -> None:
+def work(result: Connection, job: Job, place: JobContext, log: Path, device: int | None) -> None:
     """Do a job in a process of its own, which writes what it says into `log`."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all of a terminal; the sweep says what becomes of it
     try:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from grue.sweep.jobs import Job
-from grue.sweep.record import Event
+from grue.sweep.record import SweepEvent
 
 # Of a worker without a model: Python, torch and transformers. Measured: 0.4 to 0.6 GB.
 BASE = 700_000_000
@@ -38,7 +38,7 @@ def resident(pid: int, proc: Path = Path("/proc")) -> int:
     return int(sizes[0]) * 1024 if sizes else 0
 
 
-def expected(job: Job, weights: int | None, past: Iterable[Event]) -> int | None:
+def expected(job: Job, weights: int | None, past: Iterable[SweepEvent]) -> int | None:
     """Return the most bytes that a job will want: what such a run took before, else by the size of its weights.
 
     Args:

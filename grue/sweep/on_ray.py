@@ -21,7 +21,7 @@ from grue.errors import ConfigError, DataError, GrueError
 from grue.sweep.jobs import Job
 from grue.sweep.record import Record
 from grue.sweep.schedule import Outcome
-from grue.sweep.work import MESSAGE_LENGTH, Place, carry_out, say_into
+from grue.sweep.work import MESSAGE_LENGTH, JobContext, carry_out, say_into
 
 CONNECT_SECONDS = 5.0
 # Where something else listens at the address of a cluster, Ray would try for many minutes.
@@ -31,7 +31,7 @@ OBJECT_STORE_BYTES = 100 * 1024**2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class NodeExpectation:
     """What a worker compares with what it finds on its node.
 
     Attributes:
@@ -64,7 +64,7 @@ class RayExecutor:
     def __init__(
         self,
         record: Record,
-        place: Place,
+        place: JobContext,
         jobs: int | None,
         cpus: int = 1,
         gpus: float = 0.0,
@@ -75,7 +75,7 @@ class RayExecutor:
         self.record, self.place, self.jobs, self.cpus, self.gpus = record, place, jobs, cpus, gpus
         self.running: dict[Any, Job] = {}
         self.stopping = False
-        self.origin = Origin(
+        self.origin = NodeExpectation(
             version=__version__,
             grid_path=record.grid_path,
             grid_hash=files.sha256_file(record.grid_path),
@@ -151,7 +151,7 @@ class RayExecutor:
         return Outcome(state="stopped" if self.stopping else "crashed", message=said)
 
 
-def work(job: Job, place: Place, log: Path, origin: Origin) -> Outcome:
+def work(job: Job, place: JobContext, log: Path, origin: NodeExpectation) -> Outcome:
     """Do a job in a worker of Ray, which writes what it says into `log`."""
     try:
         check_node(origin)
@@ -163,7 +163,7 @@ def work(job: Job, place: Place, log: Path, origin: Origin) -> Outcome:
     return carry_out(job, place, origin.stop_path.exists)
 
 
-def check_node(origin: Origin) -> None:
+def check_node(origin: NodeExpectation) -> None:
     """Make sure that this node sees the folder of runs, and has the same package.
 
     Raises:

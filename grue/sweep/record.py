@@ -17,7 +17,7 @@ from typing import Any, Literal
 from grue import files
 from grue.errors import ConfigError, DataError
 from grue.shapes import from_dict
-from grue.sweep.grid import Grid, read_grid, write_grid
+from grue.sweep.grid import SweepGrid, read_grid, write_grid
 from grue.sweep.jobs import Job, plan_jobs
 
 State = Literal["waiting", "running", "finished", "failed", "blocked", "stopped"]
@@ -25,7 +25,7 @@ FOLDER = "sweep"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class SweepEvent:
     """What happened to a job.
 
     Attributes:
@@ -53,7 +53,7 @@ class Record:
     def __init__(self, runs: Path) -> None:
         self.runs = runs
         self.folder = runs / FOLDER
-        self.events: dict[str, list[Event]] = {}
+        self.events: dict[str, list[SweepEvent]] = {}
         for event in _read_events(self.events_path):
             self._note(event)
 
@@ -71,7 +71,7 @@ class Record:
         """What the job's workers said."""
         return self.folder / "logs" / f"{job.id}.log"
 
-    def write_grid(self, grid: Grid) -> None:
+    def write_grid(self, grid: SweepGrid) -> None:
         """Keep what was asked for, so that `grue sweep status` and `grue submit pack` know."""
         write_grid(self.grid_path, grid)
 
@@ -85,20 +85,20 @@ class Record:
             raise DataError(f"{self.runs}: no sweep has run here ({self.grid_path} is missing).")
         return plan_jobs(read_grid(self.grid_path))
 
-    def add(self, job: Job, state: State, **about: Any) -> Event:
+    def add(self, job: Job, state: State, **about: Any) -> SweepEvent:
         """Write an event down.
 
         Raises:
             DataError: It cannot be written: the disk is full, say.
         """
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        event = Event(job=job.id, identity=job.identity, state=state, time=now, **about)
+        event = SweepEvent(job=job.id, identity=job.identity, state=state, time=now, **about)
         said = {key: value for key, value in files.plain(event).items() if value is not None}
         files.append_jsonl(self.events_path, [said])
         self._note(event)
         return event
 
-    def last(self, job: Job) -> Event | None:
+    def last(self, job: Job) -> SweepEvent | None:
         """Return the last event of this very job."""
         events = [event for event in self.events.get(job.id, ()) if event.identity == job.identity]
         return events[-1] if events else None
@@ -117,11 +117,11 @@ class Record:
         made = [] if job.is_baseline else [folder / "checkpoint"]
         return all(path.exists() for path in [*made, *([folder / "result.json"] if job.evaluate else [])])
 
-    def ended(self) -> Sequence[Event]:
+    def ended(self) -> Sequence[SweepEvent]:
         """Return every event that says how long something took."""
         return [event for events in self.events.values() for event in events if event.seconds is not None]
 
-    def _note(self, event: Event) -> None:
+    def _note(self, event: SweepEvent) -> None:
         self.events.setdefault(event.job, []).append(event)
 
     def held(self) -> bool:
@@ -162,7 +162,7 @@ class Record:
             yield
 
 
-def _read_events(path: Path) -> Iterator[Event]:
+def _read_events(path: Path) -> Iterator[SweepEvent]:
     """Yield the events of a file; a last line without its end is being written, or was torn off by a kill.
 
     Raises:
@@ -171,7 +171,7 @@ def _read_events(path: Path) -> Iterator[Event]:
     *lines, _ = path.read_bytes().split(b"\n") if path.exists() else [b""]
     for number, line in enumerate(lines, start=1):
         try:
-            yield from_dict(Event, json.loads(line), f"{path}, line {number}")
+            yield from_dict(SweepEvent, json.loads(line), f"{path}, line {number}")
         except (ValueError, ConfigError) as error:
             raise DataError(
                 f"{path}, line {number}: is no event: {error} Remove the file: what is finished is known by its own "

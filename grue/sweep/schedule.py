@@ -46,7 +46,7 @@ class Executor(Protocol):
         """Leave nothing behind."""
 
 
-class Observer(Protocol):
+class SweepObserver(Protocol):
     """Whoever watches a sweep."""
 
     def changed(self, job: Job, state: State, message: str | None) -> None:
@@ -68,7 +68,7 @@ class Sweep:
     jobs: Sequence[Job]
     record: Record
     executor: Executor
-    observer: Observer
+    observer: SweepObserver
     retries: int = 1
     states: dict[str, State] = field(default_factory=dict)
     tries: dict[str, int] = field(default_factory=dict)

@@ -16,7 +16,7 @@ TAIL = 8192
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class JobRow:
     """A job as it is shown.
 
     Attributes:
@@ -40,7 +40,7 @@ class Row:
     message: str | None = None
 
 
-def rows_of(record: Record, jobs: Iterable[Job], states: Mapping[str, State] | None = None) -> list[Row]:
+def rows_of(record: Record, jobs: Iterable[Job], states: Mapping[str, State] | None = None) -> list[JobRow]:
     """Return a row for every job.
 
     Args:
@@ -59,12 +59,12 @@ def state_of(record: Record, job: Job) -> State:
     return "stopped" if last.state == "running" and not record.held() else last.state
 
 
-def counts(rows: Iterable[Row]) -> dict[State, int]:
+def counts(rows: Iterable[JobRow]) -> dict[State, int]:
     """Return how many jobs are in which state."""
     return dict(Counter(row.state for row in rows))
 
 
-def _row(record: Record, job: Job, state: State) -> Row:
+def _row(record: Record, job: Job, state: State) -> JobRow:
     last = record.last(job)
     log = _tail(record.runs / job.id / "train.jsonl") if state in ("running", "stopped", "failed") else []
     updates = [line for line in log if "seconds" in line]
@@ -74,7 +74,7 @@ def _row(record: Record, job: Job, state: State) -> Row:
     left = None
     if state == "running" and done is not None and total is not None and done < total:
         left = (total - done) * sum(line["seconds"] for line in updates) / len(updates)
-    return Row(
+    return JobRow(
         job=job,
         state=state,
         attempt=max(1, record.attempts(job)),

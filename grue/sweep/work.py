@@ -27,7 +27,7 @@ MAXRSS_UNIT = 1024 if sys.platform.startswith("linux") else 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class JobContext:
     """Where a job finds things, and what it may use.
 
     Attributes:
@@ -56,7 +56,7 @@ def say_into(log: Path) -> None:
         raise DataError(f"{log}: cannot be written: {error.strerror}.") from error
 
 
-def carry_out(job: Job, place: Place, stop: Callable[[], bool] = lambda: False) -> Outcome:
+def carry_out(job: Job, place: JobContext, stop: Callable[[], bool] = lambda: False) -> Outcome:
     """Do a job, and return how it went; nothing is raised but what ends the process.
 
     Args:
@@ -84,7 +84,7 @@ def carry_out(job: Job, place: Place, stop: Callable[[], bool] = lambda: False) 
     return Outcome(state=state, message=message, seconds=seconds, peak_memory=peak)  # type: ignore[arg-type]
 
 
-def _do(job: Job, place: Place, stop: Callable[[], bool], seconds: dict[str, float]) -> None:
+def _do(job: Job, place: JobContext, stop: Callable[[], bool], seconds: dict[str, float]) -> None:
     from grue.evaluation import evaluate as evaluation
     from grue.runs.observers import Observers
     from grue.runs.train import Interrupted

@@ -120,7 +120,7 @@ def test_seeds():
     assert parse_seeds((), None) == [1]
     assert parse_seeds((4, 2), None) == [4, 2]
     assert parse_seeds((4,), "1-3,4,9") == [4, 1, 2, 3, 9]
-    with pytest.raises(ConfigError, match="--seeds x: write a range"):
+    with pytest.raises(ConfigError, match="seeds 'x': write a range"):
         parse_seeds((), "x")
 
 

@@ -217,11 +217,11 @@ def test_reports_go_to_files(found: list[Problem], tmp_path: Path) -> None:
             2,
             "Say what to pack: one of RUN..., --system NAME, --predictions FOLDER or --sweep RUNS.",
         ),
-        (["pack", "a"], 3, "a: no run and no system's folder of runs, such as runs/mini/commongen/ppo/seed-1."),
+        (["pack", "a"], 3, "a: is neither a run nor a system's folder of runs, such as runs/mini/commongen/ppo."),
         (
             ["pack", "--system", "ppo"],
             3,
-            "runs/mini: no run of a system 'ppo'; `grue leaderboard` lists what is there.",
+            "runs/mini: has no run of a system 'ppo'; `grue leaderboard` lists the systems.",
         ),
         (
             ["pack", "--predictions", "a"],
@@ -266,7 +266,7 @@ def test_pack_writes_a_submission_and_ends_with_its_check(found: list[Problem]) 
     again = grue("submit", "pack", "--system", "ppo", *SAID)
     assert (again.exit_code, again.stderr) == (
         2,
-        "Error: submissions/mini/ppo: is there already; replace it with --force, or choose another --name.\n",
+        "Error: submissions/mini/ppo: exists; replace it with --force, or choose another --name.\n",
     )
     found.append(a_problem())
     assert grue("submit", "pack", "runs/mini/commongen/ppo", *SAID, "--force").exit_code == 1
@@ -276,7 +276,7 @@ def test_pack_writes_a_submission_and_ends_with_its_check(found: list[Problem]) 
 def test_pack_asks_for_what_the_results_do_not_know(found: list[Problem]) -> None:
     a_folder_of_runs(Path("runs"))
     done = grue("submit", "pack", "--system", "ppo", "--authors", "A")
-    said = "The results do not say everything; add --licence, --training-data, --budget."
+    said = "The results do not record everything; add --licence, --training-data, --budget."
     assert (done.exit_code, done.stderr) == (2, f"Error: {said}\n")
     assert not Path("submissions/mini/ppo").exists()
 
@@ -286,7 +286,7 @@ def test_a_failed_run_is_packed_as_a_failure(found: list[Problem]) -> None:
     Path("runs/mini/commongen/ppo/seed-2").mkdir()
     refused = grue("submit", "pack", "--system", "ppo", *SAID)
     folder = "runs/mini/commongen/ppo/seed-2"
-    said = f"{folder}: has no result.json. Evaluate the run; if it failed, say so: --failed commongen:2."
+    said = f"{folder}: has no result.json. Evaluate the run; if it failed, declare it: --failed commongen:2."
     assert (refused.exit_code, refused.stderr) == (3, f"Error: {said}\n")
     done = grue("submit", "pack", "--system", "ppo", *SAID, "--failed", "commongen:2")
     assert done.exit_code == 0, done.output

@@ -9,13 +9,12 @@ import pytest
 from grue.data.load import load_examples
 from grue.errors import ConfigError, DataError
 from grue.evaluation.comparison import (
-    Run,
+    ScoredRun,
     Side,
     Worth,
     axis_metrics,
     compare_task,
     disagreements,
-    pseudo_values,
     worth,
 )
 from grue.evaluation.scoring import score_predictions
@@ -73,8 +72,9 @@ def test_pseudo_values_are_those_of_scoring_without_each_example(metrics: tuple[
 
     whole = preference(range(FEW))
     wanted = [FEW * whole - (FEW - 1) * preference([i for i in range(FEW) if i != left]) for left in range(FEW)]
-    assert pseudo_values(task, examples, predictions) == pytest.approx(wanted, abs=1e-8)
-    assert worth(axis_metrics(task, examples, "preference"), examples, predictions).score == pytest.approx(whole)
+    found = worth(axis_metrics(task, examples, "preference"), examples, predictions)
+    assert found.values == pytest.approx(wanted, abs=1e-8)
+    assert found.score == pytest.approx(whole)
 
 
 def test_the_worth_of_an_example_to_a_mean_is_its_own_value() -> None:
@@ -82,9 +82,8 @@ def test_the_worth_of_an_example_to_a_mean_is_its_own_value() -> None:
     examples = some_examples()
     predictions = answers(examples, 3)
     scored = score_predictions(task_of(spec), "test", examples, predictions, [spec])
-    assert pseudo_values(task_of(spec), examples, predictions) == pytest.approx(
-        [100 * value for value in scored.per_example["rouge1"]]
-    )
+    found = worth(axis_metrics(task_of(spec), examples, "preference"), examples, predictions)
+    assert found.values == pytest.approx([100 * value for value in scored.per_example["rouge1"]])
 
 
 def test_a_subset_s_strangers_are_worth_the_score() -> None:
@@ -109,7 +108,7 @@ def test_a_failed_run_is_worth_nothing() -> None:
 def test_one_example_is_too_few() -> None:
     task, examples = task_of(*MIXES["means"]), some_examples(1)
     with pytest.raises(DataError, match="1 example: nothing is left when one is left out"):
-        pseudo_values(task, examples, answers(examples, 1))
+        worth(axis_metrics(task, examples, "preference"), examples, answers(examples, 1))
 
 
 def test_an_axis_without_metrics_cannot_be_compared() -> None:
@@ -133,9 +132,9 @@ def test_a_task_is_compared_on_what_the_board_shows() -> None:
 def test_disagreements_come_largest_first_with_the_most_usual_text() -> None:
     examples = [Example(str(place), f"Q{place}", (f"R{place}",)) for place in range(4)]
 
-    def run(seed: int, values: list[float]) -> Run:
+    def run(seed: int, values: list[float]) -> ScoredRun:
         texts = [Prediction(str(place), f"seed {seed}, {place}") for place in range(4)]
-        return Run(seed, texts, Worth(0.0, np.array(values)))
+        return ScoredRun(seed, texts, Worth(0.0, np.array(values)))
 
     a = [run(1, [50.0, 0.0, 10.0, 10.0]), run(2, [50.0, 80.0, 10.0, 10.0]), run(3, [50.0, 90.0, 10.0, 10.0])]
     b = [run(1, [50.0, 0.0, 90.0, 20.0])]
@@ -147,5 +146,5 @@ def test_disagreements_come_largest_first_with_the_most_usual_text() -> None:
     ]
     assert found[1].a.mean == pytest.approx(170 / 3)
     assert found[1].a.value == 80.0
-    failed = disagreements(examples, a, [Run(1, None, Worth(0.0, np.zeros(4)))], 1)
+    failed = disagreements(examples, a, [ScoredRun(1, None, Worth(0.0, np.zeros(4)))], 1)
     assert failed[0].b == Side(None, "", 0.0, 0.0)

@@ -25,7 +25,8 @@ from grue.evaluation.comparison import (
     axis_metrics,
 )
 from grue.evaluation.scoring import score_predictions
-from grue.leaderboard.systems import Comparison, TaskComparison, find_system
+from grue.leaderboard.compare import Comparison, TaskComparison
+from grue.leaderboard.systems import find_system
 from grue.records import Axis, Example, Prediction
 from grue.stats.intervals import Interval
 from grue.stats.paired import Difference, MeanDifference
@@ -273,7 +274,7 @@ def test_a_task_that_cannot_be_scored_here_is_left_out_and_told(
             raise Unavailable("parent cannot run here.")
         return axis_metrics(task, examples, axis)
 
-    monkeypatch.setattr("grue.leaderboard.systems.axis_metrics", without_parent)
+    monkeypatch.setattr("grue.leaderboard.compare.axis_metrics", without_parent)
     compared = api.compare("ours", "theirs", runs=tmp_path / "runs", submissions=tmp_path, draws=200)
     assert [task.task for task in compared.tasks] == ["narrativeqa"]
     assert compared.notes[0] == "totto is left out: parent cannot run here."

@@ -16,13 +16,13 @@ from grue.leaderboard.board import Board
 from grue.leaderboard.rank import rank
 from grue.records import About, Entry
 from grue.render import as_json
-from grue.submissions.reported import Figure, Reported, ReportedColumn, ReportedRow, ReportedTable, Source
+from grue.submissions.reported import Figure, Publication, Reported, ReportedColumn, ReportedRow, ReportedTable
 
 STORIES = a_task("stories")
 JOKES = a_task("jokes", metrics=(LIKED,))
 TASKS = [STORIES, JOKES]
 PAPER = Reported(
-    Source("someone2020", "Someone", "A paper", "A venue", 2020, "https://example.org", "v1"),
+    Publication("someone2020", "Someone", "A paper", "A venue", 2020, "https://example.org", "v1"),
     (
         ReportedTable("stories", "Table 1", "test", 5, "", (ReportedColumn("liked", "higher"),), (ReportedRow("ppo", "", "", {"liked": Figure(0.5, 0.1)}),)),
         ReportedTable("songs", "Table 2", "test", None, "", (), ()),

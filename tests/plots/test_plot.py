@@ -17,10 +17,10 @@ from grue import files
 from grue.cli.plot import plot
 from grue.errors import ConfigError, DataError, GrueError, Unavailable, UnknownName
 from grue.leaderboard.rank import rank
-from grue.plots.curves import Curve, Panel, panels_of, read_figures, read_logs
+from grue.plots.curves import Curve, CurvePanel, panels_of, read_figures, read_logs
 from grue.plots.drawing import COLOURS, draw_curves, draw_tradeoff
 from grue.plots.labels import Box, leader, place
-from grue.plots.tradeoff import Point, points_of
+from grue.plots.tradeoff import TradeoffPoint, points_of
 from grue.records import About
 from grue.stats.intervals import Interval
 
@@ -82,8 +82,8 @@ def test_a_curve_is_the_mean_of_its_seeds_with_the_lowest_and_the_highest(runs: 
     logs, notes = read_logs(runs / "mini/commongen", ["ppo"])
     panels, gaps = panels_of(logs, [REWARD, PREFERENCE])
     assert panels == [
-        Panel(REWARD, (Curve("ppo", (1, 2), (1, 2, 3), (2.0, 4.0, 4.0), (1.0, 2.0, 4.0), (3.0, 6.0, 4.0)),)),
-        Panel(PREFERENCE, (Curve("ppo", (1, 2), (0, 3), (10.0, 45.0), (10.0, 40.0), (10.0, 50.0)),)),
+        CurvePanel(REWARD, (Curve("ppo", (1, 2), (1, 2, 3), (2.0, 4.0, 4.0), (1.0, 2.0, 4.0), (3.0, 6.0, 4.0)),)),
+        CurvePanel(PREFERENCE, (Curve("ppo", (1, 2), (0, 3), (10.0, 45.0), (10.0, 40.0), (10.0, 50.0)),)),
     ]
     assert notes == gaps == []
 
@@ -230,20 +230,20 @@ def test_figures_that_are_not_there_are_left_out_of_the_usual_ones(runs: Path, t
 
 def test_a_figure_without_words_stands_under_its_own_name(tmp_path: Path) -> None:
     curve = Curve("mine", (1,), (1, 2), (0.5, 0.6), (0.5, 0.6), (0.5, 0.6))
-    draw_curves([Panel("mine/own", (curve,))], ["mine"], "A title", tmp_path / "x.svg")
+    draw_curves([CurvePanel("mine/own", (curve,))], ["mine"], "A title", tmp_path / "x.svg")
     assert {"mine/own", "A title"} <= set(drawn(tmp_path / "x.svg").splitlines())
 
 
 def test_names_are_drawn_as_they_are(tmp_path: Path) -> None:
     curve = Curve("a_$x^2$<&\x07", (1,), (1, 2), (0.5, 0.6), (0.5, 0.6), (0.5, 0.6))
-    draw_curves([Panel(REWARD, (curve,))], [curve.system], "A title", tmp_path / "x.svg")
+    draw_curves([CurvePanel(REWARD, (curve,))], [curve.system], "A title", tmp_path / "x.svg")
     assert "a_$x^2$&lt;&amp;� (1 seed)" in drawn(tmp_path / "x.svg").splitlines()
 
 
 def test_more_systems_than_can_be_told_apart_are_refused(tmp_path: Path) -> None:
     curves = tuple(Curve(f"s{i}", (1,), (1,), (0.5,), (0.5,), (0.5,)) for i in range(22))
     with pytest.raises(ConfigError, match="22 systems cannot be told apart, 21 can; choose some with --system"):
-        draw_curves([Panel(REWARD, curves)], [curve.system for curve in curves], "A title", tmp_path / "x.svg")
+        draw_curves([CurvePanel(REWARD, curves)], [curve.system for curve in curves], "A title", tmp_path / "x.svg")
     assert not (tmp_path / "x.svg").exists()
 
 
@@ -322,7 +322,7 @@ def test_points_are_the_rows_of_the_board() -> None:
     assert ppo.naturalness_interval == Interval(50.0, 50.0)
     assert ppo.preference_interval is not None
     assert ppo.preference_interval.half_width == pytest.approx(4.302653 * 10 / 3**0.5, rel=1e-6)  # t with 2 degrees
-    assert one == Point("one", 50.0, 30.0, None, None, False)
+    assert one == TradeoffPoint("one", 50.0, 30.0, None, None, False)
     assert notes == ["one: drawn without intervals, for which it needs two seeds on every task."]
 
 
@@ -330,7 +330,7 @@ def test_references_need_no_interval() -> None:
     task = a_task()
     (entry,) = entries(task, "null", {1: 5.0})
     points, notes = points_of(rank([replace(entry, about=About(deterministic=True))], [task]))
-    assert points == [Point("null", 50.0, 5.0, None, None, True)]
+    assert points == [TradeoffPoint("null", 50.0, 5.0, None, None, True)]
     assert notes == []
 
 
@@ -382,10 +382,11 @@ def test_the_board_that_ships_is_drawn(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_points_give_the_same_bytes_twice(tmp_path: Path) -> None:
     near = [
-        Point(f"system-{i}", 50 + i / 10, 40.0, Interval(49.0, 52.0), Interval(39.0, 41.0), False) for i in range(9)
+        TradeoffPoint(f"system-{i}", 50 + i / 10, 40.0, Interval(49.0, 52.0), Interval(39.0, 41.0), False)
+        for i in range(9)
     ]
     for name in ("a.svg", "b.svg"):
-        draw_tradeoff([*near, Point("oracle", 99.0, 99.0, None, None, True)], "A title", tmp_path / name)
+        draw_tradeoff([*near, TradeoffPoint("oracle", 99.0, 99.0, None, None, True)], "A title", tmp_path / name)
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
     assert all(f"system-{i}" in drawn(tmp_path / "a.svg") for i in range(9))
 

@@ -13,7 +13,7 @@ from support.page_boards import crowded_board, empty_board, hostile_board, small
 
 from grue.render import html
 from grue.render.web.axes import axis_over
-from grue.render.web.plot import Point, plot_of
+from grue.render.web.plot import PlotPoint, plot_of
 from grue.stats.intervals import Interval
 from grue.submissions.reported import read_reported
 
@@ -226,7 +226,7 @@ def test_an_axis_holds_its_values_between_round_ticks():
 
 def test_labels_of_a_plot_meet_neither_each_other_nor_the_edge():
     points = [
-        Point(i, f"system-{i}", "ranked", 40 + i % 3, 50 + i % 4, Interval(39 + i % 3, 41 + i % 3), None)
+        PlotPoint(i, f"system-{i}", "ranked", 40 + i % 3, 50 + i % 4, Interval(39 + i % 3, 41 + i % 3), None)
         for i in range(40)
     ]
     plot = plot_of(points)

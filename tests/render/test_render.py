@@ -12,7 +12,7 @@ from grue.leaderboard.board import Board
 from grue.leaderboard.rank import rank
 from grue.records import Entry
 from grue.render import as_csv, as_json, latex, markdown
-from grue.render.layout import Heading, Table, narrow
+from grue.render.layout import Heading, TextTable, narrow
 from grue.render.tables import page
 from grue.render.text import fixed, in_line
 from grue.submissions.reported import Figure, ReportedColumn, ReportedRow, ReportedTable
@@ -38,13 +38,13 @@ def one_result(name: str = "ppo", **changes: object) -> Board:
     return rank([Entry(a_result(task, name, 1, 40.0, **changes), Path("r"), "local")], [task])
 
 
-def column(table: Table, header: str) -> list[str]:
+def column(table: TextTable, header: str) -> list[str]:
     """The cells of a column, without what pads them."""
     place = [heading.header for heading in table.columns].index(header)
     return [row[place].strip() for row in table.rows]
 
 
-def strong(table: Table, header: str) -> list[int]:
+def strong(table: TextTable, header: str) -> list[int]:
     place = [heading.header for heading in table.columns].index(header)
     return sorted(row for row, other in table.strong if other == place)
 
@@ -213,7 +213,9 @@ def test_values_below_zero_are_never_shown_as_minus_zero() -> None:
 
 def test_a_wide_table_is_cut_to_the_width_of_a_terminal() -> None:
     headings = tuple(Heading(f"column {n}") for n in range(6))
-    wide = Table("Title", headings, (("1", "ppo", "a", "b", "c" * 30, "d"),), frozenset({(0, 1), (0, 4)}), ("note",))
+    wide = TextTable(
+        "Title", headings, (("1", "ppo", "a", "b", "c" * 30, "d"),), frozenset({(0, 1), (0, 4)}), ("note",)
+    )
     whole = 1 + 5 * (len("column 0") + 3) + (30 + 3)
     assert narrow(wide, whole) == [wide]
     first, second, third = narrow(wide, 45)

@@ -9,7 +9,7 @@ from huggingface_hub import ModelCard
 from support import tiny
 
 from grue.lm.checkpoint import CheckpointManifest
-from grue.runs.card import card, package_versions
+from grue.runs.card import card, training_versions
 from grue.task_files import load_task, task_names
 from grue.tasks import Source
 
@@ -249,7 +249,7 @@ def test_every_task_makes_a_card_that_the_hub_reads(suite):
         backbone = task.backbone.model
         manifest = dataclasses.replace(MANIFEST, suite=suite, task=name, backbone=backbone)
         hub_id = "" if backbone.startswith("mini:") else backbone
-        made = card(task, manifest, task.reward, {"updates": 12}, package_versions(), hub_id)
+        made = card(task, manifest, task.reward, {"updates": 12}, training_versions(), hub_id)
         data = ModelCard(made).data
         assert data.license == ("apache-2.0" if suite == "mini" else "other")
         assert data.base_model == (None if suite == "mini" else backbone)

@@ -8,7 +8,6 @@ from scipy.stats import norm, t
 from support.seed_worlds import SEEDS, TRUTHS, WORLDS
 
 from grue.stats.intervals import bootstrap_interval, satterthwaite_interval
-from grue.stats.robust import iqm, iqm_interval, probability_of_improvement_interval
 
 pytestmark = pytest.mark.slow
 
@@ -58,30 +57,3 @@ def test_two_equally_good_systems_are_seldom_placed_apart():
     intervals = (tuple(map(satterthwaite_interval, pair)) for pair in pairs)
     apart = np.mean([one.low > other.high or other.low > one.high for one, other in intervals])
     assert 0.002 <= apart <= 0.01
-
-
-def test_the_interval_of_the_interquartile_mean_holds_it():
-    world = WORLDS["normal"]
-    (large,) = world.systems(np.random.default_rng(5), (200_000,) * 7, 1)
-    generator, truth = np.random.default_rng(6), iqm(large)
-    systems = world.systems(np.random.default_rng(7), SEEDS["10"], 1000)
-    share = share_that_holds((iqm_interval(system, generator, draws=500) for system in systems), truth)
-    print(f"normal, seeds 10: {share:.1%} of the intervals of the interquartile mean hold the truth")
-    assert 0.86 <= share <= 0.96
-
-
-def test_the_interval_of_the_probability_of_improvement_holds_it():
-    """One system is ahead by a spread on every task: P(X > Y) = Φ(1/√2)."""
-    world, generator = WORLDS["normal"], np.random.default_rng(8)
-    truth = (1 + math.erf(0.5)) / 2
-    pairs = zip(*(world.systems(generator, SEEDS["10"], 1000) for _ in range(2)), strict=True)
-    intervals = []
-    for x, y in pairs:
-        better = {
-            task: [value + spread for value in values]
-            for (task, values), spread in zip(x.items(), world.spreads, strict=True)
-        }
-        intervals.append(probability_of_improvement_interval(better, y, generator, draws=500))
-    share = share_that_holds(intervals, truth)
-    print(f"normal, seeds 10: {share:.1%} of the intervals of the probability of improvement hold the truth")
-    assert 0.88 <= share <= 0.97

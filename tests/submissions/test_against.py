@@ -15,7 +15,9 @@ from grue.errors import ConfigError, DataError
 from grue.records import Example, Prediction
 from grue.submissions import against
 from grue.submissions.against import changes_since, check_changes, check_regression
-from grue.submissions.pack import Run, describe, failed_run, pack
+from grue.submissions.collect import PackedRun, failed_run
+from grue.submissions.describe import describe
+from grue.submissions.pack import pack
 from grue.task_files import load_task
 
 TASK = load_task("commongen")
@@ -49,7 +51,9 @@ def texts(seed: int, wrong: int = 0) -> list[Prediction]:
 def submit(submissions: Path, runs: dict[int, Sequence[Prediction] | None], name: str = "ours", **given: Any) -> Path:
     """Pack a system: seed → its predictions, None for a failed run."""
     packed = [
-        failed_run(TASK, seed, SYSTEM, MADE) if answers is None else Run(a_run(seed), tuple(answers), f"seed {seed}")
+        failed_run(TASK, seed, SYSTEM, MADE)
+        if answers is None
+        else PackedRun(a_run(seed), tuple(answers), f"seed {seed}")
         for seed, answers in runs.items()
     ]
     return pack(
@@ -131,7 +135,7 @@ def test_what_lies_in_no_submission_is_told(home: Path) -> None:
     touch(home / "submissions/README.md")
     (home / "submissions/stray.toml").unlink()
     submit(home / "submissions", {1: texts(1)}, "new")
-    assert told(home)[0] == ("GRUE-S040", "submissions/README.md", "is changed, and lies in no submission's folder.")
+    assert told(home)[0] == ("GRUE-S040", "submissions/README.md", "is changed, and is in no submission's folder.")
 
 
 def test_code_does_not_come_with_a_submission(home: Path) -> None:
@@ -181,7 +185,7 @@ def drop_a_task(home: Path) -> None:
         path.unlink()
 
 
-PICKED = "runs are replaced all together or not at all, so that no seed is picked."
+PICKED = "all runs are replaced or none, so that no seed is selected."
 
 
 @pytest.mark.parametrize(

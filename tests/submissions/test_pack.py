@@ -18,22 +18,20 @@ from grue import files
 from grue.errors import ConfigError, DataError, SubmissionError
 from grue.records import Example, Prediction
 from grue.submissions import pack as packing
-from grue.submissions.folder import Submission, read_result, read_submission, systems
-from grue.submissions.pack import (
-    Run,
-    describe,
+from grue.submissions.collect import (
+    PackedRun,
     failed_run,
     find_predictions,
     find_runs,
-    manifest,
-    pack,
     parse_failed,
     read_run,
-    refusals,
     runs_of,
     score_run,
-    zipped,
 )
+from grue.submissions.describe import describe
+from grue.submissions.folder import Submission, read_result, read_submission, systems
+from grue.submissions.pack import manifest, pack, zipped
+from grue.submissions.refusals import refusals
 from grue.task_files import load_task
 from grue.tasks import Task
 
@@ -43,19 +41,19 @@ GIVEN = {"authors": ["A. Author"], "licence": "CC0", "training_data": "none", "b
 SYSTEM = {"name": "ours", "algorithm": "ppo", "backbone": "mini:seq2seq"}
 
 
-def a_run(of: Task = COMMONGEN, /, seed: int = 1, text: str | None = None, **changes: Any) -> Run:
+def a_run(of: Task = COMMONGEN, /, seed: int = 1, text: str | None = None, **changes: Any) -> PackedRun:
     predictions = (Prediction("a", text or f"text {seed}"), Prediction("b", "ü\u2028", truncated=True))
     result = replace(a_result(of, "ours", seed, 50.0), **({"system": SYSTEM} | changes))
-    return Run(result, predictions, f"{of.name}-{seed}")
+    return PackedRun(result, predictions, f"{of.name}-{seed}")
 
 
-def write_run(folder: Path, run: Run) -> Path:
+def write_run(folder: Path, run: PackedRun) -> Path:
     files.write_json(folder / "result.json", run.result)
     files.write_jsonl(folder / "predictions.jsonl", run.predictions or ())
     return folder
 
 
-def submission(runs: list[Run], **given: Any) -> Submission:
+def submission(runs: list[PackedRun], **given: Any) -> Submission:
     return describe(runs, GIVEN | given)
 
 
@@ -65,8 +63,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def test_a_pack_holds_results_predictions_description_and_manifest(tmp_path: Path) -> None:
     runs = [a_run(seed=seed) for seed in (2, 1)]
-    told: list[str] = []
-    folder = pack(runs, submission(runs), tmp_path, told=told.append)
+    folder = pack(runs, submission(runs), tmp_path)
     assert folder == tmp_path / "mini/ours"
     assert sorted(contents(folder)) == [
         "MANIFEST.sha256",
@@ -83,7 +80,6 @@ def test_a_pack_holds_results_predictions_description_and_manifest(tmp_path: Pat
         **{"name": "ours", "authors": ["A. Author"], "licence": "CC0", "algorithm": "ppo", "backbone": "mini:seq2seq"},
         **{"seeds": [1, 2], "training_data": "none", "budget": "1 hour"},
     }
-    assert told == ["commongen, seed 1", "commongen, seed 2"]
 
 
 def test_the_manifest_is_what_sha256sum_writes(tmp_path: Path) -> None:
@@ -115,7 +111,7 @@ def test_a_submission_is_replaced_as_a_whole_and_only_by_force(tmp_path: Path) -
     before = contents(folder)
     with pytest.raises(ConfigError) as caught:
         pack(new, submission(new), tmp_path)
-    assert str(caught.value) == f"{folder}: is there already; replace it with --force, or choose another --name."
+    assert str(caught.value) == f"{folder}: exists; replace it with --force, or choose another --name."
     assert contents(folder) == before
     pack(new, submission(new), tmp_path, force=True)
     assert not (folder / "imdb").exists()
@@ -184,8 +180,8 @@ def test_a_name_is_no_path(tmp_path: Path, name: str) -> None:
         ([a_run(limited=True)], False, ["commongen-1: was scored on a part of the split; evaluate it again without --limit."]),
         ([a_run(task_hash="0")], False, ["commongen-1: was made for another version of commongen; evaluate it again."]),
         ([a_run(split="train")], False, ["commongen-1: was evaluated on the split 'train', not on 'test'; evaluate it again."]),
-        ([a_run(task="x")], False, ["commongen-1: mini/x is no task of a board; those of mini and grue are."]),
-        ([a_run(suite="own")], False, ["commongen-1: own/commongen is no task of a board; those of mini and grue are."]),
+        ([a_run(task="x")], False, ["commongen-1: mini/x is not a task of a board; the boards are those of mini and grue."]),
+        ([a_run(suite="own")], False, ["commongen-1: own/commongen is not a task of a board; the boards are those of mini and grue."]),
         (
             [a_run(), a_run(seed=2, system={"name": "theirs"})],
             False,
@@ -207,7 +203,7 @@ def test_a_name_is_no_path(tmp_path: Path, name: str) -> None:
         (
             [a_run(text="same"), a_run(seed=2, text="same")],
             True,
-            ["--deterministic: one seed stands for all; these are 1, 2. Pack one."],
+            ["--deterministic: takes one seed; these are 1, 2. Pack one."],
         ),
         (
             [a_run(), a_run(seed=2), a_run(IMDB, seed=2), a_run(IMDB, seed=3)],
@@ -230,7 +226,7 @@ def test_a_name_is_no_path(tmp_path: Path, name: str) -> None:
     ],
 )  # fmt: skip
 def test_what_could_never_pass_is_refused_with_every_reason(
-    tmp_path: Path, runs: list[Run], deterministic: bool, reasons: list[str]
+    tmp_path: Path, runs: list[PackedRun], deterministic: bool, reasons: list[str]
 ) -> None:
     assert refusals(runs, deterministic) == reasons
     described = replace(submission(runs), deterministic=deterministic)
@@ -262,11 +258,11 @@ def test_runs_are_found_by_run_by_system_and_by_name(tmp_path: Path) -> None:
     write_run(tmp_path / "mini/imdb/theirs/seed-1", a_run())
     assert find_runs([ours[1], tmp_path / "mini/imdb/ours", ours[1]]) == [ours[1], ours[2], ours[3]]
     assert runs_of("ours", tmp_path, "mini") == ours
-    with pytest.raises(DataError, match="no run of a system 'her'; `grue leaderboard` lists what is there"):
+    with pytest.raises(DataError, match="has no run of a system 'her'; `grue leaderboard` lists the systems"):
         runs_of("her", tmp_path, "mini")
     for wrong in (tmp_path / "none", tmp_path / "mini"):
         with pytest.raises(
-            DataError, match=r"no run and no system's folder of runs, such as runs/mini/commongen/ppo/seed-1\."
+            DataError, match=r"is neither a run nor a system's folder of runs, such as runs/mini/commongen/ppo\."
         ):
             find_runs([wrong])
 
@@ -277,7 +273,7 @@ def test_a_run_without_result_is_evaluated_or_declared_failed(tmp_path: Path) ->
     assert find_runs([folder]) == find_runs([folder.parent]) == [folder]
     with pytest.raises(DataError) as caught:
         read_run(folder)
-    said = f"{folder}: has no result.json. Evaluate the run; if it failed, say so: --failed imdb:4."
+    said = f"{folder}: has no result.json. Evaluate the run; if it failed, declare it: --failed imdb:4."
     assert str(caught.value) == said
     write_run(folder, a_run())
     assert read_run(folder) == replace(a_run(), origin=str(folder))
@@ -298,7 +294,7 @@ def test_a_failed_run_is_named_by_task_and_seed(text: str) -> None:
     "stray", ["notes.txt", "cooking/seed-1.jsonl", "imdb/seed-01.jsonl", "imdb/1.jsonl", "a/imdb/seed-1.jsonl"]
 )
 def test_predictions_made_elsewhere_lie_by_task_and_seed(tmp_path: Path, stray: str) -> None:
-    with pytest.raises(DataError, match=r"holds no predictions; they lie in it as <task>/seed-<n>\.jsonl\."):
+    with pytest.raises(DataError, match=r"holds no predictions; expected files <task>/seed-<n>\.jsonl\."):
         find_predictions(tmp_path, "mini")
     for name in ("imdb/seed-10.jsonl", "imdb/seed-2.jsonl", "commongen/seed-1.jsonl"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -320,7 +316,7 @@ def test_predictions_made_elsewhere_lie_by_task_and_seed(tmp_path: Path, stray: 
 def test_predictions_made_elsewhere_are_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     examples = [Example(name, f"say {name}", (f"this is {name}",), {"concepts": [name]}) for name in ("a", "b")]
     loaded = SimpleNamespace(examples=examples, provenance=lambda: {"source": "mini", "examples": 2})
-    monkeypatch.setattr(packing, "load_examples", lambda task, split, data_dir, offline: loaded)
+    monkeypatch.setattr("grue.submissions.collect.load_examples", lambda task, split, data_dir, offline: loaded)
     path = tmp_path / "seed-3.jsonl"
     path.write_text('{"id": "b", "text": "no"}\n{"text": "this is a", "id": "a", "truncated": true}\n')
     run = score_run(COMMONGEN, 3, path, SYSTEM, MADE)
@@ -346,7 +342,7 @@ def test_what_is_not_known_is_asked_for_by_option() -> None:
     with pytest.raises(ConfigError) as caught:
         describe([a_run(system={"name": "ours"})], {})
     said = "--authors, --licence, --algorithm, --backbone, --training-data, --budget"
-    assert str(caught.value) == f"The results do not say everything; add {said}."
+    assert str(caught.value) == f"The results do not record everything; add {said}."
 
 
 def test_the_results_say_algorithm_backbones_seeds_and_budget() -> None:

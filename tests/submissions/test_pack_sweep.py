@@ -14,17 +14,17 @@ from grue import files
 from grue.cli import sweep as sweeping
 from grue.cli.main import main
 from grue.submissions.folder import read_result
-from grue.sweep.grid import Entry, Grid
+from grue.sweep.grid import GridEntry, SweepGrid
 from grue.sweep.jobs import plan_jobs
 from grue.sweep.record import Record
 from grue.sweep.work import carry_out
 from grue.task_files import load_task
 
 GIVEN = ("--authors", "A. Author, B. Author", "--licence", "CC0-1.0", "--training-data", "none")
-GRID = Grid(
+GRID = SweepGrid(
     tasks=("imdb", "commongen"),
     algorithms=("zero-shot", "supervised+ppo", "copy"),
-    systems=(Entry(algorithm="ppo", system="mine", set={"gamma": 0.5}),),
+    systems=(GridEntry(algorithm="ppo", system="mine", set={"gamma": 0.5}),),
     seeds="1-2",
 )
 
@@ -105,7 +105,7 @@ def test_every_system_becomes_a_submission_with_all_its_tasks_and_seeds(tmp_path
 
 def test_other_runs_in_the_folder_are_no_part_of_the_sweep(tmp_path):
     record = a_sweep(tmp_path / "runs")
-    (stranger,) = plan_jobs(Grid(tasks=("imdb",), algorithms=("zero-shot",), seeds=(9,)))
+    (stranger,) = plan_jobs(SweepGrid(tasks=("imdb",), algorithms=("zero-shot",), seeds=(9,)))
     leave_run(record, stranger)
     done = pack(tmp_path / "runs", tmp_path / "out", "--system", "zero-shot")
     assert done.exit_code == 0, done.output
@@ -185,7 +185,7 @@ def test_a_result_that_was_lost_counts_as_not_finished(tmp_path):
         (("--failed", "imdb:1"), 2, "--failed imdb:1: the sweep knows which of its runs failed; leave it out."),
         (("--predictions", "x"), 2, "Say what to pack: one of RUN..., --system NAME, --predictions FOLDER or --sweep RUNS."),
         (("runs/mini/imdb/ppo",), 2, "Say what to pack: one of RUN..., --system NAME, --predictions FOLDER or --sweep RUNS."),
-        (("--licence", ""), 2, "The results do not say everything; add --licence."),
+        (("--licence", ""), 2, "The results do not record everything; add --licence."),
     ],
 )  # fmt: skip
 def test_what_cannot_be_packed_is_refused_and_nothing_is_written(flags, code, said, tmp_path):
@@ -197,7 +197,7 @@ def test_what_cannot_be_packed_is_refused_and_nothing_is_written(flags, code, sa
 
 
 def test_a_system_of_which_every_run_failed_is_refused(tmp_path):
-    grid = Grid(tasks=("imdb",), algorithms=("ppo",))
+    grid = SweepGrid(tasks=("imdb",), algorithms=("ppo",))
     a_sweep(tmp_path / "runs", grid, failed=("mini/imdb/ppo/seed-1",))
     done = pack(tmp_path / "runs", tmp_path / "out")
     assert done.exit_code == 2
@@ -205,7 +205,7 @@ def test_a_system_of_which_every_run_failed_is_refused(tmp_path):
 
 
 def test_a_sweep_that_evaluated_nothing_is_refused(tmp_path):
-    a_sweep(tmp_path / "runs", Grid(tasks=("imdb",), algorithms=("ppo",), evaluate=False))
+    a_sweep(tmp_path / "runs", SweepGrid(tasks=("imdb",), algorithms=("ppo",), evaluate=False))
     done = pack(tmp_path / "runs", tmp_path / "out")
     assert (done.exit_code, "the sweep evaluated nothing" in done.stderr) == (3, True)
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from grue.cli.main import main
 from grue.errors import DataError
 from grue.metrics.registry import CARDS
-from grue.submissions.reported import PAPER, Reported, ReportedTable, Source, paper_scores, read_reported
+from grue.submissions.reported import PAPER, Publication, Reported, ReportedTable, paper_scores, read_reported
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "submissions" / "grue" / f"{PAPER}.reported.json"
@@ -258,7 +258,7 @@ def test_a_folder_without_figures_has_none(tmp_path: Path) -> None:
 def test_a_file_is_read(tmp_path: Path) -> None:
     written(tmp_path, a_file())
     (reported,) = read_reported(tmp_path, "mini")
-    assert reported.source == Source("me2026", "Me", "T", "V", 2026, "u", "1")
+    assert reported.source == Publication("me2026", "Me", "T", "V", 2026, "u", "1")
     assert reported.tables[0].rows[0].figures["sentiment"].mean == 0.5
 
 
@@ -273,7 +273,7 @@ COLUMN = a_file()["tables"][0]["columns"][0]
         (a_file(columns=[COLUMN, COLUMN]), "Table 1 of imdb: the column 'sentiment' is there twice."),
         (
             a_file(rows=[ROW, ROW]),
-            "Table 1 of imdb: the row PPO, sentiment is there twice; tell the two apart by `variant`.",
+            "Table 1 of imdb: the row PPO, sentiment is there twice; distinguish the two by `variant`.",
         ),
         (
             a_file(rows=[ROW | {"figures": {"bleu": {"mean": 1.0}}}]),
@@ -281,7 +281,7 @@ COLUMN = a_file()["tables"][0]["columns"][0]
         ),
         (
             a_file() | {"tables": a_file()["tables"] * 2},
-            "Table 1 of imdb is there twice; a table has one name for each",
+            "Table 1 of imdb is there twice; give each table of a task its own name",
         ),
         (a_file(columns=[COLUMN | {"direction": "up"}]), "direction: str 'up' is not one of higher, lower"),
         (a_file(rows=[ROW | {"figures": {"sentiment": {"mean": "0.5"}}}]), "expected a number, found str '0.5'"),
@@ -344,7 +344,7 @@ def test_what_could_not_be_identified_says_so(paper: Reported) -> None:
 
 
 def test_another_source_has_no_figure_two(paper: Reported) -> None:
-    assert paper_scores(Reported(Source("me2026", "Me", "T", "V", 2026, "u", "1"), paper.tables)) == ()
+    assert paper_scores(Reported(Publication("me2026", "Me", "T", "V", 2026, "u", "1"), paper.tables)) == ()
 
 
 def test_the_page_of_the_documentation_shows_the_same_table(paper: Reported) -> None:

@@ -109,9 +109,9 @@ def test_a_submission_needs_a_suite_a_name_and_a_result(tmp_path: Path) -> None:
     (tmp_path / "maxi/ours").mkdir(parents=True)
     (tmp_path / "mini/our system").mkdir(parents=True)
     assert [(p.id, p.message) for p in check(tmp_path)] == [
-        ("GRUE-S001", "'maxi' is no suite; a submission lies under mini or grue."),
+        ("GRUE-S001", "'maxi' is not a suite; a submission is in a folder under mini or grue."),
         ("GRUE-S001", "holds no result."),
-        ("GRUE-S001", "is no name of a system: use letters, digits, '_', '-', '+' and '.'."),
+        ("GRUE-S001", "is not a valid name of a system: use letters, digits, '_', '-', '+' and '.'."),
         ("GRUE-S011", "is missing."),
         ("GRUE-S002", "is missing."),
     ]
@@ -138,10 +138,10 @@ def test_an_unreadable_result_is_told(ours: Path, content: str, message: str) ->
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"suite": "grue"}, "suite: the file says 'grue', its place says 'mini'."),
-        ({"system": {"name": "x"}}, "system: the file says 'x', its place says 'ours'."),
-        ({"task": "imdb"}, "task: the file says 'imdb', its place says 'commongen'."),
-        ({"seed": 7}, "seed: the file says 'seed-7', its place says 'seed-1'."),
+        ({"suite": "grue"}, "suite: the file states 'grue', its path 'mini'."),
+        ({"system": {"name": "x"}}, "system: the file states 'x', its path 'ours'."),
+        ({"task": "imdb"}, "task: the file states 'imdb', its path 'commongen'."),
+        ({"seed": 7}, "seed: the file states 'seed-7', its path 'seed-1'."),
     ],
 )
 def test_a_result_lies_where_it_says(ours: Path, change: dict[str, Any], message: str) -> None:
@@ -171,9 +171,9 @@ def test_what_the_task_was_and_is_stands_in_the_message(ours: Path) -> None:
         (packed(texts_of(1))[:-9], 7, "cannot be read"),
         (gzip.compress(b'{"id": "a", "txt": "x"}\n'), 7, "line 1: unknown key 'txt'. Did you mean 'text'? "),
         (gzip.compress(b'{"id": "a"}\n'), 7, "line 1: the key 'text' is missing."),
-        (gzip.compress(b'{"id": "a", "text": ' + b"[" * 30 + b"]" * 30 + b"}"), 7, "line 1: nests too deep."),
+        (gzip.compress(b'{"id": "a", "text": ' + b"[" * 30 + b"]" * 30 + b"}"), 7, "line 1: nests too deeply."),
         (gzip.compress(b" " * 10_000_001), 14, "unpacks to more than 10,000,000 bytes."),
-        (gzip.compress(b" " * 10), 16, "holds nothing but white space."),
+        (gzip.compress(b" " * 10), 16, "holds only white space."),
         (gzip.compress(b"\n" + b"a" * 100_001), 15, "line 2 has 100,001 characters, more than 100,000."),
     ],
 )
@@ -208,13 +208,13 @@ def test_rounding_is_no_difference(ours: Path, change: float) -> None:
         (lambda d: d["scores"].pop(0), "cider: is missing; computed: "),
         (lambda d: d["scores"].append(d["scores"][0] | {"metric": "x"}), "x: is not computed for this task."),
         (lambda d: d["scores"].append(d["scores"][0]), "a metric has two scores."),
-        (lambda d: d["scores"][0].update(value=0.5), "cider: says 0.5; computed: "),
-        (lambda d: d["scores"][0].update(signature="other"), "cider: signature: says 'other'; computed: 'cider|"),
-        (lambda d: d["scores"][0].update(n=400), "cider: n: says 400; computed: 8."),
-        (lambda d: d["scores"][0].update(scaled=99.0), "cider: scaled: says 99; computed: "),
-        (lambda d: d.update(preference=99.0), "preference: says 99; computed: "),
-        (lambda d: d.update(preference=None), "preference: says nothing; computed: "),
-        (lambda d: d.update(naturalness=1.5), "naturalness: says 1.5; computed: "),
+        (lambda d: d["scores"][0].update(value=0.5), "cider: states 0.5; computed: "),
+        (lambda d: d["scores"][0].update(signature="other"), "cider: signature: states 'other'; computed: 'cider|"),
+        (lambda d: d["scores"][0].update(n=400), "cider: n: states 400; computed: 8."),
+        (lambda d: d["scores"][0].update(scaled=99.0), "cider: scaled: states 99; computed: "),
+        (lambda d: d.update(preference=99.0), "preference: states 99; computed: "),
+        (lambda d: d.update(preference=None), "preference: states nothing; computed: "),
+        (lambda d: d.update(naturalness=1.5), "naturalness: states 1.5; computed: "),
     ],
 )
 def test_every_part_of_a_score_is_compared(ours: Path, change: Callable[[dict[str, Any]], object], start: str) -> None:
@@ -299,7 +299,7 @@ def test_data_that_cannot_be_had_is_no_fault_of_the_submission(ours: Path, monke
     monkeypatch.setattr(rescoring, "load_examples", no_examples)
     with pytest.raises(Unavailable) as caught:
         check(ours)
-    assert str(caught.value) == "Not everything could be checked on this machine:\nmini/commongen: no network"
+    assert str(caught.value) == "This machine could not check everything:\nmini/commongen: no network"
 
 
 def test_a_metric_that_cannot_be_had_is_no_fault_of_the_submission(ours: Path, monkeypatch: pytest.MonkeyPatch) -> None:

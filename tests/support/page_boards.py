@@ -10,7 +10,7 @@ from support.factories import LIKED, a_result, a_score, a_task, entries
 from grue.leaderboard.board import Board
 from grue.leaderboard.rank import rank
 from grue.records import About, Entry, Result, Score
-from grue.submissions.reported import Figure, Reported, ReportedColumn, ReportedRow, ReportedTable, Source
+from grue.submissions.reported import Figure, Publication, Reported, ReportedColumn, ReportedRow, ReportedTable
 from grue.task_files import load_task, task_names
 from grue.tasks import Task
 
@@ -46,7 +46,7 @@ def small_board() -> Board:
 
 
 def a_paper() -> Reported:
-    source = Source("doe2020", "Jane Doe", "On <writing>", "ACL", 2020, "https://example.org/doe", "version 1")
+    source = Publication("doe2020", "Jane Doe", "On <writing>", "ACL", 2020, "https://example.org/doe", "version 1")
     columns = (ReportedColumn("liked", "higher", "Counted on <another> set."), ReportedColumn("length", "none"))
     rows = (
         ReportedRow("PPO", "liked", "", {"liked": Figure(0.5, 0.01)}),

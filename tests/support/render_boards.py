@@ -5,7 +5,7 @@ from dataclasses import replace
 from grue.leaderboard.board import BOARD_SCHEMA, Board, BoardTask, Cell, Column, Estimate, Row
 from grue.records import About
 from grue.stats.intervals import Interval
-from grue.submissions.reported import Figure, Reported, ReportedColumn, ReportedRow, ReportedTable, Source
+from grue.submissions.reported import Figure, Publication, Reported, ReportedColumn, ReportedRow, ReportedTable
 
 FIVE = (1, 2, 3, 4, 5)
 JOKES = BoardTask("jokes", "Jokes", 1, "ab" * 32, (Column("liked", "preference", "higher", (0.0, 1.0)),))
@@ -153,7 +153,7 @@ NULL = Row(
     },
 )
 PAPER = Reported(
-    source=Source(
+    source=Publication(
         key="doe2020",
         authors="Jane Doe, René Roe",
         title="Stories, told",

@@ -8,7 +8,7 @@ import pytest
 from grue.cli import sweep as command
 from grue.errors import ConfigError, UnknownName
 from grue.runs.plan import claim_folder, plan_stages
-from grue.sweep.grid import Entry, Grid, parse_seeds, read_grid, write_grid
+from grue.sweep.grid import GridEntry, SweepGrid, parse_seeds, read_grid, write_grid
 from grue.sweep.jobs import plan_jobs, refuse_strangers, short
 from grue.sweep.record import Record
 from grue.task_files import load_task
@@ -32,7 +32,7 @@ def written(tmp_path, text):
 
 
 def test_what_others_start_from_comes_first_once_and_is_evaluated_only_if_it_is_wanted():
-    grid = Grid(tasks=("imdb",), algorithms=("supervised+ppo", "supervised+nlpo", "zero-shot"), seeds=(1, 2))
+    grid = SweepGrid(tasks=("imdb",), algorithms=("supervised+ppo", "supervised+nlpo", "zero-shot"), seeds=(1, 2))
     jobs = {short(job.id): job for job in plan_jobs(grid)}
     assert list(jobs) == [
         "imdb/supervised/seed-1",
@@ -57,33 +57,33 @@ def test_what_others_start_from_comes_first_once_and_is_evaluated_only_if_it_is_
 
 @pytest.mark.parametrize("algorithms", [("supervised", "supervised+ppo"), ("supervised+ppo", "supervised")])
 def test_a_warm_start_that_is_wanted_for_itself_is_evaluated_and_still_there_once(algorithms):
-    jobs = plan_jobs(Grid(tasks=("imdb",), algorithms=algorithms))
+    jobs = plan_jobs(SweepGrid(tasks=("imdb",), algorithms=algorithms))
     assert [(job.system, job.evaluate) for job in jobs] == [("supervised", True), ("supervised+ppo", True)]
 
 
 def test_without_evaluation_nothing_trained_is_evaluated():
-    jobs = plan_jobs(Grid(tasks=("imdb",), algorithms=("ppo", "supervised+ppo"), evaluate=False))
+    jobs = plan_jobs(SweepGrid(tasks=("imdb",), algorithms=("ppo", "supervised+ppo"), evaluate=False))
     assert {job.evaluate for job in jobs} == {False}
 
 
 def test_all_tasks_of_the_suite_are_meant_where_none_is_named():
-    assert len({job.task for job in plan_jobs(Grid(algorithms=("zero-shot",)))}) == 7
+    assert len({job.task for job in plan_jobs(SweepGrid(algorithms=("zero-shot",)))}) == 7
 
 
 def test_what_depends_on_no_seed_runs_once():
-    grid = Grid(tasks=("imdb",), algorithms=("lead", "copy", "null", "oracle", "zero-shot"), seeds="3-4")
+    grid = SweepGrid(tasks=("imdb",), algorithms=("lead", "copy", "null", "oracle", "zero-shot"), seeds="3-4")
     assert sorted(ids(grid)) == sorted(
         [*(f"imdb/{name}/seed-3" for name in ("lead", "copy", "null", "oracle", "zero-shot")), "imdb/zero-shot/seed-4"]
     )
 
 
 def test_variations_are_named_after_what_varies_and_carry_it():
-    entry = Entry(
+    entry = GridEntry(
         algorithm="nlpo",
         set={"updates": 3},
         vary={"gamma": (0.5, 1.0), "preset": ("paper", None), "reward": ("meteor",), "kl_target": (None,)},
     )
-    jobs = plan_jobs(Grid(tasks=("commongen",), systems=(entry,)))
+    jobs = plan_jobs(SweepGrid(tasks=("commongen",), systems=(entry,)))
     assert [(job.system, job.preset, job.reward, dict(job.set)) for job in jobs] == [
         (
             f"nlpo_gamma-{gamma}_preset-{preset or 'none'}_reward-meteor_kl_target-none",
@@ -97,17 +97,17 @@ def test_variations_are_named_after_what_varies_and_carry_it():
 
 
 def test_a_system_may_be_named_with_what_varies_in_braces():
-    entry = Entry(
+    entry = GridEntry(
         algorithm="ppo", system="g{gamma}-{reward}", vary={"gamma": (0.5,), "reward": ("0.5*meteor+0.5*cider",)}
     )
-    assert systems(Grid(tasks=("commongen",), systems=(entry,))) == ["g0.5-0.5-meteor+0.5-cider"]
+    assert systems(SweepGrid(tasks=("commongen",), systems=(entry,))) == ["g0.5-0.5-meteor+0.5-cider"]
 
 
 def test_values_of_all_reach_the_algorithms_that_know_them_and_a_systems_own_go_over_them():
-    grid = Grid(
+    grid = SweepGrid(
         tasks=("imdb",),
         algorithms=("ppo", "supervised", "zero-shot"),
-        systems=(Entry(algorithm="nlpo", set={"top_p": 0.5, "rollouts": 4}),),
+        systems=(GridEntry(algorithm="nlpo", set={"top_p": 0.5, "rollouts": 4}),),
         set={"rollouts": 8, "minibatch_size": 4},
     )
     assert {job.system: dict(job.set) for job in plan_jobs(grid)} == {
@@ -119,13 +119,17 @@ def test_values_of_all_reach_the_algorithms_that_know_them_and_a_systems_own_go_
 
 
 def test_a_system_may_want_only_some_of_the_tasks():
-    grid = Grid(tasks=("imdb", "totto"), algorithms=("ppo",), systems=(Entry(algorithm="nlpo", tasks=("totto",)),))
+    grid = SweepGrid(
+        tasks=("imdb", "totto"), algorithms=("ppo",), systems=(GridEntry(algorithm="nlpo", tasks=("totto",)),)
+    )
     assert ids(grid) == ["imdb/ppo/seed-1", "totto/ppo/seed-1", "totto/nlpo/seed-1"]
 
 
 def test_a_jobs_identity_is_of_all_that_is_asked_for():
     def identity(**about):
-        return plan_jobs(Grid(tasks=("imdb",), systems=(Entry(algorithm="ppo", system="s", **about),)))[0].identity
+        return plan_jobs(SweepGrid(tasks=("imdb",), systems=(GridEntry(algorithm="ppo", system="s", **about),)))[
+            0
+        ].identity
 
     found = [identity(), identity(set={"gamma": 0.5}), identity(reward="meteor"), identity(backbone="mini:seq2seq")]
     assert len(set(found)) == 4
@@ -154,35 +158,35 @@ def test_seeds_that_are_none_are_refused(text):
 @pytest.mark.parametrize(
     ("grid", "error", "said"),
     [
-        (Grid(), ConfigError, "A sweep needs a system"),
-        (Grid(algorithms=("ppo",), seeds=()), ConfigError, "A sweep needs at least one seed"),
-        (Grid(algorithms=("pppo",)), UnknownName, "There is no algorithm 'pppo'. Did you mean 'ppo'?"),
-        (Grid(algorithms=("ppo",), tasks=("imbd",)), UnknownName, "has no task 'imbd'. Did you mean 'imdb'?"),
-        (Grid(algorithms=("ppo",), suite="mino"), UnknownName, "There is no suite 'mino'. Did you mean 'mini'?"),
-        (Grid(algorithms=("ppo",), tasks=("none.toml",)), ConfigError, "none.toml: cannot be read: No such file"),
-        (Grid(algorithms=("ppo",), set={"gama": 1}), ConfigError, "set.gama: no algorithm of this sweep has it. Did you mean 'gamma'?"),
-        (Grid(algorithms=("ppo",), set={"top_p": 1}), ConfigError, "set.top_p: no algorithm of this sweep has it."),
-        (Grid(algorithms=("zero-shot",), set={"gamma": 1}), ConfigError, "set.gamma: no algorithm of this sweep"),
-        (Grid(algorithms=("ppo",), set={"gamma": 7}), ConfigError, "gamma"),
-        (Grid(systems=(Entry(algorithm="ppo", set={"gama": 1}),)), ConfigError, "unknown key 'gama'. Did you mean 'gamma'?"),
-        (Grid(systems=(Entry(algorithm="ppo", vary={"gama": (1,)}),)), ConfigError, "unknown key 'gama'. Did you mean 'gamma'?"),
-        (Grid(systems=(Entry(algorithm="ppo", vary={"gamma": ()}),)), ConfigError, "vary.gamma of ppo: is empty; list the values."),
-        (Grid(systems=(Entry(algorithm="ppo", preset="paper"),)), ConfigError, "The preset 'paper' is one of NLPO's"),
-        (Grid(systems=(Entry(algorithm="nlpo", preset="papre"),)), UnknownName, "Did you mean 'paper'?"),
-        (Grid(systems=(Entry(algorithm="ppo", system="a b"),)), ConfigError, "The system name 'a b' holds other characters"),
-        (Grid(systems=(Entry(algorithm="ppo", system="../x"),)), ConfigError, "The system name '../x' holds other characters"),
-        (Grid(systems=(Entry(algorithm="ppo", system="p{clip}", vary={"gamma": (1.0,)}),)), ConfigError, "The system name 'p{clip}' cannot be filled in; what varies here is {gamma}."),
-        (Grid(systems=(Entry(algorithm="ppo", system="p{}", vary={"gamma": (1.0,)}),)), ConfigError, "'p{}' cannot be filled in"),
-        (Grid(systems=(Entry(algorithm="ppo", system="p{gamma.x}", vary={"gamma": (1.0,)}),)), ConfigError, "'p{gamma.x}' cannot be filled in"),
-        (Grid(systems=(Entry(algorithm="ppo", system="p{gamma}"),)), ConfigError, "what varies here is nothing."),
-        (Grid(algorithms=("ppo",), systems=(Entry(algorithm="ppo", set={"gamma": 0.5}),)), ConfigError, "two different runs would lie in this folder"),
-        (Grid(systems=(Entry(algorithm="ppo", system="p", vary={"gamma": (0.5, 1.0)}),)), ConfigError, "two different runs would lie in this folder"),
-        (Grid(algorithms=("supervised", "supervised+ppo"), set={"learning_rate": 1e-4}), ConfigError, "supervised is what others start from, with the task's own recipe"),
-        (Grid(systems=(Entry(algorithm="zero-shot", set={"gamma": 1}),)), ConfigError, "zero-shot is a baseline: it takes no set."),
-        (Grid(systems=(Entry(algorithm="copy", reward="meteor"),)), ConfigError, "copy is a baseline: it takes no reward."),
-        (Grid(systems=(Entry(algorithm="copy", system="mine"),)), ConfigError, "copy is a baseline: it takes no other name."),
-        (Grid(systems=(Entry(algorithm="zero-shot", vary={"gamma": (1, 2)}),)), ConfigError, "zero-shot is a baseline"),
-        (Grid(tasks=("imdb",), systems=(Entry(algorithm="ppo", tasks=("totto",)),)), ConfigError, "The system 'ppo' is wanted on 'totto', which is not among the sweep's tasks: imdb."),
+        (SweepGrid(), ConfigError, "A sweep needs a system"),
+        (SweepGrid(algorithms=("ppo",), seeds=()), ConfigError, "A sweep needs at least one seed"),
+        (SweepGrid(algorithms=("pppo",)), UnknownName, "There is no algorithm 'pppo'. Did you mean 'ppo'?"),
+        (SweepGrid(algorithms=("ppo",), tasks=("imbd",)), UnknownName, "has no task 'imbd'. Did you mean 'imdb'?"),
+        (SweepGrid(algorithms=("ppo",), suite="mino"), UnknownName, "There is no suite 'mino'. Did you mean 'mini'?"),
+        (SweepGrid(algorithms=("ppo",), tasks=("none.toml",)), ConfigError, "none.toml: cannot be read: No such file"),
+        (SweepGrid(algorithms=("ppo",), set={"gama": 1}), ConfigError, "set.gama: no algorithm of this sweep has it. Did you mean 'gamma'?"),
+        (SweepGrid(algorithms=("ppo",), set={"top_p": 1}), ConfigError, "set.top_p: no algorithm of this sweep has it."),
+        (SweepGrid(algorithms=("zero-shot",), set={"gamma": 1}), ConfigError, "set.gamma: no algorithm of this sweep"),
+        (SweepGrid(algorithms=("ppo",), set={"gamma": 7}), ConfigError, "gamma"),
+        (SweepGrid(systems=(GridEntry(algorithm="ppo", set={"gama": 1}),)), ConfigError, "unknown key 'gama'. Did you mean 'gamma'?"),
+        (SweepGrid(systems=(GridEntry(algorithm="ppo", vary={"gama": (1,)}),)), ConfigError, "unknown key 'gama'. Did you mean 'gamma'?"),
+        (SweepGrid(systems=(GridEntry(algorithm="ppo", vary={"gamma": ()}),)), ConfigError, "vary.gamma of ppo: is empty; list the values."),
+        (SweepGrid(systems=(GridEntry(algorithm="ppo", preset="paper"),)), ConfigError, "The preset 'paper' is one of NLPO's"),
+        (SweepGrid(systems=(GridEntry(algorithm="nlpo", preset="papre"),)), UnknownName, "Did you mean 'paper'?"),
+        (SweepGrid(systems=(GridEntry(algorithm="ppo", system="a b"),)), ConfigError, "The system name 'a b' holds other characters"),
+        (SweepGrid(systems=(GridEntry(algorithm="ppo", system="../x"),)), ConfigError, "The system name '../x' holds other characters"),
+        (SweepGrid(systems=(GridEntry(algorithm="ppo", system="p{clip}", vary={"gamma": (1.0,)}),)), ConfigError, "The system name 'p{clip}' cannot be filled in; what varies here is {gamma}."),
+        (SweepGrid(systems=(GridEntry(algorithm="ppo", system="p{}", vary={"gamma": (1.0,)}),)), ConfigError, "'p{}' cannot be filled in"),
+        (SweepGrid(systems=(GridEntry(algorithm="ppo", system="p{gamma.x}", vary={"gamma": (1.0,)}),)), ConfigError, "'p{gamma.x}' cannot be filled in"),
+        (SweepGrid(systems=(GridEntry(algorithm="ppo", system="p{gamma}"),)), ConfigError, "what varies here is nothing."),
+        (SweepGrid(algorithms=("ppo",), systems=(GridEntry(algorithm="ppo", set={"gamma": 0.5}),)), ConfigError, "two different runs would lie in this folder"),
+        (SweepGrid(systems=(GridEntry(algorithm="ppo", system="p", vary={"gamma": (0.5, 1.0)}),)), ConfigError, "two different runs would lie in this folder"),
+        (SweepGrid(algorithms=("supervised", "supervised+ppo"), set={"learning_rate": 1e-4}), ConfigError, "supervised is what others start from, with the task's own recipe"),
+        (SweepGrid(systems=(GridEntry(algorithm="zero-shot", set={"gamma": 1}),)), ConfigError, "zero-shot is a baseline: it takes no set."),
+        (SweepGrid(systems=(GridEntry(algorithm="copy", reward="meteor"),)), ConfigError, "copy is a baseline: it takes no reward."),
+        (SweepGrid(systems=(GridEntry(algorithm="copy", system="mine"),)), ConfigError, "copy is a baseline: it takes no other name."),
+        (SweepGrid(systems=(GridEntry(algorithm="zero-shot", vary={"gamma": (1, 2)}),)), ConfigError, "zero-shot is a baseline"),
+        (SweepGrid(tasks=("imdb",), systems=(GridEntry(algorithm="ppo", tasks=("totto",)),)), ConfigError, "The system 'ppo' is wanted on 'totto', which is not among the sweep's tasks: imdb."),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused_by_name(grid, error, said):
@@ -216,14 +220,14 @@ vary = { top_p = [0.5, 0.9], preset = ["none", "paper"], value_clip = ["none", 0
 
 def test_a_grid_in_toml_says_what_the_same_grid_in_python_says(tmp_path):
     text = TOML.replace("{preset}", "{preset}-{value_clip}")
-    assert written(tmp_path, text) == Grid(
+    assert written(tmp_path, text) == SweepGrid(
         suite="mini",
         tasks=("imdb", "commongen"),
         algorithms=("zero-shot", "supervised+ppo"),
         seeds="1-2",
         set={"rollouts": 8, "minibatch_size": 4, "kl_target": None},
         systems=(
-            Entry(
+            GridEntry(
                 algorithm="nlpo",
                 system="nlpo-{top_p}-{preset}-{value_clip}",
                 tasks=("imdb",),
@@ -271,7 +275,7 @@ def test_the_grid_that_a_sweep_keeps_plans_the_same_jobs_when_it_is_read_again(t
 
 
 def test_every_field_survives_the_way_to_the_disk_and_back(tmp_path):
-    entry = Entry(
+    entry = GridEntry(
         algorithm="nlpo",
         system="s{clip}",
         tasks=("imdb",),
@@ -281,7 +285,7 @@ def test_every_field_survives_the_way_to_the_disk_and_back(tmp_path):
         set={"a": None, "b": [1, 2], "c": "text", "d": True, "e": 1e-06},
         vary={"clip": (None, 0.1)},
     )
-    grid = Grid(
+    grid = SweepGrid(
         suite="grue", tasks=("imdb",), algorithms=("ppo",), seeds=(3, 1), set={"x": None}, systems=(entry,), evaluate=False
     )  # fmt: skip
     write_grid(tmp_path / "sweep.toml", grid)
@@ -306,7 +310,7 @@ def own_suite(tmp_path):
 
 def test_a_folder_of_task_files_is_a_suite_from_wherever_it_is_read_again(own_suite, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    grid = Grid(suite="mine", algorithms=("ppo",)).located()
+    grid = SweepGrid(suite="mine", algorithms=("ppo",)).located()
     record = Record(tmp_path / "runs")
     record.write_grid(grid)
     monkeypatch.chdir("/")
@@ -317,7 +321,7 @@ def test_a_folder_of_task_files_is_a_suite_from_wherever_it_is_read_again(own_su
 
 def test_a_task_file_is_found_from_wherever_the_grid_is_read_again(own_suite, tmp_path, monkeypatch):
     monkeypatch.chdir(own_suite)
-    grid = Grid(tasks=("imdb.toml",), systems=(Entry(algorithm="ppo", tasks=("imdb.toml",)),)).located()
+    grid = SweepGrid(tasks=("imdb.toml",), systems=(GridEntry(algorithm="ppo", tasks=("imdb.toml",)),)).located()
     monkeypatch.chdir("/")
     (job,) = plan_jobs(grid)
     assert (job.id, job.source) == ("mine/imdb/ppo/seed-1", str(own_suite / "imdb.toml"))
@@ -332,7 +336,7 @@ def flags(config=None, tasks=None, algos=None, suite=None, seeds=None, settings=
 
 def test_flags_say_what_a_file_can_say():
     found = flags(tasks="imdb, totto", algos="zero-shot,ppo", seeds="1-5", settings=("gamma=0.5",), no_evaluate=True)
-    assert found == Grid(
+    assert found == SweepGrid(
         tasks=("imdb", "totto"), algorithms=("zero-shot", "ppo"), seeds="1-5", set={"gamma": 0.5}, evaluate=False
     )
 
@@ -368,9 +372,11 @@ def test_folders_with_runs_of_another_configuration_are_refused_before_anything_
     for seed in (1, 2):
         claim_folder(plan_stages(task, "ppo", seed, tmp_path, overrides={"gamma": 0.5})[-1])
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    refuse_strangers(plan_jobs(Grid(tasks=("imdb",), algorithms=("ppo",), seeds="1-3", set={"gamma": 0.5})), tmp_path)
+    refuse_strangers(
+        plan_jobs(SweepGrid(tasks=("imdb",), algorithms=("ppo",), seeds="1-3", set={"gamma": 0.5})), tmp_path
+    )
     with pytest.raises(ConfigError) as refused:
-        refuse_strangers(plan_jobs(Grid(tasks=("imdb",), algorithms=("ppo", "copy"), seeds="1-3")), tmp_path)
+        refuse_strangers(plan_jobs(SweepGrid(tasks=("imdb",), algorithms=("ppo", "copy"), seeds="1-3")), tmp_path)
     said = str(refused.value)
     assert f"{tmp_path}/mini/imdb/ppo/seed-1/config.toml: this folder holds a run with config.gamma = 0.5, not" in said
     assert said.endswith("And 1 more of this sweep's folders hold other runs. Nothing was started.")
@@ -387,4 +393,4 @@ def claim_folder_of(runs, algorithm):
 def test_what_starts_from_a_run_that_is_not_there_yet_is_left_to_its_worker(tmp_path):
     folder = claim_folder_of(tmp_path, "ppo").rename(tmp_path / "mini/imdb/supervised+ppo")
     assert (folder / "seed-1/config.toml").exists()
-    refuse_strangers(plan_jobs(Grid(tasks=("imdb",), algorithms=("supervised+ppo",))), tmp_path)
+    refuse_strangers(plan_jobs(SweepGrid(tasks=("imdb",), algorithms=("supervised+ppo",))), tmp_path)

@@ -18,7 +18,7 @@ from grue.lm.checkpoint import read_manifest
 from grue.sweep import memory
 from grue.sweep.local import LocalExecutor, how_it_died, visible
 from grue.sweep.record import Record
-from grue.sweep.work import Place
+from grue.sweep.work import JobContext
 
 slow = pytest.mark.slow
 PPO = "imdb/ppo/seed-1"
@@ -287,7 +287,7 @@ def test_a_log_that_cannot_be_written_fails_its_job_with_a_reason(tmp_path, monk
     (tmp_path / "logs").write_text("a file in the folder's place")
     before = signal.getsignal(signal.SIGINT)
     try:
-        place = Place(runs=tmp_path)
+        place = JobContext(runs=tmp_path)
         local.work(SimpleNamespace(send=said.append), a_job(), place, tmp_path / "logs/mini/x.log", None)
     finally:
         signal.signal(signal.SIGINT, before)
@@ -347,7 +347,7 @@ def test_a_record_that_is_lost_costs_a_look_at_every_run_and_no_training(sweepin
 def executor(tmp_path, monkeypatch):
     """An executor of three workers on a machine with 10 GB, whose jobs want what their seed says, in GB."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    made = LocalExecutor(Record(tmp_path), Place(runs=tmp_path), 3)
+    made = LocalExecutor(Record(tmp_path), JobContext(runs=tmp_path), 3)
     monkeypatch.setattr(memory, "available", lambda: 10_000_000_000)
     monkeypatch.setattr(memory, "resident", lambda pid: 1_000_000_000)
     monkeypatch.setattr(made, "_expected", lambda job: None if job.seed == 0 else job.seed * 1_000_000_000)
@@ -449,7 +449,7 @@ def test_a_worker_sees_one_of_the_devices_that_the_sweep_sees(environment, devic
 
 def test_with_gpus_no_more_run_at_a_time_than_there_are(tmp_path, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    executor = LocalExecutor(Record(tmp_path), Place(runs=tmp_path), 8, devices=2)
+    executor = LocalExecutor(Record(tmp_path), JobContext(runs=tmp_path), 8, devices=2)
     assert (executor.jobs, executor.free_devices) == (2, [0, 1])
 
 

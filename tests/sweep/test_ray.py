@@ -18,9 +18,9 @@ from support.sweeps import end_all, ended, events, record_of, start, states, swe
 from grue import __version__, files
 from grue.cli.main import main
 from grue.errors import ConfigError, DataError
-from grue.sweep.on_ray import Origin, RayExecutor, check_node, room
+from grue.sweep.on_ray import NodeExpectation, RayExecutor, check_node, room
 from grue.sweep.record import Record
-from grue.sweep.work import Place
+from grue.sweep.work import JobContext
 
 slow = pytest.mark.slow
 
@@ -92,7 +92,9 @@ def test_a_node_has_room_for_as_many_runs_as_its_cpus_and_gpus_allow(nodes, cpus
 def origin(tmp_path):
     grid = tmp_path / "sweep.toml"
     grid.write_text('tasks = ["imdb"]\n')
-    return Origin(version=__version__, grid_path=grid, grid_hash=files.sha256_file(grid), stop_path=tmp_path / "stop-0")
+    return NodeExpectation(
+        version=__version__, grid_path=grid, grid_hash=files.sha256_file(grid), stop_path=tmp_path / "stop-0"
+    )
 
 
 def test_a_node_that_sees_the_folder_and_has_the_same_version_may_work(origin):
@@ -280,5 +282,5 @@ def test_what_fits_no_node_is_refused(tmp_path):
     record.grid_path.parent.mkdir()
     record.grid_path.write_text("")
     with pytest.raises(ConfigError, match="No node of the Ray cluster has 1 CPU and 100 GPUs for a run"):
-        RayExecutor(record, Place(runs=tmp_path), jobs=None, cpus=1, gpus=100.0)
+        RayExecutor(record, JobContext(runs=tmp_path), jobs=None, cpus=1, gpus=100.0)
     assert not ray.is_initialized()

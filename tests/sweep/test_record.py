@@ -13,8 +13,8 @@ import pytest
 from support.sweeps import CHECKOUT, a_job, finish, leave_results
 
 from grue.errors import ConfigError, DataError
-from grue.sweep.estimate import Estimate, estimate
-from grue.sweep.grid import Grid
+from grue.sweep.estimate import TimeEstimate, estimate
+from grue.sweep.grid import SweepGrid
 from grue.sweep.record import Record
 from grue.sweep.status import rows_of, state_of
 
@@ -267,8 +267,8 @@ def test_an_estimate_is_the_median_of_its_like_spread_over_the_workers(tmp_path)
     for seed, seconds in ((1, 10.0), (2, 30.0), (3, 12.0)):
         done(record, "ppo", seed, train=seconds - 1, evaluate=1.0)
     jobs = [a_job("ppo", seed) for seed in (4, 5, 6)]
-    assert estimate(jobs, 1, record.ended()) == Estimate(work=36.0, wall=36.0, unknown=0)
-    assert estimate(jobs, 2, record.ended()) == Estimate(work=36.0, wall=24.0, unknown=0)
+    assert estimate(jobs, 1, record.ended()) == TimeEstimate(work=36.0, wall=36.0, unknown=0)
+    assert estimate(jobs, 2, record.ended()) == TimeEstimate(work=36.0, wall=24.0, unknown=0)
     assert estimate(jobs, 9, record.ended()).wall == 12.0
 
 
@@ -300,9 +300,9 @@ def test_without_such_a_run_the_measured_seconds_count_in_proportion_to_the_upda
 
 
 def test_the_shipped_seconds_are_of_tasks_and_systems_that_there_are():
+    from grue.records import BASELINES
     from grue.runs.recipes import split_algorithm
     from grue.sweep.estimate import _measured
-    from grue.sweep.jobs import BASELINES
     from grue.task_files import task_names
 
     for suite, tasks in _measured().items():
@@ -324,5 +324,5 @@ def test_times_are_utc_and_in_order(tmp_path):
 
 def test_a_grid_is_kept_for_status_and_pack(tmp_path):
     record = Record(tmp_path)
-    record.write_grid(Grid(tasks=("imdb",), algorithms=("copy",)))
+    record.write_grid(SweepGrid(tasks=("imdb",), algorithms=("copy",)))
     assert [job.id for job in Record(tmp_path).jobs()] == ["mini/imdb/copy/seed-1"]

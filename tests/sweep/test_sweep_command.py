@@ -15,10 +15,10 @@ from grue.cli.main import main
 from grue.cli.sweep_view import SweepView, clock, status_text, table
 from grue.errors import DataError
 from grue.runs.plan import claim_folder, plan_stages
-from grue.sweep.grid import Grid, read_grid
+from grue.sweep.grid import SweepGrid, read_grid
 from grue.sweep.jobs import plan_jobs
 from grue.sweep.record import Record
-from grue.sweep.status import Row, rows_of
+from grue.sweep.status import JobRow, rows_of
 from grue.task_files import load_task
 
 
@@ -94,7 +94,7 @@ def test_a_sweep_says_what_starts_and_ends_keeps_its_grid_and_ends_with_0(fake, 
         "finished imdb/ppo/seed-2",
     ]
     kept = read_grid(tmp_path / "sweep/sweep.toml")
-    assert kept == Grid(
+    assert kept == SweepGrid(
         tasks=("imdb",), algorithms=("ppo",), seeds="1-2", set={"gamma": 0.5, "kl_target": None}
     )  # fmt: skip
 
@@ -244,7 +244,7 @@ def test_what_cannot_be_understood_ends_with_2_and_writes_nothing(flags, said, f
 def some_runs(tmp_path):
     """A sweep of four runs: one finished, one failed, one that was killed, one not begun."""
     record = Record(tmp_path)
-    grid = Grid(tasks=("imdb",), algorithms=("ppo",), seeds="1-4", set={"updates": 8})
+    grid = SweepGrid(tasks=("imdb",), algorithms=("ppo",), seeds="1-4", set={"updates": 8})
     record.write_grid(grid)
     good, bad, killed, _ = plan_jobs(grid)
     finish(record, good, seconds={"train": 4.0})
@@ -308,9 +308,11 @@ def test_status_takes_the_folder_of_runs_from_the_sweeps_own_option(some_runs):
 def rows():
     long = a_job("supervised+nlpo_top_p-0.9_learning_rate-0.0001", 5, task="cnn_dailymail", after="x")
     return [
-        Row(job=long, state="running", attempt=2, update=13, updates=20, reward=0.51234, kl=12.345, seconds_left=754.0),
-        Row(job=a_job("zero-shot", 1), state="running"),
-        Row(job=a_job("ppo", 2), state="waiting", updates=20),
+        JobRow(
+            job=long, state="running", attempt=2, update=13, updates=20, reward=0.51234, kl=12.345, seconds_left=754.0
+        ),
+        JobRow(job=a_job("zero-shot", 1), state="running"),
+        JobRow(job=a_job("ppo", 2), state="waiting", updates=20),
     ]
 
 

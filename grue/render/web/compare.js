@@ -38,7 +38,7 @@ function differences(a, b) {
 }
 
 function compared(pairs) {
-  const { value, half } = difference(pairs, board.level);
+  const { value, half } = difference(pairs, board.quantiles);
   const [a, b] = [mean(pairs.map((pair) => mean(pair.a))), mean(pairs.map((pair) => mean(pair.b)))];
   return { a, b, value, half, sure: half !== undefined && Math.abs(value) > half };
 }

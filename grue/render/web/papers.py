@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from grue.render.text import UNKNOWN, printable
-from grue.submissions.reported import Figure, Reported, ReportedTable, Source, paper_scores
+from grue.submissions.reported import Figure, Publication, Reported, ReportedTable, paper_scores
 
 ARROWS = {"higher": "↑", "lower": "↓", "none": ""}
 REFERENCE = """\
@@ -48,7 +48,7 @@ class PaperTable:
         notes: The footnotes, from number 1 on.
     """
 
-    source: Source
+    source: Publication
     title: str
     facts: str
     note: str
@@ -72,7 +72,7 @@ class Summary:
         notes: The footnotes, from number 1 on.
     """
 
-    source: Source
+    source: Publication
     columns: tuple[tuple[str, int], ...]
     rows: tuple[tuple[str, tuple[str, ...]], ...]
     notes: tuple[str, ...]
@@ -100,7 +100,7 @@ def _summary(one: Reported, tasks: Sequence[str]) -> Summary:
     )
 
 
-def _table(source: Source, table: ReportedTable) -> PaperTable:
+def _table(source: Publication, table: ReportedTable) -> PaperTable:
     notes = tuple(dict.fromkeys(column.deviation for column in table.columns if column.deviation))
     figures = {c.name: [row.figures.get(c.name) for row in table.rows] for c in table.columns}
     texts = [_column(figures[column.name]) for column in table.columns]

@@ -15,7 +15,7 @@ LABELS = 16  # more would be a thicket; the script names every point on hover
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class PlotPoint:
     """A system in the plot, in the unit of the scores; `kind` is how it is drawn."""
 
     index: int
@@ -40,7 +40,7 @@ class Label:
 
 
 @dataclass(frozen=True, slots=True)
-class Plot:
+class ScatterPlot:
     """All that the plot's template draws; `summary` says it in words.
 
     Attributes:
@@ -56,7 +56,7 @@ class Plot:
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class Extent:
     """A rectangle in pixels."""
 
     left: float
@@ -64,14 +64,14 @@ class Box:
     right: float
     bottom: float
 
-    def meets(self, other: "Box") -> bool:
+    def meets(self, other: "Extent") -> bool:
         """Whether the two have a point in common."""
         return (
             self.left < other.right and other.left < self.right and self.top < other.bottom and other.top < self.bottom
         )
 
 
-def plot_of(points: Sequence[Point]) -> Plot | None:
+def plot_of(points: Sequence[PlotPoint]) -> ScatterPlot | None:
     """Return the plot of the points, which come in the order in which their labels are placed; None without any.
 
     The axes hold what competes and the references near it; another reference stands at the edge, and its label says
@@ -86,10 +86,10 @@ def plot_of(points: Sequence[Point]) -> Plot | None:
     rest = f"; and {len(points) - NAMED} more" if len(points) > NAMED else ""
     kinds = dict.fromkeys(point.kind for point in points)
     marks = {kind: tuple((p.index, _path(p, x, y)) for p in points if p.kind == kind) for kind in kinds}
-    return Plot(x, y, marks, tuple(_labels(points, x, y)), f"Preference and naturalness: {summary}{rest}.")
+    return ScatterPlot(x, y, marks, tuple(_labels(points, x, y)), f"Preference and naturalness: {summary}{rest}.")
 
 
-def _shown(points: Sequence[Point]) -> list[Point]:
+def _shown(points: Sequence[PlotPoint]) -> list[PlotPoint]:
     """Return what competes, and the references within half its extent of it; all points if nothing competes."""
     competing = [point for point in points if point.kind != "reference"]
     xs, ys = [point.x for point in competing], [point.y for point in competing]
@@ -103,7 +103,7 @@ def _shown(points: Sequence[Point]) -> list[Point]:
     return [point for point in points if near(point.x, xs) and near(point.y, ys)]
 
 
-def _ends(points: Iterable[Point], axis: str) -> list[float]:
+def _ends(points: Iterable[PlotPoint], axis: str) -> list[float]:
     found = []
     for point in points:
         value, interval = (point.x, point.x_interval) if axis == "x" else (point.y, point.y_interval)
@@ -111,7 +111,7 @@ def _ends(points: Iterable[Point], axis: str) -> list[float]:
     return found
 
 
-def _path(point: Point, x: Axis, y: Axis) -> str:
+def _path(point: PlotPoint, x: Axis, y: Axis) -> str:
     across, up = round(x.place(point.x)), round(y.place(point.y))
     if point.x_interval is None and point.y_interval is None:
         return f"M{across},{up}h0"
@@ -140,10 +140,10 @@ _FAR = tuple(
 )
 
 
-def _labels(points: Sequence[Point], x: Axis, y: Axis) -> Iterator[Label]:
+def _labels(points: Sequence[PlotPoint], x: Axis, y: Axis) -> Iterator[Label]:
     """Yield a label for references and the first systems, each where it meets no point, no other label and no edge."""
     places = [(round(x.place(point.x)), round(y.place(point.y))) for point in points]
-    taken = [Box(across - 5, up - 5, across + 5, up + 5) for across, up in places]
+    taken = [Extent(across - 5, up - 5, across + 5, up + 5) for across, up in places]
     taken += [box for point in points for box in _whisker_boxes(point, x, y)]
     first = {point.index for point in [p for p in points if p.kind != "reference"][:LABELS]}
     for point, (across, up) in zip(points, places, strict=True):
@@ -157,7 +157,7 @@ def _labels(points: Sequence[Point], x: Axis, y: Axis) -> Iterator[Label]:
                 yield label
 
 
-def _label(name: str, index: int, x: int, y: int, reach: int, taken: list[Box]) -> Label | None:
+def _label(name: str, index: int, x: int, y: int, reach: int, taken: list[Extent]) -> Label | None:
     """Return the label at the first free place, which is then taken; None if there is none."""
     text = name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
     for offset, dy, anchor in (*_NEAR, *_FAR):
@@ -171,15 +171,15 @@ def _label(name: str, index: int, x: int, y: int, reach: int, taken: list[Box]) 
     return None
 
 
-def _whisker_boxes(point: Point, x: Axis, y: Axis) -> Iterator[Box]:
+def _whisker_boxes(point: PlotPoint, x: Axis, y: Axis) -> Iterator[Extent]:
     across, up = x.place(point.x), y.place(point.y)
     if point.x_interval is not None:
-        yield Box(x.place(point.x_interval.low), up - 1, x.place(point.x_interval.high), up + 1)
+        yield Extent(x.place(point.x_interval.low), up - 1, x.place(point.x_interval.high), up + 1)
     if point.y_interval is not None:
-        yield Box(across - 1, y.place(point.y_interval.high), across + 1, y.place(point.y_interval.low))
+        yield Extent(across - 1, y.place(point.y_interval.high), across + 1, y.place(point.y_interval.low))
 
 
-def _box(text: str, x: float, y: float, anchor: str) -> Box:
+def _box(text: str, x: float, y: float, anchor: str) -> Extent:
     width = LETTER * len(text)
     left = {"start": x, "middle": x - width / 2, "end": x - width}[anchor]
-    return Box(left, y - LINE + 3, left + width, y + 3)
+    return Extent(left, y - LINE + 3, left + width, y + 3)

@@ -1,27 +1,24 @@
 """What the templates show: a board's numbers as text and marks, row by row."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
 from grue.leaderboard.board import Board, BoardTask, Cell, Column, Estimate, Row
-from grue.metrics.registry import CARDS
 from grue.render.text import UNKNOWN, printable
 from grue.render.web.axes import Axis, axis_over, number, whisker
-from grue.render.web.plot import Plot, Point, plot_of
+from grue.render.web.plot import PlotPoint, ScatterPlot, plot_of
 from grue.stats.intervals import Interval, mean, satterthwaite_interval
-from grue.submissions.folder import RANKED_SEEDS
 
 WHISKERS = 190  # pixels
 GROUPS = {"ranked": "", "open": "Not ranked", "reference": "For reference, not competing"}
 SHADES = 7  # of a task's colour scale
-DIVERSITY = "diversity"
 
 
 @dataclass(frozen=True, slots=True)
-class System:
+class SystemLabel:
     """A row's name and what is said about it; `index` is its place in the board."""
 
     index: int
@@ -42,10 +39,10 @@ class Shade:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TableLine:
     """A row of a table."""
 
-    system: System
+    system: SystemLabel
     rank: str
     shared: bool
     preference: str
@@ -62,7 +59,7 @@ class Group:
 
     kind: str
     title: str
-    lines: tuple[Line, ...]
+    lines: tuple[TableLine, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +72,13 @@ class Ruler:
 
 
 @dataclass(frozen=True, slots=True)
-class Panel:
+class TablePanel:
     """A table with its ruler and plot: the overview, or a task."""
 
     task: BoardTask | None
     groups: tuple[Group, ...]
     ruler: Ruler
-    plot: Plot | None
+    plot: ScatterPlot | None
 
     @property
     def whole(self) -> bool:
@@ -89,7 +86,7 @@ class Panel:
         return bool(self.groups)
 
 
-def system_of(index: int, row: Row, tasks: int) -> System:
+def system_of(index: int, row: Row, tasks: int) -> SystemLabel:
     """Return what is shown of a system beside its numbers."""
     about = row.about
     size = "" if about.parameters is None else f"{_count(about.parameters)}"
@@ -104,7 +101,7 @@ def system_of(index: int, row: Row, tasks: int) -> System:
         "too few seeds": f"{seeds[0]} seed{'s' if seeds[0] > 1 else ''}" if seeds else "no seeds",
     }.get(row.standing, row.standing)
     link = about.link if about.link.startswith(("https://", "http://")) else ""
-    return System(index, printable(row.system), row.status, standing, printable(" · ".join(said)), printable(link))
+    return SystemLabel(index, printable(row.system), row.status, standing, printable(" · ".join(said)), printable(link))
 
 
 def _count(parameters: int) -> str:
@@ -117,7 +114,7 @@ def _count(parameters: int) -> str:
 # --- the overview ----------------------------------------------------------------------------------------------------
 
 
-def overview(board: Board) -> Panel:
+def overview(board: Board) -> TablePanel:
     """Return the table of all tasks, and the plot of the systems that have them all."""
     systems = [system_of(i, row, len(board.tasks)) for i, row in enumerate(board.rows)]
     ruler = _ruler([(row, row.preference, row.interval, _seed_means(row, board.tasks)) for row in board.rows])
@@ -126,7 +123,7 @@ def overview(board: Board) -> Panel:
     lines = [
         (
             _kind(row, row.rank),
-            Line(
+            TableLine(
                 system,
                 UNKNOWN if row.rank is None else str(row.rank),
                 row.rank is not None and ranks.count(row.rank) > 1,
@@ -140,7 +137,7 @@ def overview(board: Board) -> Panel:
         for row, system in zip(board.rows, systems, strict=True)
     ]
     points = [
-        Point(
+        PlotPoint(
             i,
             systems[i].name,
             _kind(row, row.rank),
@@ -152,7 +149,7 @@ def overview(board: Board) -> Panel:
         for i, row in enumerate(board.rows)
         if row.preference is not None and row.naturalness is not None
     ]
-    return Panel(None, _grouped(lines), ruler, plot_of(points))
+    return TablePanel(None, _grouped(lines), ruler, plot_of(points))
 
 
 def _seed_means(row: Row, tasks: Sequence[BoardTask]) -> list[float]:
@@ -182,19 +179,19 @@ def _shades(rows: Sequence[Row], task: BoardTask) -> list[Shade]:
 # --- a task ----------------------------------------------------------------------------------------------------------
 
 
-def task_panel(board: Board, task: BoardTask) -> Panel:
+def task_panel(board: Board, task: BoardTask) -> TablePanel:
     """Return the table of one task with its raw metrics, the diversity set apart, and its plot."""
     rows = [(i, row, cell) for i, row in enumerate(board.rows) if (cell := row.cells.get(task.name)) is not None]
     rows.sort(key=_task_order(task.name))
     ruler = _ruler([(row, _mean(cell.preference), cell.interval, _values(cell)) for _, row, cell in rows])
-    columns = [c for c in task.columns if c.axis != DIVERSITY]
-    extras = [c for c in task.columns if c.axis == DIVERSITY]
+    columns = [c for c in task.columns if c.axis != "diversity"]
+    extras = [c for c in task.columns if c.axis == "diversity"]
     texts = {c.metric: _metric_texts(c, [cell.metrics.get(c.metric) for _, _, cell in rows]) for c in task.columns}
     ranks = [row.task_ranks.get(task.name) for _, row, _ in rows]
     lines = []
     for place, (i, row, cell) in enumerate(rows):
         rank = ranks[place]
-        line = Line(
+        line = TableLine(
             system_of(i, row, len(board.tasks)),
             UNKNOWN if rank is None else str(rank),
             rank is not None and ranks.count(rank) > 1,
@@ -206,7 +203,7 @@ def task_panel(board: Board, task: BoardTask) -> Panel:
             tuple(texts[c.metric][place] for c in extras),
         )
         lines.append((_kind(row, rank), line))
-    return Panel(
+    return TablePanel(
         task, _grouped(lines), ruler, plot_of([p for i, row, cell in rows if (p := _point(board, task, i, row, cell))])
     )
 
@@ -220,7 +217,7 @@ def _task_order(task: str) -> Callable[[tuple[int, Row, Cell]], tuple[int, int, 
     return order
 
 
-def _point(board: Board, task: BoardTask, index: int, row: Row, cell: Cell) -> Point | None:
+def _point(board: Board, task: BoardTask, index: int, row: Row, cell: Cell) -> PlotPoint | None:
     if cell.preference is None or cell.naturalness is None:
         return None
     spread = None
@@ -228,7 +225,7 @@ def _point(board: Board, task: BoardTask, index: int, row: Row, cell: Cell) -> P
         spread = satterthwaite_interval({task.name: cell.naturalness.by_seed.values()}, board.level)
     kind = _kind(row, row.task_ranks.get(task.name))
     name = printable(row.system)
-    return Point(index, name, kind, cell.preference.mean, cell.naturalness.mean, cell.interval, spread)
+    return PlotPoint(index, name, kind, cell.preference.mean, cell.naturalness.mean, cell.interval, spread)
 
 
 def _metric_texts(column: Column, estimates: Sequence[Estimate | None]) -> list[str]:
@@ -251,8 +248,8 @@ def _kind(row: Row, rank: int | None) -> str:
     return "reference" if row.standing == "reference" else "open" if rank is None else "ranked"
 
 
-def _grouped(lines: Iterable[tuple[str, Line]]) -> tuple[Group, ...]:
-    by_kind: dict[str, list[Line]] = {kind: [] for kind in GROUPS}
+def _grouped(lines: Iterable[tuple[str, TableLine]]) -> tuple[Group, ...]:
+    by_kind: dict[str, list[TableLine]] = {kind: [] for kind in GROUPS}
     for kind, line in lines:
         by_kind[kind].append(line)
     return tuple(Group(kind, GROUPS[kind], tuple(found)) for kind, found in by_kind.items() if found)
@@ -296,69 +293,3 @@ def _one(value: Estimate | float | None) -> str:
 
 def _spread(interval: Interval | None) -> str:
     return "" if interval is None else f"±{interval.half_width:.1f}"
-
-
-# --- words -----------------------------------------------------------------------------------------------------------
-
-
-def lead(board: Board) -> str:
-    """Return in a sentence or two who leads, and who cannot be told from the leader."""
-    if not board.rows:
-        return ""
-    ranked = [row for row in board.rows if row.rank is not None]
-    if not ranked:
-        if board.interval_kind == "none":
-            return "This board was made without intervals, and so without ranks."
-        return f"No system is ranked yet: a rank takes every task, with {RANKED_SEEDS} seeds each."
-    best = max(ranked, key=lambda row: row.preference or 0.0)
-    level = f"{100 * board.level:g} % interval"
-    reach = f", {level} {best.interval.low:.1f} to {best.interval.high:.1f}" if best.interval else ""
-    verb = "leads with" if len(ranked) > 1 else "is the only ranked system, with"
-    first = f"{printable(best.system)} {verb} a mean preference of {best.preference:.1f}{reach}."
-    peers = [printable(row.system) for row in ranked if row.rank == 1 and row is not best]
-    more = f" and {len(peers) - 3} more" if len(peers) > 3 else ""
-    close = f" Too close to call: {', '.join(peers[:3])}{more}." if peers else ""
-    return first + close + _higher(board.rows, best)
-
-
-def _higher(rows: Sequence[Row], best: Row) -> str:
-    """Return what to say of systems that reach more than the first and are not ranked yet."""
-    reached = [row for row in rows if row.rank is None and row.standing != "reference" and row.preference is not None]
-    above = [printable(row.system) for row in reached if (row.preference or 0.0) > (best.preference or 0.0)]
-    more = f" and {len(above) - 3} more" if len(above) > 3 else ""
-    return f" Higher, but not ranked: {', '.join(above[:3])}{more}." if above else ""
-
-
-def scale_groups(task: BoardTask) -> Mapping[str, list[str]]:
-    """Return how raw values become scores from 0 to 100, each way with the metrics that go it."""
-    groups: dict[str, list[str]] = {}
-    for column in task.columns:
-        if column.range is not None:
-            text = f"from {column.range[0]:g} to {column.range[1]:g}"
-        elif column.reference is not None:
-            text = f"as 100 × {column.reference:g} / value, at most 100"
-        else:
-            continue
-        groups.setdefault(text, []).append(column.metric)
-    return groups
-
-
-def scale_numbers(task: BoardTask) -> Mapping[str, int]:
-    """Return metric → the number of its group in `scale_groups`, from 1 on."""
-    groups = scale_groups(task).values()
-    return {metric: number for number, metrics in enumerate(groups, start=1) for metric in metrics}
-
-
-def glossary(tasks: Sequence[BoardTask]) -> Mapping[str, tuple[str, str]]:
-    """Return metric → direction with range, and definition with source, for every metric of the tasks."""
-    found = {}
-    for column in (column for task in tasks for column in task.columns):
-        card = CARDS.get(column.metric)
-        if column.axis == DIVERSITY:
-            direction = "neither better nor worse by itself"
-        else:
-            direction = f"{column.direction} is better"
-        reach = f", from {card.bounds.replace('–', ' to ', 1)}" if card else ""
-        words = f"{card.definition} Source: {card.source}." if card else "A metric of a plug-in, which defines it."
-        found[column.metric] = (direction + reach, words)
-    return dict(sorted(found.items(), key=lambda item: item[0].lower()))

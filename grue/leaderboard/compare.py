@@ -1,0 +1,251 @@
+"""Two systems compared over the tasks of a suite: their predictions scored again, and the differences tested.
+
+What a `result.json` claims is not used; it only says for which task, split and seed the predictions beside it are.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from grue.data.load import load_examples
+from grue.errors import DataError, SubmissionError, Unavailable
+from grue.evaluation.comparison import Disagreement, ScoredRun, axis_metrics, contrast_of, disagreements, worth
+from grue.evaluation.predictions import match, read_predictions
+from grue.leaderboard.notes import misfit
+from grue.leaderboard.systems import FoundSystem
+from grue.records import Axis, Entry, Example, Prediction
+from grue.stats.intervals import Interval
+from grue.stats.paired import DRAWS, LEVEL, Contrast, Difference, MeanDifference, Noise, draw, holm, judge, judge_mean
+from grue.submissions import folder as submitted
+from grue.tasks import Task
+
+Verdict = Literal["A better", "B better", "equal", "too close to call"]
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskComparison:
+    """Two systems on a task.
+
+    Attributes:
+        seeds_a: A's seeds, failed ones included. So `seeds_b`.
+        p_holm: The difference's p value, corrected for the number of tasks.
+        verdict: What follows from `p_holm`; "equal" if no example is worth more to one than to the other.
+        examples: Where they differ most, as many as were asked for.
+    """
+
+    task: str
+    seeds_a: tuple[int, ...]
+    seeds_b: tuple[int, ...]
+    difference: Difference
+    p_holm: float
+    verdict: Verdict
+    examples: tuple[Disagreement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two systems on the tasks that both have.
+
+    Attributes:
+        a: A's name. So `b`; `origin_a` and `origin_b` say where they were found.
+        level: Of the intervals, and 1 less it is what a corrected p value must fall below for a verdict.
+        mean: Of the differences on these tasks, each weighing the same.
+        only_a: Tasks that only A has. So `only_b`.
+        notes: What to know about the results: what failed, what is left out, what the intervals do not hold.
+    """
+
+    suite: str
+    axis: Axis
+    level: float
+    draws: int
+    a: str
+    b: str
+    origin_a: str
+    origin_b: str
+    tasks: tuple[TaskComparison, ...]
+    mean: MeanDifference
+    only_a: tuple[str, ...]
+    only_b: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def compare_systems(
+    a: FoundSystem,
+    b: FoundSystem,
+    tasks: Sequence[Task],
+    generator: np.random.Generator,
+    *,
+    axis: Axis = "preference",
+    draws: int = DRAWS,
+    show: int = 0,
+    offline: bool = False,
+    progress: Progress = lambda done, total: None,
+) -> Comparison:
+    """Compare two systems on those of the tasks that both have.
+
+    A task that this machine cannot score is left out with a note, unless it is the only one.
+
+    Args:
+        tasks: Of one suite.
+        generator: Where the draws come from.
+        show: How many examples to show of each task.
+        offline: Use only what is on this machine.
+        progress: Told (done, total) files of predictions.
+
+    Raises:
+        DataError: There is no task that both have; a result is not of the whole evaluation split as it is now; or its
+            predictions cannot be read.
+        SubmissionError: There is not one prediction for each example, or a submission lacks a seed that it declares.
+        ConfigError: A task has no metric of the axis.
+        Unavailable: This machine can score none of the tasks.
+    """
+    both = [task for task in tasks if task.name in a.entries and task.name in b.entries]
+    if not both:
+        told = "; ".join(f"{one.name} has {', '.join(one.entries) or 'none'}" for one in (a, b))
+        raise DataError(f"There is no task to compare on: {told}. Evaluate what is missing with `grue evaluate`.")
+    for task in both:
+        _check(a, task)
+        _check(b, task)
+    total = sum(len(system.entries[task.name]) for task in both for system in (a, b))
+    done = iter(range(1, total + 1))
+    met: list[tuple[_Meeting, Noise]] = []
+    notes: list[str] = []
+    progress(0, total)
+    for task in both:
+        try:
+            meeting = _meet(task, a, b, axis, show, offline, lambda: progress(next(done), total))
+        except Unavailable as error:
+            if len(both) == 1:
+                raise
+            notes.append(f"{task.name} is left out: {error}")
+        else:
+            met.append((meeting, draw(meeting.contrast, generator, draws)))
+    if not met:
+        raise Unavailable(f"None of the tasks can be scored on this machine: {'; '.join(notes)}")
+    compared = _judged(met, generator)
+    return Comparison(
+        suite=both[0].suite,
+        axis=axis,
+        level=LEVEL,
+        draws=draws,
+        a=a.name,
+        b=b.name,
+        origin_a=a.origin,
+        origin_b=b.origin,
+        tasks=compared,
+        mean=judge_mean([meeting.contrast for meeting, _ in met], [noise for _, noise in met], generator),
+        only_a=_only(a, b, tasks),
+        only_b=_only(b, a, tasks),
+        notes=(*notes, *_notes_on(a, both), *_notes_on(b, both)),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Meeting:
+    """Two systems on a task, scored, before chance is drawn."""
+
+    task: str
+    seeds_a: tuple[int, ...]
+    seeds_b: tuple[int, ...]
+    contrast: Contrast
+    examples: tuple[Disagreement, ...]
+
+
+def _check(system: FoundSystem, task: Task) -> None:
+    """Raise unless a system's results are of the whole evaluation split of the task as it is, with every seed."""
+    entries = system.entries[task.name]
+    for entry in entries.values():
+        if entry.result.limited:
+            raise DataError(f"{entry.path}: only a part of the split was evaluated; evaluate it without --limit.")
+        if (reason := misfit(entry.result, task, task.hash)) is not None:
+            raise DataError(f"{entry.path}: was made {reason}; evaluate it again with `grue evaluate`.")
+        folder = entry.path.parent.parent
+        if entry.status != "local" and (missing := set(submitted.read_submission(folder).seeds) - set(entries)):
+            raise SubmissionError(
+                f"{folder}: declares seeds that have no result on {task.name}: {', '.join(map(str, sorted(missing)))}; "
+                "`grue submit check` says what else is wrong."
+            )
+
+
+def _meet(
+    task: Task, a: FoundSystem, b: FoundSystem, axis: Axis, show: int, offline: bool, tick: Callable[[], None]
+) -> _Meeting:
+    examples = load_examples(task, task.data.evaluation, offline=offline).examples
+    metrics = axis_metrics(task, examples, axis)
+
+    def runs(system: FoundSystem) -> Iterator[ScoredRun]:
+        for seed, entry in system.entries[task.name].items():
+            predictions = _predictions(entry, examples)
+            yield ScoredRun(seed, predictions, worth(metrics, examples, predictions))
+            tick()
+
+    runs_a, runs_b = list(runs(a)), list(runs(b))
+    return _Meeting(
+        task=task.name,
+        seeds_a=tuple(run.seed for run in runs_a),
+        seeds_b=tuple(run.seed for run in runs_b),
+        contrast=contrast_of([run.worth for run in runs_a], [run.worth for run in runs_b]),
+        examples=tuple(disagreements(examples, runs_a, runs_b, show)),
+    )
+
+
+def _predictions(entry: Entry, examples: Sequence[Example]) -> list[Prediction] | None:
+    """Return a run's predictions in the split's order; None if it failed."""
+    if entry.result.status == "failed":
+        return None
+    local = entry.path.name == "result.json"
+    path = entry.path.with_name("predictions.jsonl") if local else submitted.predictions_of(entry.path)
+    predictions = read_predictions(path)
+    try:
+        return match(examples, predictions)
+    except SubmissionError as error:
+        raise SubmissionError(f"{path}: {error}") from error
+
+
+def _judged(met: Sequence[tuple[_Meeting, Noise]], generator: np.random.Generator) -> tuple[TaskComparison, ...]:
+    differences = [judge(meeting.contrast, noise, generator) for meeting, noise in met]
+    corrected = holm([difference.p for difference in differences])
+    return tuple(
+        TaskComparison(
+            task=meeting.task,
+            seeds_a=meeting.seeds_a,
+            seeds_b=meeting.seeds_b,
+            difference=difference,
+            p_holm=p,
+            verdict=_verdict(difference, p),
+            examples=meeting.examples,
+        )
+        for (meeting, _), difference, p in zip(met, differences, corrected, strict=True)
+    )
+
+
+def _verdict(difference: Difference, p: float) -> Verdict:
+    if p >= 1 - LEVEL:
+        return "equal" if difference.interval == Interval(0.0, 0.0) else "too close to call"
+    return "A better" if difference.value > 0 else "B better"
+
+
+def _only(one: FoundSystem, other: FoundSystem, tasks: Sequence[Task]) -> tuple[str, ...]:
+    return tuple(task.name for task in tasks if task.name in one.entries and task.name not in other.entries)
+
+
+def _notes_on(system: FoundSystem, tasks: Sequence[Task]) -> Iterator[str]:
+    """Yield which runs failed or are not there yet, and where a single seed says nothing of what others would give."""
+    for task in tasks:
+        failed = [seed for seed, entry in system.entries[task.name].items() if entry.result.status == "failed"]
+        if failed:
+            yield f"{task.name}: {system.name} failed with seed {', '.join(map(str, failed))}, which counts as 0."
+        for name, seed in system.unfinished:
+            if name == task.name:
+                yield f"{name}: {seed} of {system.name} has no result yet and is left out."
+    single = [task.name for task in tasks if len(system.entries[task.name]) == 1]
+    if system.deterministic:
+        yield f"{system.name} depends on no seed: one result is all there is."
+    elif single:
+        yield (
+            f"{system.name} has one seed on {', '.join(single)}: p and intervals say nothing of what its other seeds "
+            "would give."
+        )
