@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from support.paths import ROOT
 
-ROOT = Path(__file__).parent.parent
 ORDER = (
     *(
         "errors",

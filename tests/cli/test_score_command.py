@@ -3,15 +3,13 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from support.paths import ROOT
 from support.score_cli import ANSWERS, MINE, fails, grue, lines, own_files, plain, scores
 
 from grue.data.load import load_examples
 from grue.task_files import load_task
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture

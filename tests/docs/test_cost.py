@@ -3,27 +3,26 @@
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
 from support import tiny
+from support.paths import ROOT
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-ROOT = Path(__file__).parents[2]
 sys.path += [str(ROOT / "benchmarks"), str(ROOT / "benchmarks" / "workers")]
 
-from costs.counted import build, torch_counts  # noqa: E402
-from costs.flops import ARCHITECTURES, TRAIN, Architecture, forward_flops, prefill_flops, step_flops  # noqa: E402
-from costs.lengths import Lengths, longest, mean, quantiles  # noqa: E402
-from costs.measure import host_kinds  # noqa: E402
-from costs.rates import Card, Rates, Timed, longest_first, makespan, measured, seconds_of  # noqa: E402
-from costs.work import Pass, Run, reinforced  # noqa: E402
+from costs.counted import build, torch_counts
+from costs.flops import ARCHITECTURES, TRAIN, Architecture, forward_flops, prefill_flops, step_flops
+from costs.lengths import Lengths, longest, mean, quantiles
+from costs.measure import host_kinds
+from costs.rates import Card, Rates, Timed, longest_first, makespan, measured, seconds_of
+from costs.work import Pass, Run, reinforced
 
-from grue.algorithms import ppo, trpo  # noqa: E402
-from grue.rl.state import make_learner  # noqa: E402
-from grue.task_files import load_task  # noqa: E402
+from grue.algorithms import ppo, trpo
+from grue.rl.state import make_learner
+from grue.task_files import load_task
 
 SHAPES = [
     Architecture("tiny GPT-2", "causal", 2, 64, 64, 256, 500, 64),

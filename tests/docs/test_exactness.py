@@ -7,7 +7,6 @@ import json
 import pkgutil
 import random
 import re
-from pathlib import Path
 
 import numpy
 import pytest
@@ -23,6 +22,7 @@ from support.exactness import (
     train,
     world,
 )
+from support.paths import ROOT
 
 from grue.algorithms import supervised
 from grue.cli.main import main
@@ -110,7 +110,6 @@ def test_an_encoder_that_learns_is_run_anew(tmp_path):
 
 # --- the page --------------------------------------------------------------------------------------------------------
 
-ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "exactness.md").read_text()
 
 

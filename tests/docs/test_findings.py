@@ -5,11 +5,11 @@ import json
 import math
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from scipy import stats
 from support import factories
+from support.paths import ROOT
 
 from grue import files
 from grue.errors import ConfigError, DataError
@@ -19,7 +19,7 @@ from grue.sweep.grid import read_grid
 from grue.sweep.jobs import plan_jobs
 from grue.task_files import load_task
 
-SCRIPT = Path(__file__).parents[2] / "experiments" / "findings.py"
+SCRIPT = ROOT / "experiments" / "findings.py"
 GRIDS = sorted(SCRIPT.with_suffix("").glob("*.toml"))
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from support import tiny
+from support.paths import ROOT
 
 import grue
 from grue import files
@@ -20,7 +21,6 @@ from grue.metrics import rewards
 from grue.records import Prediction
 from grue.task_files import filled, load_task, task_schema
 
-ROOT = Path(__file__).parents[2]
 SMALL = {"updates": 1, "rollouts": 4, "minibatch_size": 4, "epochs": 1, "validation_examples": 4}
 TASK = """
 reward = "rouge1"

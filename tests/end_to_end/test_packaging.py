@@ -12,10 +12,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
+from support.paths import ROOT
 
 pytestmark = pytest.mark.slow
 
-CHECKOUT = Path(__file__).parents[2]
 # What a clone would hold: everything but what running and building leave behind.
 LEFT_BEHIND = shutil.ignore_patterns(
     ".*", "__pycache__", "*.pyc", "build", "dist", "*.egg-info", "runs", "tests", "docs", "benchmarks"
@@ -52,7 +52,7 @@ class Built:
 def built(tmp_path_factory):
     folder = tmp_path_factory.mktemp("built")
     tree = folder / "tree"
-    shutil.copytree(CHECKOUT, tree, ignore=LEFT_BEHIND)
+    shutil.copytree(ROOT, tree, ignore=LEFT_BEHIND)
     tools = build_tools(folder)
     sdist = build("sdist", tree, folder / "sdist", tools)
     with tarfile.open(sdist) as archive:
@@ -88,7 +88,7 @@ def build(kind, tree, output, tools):
 
 
 def pip(*arguments):
-    run([sys.executable, "-m", "pip", "--disable-pip-version-check", *map(str, arguments)], CHECKOUT)
+    run([sys.executable, "-m", "pip", "--disable-pip-version-check", *map(str, arguments)], ROOT)
 
 
 def run(command, folder, path=""):
@@ -131,9 +131,7 @@ def hashes(path, folder, prelude=""):
 @pytest.mark.parametrize("which", ["wheel", "wheel_of_sdist"])
 def test_a_wheel_holds_all_that_the_package_needs_and_nothing_else(built, which):
     wanted = expected(built.tree)
-    assert {
-        f"grue/_tasks/{path.relative_to(CHECKOUT / 'tasks')}" for path in CHECKOUT.glob("tasks/*/*.toml")
-    } <= wanted.keys()
+    assert {f"grue/_tasks/{path.relative_to(ROOT / 'tasks')}" for path in ROOT.glob("tasks/*/*.toml")} <= wanted.keys()
     with zipfile.ZipFile(getattr(built, which)) as wheel:
         content = {name: wheel.read(name) for name in wheel.namelist() if ".dist-info/" not in name}
         about = {

@@ -3,11 +3,11 @@
 import doctest
 import math
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.stats
+from support.paths import ROOT
 
 from grue.stats.intervals import Interval
 from grue.stats.robust import (
@@ -223,6 +223,6 @@ def test_the_interval_of_the_interquartile_mean_equals_a_plain_loop():
 
 
 def test_the_page_shows_what_is_printed():
-    page = Path(__file__).parents[2] / "docs/statistics.md"
+    page = ROOT / "docs/statistics.md"
     outcome = doctest.testfile(str(page), module_relative=False)
     assert (outcome.failed, outcome.attempted) == (0, 10)
