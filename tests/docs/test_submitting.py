@@ -23,12 +23,6 @@ def blocks(heading: str) -> list[str]:
     return re.findall(r"^```bash\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
 
 
-def commands(block: str) -> int:
-    """Return how many lines a person types; a here-document stands for the person's own system."""
-    typed = re.sub(r"^python - <<'END'\n.*?^END\n", "", block, flags=re.DOTALL | re.MULTILINE)
-    return len(typed.replace("\\\n", "").splitlines())
-
-
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
     """A clone of a repository that has a folder of submissions, and an origin that can be pushed to."""
@@ -69,7 +63,6 @@ PERSON = {"NAME": "A. Author", "EMAIL": "author@example.org"}
 )
 def test_the_road_is_walked_as_written(clone: Path, road: str, system: str, task: str) -> None:
     (block,) = blocks(road)
-    assert commands(block) <= 6
     printed = run(clone, block)
     assert "1 submission checked: " in printed
     assert "0 errors" not in printed and " error" not in printed.split("1 submission checked: ")[-1]

@@ -36,14 +36,6 @@ def blocks():
     return found
 
 
-def test_the_main_path_is_short():
-    """What a newcomer writes to train and evaluate on data of their own."""
-    main = [block for block in blocks() if block.section == "From data to a result" and block.file]
-    assert {block.file for block in main} == {"make_data.py", "scenes.toml", "rewards.py"}
-    lines = [line for block in main for line in block.text.split("\n") if line and not line.startswith("#")]
-    assert 15 < len(lines) < 30
-
-
 def test_every_block_is_run_or_a_file():
     assert {block.language for block in blocks()} == {"python", "toml", "console"}
     assert all(block.file for block in blocks() if block.language == "toml")

@@ -225,4 +225,4 @@ def test_the_interval_of_the_interquartile_mean_equals_a_plain_loop():
 def test_the_page_shows_what_is_printed():
     page = ROOT / "docs/statistics.md"
     outcome = doctest.testfile(str(page), module_relative=False)
-    assert (outcome.failed, outcome.attempted) == (0, 10)
+    assert outcome.failed == 0 < outcome.attempted
