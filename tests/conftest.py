@@ -31,6 +31,17 @@ def pytest_terminal_summary(terminalreporter):
             terminalreporter.write_line(f"{name:44}{value}")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_waiting_for_the_disk():
+    """Let `os.fsync` do nothing: nobody cuts the power here, and thousands of small files would be waited for.
+
+    That it is called, and before what, is what test_files.py and test_states.py look at.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
 @pytest.fixture
 def hub():
     """A server of this process that speaks the hub's API."""

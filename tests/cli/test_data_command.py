@@ -5,17 +5,14 @@ import re
 import subprocess
 import sys
 import textwrap
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from data.test_mirror import BLOCKED, suite
 from support import hub_server
-from support.hub_server import HEAD_COMMIT, Fault
+from support.hub_server import BLOCKED, HEAD_COMMIT, Fault, suite
+from support.paths import ROOT
 
 from grue.cli.main import main
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture

@@ -3,15 +3,13 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from support.paths import ROOT
 from support.score_cli import ANSWERS, MINE, fails, grue, lines, own_files, plain, scores
 
 from grue.data.load import load_examples
 from grue.task_files import load_task
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -287,24 +285,22 @@ def test_what_was_asked_for_and_cannot_be_computed_is_an_error(copies):
 # --- what is loaded --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["score", "PREDICTIONS", "--task", "commongen"],
-        ["score", "PREDICTIONS", "--task", "commongen", "--metrics", "chrf,parent_precision", "--set", "chrf.x=1"],
+def test_no_model_library_is_loaded(copies):
+    score = ["score", str(copies), "--task", "commongen"]
+    commands = [
+        score,
+        [*score, "--metrics", "chrf,parent_precision", "--set", "chrf.x=1"],
         ["metrics", "list"],
         ["metrics", "show", "rougeL"],
         ["metrics", "show", "evaluate:rouge"],
-    ],
-)
-def test_no_model_library_is_loaded(copies, arguments):
+    ]
     code = f"""
 import sys
 from click.testing import CliRunner
 from grue.cli.main import main
-result = CliRunner().invoke(main, {[str(copies) if each == "PREDICTIONS" else each for each in arguments]})
-assert result.exit_code in (0, 2) and "Traceback" not in result.output, result.output
-print(sorted({{"torch", "transformers", "datasets", "evaluate"}} & set(sys.modules)))
+for command in {commands}:
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code in (0, 2) and "Traceback" not in result.output, result.output
+    assert not {{"torch", "transformers", "datasets", "evaluate"}} & set(sys.modules), command
 """
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)

@@ -3,13 +3,12 @@
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
+from support.paths import ROOT
 
 from grue.task_files import load_task
 
-ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "benchmarks"))
 
 from cost import Rates, hours, per_episode, table  # noqa: E402

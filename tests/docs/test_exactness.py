@@ -7,7 +7,6 @@ import json
 import pkgutil
 import random
 import re
-from pathlib import Path
 
 import numpy
 import pytest
@@ -22,6 +21,7 @@ from support.exactness import (
     real,
     world,
 )
+from support.paths import ROOT, TESTS
 from support.tiny import ALGORITHMS
 
 from grue.cli.main import main
@@ -103,7 +103,6 @@ def test_an_encoder_that_learns_is_run_anew(tmp_path):
 
 # --- the page --------------------------------------------------------------------------------------------------------
 
-ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "reference" / "exactness.md").read_text()
 
 
@@ -124,7 +123,7 @@ def test_every_detail_has_a_place_and_a_proof():
 def test_every_test_that_the_page_names_is_there():
     named = re.findall(r"`([\w/]*test_\w+\.py)::(test_\w+)`", PAGE)
     assert named
-    missing = [f"{file}::{name}" for file, name in named if name not in functions_of(ROOT / "tests" / file)]
+    missing = [f"{file}::{name}" for file, name in named if name not in functions_of(TESTS / file)]
     assert missing == []
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 import yaml
+from support.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/how-to/submitting.md").read_text(encoding="utf-8")
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 

@@ -4,12 +4,14 @@ import functools
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from support import tiny
+from support.paths import ROOT
 
 import grue
 from grue import files
@@ -20,7 +22,6 @@ from grue.metrics import rewards
 from grue.records import Prediction
 from grue.task_files import filled, load_task, task_schema
 
-ROOT = Path(__file__).parents[2]
 SMALL = {"updates": 1, "rollouts": 4, "minibatch_size": 4, "epochs": 1, "validation_examples": 4}
 TASK = """
 reward = "rouge1"
@@ -232,8 +233,9 @@ def test_a_finished_run_is_left_alone_and_another_reward_is_refused(own):
     before = (run.folder / "train.jsonl").read_bytes()
     assert grue.train(own / "words.toml", "reinforce", reward=share_of_the, **SMALL) == run
     assert (run.folder / "train.jsonl").read_bytes() == before
+    module = re.escape(__name__)
     with pytest.raises(
-        ConfigError, match=r"holds a run with reward = 'test_api:share_of_the \(sha256 \w{16}\)', not 'test_api:"
+        ConfigError, match=rf"holds a run with reward = '{module}:share_of_the \(sha256 \w{{16}}\)', not '{module}:"
     ):
         grue.train(own / "words.toml", "reinforce", reward=lambda examples, texts: [0.0] * len(texts), **SMALL)
 
@@ -388,7 +390,7 @@ def test_a_name_follows_the_source_and_what_was_captured():
 
     assert rewards.give_name(made(1.0)) == rewards.give_name(made(1.0))
     assert rewards.give_name(made(1.0)) != rewards.give_name(made(2.0))
-    assert rewards.give_name(failing).startswith("test_api:failing (sha256 ")
+    assert rewards.give_name(failing).startswith(f"{__name__}:failing (sha256 ")
     assert rewards.give_name(failing) != rewards.give_name(only_together)
 
 

@@ -12,10 +12,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from support.paths import ROOT
 
 pytestmark = pytest.mark.slow
 
-CHECKOUT = Path(__file__).parents[2]
 # What lies in a checkout and is not needed to build, run or test the package as it is installed.
 LEFT_BEHIND = {".git", ".venv", ".demo", "build", "dist", "runs", "tests", "docs", "benchmarks", "experiments", "tools"}
 BUILD_TOOLS = ("hatchling>=1.27", "editables>=0.5")
@@ -36,7 +36,7 @@ class Built:
 def built(tmp_path_factory):
     folder = tmp_path_factory.mktemp("built")
     tree = folder / "tree"
-    shutil.copytree(CHECKOUT, tree, ignore=left_behind)
+    shutil.copytree(ROOT, tree, ignore=left_behind)
     tools = build_tools(folder)
     sdist = build("sdist", tree, folder / "sdist", tools)
     with tarfile.open(sdist) as archive:
@@ -54,9 +54,7 @@ def built(tmp_path_factory):
 def left_behind(folder, names):
     """Return what is not copied from a folder of the checkout."""
     return {
-        n
-        for n in names
-        if n == "__pycache__" or n.endswith("_cache") or (Path(folder) == CHECKOUT and n in LEFT_BEHIND)
+        n for n in names if n == "__pycache__" or n.endswith("_cache") or (Path(folder) == ROOT and n in LEFT_BEHIND)
     }
 
 
@@ -78,7 +76,7 @@ def build(kind, tree, output, tools):
 
 
 def pip(*arguments):
-    run([sys.executable, "-m", "pip", "--disable-pip-version-check", *map(str, arguments)], CHECKOUT)
+    run([sys.executable, "-m", "pip", "--disable-pip-version-check", *map(str, arguments)], ROOT)
 
 
 def run(command, folder, path=""):
@@ -122,9 +120,7 @@ def hashes(path, folder, prelude=""):
 @pytest.mark.parametrize("which", ["wheel", "wheel_of_sdist"])
 def test_a_wheel_holds_all_that_the_package_needs_and_nothing_else(built, which):
     wanted = expected(built.tree)
-    assert {
-        f"grue/_tasks/{path.relative_to(CHECKOUT / 'tasks')}" for path in CHECKOUT.glob("tasks/*/*.toml")
-    } <= wanted.keys()
+    assert {f"grue/_tasks/{path.relative_to(ROOT / 'tasks')}" for path in ROOT.glob("tasks/*/*.toml")} <= wanted.keys()
     with zipfile.ZipFile(getattr(built, which)) as wheel:
         content = {name: wheel.read(name) for name in wheel.namelist() if ".dist-info/" not in name}
         about = {

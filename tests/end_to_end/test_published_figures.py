@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from support.paths import REAL
 
 from grue.cli.main import main
 
-REAL = Path(__file__).parents[3] / "shared" / "data"
 WMT = REAL / "wmt16"
 TOTTO = REAL / "totto" / "official_eval_sample"
 

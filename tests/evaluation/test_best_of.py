@@ -6,6 +6,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 from support import oracles, tiny
+from support.rewards import SEEN
 
 from grue.cli.evaluate import _best_of
 from grue.cli.main import main
@@ -36,18 +37,6 @@ from grue.tasks import Generation
 FAMILIES = ["causal", "seq2seq"]
 SETTINGS = {"top_k": 12, "temperature": 2.0}
 BY_LIKELIHOOD = BestOf(4, LIKELIHOOD, False, "best-of-4")
-SEEN = []
-
-
-def count_the(examples, texts):
-    """A reward of one's own, which remembers what it was shown."""
-    SEEN.extend(examples)
-    return [float(text.split().count("the")) for text in texts]
-
-
-def nothing(examples, texts):
-    """All texts are equally good."""
-    return [0.0] * len(texts)
 
 
 def best(family, n, pick_by, examples, seed=3, task=None):
@@ -73,7 +62,7 @@ def test_the_best_of_all_samples_is_kept(family):
     examples = tiny.examples()
     drawn = [samples(family, number, examples) for number in range(5)]
     assert len({tuple(texts) for texts in drawn}) == 5
-    kept = [prediction.text for prediction in best(family, 5, "test_best_of:count_the", examples)]
+    kept = [prediction.text for prediction in best(family, 5, "support.rewards:count_the", examples)]
     for i, text in enumerate(kept):
         counts = [texts[i].split().count("the") for texts in drawn]
         assert text == drawn[counts.index(max(counts))][i]
@@ -85,11 +74,11 @@ def test_sample_0_is_the_ordinary_one_and_the_first_of_equals_is_kept(family):
     examples = tiny.examples()
     task = tiny.task(family, **SETTINGS)
     ordinary = predict(tiny.model(family), tiny.tokenizer(family), task, examples, task.decoding, 3)
-    assert best(family, 4, "test_best_of:nothing", examples) == ordinary
+    assert best(family, 4, "support.rewards:nothing", examples) == ordinary
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("pick_by", ["test_best_of:count_the", LIKELIHOOD])
+@pytest.mark.parametrize("pick_by", ["support.rewards:count_the", LIKELIHOOD])
 def test_answers_do_not_depend_on_the_batch(family, pick_by):
     examples = tiny.examples()
     together = {p.id: p for p in best(family, 4, pick_by, examples)}
@@ -143,7 +132,8 @@ def test_the_likeliest_sample_is_kept(family):
 def test_more_samples_are_never_worse():
     examples = tiny.examples()
     counts = [
-        [p.text.split().count("the") for p in best("causal", n, "test_best_of:count_the", examples)] for n in (2, 4, 8)
+        [p.text.split().count("the") for p in best("causal", n, "support.rewards:count_the", examples)]
+        for n in (2, 4, 8)
     ]
     for fewer, more in zip(counts, counts[1:], strict=False):
         assert all(a <= b for a, b in zip(fewer, more, strict=True))
@@ -220,7 +210,7 @@ def test_a_reward_of_ones_own_sees_no_reference():
     secret = {"intent": 2, "emotion": 0, "label": 1}
     examples = [Example(e.id, e.prompt, e.references, {**e.meta, **secret}) for e in tiny.examples(3)]
     SEEN.clear()
-    best("causal", 2, "test_best_of:count_the", examples)
+    best("causal", 2, "support.rewards:count_the", examples)
     assert len(SEEN) == 6
     assert all(example.references == () and set(example.meta) == {"concepts"} for example in SEEN)
     assert {example.prompt for example in SEEN} == {example.prompt for example in examples}

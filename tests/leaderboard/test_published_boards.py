@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.factories import LIKED, a_result, a_task, entries
+from support.paths import ROOT
 
 from grue.errors import DataError
 from grue.leaderboard import published
@@ -159,4 +160,4 @@ def test_a_suite_of_ones_own_ships_no_board(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_the_boards_of_a_checkout_are_those_beside_the_package() -> None:
-    assert published.board_folder() == Path(__file__).parents[2] / "leaderboard"
+    assert published.board_folder() == ROOT / "leaderboard"

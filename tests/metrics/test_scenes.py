@@ -7,6 +7,7 @@ from importlib import resources
 from pathlib import Path
 
 import pytest
+from support.paths import ROOT
 
 from grue.errors import DataError
 from grue.metrics.clauses import Chunk, chunk, join, read
@@ -67,7 +68,7 @@ def test_readings_say_what_is_common():
 
 @pytest.mark.skipif(not DICTIONARY.is_dir(), reason="needs WordNet's dictionary files (Debian: wordnet-base)")
 def test_the_table_of_uses_is_made_from_wordnet(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "tools"))
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
     importlib.import_module("build_wordnet_uses").main(DICTIONARY, tmp_path)
     made = gzip.decompress((tmp_path / "wordnet_uses.txt.gz").read_bytes())
     assert made == gzip.decompress((resources.files("grue.metrics") / "data" / "wordnet_uses.txt.gz").read_bytes())

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from nltk.stem.porter import PorterStemmer
+from support.paths import ROOT
 
 from grue.metrics.tokens import stem, whitespace, words
 from grue.metrics.wordnet import lemmas, synonyms
@@ -84,7 +85,7 @@ def test_synonyms():
 
 @pytest.mark.skipif(not DICTIONARY.is_dir(), reason="needs WordNet's dictionary files (Debian: wordnet-base)")
 def test_tables_are_made_from_wordnet(tmp_path):
-    script = Path(__file__).parents[2] / "tools" / "build_wordnet.py"
+    script = ROOT / "tools" / "build_wordnet.py"
     spec = importlib.util.spec_from_file_location("build_wordnet", script)
     builder = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(builder)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from render.test_names import NAMES, with_name
+from support.hostile_names import NAMES, with_name
 from support.render_boards import EMPTY, NLPO, STORIES, SUITE, TASK
 
 from grue.leaderboard.board import Board, Estimate

@@ -5,57 +5,16 @@ import io
 import json
 import re
 import unicodedata
-from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
 from markdown_it import MarkdownIt
-from support.render_boards import NLPO, PAPER, PPO, SUITE, TASK
+from support.hostile_names import NAMES, with_name
+from support.render_boards import SUITE
 
-from grue.leaderboard.board import Board
 from grue.render import as_csv, as_json, html, latex, markdown
 from grue.render.tables import page
 from grue.render.text import printable
-from grue.submissions.reported import ReportedRow
-
-NAMES = [
-    "a|b||c",
-    "<script>alert(1)</script>",
-    "</script><!--<img src=x onerror=alert(1)>",
-    "&lt;b&gt;&amp;",
-    "[here](https://evil.example) ![](x) <https://evil.example>",
-    "https://evil.example/x and www.evil.example",
-    "**bold** _it_ __init__ ~~gone~~ `code` # no heading",
-    "- no list",
-    "\\input{/etc/passwd}",
-    "\\end{tabular}\\write18{rm}",
-    "100% $x^2$ {a}_b #1 ~ \\\\ \" '' ``",
-    "[0pt] *",
-    "--- ?` !`",
-    '=HYPERLINK("https://evil.example")',
-    "+1+cmd|' /C calc'!A0",
-    "-2+3",
-    "@SUM(A1)",
-    "\t=1+1",
-    "\r=1+1",
-    "＝1+1",
-    'quote " and, comma; semicolon',
-    "line\nbreak\r\nand\u2028more\u0085",
-    "\x1b[31mred\x1b]0;title\x07\x9b",
-    "turned \u202e around \u2066\u200b\ufeff\u200d",
-    "tag \U000e0041\U000e007f",
-    "naïve Łódź 中文 ﬁ 🎉 é e\u0301",
-    "",
-]
-
-
-def with_name(name: str) -> list[Board]:
-    """The boards of a suite and of a task in which a system, a paper's row and a note have that name."""
-    rows = (replace(NLPO, system=name), PPO)
-    row = ReportedRow(name, name, name, PAPER.tables[0].rows[1].figures)
-    paper = replace(PAPER, tables=(replace(PAPER.tables[0], rows=(row,), note=name),))
-    suite = replace(SUITE, rows=rows, reported=(paper,), notes=(f"stories: {name} (seed 5) failed.",))
-    return [suite, replace(TASK, rows=(replace(TASK.rows[0], system=name), TASK.rows[1]), reported=(paper,))]
 
 
 def hidden(text: str) -> list[str]:

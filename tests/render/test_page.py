@@ -6,10 +6,10 @@ import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
-from pathlib import Path
 
 import pytest
 from support.page_boards import crowded_board, empty_board, hostile_board, small_board, unnatural_board
+from support.paths import ROOT
 
 from grue.render import html
 from grue.render.web.axes import axis_over
@@ -152,7 +152,7 @@ def test_reported_figures_stand_in_tables_of_their_own_with_their_footnotes():
 
 
 def test_the_overview_sums_up_what_the_paper_prints():
-    reported = read_reported(Path(__file__).parents[2] / "submissions", "grue")
+    reported = read_reported(ROOT / "submissions", "grue")
     tasks = tuple(replace(small_board().tasks[0], name=name) for name in ("dailydialog", "totto"))
     board = replace(empty_board(), suite="grue", tasks=tasks, reported=reported)
     (table,) = re.findall(r'<table class="paper sums">.*?</table>', html.render(board), re.S)

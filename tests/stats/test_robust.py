@@ -3,11 +3,11 @@
 import doctest
 import math
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.stats
+from support.paths import ROOT
 
 from grue.stats.robust import iqm
 
@@ -89,6 +89,6 @@ def test_equal_runs_give_exactly_their_value(value, seeds):
 
 
 def test_the_page_shows_what_is_printed():
-    page = Path(__file__).parents[2] / "docs/background/statistics.md"
+    page = ROOT / "docs/background/statistics.md"
     outcome = doctest.testfile(str(page), module_relative=False)
     assert outcome.failed == 0 < outcome.attempted

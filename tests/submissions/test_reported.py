@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from support.paths import ROOT
 
 from grue.cli.main import main
 from grue.errors import DataError
 from grue.metrics.registry import CARDS
 from grue.submissions.reported import PAPER, Publication, Reported, ReportedTable, paper_scores, read_reported
 
-ROOT = Path(__file__).parents[2]
 FILE = ROOT / "submissions" / "grue" / f"{PAPER}.reported.json"
 
 SHAPES = {  # (task, table) → rows, columns

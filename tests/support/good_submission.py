@@ -16,7 +16,7 @@ from support.factories import a_result
 from grue import files
 from grue.errors import DataError
 from grue.evaluation.scoring import score_predictions
-from grue.records import Example, Prediction, Result
+from grue.records import Example, Prediction
 from grue.submissions import checks, rescoring, structure
 from grue.submissions.checks import check
 from grue.task_files import load_task
@@ -63,11 +63,12 @@ def no_examples(task: Any, split: str) -> Any:
 
 
 @cache
-def _scored(seed: int, name: str, texts: tuple[tuple[str, str], ...], truncated: bool) -> Result:
+def _result(seed: int, name: str, texts: tuple[tuple[str, str], ...], truncated: bool) -> str:
+    """Return the content of the result that follows from the texts."""
     made = [Prediction(key, text, truncated) for key, text in texts]
     scored = score_predictions(TASK, "test", EXAMPLES, made)
     result = a_result(TASK, name, seed, scored.preference, scored.naturalness)
-    return replace(result, scores=scored.scores, hashes=scored.hashes, counts=scored.counts)
+    return files.indented_json(replace(result, scores=scored.scores, hashes=scored.hashes, counts=scored.counts))
 
 
 def packed(texts: Texts, truncated: bool = False) -> bytes:
@@ -77,8 +78,9 @@ def packed(texts: Texts, truncated: bool = False) -> bytes:
 
 def hand_in(system: Path, seed: int, texts: Texts, truncated: bool = False) -> None:
     """Write predictions of a seed, and the result that follows from them."""
-    result = _scored(seed, system.name, tuple(texts.items()), truncated)
-    files.write_json(system / f"commongen/seed-{seed}.result.json", result)
+    result = _result(seed, system.name, tuple(texts.items()), truncated)
+    (system / "commongen").mkdir(parents=True, exist_ok=True)
+    (system / f"commongen/seed-{seed}.result.json").write_text(result, encoding="utf-8")
     (system / f"commongen/seed-{seed}.predictions.jsonl.gz").write_bytes(packed(texts, truncated))
 
 

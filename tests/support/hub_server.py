@@ -16,15 +16,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import huggingface_hub
 import pyarrow as pa
 import pyarrow.parquet as pq
+from support.paths import ROOT
 
 from grue.task_files import load_task
 
-ROOT = Path(__file__).parents[2]
 HEAD_COMMIT = "1" * 40
 CONVERTED = "2" * 40  # the commit of refs/convert/parquet
 
@@ -428,3 +427,26 @@ def small(name, **changes):
     for key, figure in changes.items():
         splits[key] = dataclasses.replace(splits[key], **figure)
     return dataclasses.replace(task, data=dataclasses.replace(task.data, splits=splits))
+
+
+def suite(folder, *names):
+    """Task files without the figures of the real data sets."""
+    (folder / "grue").mkdir()
+    for name in names:
+        text = (ROOT / "tasks" / "grue" / f"{name}.toml").read_text(encoding="utf-8")
+        text = re.sub(r', (rows|examples) = \d+|, ids_sha256 = "\w+"', "", text)
+        (folder / "grue" / f"{name}.toml").write_text(text, encoding="utf-8")
+    return folder / "grue"
+
+
+BLOCKED = """
+import runpy, socket, sys
+
+def refuse(*arguments):
+    raise AssertionError(f"a connection was opened: {arguments}")
+
+socket.socket.connect = socket.socket.connect_ex = socket.getaddrinfo = refuse
+sys.argv[0] = "grue"
+runpy.run_module("grue", run_name="__main__")
+"""
+"""A script that runs the command line and fails on the first connection."""

@@ -4,10 +4,10 @@ import os
 import socket
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
+from support.paths import ROOT, TESTS
 
 LAUNCHED = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
 
@@ -25,7 +25,7 @@ def launch(script, folder, processes=2, **environment):
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
-    here = f"{Path(__file__).parents[2]}{os.pathsep}{Path(__file__).parents[1]}"
+    here = f"{ROOT}{os.pathsep}{TESTS}"
     shared = {"WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "PYTHONPATH": here}
     started = [
         subprocess.Popen(

@@ -8,11 +8,12 @@ import sys
 import time
 from pathlib import Path
 
+from support.paths import ROOT
+
 from grue.sweep.jobs import Job
 from grue.sweep.record import Record
 from grue.sweep.schedule import Outcome
 
-CHECKOUT = Path(__file__).parents[2]
 # A run of a few seconds: two updates of eight answers, a state after each.
 SMALL = {
     "updates": 2,
@@ -111,7 +112,7 @@ def sweep_command(runs, *more, tasks="imdb", algos="ppo", seeds="1", **changes):
 
 def start(*command, preexec_fn=None):
     """Start `grue` in a session of its own, as a terminal does."""
-    usual = {**os.environ, "PYTHONPATH": str(CHECKOUT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    usual = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     return subprocess.Popen(
         [sys.executable, "-m", "grue", *command],
         env=usual,

@@ -1,9 +1,9 @@
 """Grids: from TOML and flags to jobs, in order, each once; what cannot be is refused before anything runs."""
 
 import tomllib
-from pathlib import Path
 
 import pytest
+from support.paths import ROOT
 
 from grue.cli import sweep as command
 from grue.errors import ConfigError, UnknownName
@@ -302,7 +302,7 @@ def own_suite(tmp_path):
     folder = tmp_path / "mine"
     folder.mkdir()
     for name in ("imdb", "totto"):
-        text = (Path(__file__).parents[2] / f"tasks/mini/{name}.toml").read_text()
+        text = (ROOT / f"tasks/mini/{name}.toml").read_text()
         assert 'suite = "mini"' in text
         (folder / f"{name}.toml").write_text(text.replace('suite = "mini"', 'suite = "mine"'))
     return folder

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
-from runs.test_interruption import contents, here
+from support.commands import contents, here
 from support.sweeps import a_job, end_all, ended, events, finish, start, states, sweep_command, wait_until, workers
 
 from grue.cli.main import main

@@ -20,16 +20,17 @@ from grue.cli.main import main
 from grue.errors import ConfigError, DataError
 from grue.sweep.on_ray import NodeExpectation, RayExecutor, check_node, room
 from grue.sweep.record import Record
-from grue.sweep.work import JobContext
 
 slow = pytest.mark.slow
 
 
-@pytest.fixture(autouse=True)
-def a_token_of_its_own(monkeypatch):
+@pytest.fixture(scope="module", autouse=True)
+def a_token_of_its_own():
     """Ray would take the token in the user's home, or make one there."""
-    monkeypatch.setenv("RAY_AUTH_MODE", "token")
-    monkeypatch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_AUTH_MODE", "token")
+        patch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
+        yield
 
 
 # --- without Ray -----------------------------------------------------------------------------------------------------
@@ -165,9 +166,9 @@ def kill_node(node):
     node.wait()
 
 
-@pytest.fixture
-def two_nodes():
-    """A cluster of two nodes with a CPU each: its address, the head, the other."""
+@pytest.fixture(scope="module")
+def two_nodes(a_token_of_its_own):
+    """A cluster of two nodes with a CPU each: its address, the head, the other, which the last test to use it kills."""
     pytest.importorskip("ray")
     address = f"127.0.0.1:{(port := free_port())}"
     begun = []
@@ -204,6 +205,19 @@ def updates_of(runs, job):
     path = runs / "mini" / job / "train.jsonl"
     lines = [line for _, line in files.read_jsonl(path)] if path.exists() else []
     return [line["update"] for line in lines if "seconds" in line and "update" in line]
+
+
+@slow
+def test_what_fits_no_node_is_refused(two_nodes, tmp_path):
+    import ray
+
+    address, *_ = two_nodes
+    record = Record(tmp_path)
+    record.grid_path.parent.mkdir()
+    record.grid_path.write_text("")
+    with pytest.raises(ConfigError, match="No node of the Ray cluster has 1 CPU and 100 GPUs for a run"):
+        RayExecutor(record, Place(runs=tmp_path), jobs=None, cpus=1, gpus=100.0, address=address)
+    assert not ray.is_initialized()
 
 
 @slow
@@ -273,14 +287,3 @@ def test_ctrl_c_saves_what_runs_and_the_same_command_goes_on(sweeping, tmp_path)
     code, output, errors = ended(sweeping(*command))
     assert (code, output) == (0, "1 run: 1 finished\n"), errors
     assert updates_of(tmp_path, job) == [1, 2, 3, 4, 5, 6]
-
-
-@slow
-def test_what_fits_no_node_is_refused(tmp_path):
-    ray = pytest.importorskip("ray")
-    record = Record(tmp_path)
-    record.grid_path.parent.mkdir()
-    record.grid_path.write_text("")
-    with pytest.raises(ConfigError, match="No node of the Ray cluster has 1 CPU and 100 GPUs for a run"):
-        RayExecutor(record, JobContext(runs=tmp_path), jobs=None, cpus=1, gpus=100.0)
-    assert not ray.is_initialized()

@@ -10,7 +10,8 @@ import sys
 import time
 
 import pytest
-from support.sweeps import CHECKOUT, a_job, finish, leave_results
+from support.paths import ROOT
+from support.sweeps import a_job, finish, leave_results
 
 from grue.errors import ConfigError, DataError
 from grue.sweep.estimate import TimeEstimate, estimate
@@ -154,7 +155,7 @@ def holder(tmp_path):
     """Another process that holds the folder."""
     process = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(tmp_path)],
-        env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
