@@ -11,7 +11,7 @@ from grue.task_files import load_task
 
 sys.path.append(str(ROOT / "benchmarks"))
 
-from cost import Rates, hours, per_episode, table  # noqa: E402
+from cost import Rates, hours, per_episode, table
 
 RATES = Rates(pairs=1000.0, pair=0.5, episode={"ppo": 2.0, "nlpo": 3.0}, answer=0.1)
 

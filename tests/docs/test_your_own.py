@@ -95,6 +95,8 @@ def test_the_page_works(said):
     reached = dict(re.findall(r"\| +– \| (\S+) +\| local, too few seeds \| +1 \| +([\d.]+)", board))
     assert set(reached) == {"supervised+ppo", "zero-shot"}
     assert float(reached["supervised+ppo"]) > 40 > 20 > float(reached["zero-shot"])  # 62 and 9 when this was written
+    (scored,) = [text for line, text in printed.items() if line.startswith("grue score ")]
+    assert "\n  my_metrics:politeness ↑       0.0000\n" in scored
     assert "  → local  " in printed["grue data where shares.toml"]
     exported = [json.loads(line) for line in (folder / "test-prompts.jsonl").read_text().splitlines()]
     assert len(exported) == 2 and all(one["id"].startswith("example-") for one in exported)

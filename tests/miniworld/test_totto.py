@@ -10,7 +10,7 @@ import pytest
 
 from grue.metrics.bleu import SacreBleu
 from grue.metrics.tables import Parent
-from grue.metrics.tokens import TOKENIZERS
+from grue.metrics.tokenizers import TOKENIZERS
 from grue.records import Example
 from miniworld import table_words, totto
 from miniworld.chance import Dice

@@ -6,11 +6,11 @@ import pytest
 import torch
 from support import oracles, tiny
 
+from grue.algorithms.ppo import PPOConfig
 from grue.lm.forward import forward
 from grue.lm.sampling import sample_responses
 from grue.lm.tokens import encode_prompts
 from grue.rl.experience import score_tokens
-from grue.rl.settings import PPOConfig
 from grue.tasks import Generation, Prompt
 
 

@@ -7,7 +7,9 @@ from support.paths import ROOT
 
 from grue.cli import sweep as command
 from grue.errors import ConfigError, UnknownName
-from grue.runs.plan import claim_folder, plan_stages
+from grue.runs.folder import claim_folder
+from grue.runs.plan import stages_of
+from grue.runs.request import RunRequest
 from grue.sweep.grid import GridEntry, SweepGrid, parse_seeds, read_grid, write_grid
 from grue.sweep.jobs import plan_jobs, refuse_strangers, short
 from grue.sweep.record import Record
@@ -370,7 +372,8 @@ def test_a_vary_without_values_is_refused(vary):
 def test_folders_with_runs_of_another_configuration_are_refused_before_anything_starts(tmp_path):
     task = load_task("imdb")
     for seed in (1, 2):
-        claim_folder(plan_stages(task, "ppo", seed, tmp_path, overrides={"gamma": 0.5})[-1])
+        request = RunRequest(task=task, seed=seed, runs=tmp_path, settings={"gamma": 0.5})
+        claim_folder(stages_of(request)[-1])
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     refuse_strangers(
         plan_jobs(SweepGrid(tasks=("imdb",), algorithms=("ppo",), seeds="1-3", set={"gamma": 0.5})), tmp_path
@@ -385,7 +388,7 @@ def test_folders_with_runs_of_another_configuration_are_refused_before_anything_
 
 def claim_folder_of(runs, algorithm):
     """Claim a run's folder; return its system's."""
-    plan = plan_stages(load_task("imdb"), algorithm, 1, runs)[-1]
+    plan = stages_of(RunRequest(task=load_task("imdb"), algorithm=algorithm, runs=runs))[-1]
     claim_folder(plan)
     return plan.folder.parent
 

@@ -20,6 +20,7 @@ from grue.cli.main import main
 from grue.errors import ConfigError, DataError
 from grue.sweep.on_ray import NodeExpectation, RayExecutor, check_node, room
 from grue.sweep.record import Record
+from grue.sweep.work import JobContext
 
 slow = pytest.mark.slow
 
@@ -216,7 +217,7 @@ def test_what_fits_no_node_is_refused(two_nodes, tmp_path):
     record.grid_path.parent.mkdir()
     record.grid_path.write_text("")
     with pytest.raises(ConfigError, match="No node of the Ray cluster has 1 CPU and 100 GPUs for a run"):
-        RayExecutor(record, Place(runs=tmp_path), jobs=None, cpus=1, gpus=100.0, address=address)
+        RayExecutor(record, JobContext(runs=tmp_path), jobs=None, cpus=1, gpus=100.0, address=address)
     assert not ray.is_initialized()
 
 

@@ -14,7 +14,9 @@ from grue.cli import sweep as command
 from grue.cli.main import main
 from grue.cli.sweep_view import SweepView, clock, status_text, table
 from grue.errors import DataError
-from grue.runs.plan import claim_folder, plan_stages
+from grue.runs.folder import claim_folder
+from grue.runs.plan import stages_of
+from grue.runs.request import RunRequest
 from grue.sweep.grid import SweepGrid, read_grid
 from grue.sweep.jobs import plan_jobs
 from grue.sweep.record import Record
@@ -170,7 +172,8 @@ def test_as_many_runs_at_a_time_as_there_are_cores_for_their_threads(monkeypatch
 
 
 def test_a_folder_that_is_taken_is_refused_before_anything_starts(fake, tmp_path):
-    claim_folder(plan_stages(load_task("imdb"), "ppo", 2, tmp_path, overrides={"gamma": 0.5})[-1])
+    request = RunRequest(task=load_task("imdb"), seed=2, runs=tmp_path, settings={"gamma": 0.5})
+    claim_folder(stages_of(request)[-1])
     done = grue("sweep", *SMALL, "--runs", tmp_path)
     assert done.exit_code == 2
     assert "mini/imdb/ppo/seed-2/config.toml: this folder holds a run with config.gamma = 0.5" in done.stderr
