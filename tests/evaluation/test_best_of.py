@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from support import oracles, tiny
 from support.rewards import SEEN
 
-from grue.cli.evaluate import _best_of
+from grue.api import Subject, _picking
 from grue.cli.main import main
 from grue.data.load import load_examples
 from grue.errors import ConfigError, UnknownName
@@ -353,6 +353,6 @@ def test_a_run_is_evaluated_beside_its_own_folder(tmp_path):
     system = System("ppo", {"name": "ppo"}, 7, "", model=tiny.model("causal"))
     run, runs = tmp_path / "out/mini/imdb/ppo/seed-7", tmp_path / "runs"
     beside = tmp_path / "out/mini/imdb/ppo+best-of-4/seed-7"
-    assert _best_of(task, system, run, 4, None, runs)[1] == beside
-    elsewhere = _best_of(task, system, tmp_path / "kept", 4, None, runs)[1]
+    assert _picking(Subject(task, system, run), 4, None, runs).folder == beside
+    elsewhere = _picking(Subject(task, system, tmp_path / "kept"), 4, None, runs).folder
     assert elsewhere == runs / "mini/imdb/ppo+best-of-4/seed-7"
