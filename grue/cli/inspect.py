@@ -30,7 +30,7 @@ def schema(kind: str) -> None:
 
 @click.command()
 def doctor() -> None:
-    """Say what is installed, what is missing and what it would be for."""
+    """List what is installed, what is missing and what needs it."""
     from grue.doctor import examine
 
     problems = 0
@@ -39,7 +39,7 @@ def doctor() -> None:
         problems += not finding.fine and finding.needed
     if problems:
         click.echo(
-            "Something that grue cannot do without is missing; `pip install --force-reinstall grue` brings it.",
+            "A required part of grue is missing; `pip install --force-reinstall grue` installs it.",
             err=True,
         )
         raise SystemExit(3)

@@ -1,8 +1,8 @@
 """`--compat paper`: the scores that the paper's Figure 2 plots, computed from a row's raw metrics.
 
 The paper mentions "an average over several measures" and gives no formula. Its radar plots show, for each task, the
-plain mean of raw metrics, each divided by its highest value, TER as 1 - TER, nothing clipped. `grue.submissions.reported`
-lists the metrics, identified by comparison with the printed tables.
+plain mean of raw metrics, each divided by its highest value, TER as 1 - TER, nothing clipped. The metrics were
+identified by comparison with the printed tables: see `grue.submissions.reported`.
 """
 
 import math
@@ -55,7 +55,9 @@ def _axis(
         for column in of_axis:
             raw = cell.metrics.get(column.metric)
             if raw is None or seed not in raw.by_seed:
-                raise DataError(f"{where}, seed {seed}: {column.metric} is missing, a metric of {axis}; evaluate the run again.")
+                raise DataError(
+                    f"{where}, seed {seed}: {column.metric} is missing, a metric of {axis}; evaluate the run again."
+                )
             values.append(paper_value(column, raw.by_seed[seed], suite))
         by_seed[seed] = 100 * math.fsum(values) / len(values)
     return estimate({seed: by_seed[seed] for seed in cell.seeds})
@@ -84,7 +86,7 @@ def _highest(column: Column) -> float:
         return column.range[0]
     if column.metric not in CARDS:
         raise ConfigError(
-            f"--compat paper divides each metric by its highest value, which the catalogue of metrics does not have for "
+            f"--compat paper divides each metric by its highest value, which the catalogue of metrics lacks for "
             f"{column.metric!r}; leave the option out for tasks of your own."
         )
     return CARDS[column.metric].range[1]

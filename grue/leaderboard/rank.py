@@ -40,8 +40,8 @@ def rank(
 ) -> Board:
     """Build the board of `tasks`, which are those of one suite or a single one of them.
 
-    Results of other tasks are ignored. Results for another version of one of these tasks, or on other examples, are left
-    out with a note.
+    Results of other tasks are ignored. Results for another version of one of these tasks, or on other examples, are
+    left out with a note.
 
     Args:
         entries: Results, in any order.

@@ -65,9 +65,7 @@ def find_system(given: str, suite: str, submissions: Path, runs: Path) -> FoundS
             f"Known: {', '.join(names) or 'none'}."
         )
     if len(places) > 1:
-        raise ConfigError(
-            f"{name}: names both a submission and runs; write submissions:{name} or runs:{name}."
-        )
+        raise ConfigError(f"{name}: names both a submission and runs; write submissions:{name} or runs:{name}.")
     unfinished = _unfinished(runs / suite, name) if places == ["runs"] else ()
     return replace(_system(matching[places[0]], places[0]), unfinished=tuple(unfinished))
 

@@ -80,14 +80,14 @@ def read_logs(folder: Path, systems: Sequence[str] = ()) -> tuple[list[Log], lis
             untrained.append(system)
         elif len(paths) < len(runs):
             lacking = [f"seed {_seed(run)}" for run in runs if run / "train.jsonl" not in paths]
-            notes.append(f"{_of(system, lacking)}: left out: no train.jsonl.")
+            notes.append(f"{_of(system, lacking)}: left out, since there is no train.jsonl.")
         for path in paths:
             figures, is_whole = read_figures(path)
             logs.append(Log(system, _seed(path.parent), figures))
             if not is_whole:
                 notes.append(f"{path}: the last line is incomplete, as after a kill, and was left out.")
     if untrained:
-        notes.append(f"{', '.join(untrained)}: left out: no train.jsonl, so these systems were not trained by `grue train`.")
+        notes.append(f"{', '.join(untrained)}: left out, since only trained systems have a train.jsonl.")
     if not any(log.figures for log in logs):
         raise DataError(f"{folder}: no run has logged an update; train one with `grue train`.")
     return logs, notes

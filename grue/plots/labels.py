@@ -94,7 +94,7 @@ def _beside(point: tuple[float, float], size: tuple[float, float], way: tuple[fl
 
 
 def _cost(point: tuple[float, float], box: Box, taken: Sequence[Box], room: Box) -> float:
-    """Return the area that a label and its line cover or that is outside the room; rounded, so that a free place costs 0."""
+    """Return the area that a label and its line cover, or that is outside the room; rounded, so that free is 0."""
     outside = box.width * box.height - box.shared(room)
     covered = sum(part.shared(other) for part in (box, *leader(point, box)) for other in taken)
     return round(outside + covered, 6)

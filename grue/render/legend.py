@@ -1,4 +1,4 @@
-"""What the numbers of a board mean, in sentences for the reader of any format."""
+"""The legend of a board: what its numbers mean, for every format."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ _WAYS = {"t": "Student's t", "bootstrap": "bootstrap"}
 
 
 def legend(board: Board) -> tuple[str, ...]:
-    """Return the sentences: on scores, ± and ranks first, then what only some boards need."""
+    """Return the sentences: scores, ± and ranks first, then those that only some boards need."""
     return (_SCORES[board.scoring], _spread(board), *_others(board))
 
 

@@ -56,8 +56,8 @@ def satterthwaite_interval(scores: Mapping[str, Collection[float]], level: float
     """Return the interval of the mean over tasks of the means over seeds; None if a task has a single seed.
 
     Tasks are fixed and seeds are random: the squared standard error is the sum over the K tasks of v = s²/(K²·n). Its
-    distribution is approximated by a chi-squared one with (Σ v)² / Σ (v²/(n - 1)) degrees of freedom (Satterthwaite, "An
-    approximate distribution of estimates of variance components", 1946). With one task this is the usual t interval.
+    distribution is approximated by a chi-squared one with (Σ v)² / Σ (v²/(n - 1)) degrees of freedom (Satterthwaite,
+    "An approximate distribution of estimates of variance components", 1946). For one task this is the usual t interval.
 
     Args:
         scores: Task → its seeds' scores; the tasks may have different numbers of seeds.
@@ -80,7 +80,7 @@ def satterthwaite_interval(scores: Mapping[str, Collection[float]], level: float
 
 
 def _unit(values: Collection[float]) -> float:
-    """Return a power of two near the largest value: division by it is exact, and squares neither overflow nor vanish."""
+    """Return a power of two near the largest value: division by it is exact, and squares stay in range."""
     return math.ldexp(1.0, math.frexp(max(abs(value) for value in values))[1] - 1)
 
 

@@ -94,7 +94,7 @@ class Contrast:
 
     @property
     def seed_variances(self) -> tuple[tuple[float, int], ...]:
-        """For each system with at least two seeds: the squared standard error of its mean, and the degrees of freedom."""
+        """The squared standard error of the mean and its degrees of freedom, of each system with two seeds or more."""
         by_system = (self.scores_a, self.scores_b)
         return tuple((spread**2 / len(s), len(s) - 1) for s in by_system if (spread := sd(s)) is not None)
 

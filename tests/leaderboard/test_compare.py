@@ -348,7 +348,7 @@ imdb                5       1 0.50    –         0.22            0.60    1,400
 · p: how often chance alone gives such a difference, in 10,000 draws. Holm p:
   corrected for 2 tasks; the verdict follows it.
 · sd: between seeds. error: standard error of A − B, from seeds and from the
-  examples of the test set. –: one seed cannot tell.
+  examples of the test set. –: unknown from one seed.
 · Only ppo has totto: not compared.
 · imdb: seed-6 of ppo has no result yet and is left out.
 · Below, where they differ most: what an example is worth to each, seeds

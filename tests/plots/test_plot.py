@@ -110,8 +110,8 @@ def test_what_is_missing_is_told(runs: Path) -> None:
     write_run(task, "ppo", 8, [{"update": 0, PREFERENCE: 10.0}, {"update": 3, PREFERENCE: 20.0}])
     logs, notes = read_logs(task)
     assert notes == [
-        "ppo, seed 7: left out: no train.jsonl.",
-        "zero-shot: left out: no train.jsonl, so these systems were not trained by `grue train`.",
+        "ppo, seed 7: left out, since there is no train.jsonl.",
+        "zero-shot: left out, since only trained systems have a train.jsonl.",
     ]
     panels, notes = panels_of(logs, [REWARD, KL, PREFERENCE])
     assert notes == [
@@ -168,7 +168,7 @@ def test_curves_are_drawn_with_words_units_and_systems(runs: Path, tmp_path: Pat
     result = run("curves", "--task", "commongen", "--runs", runs, "-o", output)
     assert result.stdout == f"{output}\n"
     assert result.stderr.splitlines() == [
-        "zero-shot: left out: no train.jsonl, so these systems were not trained by `grue train`.",
+        "zero-shot: left out, since only trained systems have a train.jsonl.",
         "supervised: has no objective/reward, objective/kl_sequence.",
     ]
     texts = drawn(output).splitlines()
