@@ -18,8 +18,14 @@ if TYPE_CHECKING:
     from grue.leaderboard.board import Board
     from grue.render.layout import TextTable
 
-PUBLISHED = {"markdown": "md", "json": "json", "csv": "csv", "latex": "tex", "html": "html"}  # format → file name's end
-BOOTSTRAP_SEED = 0  # of --ci bootstrap, so that the same results print the same intervals
+PUBLISHED = {
+    "markdown": "md",
+    "json": "json",
+    "csv": "csv",
+    "latex": "tex",
+    "html": "html",
+}  # format → ending of the file name
+BOOTSTRAP_SEED = 0  # of --ci bootstrap, so that equal results have equal intervals
 
 
 @click.command()
@@ -42,16 +48,16 @@ BOOTSTRAP_SEED = 0  # of --ci bootstrap, so that the same results print the same
     "interval_kind",
     type=click.Choice(["t", "bootstrap", "none"]),
     default="t",
-    help="How 95 % intervals are made; without them there are no ranks.",
+    help="Method of the 95 % intervals; without them there are no ranks.",
 )
-@options.option("--compat", type=click.Choice(["paper"]), help="Score by plain means of raw metrics, as the paper did.")
-@options.option("--iqm", is_flag=True, help="Show the interquartile mean too; no rank follows it.")
+@options.option("--compat", type=click.Choice(["paper"]), help="Score by plain means of raw metrics, as in the paper.")
+@options.option("--iqm", is_flag=True, help="Show the interquartile mean too; it decides no rank.")
 @options.runs
 @options.option(
     "--submissions",
     type=click.Path(path_type=Path),
     default=Path("submissions"),
-    help="Folder of submitted results; where there is none, the rows that ship with grue.",
+    help="Folder of submitted results; if it is missing, the rows that ship with grue.",
 )
 @options.option("--no-local", is_flag=True, help="Leave out the results under --runs.")
 @options.option("--output", type=click.Path(path_type=Path), help="File to write instead of printing.")
@@ -63,8 +69,7 @@ BOOTSTRAP_SEED = 0  # of --ci bootstrap, so that the same results print the same
 @options.option(
     "--check",
     is_flag=True,
-    help="Write nothing, and fail if a file of --publish (or --output) is not what would be written. "
-    "[default: those of leaderboard]",
+    help="Write nothing, and fail if a file of --publish (or --output) is not current. [default: those of leaderboard]",
 )
 @click.pass_context
 def leaderboard(
@@ -79,7 +84,7 @@ def leaderboard(
     form = form or ("rich" if output is None and sys.stdout.isatty() else "markdown")
     if form == "rich":
         if output is not None:
-            raise ConfigError(f"--format rich is for a terminal, not for a file; take {_listed(PUBLISHED)}.")
+            raise ConfigError(f"--format rich is for a terminal, not for a file; choose {_listed(PUBLISHED)}.")
         _print_tables(board)
     elif output is None:
         click.echo(_render(board, form), nl=False)
@@ -87,7 +92,7 @@ def leaderboard(
         files.write_text(output, _render(board, form))
         click.echo(str(output))
     elif not _is(output, _render(board, form)):
-        raise SubmissionError(f"{output} is not what the results give; run `make leaderboard` and commit it.")
+        raise SubmissionError(f"{output} does not match the results; run `make leaderboard` and commit it.")
 
 
 def board_of(
@@ -102,7 +107,7 @@ def board_of(
     submissions: Path,
     no_local: bool,
 ) -> "Board":
-    """Return the board that the options ask for."""
+    """Return the board for the options."""
     import numpy as np
 
     from grue.leaderboard.entries import find_results
@@ -145,10 +150,10 @@ def _render(board: "Board", form: str) -> str:
 
 
 def _refuse_beside_publish(context: click.Context) -> None:
-    """Hold the command to publish whole boards: what is committed is never a choice of someone's options.
+    """Refuse options that change the published boards, which are always complete.
 
     Raises:
-        ConfigError: Another option than --submissions was given beside --publish.
+        ConfigError: Another option than --submissions was given with --publish.
     """
     names = {parameter.name: parameter.opts[0] for parameter in context.command.params}
     strays = [
@@ -159,32 +164,32 @@ def _refuse_beside_publish(context: click.Context) -> None:
     ]
     if strays:
         raise ConfigError(
-            f"Published boards are whole, all suites in every format, and without local rows: leave out "
+            f"Published boards are complete: all suites in every format, without local rows. Leave out "
             f"{_listed(strays)}, or name one file with --output."
         )
 
 
 def _publish(folder: Path, submissions: Path, check: bool) -> None:
-    """Write the boards of all suites, or hold the files that are there to what would be written.
+    """Write the boards of all suites, or check that the existing files are current.
 
     Raises:
-        SubmissionError: Files are not what would be written; names each.
+        SubmissionError: Files are not current; names each.
     """
     texts = dict(_published(folder, submissions))
     stale = [path for path, text in texts.items() if not _is(path, text)]
     if check and stale:
         raise SubmissionError(
-            f"{_listed(stale)} {'is' if len(stale) == 1 else 'are'} not what {submissions} gives; run "
+            f"{_listed(stale)} {'is' if len(stale) == 1 else 'are'} not current with {submissions}; run "
             f"`grue leaderboard --publish {folder}` and commit {'it' if len(stale) == 1 else 'them'}."
         )
     if check:
-        click.echo(f"The {len(texts)} files of {folder} are what {submissions} gives.", err=True)
+        click.echo(f"The {len(texts)} files of {folder} are current with {submissions}.", err=True)
         return
     for path in stale:
         files.write_text(path, texts[path])
         click.echo(str(path))
     if not stale:
-        click.echo(f"The {len(texts)} files of {folder} are what {submissions} gives already.", err=True)
+        click.echo(f"The {len(texts)} files of {folder} are already current with {submissions}.", err=True)
 
 
 def _published(folder: Path, submissions: Path) -> Iterator[tuple[Path, str]]:
@@ -202,7 +207,7 @@ def _published(folder: Path, submissions: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _is(path: Path, text: str) -> bool:
-    """Whether a file holds a text, byte for byte."""
+    """Whether a file has this content, byte for byte."""
     return path.is_file() and path.read_bytes() == text.encode("utf-8")
 
 
@@ -233,7 +238,7 @@ def _print_tables(board: "Board") -> None:
     elif board.reported:
         tables = [table for one in board.reported for table in one.tables]
         many = "table of papers' figures is" if len(tables) == 1 else "tables of papers' figures are"
-        _print_lines(console, [f"{len(tables)} {many} left to a task's own view: --task {tables[0].task}."])
+        _print_lines(console, [f"{len(tables)} {many} shown with a single task: --task {tables[0].task}."])
 
 
 def _print_table(console: "Console", whole: "TextTable") -> None:
@@ -243,7 +248,7 @@ def _print_table(console: "Console", whole: "TextTable") -> None:
     from grue.render.layout import narrow
 
     for table in narrow(whole, console.width):
-        if table.title:  # a table's own title would be wrapped at the table's width
+        if table.title:  # rich would wrap the title at the table's width
             console.print(Text(table.title, style="italic"))
         shown = Table()
         for column in table.columns:

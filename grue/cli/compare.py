@@ -1,4 +1,4 @@
-"""`grue compare`: which of two systems is better, task by task, and how sure that is."""
+"""`grue compare`: which of two systems is better, task by task, with its uncertainty."""
 
 import json
 import sys
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from grue.stats.intervals import Interval
 
 PIPED = 120  # columns where there is no terminal to ask
-ROOMY = 92  # columns from which on two spaces stand between those of a table
+ROOMY = 92  # terminal columns from which a table has two spaces between its columns
 LONGEST = 4  # lines of a prompt, a reference or an output
-LABEL = 13  # columns of what stands before them
+LABEL = 13  # columns of the labels before them
 UNKNOWN = "–"
 
 
@@ -33,7 +33,7 @@ UNKNOWN = "–"
 @click.argument("a")
 @click.argument("b")
 @options.suite
-@options.option("--task", "task_names", multiple=True, help="Compare on this task alone; repeat for several.")
+@options.option("--task", "task_names", multiple=True, help="Compare on this task only; repeat for several.")
 @options.option(
     "--axis", type=click.Choice(["preference", "naturalness"]), default="preference", help="Score to compare."
 )
@@ -48,7 +48,7 @@ UNKNOWN = "–"
     "show",
     type=click.IntRange(min=0),
     default=3,
-    help="Examples to show of each task, most unlike first.",
+    help="Examples to show of each task, largest differences first.",
 )
 @options.offline
 @options.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
@@ -68,8 +68,8 @@ def compare(
 ) -> None:
     """Compare two systems, task by task, from their predictions.
 
-    A and B are names of systems under --submissions or --runs, or folders with results. Their predictions are scored
-    again. Both seeds and examples count as chance; docs/background/statistics.md says how.
+    A and B are names of systems under --submissions or --runs, or folders with results. Their predictions are
+    rescored. Both seeds and examples count as chance; docs/background/statistics.md explains the test.
 
     \b
     grue compare supervised zero-shot
@@ -80,7 +80,7 @@ def compare(
     from grue import api
     from grue.cli.progress import evaluation_progress
 
-    with evaluation_progress("scoring again") as progress:
+    with evaluation_progress("Rescoring") as progress:
         compared = api.compare(
             a,
             b,
@@ -102,7 +102,7 @@ def compare(
 
 
 def show_comparison(compared: "Comparison", console: Console) -> None:
-    """Print a comparison: differences, where their uncertainty comes from, what to know, and examples."""
+    """Print a comparison: differences, sources of their uncertainty, notes, and examples."""
     console.print(Text(f"GRUE comparison: suite {compared.suite}, {compared.axis} (0–100)", style="bold"))
     for letter, name, origin in (("A", compared.a, compared.origin_a), ("B", compared.b, compared.origin_b)):
         console.print(Text.assemble((f"{letter}  ", "bold"), printable(name), (f"  in {printable(origin)}", "dim")))
@@ -146,7 +146,7 @@ def _errors(tasks: Sequence["TaskComparison"], width: int) -> Table:
 
 
 def _table(headers: Sequence[str], last: str, width: int) -> Table:
-    """Return an empty table whose first column stands at the left, the last as told, all others at the right."""
+    """Return an empty table: the first column left-aligned, the last as `last` says, the others right-aligned."""
     table = Table(box=None, padding=(0, 2 if width >= ROOMY else 1, 0, 0), pad_edge=False, header_style="dim")
     for place, header in enumerate(headers):
         at_left = place == 0 or (place == len(headers) - 1 and last == "l")
@@ -167,20 +167,20 @@ def _known(value: float | None) -> str:
 
 
 def _legend(compared: "Comparison") -> Iterator[str]:
-    """Yield what the figures mean, and what to know about these."""
+    """Yield the meaning of the figures, and the notes on this comparison."""
     count = len(compared.tasks)
     chance = f"p: how often chance alone gives such a difference, in {compared.draws:,} draws"
     yield f"{chance}. Holm p: corrected for {count} tasks; the verdict follows it." if count > 1 else f"{chance}."
     yield (
         "sd: between seeds. error: standard error of A − B, from seeds and from the examples of the test set. "
-        f"{UNKNOWN}: one seed cannot tell."
+        f"{UNKNOWN}: unknown from one seed."
     )
     for name, tasks in ((compared.a, compared.only_a), (compared.b, compared.only_b)):
         if tasks:
             yield f"Only {name} has {', '.join(tasks)}: not compared."
     yield from compared.notes
     if any(task.examples for task in compared.tasks):
-        yield "Below, where they differ most: what an example is worth to each, seeds averaged, and a usual text."
+        yield "Below, where they differ most: what an example is worth to each, seeds averaged, and a typical text."
 
 
 # --- examples --------------------------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ def _which(side: "Side", seeds: Sequence[int]) -> str:
 
 
 def _print_text(console: Console, label: str, text: str, style: str, remark: str = "") -> None:
-    """Print a text in a few lines, its middle left out if it is longer; control characters are shown, never sent."""
+    """Print a text in a few lines, shortened in the middle; control characters are made visible."""
     room = (console.width - LABEL - 2) * LONGEST - len(remark)
     shown = Text(shortened(printable(text).strip(), room) or "(empty)", style if text.strip() else "dim")
     shown.append(remark, "dim")
@@ -213,7 +213,7 @@ def _print_text(console: Console, label: str, text: str, style: str, remark: str
 
 
 def _print_hanging(console: Console, head: Text, text: Text | str, style: str = "") -> None:
-    """Print a text with `head` before its first line, and all other lines as far to the right."""
+    """Print a text with `head` before its first line, and the other lines indented accordingly."""
     body = Text(printable(text), style) if isinstance(text, str) else text
     for number, line in enumerate(body.wrap(console, console.width - head.cell_len)):
         line.rstrip()

@@ -27,7 +27,7 @@ def schema(kind: str) -> None:
 
 @click.command()
 def doctor() -> None:
-    """Say what is installed, what is missing and what it is for."""
+    """List what is installed, what is missing and what needs it."""
     from grue.doctor import examine
 
     problems = 0
@@ -36,7 +36,7 @@ def doctor() -> None:
         problems += not finding.fine and finding.needed
     if problems:
         click.echo(
-            "Something that grue needs is missing; `pip install --force-reinstall grue` installs it.",
+            "A required part of grue is missing; `pip install --force-reinstall grue` installs it.",
             err=True,
         )
         raise SystemExit(3)

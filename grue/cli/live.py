@@ -1,4 +1,4 @@
-"""What a terminal shows of a run under way: the bar, the last update's figures, and some of its responses."""
+"""The live view of a run: its bar, the last update's figures, and some of its responses."""
 
 import math
 import unicodedata
@@ -19,7 +19,7 @@ from rich.theme import Theme
 
 Sample = tuple[str, str, float]  # prompt, response, score
 
-# Label, name in the log and format; what an algorithm does not log is left out.
+# Label, name in the log and format; figures that an algorithm does not log are left out.
 HEADLINES = (("reward", "objective/reward", ".3f"), ("loss", "loss/total", ".3f"))
 FIGURES = (
     ("KL", "objective/kl", ".3f"),
@@ -27,9 +27,9 @@ FIGURES = (
     ("length", "objective/length", ".1f"),
 )
 BARS = "▁▂▃▄▅▆▇█"
-HISTORY = 10  # bars of the headline's history; with it, all figures fit 80 columns
+HISTORY = 10  # bars of the headline's history; all figures then fit 80 columns
 RESPONSE_LINES = 2
-WIDEST = 100  # columns; a wider terminal is left empty at the right
+WIDEST = 100  # columns
 GAP = "  "
 CALM = Theme({"progress.download": "default", "progress.elapsed": "dim", "progress.remaining": "default"})
 
@@ -55,7 +55,7 @@ class LiveView:
         self.samples: Sequence[Sample] = ()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Draw it, no wider than is read at a glance."""
+        """Draw it, at most `WIDEST` columns wide."""
         width = min(options.max_width, WIDEST)
         if self.bar.tasks:
             yield Constrain(self.bar, width)
@@ -65,7 +65,7 @@ class LiveView:
                 yield from drawn_sample(console, *sample, width)
 
     def begin(self, title: str, done: int, total: int, before: Sequence[Mapping[str, float]]) -> None:
-        """Open a job; `before` are the lines of a run that goes on."""
+        """Open a job; `before` are the log lines of a resumed run."""
         self.end()
         self.bar.add_task(title, total=total, completed=done)
         for line in before:
@@ -146,7 +146,7 @@ def sparkline(values: Sequence[float], width: int) -> str:
 
 
 def shortened(text: str, width: int) -> str:
-    """Return a text that fits `width` columns, its middle left out: a prompt's end says as much as its beginning."""
+    """Return a text that fits `width` columns, shortened in the middle: both ends of a prompt matter."""
     if len(text) <= width:
         return text
     tail = (width - len(" … ")) // 2
@@ -155,7 +155,7 @@ def shortened(text: str, width: int) -> str:
 
 
 def beginning(text: str, width: int) -> str:
-    """Return the whole words among a text's first `width` characters; of one long word, that many characters."""
+    """Return the whole words among a text's first `width` characters, or the characters of one long word."""
     if len(text) <= width:
         return text
     whole = text[: width + 1].rpartition(" ")[0].rstrip()

@@ -49,9 +49,7 @@ def suite(function: F) -> F:
 
 def runs(function: F) -> F:
     """Add --runs."""
-    return option("--runs", type=click.Path(path_type=Path), default=Path("runs"), help="Folder that all runs lie in.")(
-        function
-    )
+    return option("--runs", type=click.Path(path_type=Path), default=Path("runs"), help="Folder of all runs.")(function)
 
 
 def data(function: F) -> F:
@@ -66,12 +64,12 @@ def data(function: F) -> F:
 
 def offline(function: F) -> F:
     """Add --offline."""
-    explained = "Use only what is on this machine; no connection is opened."
+    explained = "Use only local files; open no connection."
     return option("--offline", is_flag=True, callback=_go_offline, help=explained)(function)
 
 
 def _go_offline(context: click.Context, parameter: click.Parameter, offline: bool) -> bool:
-    """Tell the hub's library, which reads this when it is first imported, and commands import it later."""
+    """Set what the hub's library reads when it is first imported, which commands do later."""
     if offline:
         os.environ["HF_HUB_OFFLINE"] = "1"
     return offline
@@ -94,7 +92,7 @@ def parse_seeds(seed: tuple[int, ...], seed_range: str | None) -> list[int]:
 
 
 def parse_settings(settings: tuple[str, ...]) -> dict[str, Any]:
-    """Read `--set key=value`; a value is JSON where it is JSON, else text, and `none` turns an option off.
+    """Parse `--set key=value`; a value is JSON if it parses, else text, and `none` turns an option off.
 
     Raises:
         ConfigError: There is no `=`.

@@ -1,4 +1,4 @@
-"""`grue submit pack --sweep`: every system of a sweep as a submission of its own."""
+"""`grue submit pack --sweep`: every system of a sweep as its own submission."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from grue.sweep.jobs import Job
     from grue.sweep.record import Record
 
-# Of one system only: several cannot share them.
+# Options that several systems cannot share.
 OF_ONE = ("name", "algorithm", "budget", "regression")
 SHOWN = 10  # unfinished runs in a message
 
 
 def runs_of_sweep(runs: Path, system: str | None, made: Mapping[str, Any]) -> "dict[str, list[PackedRun]]":
-    """Return the evaluated systems of a sweep, or one of them, with their runs; those that failed are declared so.
+    """Return the evaluated systems of a sweep, or one of them, with their runs; failed runs are declared failed.
 
     Args:
-        made: What the result of a failed run says of the code.
+        made: The versions that the result of a failed run records.
 
     Raises:
-        DataError: There was no sweep, or a run of it is not finished; lists them.
+        DataError: There was no sweep, or some of its runs are unfinished; lists them.
         UnknownName: The sweep has no such system.
         SubmissionError, DataError: A result cannot be read.
     """
@@ -42,7 +42,7 @@ def runs_of_sweep(runs: Path, system: str | None, made: Mapping[str, Any]) -> "d
         raise UnknownName(f"{runs}: the sweep has no system {system!r}.{did_you_mean(system, found)} Known: {known}.")
     wanted = found if system is None else {system: found[system]}
     if not wanted:
-        raise DataError(f"{runs}: the sweep evaluated nothing, so that there is nothing to pack.")
+        raise DataError(f"{runs}: the sweep evaluated no run, so that there is nothing to pack.")
     _refuse_unfinished(record, [job for jobs in wanted.values() for job in jobs])
     return {name: _runs(record, jobs, made) for name, jobs in wanted.items()}
 
@@ -57,8 +57,8 @@ def _refuse_unfinished(record: "Record", jobs: "Sequence[Job]") -> None:
         raise DataError(
             "\n  ".join(
                 [
-                    f"{record.runs}: {len(unfinished)} of {len(jobs)} runs are not finished; the same `grue sweep` "
-                    "goes on with them, and --system NAME packs one system alone:",
+                    f"{record.runs}: {len(unfinished)} of {len(jobs)} runs are unfinished; the same `grue sweep` "
+                    "resumes them, and --system NAME packs one system alone:",
                     *unfinished[:SHOWN],
                     *more,
                 ]
@@ -84,16 +84,16 @@ def _runs(record: "Record", jobs: "Sequence[Job]", made: Mapping[str, Any]) -> "
 
 
 def describe_each(found: "Mapping[str, Sequence[PackedRun]]", given: Mapping[str, Any]) -> "dict[str, Submission]":
-    """Return what each system's submission.toml is to say.
+    """Return the content of each system's submission.toml.
 
     Raises:
-        ConfigError: What is given is of one system and there are several, or something is missing.
+        ConfigError: An option applies to one system and there are several, or something is missing.
     """
     from grue.submissions.describe import describe
 
     shared = [key for key in OF_ONE if given.get(key)]
     if shared and len(found) > 1:
-        raise ConfigError(f"--{shared[0]} is of one system, and the sweep has {len(found)}; add --system NAME.")
+        raise ConfigError(f"--{shared[0]} applies to one system, and the sweep has {len(found)}; add --system NAME.")
     described = {}
     for name, runs in found.items():
         if all(run.predictions is None for run in runs):

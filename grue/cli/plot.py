@@ -17,7 +17,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _output(function: F) -> F:
-    explained = "File to draw to; its ending says what: .png or .svg."
+    explained = "File to write: .png or .svg."
     return options.option("-o", "--output", type=click.Path(path_type=Path), required=True, help=explained)(function)
 
 
@@ -34,7 +34,7 @@ def plot() -> None:
 # --- curves ----------------------------------------------------------------------------------------------------------
 
 
-@plot.command(short_help="Learning curves: what the runs of a task logged.")
+@plot.command(short_help="Learning curves of a task's runs.")
 @options.option("--task", "task_name", required=True, help="Task, by name.")
 @options.suite
 @options.runs
@@ -45,7 +45,7 @@ def plot() -> None:
     metavar="NAME",
     multiple=True,
     help="Figure of train.jsonl; repeat for several. [default: objective/reward, validation/preference and "
-    "objective/kl_sequence, as far as they were logged]",
+    "objective/kl_sequence, if they were logged]",
 )
 @_output
 def curves(
@@ -78,19 +78,19 @@ def _logs(task_name: str, suite: str, runs: Path, systems: tuple[str, ...]) -> "
 
     task = load_task(task_name, suite)
     logs, notes = read_logs(runs / task.suite / task.name, systems)
-    _tell(notes)
+    _report(notes)
     return task, logs
 
 
 def _logged(figures: Iterable[str], logs: "list[Log]") -> list[str]:
-    """Return the figures that there are, if there is one; what is missing in them is told later."""
+    """Return the figures that were logged, and report the others."""
     from grue.plots.curves import logged
 
     known, figures = logged(logs), list(figures)
     found = [figure for figure in figures if figure in known]
     if not found:
         raise DataError(f"No run has logged {' or '.join(figures)}. Logged: {', '.join(known)}.")
-    _tell(f"{figure}: logged by no run." for figure in figures if figure not in known)
+    _report(f"{figure}: no run logged it." for figure in figures if figure not in known)
     return found
 
 
@@ -99,12 +99,12 @@ def _draw(logs: "list[Log]", figures: Sequence[str], title: str, output: Path) -
     from grue.plots.drawing import draw_curves
 
     panels, notes = panels_of(logs, figures)
-    _tell(notes)
+    _report(notes)
     draw_curves(panels, list(dict.fromkeys(log.system for log in logs)), title, output)
     click.echo(str(output))
 
 
-def _tell(notes: Iterable[str]) -> None:
+def _report(notes: Iterable[str]) -> None:
     for note in notes:
         click.echo(note, err=True)
 
@@ -120,7 +120,7 @@ def _tell(notes: Iterable[str]) -> None:
     "--submissions",
     type=click.Path(path_type=Path),
     default=Path("submissions"),
-    help="Folder of submitted results; where there is none, the rows that ship with grue.",
+    help="Folder of submitted results; if it is missing, the rows that ship with grue.",
 )
 @options.option("--no-local", is_flag=True, help="Leave out the results under --runs.")
 @_systems
@@ -142,7 +142,7 @@ def tradeoff(
 
     board = board_of(context, suite, task_name, column="rank", interval_kind="t", compat=None, iqm=False, **places)
     points, notes = points_of(board, systems)
-    _tell(notes)
+    _report(notes)
     whole_suite = f"Suite {board.suite}: mean over {len(board.tasks)} tasks"
     draw_tradeoff(points, board.tasks[0].title if task_name else whole_suite, output)
     click.echo(str(output))

@@ -31,12 +31,12 @@ SAMPLES = 2  # responses of an update that the live view shows
 
 
 def error_console() -> Console:
-    """Return the console that everything but data goes to; rich honours NO_COLOR and knows a terminal."""
+    """Return the console for everything but data; rich honours NO_COLOR and detects a terminal."""
     return Console(stderr=True, highlight=False)
 
 
 def no_console() -> Console:
-    """Return a console that shows nothing: of several processes that train together, one talks."""
+    """Return a silent console, for all but one of several processes that train together."""
     return Console(quiet=True, force_terminal=False)
 
 
@@ -64,17 +64,17 @@ class TrainingProgress:
         self._close()
 
     def planned(self, plan: "Plan") -> None:
-        """Say what comes next."""
+        """Print the stage that starts."""
         self._ran = False
         where = escape(f"suite {plan.task.suite}, reward {plan.reward} → {plan.folder}")
         self.console.print(f"[bold]{escape(plan.title)}[/bold]  {where}", soft_wrap=True)
 
     def finished(self, plan: "Plan") -> None:
-        """Say that a stage is over."""
+        """Print that a stage is finished."""
         self._close()
         if not self._ran:
             next_step = escape(f"grue evaluate --checkpoint {plan.checkpoint}")
-            self.console.print(f"  finished before; nothing to do. Evaluate it: {next_step}", soft_wrap=True)
+            self.console.print(f"  already finished; nothing to do. Evaluate it: {next_step}", soft_wrap=True)
         self._over(plan)
 
     def started(self, plan: "Plan", done: int, total: int) -> None:
@@ -83,10 +83,10 @@ class TrainingProgress:
         self._ran = True
         self._samples.clear()
         if done:
-            self.console.print(f"  resumes after update {done} of {total}")
+            self.console.print(f"  resuming after update {done} of {total}")
         if self.console.is_interactive:
             self.view.begin(plan.title, done, total, logged(plan) if done else [])
-            # What a pipe is to get must not be drawn on the terminal.
+            # Output for a pipe must not be drawn on the terminal.
             piped = not sys.stdout.isatty()
             self._live = Live(self.view, console=self.console, transient=True, redirect_stdout=not piped)
             self._live.start(refresh=True)
@@ -125,14 +125,14 @@ class TrainingProgress:
 
 
 def logged(plan: "Plan") -> list[Mapping[str, float]]:
-    """Return what the log of a run that goes on says of its updates."""
+    """Return the logged updates of a run that resumes."""
     log = plan.folder / "train.jsonl"
     return [line for _, line in files.read_jsonl(log) if "seconds" in line] if log.exists() else []
 
 
 @contextmanager
 def evaluation_progress(title: str) -> Iterator[Callable[[int, int], None]]:
-    """Yield a function that takes (done, total) and moves a bar; silent where stderr is no terminal."""
+    """Yield a function of (done, total) that moves a bar; silent if stderr is not a terminal."""
     console = error_console()
     columns = (
         TextColumn("[bold]{task.description}"),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from grue.submissions.folder import Submission
     from grue.submissions.problems import Problem
 
-SEED = 0  # of the randomisation tests for regressions: the same files give the same report
+SEED = 0  # for the randomisation tests for regressions, so that equal files give equal reports
 
 
 @click.group()
@@ -26,16 +26,16 @@ def submit() -> None:
 # --- check -----------------------------------------------------------------------------------------------------------
 
 
-@submit.command("check", short_help="Check submissions: every score again, from the predictions.")
+@submit.command("check", short_help="Check submissions: recompute every score from the predictions.")
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path(path_type=Path))
 @options.option(
     "--against",
     metavar="REF",
-    help="Also compare with the merge base of HEAD and this commit: nothing else may change, and no row get worse. "
-    "Without PATH, only what has changed is checked.",
+    help="Also compare with the merge base of HEAD and this commit: no other file may change, and no row get worse. "
+    "Without PATH, only changed submissions are checked.",
 )
 @options.option(
-    "--report", type=click.Choice(["text", "json", "junit", "github"]), default="text", help="How to report."
+    "--report", type=click.Choice(["text", "json", "junit", "github"]), default="text", help="Format of the report."
 )
 @options.option("--output", type=click.Path(path_type=Path), help="File to write the report to instead of printing it.")
 @options.option("--junit", type=click.Path(path_type=Path), help="File to write a JUnit report to as well.")
@@ -44,7 +44,7 @@ def check_submissions(
 ) -> None:
     """Check submissions: structure, frozen ids, and every score recomputed from the predictions.
 
-    PATH is `submissions`, which is checked if none is given, or a system's folder in it.
+    PATH is `submissions` (the default), or a system's folder in it.
     """
     from grue.render.problems import REPORTS
 
@@ -66,13 +66,13 @@ def _check(paths: Sequence[Path]) -> "tuple[list[Path], list[Problem]]":
     checked = list(dict.fromkeys(system for path in paths for system in systems(path)))
     problems: dict[Problem, None] = {}
     for path in paths:
-        with error_console().status(f"Scoring again what is in {ascii(str(path))[1:-1]} …"):
+        with error_console().status(f"Rescoring {ascii(str(path))[1:-1]} …"):
             problems |= dict.fromkeys(check(path))
     return checked, list(problems)
 
 
 def _check_against(paths: Sequence[Path], ref: str) -> "tuple[list[Path], list[Problem]]":
-    """Check submissions, what else came with them, and whether the row of one got worse."""
+    """Check submissions, the other changes, and whether a row got worse."""
     import numpy as np
 
     from grue.cli.progress import error_console
@@ -90,7 +90,7 @@ def _check_against(paths: Sequence[Path], ref: str) -> "tuple[list[Path], list[P
 
 
 def _home(path: Path) -> Path:
-    """Return the folder `submissions/` of a path that is it, a suite's folder in it or a system's."""
+    """Return the folder `submissions/` of a path, which is that folder, a suite's or a system's."""
     from grue.submissions.folder import SUBMISSION
     from grue.task_files import SUITES
 
@@ -122,7 +122,7 @@ def _report(problems: "Sequence[Problem]", checked: Sequence[Path], report: str,
         click.echo(f"{summary(problems, checked)} → {output}", err=True)
     errors = sum(problem.severity == "error" for problem in problems)
     if errors:
-        raise SubmissionError(f"{errors} problem{'s' if errors > 1 else ''} to mend before this can be merged.")
+        raise SubmissionError(f"{errors} error{'s' if errors > 1 else ''} to fix before this can be merged.")
 
 
 # --- pack ------------------------------------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ def _report(problems: "Sequence[Problem]", checked: Sequence[Path], report: str,
     "--sweep",
     metavar="RUNS",
     type=click.Path(path_type=Path),
-    help="Instead of RUN: every system of the sweep in this folder, each as a submission of its own; with --system "
+    help="Instead of RUN: every system of the sweep in this folder, each as its own submission; with --system "
     "one of them.",
 )
 @options.option("--system", help="Instead of RUN: every run of this system under --runs.")
@@ -149,13 +149,13 @@ def _report(problems: "Sequence[Problem]", checked: Sequence[Path], report: str,
 @options.option("--name", help="Name on the board. [default: the runs' system]")
 @options.option("--authors", help="Separated by commas.")
 @options.option("--licence", help="Of the predictions, such as CC-BY-4.0.")
-@options.option("--algorithm", help="[default: what the results say]")
-@options.option("--backbone", help="[default: what the results say]")
-@options.option("--training-data", help="What it was trained on beside the tasks' training splits; none, if nothing.")
-@options.option("--budget", help="Training in tokens, hours and devices. [default: what the results say]")
+@options.option("--algorithm", help="[default: from the results]")
+@options.option("--backbone", help="[default: from the results]")
+@options.option("--training-data", help="Training data beyond the tasks' training splits, or none.")
+@options.option("--budget", help="Training in tokens, hours and devices. [default: from the results]")
 @options.option("--link", help="Address of a page about the system.")
 @options.option("--contact", help="How to reach the authors.")
-@options.option("--deterministic", is_flag=True, help="Its output depends on no seed: one stands for all, unranked.")
+@options.option("--deterministic", is_flag=True, help="Its output depends on no seed: it has one seed and no rank.")
 @options.option("--regression", help="Why it is worse than the row that it replaces.")
 @options.option(
     "-o",
@@ -165,7 +165,7 @@ def _report(problems: "Sequence[Problem]", checked: Sequence[Path], report: str,
     help="Folder of submissions; the pack is written into SUITE/NAME in it.",
 )
 @options.option("--force", is_flag=True, help="Replace a submission of that name.")
-@options.option("--no-check", is_flag=True, help="Do not check what was packed.")
+@options.option("--no-check", is_flag=True, help="Do not check the packed submission.")
 @options.offline
 def pack_runs(
     run_paths: tuple[Path, ...],
@@ -195,7 +195,7 @@ def pack_runs(
 
     named = system is not None and sweep is None
     if sum([bool(run_paths), named, predictions is not None, sweep is not None]) != 1:
-        raise ConfigError("Say what to pack: one of RUN..., --system NAME, --predictions FOLDER or --sweep RUNS.")
+        raise ConfigError("Choose what to pack: one of RUN..., --system NAME, --predictions FOLDER or --sweep RUNS.")
     given["authors"] = [name.strip() for name in (given["authors"] or "").split(",") if name.strip()]
     if sweep is not None:
         packed = _packed_sweep(sweep, system, failed, given)
@@ -215,18 +215,18 @@ def pack_runs(
 def _packed_sweep(
     sweep: Path, system: str | None, failed: Sequence[str], given: Mapping[str, Any]
 ) -> "list[tuple[list[PackedRun], Submission]]":
-    """Return the runs of every system of a sweep, and what its submission says."""
+    """Return the runs and the submission.toml of every system of a sweep."""
     from grue.cli.pack_sweep import describe_each, runs_of_sweep
 
     if failed:
-        raise ConfigError(f"--failed {failed[0]}: the sweep knows which of its runs failed; leave it out.")
+        raise ConfigError(f"--failed {failed[0]}: the sweep records which of its runs failed; leave it out.")
     found = runs_of_sweep(sweep, system, _made())
     described = describe_each(found, given)
     return [(runs, described[name]) for name, runs in found.items()]
 
 
 def _write(packed: "Sequence[tuple[list[PackedRun], Submission]]", output: Path, force: bool) -> list[Path]:
-    """Write submissions, and say of each how large it is."""
+    """Write submissions, and print the size of each."""
     from grue.submissions.pack import pack
 
     folders = []
@@ -242,7 +242,7 @@ def _write(packed: "Sequence[tuple[list[PackedRun], Submission]]", output: Path,
 def _collect(
     paths: Sequence[Path], system: str | None, runs: Path, suite: str, failed: Sequence[str]
 ) -> "list[PackedRun]":
-    """Read runs; one that is declared failed need not have a result."""
+    """Read runs; a run that is declared failed need not have a result."""
     from grue.submissions.collect import find_runs, read_run, runs_of
 
     found = find_runs(paths) if system is None else runs_of(system, runs, suite)
@@ -257,7 +257,7 @@ def _score(folder: Path, suite: str, given: Mapping[str, Any], offline: bool) ->
 
     missing = [f"--{key}" for key in ("name", "algorithm", "backbone") if not given[key]]
     if missing:
-        raise ConfigError(f"--predictions: say what system wrote them: {', '.join(missing)}.")
+        raise ConfigError(f"--predictions: name the system that wrote them: {', '.join(missing)}.")
     system = {key: given[key] for key in ("name", "algorithm", "backbone")}
     found = find_predictions(folder, suite)
     scored = []
@@ -272,10 +272,10 @@ def _score(folder: Path, suite: str, given: Mapping[str, Any], offline: bool) ->
 
 
 def _failed(failed: Sequence[str], others: "Sequence[PackedRun]") -> "list[PackedRun]":
-    """Return the results of runs that failed, of the system that the others are of.
+    """Return the results of failed runs, of the same system as the other runs.
 
     Raises:
-        ConfigError: There is no other run, so that nothing says what system it is.
+        ConfigError: There is no other run to name the system.
     """
     from grue.submissions.collect import failed_run, parse_failed
 
@@ -287,7 +287,7 @@ def _failed(failed: Sequence[str], others: "Sequence[PackedRun]") -> "list[Packe
 
 
 def _made() -> dict[str, Any]:
-    """Return what a result says of the code that made it."""
+    """Return the versions that a result records."""
     from grue.provenance import code_version, package_versions
 
     return {"grue": code_version(), "packages": package_versions()}

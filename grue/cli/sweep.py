@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.group(invoke_without_command=True)
 @click.pass_context
 @options.option(
-    "--config", "config_path", type=click.Path(path_type=Path), help="TOML file of the grid; flags go over it."
+    "--config", "config_path", type=click.Path(path_type=Path), help="TOML file of the grid; flags override it."
 )
 @options.option("--tasks", help="Names or task files, separated by commas. [default: all of the suite]")
 @options.option(
@@ -40,18 +40,20 @@ if TYPE_CHECKING:
     "--vary",
     multiple=True,
     metavar="KEY=V1,V2",
-    help="A system for each value of KEY, reward and preset included; repeat for all combinations.",
+    help="A system for each value of KEY (also reward and preset); repeat for all combinations.",
 )
 @options.runs
 @options.data
 @options.option("--executor", type=click.Choice(["local", "ray"]), default="local", help="This machine, or Ray.")
-@options.option("--address", help="Of a Ray cluster that runs already, such as auto. [default: one of its own]")
-@options.option("--jobs", type=click.IntRange(min=1), help="Runs at a time. [default: one a GPU, or cores / threads]")
-@options.option("--threads", type=click.IntRange(min=1), default=1, help="CPU threads of a run.")
-@options.option("--gpus", type=click.FloatRange(min=0), default=0.0, help="GPUs of a run, for Ray.")
-@options.option("--retries", type=click.IntRange(min=0), default=1, help="How often a run that crashed is tried again.")
+@options.option("--address", help="Address of a running Ray cluster, such as auto. [default: start one]")
+@options.option(
+    "--jobs", type=click.IntRange(min=1), help="Runs at a time. [default: one per GPU, else cores / threads]"
+)
+@options.option("--threads", type=click.IntRange(min=1), default=1, help="CPU threads per run.")
+@options.option("--gpus", type=click.FloatRange(min=0), default=0.0, help="GPUs per run, for Ray.")
+@options.option("--retries", type=click.IntRange(min=0), default=1, help="How often a crashed run is retried.")
 @options.option("--no-evaluate", is_flag=True, help="Train only.")
-@options.option("--dry-run", is_flag=True, help="Print what would run and how long it may take, and do nothing.")
+@options.option("--dry-run", is_flag=True, help="Print what would run and how long it may take.")
 def sweep(
     context: click.Context,
     config_path: Path | None,
@@ -73,10 +75,10 @@ def sweep(
     no_evaluate: bool,
     dry_run: bool,
 ) -> None:
-    """Carry out a grid of tasks, algorithms and seeds: train, evaluate, go on where it stopped.
+    """Train and evaluate a grid of tasks, algorithms and seeds.
 
-    Runs that others start from are made once. A run that fails is written down and stops no other. The same command
-    goes on with an interrupted sweep; `grue sweep status RUNS` shows one, `grue submit pack --sweep RUNS` packs it.
+    Warm starts are trained once. A failed run is recorded and stops no other. The same command resumes an interrupted
+    sweep; `grue sweep status RUNS` shows its progress, `grue submit pack --sweep RUNS` packs it.
 
     \b
     grue sweep --algos zero-shot,supervised,supervised+ppo,supervised+nlpo --seeds 1-5
@@ -85,7 +87,7 @@ def sweep(
     if context.invoked_subcommand is not None:
         return
     from grue.cli.sweep_view import dry_run_text
-    from grue.sweep.jobs import plan_jobs, refuse_strangers
+    from grue.sweep.jobs import plan_jobs, refuse_other_runs
     from grue.sweep.record import Record
     from grue.sweep.work import JobContext
 
@@ -93,13 +95,13 @@ def sweep(
     planned, record = plan_jobs(grid), Record(runs.absolute())
     place = JobContext(runs=runs.absolute(), data_dir=data_dir, offline=offline, threads=threads)
     if executor == "local" and address is not None:
-        raise ConfigError("--address is of a Ray cluster; add --executor ray.")
+        raise ConfigError("--address belongs to a Ray cluster; add --executor ray.")
     if dry_run:
         click.echo(dry_run_text(record, planned, jobs or default_jobs(threads)))
         return
     with record.sole_owner():
-        record = Record(runs.absolute())  # another sweep may have ended while this one waited for the lock
-        refuse_strangers([job for job in planned if not record.finished(job)], place.runs, data_dir)
+        record = Record(runs.absolute())  # another sweep may have ended before this one got the lock
+        refuse_other_runs([job for job in planned if not record.finished(job)], place.runs, data_dir)
         record.write_grid(grid)
         done = _carry_out(planned, record, _executor(executor, record, place, jobs, threads, gpus, address), retries)
     if not done:
@@ -116,7 +118,7 @@ def _grid(
     vary: tuple[str, ...],
     no_evaluate: bool,
 ) -> "SweepGrid":
-    """Return the grid of the file, with the flags over it."""
+    """Return the grid of the file, overridden by the flags."""
     from grue.sweep.grid import GridEntry, SweepGrid, read_grid
 
     grid = read_grid(config_path) if config_path else SweepGrid()
@@ -137,7 +139,7 @@ def _grid(
     if not vary:
         return grid
     values = _varied(vary)
-    baselines = tuple(name for name in grid.algorithms if name in BASELINES)  # which have nothing that could vary
+    baselines = tuple(name for name in grid.algorithms if name in BASELINES)  # they have no settings
     varied = (GridEntry(algorithm=name, vary=values) for name in grid.algorithms if name not in BASELINES)
     return replace(grid, algorithms=baselines, systems=(*varied, *grid.systems))
 
@@ -158,7 +160,7 @@ def _varied(vary: Sequence[str]) -> dict[str, tuple[Any, ...]]:
 
 
 def default_jobs(threads: int) -> int:
-    """Return how many runs this machine does at a time."""
+    """Return the number of runs at a time on this machine."""
     return max(1, len(os.sched_getaffinity(0)) // threads)
 
 
@@ -185,23 +187,23 @@ def _carry_out(planned: "Sequence[Job]", record: "Record", executor: "Executor",
     from grue.sweep.schedule import Sweep
 
     with (
-        stop_on_signal("Stopping: every run saves what it has; press Ctrl-C again to stop at once.") as stop,
+        stop_on_signal("Stopping: every run saves its progress; press Ctrl-C again to stop at once.") as stop,
         SweepView(error_console(), record, planned) as view,
     ):
         states = Sweep(planned, record, executor, view, retries).run(lambda: bool(stop))
     click.echo(summary(record, planned, states))
     if stop:
-        click.echo("Stopped; the same command goes on from there.", err=True)
+        click.echo("Stopped; the same command resumes it.", err=True)
         click.get_current_context().exit(130)
     return all(state == "finished" for state in states.values())
 
 
-@sweep.command("status", short_help="Show how far a sweep is.")
+@sweep.command("status", short_help="Show the progress of a sweep.")
 @click.pass_context
 @click.argument("folder", metavar="[RUNS]", type=click.Path(path_type=Path), required=False)
 @options.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def status(context: click.Context, folder: Path | None, as_json: bool) -> None:
-    """Show the state of every run of the sweep in RUNS, the folder of all runs; without it, in that of --runs."""
+    """Show the state of every run of the sweep in RUNS, the folder of all runs; without it, in --runs."""
     from grue.cli.sweep_view import status_text
     from grue.sweep.record import Record
     from grue.sweep.status import rows_of

@@ -1,4 +1,4 @@
-"""What is shown of a sweep: a live table on a terminal, a line for every change elsewhere, tables at the end."""
+"""Showing a sweep: a live table on a terminal, otherwise a line for every change, and tables at the end."""
 
 import sys
 import time
@@ -25,11 +25,11 @@ STYLES: Mapping[State, str] = {
     "stopped": "yellow",
 }
 REFRESH_SECONDS = 2.0
-PIPED = 110  # columns of what no terminal reads
+PIPED = 110  # columns without a terminal
 
 
 class SweepView:
-    """Watches a sweep and draws it on stderr."""
+    """An observer that draws a sweep on stderr."""
 
     def __init__(self, console: Console, record: Record, jobs: Sequence[Job]) -> None:
         self.console, self.record, self.jobs = console, record, jobs
@@ -52,7 +52,7 @@ class SweepView:
             self.live.stop()
 
     def changed(self, job: Job, state: State, message: str | None) -> None:
-        """Say what became of a job; on a terminal, of a failed one only."""
+        """Print a job's new state; on a terminal, only failures."""
         if state == "running":
             self.since[job.id] = time.monotonic()
         if self.live is None or state in ("failed", "blocked"):
@@ -60,7 +60,7 @@ class SweepView:
             self.console.print(said, style=STYLES[state] if self.live else None, markup=False, soft_wrap=True)
 
     def tick(self, states: Mapping[str, State]) -> None:
-        """Draw the table again, now and then."""
+        """Redraw the table every few seconds."""
         now = time.monotonic()
         if self.live is None or now - self.drawn < REFRESH_SECONDS:
             return
@@ -75,14 +75,14 @@ class SweepView:
         rest = estimate([*running, *waiting], self.workers, self.record.ended(), gone)
         head = Text.assemble(
             (_tally(self.states), "bold"),
-            (f"   {clock(time.monotonic() - self.started)} gone", "dim"),
+            (f"   {clock(time.monotonic() - self.started)} elapsed", "dim"),
             (f", {_time(rest)} left" if rest.work else "", "dim"),
         )
         return Group(head, table(rows_of(self.record, running, self.states)))
 
 
 def table(rows: Sequence[JobRow]) -> Table:
-    """Return rows as a table: state, run, and what there is to say of updates, reward, KL, time and result."""
+    """Return rows as a table: state, run, and the known of updates, reward, KL, time left and preference."""
     figures = {
         "updates": ["" if r.updates is None or r.state == "finished" else f"{r.update or 0}/{r.updates}" for r in rows],
         "reward": [_number(row.reward, ".3f") for row in rows],
@@ -103,7 +103,7 @@ def table(rows: Sequence[JobRow]) -> Table:
 
 
 def status_text(rows: Sequence[JobRow]) -> str:
-    """Return the state of a sweep as text: the tally, then every run, and why those failed that did."""
+    """Return the state of a sweep as text: the counts, every run, and the reasons of failures."""
     console = Console(width=None if sys.stdout.isatty() else PIPED, highlight=False)
     with console.capture() as captured:
         console.print(table(rows))
@@ -112,13 +112,13 @@ def status_text(rows: Sequence[JobRow]) -> str:
 
 
 def summary(record: Record, jobs: Sequence[Job], states: Mapping[str, State]) -> str:
-    """Return what a sweep says at its end."""
+    """Return the summary at the end of a sweep."""
     rows = [row for row in rows_of(record, jobs, states) if row.state in ("failed", "blocked")]
     return "\n".join([_tally(states), *_failures(rows)])
 
 
 def dry_run_text(record: Record, jobs: Sequence[Job], workers: int) -> str:
-    """Return what a sweep would do: its runs by task and system, and how long they may take."""
+    """Return the plan of a sweep: its runs by task and system, and how long they may take."""
     left = [job for job in jobs if not record.finished(job)]
     seeds: dict[tuple[str, str], list[int]] = {}
     for job in left:
@@ -139,7 +139,11 @@ def dry_run_text(record: Record, jobs: Sequence[Job], workers: int) -> str:
             f"  {task:{widths[0]}}{system:{widths[1]}}seeds {','.join(map(str, numbers)):14}{took}{start}{only}"
         )
     rest = estimate(left, workers, record.ended())
-    takes = f"{_time(rest)}, {workers} at a time" if rest.work else "a time that is not known: none of them has run yet"
+    takes = (
+        f"{_time(rest)}, {workers} at a time"
+        if rest.work
+        else "an unknown time: no run of these kinds has finished yet"
+    )
     lines.append(f"That may take {takes}.")
     return "\n".join(lines)
 
@@ -157,7 +161,7 @@ def _tally(states: Mapping[str, State]) -> str:
 
 
 def _time(rest: TimeEstimate) -> str:
-    return f"about {clock(rest.wall)}{f' (without {rest.unknown} runs not known yet)' if rest.unknown else ''}"
+    return f"about {clock(rest.wall)}{f' (without {rest.unknown} runs of unknown length)' if rest.unknown else ''}"
 
 
 def _number(value: float | None, form: str) -> str:

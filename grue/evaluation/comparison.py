@@ -1,8 +1,8 @@
-"""Two systems' predictions for a task compared: what each example is worth to a score, and where they differ most.
+"""Comparing two systems' predictions for a task: what each example is worth to a score, and where they differ most.
 
-BLEU, TER and perplexity are values of a whole corpus. What one example does to them is seen by leaving it out, and the
-pseudo-value that follows behaves like the value of that example: their mean is the score, but for a small bias, and
-their spread gives its standard error (Tukey, "Bias and confidence in not-quite large samples", 1958).
+BLEU, TER and perplexity are values of a whole corpus. The effect of one example is measured by leaving it out, and the
+resulting pseudo-value behaves like the value of that example: the mean of the pseudo-values is the score up to a small
+bias, and their spread gives its standard error (Tukey, "Bias and confidence in not-quite large samples", 1958).
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,7 +21,7 @@ from grue.tasks import MetricSpec, Task
 Metrics = Sequence[tuple[MetricSpec, Metric]]
 
 BySeed = Sequence[Sequence[Prediction] | None]
-"""A system's predictions, one entry a seed; None is a failed run, which counts as 0, as it does on the board."""
+"""A system's predictions, one entry per seed; None is a failed run, which counts as 0, as on the board."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,9 +29,9 @@ class Worth:
     """A run's score on one axis of a task, and what each example is worth to it.
 
     Attributes:
-        score: Mean of the axis's scaled metrics, 0–100, as the board has it.
-        values: [N] N·score - (N-1)·(score without the example), in the split's order. Where every metric is a mean and
-            none is clipped, they are the examples' own scaled values; elsewhere they may lie outside 0–100.
+        score: Mean of the axis's scaled metrics, 0–100, as on the board.
+        values: [N] N·score - (N-1)·(score without the example), in the split's order. If every metric is a mean and
+            none is clipped, they are the examples' own scaled values; otherwise they may be outside 0–100.
     """
 
     score: float
@@ -50,8 +50,8 @@ def compare_task(
     """Return the difference of two systems on a task, from their predictions.
 
     Args:
-        a: A's predictions, one entry a seed. So `b`; their seeds are no pairs.
-        generator: Where the draws come from.
+        a: A's predictions, one entry per seed. Likewise `b`; the seeds are not paired.
+        generator: The source of the draws.
 
     Raises:
         SubmissionError, DataError, ConfigError, Unavailable: As in `axis_metrics` and `worth`.
@@ -63,7 +63,7 @@ def compare_task(
 
 
 def contrast_of(a: Sequence[Worth], b: Sequence[Worth]) -> Contrast:
-    """Return the contrast of two systems' runs, one entry a seed."""
+    """Return the contrast of two systems' runs, one entry per seed."""
     values_a, values_b = (np.stack([run.values for run in runs]) for runs in (a, b))
     return contrast(values_a, values_b, [run.score for run in a], [run.score for run in b])
 
@@ -72,7 +72,7 @@ def contrast_of(a: Sequence[Worth], b: Sequence[Worth]) -> Contrast:
 
 
 def axis_metrics(task: Task, examples: Sequence[Example], axis: Axis) -> Metrics:
-    """Return the metrics of an axis, prepared on the examples once for any number of runs.
+    """Return the metrics of an axis, prepared on the examples, for any number of runs.
 
     Raises:
         ConfigError: The task has no metric there.
@@ -87,7 +87,7 @@ def axis_metrics(task: Task, examples: Sequence[Example], axis: Axis) -> Metrics
 def worth(metrics: Metrics, examples: Sequence[Example], predictions: Iterable[Prediction] | None) -> Worth:
     """Score one prediction for each example, and again without each of the examples.
 
-    What a metric fixed when it was prepared stays as it is: CIDEr's document frequencies are those of all examples.
+    What a metric prepared stays fixed: CIDEr's document frequencies are those of all examples.
 
     Args:
         metrics: As `axis_metrics` returns them.
@@ -116,7 +116,7 @@ def worth(metrics: Metrics, examples: Sequence[Example], predictions: Iterable[P
 
 
 def _without_each(metric: Metric, statistics: FloatArray) -> FloatArray:
-    """Return [N] corpus values, each of all examples but one."""
+    """Return [N] corpus values, each without one example."""
     count = len(statistics)
     if isinstance(metric, Average):
         means: FloatArray = (statistics.sum() - statistics[:, 0]) / (count - 1)
@@ -151,12 +151,12 @@ class ScoredRun:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What one system wrote for an example: the text of that seed whose value is nearest to the mean of all.
+    """One system's text for an example: that of the seed whose value is nearest to the mean over all seeds.
 
     Attributes:
         seed: None if all runs failed; the text is then empty.
         value: What the example is worth to this seed's score.
-        mean: The same over all seeds, failed ones included.
+        mean: The mean over all seeds, failed ones included.
     """
 
     seed: int | None
@@ -179,7 +179,7 @@ class Disagreement:
 def disagreements(
     examples: Sequence[Example], a: Sequence[ScoredRun], b: Sequence[ScoredRun], most: int
 ) -> list[Disagreement]:
-    """Return the examples on which two systems differ most, seeds averaged, at most `most` of them, largest first."""
+    """Return at most `most` examples on which two systems differ, seeds averaged, the largest differences first."""
     gaps = np.mean([run.worth.values for run in a], axis=0) - np.mean([run.worth.values for run in b], axis=0)
     places = np.argsort(-np.abs(gaps), kind="stable")[:most].tolist()
     return [

@@ -1,1 +1,1 @@
-"""The board: results in, ranked rows out; reads and writes the folder `leaderboard/`."""
+"""The board: from results to ranked rows."""

@@ -1,4 +1,4 @@
-"""The nouns of a board: what a table, a page or a file shows, in frozen dataclasses and nothing else."""
+"""The data model of a board, as tables, pages and files show it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ Scoring = Literal["grue-1", "paper"]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A metric as a column of a task; `range` and `reference` say how it is scaled, as in the task file."""
+    """A metric as a column of a task; `range` or `reference` scales it, as in the task file."""
 
     metric: str
     axis: Axis
@@ -52,12 +52,12 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What a system reached on one task.
+    """A system's scores on one task.
 
     Attributes:
-        failed: The seeds whose run failed: they count as 0 in preference and naturalness, and are in no metric.
-        preference: 0–100; None if the task has no such metric. So is naturalness.
-        interval: Of the preference; None with a single seed.
+        failed: The seeds whose run failed; they count as 0 in preference and naturalness, and in no metric.
+        preference: 0–100; None if the task has no such metric. Likewise naturalness.
+        interval: Interval of the preference; None with a single seed.
         metrics: Raw values, in the order of the task's columns.
     """
 
@@ -74,16 +74,16 @@ class Row:
     """A system on the board.
 
     Attributes:
-        standing: "ranked"; or why it is not. A "reference" is no competitor: a constant, a copy, the references. With
-            "no predictions" nobody can check the scores.
-        rank: 1 + the number of ranked systems whose interval lies wholly above this one's; None if not ranked, or on a
+        standing: "ranked", or why it is not. A "reference" does not compete: a constant, a copy, the references. With
+            "no predictions" the scores cannot be checked.
+        rank: 1 + the number of ranked systems whose interval is wholly above this one's; None if not ranked, or on a
             board without intervals.
-        task_ranks: Task → the same among the systems with enough seeds on it, whatever else they lack.
-        preference: Mean over the tasks, 0–100; None unless every task is there. So are the intervals and naturalness.
-        interval: Of the preference; None also if a task has a single seed.
-        naturalness_interval: The same for naturalness.
-        iqm: Interquartile mean of the preference over tasks and seeds, 0–100; never what the rank follows.
-        cells: Task → what was reached on it; only the tasks with results.
+        task_ranks: Task → the rank among the systems with enough seeds on that task.
+        preference: Mean over the tasks, 0–100; None if a task is missing. Likewise naturalness.
+        interval: Interval of the preference; None also if a task has a single seed.
+        naturalness_interval: Interval of the naturalness.
+        iqm: Interquartile mean of the preference over tasks and seeds, 0–100; it decides no rank.
+        cells: Task → scores, for the tasks with results.
     """
 
     system: str
@@ -102,13 +102,13 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """Everything a table, a page or a file shows of one suite, or of one task of it.
+    """The board of one suite, or of one task of it.
 
     Attributes:
         scoring: "grue-1", scaled by the task files; "paper", plain means of raw metrics (`--compat paper`).
-        interval_kind: How the intervals were made.
+        interval_kind: The method of the intervals.
         level: Their level, 0.95.
-        notes: What to know about the results: what was left out, failed or could not be scored.
+        notes: Remarks on the results: what was left out, failed or could not be scored.
         reported: Figures of papers, as printed: never recomputed, never mixed with the rows.
     """
 

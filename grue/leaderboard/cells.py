@@ -1,4 +1,4 @@
-"""Entries into rows that know what was reached on every task, and nothing yet of intervals, standings or ranks."""
+"""From entries to rows with scores on every task, before intervals, standings and ranks."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
@@ -11,16 +11,16 @@ from grue.stats.intervals import mean, sd
 from grue.submissions.folder import reads_references
 from grue.tasks import MetricSpec, Task
 
-FLOOR = 0.0  # what a failed run counts as, on the scaled axes
+FLOOR = 0.0  # the scaled score of a failed run
 
 
 def board_task(task: Task, entries: Sequence[Entry], others: Collection[Column] = ()) -> BoardTask:
-    """Return the task with the metrics of its file, followed by what else its results report.
+    """Return the task with the metrics of its file, followed by the others that its results report.
 
     Args:
         task: A task of the board.
         entries: Results, of this task and of others.
-        others: Further columns that may be the task's already.
+        others: Further columns, for example of the shipped board.
     """
     named = {spec.name: _column(spec) for spec in task.metrics}
     found = {column.metric: column for column in others}
@@ -40,7 +40,7 @@ def _column(spec: MetricSpec) -> Column:
 def row_of(entries: Sequence[Entry], tasks: Sequence[BoardTask]) -> Row:
     """Return the row of a system's entries.
 
-    Its standing is what no number of seeds can change, "ranked" where there is nothing of the kind.
+    Its standing is one that the number of seeds cannot change, else "ranked".
     """
     system, status, _ = row_key(entries[0])
     groups = {task: [entry for entry in entries if entry.result.task == task.name] for task in tasks}
@@ -88,7 +88,7 @@ def _cell(entries: Sequence[Entry], task: BoardTask) -> Cell:
 
 
 def _axis(entries: Sequence[Entry], axis: Literal["preference", "naturalness"]) -> Estimate | None:
-    """Return the estimate of an axis; None if a metric of naturalness could not be computed where a seed was scored."""
+    """Return the estimate of an axis; None if a seed's naturalness could not be computed."""
     by_seed = {}
     for entry in entries:
         value = getattr(entry.result, axis) if entry.result.status == "complete" else FLOOR

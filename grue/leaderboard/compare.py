@@ -1,6 +1,6 @@
 """Two systems compared over the tasks of a suite: their predictions scored again, and the differences tested.
 
-What a `result.json` claims is not used; it only says for which task, split and seed the predictions beside it are.
+The scores in a `result.json` are not used, only its task, split and seed.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -30,10 +30,10 @@ class TaskComparison:
     """Two systems on a task.
 
     Attributes:
-        seeds_a: A's seeds, failed ones included. So `seeds_b`.
+        seeds_a: A's seeds, failed ones included. Likewise `seeds_b`.
         p_holm: The difference's p value, corrected for the number of tasks.
-        verdict: What follows from `p_holm`; "equal" if no example is worth more to one than to the other.
-        examples: Where they differ most, as many as were asked for.
+        verdict: Follows `p_holm`; "equal" if no example is worth more to one than to the other.
+        examples: The requested number of examples on which they differ most.
     """
 
     task: str
@@ -50,11 +50,11 @@ class Comparison:
     """Two systems on the tasks that both have.
 
     Attributes:
-        a: A's name. So `b`; `origin_a` and `origin_b` say where they were found.
-        level: Of the intervals, and 1 less it is what a corrected p value must fall below for a verdict.
-        mean: Of the differences on these tasks, each weighing the same.
-        only_a: Tasks that only A has. So `only_b`.
-        notes: What to know about the results: what failed, what is left out, what the intervals do not hold.
+        a: A's name. Likewise `b`; `origin_a` and `origin_b` are where they were found.
+        level: Level of the intervals; a verdict needs a corrected p value below 1 - level.
+        mean: The mean of the differences, each task with the same weight.
+        only_a: Tasks that only A has. Likewise `only_b`.
+        notes: Remarks on the results: what failed, what was left out, what the intervals do not cover.
     """
 
     suite: str
@@ -89,23 +89,23 @@ def compare_systems(
     A task that this machine cannot score is left out with a note, unless it is the only one.
 
     Args:
-        tasks: Of one suite.
-        generator: Where the draws come from.
-        show: How many examples to show of each task.
+        tasks: Tasks of one suite.
+        generator: The source of the draws.
+        show: How many examples of each task to show.
         offline: Use only what is on this machine.
-        progress: Told (done, total) files of predictions.
+        progress: Called with (done, total) files of predictions.
 
     Raises:
-        DataError: There is no task that both have; a result is not of the whole evaluation split as it is now; or its
-            predictions cannot be read.
+        DataError: There is no common task; a result is not of the whole current evaluation split; or its predictions
+            cannot be read.
         SubmissionError: There is not one prediction for each example, or a submission lacks a seed that it declares.
         ConfigError: A task has no metric of the axis.
         Unavailable: This machine can score none of the tasks.
     """
     both = [task for task in tasks if task.name in a.entries and task.name in b.entries]
     if not both:
-        told = "; ".join(f"{one.name} has {', '.join(one.entries) or 'none'}" for one in (a, b))
-        raise DataError(f"There is no task to compare on: {told}. Evaluate what is missing with `grue evaluate`.")
+        have = "; ".join(f"{one.name} has {', '.join(one.entries) or 'none'}" for one in (a, b))
+        raise DataError(f"The systems have no task in common: {have}. Evaluate what is missing with `grue evaluate`.")
     for task in both:
         _check(a, task)
         _check(b, task)
@@ -145,7 +145,7 @@ def compare_systems(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Meeting:
-    """Two systems on a task, scored, before chance is drawn."""
+    """Two systems on a task, scored, before the test's draws."""
 
     task: str
     seeds_a: tuple[int, ...]
@@ -155,7 +155,7 @@ class _Meeting:
 
 
 def _check(system: FoundSystem, task: Task) -> None:
-    """Raise unless a system's results are of the whole evaluation split of the task as it is, with every seed."""
+    """Refuse results that are not of the whole current evaluation split, or that lack a declared seed."""
     entries = system.entries[task.name]
     for entry in entries.values():
         if entry.result.limited:
@@ -165,8 +165,8 @@ def _check(system: FoundSystem, task: Task) -> None:
         folder = entry.path.parent.parent
         if entry.status != "local" and (missing := set(submitted.read_submission(folder).seeds) - set(entries)):
             raise SubmissionError(
-                f"{folder}: declares seeds that have no result on {task.name}: {', '.join(map(str, sorted(missing)))}; "
-                "`grue submit check` says what else is wrong."
+                f"{folder}: declares seeds without a result on {task.name}: {', '.join(map(str, sorted(missing)))}; "
+                "`grue submit check` lists what else is wrong."
             )
 
 
@@ -233,7 +233,7 @@ def _only(one: FoundSystem, other: FoundSystem, tasks: Sequence[Task]) -> tuple[
 
 
 def _notes_on(system: FoundSystem, tasks: Sequence[Task]) -> Iterator[str]:
-    """Yield which runs failed or are not there yet, and where a single seed says nothing of what others would give."""
+    """Yield which runs failed or are unfinished, and which tasks have a single seed."""
     for task in tasks:
         failed = [seed for seed, entry in system.entries[task.name].items() if entry.result.status == "failed"]
         if failed:
@@ -243,9 +243,9 @@ def _notes_on(system: FoundSystem, tasks: Sequence[Task]) -> Iterator[str]:
                 yield f"{name}: {seed} of {system.name} has no result yet and is left out."
     single = [task.name for task in tasks if len(system.entries[task.name]) == 1]
     if system.deterministic:
-        yield f"{system.name} depends on no seed: one result is all there is."
+        yield f"{system.name} depends on no seed: one result is complete."
     elif single:
         yield (
-            f"{system.name} has one seed on {', '.join(single)}: p and intervals say nothing of what its other seeds "
+            f"{system.name} has one seed on {', '.join(single)}: p and intervals do not cover what other seeds "
             "would give."
         )

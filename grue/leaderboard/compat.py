@@ -1,8 +1,8 @@
-"""`--compat paper`: the scores that the paper's Figure 2 plots, made of a row's raw metrics.
+"""`--compat paper`: the scores that the paper's Figure 2 plots, computed from a row's raw metrics.
 
-The paper says "an average over several measures" and gives no formula. What its radar plots show was read off them: on
-a task the plain mean of raw metrics, each divided by its highest value, TER as 1 - TER, nothing clipped. Which metrics
-those are, `grue.submissions.reported` found by comparing with the printed tables.
+The paper mentions "an average over several measures" and gives no formula. Its radar plots show, for each task, the
+plain mean of raw metrics, each divided by its highest value, TER as 1 - TER, nothing clipped. The metrics were
+identified by comparison with the printed tables: see `grue.submissions.reported`.
 """
 
 import math
@@ -16,15 +16,15 @@ from grue.leaderboard.cells import FLOOR, estimate
 from grue.metrics.registry import CARDS
 from grue.submissions.reported import drawn_metrics
 
-PERPLEXITY = (32.37, 0.0159)  # where the plots' naturalness of IMDB is 1, and what one more of perplexity takes away
+PERPLEXITY = (32.37, 0.0159)  # in the plots: where naturalness of IMDB is 1, and its slope per point of perplexity
 
 
 def in_paper_scale(row: Row, tasks: Sequence[BoardTask], suite: str) -> Row:
-    """Return the row with the preference and naturalness of its cells made anew, in the paper's way.
+    """Return the row with the preference and naturalness of its cells on the paper's scale.
 
     Raises:
         ConfigError: A metric is not in the catalogue, so that its highest value is unknown.
-        DataError: A seed that was scored lacks a metric of preference.
+        DataError: A scored seed lacks a metric of an axis.
     """
     columns = {task.name: _averaged(task) for task in tasks}
     cells = {name: _cell(cell, columns[name], suite, f"{row.system} on {name}") for name, cell in row.cells.items()}
@@ -55,14 +55,16 @@ def _axis(
         for column in of_axis:
             raw = cell.metrics.get(column.metric)
             if raw is None or seed not in raw.by_seed:
-                raise DataError(f"{where}, seed {seed}: there is no {column.metric}, although it is of the {axis}.")
+                raise DataError(
+                    f"{where}, seed {seed}: {column.metric} is missing, a metric of {axis}; evaluate the run again."
+                )
             values.append(paper_value(column, raw.by_seed[seed], suite))
         by_seed[seed] = 100 * math.fsum(values) / len(values)
     return estimate({seed: by_seed[seed] for seed in cell.seeds})
 
 
 def paper_value(column: Column, value: float, suite: str) -> float:
-    """Return a raw metric as the paper averages it: 1 for the best where there is a best, and not clipped.
+    """Return a raw metric as the paper averages it: 1 for the best value if there is one, and not clipped.
 
     Raises:
         ConfigError: The metric is not in the catalogue, so that its highest value is unknown.
@@ -79,27 +81,27 @@ def paper_value(column: Column, value: float, suite: str) -> float:
 
 
 def _highest(column: Column) -> float:
-    """Return what a raw value is divided by; infinite if it stays as it is."""
+    """Return the divisor of a raw value; infinite if the value is used unchanged."""
     if column.direction == "lower" and column.range is not None:
         return column.range[0]
     if column.metric not in CARDS:
         raise ConfigError(
-            f"--compat paper divides each metric by its highest value, which the catalogue of metrics does not know of "
+            f"--compat paper divides each metric by its highest value, which the catalogue of metrics lacks for "
             f"{column.metric!r}; leave the option out for tasks of your own."
         )
     return CARDS[column.metric].range[1]
 
 
 def explained(tasks: Sequence[BoardTask], suite: str) -> Iterator[str]:
-    """Yield what a reader has to know about the paper's scale on these tasks."""
+    """Yield notes on the paper's scale on these tasks."""
     if suite == "grue":
         yield (
-            "Which metrics the paper's Figure 2 averages for commongen and cnn_dailymail could not be told from it; "
+            "The metrics that the paper's Figure 2 averages for commongen and cnn_dailymail could not be identified; "
             "here they are the task's own."
         )
     for task in tasks:
         if left_out := [column.metric for column in task.columns if column not in _averaged(task)]:
-            yield f"{task.name}: the figure does not seem to average {', '.join(left_out)}, which are left out."
+            yield f"{task.name}: {', '.join(left_out)} left out, which the figure does not seem to average."
     hows: Mapping[str, str] = {
         column.metric: how for task in tasks for column in task.columns if (how := _how(column, suite))
     }
@@ -108,7 +110,7 @@ def explained(tasks: Sequence[BoardTask], suite: str) -> Iterator[str]:
 
 
 def _how(column: Column, suite: str) -> str:
-    """Say how a metric comes to the paper's scale, where its raw value is not simply taken."""
+    """Return how a metric is brought to the paper's scale; empty if its raw value is used."""
     if column.axis not in ("preference", "naturalness"):
         return ""
     if column.reference is not None:

@@ -1,4 +1,4 @@
-"""Results on their way to the board: where they are found, and in which order they are taken."""
+"""Results of runs as entries of a board, in an order that does not depend on how they were found."""
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -10,7 +10,7 @@ from grue.submissions.folder import read_result
 
 
 def find_results(runs: Path, suite: str = "*") -> list[Entry]:
-    """Read `runs/<suite>/<task>/<system>/seed-<n>/result.json`; a folder that is not there holds none.
+    """Read `runs/<suite>/<task>/<system>/seed-<n>/result.json`; a missing folder holds none.
 
     Raises:
         DataError: One of the files cannot be read.
@@ -19,7 +19,7 @@ def find_results(runs: Path, suite: str = "*") -> list[Entry]:
 
 
 def local_entry(path: Path) -> Entry:
-    """Read the `result.json` of a run of this machine.
+    """Read the `result.json` of a local run.
 
     Raises:
         DataError: It cannot be read.
@@ -29,7 +29,7 @@ def local_entry(path: Path) -> Entry:
 
 
 def _about(result: Result) -> About:
-    """Return what a result itself says of its system."""
+    """Return what a result records about its system."""
     system = result.system
     return About(
         algorithm=str(system.get("algorithm", "")),
@@ -40,15 +40,15 @@ def _about(result: Result) -> About:
 
 
 def of_suite(entries: Iterable[Entry], suite: str, tasks: Iterable[str]) -> list[Entry]:
-    """Return the entries of some tasks of a suite in the one order that no order of finding can change."""
+    """Return the entries of some tasks of a suite, sorted by row, task, seed and path."""
     names = set(tasks)
     return sorted((e for e in entries if e.result.suite == suite and e.result.task in names), key=_order)
 
 
 def row_key(entry: Entry) -> tuple[str, Status, bool]:
-    """Say whose row an entry belongs to: system, status, limited.
+    """Return the row that an entry belongs to: system, status, limited.
 
-    Results of part of a split, and results of another origin, are never averaged with the rest of a system.
+    Results on a part of a split, and results of another status, are never averaged with the rest of a system.
     """
     return entry.result.system["name"], entry.status, entry.result.limited
 
@@ -58,10 +58,13 @@ def _order(entry: Entry) -> tuple[tuple[str, Status, bool], str, int, str]:
 
 
 def refuse_twins(entries: Sequence[Entry]) -> None:
-    """Hold entries, in the order of `of_suite`, to differ in system, task or seed.
+    """Refuse two entries of the same system, task and seed.
+
+    Args:
+        entries: In the order of `of_suite`.
 
     Raises:
-        DataError: Two of them do not; names both files.
+        DataError: There are two; names both files.
     """
     for one, other in pairwise(entries):
         if _order(one)[:3] == _order(other)[:3]:

@@ -1,4 +1,4 @@
-"""From what a system reached on every task to its means, its intervals and its standing: a row by itself."""
+"""A row's means over tasks, its intervals and its standing, from its scores on every task."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,10 +17,10 @@ NEVER_RANKED: tuple[Standing, ...] = ("limited", "no predictions", "reference")
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """How the spread over seeds is told.
+    """How the spread over seeds is computed.
 
     Attributes:
-        seed: What the bootstrap of every interval begins from, so that no row depends on another, and equal scores have
+        seed: Where the bootstrap of every interval starts, so that no row depends on another, and equal scores have
             equal intervals.
         iqm: Whether rows have an interquartile mean.
     """
@@ -31,7 +31,7 @@ class Method:
 
 
 def with_headline(row: Row, tasks: Sequence[BoardTask], method: Method) -> Row:
-    """Return the row with its means over `tasks`, its intervals and its standing; all but the ranks."""
+    """Return the row with its means over `tasks`, its intervals and its standing; ranks come later."""
     cells = {name: _with_interval(name, cell, method) for name, cell in row.cells.items()}
     preference = _over_tasks(cells, tasks, "preference")
     naturalness = _over_tasks(cells, tasks, "naturalness")
@@ -64,7 +64,7 @@ def _interval(scores: Mapping[str, Collection[float]], method: Method) -> Interv
 def _over_tasks(
     cells: Mapping[str, Cell], tasks: Sequence[BoardTask], axis: Literal["preference", "naturalness"]
 ) -> Mapping[str, Collection[float]] | None:
-    """Return the scores of the tasks that have the axis; None unless every one of them is known."""
+    """Return the scores of the tasks that have the axis; None if one of them is unknown."""
     wanted = [task.name for task in tasks if task.has(axis)]
     scores = {
         name: estimate.by_seed.values()
@@ -76,7 +76,7 @@ def _over_tasks(
 
 
 def _standing(row: Row, tasks: Sequence[BoardTask]) -> Standing:
-    """Return the standing of a row: what it is already, or what its tasks and seeds make of it."""
+    """Return the standing of a row, by its tasks and seeds unless it can never be ranked."""
     if row.standing in NEVER_RANKED:
         return row.standing
     if len(row.cells) < len(tasks):

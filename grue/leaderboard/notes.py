@@ -1,4 +1,4 @@
-"""What to know about the results behind a board: what was left out, what failed, what could not be scored."""
+"""Notes on the results of a board: what was left out, what failed, what could not be scored."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -8,7 +8,7 @@ from grue.tasks import Task
 
 
 def notes_on(misfits: Sequence[tuple[Entry, str]], shown: Sequence[Entry], rows: Sequence[Row]) -> Iterator[str]:
-    """Yield the notes of a board that was made of the entries `shown`, without the `misfits`, each with its reason."""
+    """Yield the notes of a board of the entries `shown`, without the `misfits`, each with its reason."""
     yield from _misfit_notes(misfits)
     yield from _failure_notes(rows)
     yield from _error_notes(shown)
@@ -16,12 +16,12 @@ def notes_on(misfits: Sequence[tuple[Entry, str]], shown: Sequence[Entry], rows:
 
 
 def misfit(result: Result, task: Task, task_hash: str) -> str | None:
-    """Say what keeps a result from being compared with the others of its task, if anything does.
+    """Return why a result cannot be compared with the others of its task; None if it can.
 
     Args:
         result: Any result of the task.
-        task: The task as it is now.
-        task_hash: Its hash, which takes a while to make.
+        task: The current version of the task.
+        task_hash: Its hash, which is slow to compute.
     """
     split = task.data.splits[task.data.evaluation]
     if result.task_hash != task_hash:
@@ -61,7 +61,7 @@ def _failure_notes(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _error_notes(entries: Sequence[Entry]) -> Iterator[str]:
-    """Yield what could not be scored; the reasons, several lines that name places of a machine, stay in the results."""
+    """Yield what could not be scored; the reasons are long and name local paths, so they stay in the results."""
     found: dict[tuple[str, str], list[Result]] = {}
     for result in (entry.result for entry in entries):
         for error in result.errors:
@@ -71,7 +71,7 @@ def _error_notes(entries: Sequence[Entry]) -> Iterator[str]:
 
 
 def _signature_notes(entries: Sequence[Entry]) -> Iterator[str]:
-    """Yield the columns whose values were not all computed in the same way."""
+    """Yield the columns whose values have different signatures."""
     found: dict[tuple[str, str], set[str]] = {}
     for entry in entries:
         for score in entry.result.scores:

@@ -1,4 +1,4 @@
-"""Another order for the rows of a board, by any of its columns; ranks stay what they are."""
+"""Sorting the rows of a board by any column; ranks do not change."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -47,7 +47,7 @@ def sorted_by(board: Board, column: str) -> Board:
 
 
 def _columns(board: Board) -> dict[str, tuple[Value, Direction]]:
-    """Return what rows can be sorted by, as numbers: name → the value that a row has, and which way is better."""
+    """Return the sortable columns: name → a row's value, and which direction is better."""
     found: dict[str, tuple[Value, Direction]] = {
         "preference": (lambda row: row.preference, "higher"),
         "naturalness": (lambda row: row.naturalness, "higher"),

@@ -1,4 +1,4 @@
-"""The boards that ship with the package, `leaderboard/<suite>.json`: read back, and taken up into a new board."""
+"""The boards that ship with the package, `leaderboard/<suite>.json`: read, and merged into a new board."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -31,7 +31,7 @@ def read_board(path: Path) -> Board:
     """Read a board that was written as JSON.
 
     Raises:
-        DataError: The file cannot be read, or is no board of this version.
+        DataError: The file cannot be read, or is not a board of this schema.
     """
     data = read_json(path)
     schema = data.get("schema") if isinstance(data, dict) else None
@@ -45,7 +45,7 @@ def read_board(path: Path) -> Board:
 
 
 def _with_whole_seeds(row: Row, path: Path) -> Row:
-    """Return the row with its seeds as whole numbers again: a key of JSON is always text."""
+    """Return the row with whole numbers for seeds: JSON keys are text."""
 
     def whole(seed: int | str, task: str) -> int:
         try:
@@ -72,11 +72,11 @@ def _with_whole_seeds(row: Row, path: Path) -> Row:
 
 
 def rows_on(shipped: Board, hashes: Mapping[str, str]) -> list[Row]:
-    """Return the rows of a shipped board with what they reached on some tasks, to be ranked anew.
+    """Return the rows of a shipped board with their scores on some tasks, to be ranked again.
 
     Args:
         shipped: The board.
-        hashes: Task → the hash that it has now. What was reached on another version of a task is left out.
+        hashes: Task → its current hash. Scores of another version of a task are left out.
     """
     kept = _kept(shipped, hashes)
     rows = []
@@ -88,7 +88,7 @@ def rows_on(shipped: Board, hashes: Mapping[str, str]) -> list[Row]:
 
 
 def notes_on_shipped(shipped: Board, hashes: Mapping[str, str]) -> Iterator[str]:
-    """Yield what to know of the rows of a shipped board: its own notes, and what had to be left out."""
+    """Yield notes on the rows of a shipped board: its own, and what was left out."""
     kept = _kept(shipped, hashes)
     yield from (note for note in shipped.notes if note.partition(": ")[0] in kept)
     for task in shipped.tasks:

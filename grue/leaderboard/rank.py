@@ -1,7 +1,6 @@
-"""From results to a board: who leads, by how much, and how sure that is.
+"""From results to a board: means, intervals and ranks.
 
-A row is one system. Nothing in it depends on another row but its ranks, and nothing on the order in which results are
-found.
+A row is one system. Only its ranks depend on other rows, and nothing depends on the order in which results are found.
 """
 
 from bisect import bisect_right
@@ -41,18 +40,18 @@ def rank(
 ) -> Board:
     """Build the board of `tasks`, which are those of one suite or a single one of them.
 
-    Results of other tasks are passed over. Those that were made for another version of one of these tasks, or on other
-    examples, are left out with a note.
+    Results of other tasks are ignored. Results for another version of one of these tasks, or on other examples, are
+    left out with a note.
 
     Args:
         entries: Results, in any order.
         tasks: In any order.
-        interval_kind: How intervals are made: Student's t, the bootstrap, or not at all, so that nobody is ranked.
-        scoring: "paper" makes the axes anew from the raw metrics, as the paper's figures do.
+        interval_kind: Student's t, the bootstrap, or none; without intervals there are no ranks.
+        scoring: "paper" computes the axes from the raw metrics, as the paper's figures do.
         reported: Papers' figures; those of these tasks are shown beside the board.
-        generator: What the bootstrap draws from.
+        generator: The source of the bootstrap's draws.
         iqm: Whether rows have an interquartile mean.
-        shipped: A board whose rows stand beside those of the entries, and are ranked with them.
+        shipped: A board whose rows are ranked together with those of the entries.
 
     Raises:
         ConfigError: The tasks are of different suites, or there are none.
@@ -97,7 +96,7 @@ def _suite(tasks: Sequence[Task]) -> str:
 
 
 def _seed(kind: IntervalKind, generator: np.random.Generator | None) -> int:
-    """Return the seed from which every interval draws afresh; it is drawn once, whatever the number of rows."""
+    """Return the seed of every interval's bootstrap; it is drawn once, whatever the number of rows."""
     if kind != "bootstrap":
         return 0
     if generator is None:
@@ -112,7 +111,7 @@ def _columns(tasks: Mapping[str, Task], entries: Sequence[Entry], shipped: Board
 
 
 def _reported_on(reported: Sequence[Reported], tasks: Mapping[str, Task]) -> Iterator[Reported]:
-    """Yield what papers report of the tasks, with the tables of those tasks only."""
+    """Yield what papers report on the tasks, with only the tables of those tasks."""
     for one in reported:
         tables = tuple(table for table in one.tables if table.task in tasks)
         if tables:
@@ -134,7 +133,7 @@ def _with_ranks(rows: Sequence[Row], tasks: Sequence[BoardTask]) -> tuple[Row, .
 
 
 def _competing(row: Row, task: str) -> Interval | None:
-    """Return the interval that a system has on a task if it is to be ranked there."""
+    """Return a system's interval on a task; None if it is not ranked there."""
     cell = row.cells.get(task)
     if cell is None or len(cell.seeds) < RANKED_SEEDS or row.standing in NEVER_RANKED:
         return None

@@ -19,8 +19,8 @@ class FoundSystem:
     """A system that was found.
 
     Attributes:
-        name: As the board has it.
-        origin: "submissions", "runs", or the folder that was given.
+        name: Its name on the board.
+        origin: "submissions", "runs", or the given folder.
         deterministic: Whether its output depends on no seed.
         entries: Task → its results, by seed.
         unfinished: (task, folder of a seed) of local runs without a result.
@@ -37,12 +37,12 @@ def find_system(given: str, suite: str, submissions: Path, runs: Path) -> FoundS
     """Return a system by its name on the board, `submissions:NAME`, `runs:NAME`, or a folder that holds its results.
 
     Args:
-        given: What has a '/' in it is a folder: a submission's, or any with `result.json` files somewhere below it.
-        suite: Results of other suites are passed over; in a folder they are an error.
+        given: A text with a '/' is a folder: a submission's, or any with `result.json` files below it.
+        suite: Results of other suites are ignored; in a folder they are an error.
 
     Raises:
         UnknownName: No system has the name.
-        ConfigError: Two have it, a submission and local runs; or the folder holds several systems, or none.
+        ConfigError: A submission and local runs have the name; or the folder holds several systems, or none.
         DataError: A result cannot be read, or two claim the same system, task and seed.
     """
     if "/" in given or os.sep in given:
@@ -65,16 +65,14 @@ def find_system(given: str, suite: str, submissions: Path, runs: Path) -> FoundS
             f"Known: {', '.join(names) or 'none'}."
         )
     if len(places) > 1:
-        raise ConfigError(
-            f"{name}: there is a submission, and there are runs; write submissions:{name} or runs:{name}."
-        )
+        raise ConfigError(f"{name}: names both a submission and runs; write submissions:{name} or runs:{name}.")
     unfinished = _unfinished(runs / suite, name) if places == ["runs"] else ()
     return replace(_system(matching[places[0]], places[0]), unfinished=tuple(unfinished))
 
 
 def _in_folder(folder: Path, suite: str) -> FoundSystem:
     if not folder.is_dir():
-        raise DataError(f"{folder}: there is no such folder. (A name of the board has no '/' in it.)")
+        raise DataError(f"{folder}: there is no such folder. (A system's name has no '/'.)")
     is_submission = (folder / submitted.SUBMISSION).is_file()
     entries = (
         submitted.results(folder) if is_submission else list(map(local_entry, sorted(folder.rglob("result.json"))))

@@ -1,5 +1,5 @@
-"""Plots: learning curves off the runs' logs, and preference against naturalness off a board.
+"""Plots: learning curves from the runs' logs, and preference against naturalness from a board.
 
-`curves` and `tradeoff` read what is to be drawn, with notes on what was left out; `labels` finds places for names;
-`drawing` draws it all to a file, and alone needs matplotlib.
+`curves` and `tradeoff` collect the data, with notes on what was left out; `labels` places names; `drawing` writes the
+file, and is the only one that needs matplotlib.
 """

@@ -1,4 +1,4 @@
-"""Learning curves: the figures that runs logged, averaged over seeds."""
+"""Learning curves: logged figures averaged over seeds."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,9 +28,9 @@ class Curve:
     """A figure of a system over training.
 
     Attributes:
-        seeds: Those behind it.
-        updates: Those that every seed has logged, ascending.
-        mean: Over the seeds, one value an update. `low` and `high` are the lowest and the highest seed.
+        seeds: The averaged seeds.
+        updates: Updates that every seed has logged, ascending.
+        mean: Mean over the seeds at each update. `low` and `high` are the lowest and the highest seed.
     """
 
     system: str
@@ -43,7 +43,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class CurvePanel:
-    """A figure's curves, one for every system that has logged it."""
+    """A figure's curves, one for every system that logged it."""
 
     figure: str
     curves: tuple[Curve, ...]
@@ -57,7 +57,7 @@ def read_logs(folder: Path, systems: Sequence[str] = ()) -> tuple[list[Log], lis
 
     Args:
         folder: `runs/<suite>/<task>`.
-        systems: Names, in the order in which they are drawn. [default: all, sorted]
+        systems: Names, in drawing order. [default: all, sorted]
 
     Returns:
         The logs, system by system, and notes on what was left out.
@@ -68,7 +68,7 @@ def read_logs(folder: Path, systems: Sequence[str] = ()) -> tuple[list[Log], lis
     """
     known = sorted({path.parent.name for path in folder.glob("*/seed-*")})
     if not known:
-        raise DataError(f"{folder}: holds no runs; make some with `grue train`, or name another folder with --runs.")
+        raise DataError(f"{folder}: holds no runs; train some with `grue train`, or name another folder with --runs.")
     logs, notes, untrained = [], [], []
     for system in dict.fromkeys(systems or known):
         if system not in known:
@@ -80,14 +80,14 @@ def read_logs(folder: Path, systems: Sequence[str] = ()) -> tuple[list[Log], lis
             untrained.append(system)
         elif len(paths) < len(runs):
             lacking = [f"seed {_seed(run)}" for run in runs if run / "train.jsonl" not in paths]
-            notes.append(f"{_of(system, lacking)}: left out, without a train.jsonl.")
+            notes.append(f"{_of(system, lacking)}: left out, since there is no train.jsonl.")
         for path in paths:
             figures, is_whole = read_figures(path)
             logs.append(Log(system, _seed(path.parent), figures))
             if not is_whole:
-                notes.append(f"{path}: the last line is torn, as a kill leaves it, and was left out.")
+                notes.append(f"{path}: the last line is incomplete, as after a kill, and was left out.")
     if untrained:
-        notes.append(f"{', '.join(untrained)}: left out, without a train.jsonl, as what is not trained is.")
+        notes.append(f"{', '.join(untrained)}: left out, since only trained systems have a train.jsonl.")
     if not any(log.figures for log in logs):
         raise DataError(f"{folder}: no run has logged an update; train one with `grue train`.")
     return logs, notes
@@ -105,17 +105,17 @@ def _of(system: str, seeds: Sequence[str]) -> str:
 
 
 def read_figures(path: Path) -> tuple[dict[str, dict[int, float]], bool]:
-    """Read a `train.jsonl` as figure → update → value; say also whether its last line is whole.
+    """Read a `train.jsonl` as figure → update → value, and whether its last line is complete.
 
-    The mask's figures are kept only where there is a mask: without one, all tokens are open at every update.
+    The mask's figures are dropped for runs without a mask, in which all tokens are open at every update.
 
     Raises:
-        DataError: The file cannot be read, or one of its whole lines is damaged.
+        DataError: The file cannot be read, or one of its complete lines is damaged.
     """
     content = files.read_text(path)
     figures: dict[str, dict[int, float]] = {}
     for number, line in islice(files.read_jsonl(path), content.count("\n")):
-        if "update" not in line:  # the last line of a finished run, which sums it up
+        if "update" not in line:  # the summary at the end of a finished run
             continue
         update = line.pop("update")
         if not isinstance(update, int) or isinstance(update, bool):
@@ -130,7 +130,7 @@ def read_figures(path: Path) -> tuple[dict[str, dict[int, float]], bool]:
 
 
 def logged(logs: Sequence[Log]) -> list[str]:
-    """Return the names of all figures that some run has logged, sorted."""
+    """Return the names of all logged figures, sorted."""
     return sorted({figure for log in logs for figure in log.figures})
 
 
@@ -141,8 +141,8 @@ def panels_of(logs: Sequence[Log], figures: Sequence[str]) -> tuple[list[CurvePa
     """Return a panel for every figure, and notes on what is missing in them.
 
     Args:
-        logs: Those of a system side by side, as `read_logs` returns them.
-        figures: Names, in the order in which they are drawn.
+        logs: Grouped by system, as `read_logs` returns them.
+        figures: Names, in drawing order.
 
     Raises:
         UnknownName: No run has logged one of the figures.
@@ -166,7 +166,7 @@ def panels_of(logs: Sequence[Log], figures: Sequence[str]) -> tuple[list[CurvePa
 
 
 def _curve(system: str, by_seed: Mapping[int, Mapping[int, float]]) -> Curve:
-    """Average seed → update → value. Where seeds are missing the mean would jump, so that all are there or none."""
+    """Average seed → update → value over the updates that all seeds have; otherwise the mean would jump."""
     updates = sorted(set.intersection(*(set(values) for values in by_seed.values())))
     columns = [[values[update] for values in by_seed.values()] for update in updates]
     return Curve(
@@ -180,7 +180,7 @@ def _curve(system: str, by_seed: Mapping[int, Mapping[int, float]]) -> Curve:
 
 
 def _gaps(system: str, runs: Sequence[Log], figures: Sequence[str]) -> Iterator[str]:
-    """Say which of a system's seeds lack which figures, and which end before others."""
+    """Yield which of a system's seeds lack which figures, and which end before others."""
     lacking: dict[tuple[str, ...], list[str]] = {}
     for log in runs:
         lacking.setdefault(tuple(f for f in figures if f not in log.figures), []).append(f"seed {log.seed}")
@@ -190,4 +190,4 @@ def _gaps(system: str, runs: Sequence[Log], figures: Sequence[str]) -> Iterator[
     ends = {log.seed: max(map(max, log.figures.values())) for log in runs if log.figures}
     if len(set(ends.values())) > 1:
         reached = ", ".join(f"seed {seed} to {end}" for seed, end in ends.items())
-        yield f"{system}: drawn as far as all its seeds have come ({reached})."
+        yield f"{system}: drawn up to the last update that all its seeds reached ({reached})."

@@ -1,4 +1,4 @@
-"""Drawing to a PNG or SVG file: quiet, for the colour-blind too, and the same bytes for the same numbers."""
+"""Drawing to a PNG or SVG file, in colours that are safe for the colour-blind; equal numbers give equal bytes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-# Figure of a log → what it is, and its unit. What is not here is drawn under its own name.
+# Logged figure → title and unit. Other figures are drawn under their own name.
 FIGURES: Mapping[str, tuple[str, str]] = {
     "objective/reward": ("Reward", "mean of sampled sequences"),
     "objective/reward_sd": ("Spread of the reward", "sd over sampled sequences"),
@@ -48,7 +48,7 @@ FIGURES: Mapping[str, tuple[str, str]] = {
     "episodes": ("Sequences of an update", "sequences"),
 }
 Dashes = Literal["-", "--", ":"]
-# Okabe and Ito's colours, which the colour-blind can tell apart; without yellow, which is faint on white.
+# Okabe and Ito's colours for the colour-blind, without yellow, which is faint on white.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 DASHES: tuple[Dashes, ...] = ("-", "--", ":")
 INK, GREY, FAINT = "#222222", "#666666", "#e6e6e6"
@@ -72,11 +72,11 @@ STYLE = {
     "xtick.color": GREY,
     "ytick.color": GREY,
     "legend.frameon": False,
-    "svg.fonttype": "none",  # texts stay texts: they can be searched, and read aloud
+    "svg.fonttype": "none",  # keeps texts searchable and readable aloud
     "svg.hashsalt": "grue",
 }
-WIDTH = 8.0  # inches; 800 pixels on the usual screen
-FEW = 12  # points of a curve up to which each is marked
+WIDTH = 8.0  # inches; 800 pixels at 100 dpi
+FEW = 12  # a curve with at most so many points has markers
 
 
 def draw_curves(panels: Sequence[CurvePanel], systems: Sequence[str], title: str, path: Path) -> None:
@@ -84,12 +84,12 @@ def draw_curves(panels: Sequence[CurvePanel], systems: Sequence[str], title: str
 
     Args:
         panels: At least one.
-        systems: Their order decides who has which colour, and the order of the legend; some may have no curve.
-        title: What stands above all.
-        path: Ends in .png or .svg; what is there is replaced.
+        systems: Their order decides the colours and the order of the legend; some may have no curve.
+        title: Title of the figure.
+        path: Ends in .png or .svg; an existing file is replaced.
 
     Raises:
-        ConfigError: The path has another ending, or there are more systems than can be told apart.
+        ConfigError: The path has another ending, or there are more systems than styles.
         Unavailable: matplotlib is not installed.
         DataError: The path cannot be written.
     """
@@ -115,7 +115,7 @@ def _looks(systems: Sequence[str]) -> dict[str, tuple[str, Dashes]]:
     """Return each system's colour and dashes."""
     most = len(COLOURS) * len(DASHES)
     if len(systems) > most:
-        raise ConfigError(f"{len(systems)} systems cannot be told apart, {most} can; choose some with --system.")
+        raise ConfigError(f"{len(systems)} systems are too many, {most} can be drawn apart; choose some with --system.")
     return {name: (COLOURS[i % len(COLOURS)], DASHES[i // len(COLOURS)]) for i, name in enumerate(systems)}
 
 
@@ -156,8 +156,8 @@ def draw_tradeoff(points: Sequence[TradeoffPoint], title: str, path: Path) -> No
 
     Args:
         points: At least one.
-        title: What stands above all.
-        path: Ends in .png or .svg; what is there is replaced.
+        title: Title of the figure.
+        path: Ends in .png or .svg; an existing file is replaced.
 
     Raises:
         ConfigError: The path has another ending.
@@ -201,8 +201,8 @@ def _mark(is_reference: bool, colour: str = GREY) -> "Line2D":
 
 
 def _write_names(figure: "Figure", axes: "Axes", points: Sequence[TradeoffPoint], colours: Mapping[str, str]) -> None:
-    """Write each point's name where it covers nothing, with a thin line to the point where that is far off."""
-    figure.draw_without_rendering()  # only a picture that is laid out can be measured
+    """Write each point's name where it covers nothing, with a thin line to a distant point."""
+    figure.draw_without_rendering()  # sizes are known only after the layout
     figure.set_layout_engine("none")
     centres = [_pixels(axes, point.naturalness, point.preference) for point in points]
     names = [figure.text(0, 0, point.label) for point in points]
@@ -246,7 +246,7 @@ def _pixels(axes: "Axes", x: float, y: float) -> tuple[float, float]:
 
 @contextmanager
 def _drawing(path: Path) -> Iterator["Figure"]:
-    """Give an empty figure in our style, whatever the user's own is; write it once it is drawn."""
+    """Yield an empty figure in our style, whatever the user's matplotlib style is, and write it to the path."""
     form = path.suffix.lower().removeprefix(".")
     if form not in ("png", "svg"):
         raise ConfigError(f"{path}: a plot is a .png or an .svg file; give it one of these endings.")
@@ -273,7 +273,7 @@ def _svg(figure: "Figure") -> bytes:
 
 
 def _png(figure: "Figure") -> bytes:
-    """Return a PNG with a palette: a plot has few colours, and so takes a third of the room."""
+    """Return a PNG with a palette: a plot has few colours, and the file is a third as large."""
     from PIL import Image
 
     drawn, smaller = BytesIO(), BytesIO()

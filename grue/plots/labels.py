@@ -1,12 +1,12 @@
-"""Where to write names beside points, so that none covers another, a point or a bar."""
+"""Placing names beside points so that they cover no other name, point or bar."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
-# From the point to the label, in the unit of the boxes. The first fits beside a marker.
+# From the point to the label, in the unit of the boxes; the first fits beside a marker.
 DISTANCES = (6, 12, 20, 30, 42, 56, 72, 90, 110)
-DOT = 3  # of the line to a label that is farther off
+DOT = 3  # size of a dot of the line to a distant label
 # Beside a point first, then above and below, then towards its corners.
 DIRECTIONS = (
     *((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1)),
@@ -50,13 +50,13 @@ def place(
     obstacles: Sequence[Box],
     room: Box,
 ) -> list[Box]:
-    """Return a box for every label, one after the other: the nearest that is free, else the least covered one.
+    """Return a box for every label in turn: the nearest free place, else the least covered one.
 
     Args:
-        points: What the labels belong to, (x, y).
+        points: The labelled points, (x, y).
         sizes: Width and height of each label, in the same unit.
-        obstacles: What labels are not to cover.
-        room: What labels are to stay in.
+        obstacles: Boxes that labels must not cover.
+        room: The box that labels must stay in.
     """
     placed, taken = [], list(obstacles)
     for point, size in zip(points, sizes, strict=True):
@@ -67,7 +67,7 @@ def place(
 
 
 def leader(point: tuple[float, float], box: Box) -> list[Box]:
-    """Return the line from a point to its label as a row of dots; no dots where the label is beside the point."""
+    """Return the line from a point to its label as a row of dots; none if the label is beside the point."""
     (x, y), (near_x, near_y) = point, box.nearest(point)
     steps = int(max(abs(near_x - x), abs(near_y - y)) // DOT)
     dots = [(x + (near_x - x) * i / steps, y + (near_y - y) * i / steps) for i in range(3, steps)]
@@ -75,7 +75,7 @@ def leader(point: tuple[float, float], box: Box) -> list[Box]:
 
 
 def _best(point: tuple[float, float], size: tuple[float, float], taken: Sequence[Box], room: Box) -> Box:
-    """Return the first place that is free, else the one that costs least."""
+    """Return the first free place, else the one with the lowest cost."""
     tried: list[tuple[float, Box]] = []
     for far, way in product(DISTANCES, DIRECTIONS):
         box = _beside(point, size, way, far)
@@ -94,7 +94,7 @@ def _beside(point: tuple[float, float], size: tuple[float, float], way: tuple[fl
 
 
 def _cost(point: tuple[float, float], box: Box, taken: Sequence[Box], room: Box) -> float:
-    """Return the area that a label and its line cover or leave the room by; rounded, so that a free place costs 0."""
+    """Return the area that a label and its line cover, or that is outside the room; rounded, so that free is 0."""
     outside = box.width * box.height - box.shared(room)
     covered = sum(part.shared(other) for part in (box, *leader(point, box)) for other in taken)
     return round(outside + covered, 6)

@@ -11,7 +11,7 @@ from grue.stats.intervals import Interval
 
 @dataclass(frozen=True, slots=True)
 class TradeoffPoint:
-    """What a system reached, 0–100 on both axes; an interval is None where it cannot be known, of a single seed."""
+    """A system's scores, 0–100 on both axes; an interval is None for a single seed."""
 
     label: str
     naturalness: float
@@ -22,11 +22,11 @@ class TradeoffPoint:
 
 
 def points_of(board: Board, systems: Collection[str] = ()) -> tuple[list[TradeoffPoint], list[str]]:
-    """Return a point for every row of a board, in its order, and notes on the rows that have none.
+    """Return a point for every row of a board, in its order, and notes on the rows without one.
 
     Args:
-        board: Of a suite, for the means over all its tasks, or of one task.
-        systems: Only these. [default: all]
+        board: A board of a suite, for the means over its tasks, or of one task.
+        systems: The systems to draw. [default: all]
 
     Raises:
         UnknownName: The board has no such system.
@@ -50,15 +50,15 @@ def points_of(board: Board, systems: Collection[str] = ()) -> tuple[list[Tradeof
         is_reference = row.standing == "reference"
         points.append(TradeoffPoint(label, row.naturalness, row.preference, *intervals, is_reference))
         if None in intervals and not is_reference:
-            notes.append(f"{label}: drawn without intervals, for which it needs two seeds on every task.")
+            notes.append(f"{label}: drawn without intervals, which need two seeds on every task.")
     if not points:
-        because = f" {' '.join(notes)}" if notes else " Make results with `grue evaluate`."
+        because = f" {' '.join(notes)}" if notes else " Evaluate runs with `grue evaluate`."
         raise DataError(f"No system has both preference and naturalness.{because}")
     return points, notes
 
 
 def _apart(row: Row) -> str:
-    """Say what tells a row from another of the same name."""
+    """Return what distinguishes a row from another of the same name."""
     return f"{row.status}, limited" if row.standing == "limited" else row.status
 
 

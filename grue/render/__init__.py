@@ -1,1 +1,1 @@
-"""The shelf of renderers: pure functions from a board to text."""
+"""Renderers: pure functions from a board to text."""

@@ -1,4 +1,4 @@
-"""The board as a long table, one line a seed and metric: as CSV, and as a pandas frame for one's own plots."""
+"""The board as a long table, one line per seed and metric: as CSV, and as a pandas frame."""
 
 from collections.abc import Iterator
 
@@ -16,14 +16,14 @@ COLUMNS = {
 }
 """Name → type, in the order of the table."""
 
-_FORMULA = (*"=+-@\t\r", *"＝＋－＠")  # what a formula begins with; some spreadsheets take the wide signs, too
+_FORMULA = (*"=+-@\t\r", *"＝＋－＠")  # first characters of a formula; some spreadsheets accept the wide ones
 
 
 def render(board: Board) -> str:
     """Return `frame(board)` as CSV, in full precision.
 
-    Text that a spreadsheet would run as a formula gets an apostrophe before it, and characters that nobody could see
-    are replaced; the JSON has both as they are. Papers' figures are in the JSON alone: they have no seeds.
+    Text that a spreadsheet would run as a formula gets an apostrophe before it, and invisible characters are replaced;
+    the JSON has both unchanged. Papers' figures have no seeds and are only in the JSON.
     """
     table = frame(board)
     for name in (name for name, kind in COLUMNS.items() if kind == "str"):
@@ -34,10 +34,9 @@ def render(board: Board) -> str:
 def frame(board: Board) -> pd.DataFrame:
     """Return the board as a tidy table, one row for each system, task, seed and metric; `COLUMNS` are its columns.
 
-    The two axes stand beside the metrics that they are made of, under their own names. `rank` is the system's on the
-    board, `task_rank` on the task; `task_hash` is the beginning of the task's. `value` is raw, `scaled` on 0–100,
-    missing for what is outside the score; in the paper's scoring only the axes have it. A failed seed has its axes, at
-    0, and no metric.
+    The two axes have rows beside their metrics, under their own names. `rank` is the system's on the board, `task_rank`
+    on the task; `task_hash` is the first 12 digits. `value` is raw; `scaled` is on 0–100, missing for metrics outside
+    the score, and in the paper's scoring for all metrics. A failed seed has its axes, at 0, and no metric.
     """
     table = pd.DataFrame(_lines(board), columns=list(COLUMNS))
     return table.astype(COLUMNS)

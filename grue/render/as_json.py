@@ -10,13 +10,13 @@ _encoded = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 def render(board: Board) -> str:
-    """Return the board as JSON; its key `schema` tells the version of this shape.
+    """Return the board as JSON; its key `schema` is the version of this shape.
 
-    What holds nothing but numbers and text stands on one line, so that a change of a score is a short difference. What
-    could steer a terminal or turn the direction of writing is escaped; a reader of JSON gets it back unchanged.
+    A value without nested values is on one line, so that a changed score is a short difference. Characters that could
+    control a terminal or change the direction of text are escaped, which a reader of JSON undoes.
 
     Raises:
-        ValueError: The board holds NaN or an infinity, which JSON cannot say.
+        ValueError: The board holds NaN or an infinity, which JSON cannot represent.
     """
     text = _laid_out(plain(board), "\n") + "\n"
     if text.replace("\n", "").isprintable():

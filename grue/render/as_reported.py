@@ -1,4 +1,4 @@
-"""Papers' figures as tables: as they were printed, with what is special about each metric in footnotes."""
+"""Papers' figures as tables: as printed, with deviations of their metrics in footnotes."""
 
 from collections.abc import Iterator, Sequence
 
@@ -14,7 +14,7 @@ _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 def reported_tables(board: Board) -> tuple[TextTable, ...]:
     """Return the tables to show beside a board.
 
-    These are all of a single task; the quality on each task where a suite has nothing else to show; else none.
+    All tables for a single task; the quality on each task for a suite without rows; else none.
     """
     if len(board.tasks) == 1:
         return tuple(_table(table, reported.source) for reported, table in _of(board))
@@ -28,7 +28,7 @@ def reported_tables(board: Board) -> tuple[TextTable, ...]:
 
 
 def about_reported(board: Board) -> tuple[str, ...]:
-    """Return what to know about them, and their sources; where they are to be found if they are not shown."""
+    """Return notes on the tables and their sources, or the command that shows them."""
     tables = list(_of(board))
     if not tables:
         return ()
@@ -93,7 +93,7 @@ def _number(footnote: int) -> str:
 
 
 def _figures(figures: Sequence[Figure | None]) -> list[str]:
-    """Return the figures with the digits that were printed, as far as a number remembers them."""
+    """Return the figures with the printed digits, except trailing zeros."""
     return in_line(
         [None if one is None else (_digits(one.mean), None if one.sd is None else _digits(one.sd)) for one in figures]
     )

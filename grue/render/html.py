@@ -1,6 +1,6 @@
-"""The board as one self-contained page: no request to anywhere, readable without its script, equal at equal input.
+"""The board as one self-contained page: no network requests, readable without its script, deterministic.
 
-What a submission says is escaped by Jinja2; a policy lets nothing run or load but the page's own style and script.
+Jinja2 escapes the texts of submissions; a content security policy allows only the page's own style and script.
 """
 
 import base64
@@ -71,13 +71,13 @@ def _source(name: str) -> str:
 
 
 def _lean(source: str, comment: str) -> str:
-    """Return our own style or script without indentation, empty lines, and lines of comment, which begin them here."""
+    """Return our own style or script without indentation, empty lines and comment lines."""
     lines = (line.strip() for line in source.splitlines())
     return "\n".join(line for line in lines if line and not line.startswith(comment))
 
 
 def _policy(style: str, script: str) -> str:
-    """Return the content security policy: nothing but this style, this script and the icon, which is in the page."""
+    """Return the content security policy: only this style, this script and the embedded icon."""
     return (
         f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
         "img-src data:; base-uri 'none'; form-action 'none'"

@@ -10,13 +10,17 @@ from grue.render.tables import BoardPage, page
 from grue.render.text import UNKNOWN
 
 WIDTH = 440.0  # points across both columns of a page
-LETTER, SMALL_LETTER, GAP = 4.3, 3.5, 6.0  # points: a character in \footnotesize, in \scriptsize, between two columns
+LETTER, SMALL_LETTER, GAP = (
+    4.3,
+    3.5,
+    6.0,
+)  # points: a character in \footnotesize, one in \scriptsize, the gap between columns
 
 _SPECIAL = {
     **{"\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "_": r"\_", "%": r"\%"},
     **{"^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"\textless{}", ">": r"\textgreater{}"},
     **{"|": r"\textbar{}", '"': r"{\char34}", "`": r"\textasciigrave{}"},
-    **{"[": "{[}", "*": "{*}"},  # after the end of a line they would be its arguments
+    **{"[": "{[}", "*": "{*}"},  # after a line break they would be its arguments
     **{"±": r"$\pm$", "×": r"$\times$", "−": "$-$", "–": r"\textendash{}", "↑": r"$\uparrow$", "↓": r"$\downarrow$"},
     **{
         "∞": r"$\infty$",
@@ -57,7 +61,7 @@ def _comment(lines: Iterable[str]) -> str:
 
 
 def _caption(content: BoardPage, table: TextTable) -> str:
-    """Return a caption that a table can be read by alone: what its numbers and signs mean."""
+    """Return a caption that explains a table's numbers and signs without the page."""
     scores, spread, *others = content.legend
     title = f"{content.title}: {table.title}." if table.title else f"{content.title}."
     has_spread = any("±" in cell for row in table.rows for cell in row)
@@ -103,7 +107,7 @@ def _body(table: TextTable) -> Iterator[str]:
 
 
 def _number(text: str, strong: bool) -> str:
-    """Return "41.2 ± 0.8" with a small ±, bold if it stands out; a blank that pads is as wide as a digit."""
+    """Return "41.2 ± 0.8" with a small ±, bold if it is strong; padding is as wide as a digit."""
     value, sign, spread = text.partition(" ± ")
     shown = rf"\textbf{{{_padded(value)}}}" if strong else _padded(value)
     if not sign:
@@ -121,9 +125,9 @@ def _sign(character: str) -> str:
 
 
 def escape(text: str) -> str:
-    """Return `text` as LaTeX sets it, in any encoding of fonts; what it has no sign for, by its number in Unicode."""
+    """Return `text` escaped for LaTeX, in any font encoding; unsupported characters by their Unicode number."""
     escaped = "".join(map(_character, unicodedata.normalize("NFC", text)))
-    return re.sub(r"([-',])(?=\1)", r"\1{}", escaped)  # two of them would become another sign
+    return re.sub(r"([-',])(?=\1)", r"\1{}", escaped)  # two of them would form a ligature
 
 
 def _character(character: str) -> str:

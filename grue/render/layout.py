@@ -1,4 +1,4 @@
-"""Tables of text, before any renderer lays them out."""
+"""Tables of text, independent of a format."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """The head of a column; numbers stand at the right, and come padded so that their decimals stand in line."""
+    """The head of a column; numbers are right-aligned, and padded so that their decimal points align."""
 
     header: str
     is_number: bool = True
@@ -14,7 +14,7 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A column on its way into a table: its cells, and the rows in which they stand out."""
+    """A column: its heading, its cells, and the rows to emphasise."""
 
     heading: Heading
     cells: Sequence[str]
@@ -23,12 +23,12 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class TextTable:
-    """A table of plain text, ready to be laid out.
+    """A table of plain text.
 
     Attributes:
-        title: Empty where the page's own title says enough.
-        columns: The first two say whose a row is.
-        strong: (row, column) of what stands out: the best, and what cannot be told from it.
+        title: Empty if the page's title suffices.
+        columns: The first two identify the row.
+        strong: (row, column) of the cells to emphasise: the best, and those that do not differ from it.
         lines: Sentences below the table, footnotes included.
     """
 
@@ -40,7 +40,7 @@ class TextTable:
 
 
 def as_table(title: str, series: Sequence[Series], lines: tuple[str, ...] = ()) -> TextTable:
-    """Return the table that the columns make."""
+    """Return the table of some columns."""
     return TextTable(
         title,
         tuple(one.heading for one in series),
@@ -51,19 +51,19 @@ def as_table(title: str, series: Sequence[Series], lines: tuple[str, ...] = ()) 
 
 
 def in_a_terminal(text: str) -> float:
-    """Return how many characters a cell takes, its borders included."""
+    """Return the width of a cell in characters, borders included."""
     return len(text) + 3
 
 
 def narrow(table: TextTable, width: float, room: Callable[[str], float] = in_a_terminal) -> list[TextTable]:
-    """Cut a table into tables of at most `width`, where the columns allow it.
+    """Split a table into tables of at most `width`, if the columns allow it.
 
-    The first two columns are repeated in each; the title stands over the first, the lines under the last.
+    Each repeats the first two columns; the first has the title, the last the lines.
 
     Args:
         table: A table of at least two columns.
         width: In the unit of `room`: by default the characters of a line.
-        room: What a cell takes, borders included; a column takes as much as its widest cell.
+        room: The width of a cell, borders included; a column is as wide as its widest cell.
     """
     headers = [column.header for column in table.columns]
     sizes = [max(map(room, cells)) for cells in zip(headers, *table.rows, strict=True)]

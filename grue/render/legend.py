@@ -1,4 +1,4 @@
-"""What the numbers of a board mean, in sentences for the reader of any format."""
+"""The legend of a board: what its numbers mean, for every format."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ _WAYS = {"t": "Student's t", "bootstrap": "bootstrap"}
 
 
 def legend(board: Board) -> tuple[str, ...]:
-    """Return the sentences: on scores, ± and ranks first, then what only some boards need."""
+    """Return the sentences: scores, ± and ranks first, then those that only some boards need."""
     return (_SCORES[board.scoring], _spread(board), *_others(board))
 
 
@@ -29,22 +29,22 @@ def _spread(board: Board) -> str:
 def _others(board: Board) -> Iterator[str]:
     one = len(board.tasks) == 1
     if board.interval_kind == "none":
-        yield "Without intervals nothing tells how sure a difference is, so there are no ranks."
+        yield "Without intervals there are no ranks."
     else:
         condition = f"{RANKED_SEEDS} seeds" if one else f"{RANKED_SEEDS} seeds on every task"
         yield (
-            "A rank is 1 + the number of systems whose interval lies wholly above; with = several systems share it. "
+            "A rank is 1 + the number of systems whose interval is wholly above; = marks a shared rank. "
             f"It takes {condition}; with {PRELIMINARY_SEEDS} or more a system is preliminary."
         )
     if any(sum(task.name in row.task_ranks for row in board.rows) > 1 for task in board.tasks):
-        yield "Bold is the best of those with a rank, with all that cannot be told from it."
+        yield "Bold is the best ranked system, with all that do not differ from it."
     if any(row.standing == "reference" for row in board.rows):
         yield (
-            "References are no competitors: a constant, a copy of the prompt, its lead, the references themselves, "
+            "References do not compete: a constant, a copy of the prompt, its lead, the references themselves, "
             "or what has seen the references."
         )
     if any(row.iqm is not None for row in board.rows):
-        yield "IQM is the interquartile mean of the preference over tasks and seeds; no rank follows it."
+        yield "IQM is the interquartile mean of the preference over tasks and seeds; it decides no rank."
     without = [task.name for task in board.tasks if not task.has("naturalness")]
     if without and len(without) < len(board.tasks):
         yield f"The mean naturalness leaves out {', '.join(without)}, which has no metric of it."

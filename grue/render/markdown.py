@@ -1,4 +1,4 @@
-"""The board as Markdown, in GitHub's flavour of tables; readable as plain text too."""
+"""The board as Markdown with GitHub's tables, readable as plain text."""
 
 import re
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from grue.leaderboard.board import Board
 from grue.render.layout import TextTable
 from grue.render.tables import page
 
-_MARKUP = re.compile(r"[\\*\[\]<>|&~!#]|(?<![^\W_])_|_(?![^\W_])")  # within a word _ is no emphasis
+_MARKUP = re.compile(r"[\\*\[\]<>|&~!#]|(?<![^\W_])_|_(?![^\W_])")  # within a word _ does not emphasise
 _LINK = re.compile(r"(?<=www)\.|:(?=//)")
 
 
@@ -52,7 +52,7 @@ def _table(table: TextTable) -> str:
 
 
 def _cell(text: str, strong: bool) -> str:
-    """Return a cell escaped, backticks too; a bold one keeps its padding outside of the marks, as it must."""
+    """Return a cell escaped, backticks included; padding stays outside of the marks of bold text."""
     escaped = _unlinked(_escape(text)).replace("`", "\\`")
     if not strong:
         return escaped
@@ -66,10 +66,10 @@ def _list(lines: tuple[str, ...]) -> str:
 
 
 def _escape(text: str) -> str:
-    """Return `text` such that Markdown shows it as it is; code between backticks, which is ours, stays code."""
+    """Escape `text` for Markdown; code between backticks, which is ours, stays code."""
     return _MARKUP.sub(r"\\\g<0>", text)
 
 
 def _unlinked(text: str) -> str:
-    """Return `text` such that an address in it, which may be part of a name, becomes no link."""
+    """Escape `text` so that an address in it, possibly part of a name, does not become a link."""
     return _LINK.sub(r"\\\g<0>", text)

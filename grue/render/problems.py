@@ -1,7 +1,7 @@
 """Problems of submissions as text: for people, for programs, and for two kinds of CI.
 
-Paths and messages quote what strangers wrote. Every format shows it as data: a control character, half a surrogate pair
-or a sign that turns the direction of writing is spelt out, and nothing can begin a line, a tag or a command of its own.
+Paths and messages quote untrusted text. Every format escapes control characters, lone surrogates and characters that
+change the direction of text, so that no quote can start a line, a tag or a command.
 """
 
 import json
@@ -15,13 +15,13 @@ from grue import files
 from grue.submissions.problems import CHECKS, Problem, visible
 
 REPORT_SCHEMA = 1
-OUTSIDE = "outside the submissions"  # the group of problems that lie in no submission's folder
+OUTSIDE = "outside the submissions"  # the group of problems in no submission's folder
 
 
 def as_text(problems: Sequence[Problem], checked: Sequence[Path]) -> str:
     """Return a report for people: each submission with its problems, errors first, and the counts at the end.
 
-    A cure stands once below all problems of its kind.
+    A cure follows all problems of its kind.
     """
     blocks = []
     for name, found in _grouped(problems, checked).items():
@@ -46,7 +46,7 @@ def as_json(problems: Sequence[Problem], checked: Sequence[Path]) -> str:
         "warnings": _count(problems, "warning"),
         "problems": [files.plain(problem) for problem in problems],
     }
-    return json.dumps(report, indent=2) + "\n"  # ASCII: what was written in any letters comes through any pipe
+    return json.dumps(report, indent=2) + "\n"  # ASCII survives any pipe
 
 
 def as_junit(problems: Sequence[Problem], checked: Sequence[Path]) -> str:
@@ -105,7 +105,7 @@ def _counts(problems: Sequence[Problem]) -> str:
 
 
 def _grouped(problems: Sequence[Problem], checked: Sequence[Path]) -> Mapping[str, list[Problem]]:
-    """Return each submission's problems, in the order in which they were checked; then those that lie in none."""
+    """Return each submission's problems in the order of checking, then those outside the submissions."""
     groups: dict[str, list[Problem]] = {str(path): [] for path in checked}
     for problem in problems:
         home = [name for name in groups if problem.path == name or problem.path.startswith(f"{name}/")]

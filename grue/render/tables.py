@@ -1,4 +1,4 @@
-"""The board as titles, tables and sentences, which every renderer for people lays out in its own way."""
+"""The board as titles, tables and sentences, for every format that people read."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,14 +17,14 @@ AXES: tuple[Axis, Axis] = ("preference", "naturalness")
 
 @dataclass(frozen=True, slots=True)
 class BoardPage:
-    """All there is to show of a board, in this order.
+    """Everything shown of a board, in this order.
 
     Attributes:
-        tables: The systems that were scored here.
-        legend: What their numbers mean: on scores, ± and ranks first.
-        notes: What to know about the results.
+        tables: The scored systems.
+        legend: The meaning of their numbers: scores, ± and ranks first.
+        notes: Remarks on the results.
         reported: Papers' figures, never in the tables above.
-        sources: What to know about these, and where they are from.
+        sources: Remarks on these, and their sources.
     """
 
     title: str
@@ -87,7 +87,7 @@ def _means(rows: Sequence[Row]) -> Iterator[Series]:
 
 
 def _references(rows: Sequence[Row], tasks: Sequence[BoardTask]) -> TextTable:
-    """Two rows a reference, one for each axis: the mean over the tasks, then every task."""
+    """Return the table of references, a row for each axis: the mean over the tasks, then every task."""
     lines = [
         (row, axis) for row in rows for axis in AXES if any(_reached(row, task, axis) is not None for task in tasks)
     ]
@@ -165,7 +165,7 @@ def _who(rows: Sequence[Row]) -> list[Series]:
 
 
 def _ranks(ranks: Sequence[int | None]) -> list[str]:
-    """Return "1=" for a rank that several have, "3" for one that a single system has."""
+    """Return "1=" for a shared rank, "3" for an unshared one."""
     times = Counter(ranks)
     mark = "=" if any(times[rank] > 1 for rank in ranks if rank is not None) else ""
     blank = " " * len(mark)
@@ -182,7 +182,7 @@ def _seeds(row: Row) -> str:
 
 
 def _axis(board: Board, rows: Sequence[Row], task: BoardTask, axis: Axis, header: str) -> Series:
-    """Return an axis of a task: the preference with its interval, by which it is ranked; naturalness with its sd."""
+    """Return an axis of a task: the preference with its interval, which decides its rank; naturalness with its sd."""
     estimates = [_estimate(row, task, axis) for row in rows]
     if axis == "naturalness" or board.interval_kind == "none":
         best = _best(_competing(board, rows, task, estimates), "higher")
@@ -210,7 +210,7 @@ def _metric(row: Row, task: BoardTask, metric: str) -> Estimate | None:
 def _competing(
     board: Board, rows: Sequence[Row], task: BoardTask, estimates: Sequence[Estimate | None]
 ) -> list[Interval | None]:
-    """Return the t intervals of estimates of those systems that have a rank on the task; None for the others."""
+    """Return the t intervals of the systems that are ranked on the task; None for the others."""
     return [
         satterthwaite_interval({task.name: estimate.by_seed.values()}, board.level)
         if estimate is not None and task.name in row.task_ranks
@@ -220,7 +220,7 @@ def _competing(
 
 
 def _best(intervals: Sequence[Interval | None], direction: Direction) -> frozenset[int]:
-    """Return the rows than which none is wholly better; none where there are not two to compare."""
+    """Return the rows that no other row's interval is wholly better than; empty with fewer than two to compare."""
     known = {i: interval for i, interval in enumerate(intervals) if interval is not None}
     if len(known) < 2:
         return frozenset()
@@ -246,6 +246,6 @@ def _numbers(values: Sequence[float | None], decimals: int = 1) -> list[str]:
 
 
 def _decimals(values: Iterable[float | None]) -> int:
-    """Return how many decimals a raw metric deserves: three significant digits or a little more."""
+    """Return the number of decimals for a raw metric: three significant digits or a little more."""
     largest = max((abs(value) for value in values if value is not None), default=0.0)
     return 3 if largest < 10 else 2 if largest < 100 else 1

@@ -1,4 +1,4 @@
-"""Numbers and names as text: decimals in line, nothing that could steer a terminal."""
+"""Numbers and names as text: aligned decimals, and no characters that control a terminal."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,7 +9,7 @@ UNKNOWN = "–"
 
 
 def printable(text: str) -> str:
-    """Return `text` without what could steer a terminal or hide in a page: controls, line ends, turns of direction."""
+    """Return `text` with control, invisible and direction-changing characters replaced by �."""
     return "".join(character if character.isprintable() else "�" for character in text)
 
 
@@ -26,9 +26,9 @@ def fixed(pairs: Sequence[tuple[float, float | None] | None], decimals: int) -> 
 
 
 def in_line(pairs: Sequence[tuple[str, str | None] | None]) -> list[str]:
-    """Return "41.2 ± 0.8" for every (value, spread), padded such that the decimals of a column stand in line.
+    """Return "41.2 ± 0.8" for every (value, spread), padded so that the decimal points of a column align.
 
-    A pair or spread that is not known is shown as such, but for a column without a single spread, which has no ±.
+    Unknown pairs and spreads are shown as such; a column without any spread has no ±.
     """
     known = [pair for pair in pairs if pair is not None]
     values = _at_the_point([value for value, _ in known])
@@ -40,7 +40,7 @@ def in_line(pairs: Sequence[tuple[str, str | None] | None]) -> list[str]:
 
 
 def _at_the_point(numbers: Sequence[str]) -> list[str]:
-    """Return the numbers padded at both ends such that their points stand in line."""
+    """Return the numbers padded at both ends so that their decimal points align."""
     parts = [number.partition(".") for number in numbers]
     before = max((len(whole) for whole, _, _ in parts), default=0)
     after = max((len(point + rest) for _, point, rest in parts), default=0)

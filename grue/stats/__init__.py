@@ -1,1 +1,1 @@
-"""The shelf of statistics: numpy only, and every random draw from a generator that is passed in."""
+"""Statistics: numpy only, and every random draw comes from a generator that is passed in."""

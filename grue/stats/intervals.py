@@ -1,4 +1,4 @@
-"""What can be said about scores that differ by seed: mean, sd, and the interval of a mean over tasks."""
+"""Scores that differ by seed: mean, standard deviation, and the interval of a mean over tasks."""
 
 import math
 from collections.abc import Collection, Mapping
@@ -32,10 +32,10 @@ def mean(values: Collection[float]) -> float:
 
 
 def sd(values: Collection[float]) -> float | None:
-    """Return the sample standard deviation (n - 1), or None for a single value, from which it cannot be known."""
+    """Return the sample standard deviation (n - 1), or None for a single value."""
     if len(values) < 2:
         return None
-    if min(values) == max(values):  # a rounded mean would leave a trace of a spread
+    if min(values) == max(values):  # a rounded mean would leave a tiny spread
         return 0.0
     centre = mean(values)
     deviations = [value - centre for value in values]
@@ -44,7 +44,7 @@ def sd(values: Collection[float]) -> float | None:
 
 
 def mean_over_tasks(scores: Mapping[str, Collection[float]]) -> float:
-    """Return the mean over tasks of the means over seeds, so that every task weighs the same.
+    """Return the mean over tasks of the means over seeds: every task has the same weight.
 
     Args:
         scores: Task → its seeds' scores; the tasks may have different numbers of seeds.
@@ -56,12 +56,12 @@ def satterthwaite_interval(scores: Mapping[str, Collection[float]], level: float
     """Return the interval of the mean over tasks of the means over seeds; None if a task has a single seed.
 
     Tasks are fixed and seeds are random: the squared standard error is the sum over the K tasks of v = s²/(K²·n). Its
-    distribution is taken for a chi-squared one with (Σ v)² / Σ (v²/(n - 1)) degrees of freedom (Satterthwaite, "An
-    approximate distribution of estimates of variance components", 1946). With one task this is the usual t interval.
+    distribution is approximated by a chi-squared one with (Σ v)² / Σ (v²/(n - 1)) degrees of freedom (Satterthwaite,
+    "An approximate distribution of estimates of variance components", 1946). For one task this is the usual t interval.
 
     Args:
         scores: Task → its seeds' scores; the tasks may have different numbers of seeds.
-        level: The share of such intervals that hold the true mean, between 0 and 1.
+        level: The share of such intervals that contain the true mean, between 0 and 1.
     """
     centre = mean_over_tasks(scores)
     spreads = [sd(values) for values in scores.values()]
@@ -80,7 +80,7 @@ def satterthwaite_interval(scores: Mapping[str, Collection[float]], level: float
 
 
 def _unit(values: Collection[float]) -> float:
-    """Return a power of two near the largest: divided by it no digit changes, and no square overflows or vanishes."""
+    """Return a power of two near the largest value: division by it is exact, and squares stay in range."""
     return math.ldexp(1.0, math.frexp(max(abs(value) for value in values))[1] - 1)
 
 
@@ -97,7 +97,7 @@ def student_t_quantile(probability: float, degrees: float) -> float:
         degrees: Degrees of freedom ν, at least 1; not always whole.
 
     Raises:
-        ValueError: An argument outside these bounds.
+        ValueError: An argument is outside these bounds.
     """
     if not (0 < probability < 1 and degrees >= 1):
         raise ValueError(f"no Student t quantile at probability {probability} with {degrees} degrees of freedom")
@@ -113,7 +113,7 @@ def student_t_quantile(probability: float, degrees: float) -> float:
         theta += step
         if step <= 1e-15 * theta:
             break
-    # What comes after twelve digits depends on the processor, and the board's bytes must not.
+    # Later digits depend on the processor, and the bytes of a board must not.
     return float(f"{math.sqrt(degrees) * math.tan(theta):.12g}")
 
 
@@ -126,7 +126,7 @@ def means_over_tasks(samples: Mapping[str, FloatArray]) -> FloatArray:
     Returns:
         [draw].
     """
-    # Summed and divided, equal values can give a mean beside them: that would be a width where there is none.
+    # The rounded mean of equal values can differ from them, which would give an interval a width.
     by_task = [values.mean(axis=1).clip(values.min(), values.max()) for values in samples.values()]
     means: FloatArray = np.mean(by_task, axis=0)
     return means
@@ -141,17 +141,17 @@ def bootstrap_interval(
     """Return the percentile interval of the mean over tasks by the stratified bootstrap; None if a task has one seed.
 
     Tasks are fixed and seeds are random (Agarwal et al., "Deep reinforcement learning at the edge of the statistical
-    precipice", 2021, section 4.1). It assumes no distribution but is too narrow where seeds are few:
+    precipice", 2021, section 4.1). It assumes no distribution but is too narrow for few seeds;
     docs/background/statistics.md compares its coverage with that of `satterthwaite_interval`.
 
     Args:
         scores: Task → its seeds' scores; neither the order of the tasks nor that of the seeds matters.
-        generator: Moved on by the draws. A fresh one for each system keeps its interval independent of the others.
+        generator: Advanced by the draws. A fresh one for each system keeps its interval independent of the others.
         level: Above 0 and below 1.
         draws: Number of resamples, at least 1.
 
     Raises:
-        ValueError: A level or number of draws outside these bounds, no scores, or a score that is not finite.
+        ValueError: The level or number of draws is outside these bounds, there are no scores, or one is not finite.
     """
     if any(len(values) == 1 for values in scores.values()):
         return None
@@ -175,10 +175,10 @@ def resampled(
 
 
 def in_order(scores: Mapping[str, Collection[float]]) -> dict[str, FloatArray]:
-    """Return task → [seed], both sorted, so that no sum and no draw depends on how the scores came.
+    """Return task → [seed], both sorted, so that no sum and no draw depends on the order of the scores.
 
     Raises:
-        ValueError: There is no task, a task without scores, or a score that is not finite.
+        ValueError: There is no task, a task has no scores, or a score is not finite.
     """
     arrays = {task: np.sort(np.array(list(scores[task]), dtype=np.float64)) for task in sorted(scores)}
     if not arrays:

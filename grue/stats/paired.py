@@ -1,16 +1,16 @@
-"""Two systems on one task: their difference, and how sure it is when both seeds and examples were drawn by chance.
+"""Two systems on one task: their difference and its uncertainty, with both seeds and examples as random draws.
 
-The difference D is the one that the board shows: A's mean over its seeds less B's. Two things could have come out
-otherwise. Other seeds would have given other scores on these examples: W = s²_A/n_A + s²_B/n_B, as in Welch's test.
-Other examples would have given another difference: the differences of the examples, seeds averaged, have the variance
-V of their mean, but V also holds what seeds and examples do together, which W counts already; an analysis of variance
-measures it, and V less it is what the examples alone add (the crossed design of readers and cases: Dorfman, Berbaum &
-Metz, "Receiver operating characteristic rating analysis", 1992; their pseudo-values are ours).
+The difference D is the one on the board: A's mean over its seeds minus B's. It has two sources of chance. Other seeds
+would give other scores on these examples: W = s²_A/n_A + s²_B/n_B, as in Welch's test. Other examples would give
+another difference: the mean of the examples' differences, seeds averaged, has the variance V. V also contains the
+interaction of seeds and examples, which W counts already; an analysis of variance measures it, and subtracting it
+leaves what the examples alone add (the crossed design of readers and cases: Dorfman, Berbaum & Metz, "Receiver
+operating characteristic rating analysis", 1992, with the same pseudo-values).
 
 The test is approximate randomisation over examples (Noreen, "Computer-intensive methods for testing hypotheses", 1989):
-each draw turns the sign of some examples' differences, all seeds of an example together, and adds a normal draw for the
-seeds; the sum is stretched as Student's t is, with Satterthwaite's degrees of freedom, since W is known from few seeds.
-Without seeds that differ it is the plain randomisation test, without examples that differ Welch's test. The mean over
+each draw flips the sign of some examples' differences, all seeds of an example together, and adds a normal draw for the
+seeds. The sum is stretched as in Student's t, with Satterthwaite's degrees of freedom, since W is estimated from few
+seeds. If no seeds differ this is the plain randomisation test; if no examples differ it is Welch's test. The mean over
 tasks is the mean of such draws, stretched with the degrees of freedom of the whole, as the board's intervals are.
 """
 
@@ -27,24 +27,24 @@ FloatArray = NDArray[np.float64]
 
 DRAWS = 10_000
 LEVEL = 0.95
-_SIGNS = 1 << 22  # signs that are drawn at once, which bounds memory
+_SIGNS = 1 << 22  # signs drawn at once; bounds the memory
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What two systems' scores on a task say about which is better; all but `p` in points of the board, 0–100.
+    """The difference of two systems on a task; all but `p` in points of the board, 0–100.
 
     Attributes:
         a: A's mean over its seeds.
         b: B's mean over its seeds.
         value: a - b.
-        interval: Of `value`, at the level asked for.
+        interval: Interval of `value`.
         p: How often chance alone gives a difference at least as large, if neither is better; never 0.
-        seeds_a: How many seeds A has. So `seeds_b`.
-        sd_a: Standard deviation over A's seeds; None for one seed, from which it cannot be known. So `sd_b`.
-        seed_error: Standard error of `value` that comes from the seeds; None if neither system has two. If one has,
-            it is that system's share.
-        test_set_error: Standard error of `value` that comes from the examples.
+        seeds_a: Number of A's seeds. Likewise `seeds_b`.
+        sd_a: Standard deviation over A's seeds; None for one seed. Likewise `sd_b`.
+        seed_error: Standard error of `value` due to the seeds; None if neither system has two. If only one has, it is
+            that system's share.
+        test_set_error: Standard error of `value` due to the examples.
         examples: Number of examples.
     """
 
@@ -64,7 +64,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class MeanDifference:
-    """The mean of the differences on several tasks, each weighing the same; fields as in `Difference`."""
+    """The mean of the differences on several tasks with equal weights; fields as in `Difference`."""
 
     a: float
     b: float
@@ -75,12 +75,12 @@ class MeanDifference:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Contrast:
-    """What a difference and its noise follow from.
+    """The data behind a difference and its noise.
 
     Attributes:
-        scores_a: A's scores by seed, 0–100. So `scores_b`.
-        examples: [examples] differences of the examples. Their mean is the difference of the scores, and they spread
-            as the examples alone make them spread: what seeds and examples do together is taken out.
+        scores_a: A's scores by seed, 0–100. Likewise `scores_b`.
+        examples: [examples] differences of the examples. Their mean is the difference of the scores, and their spread
+            is due to the examples alone: the interaction with the seeds is removed.
     """
 
     scores_a: tuple[float, ...]
@@ -89,33 +89,33 @@ class Contrast:
 
     @property
     def value(self) -> float:
-        """A's mean less B's."""
+        """A's mean minus B's."""
         return mean(self.scores_a) - mean(self.scores_b)
 
     @property
     def seed_variances(self) -> tuple[tuple[float, int], ...]:
-        """For each system with two seeds or more: its mean's squared standard error, and the degrees of freedom."""
+        """The squared standard error of the mean and its degrees of freedom, of each system with two seeds or more."""
         by_system = (self.scores_a, self.scores_b)
         return tuple((spread**2 / len(s), len(s) - 1) for s in by_system if (spread := sd(s)) is not None)
 
     @property
     def seed_variance(self) -> float:
-        """The squared standard error that comes from the seeds, as far as it is known."""
+        """The squared standard error due to the seeds, as far as it is known."""
         return math.fsum(variance for variance, _ in self.seed_variances)
 
     @property
     def test_set_variance(self) -> float:
-        """The squared standard error that comes from the examples."""
+        """The squared standard error due to the examples."""
         return _variance_of_mean(self.examples)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Noise:
-    """What chance could have made of a difference, if the seeds' variance were exactly what it seems.
+    """Draws of a difference under chance, if the seeds' variance were known exactly.
 
     Attributes:
         null: [draws] differences if neither system were better.
-        around: [draws] deviations from the true difference, whatever that is.
+        around: [draws] deviations from the true difference.
     """
 
     null: FloatArray
@@ -134,13 +134,13 @@ def difference(
     """Return the difference of two systems on a task, with its interval and its test.
 
     Args:
-        a_values: [A's seeds, examples] what each example is worth to the score of each seed: its value where the score
-            is a mean, else its jackknife pseudo-value.
-        b_values: [B's seeds, examples] the same examples. The seeds of A and B are no pairs.
+        a_values: [A's seeds, examples] what each example is worth to the score of each seed: its value if the score is
+            a mean, else its jackknife pseudo-value.
+        b_values: [B's seeds, examples] the same examples. The seeds of A and B are not paired.
         a_scores: A's scores by seed, 0–100.
         b_scores: B's scores by seed.
-        generator: Where the draws come from.
-        level: Of the interval, between 0 and 1.
+        generator: The source of the draws.
+        level: Level of the interval, between 0 and 1.
 
     Raises:
         ValueError: The shapes do not fit, or there are fewer than two examples.
@@ -152,7 +152,7 @@ def difference(
 def contrast(
     a_values: FloatArray, b_values: FloatArray, a_scores: Sequence[float], b_scores: Sequence[float]
 ) -> Contrast:
-    """Return what the difference of two systems and its noise follow from; arguments and errors as in `difference`."""
+    """Return the data behind the difference of two systems; arguments and errors as in `difference`."""
     examples = a_values.shape[1]
     if a_values.shape != (len(a_scores), examples) or b_values.shape != (len(b_scores), examples):
         raise ValueError(f"values {a_values.shape} and {b_values.shape} of {len(a_scores)} and {len(b_scores)} seeds")
@@ -167,7 +167,7 @@ def contrast(
 
 
 def draw(compared: Contrast, generator: np.random.Generator, draws: int = DRAWS) -> Noise:
-    """Draw what chance could have made of the difference."""
+    """Draw differences under chance."""
     count = len(compared.examples)
     centred = compared.examples - compared.value
     at_once = max(1, _SIGNS // count)
@@ -182,7 +182,7 @@ def draw(compared: Contrast, generator: np.random.Generator, draws: int = DRAWS)
 
 
 def judge(compared: Contrast, noise: Noise, generator: np.random.Generator, level: float = LEVEL) -> Difference:
-    """Return the difference with the interval and the p value that its noise gives."""
+    """Return the difference with its interval and p value."""
     mean_difference = judge_mean([compared], [noise], generator, level)
     return Difference(
         a=mean_difference.a,
@@ -203,13 +203,13 @@ def judge(compared: Contrast, noise: Noise, generator: np.random.Generator, leve
 def judge_mean(
     compared: Sequence[Contrast], noises: Sequence[Noise], generator: np.random.Generator, level: float = LEVEL
 ) -> MeanDifference:
-    """Return the mean difference over tasks, whose noise is independent: other examples, other training runs.
+    """Return the mean difference over tasks, whose noise is independent: they share neither examples nor runs.
 
     Args:
         compared: At least one task.
-        noises: Theirs, equally many draws each.
-        generator: Where the stretching for few seeds is drawn from.
-        level: Of the interval, between 0 and 1.
+        noises: One per task, with the same number of draws.
+        generator: The source of the stretching for few seeds.
+        level: Level of the interval, between 0 and 1.
     """
     value = mean([each.value for each in compared])
     null, around = (
@@ -220,7 +220,7 @@ def judge_mean(
         stretch = np.sqrt(degrees / generator.chisquare(degrees, len(null)))
         null, around = null * stretch, around * stretch
     half = float(np.quantile(np.abs(around), level))
-    # Draws that equal the difference but for rounding count as equal: all signs as they are is one of the outcomes.
+    # Draws that equal the difference up to rounding count as equal: no flipped sign is one of the outcomes.
     reached = int(np.sum(np.abs(null) >= abs(value) * (1 - 1e-9)))
     return MeanDifference(
         a=mean([mean(each.scores_a) for each in compared]),
@@ -232,19 +232,19 @@ def judge_mean(
 
 
 def degrees_of_freedom(compared: Sequence[Contrast]) -> float:
-    """Return Satterthwaite's degrees of freedom of a mean of differences; infinite where no seeds differ.
+    """Return Satterthwaite's degrees of freedom of a mean of differences; infinite if no seeds differ.
 
-    The examples are many, so that their variance counts as known.
+    With many examples their variance counts as known.
     """
     variances = [part for each in compared for part in each.seed_variances]
     whole = math.fsum([*(variance for variance, _ in variances), *(each.test_set_variance for each in compared)])
-    # Squares of shares cannot underflow, of variances they can.
+    # Squares of shares cannot underflow; squares of variances can.
     uncertain = math.fsum((variance / whole) ** 2 / degrees for variance, degrees in variances) if whole else 0.0
     return 1 / uncertain if uncertain else math.inf
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return p values made good for their number: at most a share α of such families has any false one below α.
+    """Return p values corrected for their number: at most a share α of such families has a false one below α.
 
     The i-th smallest of n is multiplied by n - i + 1, never below the one before, never above 1 (Holm, "A simple
     sequentially rejective multiple test procedure", 1979).
@@ -262,7 +262,7 @@ def _variance_of_mean(values: FloatArray) -> float:
 
 
 def _interaction(values: FloatArray) -> float:
-    """Return what seeds and examples do together to the mean over both: its variance; 0 if one seed cannot tell.
+    """Return the variance of the mean due to the interaction of seeds and examples; 0 for one seed.
 
     Args:
         values: [seeds, examples].

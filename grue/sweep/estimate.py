@@ -1,4 +1,4 @@
-"""How long a sweep may take: by what such runs took before, in this folder, or where the mini suite was measured."""
+"""How long a sweep may take, from earlier runs in the folder or from measurements of the mini suite."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ class TimeEstimate:
     """Seconds of a sweep.
 
     Attributes:
-        work: Of all jobs that are known, one after the other.
-        wall: With the sweep's workers side by side.
-        unknown: Jobs that nothing is known of, in neither figure.
+        work: All known jobs, one after the other.
+        wall: With the sweep's workers in parallel.
+        unknown: Number of jobs without an estimate, in neither figure.
     """
 
     work: float
@@ -29,12 +29,12 @@ class TimeEstimate:
 def estimate(
     jobs: Sequence[Job], workers: int, past: Iterable[SweepEvent], gone: Mapping[str, float] | None = None
 ) -> TimeEstimate:
-    """Return how long jobs may take on so many workers.
+    """Return how long jobs may take on a number of workers.
 
     Args:
-        jobs: Those that are left to do, the ones that run first.
+        jobs: The remaining jobs, running ones first.
         past: Events of jobs that ended.
-        gone: Id of a job that runs → seconds since it started.
+        gone: Id of a running job → seconds since it started.
     """
     took: dict[str, list[float]] = {}
     for event in past:
@@ -43,7 +43,7 @@ def estimate(
     known = [seconds_of(job, took) for job in jobs]
     begun = gone or {}
     seconds = [max(0.0, one - begun.get(job.id, 0.0)) for job, one in zip(jobs, known, strict=True) if one is not None]
-    # Jobs start in order on whichever worker is free; what waits for another hardly matters where there are many.
+    # Jobs start in order on the first free worker; with many jobs, warm starts hardly matter.
     ends = [0.0] * max(1, workers)
     for one in seconds:
         ends[ends.index(min(ends))] += one
@@ -51,7 +51,7 @@ def estimate(
 
 
 def seconds_of(job: Job, took: Mapping[str, Sequence[float]]) -> float | None:
-    """Return how long a job may take: the median of its like, or what was measured once; None if nothing is known."""
+    """Return how long a job may take: the median of its kind, else the measured time; None if neither is known."""
     like = took.get(_kind(job.id))
     if like:
         return median(like)

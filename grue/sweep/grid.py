@@ -1,4 +1,4 @@
-"""What a sweep is asked to do: a grid of tasks, algorithms, seeds and values, from a TOML file or from flags."""
+"""The request of a sweep: a grid of tasks, algorithms, seeds and values, from a TOML file or from flags."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -10,18 +10,18 @@ from grue import files
 from grue.errors import ConfigError
 from grue.task_files import SUITES, task_names
 
-# What may be varied beside the keys of an algorithm's configuration.
+# What may vary beside the keys of an algorithm's configuration.
 ABOUT_A_RUN = ("reward", "preset", "backbone")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridEntry:
-    """A system of a sweep, or several: one for every combination of the values that `vary` lists.
+    """A system of a sweep, or several: one for every combination of the values in `vary`.
 
     Attributes:
-        algorithm: As `grue train --algo` takes it, or a baseline of `grue evaluate`.
-        system: Its name, and its folder's; with `{key}` for what varies. [default: the algorithm, and what varies]
-        tasks: Only these of the grid's tasks; all of them if empty.
+        algorithm: As for `grue train --algo`, or a baseline of `grue evaluate`.
+        system: Its name and folder, with `{key}` for a varied value. [default: the algorithm and the varied values]
+        tasks: The grid's tasks to run it on; all if empty.
         set: Values of the configuration.
         vary: Key → values; a key of the configuration, `reward`, `preset` or `backbone`.
     """
@@ -60,21 +60,21 @@ class GridEntry:
         except (KeyError, IndexError, ValueError, AttributeError):
             varies = ", ".join(f"{{{key}}}" for key in words) or "nothing"
             raise ConfigError(
-                f"The system name {self.system!r} cannot be filled in; what varies here is {varies}."
+                f"The system name {self.system!r} cannot be filled in; the varied keys are {varies}."
             ) from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepGrid:
-    """A sweep as it is written down: every algorithm and every system, on every task, with every seed.
+    """A sweep: every algorithm and every system, on every task, with every seed.
 
     Attributes:
         tasks: Names in the suite, or paths of task files; all of the suite if empty.
-        algorithms: Systems that are nothing but an algorithm or a baseline.
+        algorithms: Systems given by an algorithm or a baseline alone.
         seeds: "1-5", or a list.
         set: Values of every trained system's configuration.
-        systems: The others.
-        evaluate: Evaluate every run once it is trained.
+        systems: All other systems.
+        evaluate: Whether to evaluate every run once it is trained.
     """
 
     suite: str = "mini"
@@ -86,14 +86,14 @@ class SweepGrid:
     evaluate: bool = True
 
     def task_list(self) -> list[str]:
-        """Return the tasks by name or path; those of a folder of one's own by path, which needs no suite's name."""
+        """Return the tasks by name or path; those of a custom folder by path, without a suite's name."""
         names = list(self.tasks) or task_names(self.suite)
         if self.suite in SUITES:
             return names
         return [name if name.endswith(".toml") else str(Path(self.suite) / f"{name}.toml") for name in names]
 
     def located(self) -> "SweepGrid":
-        """Return the grid with every path in full, so that it means the same in another folder."""
+        """Return the grid with absolute paths, so that it means the same in any folder."""
         return replace(
             self,
             suite=self.suite if self.suite in SUITES else str(Path(self.suite).absolute()),
@@ -105,7 +105,7 @@ class SweepGrid:
         """Return the seeds in order, each once.
 
         Raises:
-            ConfigError: They cannot be read, or there is none.
+            ConfigError: They cannot be parsed, or there is none.
         """
         seeds = parse_seeds(self.seeds) if isinstance(self.seeds, str) else list(dict.fromkeys(self.seeds))
         if not seeds:
@@ -113,7 +113,7 @@ class SweepGrid:
         return seeds
 
     def entries(self) -> list[GridEntry]:
-        """Return every system of the grid, with the values that all of them share.
+        """Return every system of the grid, with `vary` expanded.
 
         Raises:
             ConfigError: There is none.
@@ -128,7 +128,7 @@ def read_grid(path: Path) -> SweepGrid:
     """Read a grid from a TOML file; the text "none" turns an option off, as `--set KEY=none` does.
 
     Raises:
-        ConfigError: It cannot be read, or says something that a grid does not know.
+        ConfigError: It cannot be read, or has a key that a grid does not have.
     """
     grid = files.load_toml(path, SweepGrid)
     systems = tuple(
@@ -139,10 +139,10 @@ def read_grid(path: Path) -> SweepGrid:
 
 
 def write_grid(path: Path, grid: SweepGrid) -> None:
-    """Write a grid as TOML that `read_grid` reads again.
+    """Write a grid as TOML for `read_grid`.
 
     Raises:
-        DataError: The place cannot be written.
+        DataError: The file cannot be written.
     """
     plain = files.plain(grid)
     for table in (plain, *plain["systems"]):
@@ -151,10 +151,10 @@ def write_grid(path: Path, grid: SweepGrid) -> None:
 
 
 def parse_seeds(text: str) -> list[int]:
-    """Read seeds written as 1-5 or 1,2,7.
+    """Parse seeds written as 1-5 or 1,2,7.
 
     Raises:
-        ConfigError: They are written in another way.
+        ConfigError: The text has another form.
     """
     found: list[int] = []
     for part in text.split(","):
@@ -166,7 +166,7 @@ def parse_seeds(text: str) -> list[int]:
 
 
 def _word(value: Any) -> str:
-    """Return a value as part of a name: what a folder's name cannot hold becomes a hyphen."""
+    """Return a value as part of a name; characters that a folder name cannot have become hyphens."""
     text = "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
     return "".join(c if c.isascii() and (c.isalnum() or c in "._+-") else "-" for c in text)
 
@@ -176,7 +176,7 @@ def _located(task: str) -> str:
 
 
 def _replaced(value: Any, old: str | None, new: str | None) -> Any:
-    """Return plain data with one text, or None, for another: TOML has no None."""
+    """Return plain data with one value replaced by another: TOML has no None."""
     if isinstance(value, Mapping):
         return {key: _replaced(item, old, new) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""What there is to do in a sweep: one job for every run, in an order in which none waits for a later one."""
+"""The jobs of a sweep: one for every run, in an order in which none depends on a later one."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ class Job:
         task: Name of the task, as in the path of its runs.
         source: The task's name in the suite, or the path of its file.
         set: Values of the algorithm's configuration.
-        evaluate: Whether to evaluate what was trained; a run that others only start from is not.
+        evaluate: Whether to evaluate the trained model; false for a run that is only a warm start.
         after: Id of the run that it starts from.
     """
 
@@ -47,7 +47,7 @@ class Job:
 
     @property
     def id(self) -> str:
-        """What the job is called everywhere: its folder under the folder of all runs."""
+        """The job's id: its folder under the folder of all runs."""
         return f"{self.suite}/{self.task}/{self.system}/seed-{self.seed}"
 
     @property
@@ -57,17 +57,17 @@ class Job:
 
     @property
     def identity(self) -> str:
-        """sha256 of all that is asked for: a job of another identity is not done by what this one left."""
+        """sha256 of all fields: a finished job of another identity does not count."""
         return files.sha256_json(self)
 
 
 def plan_jobs(grid: SweepGrid) -> list[Job]:
-    """Return the jobs of a grid: whatever starts from a run comes after it, and that run is there once.
+    """Return the jobs of a grid: a warm start comes before the runs that need it, and only once.
 
-    Every configuration is made on the way, so that nothing starts where something cannot be.
+    Every configuration is validated, so that nothing starts if one of them is wrong.
 
     Raises:
-        ConfigError, UnknownName, DataError: A task, an algorithm or a value cannot be, or two systems share a name.
+        ConfigError, UnknownName, DataError: A task, an algorithm or a value is wrong, or two systems share a name.
     """
     jobs: dict[str, Job] = {}
     loaded = [(source, load_task(source, grid.suite)) for source in grid.task_list()]
@@ -112,13 +112,13 @@ def stages_of(job: Job, task: Task, runs: Path, data_dir: Path | None = None, of
     return plan.stages_of(request)
 
 
-def refuse_strangers(jobs: Iterable[Job], runs: Path, data_dir: Path | None = None) -> None:
-    """Make sure that no folder of a job holds a run of another configuration.
+def refuse_other_runs(jobs: Iterable[Job], runs: Path, data_dir: Path | None = None) -> None:
+    """Refuse jobs whose folder holds a run of another configuration.
 
-    What starts from a run that is not there, or not whole, is not looked at: its worker will say so.
+    A job whose warm start is missing or damaged is skipped: its worker will report it.
 
     Raises:
-        ConfigError: One does; names it, and how many more do.
+        ConfigError: There is such a folder; names the first, and how many more there are.
     """
     from grue.runs.folder import claim_folder
 
@@ -128,18 +128,18 @@ def refuse_strangers(jobs: Iterable[Job], runs: Path, data_dir: Path | None = No
             continue
         plan = stages_of(job, load_task(job.source, job.suite), runs, data_dir)[-1]
         try:
-            claim_folder(plan)  # which writes nothing where a configuration lies already
+            claim_folder(plan)  # writes nothing, as a configuration exists
         except ConfigError as error:
             refused.append(str(error))
         except DataError:
             continue
     if refused:
-        more = f" And {len(refused) - 1} more of this sweep's folders hold other runs." if len(refused) > 1 else ""
+        more = f" And {len(refused) - 1} more folders of this sweep hold other runs." if len(refused) > 1 else ""
         raise ConfigError(f"{refused[0]}{more} Nothing was started.")
 
 
 def in_order(jobs: Mapping[str, Job]) -> list[Job]:
-    """Return jobs with those first that others start from, else as they come."""
+    """Return the jobs with warm starts first, else in the given order."""
     started = {job.after for job in jobs.values()}
     return sorted(jobs.values(), key=lambda job: job.id not in started)
 
@@ -147,7 +147,7 @@ def in_order(jobs: Mapping[str, Job]) -> list[Job]:
 def _jobs_of(entry: GridEntry, source: str, task: Task, seed: int, grid: SweepGrid) -> list[Job]:
     system = entry.system or entry.algorithm
     if not SYSTEM_NAME.fullmatch(system):
-        raise ConfigError(f"The system name {system!r} holds other characters than letters, digits and _ . + -.")
+        raise ConfigError(f"The system name {system!r} has other characters than letters, digits and _ . + -.")
     about: dict[str, Any] = {"suite": task.suite, "task": task.name, "source": source, "seed": seed}
     if entry.algorithm in BASELINES:
         _check_baseline(entry, system)
@@ -165,12 +165,12 @@ def _jobs_of(entry: GridEntry, source: str, task: Task, seed: int, grid: SweepGr
         after=first[0].id if first else None,
         **about,
     )
-    stages_of(job, task, Path("runs"))  # refuses what cannot be before anything runs
+    stages_of(job, task, Path("runs"))  # refuses a wrong configuration before anything runs
     return [*first, job]
 
 
 def _known_values(values: Mapping[str, Any], entry: GridEntry) -> dict[str, Any]:
-    """Return those of the grid's values that an entry's algorithm has."""
+    """Return the grid's values that an entry's algorithm has."""
     return {key: value for key, value in values.items() if key in _keys_of(entry)}
 
 
@@ -195,16 +195,16 @@ def _check_baseline(entry: GridEntry, system: str) -> None:
 
 def _check_tasks(entry: GridEntry, loaded: list[tuple[str, Task]]) -> None:
     known = {name for source, task in loaded for name in (source, task.name)}
-    strangers = sorted(set(entry.tasks) - known)
-    if strangers:
+    unknown = sorted(set(entry.tasks) - known)
+    if unknown:
         raise ConfigError(
-            f"The system {entry.system or entry.algorithm!r} is wanted on {strangers[0]!r}, which is not among the "
+            f"The system {entry.system or entry.algorithm!r} is for the task {unknown[0]!r}, which is not among the "
             f"sweep's tasks: {', '.join(sorted(known))}."
         )
 
 
 def _add(jobs: dict[str, Job], job: Job) -> None:
-    """Add a job; a run that others start from may be wanted for itself as well, and is then evaluated."""
+    """Add a job; a warm start that is also a system of the grid is evaluated."""
     there = jobs.get(job.id)
     if there is None:
         jobs[job.id] = job
@@ -212,13 +212,13 @@ def _add(jobs: dict[str, Job], job: Job) -> None:
     wanted = {key: value for key, value in files.plain(job).items() if key != "evaluate"}
     if wanted != {key: value for key, value in files.plain(there).items() if key != "evaluate"}:
         raise ConfigError(
-            f"{job.id}: two different runs would lie in this folder. Give one of the systems another name, with "
-            f"{{key}} for what varies; {WARM_START} is what others start from, with the task's own recipe."
+            f"{job.id}: two different runs would share this folder. Give one of the systems another name, with "
+            f"{{key}} for a varied value; {WARM_START} is the warm start of others, with the task's own recipe."
         )
     if job.evaluate:
         jobs[job.id] = job
 
 
 def short(job_id: str) -> str:
-    """Return a job's id without the suite, for a reader who knows it."""
+    """Return a job's id without the suite."""
     return re.sub(r"^[^/]+/", "", job_id)

@@ -1,7 +1,7 @@
-"""The executor on this machine: a process for every job, forked from one that has imported everything.
+"""The executor on this machine: a process for every job, forked from one that has imported the libraries.
 
-Importing torch and transformers takes longer than some mini runs; the fork server does it once. A worker whose sweep
-has gone ends at once, so that the same command can go on: its run has its last saved state.
+Importing torch and transformers takes longer than some mini runs; the fork server does it once. A worker exits as soon
+as its sweep is gone, so that the same command can resume its run from the last saved state.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from grue.sweep import memory
 from grue.sweep.jobs import Job
 from grue.sweep.record import Record
 from grue.sweep.schedule import Outcome
-from grue.sweep.work import JobContext, carry_out, say_into
+from grue.sweep.work import JobContext, carry_out, redirect_output
 from grue.task_files import load_task
 
 PRELOADED = (
@@ -35,12 +35,12 @@ PRELOADED = (
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """A process at work.
+    """A running process.
 
     Attributes:
-        result: Where its outcome comes from.
-        device: The GPU that is its own, or None.
-        expected: Bytes that it may come to want; None if nobody knows.
+        result: The pipe that delivers its outcome.
+        device: Its own GPU, or None.
+        expected: Bytes that it may need at most; None if unknown.
     """
 
     job: Job
@@ -54,8 +54,8 @@ class LocalExecutor:
     """Processes on this machine.
 
     Args:
-        jobs: How many at a time; with GPUs no more than there are, each with its own.
-        devices: Number of GPUs that the workers share out.
+        jobs: How many run at a time; with GPUs at most one for each.
+        devices: Number of GPUs.
     """
 
     def __init__(self, record: Record, place: JobContext, jobs: int, devices: int = 0) -> None:
@@ -71,7 +71,7 @@ class LocalExecutor:
         self.context.set_forkserver_preload(list(PRELOADED))
 
     def has_room(self, job: Job, running: Sequence[Job]) -> bool:
-        """Whether a worker is free and the memory suffices, for what those at work may still come to want, too."""
+        """Whether a worker is free and the memory suffices, also for the growth of the running ones."""
         if not running:
             return True
         if len(running) >= self.jobs:
@@ -81,7 +81,7 @@ class LocalExecutor:
             return True
         wanted = self._expected(job)
         if wanted is None or any(worker.expected is None for worker in self.workers.values()):
-            return False  # the first run of an unknown model runs alone, and is then known
+            return False  # the first run of an unknown model runs alone and is measured
         growing = sum(
             max(0, (worker.expected or 0) - memory.resident(worker.process.pid or 0))
             for worker in self.workers.values()
@@ -99,19 +99,19 @@ class LocalExecutor:
         self.workers[job.id] = Worker(job, process, receiver, device, self._expected(job))
 
     def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
-        """Return the jobs whose workers ended."""
+        """Return the jobs whose workers ended, with their outcomes."""
         wait([worker.process.sentinel for worker in self.workers.values()], timeout=seconds)
         ended = [worker for worker in self.workers.values() if not worker.process.is_alive()]
         return [(worker.job, self._collect(worker)) for worker in ended]
 
     def stop(self) -> None:
-        """Ask every worker to save and end."""
+        """Ask every worker to save and exit."""
         self.stopping = True
         for worker in self.workers.values():
             worker.process.terminate()
 
     def close(self) -> None:
-        """End whatever still runs."""
+        """Kill the workers that still run."""
         for worker in self.workers.values():
             worker.process.kill()
             worker.process.join()
@@ -126,50 +126,50 @@ class LocalExecutor:
             try:
                 outcome: Outcome = worker.result.recv()
                 return outcome
-            except (EOFError, OSError):  # nothing was said, or only a part of it
-                said = how_it_died(worker.process.exitcode)
-                return Outcome(state="stopped" if self.stopping else "crashed", message=said)
+            except (EOFError, OSError):  # no outcome, or only a part of it
+                message = how_it_died(worker.process.exitcode)
+                return Outcome(state="stopped" if self.stopping else "crashed", message=message)
 
     def _expected(self, job: Job) -> int | None:
-        if job.id not in self.sizes:  # asked again and again for what waits
+        if job.id not in self.sizes:  # called repeatedly for waiting jobs
             backbone = job.backbone or load_task(job.source, job.suite).backbone.model
             self.sizes[job.id] = memory.weights_size(backbone)
         return memory.expected(job, self.sizes[job.id], self.record.ended())
 
 
 def how_it_died(exitcode: int | None) -> str:
-    """Return what an exit code says of a worker that did not say anything itself."""
+    """Return a message for a worker that ended without an outcome."""
     if exitcode is None or exitcode >= 0:
-        return f"the worker ended with exit code {exitcode} and said nothing"
+        return f"the worker ended with exit code {exitcode} and without a message"
     name = signal.Signals(-exitcode).name
-    why = ", as the kernel does where memory runs out" if -exitcode == signal.SIGKILL else ""
+    why = ", as the kernel does when memory runs out" if -exitcode == signal.SIGKILL else ""
     return f"the worker was killed by {name}{why}"
 
 
 def work(result: Connection, job: Job, place: JobContext, log: Path, device: int | None) -> None:
-    """Do a job in a process of its own, which writes what it says into `log`."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all of a terminal; the sweep says what becomes of it
+    """Run a job in its own process, with its output in `log`."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process of a terminal; the sweep handles it
     try:
-        say_into(log)
+        redirect_output(log)
     except DataError as error:
         result.send(Outcome(state="failed", message=str(error)))
         return
     if device is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = visible(os.environ, device)
-    threading.Thread(target=_end_with_the_sweep, daemon=True).start()
+    threading.Thread(target=_exit_with_the_sweep, daemon=True).start()
     outcome = carry_out(job, place)
-    with contextlib.suppress(BrokenPipeError):  # the sweep has gone; the run's files say it all
+    with contextlib.suppress(BrokenPipeError):  # the sweep is gone; the run's files remain
         result.send(outcome)
 
 
 def visible(environment: Mapping[str, str], device: int) -> str:
-    """Return the value of CUDA_VISIBLE_DEVICES that shows the `device`-th of those that are visible now."""
+    """Return the value of CUDA_VISIBLE_DEVICES that selects the `device`-th of the visible GPUs."""
     names = [name for name in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
     return names[device] if names else str(device)
 
 
-def _end_with_the_sweep() -> None:
-    """End this worker when nobody listens to it any more: the sweep is gone, or the fork server that knows of it."""
+def _exit_with_the_sweep() -> None:
+    """Exit once the sweep or the fork server is gone."""
     sweep, server = multiprocessing.parent_process(), os.getppid()
     assert sweep is not None
     while sweep.is_alive() and os.getppid() == server:

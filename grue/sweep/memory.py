@@ -1,4 +1,4 @@
-"""How much memory there is, and how much a run will want: a sweep that starts too many loses them all."""
+"""Available memory, and how much a run needs: a sweep that starts too many runs loses them all."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -6,22 +6,22 @@ from pathlib import Path
 from grue.sweep.jobs import Job
 from grue.sweep.record import SweepEvent
 
-# Of a worker without a model: Python, torch and transformers. Measured: 0.4 to 0.6 GB.
+# Bytes of a worker without a model: Python, torch and transformers. Measured: 0.4 to 0.6 GB.
 BASE = 700_000_000
-# Copies of the weights that reinforcement learning holds at most: policy, reference, critic, mask, gradients and two
-# moments of policy and critic, and half as much for activations. Measured peaks of mini runs lie below.
+# Copies of the weights in reinforcement learning at most: policy, reference, critic, mask, gradients and two moments of
+# policy and critic, and half as much for activations. Measured peaks of mini runs are lower.
 COPIES = 16
 
 
 def available(meminfo: Path = Path("/proc/meminfo"), cgroup: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """Return the bytes that new processes can have, or None where the system does not say (it is not Linux)."""
+    """Return the bytes available to new processes, or None on other systems than Linux."""
     if not meminfo.exists():
         return None
     fields = dict(line.split(":", 1) for line in meminfo.read_text().splitlines() if ":" in line)
     free = int(fields["MemAvailable"].split()[0]) * 1024
     limit, used = cgroup / "memory.max", cgroup / "memory.current"
     if limit.exists() and used.exists() and limit.read_text().strip() != "max":
-        # What the page cache holds of the limit is given back when it is wanted.
+        # The page cache counts towards the limit, but is released on demand.
         stat = dict(line.split() for line in (cgroup / "memory.stat").read_text().splitlines())
         taken = int(used.read_text()) - int(stat.get("inactive_file", 0))
         free = min(free, int(limit.read_text()) - taken)
@@ -29,7 +29,7 @@ def available(meminfo: Path = Path("/proc/meminfo"), cgroup: Path = Path("/sys/f
 
 
 def resident(pid: int, proc: Path = Path("/proc")) -> int:
-    """Return the bytes that a process has now; 0 of one that has ended."""
+    """Return the resident bytes of a process; 0 if it has ended."""
     try:
         status = (proc / str(pid) / "status").read_text()
     except OSError:
@@ -39,14 +39,14 @@ def resident(pid: int, proc: Path = Path("/proc")) -> int:
 
 
 def expected(job: Job, weights: int | None, past: Iterable[SweepEvent]) -> int | None:
-    """Return the most bytes that a job will want: what such a run took before, else by the size of its weights.
+    """Return the most bytes that a job needs: the peak of earlier runs of its kind, else by the size of its weights.
 
     Args:
         weights: Bytes of the backbone; None if it is not on this machine.
         past: Events of jobs that ended.
 
     Returns:
-        None where nothing is known.
+        None if neither is known.
     """
     _, task, system, _ = job.id.split("/")
     peaks = [e.peak_memory for e in past if e.peak_memory and e.job.split("/")[1:3] == [task, system]]

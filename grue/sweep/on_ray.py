@@ -1,8 +1,8 @@
-"""The executor on Ray: a remote call for every job, on whichever node of a cluster has room for it.
+"""The executor on Ray: a remote call for every job, on any node of a cluster that has room for it.
 
-A worker does one job and ends, so that memory and threads are its own. Nothing but the job and its outcome passes
-through Ray: all nodes see the folder of runs under the same path, and find there what they start from, write what they
-make, and hear when they are to stop.
+A worker runs one job and exits, so that jobs do not share memory or threads. Only the job and its outcome pass through
+Ray: all nodes share the folder of runs under the same path, where they read warm starts, write runs, and look for the
+file that stops them.
 """
 
 import logging
@@ -21,24 +21,24 @@ from grue.errors import ConfigError, DataError, GrueError
 from grue.sweep.jobs import Job
 from grue.sweep.record import Record
 from grue.sweep.schedule import Outcome
-from grue.sweep.work import MESSAGE_LENGTH, JobContext, carry_out, say_into
+from grue.sweep.work import MESSAGE_LENGTH, JobContext, carry_out, redirect_output
 
 CONNECT_SECONDS = 5.0
-# Where something else listens at the address of a cluster, Ray would try for many minutes.
+# Otherwise Ray retries for minutes if another service listens at the address.
 WHEN_JOINING = {"RAY_NUM_REDIS_GET_RETRIES": "1", "RAY_py_gcs_connect_timeout_s": "10"}
-# Of Ray's memory for objects that tasks share; it would take a third of the machine's, and a sweep's tasks share none.
+# Ray's memory for shared objects: by default a third of the machine's, and a sweep's tasks share none.
 OBJECT_STORE_BYTES = 100 * 1024**2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeExpectation:
-    """What a worker compares with what it finds on its node.
+    """What a worker checks on its node.
 
     Attributes:
-        version: Of the package that asks.
-        grid_path: A file that lies in the folder of runs.
+        version: The package version of the sweep.
+        grid_path: A file in the folder of runs.
         grid_hash: sha256 of it.
-        stop_path: A file that is made there when the workers are to stop.
+        stop_path: A file that is created there to stop the workers.
     """
 
     version: str
@@ -51,11 +51,11 @@ class RayExecutor:
     """Workers on the nodes of a Ray cluster.
 
     Args:
-        jobs: How many at a time; None: as many as the nodes hold.
-        cpus: Of a job.
-        gpus: Of a job; 0.5 lets two share one. Without any it computes on the CPU.
-        address: Of a cluster that runs already, `host:port` or "auto"; None starts one on this machine, which ends
-            with the sweep.
+        jobs: How many run at a time; None: as many as the nodes hold.
+        cpus: CPUs of a job.
+        gpus: GPUs of a job; with 0.5 two jobs share one, with 0 it computes on the CPU.
+        address: Address of a running cluster, `host:port` or "auto"; None starts one on this machine, which ends with
+            the sweep.
 
     Raises:
         ConfigError: Ray is not installed, the cluster cannot be joined, or no node of it has so many CPUs and GPUs.
@@ -75,11 +75,11 @@ class RayExecutor:
         self.record, self.place, self.jobs, self.cpus, self.gpus = record, place, jobs, cpus, gpus
         self.running: dict[Any, Job] = {}
         self.stopping = False
-        self.origin = NodeExpectation(
+        self.expected = NodeExpectation(
             version=__version__,
             grid_path=record.grid_path,
             grid_hash=files.sha256_file(record.grid_path),
-            # A new name: a node may still see a file that is gone.
+            # A new name: a node may still see a deleted file.
             stop_path=record.folder / f"stop-{uuid.uuid4().hex[:8]}",
         )
         self.ray = connect(address)
@@ -88,29 +88,29 @@ class RayExecutor:
             self.close()
             raise ConfigError(
                 f"No node of the Ray cluster has {_needs(cpus, gpus)} for a run. Start one that has, ask for less with "
-                "--threads and --gpus, or say with --jobs how many runs shall wait for one."
+                "--threads and --gpus, or state with --jobs how many runs may wait for one."
             )
         environment = {"OMP_NUM_THREADS": str(cpus), "TOKENIZERS_PARALLELISM": "false"}
         if not gpus:
-            environment["CUDA_VISIBLE_DEVICES"] = ""  # else all runs of a node would crowd on its first GPU
+            environment["CUDA_VISIBLE_DEVICES"] = ""  # otherwise all runs of a node would use its first GPU
         self.remote = self.ray.remote(
             num_cpus=cpus,
             num_gpus=gpus,
             max_calls=1,
-            max_retries=0,  # the sweep tries again, and writes it down
+            max_retries=0,  # the sweep retries, and records it
             runtime_env={"env_vars": environment},
         )(work)
 
     def has_room(self, job: Job, running: Sequence[Job]) -> bool:
-        """Whether fewer jobs run than may; what Ray has no room for after all waits there."""
+        """Whether fewer jobs run than allowed; Ray queues those that do not fit."""
         return not running or len(running) < (self.jobs or self.room)
 
     def start(self, job: Job) -> None:
-        """Hand a job to Ray."""
-        self.running[self.remote.remote(job, self.place, self.record.log_path(job), self.origin)] = job
+        """Submit a job to Ray."""
+        self.running[self.remote.remote(job, self.place, self.record.log_path(job), self.expected)] = job
 
     def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
-        """Return the jobs whose workers ended."""
+        """Return the jobs whose workers ended, with their outcomes."""
         references = list(self.running)
         if self.ray.wait(references, num_returns=1, timeout=seconds)[0]:
             ended = self.ray.wait(references, num_returns=len(references), timeout=0)[0]
@@ -120,17 +120,17 @@ class RayExecutor:
         return [(job, self._collect(job, reference)) for reference in ended for job in [self.running.pop(reference)]]
 
     def stop(self) -> None:
-        """Ask every worker to save and end, by a file that it looks for after every update."""
+        """Ask every worker to save and exit, by a file that it looks for after every update."""
         self.stopping = True
-        self.origin.stop_path.touch()
+        self.expected.stop_path.touch()
 
     def close(self) -> None:
-        """End whatever still runs, and leave the cluster; one that was started for this sweep ends."""
+        """Kill the workers that still run, and leave the cluster; a cluster of this sweep's own ends."""
         for reference in self.running:
             self.ray.cancel(reference, force=True)
         self.running.clear()
         self.ray.shutdown()
-        self.origin.stop_path.unlink(missing_ok=True)
+        self.expected.stop_path.unlink(missing_ok=True)
 
     def _collect(self, job: Job, reference: Any) -> Outcome:
         try:
@@ -140,40 +140,40 @@ class RayExecutor:
             log = self.record.log_path(job)
             log.parent.mkdir(parents=True, exist_ok=True)
             with log.open("a", encoding="utf-8") as file:
-                file.write(f"{error}\n")  # a page, of which the sweep shows a sentence
+                file.write(f"{error}\n")  # a page; the sweep shows one sentence of it
             return self._died(error)
 
     def _died(self, error: Exception) -> Outcome:
-        if isinstance(error, self.ray.exceptions.RayTaskError):  # grue is not there, say, or too old to know sweeps
-            said = f"A node of the cluster cannot do this job: {_last_line(error)}"
-            return Outcome(state="failed", message=said)
-        said = f"{type(error).__name__}: {_said(error).partition('. ')[0]}"
-        return Outcome(state="stopped" if self.stopping else "crashed", message=said)
+        if isinstance(error, self.ray.exceptions.RayTaskError):  # for example, grue is not installed there, or too old
+            message = f"A node of the cluster cannot run this job: {_last_line(error)}"
+            return Outcome(state="failed", message=message)
+        message = f"{type(error).__name__}: {_text(error).partition('. ')[0]}"
+        return Outcome(state="stopped" if self.stopping else "crashed", message=message)
 
 
-def work(job: Job, place: JobContext, log: Path, origin: NodeExpectation) -> Outcome:
-    """Do a job in a worker of Ray, which writes what it says into `log`."""
+def work(job: Job, place: JobContext, log: Path, expected: NodeExpectation) -> Outcome:
+    """Run a job in a worker of Ray, with its output in `log`."""
     try:
-        check_node(origin)
-        say_into(log)
+        check_node(expected)
+        redirect_output(log)
     except GrueError as error:
         return Outcome(state="failed", message=f"Node {platform.node()}: {error}")
-    if origin.stop_path.exists():  # it waited at Ray until now
+    if expected.stop_path.exists():  # it waited in Ray's queue
         return Outcome(state="stopped")
-    return carry_out(job, place, origin.stop_path.exists)
+    return carry_out(job, place, expected.stop_path.exists)
 
 
-def check_node(origin: NodeExpectation) -> None:
-    """Make sure that this node sees the folder of runs, and has the same package.
+def check_node(expected: NodeExpectation) -> None:
+    """Check that this node sees the folder of runs and has the same package version.
 
     Raises:
         ConfigError: It has another version.
         DataError: It does not see the folder.
     """
-    if __version__ != origin.version:
-        raise ConfigError(f"has grue {__version__}; the sweep was started with {origin.version}. Install the same.")
-    path = origin.grid_path
-    if not path.exists() or files.sha256_file(path) != origin.grid_hash:
+    if __version__ != expected.version:
+        raise ConfigError(f"has grue {__version__}; the sweep was started with {expected.version}. Install the same.")
+    path = expected.grid_path
+    if not path.exists() or files.sha256_file(path) != expected.grid_hash:
         raise DataError(
             f"does not see {path} as the machine where the sweep was started does. All nodes must share the folder of "
             "runs under the same path."
@@ -181,7 +181,11 @@ def check_node(origin: NodeExpectation) -> None:
 
 
 def room(nodes: Iterable[Mapping[str, Any]], cpus: int, gpus: float) -> int:
-    """Return how many runs the living nodes hold at a time, of those that `ray.nodes` returns."""
+    """Return how many runs the living nodes can hold at a time.
+
+    Args:
+        nodes: As `ray.nodes` returns them.
+    """
     return sum(_fits(node["Resources"], cpus, gpus) for node in nodes if node["Alive"])
 
 
@@ -189,7 +193,7 @@ def _fits(resources: Mapping[str, float], cpus: int, gpus: float) -> int:
     by_cpu = int(resources.get("CPU", 0) / cpus)
     if not gpus:
         return by_cpu
-    on_one = int(1 / gpus + 1e-9)  # a run that takes a part of a GPU takes it of one
+    on_one = int(1 / gpus + 1e-9)  # a fraction of a GPU belongs to one GPU
     have = resources.get("GPU", 0)
     return min(by_cpu, int(have) * on_one if gpus < 1 else int(have / gpus))
 
@@ -206,8 +210,8 @@ def connect(address: str | None) -> ModuleType:
         for name, value in WHEN_JOINING.items():
             os.environ.setdefault(name, value)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    ray = import_ray()  # which reads all of these
-    # Of a worker or node that dies the sweep tells itself; Ray would print a page about it on stdout, without option.
+    ray = import_ray()  # reads these variables
+    # The sweep itself reports a worker or node that died; Ray would print a page about it on stdout, with no option.
     ray._private.worker._worker_logs_enabled = False
     try:
         if address is None:
@@ -216,12 +220,12 @@ def connect(address: str | None) -> ModuleType:
             ray.init(address=address, **quiet)
     except Exception as error:  # Ray raises ConnectionError, RuntimeError, ValueError and the bare Exception itself
         where = "Ray cannot start on this machine" if address is None else f"--address {address}: cannot be joined"
-        raise ConfigError(f"{where}: {_said(_root(error))}") from error
+        raise ConfigError(f"{where}: {_text(_root(error))}") from error
     return ray
 
 
 def _reach(address: str) -> None:
-    """Make sure quickly that something listens at an address; Ray itself would try for a minute."""
+    """Check quickly that something listens at an address; Ray itself would retry for a minute."""
     if address == "auto":
         return
     host, colon, port = address.rpartition(":")
@@ -259,12 +263,12 @@ def _needs(cpus: int, gpus: float) -> str:
 
 
 def _root(error: BaseException) -> BaseException:
-    """Return what an error began with: Ray says of a wrong token, say, that it failed to connect."""
+    """Return the first cause of an error: Ray reports a wrong token, for example, as a failed connection."""
     return error if error.__cause__ is None else _root(error.__cause__)
 
 
-def _said(error: BaseException) -> str:
-    """Return an error's text in a line; of one that holds a traceback, what that ends in."""
+def _text(error: BaseException) -> str:
+    """Return an error's text in one line; if it contains a traceback, its last line."""
     text = str(error).strip() or type(error).__name__
     return _last_line(error) if "Traceback (most recent call last)" in text else " ".join(text.split())[:MESSAGE_LENGTH]
 

@@ -1,8 +1,8 @@
-"""A sweep's own folder, `<runs>/sweep/`: what was asked for, and what came of every job.
+"""A sweep's own folder, `<runs>/sweep/`: its grid, and the outcome of every job.
 
-`sweep.toml` is the grid as it was last asked for, which `grue sweep --config` reads again; `events.jsonl` has a line
-for every start and every end; `logs/` what the workers said. A run's own files decide whether it is finished: without
-this folder a sweep would look at every run again, and train none a second time.
+`sweep.toml` is the last grid, readable by `grue sweep --config`; `events.jsonl` has a line for every start and every
+end; `logs/` has the output of the workers. A run's own files decide whether it is finished: without this folder a sweep
+would check every run again, and train none twice.
 """
 
 import fcntl
@@ -26,14 +26,14 @@ FOLDER = "sweep"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepEvent:
-    """What happened to a job.
+    """A change of a job's state.
 
     Attributes:
-        identity: Of the job; an event of another identity is about another run.
+        identity: The job's identity; an event of another identity is about another run.
         time: UTC, ISO 8601.
-        attempt: From 1.
-        seconds: Stage → seconds, of one that ended: "train" and "evaluate".
-        peak_memory: Bytes of the worker, of one that ended.
+        attempt: Counted from 1.
+        seconds: Stage → seconds of a job that ended: "train" and "evaluate".
+        peak_memory: Bytes of the worker of a job that ended.
         message: Why it failed.
     """
 
@@ -48,7 +48,7 @@ class SweepEvent:
 
 
 class Record:
-    """The sweep of a folder of runs, as it lies on the disk."""
+    """The sweep of a folder of runs, on disk."""
 
     def __init__(self, runs: Path) -> None:
         self.runs = runs
@@ -59,37 +59,37 @@ class Record:
 
     @property
     def events_path(self) -> Path:
-        """One line an event."""
+        """The events, one per line."""
         return self.folder / "events.jsonl"
 
     @property
     def grid_path(self) -> Path:
-        """The grid that was last asked for."""
+        """The last grid."""
         return self.folder / "sweep.toml"
 
     def log_path(self, job: Job) -> Path:
-        """What the job's workers said."""
+        """The output of the job's workers."""
         return self.folder / "logs" / f"{job.id}.log"
 
     def write_grid(self, grid: SweepGrid) -> None:
-        """Keep what was asked for, so that `grue sweep status` and `grue submit pack` know."""
+        """Save the grid for `grue sweep status` and `grue submit pack`."""
         write_grid(self.grid_path, grid)
 
     def jobs(self) -> list[Job]:
-        """Return the jobs of the grid that was last asked for.
+        """Return the jobs of the last grid.
 
         Raises:
-            DataError: There was no sweep in this folder.
+            DataError: No sweep has run in this folder.
         """
         if not self.grid_path.exists():
             raise DataError(f"{self.runs}: no sweep has run here ({self.grid_path} is missing).")
         return plan_jobs(read_grid(self.grid_path))
 
     def add(self, job: Job, state: State, **about: Any) -> SweepEvent:
-        """Write an event down.
+        """Record an event.
 
         Raises:
-            DataError: It cannot be written: the disk is full, say.
+            DataError: It cannot be written, for example because the disk is full.
         """
         now = datetime.now(UTC).isoformat(timespec="seconds")
         event = SweepEvent(job=job.id, identity=job.identity, state=state, time=now, **about)
@@ -99,17 +99,17 @@ class Record:
         return event
 
     def last(self, job: Job) -> SweepEvent | None:
-        """Return the last event of this very job."""
+        """Return the last event of the job with this identity."""
         events = [event for event in self.events.get(job.id, ()) if event.identity == job.identity]
         return events[-1] if events else None
 
     def attempts(self, job: Job) -> int:
-        """Return how often this very job was started."""
+        """Return how often the job with this identity was started."""
         events = self.events.get(job.id, ())
         return sum(event.state == "running" and event.identity == job.identity for event in events)
 
     def finished(self, job: Job) -> bool:
-        """Whether the job is done, and what it made still lies there."""
+        """Whether the job is finished and its files still exist."""
         last = self.last(job)
         if last is None or last.state != "finished":
             return False
@@ -118,14 +118,14 @@ class Record:
         return all(path.exists() for path in [*made, *([folder / "result.json"] if job.evaluate else [])])
 
     def ended(self) -> Sequence[SweepEvent]:
-        """Return every event that says how long something took."""
+        """Return every event with seconds."""
         return [event for events in self.events.values() for event in events if event.seconds is not None]
 
     def _note(self, event: SweepEvent) -> None:
         self.events.setdefault(event.job, []).append(event)
 
     def held(self) -> bool:
-        """Whether a sweep is at work in the folder now."""
+        """Whether a sweep is running in the folder."""
         try:
             with (self.folder / ".lock").open("r") as handle:
                 fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -137,7 +137,7 @@ class Record:
 
     @contextmanager
     def sole_owner(self) -> Iterator[None]:
-        """Hold the folder, so that no second sweep works in it; a process that dies lets go of it.
+        """Lock the folder against a second sweep; the lock is released on exit.
 
         Raises:
             ConfigError: Another sweep holds it.
@@ -154,16 +154,16 @@ class Record:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise ConfigError(
-                    f"{self.runs}: another sweep is at work here. `grue sweep status {self.runs}` shows it; wait for "
+                    f"{self.runs}: another sweep is running here. `grue sweep status {self.runs}` shows it; wait for "
                     "it, or choose another folder with --runs."
                 ) from error
             if self.events_path.exists():
-                files.drop_torn_line(self.events_path)  # else the next event would be written behind it
+                files.drop_torn_line(self.events_path)  # otherwise the next event would be appended to it
             yield
 
 
 def _read_events(path: Path) -> Iterator[SweepEvent]:
-    """Yield the events of a file; a last line without its end is being written, or was torn off by a kill.
+    """Yield the events of a file; an incomplete last line is still being written, or was cut off by a kill.
 
     Raises:
         DataError: The file is damaged.
@@ -174,6 +174,6 @@ def _read_events(path: Path) -> Iterator[SweepEvent]:
             yield from_dict(SweepEvent, json.loads(line), f"{path}, line {number}")
         except (ValueError, ConfigError) as error:
             raise DataError(
-                f"{path}, line {number}: is no event: {error} Remove the file: what is finished is known by its own "
-                "files, and not run again."
+                f"{path}, line {number}: is not an event: {error} Remove the file: a sweep recognises finished "
+                "runs by their own files, and does not run them again."
             ) from error

@@ -1,4 +1,4 @@
-"""The loop of a sweep: what may start, what ended, what is tried again; it knows no process and no cluster."""
+"""The loop of a sweep: starting, collecting and retrying jobs, independent of where they run."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,8 +15,8 @@ class Outcome:
     """How a job's worker ended.
 
     Attributes:
-        state: "failed": it said why, and would say so again; "crashed": it was killed, or met a bug; "stopped": it was
-            asked to, and what it did is saved.
+        state: "failed": with a reason, and a retry would fail too; "crashed": it was killed, or hit a bug; "stopped":
+            on request, with its progress saved.
         seconds: Stage → seconds.
         peak_memory: Bytes.
     """
@@ -31,26 +31,26 @@ class Executor(Protocol):
     """Where jobs run."""
 
     def has_room(self, job: Job, running: Sequence[Job]) -> bool:
-        """Whether a job can start beside those that run."""
+        """Whether a job can start beside the running ones."""
 
     def start(self, job: Job) -> None:
         """Start a job."""
 
     def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
-        """Return what ended; wait for it at most so long."""
+        """Return the jobs that ended; wait for at most `seconds`."""
 
     def stop(self) -> None:
-        """Ask every job that runs to save what it has and end."""
+        """Ask every running job to save its progress and end."""
 
     def close(self) -> None:
-        """Leave nothing behind."""
+        """Release all resources."""
 
 
 class SweepObserver(Protocol):
-    """Whoever watches a sweep."""
+    """An observer of a sweep."""
 
     def changed(self, job: Job, state: State, message: str | None) -> None:
-        """A job is in another state now."""
+        """A job changed its state."""
 
     def tick(self, states: Mapping[str, State]) -> None:
         """Some time has passed."""
@@ -58,10 +58,10 @@ class SweepObserver(Protocol):
 
 @dataclass
 class Sweep:
-    """A sweep under way: the state of every job, in order.
+    """A running sweep: the state of every job, in order.
 
     Attributes:
-        retries: How often a job that crashed is started again.
+        retries: How often a crashed job is restarted.
         tries: Job → how often it was started by this command.
     """
 
@@ -75,9 +75,9 @@ class Sweep:
     running: dict[str, Job] = field(default_factory=dict)
 
     def run(self, stop: Callable[[], bool] = lambda: False) -> dict[str, State]:
-        """Carry out every job that is not finished; return the state of each.
+        """Run every unfinished job; return the state of each.
 
-        A job that fails stops no other but those that start from it. What is finished is left alone.
+        A failed job blocks only those that start from it. Finished jobs are not touched.
         """
         for job in self.jobs:
             self.states[job.id] = "finished" if self.record.finished(job) else "waiting"
@@ -103,7 +103,7 @@ class Sweep:
                 continue
             before = None if job.after is None else self.states[job.after]
             if before in ("failed", "blocked"):
-                self._set(job, "blocked", message=f"{job.after}, which it starts from, failed")
+                self._set(job, "blocked", message=f"{job.after}, its warm start, failed")
             elif before in (None, "finished") and self.executor.has_room(job, list(self.running.values())):
                 self.tries[job.id] = self.tries.get(job.id, 0) + 1
                 self._set(job, "running", attempt=self.record.attempts(job) + 1)

@@ -1,4 +1,4 @@
-"""What is shown of a sweep: every job with its state, and what its run's log says of it so far."""
+"""The status of a sweep: every job with its state and the latest figures of its log."""
 
 import json
 from collections import Counter
@@ -11,20 +11,20 @@ from grue import files
 from grue.sweep.jobs import Job
 from grue.sweep.record import Record, State
 
-# Bytes at a log's end that surely hold an update's line and a validation's.
+# Bytes at the end of a log, enough for the line of an update and of a validation.
 TAIL = 8192
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRow:
-    """A job as it is shown.
+    """A job's status.
 
     Attributes:
-        update: Updates, or epochs, that are done; None before the first.
-        reward: Of the last update; supervised training has none.
-        kl: Nats a sequence to the initial policy.
-        seconds_left: Of its training, at the pace so far; None where nothing says.
-        preference: 0 to 100, of an evaluated run.
+        update: Finished updates or epochs; None before the first.
+        reward: Reward of the last update; None for supervised training.
+        kl: KL from the initial policy, nats per sequence.
+        seconds_left: Remaining seconds of training at the pace so far; None if unknown.
+        preference: Preference of an evaluated run, 0–100.
         message: Why it failed.
     """
 
@@ -44,23 +44,23 @@ def rows_of(record: Record, jobs: Iterable[Job], states: Mapping[str, State] | N
     """Return a row for every job.
 
     Args:
-        states: As the sweep at work knows them; without it, what the last events say.
+        states: The states in the running sweep; otherwise those of the last events.
     """
     return [_row(record, job, (states or {}).get(job.id) or state_of(record, job)) for job in jobs]
 
 
 def state_of(record: Record, job: Job) -> State:
-    """Return a job's state by what was written down; what no sweep holds any more was stopped."""
+    """Return a job's recorded state; a running job without a running sweep counts as stopped."""
     if record.finished(job):
         return "finished"
     last = record.last(job)
     if last is None or last.state == "finished":
-        return "waiting"  # never begun, or what it made is gone
+        return "waiting"  # never started, or its files are gone
     return "stopped" if last.state == "running" and not record.held() else last.state
 
 
 def counts(rows: Iterable[JobRow]) -> dict[State, int]:
-    """Return how many jobs are in which state."""
+    """Return the number of jobs in each state."""
     return dict(Counter(row.state for row in rows))
 
 
@@ -89,7 +89,7 @@ def _row(record: Record, job: Job, state: State) -> JobRow:
 
 
 def _updates(job: Job) -> int | None:
-    """Return how many updates, or epochs, a job's training has."""
+    """Return the number of updates or epochs of a job's training."""
     if job.is_baseline:
         return None
     from grue.runs.recipes import make_config
@@ -100,7 +100,7 @@ def _updates(job: Job) -> int | None:
 
 
 def _tail(path: Path) -> list[dict[str, Any]]:
-    """Return the last whole lines of a log; one that is just being written is left out."""
+    """Return the last complete lines of a log."""
     if not path.exists():
         return []
     with path.open("rb") as file:

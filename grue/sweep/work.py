@@ -1,7 +1,7 @@
-"""What a worker does with a job: train what is not trained, evaluate what is not evaluated, and say how it went.
+"""A worker's job: train and evaluate a run as far as it is not finished, and return the outcome.
 
-Both halves leave a finished run alone and go on with one that was interrupted, so that a job may be started any number
-of times.
+Training and evaluation skip a finished run and resume an interrupted one, so that a job may be started any number of
+times.
 """
 
 import contextlib
@@ -20,15 +20,15 @@ from grue.errors import DataError, GrueError
 from grue.sweep.jobs import Job, stages_of
 from grue.sweep.schedule import Outcome
 
-# Of a message, so that it passes the pipe to the sweep in one piece, and reads well in a table; the log has all of it.
+# Characters of a message: it must pass the pipe to the sweep in one piece and fit a table; the log has all of it.
 MESSAGE_LENGTH = 1000
-# Seen on Linux; elsewhere ru_maxrss is in bytes.
+# ru_maxrss is in KiB on Linux, elsewhere in bytes.
 MAXRSS_UNIT = 1024 if sys.platform.startswith("linux") else 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobContext:
-    """Where a job finds things, and what it may use.
+    """The folders and resources of a job.
 
     Attributes:
         runs: Folder of all runs; on a cluster every node sees it under this path.
@@ -41,8 +41,8 @@ class JobContext:
     threads: int = 1
 
 
-def say_into(log: Path) -> None:
-    """Send whatever this process writes from here on into a file, behind what it holds.
+def redirect_output(log: Path) -> None:
+    """Append the output of this process to a file from here on.
 
     Raises:
         DataError: It cannot be written.
@@ -57,10 +57,10 @@ def say_into(log: Path) -> None:
 
 
 def carry_out(job: Job, place: JobContext, stop: Callable[[], bool] = lambda: False) -> Outcome:
-    """Do a job, and return how it went; nothing is raised but what ends the process.
+    """Run a job and return its outcome; nothing is raised but what ends the process.
 
     Args:
-        stop: Asked again and again; once it is true, the job saves what it has and ends. So it does on SIGTERM.
+        stop: Polled; once it returns true, or on SIGTERM, the job saves its progress and ends.
     """
     import torch
 
@@ -76,7 +76,7 @@ def carry_out(job: Job, place: JobContext, stop: Callable[[], bool] = lambda: Fa
 
             state, message = ("stopped" if isinstance(error, Interrupted) else "failed"), str(error)
             print(error, file=sys.stderr)
-        except Exception as error:  # a bug, or a full disk: the log has the traceback, the others go on
+        except Exception as error:  # a bug, or a full disk: the log has the traceback, other jobs continue
             traceback.print_exc()
             state, message = "crashed", f"{type(error).__name__}: {error}"
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * MAXRSS_UNIT
@@ -108,7 +108,7 @@ def _do(job: Job, place: JobContext, stop: Callable[[], bool], seconds: dict[str
 
         def on_progress(done: int, total: int) -> None:
             if done < total and stop():
-                raise Interrupted(f"{folder}: stopped while evaluating; what was answered is kept.")
+                raise Interrupted(f"{folder}: stopped during evaluation; the answers so far are kept.")
 
         evaluation.evaluate(task, system, folder, data_dir=place.data_dir, offline=place.offline, progress=on_progress)
 
@@ -124,7 +124,7 @@ def _timed(seconds: dict[str, float], stage: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _stop_on_term() -> Iterator[list[int]]:
-    """Collect SIGTERM, by which the sweep asks for an end; Ctrl-C on the terminal is the sweep's to handle."""
+    """Collect SIGTERM, by which the sweep stops a job; the sweep itself handles Ctrl-C."""
     received: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> None:

@@ -74,7 +74,7 @@ def test_plain_lines(tmp_path):
         progress.finished(plan(tmp_path))
     assert console.file.getvalue() == (
         f"nlpo on commongen, seed 1  suite mini, reward meteor → {tmp_path}\n"
-        "  going on after update 3 of 50\n"
+        "  resuming after update 3 of 50\n"
         "  warning: update 10: entropy has fallen to 0.050 nats a token. Lower learning_rate.\n"
         "  update   10  validation: reward 0.500  preference 33.250  best so far, kept\n"
         "    ski mountain  →  a skier [skis] fast�[31m  (0.250)\n"
@@ -89,7 +89,7 @@ def test_a_run_that_was_finished_before(tmp_path):
     progress.finished(plan(tmp_path))
     assert console.file.getvalue() == (
         f"ppo on [odd], seed 1  suite mini, reward meteor → {tmp_path}\n"
-        f"  finished before; nothing to do. Evaluate it: grue evaluate --checkpoint {tmp_path}/checkpoint\n"
+        f"  already finished; nothing to do. Evaluate it: grue evaluate --checkpoint {tmp_path}/checkpoint\n"
     )
 
 

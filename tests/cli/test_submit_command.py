@@ -192,7 +192,7 @@ def test_the_report_goes_to_stdout_and_the_verdict_is_the_exit_code(found: list[
     found.append(a_problem())
     bad = grue("submit", "check", HOME, "submissions", "--report", "json")
     assert bad.exit_code == 1
-    assert bad.stderr == "Error: 1 problem to mend before this can be merged.\n"
+    assert bad.stderr == "Error: 1 problem to fix before this can be merged.\n"
     report = json.loads(bad.stdout)
     assert (report["checked"], report["errors"], report["warnings"]) == ([str(HOME)], 1, 1)  # twice named, once told
 

@@ -116,7 +116,7 @@ def test_a_name_in_both_places_must_say_which(tmp_path: Path) -> None:
         ),
         ("submissions:ours", 2, "No system 'ours' of the suite mini in {0}/submissions. Known: none."),
         ("old:ours", 2, "old:ours: write submissions:ours or runs:ours, or a folder with a '/' in it."),
-        ("{0}/nowhere", 3, "{0}/nowhere: there is no such folder. (A name of the board has no '/' in it.)"),
+        ("{0}/nowhere", 3, "{0}/nowhere: there is no such folder. (A system's name has no '/'.)"),
         ("{0}/empty", 2, "{0}/empty: holds no result; name the folder of a submission or of evaluated runs."),
         ("{0}/several", 2, "{0}/several: holds several systems, one, two; add --runs {0}/several and name one."),
         ("{0}/grue", 2, "{0}/grue: holds results of the suite grue, not mini; add --suite grue."),
@@ -249,7 +249,7 @@ def test_a_baseline_is_not_blamed_for_its_one_seed(tmp_path: Path) -> None:
         files.write_json(place, {**result, "system": {"name": name, "algorithm": name}})
     compared = api.compare("null", "ours", runs=tmp_path / "runs", submissions=tmp_path, draws=200)
     assert compared.notes == (
-        "null depends on no seed: one result is all there is.",
+        "null depends on no seed: one result is complete.",
         "ours has one seed on narrativeqa: p and intervals say nothing of what its other seeds would give.",
     )
 
@@ -348,7 +348,7 @@ imdb                5       1 0.50    –         0.22            0.60    1,400
 · p: how often chance alone gives such a difference, in 10,000 draws. Holm p:
   corrected for 2 tasks; the verdict follows it.
 · sd: between seeds. error: standard error of A − B, from seeds and from the
-  examples of the test set. –: one seed cannot tell.
+  examples of the test set. –: unknown from one seed.
 · Only ppo has totto: not compared.
 · imdb: seed-6 of ppo has no result yet and is left out.
 · Below, where they differ most: what an example is worth to each, seeds

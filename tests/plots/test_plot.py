@@ -101,7 +101,7 @@ def test_a_curve_ends_where_its_shortest_seed_ends(tmp_path: Path) -> None:
     panels, notes = panels_of(read_logs(tmp_path)[0], [REWARD])
     assert panels[0].curves[0].updates == (1, 2)
     assert panels[0].curves[0].mean == (3.0, 3.0)
-    assert notes == ["ppo: drawn as far as all its seeds have come (seed 1 to 4, seed 3 to 2)."]
+    assert notes == ["ppo: drawn up to the last update that all its seeds reached (seed 1 to 4, seed 3 to 2)."]
 
 
 def test_what_is_missing_is_told(runs: Path) -> None:
@@ -110,8 +110,8 @@ def test_what_is_missing_is_told(runs: Path) -> None:
     write_run(task, "ppo", 8, [{"update": 0, PREFERENCE: 10.0}, {"update": 3, PREFERENCE: 20.0}])
     logs, notes = read_logs(task)
     assert notes == [
-        "ppo, seed 7: left out, without a train.jsonl.",
-        "zero-shot: left out, without a train.jsonl, as what is not trained is.",
+        "ppo, seed 7: left out, since there is no train.jsonl.",
+        "zero-shot: left out, since only trained systems have a train.jsonl.",
     ]
     panels, notes = panels_of(logs, [REWARD, KL, PREFERENCE])
     assert notes == [
@@ -135,7 +135,7 @@ def test_a_torn_last_line_is_left_out_and_told(tmp_path: Path) -> None:
         handle.write('{"update": 3, "objective/rew')
     logs, notes = read_logs(tmp_path)
     assert logs[0].figures[REWARD] == {1: 1.0, 2: 2.0}
-    assert notes == [f"{path}: the last line is torn, as a kill leaves it, and was left out."]
+    assert notes == [f"{path}: the last line is incomplete, as after a kill, and was left out."]
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_curves_are_drawn_with_words_units_and_systems(runs: Path, tmp_path: Pat
     result = run("curves", "--task", "commongen", "--runs", runs, "-o", output)
     assert result.stdout == f"{output}\n"
     assert result.stderr.splitlines() == [
-        "zero-shot: left out, without a train.jsonl, as what is not trained is.",
+        "zero-shot: left out, since only trained systems have a train.jsonl.",
         "supervised: has no objective/reward, objective/kl_sequence.",
     ]
     texts = drawn(output).splitlines()
@@ -280,7 +280,7 @@ def test_an_unknown_task_is_told_its_neighbours(runs: Path) -> None:
 
 def test_nothing_to_draw_is_an_error(runs: Path, tmp_path: Path) -> None:
     message = refused(DataError, "curves", "--task", "imdb", "--runs", runs, "-o", "x.svg")
-    assert message.endswith("imdb: holds no runs; make some with `grue train`, or name another folder with --runs.")
+    assert message.endswith("imdb: holds no runs; train some with `grue train`, or name another folder with --runs.")
     asked = ("--task", "commongen", "--runs", runs, "--system", "zero-shot", "-o", "x.svg")
     assert refused(DataError, "curves", *asked).endswith("no run has logged an update; train one with `grue train`.")
     write_run(tmp_path / "empty", "ppo", 1, [])
@@ -323,7 +323,7 @@ def test_points_are_the_rows_of_the_board() -> None:
     assert ppo.preference_interval is not None
     assert ppo.preference_interval.half_width == pytest.approx(4.302653 * 10 / 3**0.5, rel=1e-6)  # t with 2 degrees
     assert one == TradeoffPoint("one", 50.0, 30.0, None, None, False)
-    assert notes == ["one: drawn without intervals, for which it needs two seeds on every task."]
+    assert notes == ["one: drawn without intervals, which need two seeds on every task."]
 
 
 def test_references_need_no_interval() -> None:

@@ -129,7 +129,7 @@ def test_without_intervals_the_spread_is_the_standard_deviation() -> None:
     assert "Rank by task" not in [table.title for table in content.tables]
     assert content.legend[1:3] == (
         "± is the standard deviation over seeds. – is unknown.",
-        "Without intervals nothing tells how sure a difference is, so there are no ranks.",
+        "Without intervals there are no ranks.",
     )
     assert not any(line.startswith("Bold") for line in content.legend)
 

@@ -142,7 +142,7 @@ def test_a_signal_stops_after_the_update_and_the_same_command_goes_on(number, wh
     assert output == ""
     assert f"state-{done:06d}.pt" in [path.name for path in (run_folder(tmp_path) / "states").iterdir()]
     again = assert_goes_on_to_the_same_end(train_command(tmp_path), tmp_path, whole)
-    assert f"going on after update {done} of {UPDATES}" in again.stderr
+    assert f"resuming after update {done} of {UPDATES}" in again.stderr
 
 
 @pytest.mark.slow
@@ -157,14 +157,14 @@ def test_a_killed_run_goes_on_to_the_same_end(tmp_path, whole):
     with (run_folder(tmp_path) / "train.jsonl").open("ab") as file:
         file.write(b'{"update":6,"objec')  # as a kill in the middle of a write would leave it
     again = assert_goes_on_to_the_same_end(command, tmp_path, whole)
-    assert re.search(r"going on after update [46] of 8", again.stderr)
+    assert re.search(r"resuming after update [46] of 8", again.stderr)
 
 
 def test_a_finished_run_is_left_as_it_is(whole):
     before = contents(whole)
     again = here(*train_command(whole))
     assert again.exit_code == 0
-    assert "finished before; nothing to do" in again.stderr
+    assert "already finished; nothing to do" in again.stderr
     assert again.stdout == f"{run_folder(whole) / 'checkpoint'}\n"
     assert contents(whole) == before
 

@@ -145,12 +145,12 @@ def test_code_does_not_come_with_a_submission(home: Path) -> None:
     touch(home / ".github/workflows/ci.yml")
     touch(home / "docs/new.md")
     commit(home)
-    said = "which is no part of a submission."
+    said = "and is not part of a submission."
     assert told(home) == [
-        ("GRUE-S043", ".github/workflows/ci.yml", f"is changed, too, {said}"),
-        ("GRUE-S043", "docs/new.md", f"is added, too, {said}"),
-        ("GRUE-S043", "grue/code.py", f"is changed, too, {said}"),
-        ("GRUE-S043", "tasks/mini/imdb.toml", f"is removed, too, {said}"),
+        ("GRUE-S043", ".github/workflows/ci.yml", f"is changed, {said}"),
+        ("GRUE-S043", "docs/new.md", f"is added, {said}"),
+        ("GRUE-S043", "grue/code.py", f"is changed, {said}"),
+        ("GRUE-S043", "tasks/mini/imdb.toml", f"is removed, {said}"),
     ]
 
 

@@ -137,7 +137,7 @@ def test_what_could_not_start_because_its_start_failed_is_declared_failed_too(tm
         tmp_path / "runs", failed=("mini/imdb/supervised/seed-1",), open_=("mini/imdb/supervised+ppo/seed-1",)
     )
     (blocked,) = [job for job in record.jobs() if job.id == "mini/imdb/supervised+ppo/seed-1"]
-    record.add(blocked, "blocked", message="mini/imdb/supervised/seed-1, which it starts from, failed")
+    record.add(blocked, "blocked", message="mini/imdb/supervised/seed-1, its warm start, failed")
     done = pack(tmp_path / "runs", tmp_path / "out", "--system", "supervised+ppo")
     assert done.exit_code == 0, done.output
     assert "Declared failed: mini/imdb/supervised+ppo/seed-1: mini/imdb/supervised/seed-1, which it" in done.stderr

@@ -11,7 +11,7 @@ from grue.runs.folder import claim_folder
 from grue.runs.plan import stages_of
 from grue.runs.request import RunRequest
 from grue.sweep.grid import GridEntry, SweepGrid, parse_seeds, read_grid, write_grid
-from grue.sweep.jobs import plan_jobs, refuse_strangers, short
+from grue.sweep.jobs import plan_jobs, refuse_other_runs, short
 from grue.sweep.record import Record
 from grue.task_files import load_task
 
@@ -375,14 +375,14 @@ def test_folders_with_runs_of_another_configuration_are_refused_before_anything_
         request = RunRequest(task=task, seed=seed, runs=tmp_path, settings={"gamma": 0.5})
         claim_folder(stages_of(request)[-1])
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    refuse_strangers(
+    refuse_other_runs(
         plan_jobs(SweepGrid(tasks=("imdb",), algorithms=("ppo",), seeds="1-3", set={"gamma": 0.5})), tmp_path
     )
     with pytest.raises(ConfigError) as refused:
-        refuse_strangers(plan_jobs(SweepGrid(tasks=("imdb",), algorithms=("ppo", "copy"), seeds="1-3")), tmp_path)
+        refuse_other_runs(plan_jobs(SweepGrid(tasks=("imdb",), algorithms=("ppo", "copy"), seeds="1-3")), tmp_path)
     said = str(refused.value)
     assert f"{tmp_path}/mini/imdb/ppo/seed-1/config.toml: this folder holds a run with config.gamma = 0.5, not" in said
-    assert said.endswith("And 1 more of this sweep's folders hold other runs. Nothing was started.")
+    assert said.endswith("And 1 more folders of this sweep hold other runs. Nothing was started.")
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
@@ -396,4 +396,4 @@ def claim_folder_of(runs, algorithm):
 def test_what_starts_from_a_run_that_is_not_there_yet_is_left_to_its_worker(tmp_path):
     folder = claim_folder_of(tmp_path, "ppo").rename(tmp_path / "mini/imdb/supervised+ppo")
     assert (folder / "seed-1/config.toml").exists()
-    refuse_strangers(plan_jobs(SweepGrid(tasks=("imdb",), algorithms=("supervised+ppo",))), tmp_path)
+    refuse_other_runs(plan_jobs(SweepGrid(tasks=("imdb",), algorithms=("supervised+ppo",))), tmp_path)

@@ -76,7 +76,7 @@ def test_a_killed_worker_is_tried_again_and_goes_on_from_its_saved_state(sweepin
     assert (code, output) == (0, "1 run: 1 finished\n"), errors
     assert events(tmp_path) == [
         (PPO, "running", None),
-        (PPO, "failed", "the worker was killed by SIGKILL, as the kernel does where memory runs out"),
+        (PPO, "failed", "the worker was killed by SIGKILL, as the kernel does when memory runs out"),
         (PPO, "running", None),
         (PPO, "finished", None),
     ]
@@ -156,7 +156,7 @@ def test_a_signal_saves_every_run_and_the_same_command_goes_on(number, sweeping,
     code, output, errors = ended(process)
     assert code == 130, errors
     assert "Stopping: every run saves what it has; press Ctrl-C again to stop at once." in errors
-    assert errors.endswith("Stopped; the same command goes on from there.\n")
+    assert errors.endswith("Stopped; the same command resumes it.\n")
     assert "Traceback" not in errors
     assert output == "3 runs: 1 waiting, 2 stopped\n"
     assert sorted(state for _, state in states(tmp_path)) == ["running", "running", "stopped", "stopped"]
@@ -456,7 +456,7 @@ def test_with_gpus_no_more_run_at_a_time_than_there_are(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        (-9, "the worker was killed by SIGKILL, as the kernel does where memory runs out"),
+        (-9, "the worker was killed by SIGKILL, as the kernel does when memory runs out"),
         (-11, "the worker was killed by SIGSEGV"),
         (1, "the worker ended with exit code 1 and said nothing"),
     ],

@@ -59,7 +59,7 @@ def test_a_failed_warm_start_blocks_what_starts_from_it_and_nothing_else(tmp_pat
         a_job("ppo").id: "finished",
     }
     assert follower("ppo", 1).id not in executor.started
-    assert (follower("ppo", 1).id, "blocked", f"{warm(1).id}, which it starts from, failed") in watcher.heard
+    assert (follower("ppo", 1).id, "blocked", f"{warm(1).id}, its warm start, failed") in watcher.heard
     assert (warm(1).id, "failed", "it failed") in watcher.heard
 
 

@@ -119,7 +119,7 @@ def test_what_could_not_start_is_named_too(fake, tmp_path):
         "2 runs: 1 failed, 1 blocked\n"
         "\n"
         "failed   imdb/supervised/seed-1: it failed\n"
-        "blocked  imdb/supervised+ppo/seed-1: mini/imdb/supervised/seed-1, which it starts from, failed\n"
+        "blocked  imdb/supervised+ppo/seed-1: mini/imdb/supervised/seed-1, its warm start, failed\n"
     )
 
 
@@ -142,7 +142,7 @@ def test_ctrl_c_stops_what_runs_and_ends_with_130(fake, tmp_path, monkeypatch):
     done = grue("sweep", *SMALL, "--seeds", "1-3", "--runs", tmp_path)
     assert done.exit_code == 130
     assert done.stdout == "3 runs: 1 waiting, 2 stopped\n"
-    assert "Stopped; the same command goes on from there." in done.stderr
+    assert "Stopped; the same command resumes it." in done.stderr
 
 
 def test_a_full_disk_ends_with_3_and_says_where(fake, tmp_path, monkeypatch):

@@ -1,6 +1,6 @@
-"""Axes and the small marks on them, in SVG: a number becomes a place, an interval a line.
+"""Axes and the small marks on them, in SVG: a number becomes a position, an interval a line.
 
-Places are rounded to half a pixel: a page holds thousands of marks, and the eye sees no finer.
+Positions are rounded to half a pixel, since a page holds thousands of marks.
 """
 
 import math
@@ -19,7 +19,7 @@ class Axis:
     """A linear scale from `low` to `high`, laid over pixels from `start` to `end`; `start` may be the greater one.
 
     Attributes:
-        step: Between two ticks.
+        step: Distance of two ticks.
     """
 
     low: float
@@ -29,12 +29,12 @@ class Axis:
     end: float
 
     def place(self, value: float) -> float:
-        """Return the pixel of a value; what lies outside stands at the edge."""
+        """Return the pixel of a value; values outside are placed at the edge."""
         share = (min(max(value, self.low), self.high) - self.low) / (self.high - self.low)
         return round(2 * (self.start + share * (self.end - self.start))) / 2
 
     def holds(self, value: float) -> bool:
-        """Whether the value lies on the axis."""
+        """Whether the value is on the axis."""
         return self.low <= value <= self.high
 
     @property
@@ -62,9 +62,9 @@ def number(value: float) -> str:
 
 
 def whisker(axis: Axis, centre: float, interval: Interval | None) -> Markup:
-    """Return the path of an interval with a stroke at its centre, or an arrow to where it lies outside the axis.
+    """Return the path of an interval with a stroke at its centre, or an arrow towards a value outside the axis.
 
-    The script adds a dot for each seed, since it has their values anyway.
+    The script adds a dot for each seed, whose values it has.
     """
     x = axis.place(centre)
     if not axis.holds(centre):

@@ -1,4 +1,4 @@
-// What the page knows: the embedded numbers, and what the tables show of them.
+// The data of the page: the embedded numbers, and the raw metrics in the tables.
 
 const board = JSON.parse(document.getElementById("data").textContent);
 const all = (selector, within = document) => [...within.querySelectorAll(selector)];
@@ -9,8 +9,8 @@ const inSvg = (name, attributes) => {
 };
 const taskIndex = new Map(board.tasks.map((task, index) => [task.name, index]));
 
-// A system's cells come as [rank, preference by seed, naturalness by seed, failed seeds, seeds], the last two only where
-// a seed failed or the seeds are not those of the system's first task. A metric: name, axis, direction, range, reference.
+// A system's cells come as [rank, preference by seed, naturalness by seed, failed seeds, seeds], the last two only if
+// a seed failed or the seeds differ from those of the system's first task. A metric: name, axis, direction, range, reference.
 for (const system of board.systems) {
   system.cells = system.cells.map((cell) => {
     if (!cell) return null;
@@ -39,13 +39,13 @@ function readRaw() {
   }
 }
 
-// A raw value on the scale of its task file, 0 to 100, as grue/tasks.py has it.
+// A raw value on the scale of its task file, 0 to 100, as in grue/tasks.py.
 function scaled(value, [, , , range, reference]) {
   if (reference !== null) return 100 * Math.min(1, reference / value);
   return 100 * Math.min(1, Math.max(0, (value - range[0]) / (range[1] - range[0])));
 }
 
-// Each seed's preference: on a task, or its mean over the tasks where all of them have the same seeds.
+// Each seed's preference: on a task, or its mean over the tasks if all of them have the same seeds.
 function seedValues(system, table) {
   if (taskIndex.has(table)) return cellOf(system, table)?.preference ?? [];
   const counted = board.tasks.map((task) => task.metrics.some(([, axis]) => axis === "preference"));
@@ -54,7 +54,7 @@ function seedValues(system, table) {
   return system.seeds.map((_, i) => mean(cells.map((cell) => cell.preference[i])));
 }
 
-// The value that a column sorts by; null stands last either way.
+// The value that a column sorts by; null is last in both directions.
 function sortValue(index, table, key) {
   const system = board.systems[index];
   const cell = cellOf(system, table);
@@ -65,7 +65,7 @@ function sortValue(index, table, key) {
   return cell ? meanOf(cell[key]) : system[key];
 }
 
-// Whether a column is read from its lowest value on when it is first chosen.
+// Whether a column is sorted from its lowest value when it is first chosen.
 function lowFirst(table, key) {
   if (key === "rank" || key === "system") return true;
   const metric = board.tasks[taskIndex.get(table)]?.metrics.find(([name]) => `m:${name}` === key);

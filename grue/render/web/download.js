@@ -1,4 +1,4 @@
-// The page's numbers as files, made here: nothing is fetched.
+// The page's numbers as files, made in the browser: nothing is fetched.
 
 function makeDownloads() {
   document.getElementById("downloads").hidden = false;
@@ -16,7 +16,7 @@ function makeDownloads() {
 
 const bibtex = () => `${document.getElementById("bibtex").textContent}\n`;
 
-// The systems with every key spelt out, and the raw metrics as the tables show them.
+// The systems with all keys, and the raw metrics as in the tables.
 function spelledOut() {
   return board.systems.map(({ cells, about, fixed, seeds, ...system }, index) => ({
     ...system,
@@ -30,10 +30,11 @@ function spelledOut() {
 }
 
 function json() {
-  return `${JSON.stringify({ ...board, systems: spelledOut() }, null, 1)}\n`;
+  const { quantiles, ...numbers } = board;
+  return `${JSON.stringify({ ...numbers, systems: spelledOut() }, null, 1)}\n`;
 }
 
-// One line for each number: tidy, so that a spreadsheet or a data frame can turn it round.
+// One line for each number, as tidy data.
 function csv() {
   const lines = [["suite", "system", "status", "standing", "task", "measure", "seed", "value"]];
   for (const system of spelledOut()) {
@@ -49,7 +50,7 @@ function csv() {
   return lines.map((line) => `${line.map(csvCell).join(",")}\r\n`).join("");
 }
 
-// A text that a spreadsheet would take for a formula gets an apostrophe before it.
+// A text that a spreadsheet would run as a formula gets an apostrophe before it.
 function csvCell(value) {
   if (typeof value === "number") return String(value);
   const text = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;

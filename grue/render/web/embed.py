@@ -1,6 +1,6 @@
-"""The numbers that the page's script works with, as JSON that cannot end its own script element.
+"""The numbers for the page's script, as JSON that cannot end its own script element.
 
-What stands in hundreds of places has no keys; `data.js` gives it its names. Raw metrics are not here: the script reads
+Values that occur hundreds of times have no keys; `data.js` names them. Raw metrics are not included: the script reads
 them from the tables, so that the page holds them once.
 """
 
@@ -23,6 +23,7 @@ def embedded(board: Board) -> Markup:
     data = {
         "suite": board.suite,
         "scoring": board.scoring,
+        "level": board.level,
         "quantiles": quantiles(board.level),
         "tasks": [_task(task) for task in board.tasks],
         "systems": [_system(row, board) for row in board.rows],
@@ -66,7 +67,7 @@ def _system(row: Row, board: Board) -> dict[str, Any]:
 
 
 def _cell(cell: Cell, task: BoardTask, row: Row) -> list[Any]:
-    """Return rank, preference and naturalness by seed, failed seeds, and the seeds where they are not the row's."""
+    """Return rank, preference and naturalness by seed; if they differ from the row's, failed seeds and seeds too."""
     found: list[Any] = [
         row.task_ranks.get(task.name),
         _by_seed(cell.preference, cell),
@@ -78,7 +79,7 @@ def _cell(cell: Cell, task: BoardTask, row: Row) -> list[Any]:
 
 
 def _first_seeds(row: Row) -> tuple[int, ...]:
-    """Return the seeds of the first task, which mostly are those of every task."""
+    """Return the seeds of the first task, usually those of every task."""
     return next((cell.seeds for cell in row.cells.values()), ())
 
 

@@ -1,4 +1,4 @@
-// The page's state, kept in the address: #tab&sort=key.down&q=words&scale=100&rows=all&theme=dark&a=name&b=name
+// The page's state, stored in the address: #tab&sort=key.down&q=words&scale=100&rows=all&theme=dark&a=name&b=name
 
 const tabs = all("#tabs a");
 const panels = tabs.map((tab) => document.querySelector(tab.getAttribute("href")));
@@ -8,7 +8,7 @@ const scale = document.getElementById("scale");
 const theme = document.getElementById("theme");
 const darkSystem = matchMedia("(prefers-color-scheme: dark)");
 let state;
-let fits; // whether the search leaves a system
+let fits; // whether each system matches the search
 
 function readAddress() {
   const [tab, ...rest] = location.hash.slice(1).split("&");
@@ -45,7 +45,7 @@ function address() {
   return `#${encodeURIComponent(names[state.tab])}${text && `&${text}`}`;
 }
 
-// Changes the state, the page and the address; a new tab is a step that the back button takes back.
+// Changes the state, the page and the address; the back button undoes a change of the tab.
 function change(part) {
   const isStep = part.tab !== undefined && part.tab !== state.tab;
   state = { ...state, ...part };

@@ -1,4 +1,4 @@
-"""The tables of papers as text: as printed, with what keeps a column from being compared with ours as a footnote."""
+"""The tables of papers as text: as printed, with a column's deviations from our metric in footnotes."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class PaperColumn:
 
     Attributes:
         note: The number of its footnote, 0 without one.
-        widest: The longest ± of the column, which keeps room where none is printed; empty if it has none.
+        widest: The longest ± of the column, as padding for rows without one; empty if there is none.
     """
 
     name: str
@@ -43,9 +43,9 @@ class PaperTable:
 
     Attributes:
         facts: Split and seeds, in words.
-        columns: The figures' heads; algorithm, reward and variant stand before them.
+        columns: The heads of the figures, after algorithm, reward and variant.
         rows: Three texts, and a mean with its ± for each column.
-        notes: The footnotes, from number 1 on.
+        notes: The footnotes, numbered from 1.
     """
 
     source: Publication
@@ -64,12 +64,12 @@ def paper_tables(reported: Sequence[Reported], task: str) -> list[PaperTable]:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a paper comes to on every task, algorithm by algorithm.
+    """A paper's mean scores: algorithms by tasks.
 
     Attributes:
         columns: Tasks, with the number of their footnote, 0 without one.
         rows: An algorithm and a text for each task: 100 × the mean of its best row.
-        notes: The footnotes, from number 1 on.
+        notes: The footnotes, numbered from 1.
     """
 
     source: Publication
@@ -79,7 +79,7 @@ class Summary:
 
 
 def summaries(reported: Sequence[Reported], tasks: Iterable[str]) -> list[Summary]:
-    """Return the summary of each source whose tables can be summed up: see `grue.submissions.reported.paper_scores`."""
+    """Return the summary of each source that has one: see `grue.submissions.reported.paper_scores`."""
     names = list(tasks)
     return [_summary(one, names) for one in reported if paper_scores(one)]
 
@@ -129,7 +129,7 @@ def _table(source: Publication, table: ReportedTable) -> PaperTable:
 
 
 def _column(figures: Sequence[Figure | None]) -> list[tuple[str, str]]:
-    """Return means and ± with as many decimals as the longest of the column, so that they stand in line."""
+    """Return means and ± with as many decimals as the longest of the column, so that they align."""
     known = [figure for figure in figures if figure is not None]
     decimals = max((_decimals(figure.mean) for figure in known), default=0)
     spread = max((_decimals(figure.sd) for figure in known if figure.sd is not None), default=0)

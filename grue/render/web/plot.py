@@ -1,4 +1,4 @@
-"""The plot of preference against naturalness: where points, whiskers and labels stand."""
+"""The plot of preference against naturalness: positions of points, whiskers and labels."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,15 +8,15 @@ from grue.stats.intervals import Interval
 
 WIDTH, HEIGHT = 720, 430
 LEFT, RIGHT, TOP, BOTTOM = 44, 12, 12, 40
-LETTER, LINE = 6.6, 14  # what a letter and a line of a label take, in pixels; measured on wide system fonts
+LETTER, LINE = 6.6, 14  # size of a letter and a line of a label, in pixels; measured on wide system fonts
 LONGEST = 26  # letters of a label
 NAMED = 5  # points in the summary; the table has them all
-LABELS = 16  # more would be a thicket; the script names every point on hover
+LABELS = 16  # more would be unreadable; the script names every point on hover
 
 
 @dataclass(frozen=True, slots=True)
 class PlotPoint:
-    """A system in the plot, in the unit of the scores; `kind` is how it is drawn."""
+    """A system in the plot, in the unit of the scores; `kind` decides its marker."""
 
     index: int
     name: str
@@ -29,7 +29,7 @@ class PlotPoint:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A name beside its point, in pixels; `leader` is the path of a line to a point that is not near."""
+    """A name beside its point, in pixels; `leader` is the path of a line to a distant point."""
 
     index: int
     text: str
@@ -41,10 +41,10 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class ScatterPlot:
-    """All that the plot's template draws; `summary` says it in words.
+    """The content of the plot's template; `summary` describes it in words.
 
     Attributes:
-        marks: Kind → (index, path) of its points: the path starts at the point, where a marker is drawn, and goes on
+        marks: Kind → (index, path) of its points: the path starts at the point, where a marker is drawn, and continues
             along the whiskers.
     """
 
@@ -65,17 +65,17 @@ class Extent:
     bottom: float
 
     def meets(self, other: "Extent") -> bool:
-        """Whether the two have a point in common."""
+        """Whether the two overlap."""
         return (
             self.left < other.right and other.left < self.right and self.top < other.bottom and other.top < self.bottom
         )
 
 
 def plot_of(points: Sequence[PlotPoint]) -> ScatterPlot | None:
-    """Return the plot of the points, which come in the order in which their labels are placed; None without any.
+    """Return the plot of the points; None without any. Labels are placed in their order.
 
-    The axes hold what competes and the references near it; another reference stands at the edge, and its label says
-    where it would be.
+    The axes hold the competing systems and the references near them; other references are drawn at the edge, with their
+    position in the label.
     """
     if not points:
         return None

@@ -2,7 +2,7 @@
 
 const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
 
-// Squared standard error of a mean and the degrees of freedom behind it; undefined for a single value, unless it is fixed.
+// Squared standard error of a mean and its degrees of freedom; undefined for a single value, unless it is fixed.
 function meanError(values, fixed) {
   if (fixed && values.length === 1) return { variance: 0, degrees: Infinity };
   if (values.length < 2) return undefined;

@@ -1,11 +1,11 @@
 // Tables: sorted within each group, filtered by name, raw or scaled.
 
-const LONG = 100; // rows of a table, before the others are asked for
+const LONG = 100; // rows of a table before "Show all"
 const tables = all("table[data-table]").map((table) => ({
   table,
   name: table.dataset.table,
   heads: all("thead th[data-key]", table),
-  groups: all("tbody", table).map((body) => ({ body, rows: all("tr[data-r]", body) })), // rows as the server put them
+  groups: all("tbody", table).map((body) => ({ body, rows: all("tr[data-r]", body) })), // rows in their original order
 }));
 
 function makeSortable(choose, showAll) {
@@ -25,8 +25,8 @@ function makeSortable(choose, showAll) {
   }
 }
 
-// Puts a panel's rows in order and shows those that fit: of long tables the first ones, unless all are wanted.
-// sort: {key, down}, or null for the order in which the page came; fits: whether the search leaves a system.
+// Sorts a panel's rows and shows those that match; of long tables only the first ones, unless isAll.
+// sort: {key, down}, or null for the original order; fits: whether each system matches the search.
 function arrange(panel, sort, fits, isAll) {
   for (const found of tables) {
     const { table, name, heads, groups } = found;
@@ -42,7 +42,7 @@ function arrange(panel, sort, fits, isAll) {
       const fit = ordered.filter((row) => fits[row.dataset.r]);
       const shown = new Set(group.body.className === "reference" ? fit : fit.slice(0, left));
       const place = group.body.nextSibling;
-      group.body.remove(); // rows that are in no page are moved fast
+      group.body.remove(); // detached rows move faster
       for (const row of ordered) row.hidden = !shown.has(row);
       group.body.append(...ordered);
       group.body.hidden = group.rows.length > 0 && !shown.size;
@@ -79,7 +79,7 @@ function dimPoints(fits) {
   for (const mark of all(".plot [data-r]")) mark.classList.toggle("dim", !fits[mark.dataset.r]);
 }
 
-const rawTexts = new Map(); // cell → what the server wrote
+const rawTexts = new Map(); // cell → its original text
 
 function showScale(isRaw) {
   if (isRaw && rawTexts.size === 0) return;
@@ -103,8 +103,8 @@ function showScale(isRaw) {
   }
 }
 
-// In a panel, once: lines of ticks and references down the column of whiskers, and a dot for each seed on them. Dots are
-// strokes without length whose round ends are all there is to see.
+// Once for each panel: lines of ticks and references down the column of whiskers, and a dot for each seed. A dot is a
+// stroke of length 0 with round ends.
 function drawSeeds(panel) {
   for (const { table, name } of tables) {
     if (!panel.contains(table) || !table.dataset.ticks) continue;
@@ -123,7 +123,7 @@ function drawSeeds(panel) {
 const lines = (places, colour) =>
   places.split(" ").filter(Boolean).map((place) => `linear-gradient(var(${colour}) 0 0) ${place}px 0 / 1px 100% no-repeat`);
 
-// The name of every point, for the mouse; the tables have them for everyone else.
+// The name of every point on hover; the tables have them, too.
 function namePoints() {
   for (const mark of all(".plot path[data-r]")) {
     mark.append(Object.assign(inSvg("title", {}), { textContent: board.systems[mark.dataset.r].system }));

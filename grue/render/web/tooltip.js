@@ -1,4 +1,4 @@
-// What a head or a footnote means, beside it: on hover and on focus, gone with Escape, readable by moving onto it.
+// Explanations of headings and footnotes: shown on hover and focus, hidden by Escape, hoverable themselves.
 
 function makeTooltips() {
   const tip = document.getElementById("tip");

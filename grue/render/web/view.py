@@ -1,4 +1,4 @@
-"""What the templates show: a board's numbers as text and marks, row by row."""
+"""The data of the templates: a board's numbers as text and marks, row by row."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -19,7 +19,7 @@ SHADES = 7  # of a task's colour scale
 
 @dataclass(frozen=True, slots=True)
 class SystemLabel:
-    """A row's name and what is said about it; `index` is its place in the board."""
+    """A row's name and description; `index` is its position in the board."""
 
     index: int
     name: str
@@ -31,7 +31,7 @@ class SystemLabel:
 
 @dataclass(frozen=True, slots=True)
 class Shade:
-    """A number of the overview, its place in its column's colour scale, and whether nothing is clearly better."""
+    """A number of the overview, its place in its column's colour scale, and whether it shares the first rank."""
 
     text: str
     shade: str
@@ -55,7 +55,7 @@ class TableLine:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Rows that belong together, under a title; what competes stands above what does not."""
+    """Rows under a common title; competing systems come first."""
 
     kind: str
     title: str
@@ -64,7 +64,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Ruler:
-    """The axis that a column of whiskers shares; `ticks` and `references` are places of lines, in pixels."""
+    """The common axis of a column of whiskers; `ticks` and `references` are positions of lines, in pixels."""
 
     axis: Axis
     ticks: str
@@ -87,7 +87,7 @@ class TablePanel:
 
 
 def system_of(index: int, row: Row, tasks: int) -> SystemLabel:
-    """Return what is shown of a system beside its numbers."""
+    """Return a system's name and description."""
     about = row.about
     size = "" if about.parameters is None else f"{_count(about.parameters)}"
     said = [part for part in (about.algorithm, about.backbone, size) if part not in ("", "none", row.system)]
@@ -115,7 +115,7 @@ def _count(parameters: int) -> str:
 
 
 def overview(board: Board) -> TablePanel:
-    """Return the table of all tasks, and the plot of the systems that have them all."""
+    """Return the table of all tasks, and the plot of the systems with results on all of them."""
     systems = [system_of(i, row, len(board.tasks)) for i, row in enumerate(board.rows)]
     ruler = _ruler([(row, row.preference, row.interval, _seed_means(row, board.tasks)) for row in board.rows])
     scales = [_shades(board.rows, task) for task in board.tasks]
@@ -153,7 +153,7 @@ def overview(board: Board) -> TablePanel:
 
 
 def _seed_means(row: Row, tasks: Sequence[BoardTask]) -> list[float]:
-    """Return each seed's mean over the tasks, where every task has the same seeds; their mean is the row's."""
+    """Return each seed's mean over the tasks, if every task has the same seeds; their mean is the row's."""
     by_seed = [cell.preference.by_seed for cell in row.cells.values() if cell.preference is not None]
     wanted = sum(task.has("preference") for task in tasks)
     if len(by_seed) < wanted or not by_seed or any(set(one) != set(by_seed[0]) for one in by_seed):
@@ -180,7 +180,7 @@ def _shades(rows: Sequence[Row], task: BoardTask) -> list[Shade]:
 
 
 def task_panel(board: Board, task: BoardTask) -> TablePanel:
-    """Return the table of one task with its raw metrics, the diversity set apart, and its plot."""
+    """Return the table of one task with its raw metrics, diversity apart, and its plot."""
     rows = [(i, row, cell) for i, row in enumerate(board.rows) if (cell := row.cells.get(task.name)) is not None]
     rows.sort(key=_task_order(task.name))
     ruler = _ruler([(row, _mean(cell.preference), cell.interval, _values(cell)) for _, row, cell in rows])
@@ -229,7 +229,7 @@ def _point(board: Board, task: BoardTask, index: int, row: Row, cell: Cell) -> P
 
 
 def _metric_texts(column: Column, estimates: Sequence[Estimate | None]) -> list[str]:
-    """Return a column of raw values, with the decimals that a tenth of a scaled point takes, or three digits."""
+    """Return a column of raw values, with decimals for a tenth of a scaled point, or three digits."""
     if column.range is not None:
         decimals = max(0, math.ceil(-math.log10(abs(column.range[1] - column.range[0]) / 1000) - 1e-9))
     else:
@@ -244,7 +244,7 @@ def _metric_texts(column: Column, estimates: Sequence[Estimate | None]) -> list[
 
 
 def _kind(row: Row, rank: int | None) -> str:
-    """Return the group of a row: among those that compete, those that cannot yet, or those that never will."""
+    """Return the group of a row: ranked, not ranked yet, or a reference."""
     return "reference" if row.standing == "reference" else "open" if rank is None else "ranked"
 
 
@@ -256,7 +256,7 @@ def _grouped(lines: Iterable[tuple[str, TableLine]]) -> tuple[Group, ...]:
 
 
 def _ruler(rows: Iterable[tuple[Row, float | None, Interval | None, Sequence[float]]]) -> Ruler:
-    """Return the axis over what competes, with the references as lines where they fall on it."""
+    """Return the axis over the competing systems, with the references on it as lines."""
     values: list[float] = []
     references = []
     for row, centre, interval, dots in rows:

@@ -1,4 +1,4 @@
-"""What the page says in words: who leads, how raw values become scores, and what every metric is."""
+"""The sentences of the page: who leads, how raw values become scores, and what every metric is."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,7 +9,7 @@ from grue.submissions.folder import RANKED_SEEDS
 
 
 def lead(board: Board) -> str:
-    """Return in a sentence or two who leads, and who cannot be told from the leader."""
+    """Return one or two sentences on who leads, and who does not differ from the leader."""
     if not board.rows:
         return ""
     ranked = [row for row in board.rows if row.rank is not None]
@@ -29,7 +29,7 @@ def lead(board: Board) -> str:
 
 
 def _higher(rows: Sequence[Row], best: Row) -> str:
-    """Return what to say of systems that reach more than the first and are not ranked yet."""
+    """Return a sentence on unranked systems with a higher preference than the leader."""
     reached = [row for row in rows if row.rank is None and row.standing != "reference" and row.preference is not None]
     above = [printable(row.system) for row in reached if (row.preference or 0.0) > (best.preference or 0.0)]
     more = f" and {len(above) - 3} more" if len(above) > 3 else ""
@@ -37,7 +37,7 @@ def _higher(rows: Sequence[Row], best: Row) -> str:
 
 
 def scale_groups(task: BoardTask) -> Mapping[str, list[str]]:
-    """Return how raw values become scores from 0 to 100, each way with the metrics that go it."""
+    """Return the rules that scale raw values to 0–100, each with its metrics."""
     groups: dict[str, list[str]] = {}
     for column in task.columns:
         if column.range is not None:
