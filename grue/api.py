@@ -16,9 +16,9 @@ from grue.tasks import Task
 
 if TYPE_CHECKING:
     from grue.evaluation.evaluate import System
+    from grue.evaluation.rewards import RewardFunction
     from grue.evaluation.scoring import Scored
     from grue.leaderboard.compare import Comparison
-    from grue.metrics.rewards import RewardFunction
     from grue.runs.observers import Observer
     from grue.runs.request import RunRequest
 
@@ -76,7 +76,7 @@ def train(
         algorithm: "ppo", say, or with a warm start "supervised+ppo", which is two runs.
         reward: A metric, a weighted sum, "module:function", or a function of (examples, texts) that returns one number
             a text. A function enters the run's record by its name and the sha256 of its source: see
-            `grue.metrics.rewards.give_name`. None for the task's.
+            `grue.evaluation.rewards.give_name`. None for the task's.
         runs: Folder that all runs lie in; this one is SUITE/TASK/SYSTEM/seed-N in it.
         system: Name of the system. [default: the algorithm]
         preset: "paper", "rl4lms" or "stable", for NLPO.
@@ -94,8 +94,8 @@ def train(
         DataError: Data, the model or a checkpoint is not available.
         TrainingError: The run cannot continue: the reward gave no number, say.
     """
+    from grue.evaluation.rewards import give_name
     from grue.lm.distributed import join_processes, leave_processes
-    from grue.metrics.rewards import give_name
     from grue.runs import plan
     from grue.runs import train as training
     from grue.runs.observers import Observers

@@ -22,7 +22,7 @@ ANYWHERE = {
     "miniworld": "(?!)",
 }
 BASES = re.compile(
-    r"Exception|\w*Error|nn\.Module|torch\.autograd\.Function|click\.Group|io\.RawIOBase|Sequence\[Example\]|Protocol(\[.*\])?|Generic\[.*\]|evaluate\.Metric"
+    r"Exception|\w*Error|nn\.Module|torch\.autograd\.Function|click\.(Group|Command)|io\.RawIOBase|Sequence\[Example\]|Protocol(\[.*\])?|Generic\[.*\]|evaluate\.Metric"
 )
 SETTINGS = re.compile(r"(rl/settings|algorithms/\w+)\.py")
 """Where a settings class may extend another."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from grue.cli.algorithms import shown
 from grue.runs.algorithms import BUILT_IN
-from grue.runs.reference import About, Group, about, shared_settings
+from grue.runs.reference import AlgorithmReference, SettingGroup, about, shared_settings
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "algorithms.md"
 HEAD = """# Algorithms and their settings
@@ -30,7 +30,7 @@ def page() -> str:
     return "\n".join(parts)
 
 
-def _algorithm(one: About) -> str:
+def _algorithm(one: AlgorithmReference) -> str:
     lines = [f"## {one.name}", "", f"{one.summary}.", ""]
     if one.presets:
         lines += [f"Presets: {', '.join(f'`{name}`' for name in one.presets)}.", ""]
@@ -39,7 +39,7 @@ def _algorithm(one: About) -> str:
     return "\n".join([*lines, _table(one.groups[0])])
 
 
-def _table(group: Group) -> str:
+def _table(group: SettingGroup) -> str:
     lines = ["| setting | default | values | paper | meaning |", "|---|---|---|---|---|"]
     for one in group.settings:
         default = "required" if one.default is None and "none" not in one.type else f"`{shown(one.default)}`"

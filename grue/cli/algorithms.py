@@ -9,7 +9,7 @@ from grue import files
 from grue.cli import options
 
 if TYPE_CHECKING:
-    from grue.runs.reference import About, Setting
+    from grue.runs.reference import AlgorithmReference, Setting
 
 WIDTH = 100
 
@@ -49,7 +49,7 @@ def show(name: str, as_json: bool) -> None:
     click.echo(json.dumps(files.plain(found), indent=2) if as_json else described(found))
 
 
-def described(about: "About") -> str:
+def described(about: "AlgorithmReference") -> str:
     """Return an algorithm and its settings as text."""
     parts = [f"{about.name}: {about.summary}"]
     if about.presets:

@@ -14,6 +14,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from grue.errors import ConfigError
 from grue.evaluation.predict import as_predictions
+from grue.evaluation.rewards import REWARDS, make_reward, parse_reward
 from grue.lm import distributions
 from grue.lm.forward import encode, forward
 from grue.lm.model import eos_id, is_seq2seq
@@ -21,7 +22,6 @@ from grue.lm.sampling import Rollout, sample_responses
 from grue.lm.seeds import derived_seed, example_uniforms
 from grue.lm.tokens import decode_responses, encode_prompts
 from grue.metrics.registry import CARDS, METRICS, is_metric
-from grue.metrics.rewards import REWARDS, make_reward, parse_reward
 from grue.records import Example, Prediction
 from grue.tasks import Generation, Task
 

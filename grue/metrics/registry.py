@@ -31,7 +31,7 @@ DIVERSITY = (
 )
 """The set that describes every system's texts; reported with each result, outside the score."""
 
-_ABOVE = ("registry", "rewards")  # modules that read the registry, and so cannot be read by it
+_SELF = "registry"
 _TYPES = {str: "a string", int: "a whole number", bool: "true or false"}
 
 
@@ -43,7 +43,7 @@ def _cards() -> dict[str, Card]:
     """
     cards: dict[str, Card] = {}
     for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
-        if module.name in _ABOVE or module.ispkg:
+        if module.name == _SELF or module.ispkg:
             continue
         for name, card in getattr(import_module(f"grue.metrics.{module.name}"), "CARDS", {}).items():
             if cards.setdefault(name, card) is not card:

@@ -35,7 +35,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class SettingGroup:
     """Settings that one class declares: an algorithm's own, or those that it shares with others."""
 
     title: str
@@ -43,7 +43,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class AlgorithmReference:
     """An algorithm as its user sees it.
 
     Attributes:
@@ -57,10 +57,10 @@ class About:
     summary: str
     presets: tuple[str, ...]
     without_effect: tuple[str, ...]
-    groups: tuple[Group, ...]
+    groups: tuple[SettingGroup, ...]
 
 
-def about(name: str) -> About:
+def about(name: str) -> AlgorithmReference:
     """Describe an algorithm.
 
     Raises:
@@ -74,8 +74,8 @@ def about(name: str) -> About:
         names = [key for key in cls.__annotations__ if key in settings and key not in seen]
         seen |= set(names)
         title = "Its own, or with its own default" if cls is found.settings else _summary(cls)
-        groups.append(Group(title, tuple(settings[key] for key in names)))
-    return About(
+        groups.append(SettingGroup(title, tuple(settings[key] for key in names)))
+    return AlgorithmReference(
         name=name,
         summary=_summary(found.settings),
         presets=tuple(found.presets),
@@ -84,13 +84,13 @@ def about(name: str) -> About:
     )
 
 
-def shared_settings() -> list[Group]:
+def shared_settings() -> list[SettingGroup]:
     """Return the settings that several algorithms share, with their common defaults; the most shared first."""
     recipes = _paper_recipes("ppo")
     groups = []
     for cls in (ModelSettings, Common, RolloutConfig, ActorCriticConfig):
         settings = tuple(one for one in _settings(cls, recipes) if one.name in cls.__annotations__)
-        groups.append(Group(_summary(cls), settings))
+        groups.append(SettingGroup(_summary(cls), settings))
     return groups
 
 

@@ -18,6 +18,7 @@ from grue import files
 from grue.data.load import load_examples
 from grue.errors import ConfigError, GrueError
 from grue.evaluation.predict import predict
+from grue.evaluation.rewards import make_reward
 from grue.evaluation.scoring import score_predictions
 from grue.lm import checkpoint
 from grue.lm.adapters import adapt, merged
@@ -26,7 +27,6 @@ from grue.lm.distributed import DistributedContext
 from grue.lm.load import LoadedModel, load_language_model, locate_model
 from grue.lm.seeds import generator
 from grue.lm.sharding import check_sharding, gathered, model_of, shard, whole
-from grue.metrics.rewards import make_reward
 from grue.records import Example
 from grue.rl.settings import Common, RolloutConfig
 from grue.rl.trainer import Algorithm, Trainer, TrainState, set_learning_rate

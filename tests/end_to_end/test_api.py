@@ -18,7 +18,7 @@ from grue import files
 from grue.cli.main import main
 from grue.data.load import local_data_id
 from grue.errors import ConfigError, DataError, SubmissionError, TrainingError, UnknownName
-from grue.metrics import rewards
+from grue.evaluation import rewards
 from grue.records import Prediction
 from grue.task_files import filled, load_task, task_schema
 

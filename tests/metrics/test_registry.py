@@ -14,12 +14,12 @@ from support.factories import a_task
 from grue.errors import ConfigError, DataError
 from grue.evaluation.comparison import axis_metrics
 from grue.evaluation.needed_models import needed_models
+from grue.evaluation.rewards import make_reward
 from grue.evaluation.scoring import chosen_metrics, score_examples, score_predictions
 from grue.metrics import registry
 from grue.metrics.card import Card
 from grue.metrics.metric import Average
 from grue.metrics.registry import CARDS, METRICS, make_metric, metric_factory, metric_parameters
-from grue.metrics.rewards import make_reward
 from grue.records import Example, Prediction
 from grue.task_files import SUITES, load_task, task_names
 from grue.tasks import MetricSpec

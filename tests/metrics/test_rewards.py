@@ -9,10 +9,10 @@ from support.factories import a_task
 from support.paths import ROOT
 
 from grue.errors import ConfigError, DataError, TrainingError, UnknownName
+from grue.evaluation.rewards import REWARDS, make_reward, metric_reward, parse_reward
 from grue.metrics import registry
 from grue.metrics.metric import Average
 from grue.metrics.registry import METRICS, make_metric
-from grue.metrics.rewards import REWARDS, make_reward, metric_reward, parse_reward
 from grue.records import Example
 from grue.tasks import MetricSpec
 
@@ -309,7 +309,7 @@ def test_a_name_of_the_library_evaluate_without_a_name():
 
 def test_lexical_rewards_need_no_torch():
     code = (
-        "import sys, grue.evaluation.scoring, grue.metrics.rewards\nfrom grue.metrics.registry import make_metric\n"
+        "import sys, grue.evaluation.scoring, grue.evaluation.rewards\nfrom grue.metrics.registry import make_metric\n"
         "for name in ('rougeL', 'meteor', 'cider', 'coverage', 'bleu4', 'sacrebleu', 'msttr'): make_metric(name)\n"
         "assert 'torch' not in sys.modules and 'transformers' not in sys.modules"
     )

@@ -28,11 +28,11 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from grue.algorithms import a2c, grpo, ppo, reinforce
 from grue.errors import TrainingError
 from grue.evaluation.predict import predict
+from grue.evaluation.rewards import make_reward
 from grue.lm.adapters import adapt
 from grue.lm.model import vocabulary_size
 from grue.lm.sampling import sample_responses
 from grue.lm.tokens import Tokens
-from grue.metrics.rewards import make_reward
 from grue.rl.experience import advantages_and_returns, collect, describe
 from grue.rl.optimize import (
     RATIO_TOLERANCE,
