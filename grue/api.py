@@ -247,47 +247,72 @@ def _picking(plain: Subject, n: int, pick_by: str | None, runs: Path) -> Subject
 
 def score(
     predictions: str | Path | Mapping[str, str] | Sequence[str | Prediction],
-    task: AnyTask,
+    task: AnyTask | None = None,
     *,
     suite: str = "mini",
     split: str | None = None,
+    own_examples: str | Path | Sequence[Example] | None = None,
+    references: Sequence[str | Path] = (),
     metrics: Sequence[str] | None = None,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
     data_dir: str | Path | None = None,
     offline: bool = False,
 ) -> "Scored":
-    """Score any system's predictions for a split of a task, as `grue score` does.
+    """Score any system's predictions, as `grue score` does: against a task, your own examples, or plain references.
 
     Args:
-        predictions: A file of {"id": …, "text": …} lines, id → text, or one text for each example in their order.
-        metrics: Names of metrics. [default: the task's, and the diversity set]
+        predictions: A file of {"id": …, "text": …} lines (with `references`: plain text, one per line), id → text, or
+            one text for each example in their order.
+        task: The task; or give `own_examples` or `references`.
+        split: The split of the task. [default: its evaluation split]
+        own_examples: Examples, or a file of {"id": …, "references": […], …} lines.
+        references: Files of plain text, one reference per line.
+        metrics: Names of metrics; needed without a task. [default: the task's, and the diversity set]
+        options: Metric → options that override those of the task file.
 
     Raises:
+        ConfigError: Not exactly one of task, own examples and references is given, or there is no metric.
         SubmissionError: An example has no prediction or two, or a prediction no example.
-        DataError: Data cannot be had.
+        DataError: Data is not available.
     """
-    from grue.evaluation.predictions import read_predictions
-    from grue.evaluation.scoring import chosen_metrics, score_predictions
+    from grue.evaluation.predictions import read_examples, read_plain_examples, read_plain_predictions, read_predictions
+    from grue.evaluation.scoring import chosen_metrics, score_examples, score_predictions
 
-    of_task = as_task(task, suite)
-    split = split or of_task.data.evaluation
-    found = examples(of_task, split, data_dir=data_dir, offline=offline)
-    if isinstance(predictions, str | Path):
-        answers = read_predictions(Path(predictions))
-    elif isinstance(predictions, Mapping):
-        answers = [Prediction(identity, text) for identity, text in predictions.items()]
+    if sum([task is not None, own_examples is not None, bool(references)]) != 1:
+        raise ConfigError("Say what to score against: one of --task NAME, --examples FILE or --references FILE.")
+    if task is None and (split is not None or data_dir is not None):
+        raise ConfigError("--split and --data-dir choose examples of a task; they need --task.")
+    if task is None and metrics is None:
+        raise ConfigError(
+            "Without --task there are no default metrics: name them with --metrics, such as meteor,rougeL."
+        )
+    of_task = None if task is None else as_task(task, suite)
+    specs = chosen_metrics(of_task, metrics, options)  # a wrong name is reported before anything is read
+    read = read_plain_predictions if references else read_predictions
+    read_first = read(Path(predictions)) if isinstance(predictions, str | Path) else None
+    found: Sequence[Example]
+    if of_task is not None:
+        split = split or of_task.data.evaluation
+        found = examples(of_task, split, data_dir=data_dir, offline=offline)
+    elif isinstance(own_examples, str | Path):
+        found = read_examples(Path(own_examples))
     else:
-        answers = _in_order(predictions, found, split)
-    specs = None if metrics is None else chosen_metrics(of_task, metrics)
-    return score_predictions(of_task, split, found, answers, specs)
+        found = own_examples if own_examples is not None else read_plain_examples([Path(path) for path in references])
+    answers = read_first if read_first is not None else _answers(predictions, found)
+    if of_task is None or split is None:
+        return score_examples(specs, found, answers)
+    # Without a choice of metrics, what this machine cannot compute is left out and reported.
+    return score_predictions(of_task, split, found, answers, specs, skip_unavailable=metrics is None)
 
 
-def _in_order(predictions: Sequence[str | Prediction], found: Sequence[Example], split: str) -> list[Prediction]:
-    if len(predictions) != len(found):
-        raise SubmissionError(f"{len(predictions)} predictions for the {len(found)} examples of the split {split!r}.")
-    return [
-        Prediction(example.id, given) if isinstance(given, str) else given
-        for given, example in zip(predictions, found, strict=True)
-    ]
+def _answers(given: Any, found: Sequence[Example]) -> list[Prediction]:
+    """Return predictions that are given by id, or in the order of the examples."""
+    if isinstance(given, Mapping):
+        return [Prediction(identity, text) for identity, text in given.items()]
+    if len(given) != len(found):
+        raise SubmissionError(f"{len(given)} predictions for {len(found)} examples.")
+    pairs = zip(given, found, strict=True)
+    return [Prediction(example.id, one) if isinstance(one, str) else one for one, example in pairs]
 
 
 def compare(

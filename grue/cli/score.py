@@ -12,7 +12,6 @@ from grue.cli import options
 from grue.errors import ConfigError
 
 if TYPE_CHECKING:
-    from grue.evaluation.scoring import Scored
     from grue.records import Score
 
 
@@ -75,23 +74,24 @@ def score(
     grue score predictions.jsonl --examples mine.jsonl --metrics bertscore \\
         --set bertscore.model=PATH --set bertscore.layer=17
     """  # noqa: D301 (click reads the escape)
-    if sum([task_name is not None, examples_path is not None, bool(reference_paths)]) != 1:
-        raise ConfigError("Say what to score against: one of --task NAME, --examples FILE or --references FILE.")
-    if task_name is None and (split is not None or data_dir is not None):
-        raise ConfigError("--split and --data-dir choose examples of a task; they need --task.")
+    from grue import api
+    from grue.task_files import load_task
+
     wanted = None if metrics is None else [name.strip() for name in metrics.split(",") if name.strip()]
     if wanted == []:
         raise ConfigError(f"--metrics {metrics!r} names no metric; write names such as meteor,rougeL.")
-    if task_name is None and wanted is None:
-        raise ConfigError(
-            "Without --task there are no default metrics: name them with --metrics, such as meteor,rougeL."
-        )
-    chosen = parse_metric_settings(settings)
-    if task_name is not None:
-        scored, head = _score_task(predictions, task_name, suite, split, data_dir, offline, wanted, chosen)
-    else:
-        scored = _score_own(predictions, examples_path, reference_paths, wanted or [], chosen)
-        head = {}
+    task = None if task_name is None else load_task(task_name, suite)
+    scored = api.score(
+        predictions,
+        task,
+        split=split,
+        own_examples=examples_path,
+        references=reference_paths,
+        metrics=wanted,
+        options=parse_metric_settings(settings),
+        data_dir=data_dir,
+        offline=offline,
+    )
     for error in scored.errors:
         click.echo(f"Not scored by {error}", err=True)
     if per_example is not None:
@@ -99,55 +99,10 @@ def score(
 
         write_per_example(per_example, scored)
     if as_json:
+        head = {} if task is None else {"task": task.name, "suite": task.suite}
         click.echo(json.dumps(head | files.plain(scored), indent=2))
         return
     click.echo(score_table(scored.scores, scored.preference, scored.naturalness))
-
-
-def _score_task(
-    predictions: Path,
-    name: str,
-    suite: str,
-    split: str | None,
-    data_dir: Path | None,
-    offline: bool,
-    wanted: Sequence[str] | None,
-    metric_options: dict[str, dict[str, Any]],
-) -> tuple["Scored", dict[str, str]]:
-    from grue.data.load import load_examples
-    from grue.evaluation.predictions import read_predictions
-    from grue.evaluation.scoring import chosen_metrics, score_predictions
-    from grue.task_files import load_task
-
-    task = load_task(name, suite)
-    split = split or task.data.evaluation
-    specs = chosen_metrics(task, wanted, metric_options)
-    answers = read_predictions(predictions)
-    examples = load_examples(task, split, data_dir, offline).examples
-    # Without --metrics, metrics that this machine cannot compute are left out and reported.
-    scored = score_predictions(task, split, examples, answers, specs, skip_unavailable=wanted is None)
-    return scored, {"task": task.name, "suite": task.suite}
-
-
-def _score_own(
-    predictions: Path,
-    examples_path: Path | None,
-    reference_paths: Sequence[Path],
-    wanted: Sequence[str],
-    metric_options: dict[str, dict[str, Any]],
-) -> "Scored":
-    from grue.evaluation.predictions import (
-        read_examples,
-        read_plain_examples,
-        read_plain_predictions,
-        read_predictions,
-    )
-    from grue.evaluation.scoring import chosen_metrics, score_examples
-
-    specs = chosen_metrics(None, wanted, metric_options)
-    if examples_path is not None:
-        return score_examples(specs, read_examples(examples_path), read_predictions(predictions))
-    return score_examples(specs, read_plain_examples(reference_paths), read_plain_predictions(predictions))
 
 
 def parse_metric_settings(settings: Sequence[str]) -> dict[str, dict[str, Any]]:
