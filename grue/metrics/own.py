@@ -48,7 +48,7 @@ def function_metric(path: str, folders: Sequence[Path] = (), known: Iterable[str
     return lambda: Average(signature, values)
 
 
-def import_from(path: str, noun: Noun, folders: Sequence[Path] = (), known: Iterable[str] = ()) -> ModuleType:
+def import_from(path: str, noun: str, folders: Sequence[Path] = (), known: Iterable[str] = ()) -> ModuleType:
     """Return the module of "module:function", installed, in the working directory or in one of `folders`.
 
     Raises:

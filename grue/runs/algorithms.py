@@ -1,10 +1,11 @@
-"""Algorithms by name: one for each file of `grue/algorithms`, and those of plug-ins (entry points of that name)."""
+"""Algorithms by name: the files of `grue/algorithms`, installed plug-ins (`grue.algorithms`), and the user's own."""
 
 from pkgutil import iter_modules
 from typing import Any
 
 from grue import algorithms
 from grue.errors import ConfigError, UnknownName, did_you_mean
+from grue.metrics.own import import_from
 from grue.registry import Registry
 from grue.rl.settings import Common
 from grue.rl.trainer import Algorithm
@@ -20,13 +21,17 @@ ALGORITHMS: Registry[Algorithm[Any]] = Registry(
 
 
 def find_algorithm(name: str) -> Algorithm[Any]:
-    """Return an algorithm by its name.
+    """Return an algorithm by its name, or by "module:NAME": an object of a module that the user wrote.
 
     Raises:
         UnknownName: Nothing has that name.
-        ConfigError: A plug-in's object is not an algorithm.
+        ConfigError: The module cannot be imported, or the object is not an algorithm.
     """
-    found = ALGORITHMS[name]
+    found: Any
+    if name not in ALGORITHMS and ":" in name:
+        found = getattr(import_from(name, "algorithm", known=ALGORITHMS.names()), name.partition(":")[2], None)
+    else:
+        found = ALGORITHMS[name]
     if not (isinstance(found, Algorithm) and issubclass(found.settings, Common)):
         raise ConfigError(
             f"The algorithm {name!r} must be a grue.rl.trainer.Algorithm whose settings extend a class of "
@@ -44,7 +49,7 @@ def split_algorithm(name: str) -> tuple[str, ...]:
     """
     stages = tuple(name.split("+"))
     for stage in stages:
-        if stage not in ALGORITHMS:
+        if stage not in ALGORITHMS and ":" not in stage:
             known = with_warm_starts(ALGORITHMS.names())
             raise UnknownName(
                 f"There is no algorithm {stage!r}.{did_you_mean(stage, known)} Known: {', '.join(known)}."
@@ -52,6 +57,11 @@ def split_algorithm(name: str) -> tuple[str, ...]:
     if len(stages) > 2 or (len(stages) == 2 and (stages[0] != SUPERVISED or stages[1] == SUPERVISED)):
         raise ConfigError(f"{name!r} is no chain of stages; write supervised+ALGORITHM, such as supervised+nlpo.")
     return stages
+
+
+def system_of(algorithm: str) -> str:
+    """Return the name of a system that nobody named: its algorithm's, without the object of "module:NAME"."""
+    return "+".join(stage.partition(":")[0] for stage in algorithm.split("+"))
 
 
 def with_warm_starts(names: list[str]) -> list[str]:

@@ -10,7 +10,7 @@ from grue.errors import ConfigError
 from grue.lm import checkpoint
 from grue.lm.load import weights_id
 from grue.rl.settings import Common
-from grue.runs.algorithms import split_algorithm
+from grue.runs.algorithms import split_algorithm, system_of
 from grue.runs.recipes import make_config
 from grue.runs.request import RunRequest
 from grue.tasks import Backbone, Task
@@ -92,7 +92,7 @@ def stages_of(request: RunRequest) -> list[Plan]:
     for stage in stages:
         last = stage == stages[-1]
         name = algorithm if last else stage  # a warm start keeps its name, and with it its recipe
-        title = (request.system or algorithm) if last else stage
+        title = (request.system or system_of(algorithm)) if last else stage
         start = None if request.init is None else checkpoint.find_checkpoint(request.init)
         plans.append(
             Plan(

@@ -136,3 +136,29 @@ def test_an_algorithm_of_another_package_is_used_by_its_name(monkeypatch):
         ConfigError, match="The algorithm 'vague' must be a grue.rl.trainer.Algorithm .* found function"
     ):
         make_config(task(), "vague", {})
+
+
+def test_an_algorithm_in_a_file_of_ones_own_is_named_by_module_and_object(tmp_path, monkeypatch):
+    (tmp_path / "mine_alone.py").write_text(
+        "from grue.algorithms.ppo import PPOConfig\nfrom grue.rl.trainer import Algorithm\n"
+        "MINE = Algorithm(settings=PPOConfig, update=lambda *given: {})\nOTHER = 3\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    (plan,) = stages_of(RunRequest(task=task(), algorithm="mine_alone:MINE", runs=tmp_path, settings={"clip": 0.4}))
+    assert (plan.system, plan.algorithm, plan.config) == ("mine_alone", "mine_alone:MINE", PPOConfig(clip=0.4))
+    assert plan.folder.parent.name == "mine_alone"
+    for name, message in {
+        "mine_alone:OTHER": "must be a grue.rl.trainer.Algorithm .* found int",
+        "mine_alone:NONE": "must be a grue.rl.trainer.Algorithm .* found NoneType",
+        "nobody_wrote:MINE": "the module 'nobody_wrote' cannot be imported",
+    }.items():
+        with pytest.raises(ConfigError, match=message):
+            stages_of(RunRequest(task=task(), algorithm=name))
+
+
+def test_a_run_starts_from_a_runs_folder_or_its_checkpoint(tmp_path):
+    run = tmp_path / "run"
+    (run / "checkpoint").mkdir(parents=True)
+    for init in (run, run / "checkpoint"):
+        (plan,) = stages_of(RunRequest(task=task(), runs=tmp_path, init=init))
+        assert plan.init == run / "checkpoint"
