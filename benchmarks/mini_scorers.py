@@ -1,6 +1,6 @@
 """Measure the small models that ship: `python benchmarks/mini_scorers.py` prints the figures of docs/mini.md on them.
 
-All text is of other seeds than that which any model or tokenizer has read.
+All texts have other seeds than the training texts of the models and tokenizers.
 """
 
 import re

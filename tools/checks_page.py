@@ -10,6 +10,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from page import write_or_check
+
 from grue.submissions.problems import CHECKS
 
 ROOT = Path(__file__).parent.parent
@@ -18,7 +20,6 @@ FOLDER = ROOT / "tests" / "submissions"
 TESTS = ("test_checks.py", "test_against.py")
 PULL_REQUESTS = "test_against.py"
 BEGIN = "<!-- written by tools/checks_page.py from grue/submissions/problems.py and the tests -->"
-END = "<!-- end of what is written -->"
 
 
 def table() -> str:
@@ -52,18 +53,5 @@ def tests_in(path: Path) -> Iterator[tuple[str, str]]:
                 yield from ((name, node.name) for name in sorted(set(re.findall(r"GRUE-S\d{3}", ast.unparse(node)))))
 
 
-def main() -> None:
-    """Write the page, or check it."""
-    page = PAGE.read_text(encoding="utf-8")
-    before, rest = page.split(BEGIN)
-    _, after = rest.split(END)
-    wanted = f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}"
-    if "--check" in sys.argv[1:]:
-        if page != wanted:
-            sys.exit(f"{PAGE} is stale; run `python tools/checks_page.py`.")
-        return
-    PAGE.write_text(wanted, encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    write_or_check(PAGE, BEGIN, table())

@@ -1,16 +1,16 @@
 """Write the list of metrics in `docs/metrics.md` from the catalogue: `python tools/metrics_page.py [--check]`.
 
-Only what stands between the two marks is written; `--check` writes nothing and fails if the page is stale.
+Only the part between the two marks is written; `--check` writes nothing and fails if the page is stale.
 """
 
-import sys
 from pathlib import Path
+
+from page import write_or_check
 
 from grue.metrics.catalogue import CARDS, FAMILIES
 
 PAGE = Path(__file__).parent.parent / "docs" / "metrics.md"
 BEGIN = "<!-- written by tools/metrics_page.py from grue/metrics/catalogue.py -->"
-END = "<!-- end of what is written -->"
 
 
 def listing() -> str:
@@ -26,18 +26,5 @@ def listing() -> str:
     return "\n\n".join(parts)
 
 
-def main() -> None:
-    """Write the page, or check it."""
-    page = PAGE.read_text(encoding="utf-8")
-    before, rest = page.split(BEGIN)
-    _, after = rest.split(END)
-    wanted = f"{before}{BEGIN}\n\n{listing()}\n\n{END}{after}"
-    if "--check" in sys.argv[1:]:
-        if page != wanted:
-            sys.exit(f"{PAGE} is stale; run `python tools/metrics_page.py`.")
-        return
-    PAGE.write_text(wanted, encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    write_or_check(PAGE, BEGIN, listing())

@@ -1,4 +1,4 @@
-"""grue's trainer as one side of its benchmark: the very loop that `grue train` runs, made to take turns."""
+"""grue's trainer as one side of the benchmark: the loop of `grue train`, one update per turn."""
 
 import os
 import tempfile
@@ -25,7 +25,7 @@ from grue.runs.recipes import ALGORITHMS
 from grue.runs.train import Run
 from grue.tasks import Backbone, Data, Generation, MetricSpec, Prompt, Source, Split, Task
 
-UPDATES = 10**6  # more than is ever asked for
+UPDATES = 10**6  # more than any benchmark runs
 
 
 class ModelTime:
@@ -61,7 +61,7 @@ class ModelTime:
 
 
 class Silence:
-    """An observer that ignores what it is told."""
+    """An observer that ignores every event."""
 
     def started(self, *_: Any) -> None:
         """Ignore it."""
@@ -71,14 +71,14 @@ class Silence:
 
 @dataclass
 class TurnTaking(Run):
-    """A run that waits for the driver between two updates, and neither logs, validates nor saves."""
+    """A run that waits for the driver between updates, and does not log, validate or save."""
 
     peer: Peer | None = None
     models: ModelTime | None = None
     profiler: torch.profiler.profile | None = None
 
     def resume(self, learner: Any, total: int) -> int:
-        """Say that all is ready."""
+        """Report that the run is ready."""
         names = ("torch", "transformers")
         self.peer.tell(ready=True, versions={"grue": grue.__version__} | {name: version(name) for name in names})
         self._next_turn()
@@ -103,14 +103,14 @@ class TurnTaking(Run):
 
 
 def operators(profiler: torch.profiler.profile) -> list[tuple[str, float, int]]:
-    """Return name, share of all time and number of calls of the dearest operators."""
+    """Return name, share of time and number of calls of the most expensive operators."""
     events = sorted(profiler.key_averages(), key=lambda event: -event.self_cpu_time_total)
     total = sum(event.self_cpu_time_total for event in events)
     return [(event.key, event.self_cpu_time_total / total, event.count) for event in events[:15]]
 
 
 def make_task(setting: Setting) -> Task:
-    """Return a task with the setting's lengths; no data set stands behind it."""
+    """Return a task with the setting's lengths, without a data set."""
     generation = Generation(max_new_tokens=setting.response, do_sample=True)
     return Task(
         schema=1,
@@ -138,7 +138,7 @@ def make_task(setting: Setting) -> Task:
 
 
 def make_config(setting: Setting) -> Common:
-    """Return the algorithm's configuration: what TRL's has too is equal on both sides."""
+    """Return the algorithm's configuration; settings that TRL has too are equal on both sides."""
     return CONFIGS[setting.algorithm](
         **{
             "learning_rate": 1e-6,
@@ -154,7 +154,7 @@ def make_config(setting: Setting) -> Common:
 
 
 def make_run(setting: Setting, peer: Peer, folder: Path) -> TurnTaking:
-    """Return a run on a random model, with the share of tokens whose number 7 divides as reward."""
+    """Return a run on a random model; the reward is the share of tokens with a number divisible by 7."""
 
     def reward(examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
         peer.mark("generation")
@@ -194,7 +194,7 @@ def note_scoring(peer: Peer) -> None:
 
 
 def main() -> None:
-    """Build the run and take turns until the driver stops asking."""
+    """Build the run and take turns until the driver ends."""
     setting = read_setting()
     peer = Peer(setting)
     note_scoring(peer)

@@ -146,7 +146,7 @@ def sparkline(values: Sequence[float], width: int) -> str:
 
 
 def shortened(text: str, width: int) -> str:
-    """Return a text that fits `width` columns, shortened in the middle: the end of a prompt matters as much as its beginning."""
+    """Return a text shortened in the middle to `width` columns: a prompt's end matters as much as its beginning."""
     if len(text) <= width:
         return text
     tail = (width - len(" … ")) // 2

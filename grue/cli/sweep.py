@@ -203,7 +203,7 @@ def _carry_out(planned: "Sequence[Job]", record: "Record", executor: "Executor",
 @click.argument("folder", metavar="[RUNS]", type=click.Path(path_type=Path), required=False)
 @options.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def status(context: click.Context, folder: Path | None, as_json: bool) -> None:
-    """Show the state of every run of the sweep in RUNS, the folder of all runs. [default: that of --runs]"""
+    """Show the state of every run of the sweep in RUNS, the folder of all runs, by default that of --runs."""
     from grue.cli.sweep_view import status_text
     from grue.sweep.record import Record
     from grue.sweep.status import rows_of
