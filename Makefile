@@ -47,6 +47,7 @@ tasks: $(READY)
 	$(GRUE) tasks validate
 
 pages: $(READY)
+	$(BIN)/python tools/algorithms_page.py --check
 	$(BIN)/python tools/metrics_page.py --check
 	$(BIN)/python tools/checks_page.py --check
 	$(BIN)/python experiments/findings.py --check
@@ -64,6 +65,7 @@ test-slow: $(READY)  ## Run the slow tests; those that need Debian's WordNet or 
 test-all: test test-slow  ## Run every test.
 
 docs: $(READY)  ## Regenerate the parts of docs/ that come from the code (half a minute).
+	$(BIN)/python tools/algorithms_page.py
 	$(BIN)/python tools/metrics_page.py
 	$(BIN)/python tools/checks_page.py
 

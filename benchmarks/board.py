@@ -1,9 +1,8 @@
 """Time the board of a thousand systems: `python benchmarks/board.py` writes their results and prints a table.
 
-It makes `--systems` systems on the seven mini tasks with five seeds each, as `grue evaluate` writes them, in a
-temporary folder, and measures reading them, ranking them by each kind of interval, and every renderer. Each size runs
-in a process of its own, for its peak memory; a quarter of the systems shows whether time and memory grow with them or
-faster. The run stops if torch was loaded.
+It writes the results of `--systems` systems on the seven mini tasks, with five seeds each, into a temporary folder, and
+measures reading them, ranking them by each kind of interval, and every renderer. Each size has its own process, for its
+peak memory; a quarter of the systems shows whether time and memory grow linearly. The run fails if torch is imported.
 """
 
 import argparse

@@ -1,11 +1,11 @@
-"""How often `grue compare` finds a difference where there is none, and how often one that is there.
+"""The error rate and the power of `grue compare`, by simulation.
 
     python benchmarks/compare_calibration.py
 
-Scores are simulated: 200 examples, of which each is differently hard (for both systems alike) and suits one system
-better than the other; seeds that differ as a whole; and seeds that differ on single examples. Beside the test stand
-two that one might think of: pairs of (seed, example) pooled as if they were independent, and Welch's test of the seeds'
-scores, which takes the examples for all there are.
+Each simulated task has 200 examples that differ in difficulty (for both systems) and in which system they suit, seeds
+with a common effect on all examples, and seeds with effects on single examples. Two naive tests are shown for
+comparison: (seed, example) pairs pooled as if they were independent, and Welch's test of the seeds' scores, which
+treats the examples as the whole population.
 """
 
 import argparse

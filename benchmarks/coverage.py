@@ -1,7 +1,7 @@
 """Count how often the intervals hold a known truth: docs/background/statistics.md shows its tables.
 
 The worlds are those of tests/support/seed_worlds.py: seven tasks, unequally noisy unless a world says otherwise. It
-takes some five minutes on one core; equal output every time.
+takes about five minutes on one core and is deterministic.
 """
 
 import sys

@@ -1,7 +1,7 @@
 """Peak memory and time of an update's forward and backward pass: `python benchmarks/log_probs.py` prints the table.
 
-GPT-2, 2 layers x 256, V = 50,257, 1,024 response tokens, one thread. Each line is a process of its own; its peak is the
-most memory that it held above what it held before the pass, the gradients' places included. Linux only.
+GPT-2, 2 layers x 256, V = 50,257, 1,024 response tokens, one thread. Each line has its own process; the peak is the
+memory above the level before the pass, gradients included. Linux only.
 """
 
 import subprocess

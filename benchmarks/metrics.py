@@ -1,13 +1,12 @@
-"""Time our metrics beside their reference libraries, in one run, on the same texts.
+"""Time our metrics against their reference libraries, in one run, on the same texts.
 
     python benchmarks/metrics.py
 
-Texts are sentences and paragraphs of the mini world, disturbed as a system's outputs are: words exchanged, left out,
-moved. Every pass has new texts, so that neither a library nor a metric of ours finds its answers in a cache; caches of
-single words are warm, as in any long run: three thousand other texts come first. A "report" reads the references and
-scores once; a "reward" has its references prepared, as in training. Times are microseconds per text, medians of five
-passes that take turns; values are compared, and a difference above 1e-9 of a metric's scale stops the run. chrF and
-chrF++ are computed by the library itself.
+Texts are sentences and paragraphs of the mini world with words exchanged, left out or moved, like a system's outputs.
+Every pass has its own texts, so that no cache holds the answers; caches of single words are warm, as in any long run,
+after three thousand other texts. A "report" reads the references and scores once; a "reward" has its references
+prepared, as in training. Times are microseconds per text, medians of five alternating passes. The run fails if values
+differ by more than 1e-9 of a metric's scale. sacreBLEU itself computes chrF and chrF++.
 """
 
 import gc

@@ -1,7 +1,7 @@
-"""What the mini tasks tell apart: `python benchmarks/mini_tasks.py` trains, evaluates and prints a table each.
+"""Check that the mini tasks rank systems as expected: `python benchmarks/mini_tasks.py` prints a table for each.
 
 For each task it evaluates the rows without training, trains the supervised system with one seed, and checks that null <
-zero-shot or copy < supervised < oracle on preference. Everything lies in `--runs`, and is not made twice.
+zero-shot or copy < supervised < oracle on preference. Runs are kept in `--runs` and reused.
 """
 
 import argparse

@@ -1,12 +1,12 @@
 """Write the tables of docs/background/findings.md: the paper's questions, answered on the mini suite.
 
-    grue sweep --config experiments/findings/kl.toml --runs runs    # and the others; `make findings` runs them all
-    python experiments/findings.py --runs runs                      # reads the runs, writes the figures and the page
-    python experiments/findings.py --check                          # the page follows from the figures; needs no runs
+    grue sweep --config experiments/findings/kl.toml --runs runs    # likewise the others; `make findings` runs all
+    python experiments/findings.py --runs runs                      # read the runs, write the figures and the page
+    python experiments/findings.py --check                          # check that the page follows from the figures
 
-What stands in the page between `<!-- table: NAME -->` and `<!-- end -->` is made of experiments/results/findings.json,
-the figures of every run. A value is the mean over seeds ± half of its 95 % t interval; a difference has Welch's
-interval, and is bold where that leaves out 0.
+The tables of the page, between `<!-- table: NAME -->` and `<!-- end -->`, follow from the figures of every run in
+experiments/results/findings.json. A value is the mean over seeds ± half of its 95 % t interval; a difference has
+Welch's interval, and is bold if that excludes 0.
 """
 
 import argparse
@@ -60,7 +60,7 @@ def contrast(weights: Mapping[str, float], values: Mapping[str, Sequence[float]]
 
 
 def difference(found: tuple[float, Interval] | None, form: str) -> str:
-    """Return a difference ± half its interval, in bold if that leaves out 0."""
+    """Return a difference ± half its interval, in bold if that excludes 0."""
     if found is None:
         return "–"
     value, interval = found
@@ -69,7 +69,7 @@ def difference(found: tuple[float, Interval] | None, form: str) -> str:
 
 
 def markdown(rows: Sequence[Sequence[str]]) -> str:
-    """Return rows as a Markdown table, the first of them its head."""
+    """Return rows as a Markdown table; the first is its head."""
     head, *body = (f"| {' | '.join(row)} |" for row in rows)
     return "\n".join([head, "|" + "---|" * len(rows[0]), *body])
 
@@ -100,7 +100,7 @@ COMMONGEN = ("preference", "meteor", "cider", "coverage", "spice_lite", "kl")
 MASK = ("mask_size", "disagreement")
 LEARNING = ("objective/reward", "objective/kl_sequence")
 MASKED = (*LEARNING, "mask/size")
-# Settings that say "as the task has it" where they are left out → what that is.
+# Settings whose default is the task's own value → that value.
 OF_THE_TASK: Mapping[str, Callable[[Any], Any]] = {
     "train_share": lambda task: 1.0,
     "dropout": lambda task: 0.0,
@@ -111,12 +111,12 @@ OF_THE_TASK: Mapping[str, Callable[[Any], Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What is shown of a grid on a task.
+    """The table of a grid on a task.
 
     Attributes:
-        columns: Figures; of the first, the difference to the base is shown too.
-        against: System → what it is compared with, where that is not its own algorithm's recipe.
-        curves: Figures of the log, a panel each in the table's picture.
+        columns: Figures; the first also has a column with the difference to the base.
+        against: System → its base, if that is not its own algorithm's recipe.
+        curves: Logged figures, one panel each in the table's picture.
     """
 
     grid: str
@@ -126,7 +126,7 @@ class Table:
     curves: tuple[str, ...] = LEARNING
 
     def render(self, figures: Figures) -> str:
-        """Return the table: a row a system."""
+        """Return the table, one row per system."""
         jobs = jobs_of(self.grid, self.task)
         shown, (main, form) = [COLUMNS[name] for name in self.columns], COLUMNS[self.columns[0]]
         rows = [["system", "what is set", "seeds", main, "difference", *(head for head, _ in shown[1:])]]
@@ -142,7 +142,7 @@ class Table:
         return markdown(rows)
 
     def draw(self, runs: Path, path: Path) -> None:
-        """Draw the learning curves of what was trained by reinforcement."""
+        """Draw the learning curves of the systems trained by reinforcement."""
         jobs = jobs_of(self.grid, self.task)
         systems = [job.system for job in jobs if not job.is_baseline and job.algorithm != "supervised"]
         logs, notes = read_logs(runs / "mini" / self.task, systems)
@@ -153,7 +153,7 @@ class Table:
 
 @cache
 def jobs_of(grid: str, task: str) -> list[Job]:
-    """Return one job for every system of a grid on a task, those of an algorithm together."""
+    """Return one job for every system of a grid on a task, grouped by algorithm."""
     planned = plan_jobs(read_grid(GRIDS / f"{grid}.toml"))
     jobs = list({job.system: job for job in planned if job.task == task and job.evaluate}.values())
     algorithms = [job.algorithm for job in jobs]
@@ -161,7 +161,7 @@ def jobs_of(grid: str, task: str) -> list[Job]:
 
 
 def settings(job: Job, jobs: Sequence[Job]) -> str:
-    """Return what a system sets, or of a recipe as it is, what it has where its variants set something."""
+    """Return a system's settings; for an unchanged recipe, its values of the keys that its variants set."""
     about = ({"reward": job.reward} if job.reward else {}) | dict(job.set)
     if about or job.is_baseline:
         return spelled(about)
@@ -182,7 +182,7 @@ def spelled(values: Mapping[str, Any]) -> str:
 
 TASKS = ("imdb", "commongen", "cnn_dailymail", "totto", "wmt16", "narrativeqa", "dailydialog")
 RL, WARM = {"ppo": 0.5, "nlpo": 0.5}, {"supervised+ppo": 0.5, "supervised+nlpo": 0.5}
-# Question → the difference in preference that decides it, and the paper's marks.
+# Question → the contrast in preference that decides it, and the paper's marks.
 QUESTIONS: Mapping[str, tuple[Mapping[str, float], str]] = {
     "needs a warm start": ({"supervised": 1.0, "ppo": -0.5, "nlpo": -0.5}, "✗✓✗✓✗✓✗"),
     "RL > Sup": ({**RL, "supervised": -1.0}, "✓✗✗✗✗✗✓"),
@@ -190,7 +190,7 @@ QUESTIONS: Mapping[str, tuple[Mapping[str, float], str]] = {
     "Sup+NLPO > Sup+PPO": ({"supervised+nlpo": 1.0, "supervised+ppo": -1.0}, "✓✓✓✓✓✓✓"),
 }
 HACKED_MARKS = "✓✓✗✗✗✗✗"
-# Where there are systems without a penalty → those less those with one.
+# Task → the contrast of systems without a KL penalty and systems with one.
 HACKED = {
     task: {name + penalty: weight for name in systems for penalty, weight in {"": -0.5, "_no-kl": 0.5}.items()}
     for task, systems in {"imdb": RL, "commongen": WARM}.items()
@@ -200,7 +200,7 @@ STARTED = tuple(f"supervised+{name}" for name in ("ppo", "nlpo", "a2c", "trpo", 
 
 
 def questions(figures: Figures) -> str:
-    """Return the answers, a row a task: yes or no where the interval of the difference leaves out 0."""
+    """Return the answers, one row per task: yes or no if the interval of the difference excludes 0."""
     rows = [["task", "easily hacked?", *(f"{question}?" for question in QUESTIONS)]]
     for place, task in enumerate(TASKS):
         cells = [task, f"{hacked(figures, task)}; paper {HACKED_MARKS[place]}"]
@@ -212,7 +212,7 @@ def questions(figures: Figures) -> str:
 
 
 def verdict(found: tuple[float, Interval] | None) -> str:
-    """Return yes, no or undecided, with the difference it follows from."""
+    """Return yes, no or undecided, with the difference that decides it."""
     if found is None:
         return "not run"
     _, interval = found
@@ -235,13 +235,13 @@ def hacked(figures: Figures, task: str) -> str:
 
 
 def scores(axis: str, figures: Figures) -> str:
-    """Return the table of an axis: a row a task, a column a system."""
+    """Return the table of an axis: a row per task, a column per system."""
     rows = [[task, *(spread(figures.seeds(task, name, axis), ".1f") for name in SYSTEMS)] for task in TASKS]
     return markdown([["task", *(f"`{name}`" for name in SYSTEMS)], *rows])
 
 
 def beyond_supervised(figures: Figures) -> str:
-    """Return what every algorithm adds to the supervised model's preference: a row a task, and their mean."""
+    """Return what every algorithm adds to the supervised model's preference: a row per task, and their mean."""
     values = {
         f"{task}/{name}": figures.seeds(task, name, "preference") for task in TASKS for name in ("supervised", *STARTED)
     }
@@ -279,7 +279,7 @@ ABLATIONS: Mapping[str, Table] = {
         "commongen",
         (*COMMONGEN[:2], "rougeL", *COMMONGEN[2:]),
         {"supervised": "supervised+ppo"},
-        ("validation/preference", "objective/kl_sequence"),  # each has a reward of its own
+        ("validation/preference", "objective/kl_sequence"),  # their rewards differ
     ),
     "data_budget": Table("data_budget", "imdb", IMDB),
     "dropout": Table("dropout", "imdb", (*IMDB, "steps", "clipped"), {"ppo_no-stop_dropout-0.1": "ppo_no-stop"}),
@@ -295,14 +295,14 @@ TABLES: Mapping[str, Callable[[Figures], str]] = {
 
 
 def filled(page: str, figures: Figures) -> str:
-    """Return the page with every table made anew.
+    """Return the page with every table written again.
 
     Raises:
         ConfigError: A table has no place in the page, or a place names no table.
     """
     places = [match["name"] for match in MARKED.finditer(page)]
     if sorted(places) != sorted(TABLES):
-        odd = ", ".join(sorted(set(places) ^ set(TABLES))) or "a table that is there twice"
+        odd = ", ".join(sorted(set(places) ^ set(TABLES))) or "a table that occurs twice"
         raise ConfigError(
             f"The page and the tables do not agree on {odd}: each needs <!-- table: NAME --> … <!-- end -->."
         )
@@ -313,7 +313,7 @@ def gather(runs: Path, partial: bool) -> Figures:
     """Read all runs of all grids.
 
     Raises:
-        DataError: Some are missing, and not only a part was asked for.
+        DataError: Runs are missing, and `partial` is not set.
     """
     jobs = wanted()
     missing = [job.id for job in jobs if not (runs / job.id / "result.json").exists()]
@@ -331,19 +331,19 @@ def read_figures() -> Figures:
     """Read findings.json.
 
     Raises:
-        DataError: It cannot be read, or its runs are of other versions of the tasks or other grids than there are.
+        DataError: It cannot be read, or its runs are of other versions of the tasks or of other grids.
     """
     figures: Figures = files.load_json(FIGURES, Figures)
     there = {(run.task, run.system, run.seed) for run in figures.runs}
     if there != {(job.task, job.system, job.seed) for job in wanted()}:
-        raise DataError(f"{FIGURES}: its runs are not those of {GRIDS}; `make findings` makes it anew.")
+        raise DataError(f"{FIGURES}: its runs are not those of {GRIDS}; `make findings` writes it again.")
     if figures.tasks != {name: load_task(name, "mini").hash for name in TASKS}:
-        raise DataError(f"{FIGURES}: its runs are of other versions of the tasks; `make findings` makes it anew.")
+        raise DataError(f"{FIGURES}: its runs are of other versions of the tasks; `make findings` writes it again.")
     return figures
 
 
 def written(figures: Figures) -> str:
-    """Return the figures as JSON, a run a line, so that a change shows where it is."""
+    """Return the figures as JSON, one run per line, so that differences are readable."""
     runs = ",\n".join(
         files.canonical_json(run) for run in sorted(figures.runs, key=lambda r: (r.task, r.system, r.seed))
     )
@@ -354,9 +354,11 @@ def main() -> None:
     """Write figures and page, or check the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of all runs")
-    parser.add_argument("--page", type=Path, default=PAGE, help="the page whose tables are written")
-    parser.add_argument("--draw", type=Path, metavar="FOLDER", help="draw the tables' learning curves there as well")
-    parser.add_argument("--partial", action="store_true", help="print the tables of what is there, and write nothing")
+    parser.add_argument("--page", type=Path, default=PAGE, help="page whose tables are written")
+    parser.add_argument("--draw", type=Path, metavar="FOLDER", help="also draw the tables' learning curves there")
+    parser.add_argument(
+        "--partial", action="store_true", help="print the tables of the existing runs, and write nothing"
+    )
     parser.add_argument("--check", action="store_true", help="fail unless the page follows from the figures")
     options = parser.parse_args()
     try:

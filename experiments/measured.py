@@ -1,4 +1,4 @@
-"""The figures of the runs behind docs/background/findings.md: which runs there should be, and what is read of each."""
+"""The runs behind docs/background/findings.md, and the figures that are read from each."""
 
 import math
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ LAST = 8  # updates at the end of a run whose KL is averaged
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A run's figures: metrics on the test split by their names, and means over the log by those in `LOGGED`."""
+    """A run's figures: metrics on the test split by name, and means over the log by their names in `LOGGED`."""
 
     task: str
     system: str
@@ -30,18 +30,18 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """The content of findings.json; `tasks` are the hashes of the tasks that the runs are of."""
+    """The content of findings.json; `tasks` are the hashes of the runs' tasks."""
 
     tasks: Mapping[str, str]
     runs: tuple[Run, ...]
 
     def seeds(self, task: str, system: str, figure: str) -> list[float]:
-        """Return a figure of a system's seeds, in order; of those that have it: a baseline has no log."""
+        """Return a figure of a system's seeds, in order; a baseline has no logged figures."""
         ours = sorted((run.seed, run.figures) for run in self.runs if (run.task, run.system) == (task, system))
         return [figures[figure] for _, figures in ours if figure in figures]
 
 
-# Figure → what of the log is multiplied for it, and of how many of the last updates it is the mean; 0 is all.
+# Figure → the logged figures that are multiplied, and the number of last updates that are averaged; 0 is all.
 LOGGED = {
     "kl": (("objective/kl_sequence",), LAST),
     "kl_vocabulary": (("objective/kl_vocabulary", "objective/length"), LAST),
@@ -50,19 +50,19 @@ LOGGED = {
     "mask_size": (("mask/size",), 0),
     "disagreement": (("mask/disagreement",), 0),
 }
-DIVERSITY = "distinct2"  # the one figure of diversity that is kept
+DIVERSITY = "distinct2"  # the only figure of diversity that is kept
 
 
 def read_run(folder: Path, job: Job) -> Run:
-    """Read a run that was evaluated.
+    """Read an evaluated run.
 
     Raises:
-        DataError: It cannot be read, is of another version of the task, was evaluated in part, or was trained with
-            other settings than the grid has.
+        DataError: It cannot be read, is of another version of the task, was evaluated on a part of the split, or was
+            trained with other settings than the grid's.
     """
     result: Result = files.load_json(folder / "result.json", Result)
     if result.task_hash != load_task(job.source, job.suite).hash or result.limited or result.status != "complete":
-        raise DataError(f"{folder}: its result is of another version of {job.task}, or not whole; run it again.")
+        raise DataError(f"{folder}: its result is of another version of {job.task}, or incomplete; run it again.")
     figures = {
         score.metric: score.value for score in result.scores if score.axis != "diversity" or score.metric == DIVERSITY
     }
@@ -76,7 +76,7 @@ def read_run(folder: Path, job: Job) -> Run:
 
 
 def _check_settings(path: Path, job: Job) -> None:
-    """Refuse a run that somebody trained under the system's name with something else."""
+    """Refuse a run of the same name that was trained with other settings."""
     task, record = load_task(job.source, job.suite), files.read_toml(path)
     config = files.plain(make_config(task, job.algorithm, job.set, job.preset))
     expected = {**config, "reward": job.reward or task.reward}
@@ -91,7 +91,7 @@ def _check_settings(path: Path, job: Job) -> None:
 
 
 def logged(path: Path) -> dict[str, float]:
-    """Return the means of what was logged of a run's updates; supervised training logs none of it."""
+    """Return the means of a run's logged figures; supervised training logs none of them."""
     lines = [line for _, line in files.read_jsonl(path) if "seconds" in line]
     return {
         name: mean([math.prod(line[key] for key in keys) for line in lines[-last:]])

@@ -3,14 +3,14 @@
 Only the text between the two marks is replaced. `--check` writes nothing and fails if the page is stale.
 """
 
-import sys
 from pathlib import Path
+
+from page import write_or_check
 
 from grue.submissions.problems import CHECKS
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "checks.md"
 BEGIN = "<!-- written by tools/checks_page.py from grue/submissions/problems.py -->"
-END = "<!-- end of what is written -->"
 
 
 def table() -> str:
@@ -22,18 +22,5 @@ def table() -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
-    """Write the page, or check it."""
-    page = PAGE.read_text(encoding="utf-8")
-    before, rest = page.split(BEGIN)
-    _, after = rest.split(END)
-    wanted = f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}"
-    if "--check" in sys.argv[1:]:
-        if page != wanted:
-            sys.exit(f"{PAGE} is stale; run `python tools/checks_page.py`.")
-        return
-    PAGE.write_text(wanted, encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    write_or_check(PAGE, BEGIN, table())

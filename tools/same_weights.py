@@ -58,6 +58,9 @@ def main() -> None:
 def train(checkout: Path, folder: Path, algorithm: str, task: str, settings: Sequence[str]) -> Path:
     """Make a small run with the code of a checkout, and return its folder."""
     values = EPOCHS if algorithm == "supervised" else UPDATES
+    values = {
+        key: value for key, value in values.items() if (algorithm, key) != ("a2c", "minibatch_size")
+    }  # all rollouts
     pairs = (*(f"{key}={value}" for key, value in values.items()), *settings)
     command = f"-m grue train --task {task} --algo {algorithm} --system small --threads 1 --tracker none --runs".split()
     python(checkout, [*command, str(folder / algorithm), *(part for pair in pairs for part in ("--set", pair))])

@@ -3,8 +3,8 @@
     grue sweep --algos zero-shot,supervised,ppo,nlpo,supervised+ppo,supervised+nlpo --seeds 1-5 --runs runs
     python tools/sweep_seconds.py runs
 
-It takes the median over the seeds of what the sweep wrote down, evaluation included, and leaves alone what the sweep
-has no run of. `--stages` prints how long each part of the sweep took instead.
+It takes the median over the seeds of the recorded seconds, evaluation included, and keeps the figures of systems that
+the sweep does not have. `--stages` prints how long each stage of the sweep took instead.
 """
 
 import argparse
@@ -23,7 +23,7 @@ HEAD = "# Seconds of a run on one core with so many updates, evaluation included
 
 
 def finished(runs: Path) -> list[SweepEvent]:
-    """Return the last end of every run that is finished."""
+    """Return the last event of every finished run."""
     last = {event.job: event for event in Record(runs).ended() if event.state == "finished"}
     return list(last.values())
 

@@ -21,7 +21,7 @@ from grue.rl.trainer import Algorithm, Trainer
 from grue.runs.algorithms import find_algorithm
 from grue.tasks import Backbone, Data, Generation, MetricSpec, Prompt, Source, Split, Task
 
-UPDATES = 10**6  # more than is ever asked for
+UPDATES = 10**6  # more than any benchmark runs
 
 
 class ModelTime:
@@ -77,14 +77,14 @@ def take_turns(algorithm: Algorithm[Any], trainer: Trainer, config: Common, peer
 
 
 def operators(profiler: torch.profiler.profile) -> list[tuple[str, float, int]]:
-    """Return name, share of all time and number of calls of the dearest operators."""
+    """Return name, share of time and number of calls of the most expensive operators."""
     events = sorted(profiler.key_averages(), key=lambda event: -event.self_cpu_time_total)
     total = sum(event.self_cpu_time_total for event in events)
     return [(event.key, event.self_cpu_time_total / total, event.count) for event in events[:15]]
 
 
 def make_task(setting: Setting) -> Task:
-    """Return a task with the setting's lengths; no data set stands behind it."""
+    """Return a task with the setting's lengths, without a data set."""
     generation = Generation(max_new_tokens=setting.response, do_sample=True)
     return Task(
         schema=1,

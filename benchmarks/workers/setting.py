@@ -1,9 +1,8 @@
 """What both sides of the trainer's benchmark share: the setting, the random model, the prompts and the protocol.
 
-A side runs as a process of its own, since TRL needs an environment of its own. Once its trainer stands it says
-`ready`, and from then on each line `go` on its standard input makes it carry out one iteration and answer with one
-line of JSON; `profile` asks for the dearest operators, too (grue's side only). So the driver can let the sides take
-turns, and noise on the machine hits all of them.
+Each side is its own process, since TRL needs its own environment. Once its trainer is built it answers `ready`; from
+then on each line `go` on its standard input runs one iteration, answered by one line of JSON; `profile` also reports
+the most expensive operators (grue's side only). The sides take turns, so that noise on the machine affects all of them.
 """
 
 import json
@@ -30,7 +29,7 @@ from transformers import (
 )
 
 PAD, EOS = 0, 1
-NATS = 3.5  # a trained model's distribution has an entropy of about this; a mask's cost depends on it
+NATS = 3.5  # about the entropy of a trained model's distribution; the cost of a mask depends on it
 EXAMPLES = 256
 
 
@@ -69,7 +68,7 @@ def read_setting() -> Setting:
 
 
 def random_model(setting: Setting) -> PreTrainedModel:
-    """Return a random model whose distribution is as peaked as a trained one's, and which hardly ever ends."""
+    """Return a random model whose distribution is as peaked as a trained one's, and which rarely ends a text."""
     torch.manual_seed(0)
     size = setting.vocabulary
     if setting.family == "causal":
@@ -127,7 +126,7 @@ class Peer:
 
     def __init__(self, setting: Setting) -> None:
         self.cuda = setting.device == "cuda"
-        # Libraries print as they please: to the driver only answers may go.
+        # Libraries print to stdout: only answers may reach the driver.
         self.out = os.fdopen(os.dup(1), "w")
         os.dup2(2, 1)
         pages = int(Path("/proc/self/statm").read_text().split()[1])
@@ -144,7 +143,7 @@ class Peer:
         print(json.dumps(answer), file=self.out, flush=True)
 
     def wait(self) -> str:
-        """Wait for `go` or `profile`, start the clock and return the word; end if the driver has no more to ask."""
+        """Wait for `go` or `profile`, start the clock and return the word; exit if the driver is done."""
         word = sys.stdin.readline().strip()
         if not word:
             raise SystemExit(0)

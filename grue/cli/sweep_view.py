@@ -75,7 +75,7 @@ class SweepView:
         rest = estimate([*running, *waiting], self.workers, self.record.ended(), gone)
         head = Text.assemble(
             (_tally(self.states), "bold"),
-            (f"   {clock(time.monotonic() - self.started)} elapsed", "dim"),
+            (f"   after {clock(time.monotonic() - self.started)}", "dim"),
             (f", {_time(rest)} left" if rest.work else "", "dim"),
         )
         return Group(head, table(rows_of(self.record, running, self.states)))

@@ -37,7 +37,7 @@ def _others(board: Board) -> Iterator[str]:
             f"It takes {condition}; with {PRELIMINARY_SEEDS} or more a system is preliminary."
         )
     if any(sum(task.name in row.task_ranks for row in board.rows) > 1 for task in board.tasks):
-        yield "Bold is the best ranked system, with all that do not differ from it."
+        yield "Bold is the best ranked system, with all that cannot be distinguished from it."
     if any(row.standing == "reference" for row in board.rows):
         yield (
             "References do not compete: a constant, a copy of the prompt, its lead, the references themselves, "

@@ -49,7 +49,7 @@ def test_every_command_has_help(command):
         (["train", "--task", "commongen", "--algo", "ppo", "--set", "clip"], 2, "--set clip: write KEY=VALUE"),
         (["train", "--task", "commongen", "--algo", "ppo", "--set", "clop=1"], 2, "unknown key 'clop'. Did you mean 'clip'?"),
         (["train", "--task", "commongen", "--algo", "ppo", "--suite", "mimi"], 2, "There is no suite 'mimi'. Did you mean 'mini'?"),
-        (["train", "--task", "commongen", "--algo", "ppo", "--seeds", "5-1"], 2, "--seeds 5-1: write a range such as 1-5"),
+        (["train", "--task", "commongen", "--algo", "ppo", "--seeds", "5-1"], 2, "seeds '5-1': write a range such as 1-5"),
         (["train", "--task", "commongen", "--algo", "ppo", "--config", "no.toml"], 2, "no.toml: cannot be read: No such file"),
         (["evaluate"], 2, "Say what to evaluate: one of --checkpoint FOLDER, --model NAME or --baseline NAME."),
         (["evaluate", "--baseline", "copy"], 2, "--model and --baseline need --task"),
@@ -218,4 +218,4 @@ def test_a_stale_board_is_noticed(evaluated, tmp_path, monkeypatch):
     (tmp_path / "board.md").write_text("old")
     stale = grue(*arguments, "--check")
     assert stale.exit_code == 1
-    assert "board.md is not what the results give; run `make leaderboard`" in stale.stderr
+    assert "board.md does not match the results; run `make leaderboard`" in stale.stderr

@@ -192,7 +192,7 @@ def test_the_report_goes_to_stdout_and_the_verdict_is_the_exit_code(found: list[
     found.append(a_problem())
     bad = grue("submit", "check", HOME, "submissions", "--report", "json")
     assert bad.exit_code == 1
-    assert bad.stderr == "Error: 1 problem to fix before this can be merged.\n"
+    assert bad.stderr == "Error: 1 error to fix before this can be merged.\n"
     report = json.loads(bad.stdout)
     assert (report["checked"], report["errors"], report["warnings"]) == ([str(HOME)], 1, 1)  # twice named, once told
 
@@ -211,11 +211,11 @@ def test_reports_go_to_files(found: list[Problem], tmp_path: Path) -> None:
     [
         (["check", "nowhere"], 3, "nowhere: there is no such folder of submissions."),
         (["check", "--against", "main", "nowhere"], 3, "nowhere: there is no such folder of submissions."),
-        (["pack"], 2, "Say what to pack: one of RUN..., --system NAME, --predictions FOLDER or --sweep RUNS."),
+        (["pack"], 2, "Choose what to pack: one of RUN..., --system NAME, --predictions FOLDER or --sweep RUNS."),
         (
             ["pack", "a", "--system", "b"],
             2,
-            "Say what to pack: one of RUN..., --system NAME, --predictions FOLDER or --sweep RUNS.",
+            "Choose what to pack: one of RUN..., --system NAME, --predictions FOLDER or --sweep RUNS.",
         ),
         (["pack", "a"], 3, "a: is neither a run nor a system's folder of runs, such as runs/mini/commongen/ppo."),
         (
@@ -226,7 +226,7 @@ def test_reports_go_to_files(found: list[Problem], tmp_path: Path) -> None:
         (
             ["pack", "--predictions", "a"],
             2,
-            "--predictions: say what system wrote them: --name, --algorithm, --backbone.",
+            "--predictions: name the system that wrote them: --name, --algorithm, --backbone.",
         ),
     ],
 )

@@ -274,7 +274,7 @@ def test_a_run_of_something_else_is_refused(findings, wrong, tmp_path):
     write_run(tmp_path, job)
     content = json.loads((tmp_path / "result.json").read_text()) | wrong
     (tmp_path / "result.json").write_text(json.dumps(content))
-    with pytest.raises(DataError, match=r"its result is of another version of imdb, or not whole; run it again\."):
+    with pytest.raises(DataError, match=r"its result is of another version of imdb, or incomplete; run it again\."):
         findings.read_run(tmp_path, job)
 
 
@@ -389,5 +389,5 @@ def test_a_page_without_a_place_is_refused(findings):
         findings.filled("".join(place for place in places if ": kl -->" not in place), figures)
     with pytest.raises(ConfigError, match="do not agree on beams: each needs"):
         findings.filled("".join(places) + "<!-- table: beams -->\n<!-- end -->\n", figures)
-    with pytest.raises(ConfigError, match="a table that is there twice"):
+    with pytest.raises(ConfigError, match="a table that occurs twice"):
         findings.filled("".join([*places, places[0]]), figures)

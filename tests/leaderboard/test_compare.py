@@ -99,7 +99,7 @@ def test_a_name_in_both_places_must_say_which(tmp_path: Path) -> None:
     result = grue(tmp_path, "ours", "ours")
     assert (result.exit_code, result.stderr) == (
         2,
-        "Error: ours: there is a submission, and there are runs; write submissions:ours or runs:ours.\n",
+        "Error: ours: names both a submission and runs; write submissions:ours or runs:ours.\n",
     )
     result = grue(tmp_path, "submissions:ours", "runs:ours", "--examples", 0)
     assert result.exit_code == 0
@@ -170,7 +170,7 @@ def test_predictions_must_be_there_and_fit(tmp_path: Path) -> None:
 def test_a_submission_cannot_leave_out_a_seed(tmp_path: Path) -> None:
     write_run(tmp_path / "runs", "ours", 1, 2)
     place = write_submission(tmp_path / "submissions", "theirs", [1, 2], declared=[1, 2, 3])
-    with pytest.raises(SubmissionError, match="declares seeds that have no result on narrativeqa: 3;"):
+    with pytest.raises(SubmissionError, match="declares seeds without a result on narrativeqa: 3;"):
         api.compare("ours", place, runs=tmp_path / "runs")
 
 
@@ -180,7 +180,7 @@ def test_systems_without_a_common_task_cannot_be_compared(tmp_path: Path) -> Non
     result = grue(tmp_path, "ours", "theirs")
     assert (result.exit_code, result.stderr) == (
         3,
-        "Error: There is no task to compare on: ours has narrativeqa; theirs has imdb. "
+        "Error: The systems have no task in common: ours has narrativeqa; theirs has imdb. "
         "Evaluate what is missing with `grue evaluate`.\n",
     )
     result = grue(tmp_path, "ours", "theirs", "--task", "imdb")
@@ -236,7 +236,7 @@ def test_json_holds_everything_and_equal_seeds_give_equal_bytes(tmp_path: Path) 
     assert (data["a"], data["b"], data["origin_a"], data["seed"], data["draws"]) == ("ours", "theirs", "runs", 0, 300)
     assert len(data["tasks"][0]["examples"]) == 3
     assert data["notes"] == [
-        f"{name} has one seed on narrativeqa: p and intervals say nothing of what its other seeds would give."
+        f"{name} has one seed on narrativeqa: p and intervals do not cover what other seeds would give."
         for name in ("ours", "theirs")
     ]
     assert grue(tmp_path, *arguments).stdout == result.stdout
@@ -250,7 +250,7 @@ def test_a_baseline_is_not_blamed_for_its_one_seed(tmp_path: Path) -> None:
     compared = api.compare("null", "ours", runs=tmp_path / "runs", submissions=tmp_path, draws=200)
     assert compared.notes == (
         "null depends on no seed: one result is complete.",
-        "ours has one seed on narrativeqa: p and intervals say nothing of what its other seeds would give.",
+        "ours has one seed on narrativeqa: p and intervals do not cover what other seeds would give.",
     )
 
 
@@ -352,7 +352,7 @@ imdb                5       1 0.50    –         0.22            0.60    1,400
 · Only ppo has totto: not compared.
 · imdb: seed-6 of ppo has no result yet and is left out.
 · Below, where they differ most: what an example is worth to each, seeds
-  averaged, and a usual text.
+  averaged, and a typical text.
 
 cnn_dailymail  x-1�[31m  A − B = +70.0
   prompt     Say [bold]it[/bold]. Twice.

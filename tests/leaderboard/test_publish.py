@@ -165,13 +165,13 @@ def test_a_papers_figures_are_printed_with_their_task_and_counted_otherwise(here
     assert "PPO of old" in grue("--format", "rich", "--task", "imdb").stdout
     overview = grue("--format", "rich").stdout
     assert "PPO of old" not in overview
-    assert "· 1 table of papers' figures is left to a task's own view: --task imdb." in overview
+    assert "· 1 table of papers' figures is shown with a single task: --task imdb." in overview
     assert board()["reported"][0]["source"]["key"] == "one2020"
 
 
 def test_a_file_is_written_or_held_to_what_would_be_written(here: Path) -> None:
     arguments = ("--format", "csv", "--output", "out/board.csv")
-    stale = "Error: out/board.csv is not what the results give; run `make leaderboard` and commit it.\n"
+    stale = "Error: out/board.csv does not match the results; run `make leaderboard` and commit it.\n"
     assert (grue(*arguments, "--check").exit_code, grue(*arguments, "--check").stderr) == (1, stale)
     assert not Path("out").exists()
     done = grue(*arguments)
@@ -214,9 +214,9 @@ def test_published_files_are_the_same_bytes_wherever_and_whenever_they_are_made(
 def test_stale_files_are_named_and_left_alone(here: Path) -> None:
     assert grue("--publish", "leaderboard").exit_code == 0
     done = grue("--check")
-    assert (done.exit_code, done.stderr) == (0, "The 10 files of leaderboard are what submissions gives.\n")
+    assert (done.exit_code, done.stderr) == (0, "The 10 files of leaderboard are current with submissions.\n")
     assert (
-        grue("--publish", "leaderboard").stderr == "The 10 files of leaderboard are what submissions gives already.\n"
+        grue("--publish", "leaderboard").stderr == "The 10 files of leaderboard are already current with submissions.\n"
     )
     Path("leaderboard/mini.csv").unlink()
     Path("leaderboard/grue.md").write_text("old")
@@ -224,7 +224,7 @@ def test_stale_files_are_named_and_left_alone(here: Path) -> None:
         done = grue(*arguments)
         assert (done.exit_code, done.stderr) == (
             1,
-            "Error: leaderboard/grue.md and leaderboard/mini.csv are not what submissions gives; run "
+            "Error: leaderboard/grue.md and leaderboard/mini.csv are not current with submissions; run "
             "`grue leaderboard --publish leaderboard` and commit them.\n",
         )
     assert Path("leaderboard/grue.md").read_text() == "old"

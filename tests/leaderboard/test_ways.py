@@ -268,7 +268,7 @@ def test_the_papers_scores_say_what_they_are() -> None:
         "bleurt is its value, 0 if that is negative; perplexity is 3.7 / value, at most 1.",
     )
     assert rank([], [replace(task, suite="grue")], scoring="paper").notes == (
-        "Which metrics the paper's Figure 2 averages for commongen and cnn_dailymail could not be told from it; "
+        "The metrics that the paper's Figure 2 averages for commongen and cnn_dailymail could not be identified; "
         "here they are the task's own.",
         "On the paper's scale an axis is 100 × the plain mean of a task's raw metrics, nothing clipped; there ter is 1 − value / 100; chrf is value / 100; cider is value / 10; "
         "bleurt is its value, 0 if that is negative; perplexity is 1 − 0.0159 × (value − 32.37), read off the figure.",
@@ -284,7 +284,7 @@ def test_metrics_that_figure_two_does_not_average_are_left_out() -> None:
     found = [replace(entry, result=replace(entry.result, scores=scores)) for entry in entries(task, "ppo", {1: 60.0})]
     board = rank(found, [task], scoring="paper")
     assert board.rows[0].preference == pytest.approx(45.0)
-    assert board.notes[0] == "totto: the figure does not seem to average parent_overlap, which are left out."
+    assert board.notes[0] == "totto: parent_overlap left out, which the figure does not seem to average."
 
 
 def test_raw_metrics_that_are_shares_need_no_explanation() -> None:
@@ -295,7 +295,7 @@ def test_raw_metrics_that_are_shares_need_no_explanation() -> None:
 
 def test_a_metric_of_ones_own_has_no_place_on_the_papers_scale() -> None:
     message = (
-        "--compat paper divides each metric by its highest value, which the catalogue of metrics does not know of "
+        "--compat paper divides each metric by its highest value, which the catalogue of metrics lacks for "
         "'liked'; leave the option out for tasks of your own."
     )
     with pytest.raises(ConfigError, match=f"^{re.escape(message)}$"):
@@ -305,7 +305,7 @@ def test_a_metric_of_ones_own_has_no_place_on_the_papers_scale() -> None:
 def test_a_seed_without_a_metric_is_not_averaged_over_the_others() -> None:
     lacking = dialogue_result("ppo", 2, 0.2, 0.4)
     lacking = replace(lacking, result=replace(lacking.result, scores=lacking.result.scores[1:]))
-    message = "ppo on dailydialog, seed 2: there is no meteor, although it is of the preference."
+    message = "ppo on dailydialog, seed 2: meteor is missing, a metric of preference; evaluate the run again."
     with pytest.raises(DataError, match=f"^{re.escape(message)}$"):
         rank([dialogue_result("ppo", 1, 0.2, 0.4), lacking], [dialogue()], scoring="paper")
 

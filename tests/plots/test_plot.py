@@ -219,8 +219,8 @@ def test_a_single_seed_has_no_band(runs: Path, tmp_path: Path) -> None:
 def test_figures_that_are_not_there_are_left_out_of_the_usual_ones(runs: Path, tmp_path: Path) -> None:
     arguments = ("curves", "--task", "commongen", "--runs", runs, "-o", tmp_path / "x.svg", "--system", "supervised")
     assert run(*arguments).stderr.splitlines() == [
-        "objective/reward: logged by no run.",
-        "objective/kl_sequence: logged by no run.",
+        "objective/reward: no run logged it.",
+        "objective/kl_sequence: no run logged it.",
     ]
     assert "Validation: preference" in drawn(tmp_path / "x.svg")
     assert refused(UnknownName, *arguments, "--figure", "los/total") == (
@@ -242,7 +242,7 @@ def test_names_are_drawn_as_they_are(tmp_path: Path) -> None:
 
 def test_more_systems_than_can_be_told_apart_are_refused(tmp_path: Path) -> None:
     curves = tuple(Curve(f"s{i}", (1,), (1,), (0.5,), (0.5,), (0.5,)) for i in range(22))
-    with pytest.raises(ConfigError, match="22 systems cannot be told apart, 21 can; choose some with --system"):
+    with pytest.raises(ConfigError, match="22 systems are too many, 21 can be drawn apart; choose some with --system"):
         draw_curves([CurvePanel(REWARD, curves)], [curve.system for curve in curves], "A title", tmp_path / "x.svg")
     assert not (tmp_path / "x.svg").exists()
 
@@ -354,7 +354,7 @@ def test_rows_without_a_place_are_told() -> None:
     assert notes == ["half: left out, without a result on tales (--task draws one task)."]
     with pytest.raises(DataError, match="No system has both preference and naturalness. half: left out, without a res"):
         points_of(board, ["half"])
-    with pytest.raises(DataError, match="No system has both preference and naturalness. Make results with"):
+    with pytest.raises(DataError, match="No system has both preference and naturalness. Evaluate runs with"):
         points_of(rank([], tasks))
 
 

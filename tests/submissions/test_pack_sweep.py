@@ -140,7 +140,9 @@ def test_what_could_not_start_because_its_start_failed_is_declared_failed_too(tm
     record.add(blocked, "blocked", message="mini/imdb/supervised/seed-1, its warm start, failed")
     done = pack(tmp_path / "runs", tmp_path / "out", "--system", "supervised+ppo")
     assert done.exit_code == 0, done.output
-    assert "Declared failed: mini/imdb/supervised+ppo/seed-1: mini/imdb/supervised/seed-1, which it" in done.stderr
+    assert (
+        "Declared failed: mini/imdb/supervised+ppo/seed-1: mini/imdb/supervised/seed-1, its warm start" in done.stderr
+    )
 
 
 def test_a_sweep_that_is_not_finished_is_refused_and_nothing_is_written(tmp_path):
@@ -151,7 +153,7 @@ def test_a_sweep_that_is_not_finished_is_refused_and_nothing_is_written(tmp_path
     done = pack(tmp_path / "runs", tmp_path / "out")
     assert done.exit_code == 3
     assert done.stderr.splitlines()[0] == (
-        f"Error: {tmp_path}/runs: 8 of 14 runs are not finished; the same `grue sweep` goes on with them, and "
+        f"Error: {tmp_path}/runs: 8 of 14 runs are unfinished; the same `grue sweep` resumes them, and "
         "--system NAME packs one system alone:"
     )
     assert "  stopped  mini/imdb/mine/seed-1" in done.stderr.splitlines()
@@ -178,13 +180,13 @@ def test_a_result_that_was_lost_counts_as_not_finished(tmp_path):
 @pytest.mark.parametrize(
     ("flags", "code", "said"),
     [
-        (("--name", "ours"), 2, "--name is of one system, and the sweep has 4; add --system NAME."),
-        (("--budget", "1 hour"), 2, "--budget is of one system, and the sweep has 4; add --system NAME."),
+        (("--name", "ours"), 2, "--name applies to one system, and the sweep has 4; add --system NAME."),
+        (("--budget", "1 hour"), 2, "--budget applies to one system, and the sweep has 4; add --system NAME."),
         (("--system", "mein"), 2, "the sweep has no system 'mein'. Did you mean 'mine'? Known: zero-shot, supervised+ppo, copy, mine."),
         (("--system", "supervised"), 2, "the sweep has no system 'supervised'."),
-        (("--failed", "imdb:1"), 2, "--failed imdb:1: the sweep knows which of its runs failed; leave it out."),
-        (("--predictions", "x"), 2, "Say what to pack: one of RUN..., --system NAME, --predictions FOLDER or --sweep RUNS."),
-        (("runs/mini/imdb/ppo",), 2, "Say what to pack: one of RUN..., --system NAME, --predictions FOLDER or --sweep RUNS."),
+        (("--failed", "imdb:1"), 2, "--failed imdb:1: the sweep records which of its runs failed; leave it out."),
+        (("--predictions", "x"), 2, "Choose what to pack: one of RUN..., --system NAME, --predictions FOLDER or --sweep RUNS."),
+        (("runs/mini/imdb/ppo",), 2, "Choose what to pack: one of RUN..., --system NAME, --predictions FOLDER or --sweep RUNS."),
         (("--licence", ""), 2, "The results do not record everything; add --licence."),
     ],
 )  # fmt: skip
@@ -207,7 +209,7 @@ def test_a_system_of_which_every_run_failed_is_refused(tmp_path):
 def test_a_sweep_that_evaluated_nothing_is_refused(tmp_path):
     a_sweep(tmp_path / "runs", SweepGrid(tasks=("imdb",), algorithms=("ppo",), evaluate=False))
     done = pack(tmp_path / "runs", tmp_path / "out")
-    assert (done.exit_code, "the sweep evaluated nothing" in done.stderr) == (3, True)
+    assert (done.exit_code, "the sweep evaluated no run" in done.stderr) == (3, True)
 
 
 def test_where_no_sweep_ran_there_is_nothing_to_pack(tmp_path):

@@ -177,7 +177,7 @@ def test_a_second_sweep_in_the_same_folder_is_refused_while_the_first_one_works(
     code, output, errors = ended(sweeping(*command))
     os.kill(worker, signal.SIGCONT)
     assert (code, output) == (2, "")
-    assert f"Error: {tmp_path}: another sweep is at work here." in errors
+    assert f"Error: {tmp_path}: another sweep is running here." in errors
     assert ended(first)[0] == 0
     assert states(tmp_path) == [(PPO, "running"), (PPO, "finished")]
 
@@ -458,7 +458,7 @@ def test_with_gpus_no_more_run_at_a_time_than_there_are(tmp_path, monkeypatch):
     [
         (-9, "the worker was killed by SIGKILL, as the kernel does when memory runs out"),
         (-11, "the worker was killed by SIGSEGV"),
-        (1, "the worker ended with exit code 1 and said nothing"),
+        (1, "the worker ended with exit code 1 and without a message"),
     ],
 )
 def test_how_a_worker_died_is_said(code, said):

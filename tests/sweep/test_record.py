@@ -113,7 +113,9 @@ def test_a_line_in_the_middle_that_is_no_event_is_an_error_that_names_it(tmp_pat
     with pytest.raises(DataError) as refused:
         Record(tmp_path)
     assert f"{tmp_path}/sweep/events.jsonl, line 2" in str(refused.value)
-    assert "Remove the file: what is finished is known by its own files, and not run again." in str(refused.value)
+    assert "Remove the file: a sweep recognises finished runs by their own files, and does not run them again." in str(
+        refused.value
+    )
 
 
 def test_an_event_that_cannot_be_written_leaves_the_record_as_it_was(tmp_path):
@@ -171,7 +173,7 @@ def test_a_folder_in_which_a_sweep_works_is_refused_to_a_second_one(tmp_path, ho
     assert record.held()
     with pytest.raises(ConfigError) as refused, record.sole_owner():
         pytest.fail("it was let in")
-    assert "another sweep is at work here" in str(refused.value)
+    assert "another sweep is running here" in str(refused.value)
     assert f"grue sweep status {tmp_path}" in str(refused.value)
 
 

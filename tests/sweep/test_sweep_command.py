@@ -63,7 +63,7 @@ def test_a_dry_run_prints_what_would_run_and_how_long_it_may_take_and_does_nothi
         "  mini/totto  zero-shot       seeds 1,2,3         unknown\n"
         "  mini/totto  supervised+ppo  seeds 1,2,3         unknown, from supervised\n"
         "  mini/imdb   zero-shot       seeds 3             90 s a run\n"
-        "That may take about 90 s (without 15 runs not known yet), 2 at a time.\n"
+        "That may take about 90 s (without 15 runs of unknown length), 2 at a time.\n"
     )
     assert sorted(runs.rglob("*")) == before
 
@@ -71,7 +71,7 @@ def test_a_dry_run_prints_what_would_run_and_how_long_it_may_take_and_does_nothi
 def test_a_dry_run_of_which_nothing_is_known_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr("grue.sweep.estimate._measured", dict)
     done = grue("sweep", "--tasks", "imdb", "--algos", "a2c", "--runs", tmp_path, "--set", "updates=1", "--dry-run")
-    assert done.output.endswith("\nThat may take a time that is not known: none of them has run yet.\n")
+    assert done.output.endswith("\nThat may take an unknown time: no run of these kinds has finished yet.\n")
 
 
 def test_a_dry_run_of_a_finished_sweep_says_so(tmp_path):
@@ -223,7 +223,7 @@ def test_vary_makes_a_system_of_each_value(fake, tmp_path):
         (("--algos", "ppo", "--set", "gama=1"), "set.gama: no algorithm of this sweep has it. Did you mean 'gamma'?"),
         (("--algos", "ppo", "--set", "gamma"), "--set gamma: write KEY=VALUE"),
         (("--algos", "ppo", "--vary", "gamma"), "--vary gamma: write KEY=V1,V2"),
-        (("--algos", "ppo", "--address", "auto"), "--address is of a Ray cluster; add --executor ray."),
+        (("--algos", "ppo", "--address", "auto"), "--address belongs to a Ray cluster; add --executor ray."),
         (("--algos", "ppo", "--config", "none.toml"), "none.toml: cannot be read: No such file or directory."),
         (("--algos", "ppo", "--jobs", "0"), "Invalid value for '--jobs'"),
         (("--algos", "ppo", "--retries", "-1"), "Invalid value for '--retries'"),
@@ -353,7 +353,7 @@ def test_the_live_table_at_80_columns(tmp_path):
         drawn = Console(file=StringIO(), width=80, highlight=False)
         drawn.print(shown._drawn())
     assert [line.rstrip() for line in drawn.file.getvalue().splitlines()] == [
-        "4 runs: 1 waiting, 1 running, 1 finished, 1 failed   0 s gone, about 2 min left",
+        "4 runs: 1 waiting, 1 running, 1 finished, 1 failed   after 0 s, about 2 min left",
         "state    run              updates  reward    KL  left",
         "running  imdb/ppo/seed-2     5/20   0.250  1.00  30 s",
     ]
