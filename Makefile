@@ -33,7 +33,7 @@ demo: $(READY)  ## Train NLPO on mini CommonGen, evaluate it and print the board
 	$(GRUE) evaluate --checkpoint .demo/runs/mini/commongen/supervised+nlpo/seed-1
 	$(GRUE) leaderboard --task commongen --runs .demo/runs
 
-check: $(READY)  ## Lint, check types, task files, generated pages and committed boards (1 minute; seconds once mypy has its cache).
+check: $(READY)  ## Lint, check types, task files, generated pages and committed boards (1 minute, less once mypy has its cache).
 	@$(MAKE) --no-print-directory --jobs 2 types lint tasks pages boards
 
 lint: $(READY)
@@ -58,7 +58,7 @@ boards: $(READY)
 test: $(READY)  ## Run the quick tests (minutes).
 	$(BIN)/python -m pytest -n 2 -m 'not slow'
 
-test-slow: $(READY)  ## Run the slow tests; those that need Debian's WordNet or a browser skip without it (MINUTES_SLOW).
+test-slow: $(READY)  ## Run the slow tests (longer); those that need Debian's WordNet or a browser skip without it.
 	$(BIN)/python -m pytest -n 2 -m slow --ignore tests/sweep/test_ray.py
 	$(BIN)/python -m pytest -m slow tests/sweep/test_ray.py # a cluster at a time
 
@@ -69,17 +69,17 @@ docs: $(READY)  ## Regenerate the parts of docs/ that come from the code (half a
 	$(BIN)/python tools/metrics_page.py
 	$(BIN)/python tools/checks_page.py
 
-bench: $(READY)  ## Run the benchmarks; ratios are side by side in one run (BENCH).
+bench: $(READY)  ## Run the benchmarks; each takes minutes, and measures what it compares side by side.
 	for file in $(filter-out benchmarks/cost.py,$(wildcard benchmarks/*.py)); do $(BIN)/python $$file || exit 1; done
 
-findings: $(READY)  ## Run the sweeps behind docs/background/findings.md and write its tables (FINDINGS).
+findings: $(READY)  ## Run the sweeps behind docs/background/findings.md and write its tables (6 hours).
 	for file in experiments/findings/*.toml; do $(GRUE) sweep --config $$file --runs runs || exit 1; done
 	$(BIN)/python experiments/findings.py --runs runs --draw docs/images/findings
 
 leaderboard: $(READY)  ## Regenerate leaderboard/ from submissions/ (seconds).
 	$(GRUE) leaderboard --publish leaderboard
 
-check-submissions: $(READY)  ## Score every submission again from its predictions (SUBMISSIONS).
+check-submissions: $(READY)  ## Score every submission again from its predictions (8 minutes).
 	$(GRUE) submit check submissions
 
 clean:  ## Remove everything that make made.
