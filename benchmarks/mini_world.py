@@ -82,7 +82,7 @@ def describe_world() -> None:
 
 
 def describe_rows() -> None:
-    """Print the shape of the rows of all splits, which docs/mini.md describes."""
+    """Print the shape of the rows of all splits, which docs/background/mini.md describes."""
     every = {name: [row for split in SPLITS for row in rows(name, split)] for name in task_names("mini")}
     news, tables = every["cnn_dailymail"], every["totto"]
     shapes = {

@@ -1,6 +1,6 @@
 """How a metric is described: definition, range, source, needs. Each family's module describes its own metrics.
 
-`grue metrics list`, `grue metrics show` and docs/metrics.md print the cards.
+`grue metrics list`, `grue metrics show` and docs/reference/metrics.md print the cards.
 """
 
 from dataclasses import dataclass

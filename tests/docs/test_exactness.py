@@ -51,7 +51,7 @@ def test_training_reads_no_global_generator(algorithm, tmp_path):
         run = tiny.run("causal", algorithm, tmp_path / str(seed), reward=letters, **settings)
         torch.manual_seed(seed)
         random.seed(seed)
-        found.append(tiny.weights(tiny.train(run).policy))
+        found.append(tiny.weights(tiny.train(run).trainer.policy))
     assert torch.equal(found[0], found[1])
     assert not torch.equal(found[0], tiny.weights(tiny.model("causal")))
 
