@@ -43,7 +43,7 @@ def test_a_data_set_imports_no_registry(name: str) -> None:
 
 
 def test_a_data_set_without_a_layout_is_named() -> None:
-    layouts: Registry[object] = Registry("data layout", {"mine": "grue.data.rows:read_folder"})
+    layouts: Registry[object] = Registry("data layout", modules={"mine": "grue.data.rows:read_folder"})
     with pytest.raises(UnknownName) as caught:
         layouts["mine"]
     assert str(caught.value) == "There is no data layout 'mine': grue.data.rows does not define 'read_folder'."

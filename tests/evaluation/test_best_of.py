@@ -321,7 +321,7 @@ def test_an_oracle_says_so_everywhere(tmp_path):
     options = ("--baseline", "zero-shot", "--task", "commongen", "--limit", 2, "--runs", tmp_path)
     result = grue("evaluate", *options, "--best-of", 2, "--pick-by", "meteor")
     assert result.exit_code == 0, result.output
-    assert "Warning: meteor reads the references, so that picking by it is an oracle's" in result.stderr
+    assert "Warning: meteor reads the references, so picking by it is an oracle" in result.stderr
     assert "zero-shot+best-of-2-oracle on mini/commongen" in result.stdout
     record = json.loads((tmp_path / "mini/commongen/zero-shot+best-of-2-oracle/seed-1/result.json").read_text())
     assert record["system"]["name"] == "zero-shot+best-of-2-oracle"

@@ -230,7 +230,7 @@ def test_read_predictions(tmp_path):
         ('{"id": "b", "text": "\\ud800"}', DataError, "surrogate"),
         ('["b", "x"]', DataError, "expected an object"),
         ('{"id": "b", "text": "x"', DataError, "not valid JSON"),
-        ('{"id": "b", "id": "c", "text": "x"}', DataError, "twice"),
+        ('{"id": "b", "id": "c", "text": "x"}', DataError, "is repeated"),
         (b'{"id": "b", "text": "\xff"}\n', DataError, "not valid UTF-8"),
     ],
 )
