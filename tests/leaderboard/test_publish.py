@@ -179,7 +179,7 @@ def test_a_file_is_written_or_held_to_what_would_be_written(here: Path) -> None:
     assert Path("out/board.csv").read_text() == grue("--format", "csv").stdout
     assert grue(*arguments, "--check").exit_code == 0
     assert grue("--format", "rich", "--output", "board").stderr == (
-        "Error: --format rich is for a terminal, not for a file; take markdown, json, csv, latex and html.\n"
+        "Error: --format rich is for a terminal, not for a file; choose markdown, json, csv, latex and html.\n"
     )
 
 
@@ -257,7 +257,7 @@ def test_a_published_board_is_nobodys_choice_of_options(here: Path, monkeypatch:
     done = grue("--publish", "leaderboard", "--task", "imdb", "--ci", "none")
     assert (done.exit_code, done.stderr) == (
         2,
-        "Error: Published boards are whole, all suites in every format, and without local rows: leave out --task and "
+        "Error: Published boards are complete: all suites in every format, without local rows. Leave out --task and "
         "--ci, or name one file with --output.\n",
     )
     monkeypatch.setenv("GRUE_SUITE", "mini")  # of the surroundings, not of this command
