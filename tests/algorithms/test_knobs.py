@@ -272,7 +272,6 @@ def test_dropout_is_the_policys(value_model, tmp_path, monkeypatch):
 
     original, derive = experience.score_tokens, improve.derived_seed
     monkeypatch.setattr(experience, "score_tokens", scoring)
-    monkeypatch.setattr("grue.algorithms.ppo.score_tokens", scoring)
     monkeypatch.setattr(improve, "derived_seed", drawn)
     tiny.train(run)
     learning = [rates for learns, rates in seen if learns]
