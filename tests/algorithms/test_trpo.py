@@ -339,7 +339,7 @@ def test_it_gets_on_with_what_saves_memory(family, settings, tmp_path):
     for before, run in runs:
         assert not torch.equal(before, tiny.weights(run.trainer.policy))
         assert all(0 < line["policy/kl_after"] <= 0.01 for line in run.observer.lines)
-    assert torch.allclose(tiny.weights(runs[0][1].policy), tiny.weights(runs[1][1].policy), atol=1e-5)
+    assert torch.allclose(tiny.weights(runs[0][1].trainer.policy), tiny.weights(runs[1][1].trainer.policy), atol=1e-5)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

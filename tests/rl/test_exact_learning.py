@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import statistics
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -226,8 +227,8 @@ def test_dual_clip_bounds_the_loss_of_bad_tokens_only(dual):
 def test_a_gradient_counts_every_token_alike(family, tmp_path):
     """Against one row after the other by autograd; the mean of the rows' means would be another gradient."""
     run = tiny.run(family, "supervised", tmp_path)
-    pairs = supervised.training_pairs(run)[:9]
-    prompts, responses = supervised.encode_pairs(run, pairs)
+    pairs = supervised.training_pairs(run.trainer)[:9]
+    prompts, responses = supervised.encode_pairs(run.trainer, pairs)
     rows = [(real(prompts, i), real(responses, i)) for i in range(9)]
     total = sum(len(said) for _, said in rows)
 
@@ -235,10 +236,10 @@ def test_a_gradient_counts_every_token_alike(family, tmp_path):
         run.trainer.policy.zero_grad()
         for (asked, said), weight in zip(rows, weights, strict=True):
             if family == "causal":
-                logits = run.policy(input_ids=torch.tensor([asked + said])).logits[0, len(asked) - 1 : -1]
+                logits = run.trainer.policy(input_ids=torch.tensor([asked + said])).logits[0, len(asked) - 1 : -1]
             else:
                 decoder = torch.tensor([[0, *said[:-1]]])
-                logits = run.policy(input_ids=torch.tensor([asked]), decoder_input_ids=decoder).logits[0]
+                logits = run.trainer.policy(input_ids=torch.tensor([asked]), decoder_input_ids=decoder).logits[0]
             (weight * torch.nn.functional.cross_entropy(logits, torch.tensor(said), reduction="sum")).backward()
         return torch.cat([p.grad.flatten() for p in run.trainer.policy.parameters()])
 
@@ -248,11 +249,11 @@ def test_a_gradient_counts_every_token_alike(family, tmp_path):
     for size in (64, 4, 1):
         run.trainer.policy.zero_grad()
         minibatch_gradient(
+            run.trainer,
             torch.arange(9),
             responses.mask.float(),
-            lambda part: supervised.pair_losses(run, prompts, responses, part),
+            lambda part: supervised.pair_losses(run.trainer, prompts, responses, part),
             size,
-            DistributedContext(),
         )
         found = torch.cat([p.grad.flatten() for p in run.trainer.policy.parameters()])
         assert float((found - exact).norm()) < 1e-5 * float(exact.norm())
@@ -317,8 +318,9 @@ def test_the_learning_rate_stays_for_all_steps_of_an_update(tmp_path, monkeypatc
 def test_policy_and_critic_are_clipped_as_one():
     policy, critic = torch.zeros(2, requires_grad=True), torch.zeros(1, requires_grad=True)
     optimizer = torch.optim.SGD([policy, critic], lr=1.0)
+    trainer = SimpleNamespace(sharded=None, distributed=DistributedContext())
     policy.grad, critic.grad = torch.tensor([3.0, 0.0]), torch.tensor([4.0])
-    assert float(step(optimizer, PPOConfig(max_grad_norm=0.5), "here")) == pytest.approx(5.0)
+    assert float(step(trainer, optimizer, PPOConfig(max_grad_norm=0.5), "here")) == pytest.approx(5.0)
     assert policy.tolist() == pytest.approx([-0.3, 0.0], abs=1e-5)
     assert critic.tolist() == pytest.approx([-0.4], abs=1e-5)
     assert policy.grad is None and critic.grad is None

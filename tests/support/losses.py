@@ -2,14 +2,18 @@
 
 from functools import partial
 
-from grue.algorithms import a2c, grpo, ppo, reinforce, rloo
+from grue.algorithms import a2c, grpo, nlpo, ppo, reinforce, rloo
 from grue.algorithms.rloo import RLOOConfig
 from grue.rl.experience import score_minibatch
 
 
-def of_ppo(run, state, config, experience, advantages, returns, rows):
+def of_ppo(run, state, config, experience, advantages, returns, rows, term=None):
     batch = score_minibatch(run.trainer, state, config, experience, rows)
-    return ppo.token_losses(batch, config, experience, advantages, returns, partial(ppo.clipped_loss, config))
+    return ppo.token_losses(batch, config, experience, advantages, returns, partial(ppo.clipped_loss, config), term)
+
+
+def of_nlpo(run, state, config, *given):
+    return of_ppo(run, state, config, *given, term=partial(nlpo.mass_loss, config.mass_coefficient))
 
 
 def of_a2c(run, state, config, experience, advantages, returns, rows):
