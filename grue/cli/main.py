@@ -68,7 +68,7 @@ class Commands(click.Group):
             click.echo(f"Error: {error}", err=True)
             ctx.exit(error.exit_code)
         except KeyboardInterrupt:
-            click.echo("Interrupted. What was saved stays; the same command goes on from there.", err=True)
+            click.echo("Interrupted. What was saved stays; the same command resumes.", err=True)
             ctx.exit(130)
         except BrokenPipeError:
             # The reader of our output has gone, as `| head` does; nothing is left to say.

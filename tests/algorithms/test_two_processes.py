@@ -215,7 +215,7 @@ def test_sigterm_to_the_launcher_saves_the_state(tmp_path):
         finally:
             launcher.kill()
     assert launcher.returncode != 0
-    assert "the same command goes on from there" in printed
+    assert "the same command resumes" in printed
     done = [line["update"] for _, line in read_jsonl(folder / "train.jsonl")][-1]
     assert f"stopped after update {done} of 500" in printed
     assert [path.name for path in (folder / "states").iterdir()] == [f"state-{done:06d}.pt"]

@@ -64,7 +64,7 @@ def test_plain_lines(tmp_path):
     console = Console(file=io.StringIO(), width=80, highlight=False)
     progress = TrainingProgress(console)
     with progress:
-        progress.announce(plan(tmp_path))
+        progress.planned(plan(tmp_path))
         progress.started(plan(tmp_path), 3, 50)
         progress.sampled(example("ski mountain"), "a skier [skis]\nfast\x1b[31m", 0.25)
         progress.updated(10, 50, LINE)
@@ -85,7 +85,7 @@ def test_plain_lines(tmp_path):
 def test_a_run_that_was_finished_before(tmp_path):
     console = Console(file=io.StringIO(), width=80, highlight=False)
     progress = TrainingProgress(console)
-    progress.announce(plan(tmp_path, title="ppo on [odd], seed 1"))
+    progress.planned(plan(tmp_path, title="ppo on [odd], seed 1"))
     progress.finished(plan(tmp_path))
     assert console.file.getvalue() == (
         f"ppo on [odd], seed 1  suite mini, reward meteor → {tmp_path}\n"
@@ -95,7 +95,7 @@ def test_a_run_that_was_finished_before(tmp_path):
 
 def test_the_other_processes_say_nothing(tmp_path, capfd):
     with TrainingProgress(no_console()) as progress:
-        progress.announce(plan(tmp_path))
+        progress.planned(plan(tmp_path))
         progress.started(plan(tmp_path), 0, 2)
         progress.updated(1, 2, LINE)
         progress.warned(1, "something")
@@ -167,7 +167,7 @@ def test_texts_cannot_break_the_view(width):
 def test_a_terminal_is_left_as_it_was_with_the_validations_in_it(tmp_path):
     console = terminal()
     with TrainingProgress(console) as progress:
-        progress.announce(plan(tmp_path))
+        progress.planned(plan(tmp_path))
         progress.started(plan(tmp_path), 0, 50)
         progress.sampled(example("ski"), "a skier", 0.25)
         progress.sampled(example("dog"), "a dog", 0.75)

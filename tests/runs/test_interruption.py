@@ -136,7 +136,7 @@ def test_a_signal_stops_after_the_update_and_the_same_command_goes_on(number, wh
     assert "Stopping after this update; press Ctrl-C again to stop at once." in errors
     assert (
         f"Error: {run_folder(tmp_path)}: stopped after update {done} of {UPDATES}; "
-        "the same command goes on from there.\n"
+        "the same command resumes.\n"
     ) in errors
     assert "Traceback" not in errors
     assert output == ""
@@ -236,7 +236,7 @@ def test_an_evaluation_interrupted_by_hand_says_how_to_go_on(evaluated, tmp_path
         patch.setattr(predict, "predict", pressed)
         stopped = here(*evaluate_command(tmp_path))
     assert stopped.exit_code == 130
-    assert "Interrupted. What was saved stays; the same command goes on from there." in stopped.stderr
+    assert "Interrupted. What was saved stays; the same command resumes." in stopped.stderr
     kept = [json.loads(line)["id"] for line in (tmp_path / "predictions.jsonl").read_text().split("\n")[:-1]]
     assert kept == answered
     again = here(*evaluate_command(tmp_path))

@@ -49,6 +49,7 @@ for stop in (killed, lambda: False):
     try:
         with open_trackers(names, lambda done, message: print("warned", done, message)) as opened:
             run.observer = Observers([*opened, run.observer])
+            run.trainer.shown = run.observer.sampled
             tiny.train(run)
             run.observer.warned(5, "a [warning] of the test")
     except Killed:
