@@ -392,7 +392,7 @@ def examples(
         split: The split. [default: the task's evaluation split]
 
     Raises:
-        DataError: There is no such split, or its data cannot be had.
+        DataError: There is no such split, or its data is not available.
     """
     from grue.data.load import load_examples
 
@@ -410,7 +410,7 @@ def _path(given: str | Path | None) -> Path | None:
 
 
 def _warner(observers: "Sequence[Observer]") -> Callable[[int, str], None]:
-    """Return what tells a tracker's warning: to the observers, or where there is none as a warning of Python's."""
+    """Return what reports a tracker's warning: to the observers, or as a Python warning where there is none."""
     import warnings
 
     def warn(done: int, message: str) -> None:

@@ -6,7 +6,7 @@
     ├── DataError        3   data, a model or a checkpoint is missing, damaged or not what was asked for
     │   └── Unavailable  3   something is not to be had on this machine: SPICE's jar, a model of the hub
     ├── SubmissionError  1   predictions or a submission do not pass a check
-    └── TrainingError    1   a training run cannot go on
+    └── TrainingError    1   a training run cannot continue
 
 A message says what is wrong, where, and what to do about it. Anything else that is raised is a bug and keeps its
 traceback.
@@ -49,7 +49,7 @@ class SubmissionError(GrueError):
 
 
 class TrainingError(GrueError):
-    """A training run that cannot go on."""
+    """A training run that cannot continue."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

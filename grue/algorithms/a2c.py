@@ -31,7 +31,7 @@ class A2CConfig(ActorCriticConfig):
     whiten_advantages: bool = False
 
     def problems(self) -> Iterator[str]:
-        """Yield what is wrong with values together; a minibatch is all rollouts, whatever its setting."""
+        """Yield what is wrong with values together; a minibatch is always all rollouts."""
         yield from ActorCriticConfig.problems(replace(self, minibatch_size=self.rollouts))
 
 

@@ -31,7 +31,7 @@ class NLPOConfig(ppo.PPOConfig):
         mask: "learned_top_p" and "learned_top_k" take the mask from the masking policy, "top_k" from the policy itself.
         top_p: The nucleus of the mask (Eq. 6).
         top_k: Tokens a top-k mask keeps.
-        min_tokens_to_keep: Likeliest tokens that stay open whatever the mask says; RL4LMs keeps 100.
+        min_tokens_to_keep: Likeliest tokens that stay open in any case; RL4LMs keeps 100.
         always_open: Tokens that no mask closes: the end token, or every special token, as in RL4LMs.
         mask_updates: μ, the updates between two refreshes of the masking policy.
         mask_source: "periodic" refreshes the masking policy from the policy every μ updates, as the paper says;

@@ -70,7 +70,7 @@ def choose_best_of(task: Task, n: int, pick_by: str | None = None) -> BestOf:
 def is_oracle(pick_by: str) -> bool:
     """Whether a rule reads references, or what is known of them.
 
-    A metric says so in its card; one without a card is taken to. Functions of one's own are shown examples without
+    A metric's card states it; one without a card is assumed to. A user's functions are shown examples without
     either, see `shown`.
 
     Raises:

@@ -128,11 +128,11 @@ def evaluate(
 ) -> Result:
     """Write `predictions.jsonl`, `scores.jsonl` and `result.json` into `folder`, and return the result.
 
-    An interrupted evaluation goes on with the predictions that are there; a finished one is only read.
+    An interrupted evaluation resumes after the predictions that are there; a finished one is only read.
 
     Raises:
         ConfigError: The folder holds an evaluation of another system or with other settings.
-        DataError: Data cannot be had, or something cannot be written.
+        DataError: Data is not available, or something cannot be written.
     """
     split = split or task.data.evaluation
     identity = {

@@ -1,4 +1,4 @@
-"""Predictions: a model's answers to a split, made in batches, kept as they come, and the same whatever the batches."""
+"""Predictions: a model's answers to a split, written batch by batch; they do not depend on the batches."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,7 +1,7 @@
 """Experience: responses to an update's prompts, and what each of their tokens is worth.
 
-Every rank samples and scores its own share of the prompts; then all is gathered, so that whatever follows (advantages,
-the penalty's controller, the log) is computed alike everywhere, over the whole batch.
+Every rank samples and scores its own share of the prompts; then everything is gathered, so that what follows
+(advantages, the penalty's controller, the log) is computed alike everywhere, over the whole batch.
 
 B = responses of an update, b = some of them, T = response time.
 """

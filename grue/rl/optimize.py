@@ -18,7 +18,7 @@ from grue.rl.trainer import Trainer, TrainState
 # The first minibatch meets the very policy that was sampled: its ratio is 1 up to the rounding of other batch shapes.
 RATIO_TOLERANCE = {"float32": 1e-3, "bfloat16": 0.3}
 
-# Rows of a minibatch → sums over their tokens, each weighted: "loss", which is minimised, and whatever is logged of
+# Rows of a minibatch → sums over their tokens, each weighted: "loss", which is minimised, and what is logged of
 # the policy: "ratio_error" is a maximum, "approx_kl" can end an update.
 TokenLosses = Callable[[Tensor], Mapping[str, Tensor]]
 

@@ -1,7 +1,7 @@
-"""What a run's log tells of a training gone wrong: warnings, each with a cure.
+"""Warnings that training has gone wrong, computed from a run's log, each with a remedy.
 
-All is read off the log's lines, nothing is remembered: a run that was stopped and goes on warns where it would have
-warned. An alarm is given when its condition sets in, and again only after it was quiet for `QUIET` updates.
+They depend on the log alone: a resumed run warns where it would have warned without the stop. An alarm is given when
+its condition sets in, and again only after it was quiet for `QUIET` updates.
 """
 
 import math
@@ -14,7 +14,7 @@ from grue.rl.settings import Common, RolloutConfig
 Line = Mapping[str, float]
 Check = Callable[[Line, Sequence[Line], RolloutConfig], str | None]
 
-# Updates for which a condition must not have held before it is told again: a flickering one is told once.
+# Updates for which a condition must not have held before it is reported again: a flickering one is reported once.
 QUIET = 20
 # Updates over which a condition must hold without a break: one batch of 64 responses can be anything.
 PATIENCE = 3

@@ -37,7 +37,7 @@ def claim_folder(plan: Plan) -> None:
 
 @contextmanager
 def sole_owner(folder: Path) -> Iterator[None]:
-    """Hold the run's folder, so that no second process trains in it; a process that dies lets go of it.
+    """Hold the run's folder, so that no second process trains in it; the lock is released on exit.
 
     Raises:
         ConfigError: Another process holds it.

@@ -1,4 +1,4 @@
-"""What a run is asked to be: the one noun that the command line, the Python API and sweeps make runs from."""
+"""A request for a run: the one noun that the command line, the Python API and sweeps make runs from."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The states that an interrupted run goes on from: its last few, each known to be whole or not.
+"""The states that an interrupted run resumes from: its last few, each with the hash that shows whether it is whole.
 
 A state is the file `state-<update>.pt`: what `torch.save` wrote and, behind it, a line with the sha256 of that. It is
 filled under a temporary name, brought to the disk and renamed, and only then do older ones go.
@@ -28,7 +28,7 @@ CHUNK = 1 << 20
 
 
 def save_state(folder: Path, update: int, state: Mapping[str, Any], keep_last: int) -> None:
-    """Write everything that an interrupted run needs to go on, and remove all but the last `keep_last` states.
+    """Write everything that an interrupted run needs to resume, and remove all but the last `keep_last` states.
 
     Args:
         folder: The run's folder of states; it is made if it is not there.
@@ -50,12 +50,12 @@ def save_state(folder: Path, update: int, state: Mapping[str, Any], keep_last: i
         flush_to_disk(folder)
         before = [old for number, old in _states(folder) if number < update]
         remove(*before[keep_last - 1 :])
-    except (OSError, RuntimeError) as error:  # torch tells of a full disk by a RuntimeError of its own
+    except (OSError, RuntimeError) as error:  # torch reports a full disk as a RuntimeError
         with suppress(OSError):  # the first error is the one to tell
             remove(temporary)
         raise DataError(
             f"{path}: cannot be written: {reason(error)}. The states before are untouched: "
-            "once there is room, the same command goes on from the last of them."
+            "once there is room, the same command resumes from the last of them."
         ) from error
 
 
@@ -81,7 +81,7 @@ def newest_state(folder: Path, warn: Callable[[str], None]) -> tuple[int, dict[s
     if found:
         names = ", ".join(path.name for _, path in found)
         raise DataError(
-            f"{folder}: no saved state is whole ({names}), so the run cannot go on where it was. Put back a copy of "
+            f"{folder}: no saved state is whole ({names}), so the run cannot resume. Restore a copy of "
             f"one, or remove {folder.parent} to start the run again."
         )
     return None
@@ -118,7 +118,7 @@ def rewind_log(path: Path, update: int) -> None:
         lines = [line for _, line in files.read_jsonl(path) if line.get("update", 0) <= update]
     if not lines or lines[-1].get("update") != update:
         raise DataError(
-            f"{path}: does not reach update {update}, from which the saved state goes on. Put the file back, "
+            f"{path}: does not reach update {update}, where the saved state resumes. Restore the file, "
             f"or remove {path.parent} to start the run again."
         )
     files.write_jsonl(path, lines)

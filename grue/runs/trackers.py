@@ -1,7 +1,7 @@
 """Trackers: TensorBoard, Weights & Biases and trackio, each an optional extra, as observers of a run.
 
-A run is called suite/task/system/seed-N wherever it is shown. One that goes on after a stop goes on there, too.
-A tracker asked for that cannot start is an error; one that fails later is told of once and left alone, for the rest of
+A run is called suite/task/system/seed-N wherever it is shown. A resumed run resumes there, too.
+A tracker asked for that cannot start is an error; one that fails later is reported once, then disabled for the rest of
 the run: train.jsonl holds everything that it would have shown.
 """
 
@@ -27,7 +27,7 @@ SAMPLES = 8
 COLUMNS = ("prompt", "response", "score")
 # The project that runs are filed under.
 PROJECT = "grue"
-# How long Weights & Biases may go on sending once a run is over; without a network it would wait for ever. What is
+# How long Weights & Biases may keep sending once a run is over; without a network it would wait for ever. What is
 # unsent stays in the run's folder.
 FINISH_SECONDS = 300
 
@@ -36,7 +36,7 @@ class Backend(Protocol):
     """Where a run is shown; any of these may raise anything."""
 
     def open(self, plan: Plan, done: int) -> None:
-        """Begin a run, or go on with it after `done` updates."""
+        """Start a run, or resume it after `done` updates."""
 
     def figures(self, figures: Mapping[str, float], step: int) -> None:
         """Show numbers by name."""
@@ -54,7 +54,7 @@ class Backend(Protocol):
 class TensorBoard:
     """Writes a run's figures to `<run>/tensorboard`, for `tensorboard --logdir runs`.
 
-    What an interrupted run logged after the update that it goes on from is purged.
+    What an interrupted run logged after the update that it resumes from is purged.
     """
 
     def open(self, plan: Plan, done: int) -> None:
@@ -92,12 +92,12 @@ class TensorBoard:
 class WeightsAndBiases:
     """Shows a run on wandb.ai, or keeps it in `<run>/wandb` for `wandb sync` where WANDB_MODE=offline.
 
-    A run's id lies in `<run>/wandb/grue-id`. Steps that Weights & Biases has already are not sent again: a run that
-    goes on repeats what it did.
+    A run's id lies in `<run>/wandb/grue-id`. Steps that Weights & Biases has already are not sent again: a resumed
+    run repeats some.
     """
 
     def open(self, plan: Plan, done: int) -> None:
-        """Create the run, or go on with it."""
+        """Create the run, or resume it."""
         wandb = import_module("wandb")
         place = plan.folder / "wandb" / "grue-id"
         if not place.exists():
@@ -143,11 +143,11 @@ class WeightsAndBiases:
 class Trackio:
     """Keeps runs in trackio's own database, for `trackio show --project grue`; TRACKIO_SPACE_ID shows them on a Space.
 
-    trackio knows a run by its name, and cannot take steps back: what a run that goes on repeats is there twice.
+    trackio identifies a run by its name and cannot take steps back: what a resumed run repeats is there twice.
     """
 
     def open(self, plan: Plan, done: int) -> None:
-        """Create the run, or go on with the latest of its name."""
+        """Create the run, or resume the latest of its name."""
         self._trackio: Any = import_module("trackio")
         self._run = self._trackio.init(
             project=PROJECT,
@@ -196,7 +196,7 @@ def described(plan: Plan) -> dict[str, Any]:
 
 
 class Tracker:
-    """An observer that tells a backend, and survives it.
+    """An observer that passes everything to a backend, and survives its errors.
 
     Args:
         name: What the backend is called in messages.
@@ -274,9 +274,7 @@ class Tracker:
 
     def _give_up(self, error: Exception | None) -> None:
         if error is not None:
-            self.warn(
-                self._done, f"{self.name} failed and is left alone from here on: {reason(error)}. Training goes on."
-            )
+            self.warn(self._done, f"{self.name} failed and is disabled: {reason(error)}. Training continues.")
 
 
 def reason(error: Exception) -> str:
@@ -307,7 +305,7 @@ def open_trackers(names: Sequence[str], warn: Callable[[int, str], None]) -> Ite
 
 
 def chosen(names: Sequence[str]) -> list[str]:
-    """Return the backends that are asked for, each once; see `open_trackers`."""
+    """Return the requested backends, each once; see `open_trackers`."""
     if not names:
         return ["tensorboard"] if installed("tensorboard") else []
     wanted = list(dict.fromkeys(names))

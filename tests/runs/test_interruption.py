@@ -135,8 +135,7 @@ def test_a_signal_stops_after_the_update_and_the_same_command_goes_on(number, wh
     assert 2 <= done < UPDATES
     assert "Stopping after this update; press Ctrl-C again to stop at once." in errors
     assert (
-        f"Error: {run_folder(tmp_path)}: stopped after update {done} of {UPDATES}; "
-        "the same command resumes.\n"
+        f"Error: {run_folder(tmp_path)}: stopped after update {done} of {UPDATES}; the same command resumes.\n"
     ) in errors
     assert "Traceback" not in errors
     assert output == ""

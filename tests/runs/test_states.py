@@ -133,8 +133,8 @@ def test_without_a_whole_state_nothing_starts_again_by_itself(damage, tmp_path):
         with pytest.raises(DataError) as caught:
             states.newest_state(folder, refuse)
         assert str(caught.value) == (
-            f"{folder}: no saved state is whole (state-000020.pt, state-000010.pt), so the run cannot go on where it "
-            f"was. Put back a copy of one, or remove {tmp_path / 'run'} to start the run again."
+            f"{folder}: no saved state is whole (state-000020.pt, state-000010.pt), so the run cannot resume. "
+            f"Restore a copy of one, or remove {tmp_path / 'run'} to start the run again."
         )
 
 
@@ -189,7 +189,7 @@ def test_a_full_disk_leaves_the_states_before(failing, tmp_path, monkeypatch):
             save(tmp_path, 2)
     assert str(caught.value) == (
         f"{tmp_path / 'state-000002.pt'}: cannot be written: No space left on device. The states before are untouched: "
-        "once there is room, the same command goes on from the last of them."
+        "once there is room, the same command resumes from the last of them."
     )
     assert names(tmp_path) == ["state-000001.pt"]
     assert states.newest_state(tmp_path, refuse)[0] == 1
@@ -221,7 +221,7 @@ def test_a_file_that_may_not_grow_is_told_of_plainly(tmp_path):
     told = write_in_a_process(tmp_path, 5_000, 100_000, 4_000_100)
     path = tmp_path / "state-000002.pt"
     expected = f"{path}: cannot be written: File too large. The states before are untouched: once there is room, "
-    assert told == [expected + "the same command goes on from the last of them."] * 3
+    assert told == [expected + "the same command resumes from the last of them."] * 3
     assert names(tmp_path) == ["state-000001.pt"]
     assert states.newest_state(tmp_path, refuse)[0] == 1
 
@@ -259,7 +259,7 @@ def test_a_log_that_lost_updates_is_refused(content, tmp_path):
     with pytest.raises(DataError) as caught:
         states.rewind_log(log, 2)
     assert str(caught.value) == (
-        f"{log}: does not reach update 2, from which the saved state goes on. Put the file back, or remove {tmp_path} "
+        f"{log}: does not reach update 2, where the saved state resumes. Restore the file, or remove {tmp_path} "
         "to start the run again."
     )
 

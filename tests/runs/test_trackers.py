@@ -159,9 +159,7 @@ def test_a_tracker_that_fails_is_told_of_once_and_heard_of_again_in_the_next_run
     backend.error = None
     tracker.updated(3, 4, {"loss/total": 1.0})
     tracker.warned(3, "look")
-    message = (
-        "memory failed and is left alone from here on: OSError: [Errno 28] No space left on device. Training goes on."
-    )
+    message = "memory failed and is disabled: OSError: [Errno 28] No space left on device. Training continues."
     assert warnings == [(2, message)]
     assert [step for what, *_, step in backend.told if what == "figures"] == [1]
     tracker.started(plan, 0, 4)
@@ -184,9 +182,7 @@ def test_a_tracker_that_cannot_start_is_an_error_at_first_and_a_warning_later(pl
     backend.error = ConnectionError("no network")
     tracker.started(plan, 0, 4)
     tracker.updated(1, 4, {})
-    assert warnings == [
-        (0, "memory failed and is left alone from here on: ConnectionError: no network. Training goes on.")
-    ]
+    assert warnings == [(0, "memory failed and is disabled: ConnectionError: no network. Training continues.")]
 
 
 def test_a_failing_end_is_told_of(plan):
@@ -195,7 +191,7 @@ def test_a_failing_end_is_told_of(plan):
     tracker.started(plan, 0, 4)
     backend.error = TimeoutError()
     tracker.close()
-    assert warnings == [(0, "memory failed and is left alone from here on: TimeoutError. Training goes on.")]
+    assert warnings == [(0, "memory failed and is disabled: TimeoutError. Training continues.")]
 
 
 @pytest.mark.parametrize(("error", "exit_code"), [(None, 0), (KeyboardInterrupt(), 1), (TrainingError("x"), 1)])
@@ -330,7 +326,7 @@ print("done")
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     message, end = done.stdout.splitlines()
-    assert message.startswith("tensorboard failed and is left alone from here on: OSError: [Errno 27] File too large")
+    assert message.startswith("tensorboard failed and is disabled: OSError: [Errno 27] File too large")
     assert end == "done"
 
 
