@@ -17,7 +17,7 @@ from grue.rl.optimize import minibatch_gradient, step
 from grue.runs.observers import Observers
 from grue.runs.plan import stages_of
 from grue.runs.request import RunRequest
-from grue.runs.train import _prepare
+from grue.runs.train import prepare
 from grue.task_files import load_task
 
 STEPS = 3
@@ -39,7 +39,7 @@ def main() -> None:
 def shares(request: RunRequest) -> list[tuple[float, float]]:
     """Return the shares of tokens and of responses outside of the clip range, before each step."""
     (plan,) = stages_of(request)
-    trainer = _prepare(plan, Observers([]), lambda: False, DistributedContext()).trainer
+    trainer = prepare(plan, Observers([]), lambda: False, DistributedContext()).trainer
     config = plan.config
     assert isinstance(config, rloo.RLOOConfig)
     state = rloo.ALGORITHM.start(trainer, config)

@@ -121,14 +121,14 @@ def train(
             offline=offline,
         )
     stages = plan.stages_of(request)
-    world = join_processes()
+    distributed = join_processes()
     atexit.unregister(leave_processes)  # once is enough, and the processes stay together until then
     atexit.register(leave_processes)
     watching = [observer] if observer is not None else []
-    with open_trackers(trackers if world.is_main else ["none"], _warner(watching)) as opened:
+    with open_trackers(trackers if distributed.is_main else ["none"], _warner(watching)) as opened:
         # A tracker that asks for a login does so before a live view is drawn.
         for stage in stages:
-            checkpoint = training.train(stage, Observers([*opened, *watching]), stop, world)
+            checkpoint = training.train(stage, Observers([*opened, *watching]), stop, distributed)
     return Trained(stages[-1].task, stages[-1].folder, checkpoint)
 
 

@@ -134,20 +134,20 @@ def _train_all(requests: Sequence["RunRequest"], trackers: Sequence[str], thread
         torch.set_num_threads(threads)
 
     def over(plan: "Plan") -> None:
-        if world.is_main:
+        if distributed.is_main:
             click.echo(str(plan.checkpoint))
 
     with (
         stop_on_signal() as stop,
-        joined_world() as world,
-        TrainingProgress(error_console() if world.is_main else no_console(), over) as progress,
+        joined_processes() as distributed,
+        TrainingProgress(error_console() if distributed.is_main else no_console(), over) as progress,
     ):
         for request in requests:
             api.train(request, trackers=trackers, observer=progress, stop=lambda: bool(stop))
 
 
 @contextmanager
-def joined_world() -> Iterator["DistributedContext"]:
+def joined_processes() -> Iterator["DistributedContext"]:
     """Yield the processes that train together, and leave them in the end."""
     from grue.lm.distributed import join_processes, leave_processes
 

@@ -245,19 +245,22 @@ def validate(run: Run) -> dict[str, float]:
 
 
 def train(
-    plan: Plan, observer: Observer, stop: Callable[[], bool] = lambda: False, world: DistributedContext | None = None
+    plan: Plan,
+    observer: Observer,
+    stop: Callable[[], bool] = lambda: False,
+    distributed: DistributedContext | None = None,
 ) -> Path:
     """Carry out one stage and return its checkpoint folder; a finished one is left as it is.
 
     Args:
-        world: The processes that train together; one where there is none.
+        distributed: The processes that train together; this one alone where there is none.
 
     Raises:
         ConfigError: The folder holds a run of another configuration.
         DataError: Data, the model or the checkpoint to start from cannot be used.
         Interrupted: `stop` asked for it.
     """
-    distributed = DistributedContext() if world is None else world
+    distributed = DistributedContext() if distributed is None else distributed
     observer.planned(plan)
     if distributed.is_main:
         for folder in (plan.checkpoint, plan.folder / FINAL):
@@ -274,7 +277,7 @@ def train(
 
 
 def _carry_out(plan: Plan, observer: Observer, stop: Callable[[], bool], distributed: DistributedContext) -> None:
-    run = _prepare(plan, observer, stop, distributed)
+    run = prepare(plan, observer, stop, distributed)
     with sole_owner(plan.folder) if distributed.is_main else nullcontext():
         if distributed.is_main:
             states.clear_leavings(plan.folder)
@@ -286,7 +289,7 @@ def _carry_out(plan: Plan, observer: Observer, stop: Callable[[], bool], distrib
             files.append_jsonl(run.log_path, [{"finished": True, "training": run.training}])
 
 
-def _prepare(plan: Plan, observer: Observer, stop: Callable[[], bool], distributed: DistributedContext) -> Run:
+def prepare(plan: Plan, observer: Observer, stop: Callable[[], bool], distributed: DistributedContext) -> Run:
     """Load everything a run needs; the folder is claimed only once all of that is there."""
     training = {"tokens": 0.0, "episodes": 0.0, "seconds": 0.0}
     if plan.init is not None:

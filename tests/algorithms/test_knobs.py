@@ -113,7 +113,7 @@ def test_policy_and_reward_see_the_same_share(share, count, tmp_path, monkeypatc
     monkeypatch.setattr(runs, "make_reward", make)
     monkeypatch.setattr(runs, "_load_policy", lambda plan: (tiny.model("causal"), tiny.tokenizer("causal")))
     plan = tiny.run("causal", "ppo", tmp_path, train_share=share).plan
-    run = runs._prepare(plan, tiny.Watcher(), lambda: False, runs.DistributedContext())
+    run = runs.prepare(plan, tiny.Watcher(), lambda: False, runs.DistributedContext())
     assert [e.id for e in run.trainer.examples] == seen["reward"]
     assert len(run.trainer.examples) == count
     assert len(run.validation) == 6
