@@ -4,6 +4,7 @@ Every error names the file and the line or key. A reader never sees a half-writt
 file beside it and rename that.
 """
 
+import fcntl
 import gzip
 import hashlib
 import json
@@ -14,7 +15,7 @@ import tomllib
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -319,3 +320,25 @@ def reason(error: BaseException) -> str:
             return cause.strerror
         cause = cause.__cause__ or cause.__context__
     return str(error).rstrip(".") or type(error).__name__
+
+
+@contextmanager
+def sole_owner(folder: Path, refusal: str) -> Iterator[None]:
+    """Hold the lock of a folder, which is made if it is not there; it is released on exit, also that of the process.
+
+    Raises:
+        ConfigError: Another process holds it; the message is `refusal`.
+        DataError: The folder cannot be written.
+    """
+    path = folder / ".lock"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = path.open("w")
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written: {error.strerror}.") from error
+    with handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise ConfigError(refusal) from error
+        yield

@@ -16,8 +16,7 @@ class Registry(Generic[T]):
     Args:
         noun: What the things are, for messages: "metric".
         things: Name → thing, for those that are there from the start.
-        modules: Names whose module is loaded only when one of them is asked for: "package.module", which registers
-            them once imported, or "package.module:ATTRIBUTE", where the thing itself stands.
+        modules: Name → "package.module:ATTRIBUTE", imported when the name is looked up.
         entry_points: Group of installed entry points that offer more things: "grue.metrics".
     """
 
@@ -67,10 +66,9 @@ class Registry(Generic[T]):
         if name in self._modules:
             module, _, attribute = self._modules[name].partition(":")
             imported = import_module(module)
-            if attribute:
-                if not hasattr(imported, attribute):
-                    raise UnknownName(f"There is no {self.noun} {name!r}: {module} does not define {attribute!r}.")
-                self._things[name] = getattr(imported, attribute)
+            if not hasattr(imported, attribute):
+                raise UnknownName(f"There is no {self.noun} {name!r}: {module} does not define {attribute!r}.")
+            self._things[name] = getattr(imported, attribute)
             return self._things[name]
         plugins = self._plugins()
         if name not in plugins:

@@ -1,13 +1,12 @@
 """The folder of a run: who holds it, whether it is finished, and whose configuration it is."""
 
-import fcntl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from grue import files
-from grue.errors import ConfigError, DataError
+from grue.errors import ConfigError
 from grue.runs.plan import Plan
 
 
@@ -43,19 +42,8 @@ def sole_owner(folder: Path) -> Iterator[None]:
         ConfigError: Another process holds it.
         DataError: The folder cannot be written.
     """
-    path = folder / ".lock"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        handle = path.open("w")
-    except OSError as error:
-        raise DataError(f"{path}: cannot be written: {error.strerror}.") from error
-    with handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise ConfigError(
-                f"{folder}: another process is training here; wait for it, or choose --system NAME."
-            ) from error
+    refusal = f"{folder}: another process is training here; wait for it, or choose --system NAME."
+    with files.sole_owner(folder, refusal):
         yield
 
 

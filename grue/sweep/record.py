@@ -143,20 +143,11 @@ class Record:
             ConfigError: Another sweep holds it.
             DataError: The folder cannot be written.
         """
-        path = self.folder / ".lock"
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            handle = path.open("w")
-        except OSError as error:
-            raise DataError(f"{path}: cannot be written: {error.strerror}.") from error
-        with handle:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise ConfigError(
-                    f"{self.runs}: another sweep is running here. `grue sweep status {self.runs}` shows it; wait for "
-                    "it, or choose another folder with --runs."
-                ) from error
+        refusal = (
+            f"{self.runs}: another sweep is running here. `grue sweep status {self.runs}` shows it; wait for it, or "
+            "choose another folder with --runs."
+        )
+        with files.sole_owner(self.folder, refusal):
             if self.events_path.exists():
                 files.drop_torn_line(self.events_path)  # otherwise the next event would be appended to it
             yield

@@ -173,7 +173,7 @@ def test_seeds_that_are_none_are_refused(text):
         (SweepGrid(systems=(GridEntry(algorithm="ppo", set={"gama": 1}),)), ConfigError, "unknown key 'gama'. Did you mean 'gamma'?"),
         (SweepGrid(systems=(GridEntry(algorithm="ppo", vary={"gama": (1,)}),)), ConfigError, "unknown key 'gama'. Did you mean 'gamma'?"),
         (SweepGrid(systems=(GridEntry(algorithm="ppo", vary={"gamma": ()}),)), ConfigError, "vary.gamma of ppo: is empty; list the values."),
-        (SweepGrid(systems=(GridEntry(algorithm="ppo", preset="paper"),)), ConfigError, "The preset 'paper' is one of NLPO's"),
+        (SweepGrid(systems=(GridEntry(algorithm="ppo", preset="paper"),)), ConfigError, "The preset 'paper' is one of nlpo"),
         (SweepGrid(systems=(GridEntry(algorithm="nlpo", preset="papre"),)), UnknownName, "Did you mean 'paper'?"),
         (SweepGrid(systems=(GridEntry(algorithm="ppo", system="a b"),)), ConfigError, "The system name 'a b' has other characters"),
         (SweepGrid(systems=(GridEntry(algorithm="ppo", system="../x"),)), ConfigError, "The system name '../x' has other characters"),
