@@ -340,7 +340,7 @@ def compare(
         draws: Draws of the randomisation test.
         seed: Seed of those draws.
         show: How many examples to return of each task, those first on which the systems differ most.
-        progress: Told (done, total) files of predictions.
+        progress: Called with (done, total) files of predictions.
 
     Raises:
         UnknownName, ConfigError: No system or task has the name, or two systems have.
