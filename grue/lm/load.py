@@ -52,10 +52,10 @@ def locate_model(name: str) -> str:
     """Return the folder or hub id that transformers loads a model from.
 
     Args:
-        name: `mini:<asset>`, the path of a folder, or a hub id.
+        name: `mini:<asset>`, the path of a saved model or of a run's folder with its `checkpoint/`, or a hub id.
 
     Returns:
-        The path of a folder, or the hub id unchanged.
+        The path of the model's folder, or the hub id unchanged.
 
     Raises:
         UnknownName: There is no such small model.
@@ -64,7 +64,8 @@ def locate_model(name: str) -> str:
     if name.startswith("mini:"):
         return str(assets.locate(name.removeprefix("mini:")))
     if Path(name).is_dir():
-        return name
+        inner = Path(name) / "checkpoint"
+        return str(inner) if inner.is_dir() and not (Path(name) / "config.json").exists() else name
     if name.startswith((".", "/", "~")) or name.count("/") > 1:
         raise DataError(f"There is no folder {name!r}: give the folder of a saved model, a hub id or mini:<name>.")
     return name

@@ -193,6 +193,10 @@ def test_names_become_places(tmp_path):
     assert locate_model("mini:causal") == str(MODELS / "causal")
     assert locate_model(str(tmp_path)) == str(tmp_path)
     assert locate_model("google-t5/t5-base") == "google-t5/t5-base"
+    (tmp_path / "checkpoint").mkdir()
+    assert locate_model(str(tmp_path)) == str(tmp_path / "checkpoint")  # of a run
+    (tmp_path / "config.json").touch()
+    assert locate_model(str(tmp_path)) == str(tmp_path)  # a model's own folder
 
 
 @pytest.mark.parametrize("name", ["./no/such", "/no/such", "runs/mini/imdb/ppo/seed-1/checkpoint"])
