@@ -72,7 +72,6 @@ def test_a_module_is_loaded_when_one_of_its_names_is_asked_for(tmp_path: Path, m
         lazy["never"]
 
 
-
 def offer(monkeypatch: pytest.MonkeyPatch, *entries: EntryPoint) -> None:
     def installed(group: str) -> list[EntryPoint]:
         return [entry for entry in entries if entry.group == group]
