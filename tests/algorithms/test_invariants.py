@@ -218,7 +218,14 @@ def masking_logits(run, count):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_mask_is_refreshed_every_mu_updates_and_only_then(family, tmp_path):
-    settings = {"updates": 7, "mask_updates": 3, "top_p": 0.7, "learning_rate": 3e-2, "validate_every": 7, "save_every": 7}
+    settings = {
+        "updates": 7,
+        "mask_updates": 3,
+        "top_p": 0.7,
+        "learning_rate": 3e-2,
+        "validate_every": 7,
+        "save_every": 7,
+    }
     seen = masking_logits(tiny.run(family, "nlpo", tmp_path, **settings), 7)
     same = [torch.allclose(before, after, atol=1e-5) for before, after in zip(seen, seen[1:], strict=False)]
     assert same == [True, True, False, True, True, False]
