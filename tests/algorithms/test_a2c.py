@@ -113,8 +113,9 @@ def test_it_is_ppos_first_gradient_without_whitening(family, tmp_path):
 @pytest.mark.parametrize("over", ["support", "vocabulary"])
 def test_an_update_is_one_step_of_the_policy_that_was_sampled(family, over, tmp_path):
     settings = {"epochs": 3, "minibatch_size": 4, "stop_kl": 1e-9, "ratio_over": over, "kl_over": over}
+    settings |= {"updates": 2, "save_every": 9}
     run = tiny.train(tiny.run(family, "a2c", tmp_path, task_=tiny.task(family, top_k=9, min_new_tokens=2), **settings))
-    assert [line["policy/steps"] for line in run.observer.lines] == [1.0] * 4
+    assert [line["policy/steps"] for line in run.observer.lines] == [1.0] * 2
     assert all(line["policy/ratio_error"] < 1e-5 for line in run.observer.lines)
     assert not torch.equal(tiny.weights(run.trainer.policy), tiny.weights(tiny.model(family)))
 
@@ -132,23 +133,23 @@ def test_accumulated_gradients_are_those_of_all_rollouts(family, tmp_path):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_an_interrupted_run_goes_on_bit_for_bit(family, tmp_path):
-    settings = {"kl_target": 0.05, "reward_scale": "running"}
+    settings = {"updates": 3, "kl_target": 0.05, "reward_scale": "running"}
     whole = tiny.train(tiny.run(family, "a2c", tmp_path / "whole", **settings))
     first = tiny.run(family, "a2c", tmp_path / "stopped", **settings)
     first.stop = lambda: len(first.observer.lines) >= 2
-    with pytest.raises(Interrupted, match="stopped after update 2 of 4"):
+    with pytest.raises(Interrupted, match="stopped after update 2 of 3"):
         tiny.train(first)
     second = tiny.train(tiny.run(family, "a2c", tmp_path / "stopped", **settings))
-    assert second.observer.begin == (2, 4)
+    assert second.observer.begin == (2, 3)
     assert torch.equal(tiny.weights(second.trainer.policy), tiny.weights(whole.trainer.policy))
     kept = [json.loads((tmp_path / f / "checkpoint" / "grue.json").read_text()) for f in ("whole", "stopped")]
     assert kept[0]["files"] == kept[1]["files"]
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("value_model", ["separate", "shared"])
+@pytest.mark.parametrize(("family", "value_model"), [("causal", "separate"), ("seq2seq", "shared")])
 def test_the_reward_is_learnt(family, value_model, tmp_path):
-    settings = {"updates": 25, "learning_rate": 2e-3, "kl_coefficient": 0.0, "rollouts": 24, "validate_every": 25}
+    settings = {"updates": 15, "learning_rate": 3e-3, "kl_coefficient": 0.0, "rollouts": 24}
+    settings |= {"validate_every": 15, "save_every": 15}
     run = tiny.train(tiny.run(family, "a2c", tmp_path, value_model=value_model, **settings))
     rewards = [line["objective/reward"] for line in run.observer.lines]
     assert rewards[-1] > rewards[0] + 0.3

@@ -1,5 +1,7 @@
 """What changes memory, precision or the trained part of a model, under every algorithm and both families."""
 
+import functools
+
 import pytest
 import torch
 from support import tiny
@@ -7,9 +9,13 @@ from support.tiny import ALGORITHMS
 
 from grue.lm.adapters import adapt
 
-FAMILIES = ["causal", "seq2seq"]
-SIZES = {"rollouts": 8, "minibatch_size": 8, "updates": 2, "validate_every": 2}
-MORE = {"rloo": {"samples_per_prompt": 2}, "grpo": {"samples_per_prompt": 2}, "supervised": {"epochs": 2}}
+CASES = [*(("causal", name) for name in ALGORITHMS), *(("seq2seq", name) for name in ("supervised", "ppo", "trpo"))]
+SIZES = {"rollouts": 8, "minibatch_size": 8}
+MORE = {
+    "rloo": {"samples_per_prompt": 2},
+    "grpo": {"samples_per_prompt": 2},
+    "trpo": {"cg_steps": 3, "critic_epochs": 1},
+}
 
 
 def length(examples, texts):
@@ -17,15 +23,11 @@ def length(examples, texts):
     return [len(text) / 40 for text in texts]
 
 
-def train(family, algorithm, folder, **switches):
-    """Two updates of a tiny model that was made ready as a run makes it ready."""
-    sizes = {} if algorithm == "supervised" else dict(SIZES)
-    if algorithm == "trpo":
-        sizes |= {"cg_steps": 3, "critic_epochs": 1}
-    task = tiny.task(family, top_k=9)
-    run = tiny.run(
-        family, algorithm, folder, task_=task, reward=length, **{**sizes, **MORE.get(algorithm, {}), **switches}
-    )
+def train(family, algorithm, folder, updates=2, **switches):
+    """A few updates of a tiny model that was made ready as a run makes it ready."""
+    sizes = {"epochs": updates} if algorithm == "supervised" else {"updates": updates, **SIZES}
+    settings = {"validate_every": updates, "save_every": updates, **sizes, **MORE.get(algorithm, {}), **switches}
+    run = tiny.run(family, algorithm, folder, task_=tiny.task(family, top_k=9), reward=length, **settings)
     adapt(run.trainer.policy, run.plan.config)
     tiny.train(run)
     return run
@@ -35,25 +37,29 @@ def named(run):
     return {name: value.detach().clone() for name, value in run.trainer.policy.named_parameters()}
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.fixture(scope="module")
+def plain_lines(tmp_path_factory):
+    """The log of a case that nothing is switched on for, trained once for all switches."""
+    return functools.cache(lambda *case: train(*case, tmp_path_factory.mktemp("plain")).observer.lines)
+
+
+@pytest.mark.parametrize(("family", "algorithm"), CASES)
 @pytest.mark.parametrize(
     "switch", [{"gradient_checkpointing": True}, {"log_prob_chunk": 5}], ids=lambda s: next(iter(s))
 )
-def test_what_saves_memory_changes_nothing_else(family, algorithm, switch, tmp_path):
-    plain = train(family, algorithm, tmp_path / "plain")
-    saving = train(family, algorithm, tmp_path / "saving", **switch)
-    assert plain.observer.lines[0]["policy/grad_norm"] > 0
-    for before, after in zip(plain.observer.lines, saving.observer.lines, strict=True):
+def test_what_saves_memory_changes_nothing_else(family, algorithm, switch, plain_lines, tmp_path):
+    plain = plain_lines(family, algorithm)
+    saving = train(family, algorithm, tmp_path, **switch)
+    assert plain[0]["policy/grad_norm"] > 0
+    for before, after in zip(plain, saving.observer.lines, strict=True):
         for key in ("loss/total", "loss/policy", "objective/reward", "policy/grad_norm"):
             if key in before:
                 assert after[key] == pytest.approx(before[key], rel=2e-3, abs=1e-5), key
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("algorithm", [name for name in ALGORITHMS if name != "supervised"])
+@pytest.mark.parametrize(("family", "algorithm"), [case for case in CASES if "supervised" not in case])
 def test_adapters_learn_and_nothing_else_does(family, algorithm, tmp_path):
-    run = train(family, algorithm, tmp_path, lora_rank=2, updates=3)
+    run = train(family, algorithm, tmp_path, lora_rank=2)
     before = dict(tiny.model(family).named_parameters())
     moved = 0
     for name, value in named(run).items():
@@ -76,10 +82,9 @@ def test_a_frozen_encoder_stays_and_the_decoder_learns(algorithm, tmp_path):
     assert all(name.startswith("decoder.") for name in changed)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize(("family", "algorithm"), CASES)
 def test_half_precision_keeps_whole_weights(family, algorithm, tmp_path):
-    run = train(family, algorithm, tmp_path, precision="bfloat16")
+    run = train(family, algorithm, tmp_path, updates=1, precision="bfloat16")
     assert {value.dtype for value in named(run).values()} == {torch.float32}
     assert not torch.equal(tiny.weights(run.trainer.policy), tiny.weights(tiny.model(family)))
     assert all(

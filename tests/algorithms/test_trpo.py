@@ -252,6 +252,7 @@ def test_the_fisher_matrix_takes_its_share_of_the_rollouts(fisher_share, tmp_pat
 def test_every_update_stays_in_the_region(family, over, tmp_path):
     task = tiny.task(family, top_k=9, min_new_tokens=2)
     settings = {"ratio_over": over, "kl_over": over, "fisher_share": 0.5, "trust_region": 0.02, "critic_epochs": 2}
+    settings |= {"updates": 2, "cg_steps": 5, "save_every": 9}
     run = tiny.train(tiny.run(family, "trpo", tmp_path, task_=task, **settings))
     for line in run.observer.lines:
         assert line["policy/ratio_error"] < 1e-5
@@ -260,7 +261,7 @@ def test_every_update_stays_in_the_region(family, over, tmp_path):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_half_precision_stays_in_the_region_too(family, tmp_path):
-    settings = {"precision": "bfloat16", "updates": 2, "cg_steps": 5, "critic_epochs": 2}
+    settings = {"precision": "bfloat16", "updates": 2, "cg_steps": 5, "critic_epochs": 2, "save_every": 9}
     run = tiny.train(tiny.run(family, "trpo", tmp_path, **settings))
     assert all(0 < line["policy/kl_after"] <= 0.01 for line in run.observer.lines)
     assert tiny.weights(run.trainer.policy).dtype == torch.float32
@@ -270,25 +271,24 @@ def test_half_precision_stays_in_the_region_too(family, tmp_path):
 def test_micro_batches_change_only_memory(family, tmp_path):
     """Few products, since conjugate gradient blows up what rounding makes different."""
     settings = {"updates": 1, "cg_steps": 3, "critic_epochs": 2}
-    whole, *others = [
+    whole, split = (
         tiny.train(tiny.run(family, "trpo", tmp_path / str(size), micro_batch_size=size, **settings)).observer.lines[0]
-        for size in (64, 5, 1)
-    ]
-    for line in others:
-        for key in ("policy/step_size", "policy/kl_after", "policy/grad_norm", "loss/value"):
-            assert line[key] == pytest.approx(whole[key], rel=1e-3)
+        for size in (64, 5)
+    )
+    for key in ("policy/step_size", "policy/kl_after", "policy/grad_norm", "loss/value"):
+        assert split[key] == pytest.approx(whole[key], rel=1e-3)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_an_interrupted_run_goes_on_bit_for_bit(family, tmp_path):
-    settings = {"kl_target": 0.05, "fisher_share": 0.5, "critic_epochs": 2, "cg_steps": 8}
+    settings = {"updates": 3, "kl_target": 0.05, "fisher_share": 0.5, "critic_epochs": 2, "cg_steps": 3}
     whole = tiny.train(tiny.run(family, "trpo", tmp_path / "whole", **settings))
     first = tiny.run(family, "trpo", tmp_path / "stopped", **settings)
     first.stop = lambda: len(first.observer.lines) >= 2
-    with pytest.raises(Interrupted, match="stopped after update 2 of 4"):
+    with pytest.raises(Interrupted, match="stopped after update 2 of 3"):
         tiny.train(first)
     second = tiny.train(tiny.run(family, "trpo", tmp_path / "stopped", **settings))
-    assert second.observer.begin == (2, 4)
+    assert second.observer.begin == (2, 3)
     assert torch.equal(tiny.weights(second.trainer.policy), tiny.weights(whole.trainer.policy))
     assert second.observer.lines[-1]["loss/value"] == whole.observer.lines[-1]["loss/value"]
     kept = [json.loads((tmp_path / f / "checkpoint" / "grue.json").read_text()) for f in ("whole", "stopped")]
@@ -324,16 +324,15 @@ def test_the_critic_learns_the_returns(family, value_model, tmp_path):
 @pytest.mark.parametrize(
     ("family", "settings"),
     [
-        *((family, {"gradient_checkpointing": True}) for family in FAMILIES),
-        *((family, {"lora_rank": 2}) for family in FAMILIES),
-        ("seq2seq", {"freeze_encoder": True}),
+        ("causal", {"gradient_checkpointing": True}),
+        ("causal", {"lora_rank": 2, "gradient_checkpointing": True}),
         ("seq2seq", {"freeze_encoder": True, "lora_rank": 2, "gradient_checkpointing": True}),
     ],
 )
 def test_it_gets_on_with_what_saves_memory(family, settings, tmp_path):
     runs = []
     for name, chosen in (("plain", {**settings, "gradient_checkpointing": False}), ("asked", settings)):
-        run = tiny.run(family, "trpo", tmp_path / name, updates=2, cg_steps=3, critic_epochs=2, **chosen)
+        run = tiny.run(family, "trpo", tmp_path / name, updates=1, cg_steps=3, critic_epochs=2, **chosen)
         adapt(run.trainer.policy, run.plan.config)
         runs.append((tiny.weights(run.trainer.policy), tiny.train(run)))
     for before, run in runs:
@@ -342,11 +341,11 @@ def test_it_gets_on_with_what_saves_memory(family, settings, tmp_path):
     assert torch.allclose(tiny.weights(runs[0][1].trainer.policy), tiny.weights(runs[1][1].trainer.policy), atol=1e-5)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("value_model", ["separate", "shared"])
+@pytest.mark.parametrize(("family", "value_model"), [("causal", "separate"), ("seq2seq", "shared")])
 def test_the_reward_is_learnt(family, value_model, tmp_path):
     settings = {"kl_coefficient": 0.0, "rollouts": 24, "minibatch_size": 24, "value_model": value_model}
-    settings |= {"updates": 10, "validate_every": 10, "trust_region": 0.1, "cg_steps": 8, "critic_epochs": 3}
+    settings |= {"updates": 6, "validate_every": 6, "save_every": 6}
+    settings |= {"trust_region": 0.2, "cg_steps": 8, "critic_epochs": 3}
     run = tiny.train(tiny.run(family, "trpo", tmp_path, **settings))
     rewards = [line["objective/reward"] for line in run.observer.lines]
     assert rewards[-1] > rewards[0] + 0.3

@@ -12,45 +12,11 @@ import pytest
 import torch
 from support import tiny
 from support.processes import together
+from support.worlds import CASES, FAST, RESUMED, SLOW, trained
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
 from grue.files import read_jsonl
-from grue.lm.adapters import adapt
 from grue.lm.distributed import DistributedContext
-from grue.lm.sharding import whole
-from grue.runs.train import Interrupted
-
-# What is tried in both worlds. The odd numbers leave one process more rows than the other, in rollouts, minibatches and
-# micro-batches alike; a large epsilon keeps Adam from blowing rounding up.
-EXACT = {"adam_epsilon": 1e-3, "micro_batch_size": 2, "save_every": 10}
-ROLLOUTS = {**EXACT, "updates": 3, "rollouts": 11, "minibatch_size": 4, "epochs": 2}
-SUPERVISED = {**EXACT, "epochs": 2, "batch_size": 23}
-SPLIT = {"sharded": True}
-FAST = {
-    "ppo-causal": ("ppo", "causal", {"top_k": 9}, ROLLOUTS),
-    "nlpo-seq2seq": ("nlpo", "seq2seq", {}, {**ROLLOUTS, "mask_updates": 2, "mass_coefficient": 0.1}),
-    "supervised-causal": ("supervised", "causal", {}, SUPERVISED),
-    "nlpo-causal-sharded": ("nlpo", "causal", {"min_new_tokens": 2}, {**ROLLOUTS, **SPLIT, "mask_updates": 2}),
-    "ppo-seq2seq-sharded": ("ppo", "seq2seq", {}, {**ROLLOUTS, **SPLIT, "value_model": "shared", "stop_kl": 0.02}),
-}
-SLOW = {
-    "ppo-seq2seq": ("ppo", "seq2seq", {}, {**ROLLOUTS, "value_model": "shared", "stop_kl": 0.02}),
-    "nlpo-causal": ("nlpo", "causal", {"min_new_tokens": 2}, {**ROLLOUTS, "mask_updates": 2}),
-    "supervised-seq2seq": ("supervised", "seq2seq", {}, SUPERVISED),
-    "a2c-causal": ("a2c", "causal", {}, ROLLOUTS),
-    # From its ninth step on, the conjugate gradient blows rounding up.
-    "trpo-seq2seq": ("trpo", "seq2seq", {}, {**ROLLOUTS, "critic_epochs": 2, "cg_steps": 8}),
-    "rloo-causal": ("rloo", "causal", {}, {**ROLLOUTS, "rollouts": 12}),
-    "grpo-seq2seq": ("grpo", "seq2seq", {}, {**ROLLOUTS, "rollouts": 16}),
-    "ppo-causal-sharded": ("ppo", "causal", {"top_k": 9}, {**ROLLOUTS, **SPLIT, "gradient_checkpointing": True}),
-    "nlpo-seq2seq-sharded": ("nlpo", "seq2seq", {}, {**ROLLOUTS, **SPLIT, "freeze_encoder": True, "mask_updates": 2}),
-    "a2c-seq2seq-sharded": ("a2c", "seq2seq", {}, {**ROLLOUTS, **SPLIT}),
-    "grpo-causal-sharded": ("grpo", "causal", {}, {**ROLLOUTS, **SPLIT, "rollouts": 16, "log_prob_chunk": 5}),
-    "supervised-causal-sharded": ("supervised", "causal", {}, {**SUPERVISED, **SPLIT}),
-    "supervised-seq2seq-sharded": ("supervised", "seq2seq", {}, {**SUPERVISED, **SPLIT}),
-}
-CASES = FAST | SLOW
-RESUMED = ("nlpo-seq2seq", "nlpo-causal-sharded", "ppo-seq2seq", "supervised-seq2seq-sharded")
 
 
 def cases(*names):
@@ -59,49 +25,10 @@ def cases(*names):
     )
 
 
-def trained(name, folder, world, stop_after=None):
-    """Train one case in this process's part of a world; return all that must not depend on the world."""
-    algorithm, family, generation, settings = CASES[name]
-    asked = []
-
-    def reward(examples, texts):
-        if examples is not run.validation:
-            asked.append([example.id for example in examples])
-        return tiny.share_of_the(examples, texts)
-
-    run = tiny.run(family, algorithm, folder, reward=reward, task_=tiny.task(family, **generation), **settings)
-    adapt(run.trainer.policy, run.plan.config)
-    run.trainer.distributed = world
-    if stop_after is not None:
-        run.stop = lambda: len(run.observer.lines) >= stop_after
-    try:
-        tiny.train(run)
-        stopped = False
-    except Interrupted:
-        stopped = True
-    rounds = [world.gather(one) for one in asked]  # every process is asked equally often
-    return {
-        "prompts": rounds,
-        "lines": [{k: v for k, v in line.items() if k != "seconds"} for line in run.observer.lines],
-        "validations": run.observer.validations,
-        "weights": torch.cat(
-            [weight.flatten() for weight in whole([p.detach() for p in run.trainer.policy.parameters()])]
-        ),
-        "share": 1.0 if run.trainer.sharded is None else share_of(run.trainer.sharded),
-        "stopped": stopped,
-        "begin": run.observer.begin,
-    }
-
-
-def share_of(split):
-    """Return which share of the weights lies in this process."""
-    return sum(p.to_local().numel() for p in split.parameters()) / sum(p.numel() for p in split.parameters())
-
-
 BOTH = """
 from pathlib import Path
 import torch
-from algorithms.test_two_processes import RESUMED, trained
+from support.worlds import RESUMED, trained
 from grue.lm.distributed import join_processes, leave_processes
 
 torch.set_num_threads(1)

@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import textwrap
 import threading
 import time
 from dataclasses import replace
@@ -16,7 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support import hub_server, tiny
-from support.hub_server import HEAD_COMMIT, Fault, finished, grue, small
+from support.hub_server import BLOCKED, HEAD_COMMIT, Fault, finished, grue, small, suite
+from support.paths import ROOT
 
 from grue import __version__
 from grue.data import mirror
@@ -25,8 +25,6 @@ from grue.data.places import fetch_split, places
 from grue.errors import DataError
 from grue.evaluation.needed_models import needed_models
 from grue.files import sha256_file
-
-ROOT = Path(__file__).parents[2]
 
 
 def folder_of(tmp_path, name="wmt--wmt16--de-en", commit=HEAD_COMMIT):
@@ -218,16 +216,6 @@ def test_two_fetches_at_once(hub, waited):
 # --- processes -------------------------------------------------------------------------------------------------------
 
 
-def suite(folder, *names):
-    """Task files without the figures of the real data sets."""
-    (folder / "grue").mkdir()
-    for name in names:
-        text = (ROOT / "tasks" / "grue" / f"{name}.toml").read_text(encoding="utf-8")
-        text = re.sub(r', (rows|examples) = \d+|, ids_sha256 = "\w+"', "", text)
-        (folder / "grue" / f"{name}.toml").write_text(text, encoding="utf-8")
-    return folder / "grue"
-
-
 def test_a_killed_fetch_resumes_when_rerun(hub, tmp_path):
     hub_server.add_data_sets(hub, "wmt16")
     gate = threading.Event()
@@ -249,18 +237,6 @@ def test_a_killed_fetch_resumes_when_rerun(hub, tmp_path):
     assert "grue/wmt16 train: 60 rows, 60 examples from wmt/wmt16@111111111111" in out
     assert hub.bytes_of("train-00000") == first, "a finished file is not fetched again"
     assert sorted(path.name for path in folder_of(tmp_path).iterdir()) == [".lock", "manifest.json", "train.parquet"]
-
-
-BLOCKED = """
-import runpy, socket, sys
-
-def refuse(*arguments):
-    raise AssertionError(f"a connection was opened: {arguments}")
-
-socket.socket.connect = socket.socket.connect_ex = socket.getaddrinfo = refuse
-sys.argv[0] = "grue"
-runpy.run_module("grue", run_name="__main__")
-"""
 
 
 def model_files(folder, family):
@@ -289,7 +265,7 @@ def test_after_a_fetch_everything_works_without_a_network(hub, tmp_path):
     assert hub.bytes_of(r"h5$|bin$") == 0
     requests = len(hub.requests)
     script = tmp_path / "blocked.py"
-    script.write_text(textwrap.dedent(BLOCKED))
+    script.write_text(BLOCKED)
     environment = {
         **os.environ,
         "HF_ENDPOINT": hub.address,

@@ -11,7 +11,6 @@ from support.processes import (
     LAUNCHED,
     launch,
     no_launcher,  # noqa: F401  # autouse: an import is enough
-    together,
 )
 
 from grue.errors import ConfigError
@@ -64,17 +63,32 @@ distributed.sum_gradients(iter(parameters))
 out["gradients"] = [parameter.grad for parameter in parameters]
 """
 
-END = """
+# Last of all, the second process dies; the first leaves as the command line does, and may do so twice.
+DEATH = """
+import os
+from grue.errors import TrainingError
+
 distributed.barrier()
+if r == 1:
+    torch.save(out, f"{OUT}/1.pt")
+    os._exit(7)
+try:
+    while True:
+        distributed.any(False)
+except TrainingError as error:
+    out["death"] = str(error)
 leave_processes()
 leave_processes()
-torch.save(out, f"{OUT}/{r}.pt")
+torch.save(out, f"{OUT}/0.pt")
 """
 
 
 @pytest.fixture(scope="module")
 def primitives(tmp_path_factory):
-    return together(PRIMITIVES + GRADIENTS + END, tmp_path_factory.mktemp("primitives"))
+    """What each of two processes saved, the second of which died at the end."""
+    saved, ends = launch(PRIMITIVES + GRADIENTS + DEATH, tmp_path_factory.mktemp("primitives"))
+    assert [code for _, code in ends] == [0, 7], ends
+    return saved
 
 
 def test_two_processes_know_who_they_are(primitives):
@@ -222,32 +236,16 @@ torch.save([distributed.rank, distributed.size, str(distributed.device)], f"{OUT
 leave_processes()
 """
 
-DEATH = """
-import os, torch
-from grue.errors import TrainingError
-from grue.lm.distributed import join_processes
 
-distributed = join_processes()
-if distributed.rank == 1:
-    os._exit(7)
-try:
-    while True:
-        distributed.any(False)
-except TrainingError as error:
-    torch.save(str(error), f"{OUT}/0.pt")
-"""
-
-
-def test_when_a_process_dies_the_others_say_so(tmp_path):
-    saved, ends = launch(DEATH, tmp_path)
-    assert [code for _, code in ends] == [0, 7]
-    assert "Process 0 of 2 could not reduce with the others: one of them has stopped" in saved[0]
+def test_when_a_process_dies_the_others_say_so(primitives):
+    assert "Process 0 of 2 could not reduce with the others: one of them has stopped" in primitives[0]["death"]
+    assert "death" not in primitives[1]
 
 
 SILENCE = """
 import time, torch
 from grue.errors import TrainingError
-from grue.lm.distributed import join_processes
+from grue.lm.distributed import join_processes, leave_processes
 
 distributed = join_processes()
 if distributed.rank == 1:
@@ -257,6 +255,7 @@ else:
         distributed.gather(["hello"])
     except TrainingError as error:
         torch.save(str(error), f"{OUT}/0.pt")
+leave_processes()
 """
 
 

@@ -11,53 +11,24 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
-import torch
-from click.testing import CliRunner
+from support.commands import SETTINGS, contents, here, run_folder, train_command
+from support.paths import ROOT
 
-from grue.cli.main import main
 from grue.lm.checkpoint import read_manifest
 
-CHECKOUT = Path(__file__).parents[2]
-UPDATES = 8
-SETTINGS = {
-    "gae_lambda": 0.95,
-    "updates": UPDATES,
-    "rollouts": 8,
-    "minibatch_size": 8,
-    "epochs": 1,
-    "validation_examples": 8,
-    "validate_every": 4,
-    "save_every": 1,
-    "learning_rate": 3e-3,
-    "kl_coefficient": 0.001,
-    "kl_target": 0.5,
-}
-
-
-def train_command(runs, **changes):
-    values = [part for key, value in {**SETTINGS, **changes}.items() for part in ("--set", f"{key}={value}")]
-    return ["train", "--task", "imdb", "--algo", "ppo", "--runs", str(runs), *values]
+UPDATES = SETTINGS["updates"]
+LIMIT = "24"
 
 
 def evaluate_command(output, batch_size=4):
-    options = ["--limit", "48", "--batch-size", str(batch_size), "--output", str(output)]
+    options = ["--limit", LIMIT, "--batch-size", str(batch_size), "--output", str(output)]
     return ["evaluate", "--baseline", "zero-shot", "--task", "imdb", *options]
 
 
-def here(*command):
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # as in the processes: sums of floats depend on it
-    try:
-        return CliRunner().invoke(main, list(command))
-    finally:
-        torch.set_num_threads(threads)
-
-
 def start(*command):
-    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     return subprocess.Popen(
         [sys.executable, "-m", "grue", *command], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )  # fmt: skip
@@ -70,10 +41,6 @@ def wait_for_lines(path, count, process):
         time.sleep(0.005)
 
 
-def run_folder(runs):
-    return runs / "mini" / "imdb" / "ppo" / "seed-1"
-
-
 def log(runs):
     """The log without its clock."""
     lines = [json.loads(line) for line in (run_folder(runs) / "train.jsonl").read_text().splitlines()]
@@ -81,14 +48,6 @@ def log(runs):
         line.pop("seconds", None)
         line.get("training", {}).pop("seconds", None)
     return lines
-
-
-def contents(folder):
-    return {
-        path.relative_to(folder): (path.stat().st_mtime_ns, path.read_bytes())
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
 
 
 @pytest.fixture(scope="module")
@@ -127,12 +86,12 @@ def test_training_gets_somewhere(whole):
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_a_signal_stops_after_the_update_and_the_same_command_goes_on(number, whole, tmp_path):
     process = start(*train_command(tmp_path))
-    wait_for_lines(run_folder(tmp_path) / "train.jsonl", 3, process)
+    wait_for_lines(run_folder(tmp_path) / "train.jsonl", 2, process)
     process.send_signal(number)
     output, errors = process.communicate()
     assert process.returncode == 130, errors
     done = max(line["update"] for line in log(tmp_path))
-    assert 2 <= done < UPDATES
+    assert 1 <= done < UPDATES
     assert "Stopping after this update; press Ctrl-C again to stop at once." in errors
     assert (
         f"Error: {run_folder(tmp_path)}: stopped after update {done} of {UPDATES}; the same command resumes.\n"
@@ -148,15 +107,15 @@ def test_a_signal_stops_after_the_update_and_the_same_command_goes_on(number, wh
 def test_a_killed_run_goes_on_to_the_same_end(tmp_path, whole):
     command = train_command(tmp_path, save_every=2)
     process = start(*command)
-    # Six lines are the first validation, four updates and the second validation; the next state comes after update 6.
-    wait_for_lines(run_folder(tmp_path) / "train.jsonl", 7, process)
+    # Five lines are the first validation, three updates and the second validation; the next state comes after update 4.
+    wait_for_lines(run_folder(tmp_path) / "train.jsonl", 5, process)
     process.kill()
     process.communicate()
     assert process.returncode == -signal.SIGKILL
     with (run_folder(tmp_path) / "train.jsonl").open("ab") as file:
-        file.write(b'{"update":6,"objec')  # as a kill in the middle of a write would leave it
+        file.write(b'{"update":4,"objec')  # as a kill in the middle of a write would leave it
     again = assert_goes_on_to_the_same_end(command, tmp_path, whole)
-    assert re.search(r"resuming after update [46] of 8", again.stderr)
+    assert re.search(r"resuming after update [24] of 6", again.stderr)
 
 
 def test_a_finished_run_is_left_as_it_is(whole):
@@ -207,7 +166,7 @@ def result(folder):
 def test_a_killed_evaluation_goes_on_to_the_same_predictions(evaluated, tmp_path):
     process = start(*evaluate_command(tmp_path))
     predictions = tmp_path / "predictions.jsonl"
-    wait_for_lines(predictions, 8, process)
+    wait_for_lines(predictions, 4, process)
     process.kill()
     process.communicate()
     assert process.returncode == -signal.SIGKILL
@@ -288,7 +247,7 @@ def test_another_seed_gives_other_predictions(evaluated, tmp_path):
 def test_other_weights_are_not_mixed_with_old_predictions(whole, evaluated):
     before = contents(evaluated)
     checkpoint = str(run_folder(whole))
-    other = here("evaluate", "--checkpoint", checkpoint, "--limit", "48", "--output", str(evaluated))
+    other = here("evaluate", "--checkpoint", checkpoint, "--limit", LIMIT, "--output", str(evaluated))
     assert other.exit_code == 2
     assert f"{evaluated}: holds an evaluation with weights = '" in other.stderr
     assert contents(evaluated) == before

@@ -16,8 +16,9 @@ import sys
 import time
 
 import pytest
-from runs import test_interruption as process
 from support import tiny
+from support.commands import SETTINGS, here, run_folder, train_command
+from support.paths import ROOT
 
 from grue.files import sha256_file
 from grue.lm.checkpoint import read_manifest
@@ -39,13 +40,13 @@ def everything(folder):
 
 CALLS = ("replace", "fsync", "unlink", "rmdir", "mkdir", "truncate")
 # β moves, so that its state counts.
-SETTINGS = {"updates": 3, "rollouts": 4, "minibatch_size": 4, "epochs": 1, "validate_every": 1, "keep_last": 1}
-SETTINGS |= {"kl_target": 0.05}
+TINY = {"updates": 3, "rollouts": 4, "minibatch_size": 4, "epochs": 1, "validate_every": 1, "keep_last": 1}
+TINY |= {"kl_target": 0.05}
 
 
 def train(folder, monkeypatch):
     """Train as `grue train` does, but on a tiny model, and so that every validation finds the best policy so far."""
-    run = tiny.run("causal", "ppo", folder, task_=tiny.task("causal", max_new_tokens=3), **SETTINGS)
+    run = tiny.run("causal", "ppo", folder, task_=tiny.task("causal", max_new_tokens=3), **TINY)
     with monkeypatch.context() as patch:
         patch.setattr(module, "_prepare", lambda *arguments: run)
         patch.setattr(module, "validate", lambda run: {"reward": 0.0, "preference": run.training["episodes"]})
@@ -105,7 +106,7 @@ def test_a_kill_before_any_call_that_changes_the_disk_changes_nothing_in_the_end
 
 # --- real processes --------------------------------------------------------------------------------------------------
 
-RUN = {**process.SETTINGS, "validate_every": 2, "keep_last": 2}
+RUN = {**SETTINGS, "updates": 8, "validate_every": 2, "keep_last": 2}
 
 # The process under test says where it is when it is asked to; some of them rename slowly, so as to be caught at it.
 SITE = """
@@ -127,11 +128,11 @@ PHASES = {
     "collect": "sampling",
     "improve": "learning",
 }
-WANTED = ["starting"] * 4 + ["sampling"] * 4 + ["learning"] * 3 + ["validating"] * 3 + ["saving"] * 4 + ["renaming"] * 2
+WANTED = ["starting", "sampling", "learning", "validating", "saving", "saving", "renaming", "renaming"]
 
 
 def moments():
-    """Twenty moments: what the run shall be doing, after how many lines of its log, and how long after that."""
+    """The moments: what the run shall be doing, after how many lines of its log, and how long after that."""
     chance = random.Random(5)
     return [(wanted, chance.randint(1, 9), chance.uniform(0.0, 0.2)) for wanted in WANTED]
 
@@ -140,18 +141,18 @@ def moments():
 def whole(tmp_path_factory):
     """The folder of a run that nobody disturbed."""
     runs = tmp_path_factory.mktemp("whole")
-    done = process.here(*process.train_command(runs, **RUN))
+    done = here(*train_command(runs, **RUN))
     assert done.exit_code == 0, done.output
-    return process.run_folder(runs)
+    return run_folder(runs)
 
 
 def start(runs, tmp_path, slow):
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(SITE)
-    path = os.pathsep.join([str(tmp_path / "site"), str(process.CHECKOUT)])
+    path = os.pathsep.join([str(tmp_path / "site"), str(ROOT)])
     settings = {"STACKS": str(tmp_path / "stacks"), "SLOW_RENAMES": "1" if slow else "", "PYTHONPATH": path}
     environment = {**os.environ, **settings, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    command = [sys.executable, "-m", "grue", *process.train_command(runs, **RUN)]
+    command = [sys.executable, "-m", "grue", *train_command(runs, **RUN)]
     return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
 
@@ -192,7 +193,7 @@ def kill_at(running, folder, stacks, wanted, lines, pause):
 @pytest.mark.parametrize("moment", moments(), ids=[f"{number}-{name}" for number, name in enumerate(WANTED)])
 def test_a_process_killed_at_a_random_moment_goes_on_to_the_same_end(moment, whole, tmp_path, record_property):
     wanted, lines, pause = moment
-    folder = process.run_folder(tmp_path / "runs")
+    folder = run_folder(tmp_path / "runs")
     running = start(tmp_path / "runs", tmp_path, slow=wanted == "renaming")
     try:
         kill_at(running, folder, tmp_path / "stacks", wanted, lines, pause)
@@ -205,7 +206,7 @@ def test_a_process_killed_at_a_random_moment_goes_on_to_the_same_end(moment, who
     print(f"killed while {wanted}: {len(logged)} lines in the log, states {left}")
     if wanted == "renaming":
         assert not (folder / "checkpoint").exists()
-    again = process.here(*process.train_command(tmp_path / "runs", **RUN))
+    again = here(*train_command(tmp_path / "runs", **RUN))
     assert again.exit_code == 0, again.output
     assert everything(folder).keys() == everything(whole).keys()
     assert everything(folder) == everything(whole)

@@ -5,6 +5,31 @@ from click.testing import CliRunner
 
 from grue.cli.main import main
 
+SETTINGS = {
+    "gae_lambda": 0.95,
+    "updates": 6,
+    "rollouts": 8,
+    "minibatch_size": 8,
+    "epochs": 1,
+    "validation_examples": 8,
+    "validate_every": 3,
+    "save_every": 1,
+    "learning_rate": 3e-3,
+    "kl_coefficient": 0.001,
+    "kl_target": 0.5,
+}
+
+
+def train_command(runs, **changes):
+    """The command of a short run on the data that are shipped, with some settings changed."""
+    values = [part for key, value in {**SETTINGS, **changes}.items() for part in ("--set", f"{key}={value}")]
+    return ["train", "--task", "imdb", "--algo", "ppo", "--runs", str(runs), *values]
+
+
+def run_folder(runs):
+    """The folder of that run."""
+    return runs / "mini" / "imdb" / "ppo" / "seed-1"
+
 
 def here(*command):
     """Run the command line on one thread, as in a process of its own: sums of floats depend on it."""

@@ -1,0 +1,81 @@
+"""Tiny runs for one process and for two, and what of them must not depend on the number."""
+
+import torch
+from support import tiny
+
+from grue.lm.adapters import adapt
+from grue.lm.sharding import whole
+from grue.runs.train import Interrupted
+
+# What is tried in both worlds. The odd numbers leave one process more rows than the other, in rollouts, minibatches and
+# micro-batches alike; a large epsilon keeps Adam from blowing rounding up.
+EXACT = {"adam_epsilon": 1e-3, "micro_batch_size": 2, "save_every": 10}
+ROLLOUTS = {**EXACT, "updates": 2, "rollouts": 11, "minibatch_size": 4, "epochs": 2}
+SUPERVISED = {**EXACT, "epochs": 2, "batch_size": 23}
+# Stopped after one update, the mask is not the policy; before the third it is refreshed.
+MASKED = {"updates": 3, "mask_updates": 2}
+SPLIT = {"sharded": True}
+FAST = {
+    "ppo-causal": ("ppo", "causal", {"top_k": 9}, ROLLOUTS),
+    "supervised-causal": ("supervised", "causal", {}, SUPERVISED),
+    "nlpo-causal-sharded": ("nlpo", "causal", {"min_new_tokens": 2}, {**ROLLOUTS, **SPLIT, **MASKED}),
+}
+SLOW = {
+    "nlpo-seq2seq": ("nlpo", "seq2seq", {}, {**ROLLOUTS, **MASKED, "mass_coefficient": 0.1}),
+    "ppo-seq2seq-sharded": ("ppo", "seq2seq", {}, {**ROLLOUTS, **SPLIT, "value_model": "shared", "stop_kl": 0.02}),
+    "ppo-seq2seq": ("ppo", "seq2seq", {}, {**ROLLOUTS, "value_model": "shared", "stop_kl": 0.02}),
+    "nlpo-causal": ("nlpo", "causal", {"min_new_tokens": 2}, {**ROLLOUTS, **MASKED}),
+    "supervised-seq2seq": ("supervised", "seq2seq", {}, SUPERVISED),
+    "a2c-causal": ("a2c", "causal", {}, ROLLOUTS),
+    # From its ninth step on, the conjugate gradient blows rounding up.
+    "trpo-seq2seq": ("trpo", "seq2seq", {}, {**ROLLOUTS, "critic_epochs": 2, "cg_steps": 8}),
+    "rloo-causal": ("rloo", "causal", {}, {**ROLLOUTS, "rollouts": 12}),
+    "grpo-seq2seq": ("grpo", "seq2seq", {}, {**ROLLOUTS, "rollouts": 16}),
+    "ppo-causal-sharded": ("ppo", "causal", {"top_k": 9}, {**ROLLOUTS, **SPLIT, "gradient_checkpointing": True}),
+    "nlpo-seq2seq-sharded": ("nlpo", "seq2seq", {}, {**ROLLOUTS, **SPLIT, "freeze_encoder": True, **MASKED}),
+    "a2c-seq2seq-sharded": ("a2c", "seq2seq", {}, {**ROLLOUTS, **SPLIT}),
+    "grpo-causal-sharded": ("grpo", "causal", {}, {**ROLLOUTS, **SPLIT, "rollouts": 16, "log_prob_chunk": 5}),
+    "supervised-causal-sharded": ("supervised", "causal", {}, {**SUPERVISED, **SPLIT}),
+    "supervised-seq2seq-sharded": ("supervised", "seq2seq", {}, {**SUPERVISED, **SPLIT}),
+}
+CASES = FAST | SLOW
+RESUMED = ("nlpo-seq2seq", "nlpo-causal-sharded", "ppo-seq2seq", "supervised-seq2seq-sharded")
+
+
+def trained(name, folder, world, stop_after=None):
+    """Train one case in this process's part of a world; return all that must not depend on the world."""
+    algorithm, family, generation, settings = CASES[name]
+    asked = []
+
+    def reward(examples, texts):
+        if examples is not run.validation:
+            asked.append([example.id for example in examples])
+        return tiny.share_of_the(examples, texts)
+
+    run = tiny.run(family, algorithm, folder, reward=reward, task_=tiny.task(family, **generation), **settings)
+    adapt(run.trainer.policy, run.plan.config)
+    run.trainer.distributed = world
+    if stop_after is not None:
+        run.stop = lambda: len(run.observer.lines) >= stop_after
+    try:
+        tiny.train(run)
+        stopped = False
+    except Interrupted:
+        stopped = True
+    rounds = [world.gather(one) for one in asked]  # every process is asked equally often
+    return {
+        "prompts": rounds,
+        "lines": [{k: v for k, v in line.items() if k != "seconds"} for line in run.observer.lines],
+        "validations": run.observer.validations,
+        "weights": torch.cat(
+            [weight.flatten() for weight in whole([p.detach() for p in run.trainer.policy.parameters()])]
+        ),
+        "share": 1.0 if run.trainer.sharded is None else share_of(run.trainer.sharded),
+        "stopped": stopped,
+        "begin": run.observer.begin,
+    }
+
+
+def share_of(split):
+    """Return which share of the weights lies in this process."""
+    return sum(p.to_local().numel() for p in split.parameters()) / sum(p.numel() for p in split.parameters())
