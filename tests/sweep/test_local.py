@@ -155,7 +155,7 @@ def test_a_signal_saves_every_run_and_the_same_command_goes_on(number, sweeping,
         process.send_signal(number)
     code, output, errors = ended(process)
     assert code == 130, errors
-    assert "Stopping: every run saves what it has; press Ctrl-C again to stop at once." in errors
+    assert "Stopping: every run saves its progress; press Ctrl-C again to stop at once." in errors
     assert errors.endswith("Stopped; the same command resumes it.\n")
     assert "Traceback" not in errors
     assert output == "3 runs: 1 waiting, 2 stopped\n"
