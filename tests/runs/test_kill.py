@@ -48,7 +48,7 @@ def train(folder, monkeypatch):
     """Train as `grue train` does, but on a tiny model, and so that every validation finds the best policy so far."""
     run = tiny.run("causal", "ppo", folder, task_=tiny.task("causal", max_new_tokens=3), **TINY)
     with monkeypatch.context() as patch:
-        patch.setattr(module, "_prepare", lambda *arguments: run)
+        patch.setattr(module, "prepare", lambda *arguments: run)
         patch.setattr(module, "validate", lambda run: {"reward": 0.0, "preference": run.training["episodes"]})
         module.train(run.plan, run.observer)
     return run
@@ -120,6 +120,7 @@ if os.environ.get("SLOW_RENAMES"):
     os.replace = slow
 """
 
+OUTERMOST = "in _run_module_as_main\n"  # the last line of a whole stack of `python -m grue`
 # Function on the stack → what the run is doing; the first that is found counts.
 PHASES = {
     "save_state": "saving",
@@ -161,9 +162,10 @@ def phase(running, stacks):
     before = stacks.stat().st_size
     running.send_signal(signal.SIGUSR1)
     deadline = time.monotonic() + 5
-    while stacks.stat().st_size == before and time.monotonic() < deadline and running.poll() is None:
+    said = ""
+    while OUTERMOST not in said and time.monotonic() < deadline and running.poll() is None:
         time.sleep(0.0002)
-    said = stacks.read_text()[before:]
+        said = stacks.read_text()[before:]
     return next((name for function, name in PHASES.items() if f" in {function}\n" in said), "elsewhere")
 
 
