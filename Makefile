@@ -55,10 +55,10 @@ pages: $(READY)
 boards: $(READY)
 	$(GRUE) leaderboard --check
 
-test: $(READY)  ## Run the quick tests (minutes).
+test: $(READY)  ## Run the quick tests (8 minutes of processor time).
 	$(BIN)/python -m pytest -n 2 -m 'not slow'
 
-test-slow: $(READY)  ## Run the slow tests (longer); those that need Debian's WordNet or a browser skip without it.
+test-slow: $(READY)  ## Run the slow tests (14 minutes of processor time, and Ray); those that need Debian's WordNet or a browser skip without it.
 	$(BIN)/python -m pytest -n 2 -m slow --ignore tests/sweep/test_ray.py
 	$(BIN)/python -m pytest -m slow tests/sweep/test_ray.py # a cluster at a time
 
