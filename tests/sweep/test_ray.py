@@ -282,7 +282,7 @@ def test_ctrl_c_saves_what_runs_and_the_same_command_goes_on(sweeping, tmp_path)
     assert code == 130, errors
     assert states(tmp_path) == [(job, "running"), (job, "stopped")]
     assert [*(tmp_path / "mini" / job / "states").iterdir()]
-    deadline = time.monotonic() + 30  # Ray kills its workers behind itself
+    deadline = time.monotonic() + 120  # Ray kills its workers behind itself
     while workers(process):
         assert time.monotonic() < deadline, "a worker outlives its cluster"
         time.sleep(0.1)
