@@ -102,24 +102,28 @@ def train(
     from grue.runs.request import RunRequest
     from grue.runs.trackers import open_trackers
 
+    request = RunRequest(
+        task=task.task if isinstance(task, RunRequest) else as_task(task, suite),
+        algorithm=algorithm,
+        seed=seed,
+        runs=Path(runs),
+        settings=settings,
+        preset=preset,
+        reward=give_name(reward) if callable(reward) else reward,
+        system=system,
+        init=init.folder if isinstance(init, Trained) else _path(init),
+        backbone=None if backbone is None else str(backbone),
+        warm_start=warm_start,
+        data_dir=_path(data_dir),
+        offline=offline,
+    )
     if isinstance(task, RunRequest):
+        if request != RunRequest(task=task.task) or suite != "mini":
+            raise ConfigError(
+                "A RunRequest is a whole request: beside it go only trackers, observer and stop; "
+                "put the other arguments into it."
+            )
         request = task
-    else:
-        request = RunRequest(
-            task=as_task(task, suite),
-            algorithm=algorithm,
-            seed=seed,
-            runs=Path(runs),
-            settings=settings,
-            preset=preset,
-            reward=give_name(reward) if callable(reward) else reward,
-            system=system,
-            init=init.folder if isinstance(init, Trained) else _path(init),
-            backbone=None if backbone is None else str(backbone),
-            warm_start=warm_start,
-            data_dir=_path(data_dir),
-            offline=offline,
-        )
     stages = plan.stages_of(request)
     distributed = join_processes()
     atexit.unregister(leave_processes)  # once is enough, and the processes stay together until then

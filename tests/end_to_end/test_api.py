@@ -20,6 +20,7 @@ from grue.data.load import local_data_id
 from grue.errors import ConfigError, DataError, SubmissionError, TrainingError, UnknownName
 from grue.evaluation import rewards
 from grue.records import Prediction
+from grue.runs.request import RunRequest
 from grue.task_files import filled, load_task, task_schema
 
 SMALL = {"updates": 1, "rollouts": 4, "minibatch_size": 4, "epochs": 1, "validation_examples": 4}
@@ -255,6 +256,14 @@ def test_settings_are_checked(own):
         grue.train(own / "words.toml", "ppo", update=3)
     with pytest.raises(UnknownName, match=r"There is no algorithm 'pop'\. Did you mean 'ppo'\?"):
         grue.train(own / "words.toml", "pop")
+
+
+@pytest.mark.parametrize("beside", [{"seed": 2}, {"algorithm": "nlpo"}, {"updates": 3}, {"suite": "grue"}])
+def test_nothing_of_a_request_is_said_beside_it(beside, tmp_path):
+    request = RunRequest(task=load_task("imdb"), runs=tmp_path)
+    with pytest.raises(ConfigError, match="put the other arguments into it"):
+        grue.train(request, **beside)
+    assert not [*tmp_path.iterdir()]
 
 
 def test_names_of_the_package():
