@@ -54,7 +54,7 @@ Library = Callable[[list[Example], list[str]], list[float]]
 @cache
 def captions() -> list[tuple[str, ...]]:
     """Return sets of four sentences of about 14 words that describe the same event."""
-    return [tuple(row["targets"]) for row in read_rows("commongen", "train", "1")]
+    return [tuple(row["targets"]) for row in read_rows("commongen", "train", "2")]
 
 
 @cache

@@ -19,11 +19,12 @@ from grue.mini.manifest import read_manifest
 from grue.records import Example
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
-from miniworld import pairs, wmt16
+from miniworld import cnn_dailymail, damage, pairs, totto, wmt16
 from miniworld.build import LESSONS
 from miniworld.chance import Dice
 from miniworld.recipes import RECIPES
-from miniworld.text import german, paragraphs
+from miniworld.text import german, paragraphs, reviews
+from miniworld.world import REVISION
 
 SEED = 9002  # the held-out figures of the recipes have 9001
 TRIPLES = 600
@@ -31,6 +32,11 @@ LAYERS = (1, 2, 3)
 PARAGRAPHS = 2000
 
 Triple = tuple[str, str, str]
+ENGLISH: dict[str, Callable[[Dice, str], Triple]] = {
+    "events": pairs.near_miss,
+    "tables": totto.near_miss,
+    "news": cnn_dailymail.near_miss,
+}
 
 
 def held_out_figures() -> None:
@@ -48,7 +54,7 @@ def held_out_figures() -> None:
 
 def sentiment_of_task() -> None:
     """Print the accuracy of the sentiment of the IMDB task's reviews, from all of a review and from the prompt."""
-    drawn = [row for split in ("validation", "test") for row in read_rows("imdb", split, "1")]
+    drawn = [row for split in ("validation", "test") for row in read_rows("imdb", split, REVISION)]
     labels = np.array([row["label"] for row in drawn])
     texts = [row["text"].split(" ") for row in drawn]
     metric = make_metric("sentiment", model="mini:sentiment", label=1)
@@ -58,10 +64,20 @@ def sentiment_of_task() -> None:
         print(f"sentiment of {len(part)} reviews of IMDB, {kind}: {np.mean((chance > 0.5) == labels):.1%} right")
 
 
-def near_misses(model: str, draw: Callable[[Dice, str], Triple]) -> None:
+def exchanged(draw: Callable[[Dice, str], Triple]) -> Callable[[Dice, str], Triple]:
+    """Return a draw of the same triples whose changed sentence is built like the first, and the paraphrase is not."""
+
+    def drawn(dice: Dice, revision: str) -> Triple:
+        said, same, changed = draw(dice, revision)
+        return same, said, changed
+
+    return drawn
+
+
+def near_misses(model: str, kind: str, draw: Callable[[Dice, str], Triple]) -> None:
     """Print how often BERTScore, by each layer, ranks paraphrase > changed fact > another sentence."""
     dice = Dice(SEED)
-    triples = [draw(dice, "1") for _ in range(TRIPLES)]
+    triples = [draw(dice, REVISION) for _ in range(TRIPLES)]
     examples = [Example(str(number), "", (said,)) for number, (said, _, _) in enumerate(triples)]
     same, changed = [triple[1] for triple in triples], [triple[2] for triple in triples]
     others = [same[-1], *same[:-1]]  # of the triple before
@@ -70,11 +86,41 @@ def near_misses(model: str, draw: Callable[[Dice, str], Triple]) -> None:
         values = [metric.statistics(examples, texts)[:, 0] for texts in (same, changed, others)]
         above = [_share_above(values[0], values[1]), _share_above(values[1], values[2])]
         means = " ".join(f"{value.mean():10.3f}" for value in values)
-        print(f"{model:16} {layer:5} {above[0]:20.1%} {above[1]:17.1%} {means}", flush=True)
+        print(f"{model:16} {kind:18} {layer:5} {above[0]:20.1%} {above[1]:17.1%} {means}", flush=True)
 
 
 def _share_above(values: FloatArray, others: FloatArray) -> float:
     return float(np.mean(values > others))
+
+
+def whole(dice: Dice, text: str) -> str:
+    return text
+
+
+def damaged_text() -> None:
+    """Print what the judges make of each way of damage; `whole` is the text without it."""
+    dice = Dice(SEED)
+    praise = [text for text, label in reviews(TRIPLES, seed=SEED) if label == 1]
+    halves = [text.split(" ") for text in praise]
+    starts = [" ".join(words[: len(words) // 2]) for words in halves]
+    ends = [" ".join(words[len(words) // 2 :]) for words in halves]
+    triples = [draw(dice, REVISION) for draw in ENGLISH.values() for _ in range(TRIPLES // len(ENGLISH))]
+    said, same = [triple[0] for triple in triples], [triple[1] for triple in triples]
+    begun = [Example(str(number), start, ()) for number, start in enumerate(starts)]
+    referred = [Example(str(number), text, (text,)) for number, text in enumerate(said)]
+    sentiment = make_metric("sentiment", model="mini:sentiment", label=1)
+    likeness = make_metric("bleurt", model="mini:similarity")
+    entailment = make_metric("summac", model="mini:entailment", entailment=2)
+    ways: dict[str, damage.Way] = {way.__name__: way for way in (whole, *damage.WORTH, damage.cut)}
+    print(f"{'way':12} {'sentiment':>10} {'likeness':>10} {'entailment':>10}")
+    for name, way in ways.items():
+        judged = [
+            metric.corpus(metric.statistics(examples, [way(dice, text) for text in texts]))
+            for metric, examples, texts in (
+                (sentiment, begun, ends), (likeness, referred, same), (entailment, referred, same),
+            )
+        ]  # fmt: skip
+        print(f"{name:12} " + " ".join(f"{value:10.3f}" for value in judged), flush=True)
 
 
 def whole_words(model: str, texts: Sequence[str]) -> float:
@@ -89,9 +135,14 @@ def main() -> None:
     print()
     sentiment_of_task()
     print(f"\nBERTScore with a sentence, {TRIPLES} times; the last three columns are means")
-    print(f"{'model':16} layer paraphrase > changed   changed > other paraphrase    changed      other")
-    near_misses("mini:encoder", pairs.near_miss)
-    near_misses("mini:encoder-de", wmt16.near_miss)
+    print(f"{'model':16} {'of':18} layer paraphrase > changed   changed > other paraphrase    changed      other")
+    for kind, draw in ENGLISH.items():
+        near_misses("mini:encoder", kind, draw)
+        near_misses("mini:encoder", f"{kind}, exchanged", exchanged(draw))
+    near_misses("mini:encoder-de", "events", wmt16.near_miss)
+    near_misses("mini:encoder-de", "events, exchanged", exchanged(wmt16.near_miss))
+    print("\nmeans over damaged text: sentiment of reviews with such an end, likeness and entailment of paraphrases")
+    damaged_text()
     print("\nrunning words that are one token")
     english, deutsch = paragraphs(PARAGRAPHS, seed=SEED), german(PARAGRAPHS, seed=SEED)
     print(f"English tokenizer (causal), English paragraphs:        {whole_words('mini:causal', english):.1%}")

@@ -1,15 +1,17 @@
 """Check that the mini tasks rank systems as expected: `python benchmarks/mini_tasks.py` prints a table for each.
 
-For each task it evaluates the rows without training, trains the supervised system with one seed, and checks that null <
-zero-shot or copy < supervised < oracle on preference. Runs are kept in `--runs` and reused.
+For each task it evaluates the rows without training, trains the supervised system with one seed, and checks that null,
+copy, lead < lookups < supervised < oracle on preference. Runs are kept in `--runs` and reused.
 """
 
 import argparse
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 
 from grue.evaluation.evaluate import baseline_system, checkpoint_system, evaluate
+from grue.lookups.find import lookups_of
 from grue.records import Result
 from grue.runs.observers import Observers
 from grue.runs.plan import stages_of
@@ -18,7 +20,7 @@ from grue.runs.train import train
 from grue.task_files import load_task, task_names
 from grue.tasks import Task
 
-BASELINES = ("null", "copy", "lead", "zero-shot")
+CONSTANT = ("null", "copy", "lead")
 LEVEL = 1.0  # points of preference that are no difference: one constant answer is luckier than another
 FREE = {"imdb"}  # its only preference metric reads no references, so a constant can please it: docs/background/mini.md
 
@@ -26,7 +28,7 @@ FREE = {"imdb"}  # its only preference metric reads no references, so a constant
 def evaluate_all(task: Task, runs: Path) -> tuple[dict[str, Result], float]:
     """Return the result of each system on a task, worst expected first, and the seconds that training took."""
     results = {}
-    for name in BASELINES:
+    for name in (*CONSTANT, *lookups_of(task), "zero-shot"):
         folder = runs / task.suite / task.name / name / "seed-1"
         results[name] = evaluate(task, baseline_system(task, name, 1), folder)
     plan = stages_of(RunRequest(task=task, algorithm="supervised", runs=runs))[-1]
@@ -60,10 +62,17 @@ def disorder(task: Task, results: dict[str, Result]) -> list[str]:
     """Return what is not as it should be: the order of the rows on preference, a metric that is flat or saturated."""
     found = []
     value = {name: result.preference or 0.0 for name, result in results.items()}
-    below = [name for name in (*BASELINES,) if not (task.name in FREE and name == "null")]
-    found += [f"{name} is not below supervised" for name in below if value[name] >= value["supervised"]]
     if task.name not in FREE:
-        found += [f"{name} is not below oracle" for name in (*below, "supervised") if value[name] >= value["oracle"]]
+        lookups = lookups_of(task)
+        ladder = (CONSTANT, [max(lookups, key=value.__getitem__)], ["supervised"], ["oracle"])
+        found += [
+            f"{low} is not below {high}"
+            for lows, highs in pairwise(ladder)
+            for low in lows
+            for high in highs
+            if value[low] >= value[high]
+        ]
+        found += [f"{name} is not below supervised" for name in lookups if value[name] >= value["supervised"]]
         if value["null"] >= max(value["zero-shot"], value["copy"]) + LEVEL:
             found.append("null is above zero-shot and copy")
     for spec in task.metrics:

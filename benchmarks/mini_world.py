@@ -27,7 +27,7 @@ from miniworld.plots import load_plots
 from miniworld.tables import KINDS
 from miniworld.talk import load_situations
 from miniworld.text import german, paragraphs, reviews
-from miniworld.world import load_world
+from miniworld.world import REVISION, load_world
 
 SPLITS = ("train", "validation", "test")
 
@@ -35,7 +35,7 @@ SPLITS = ("train", "validation", "test")
 @cache
 def rows(task: str, split: str) -> list[dict[str, Any]]:
     """Return the rows of a split as they ship."""
-    return read_rows(task, split, "1")
+    return read_rows(task, split, REVISION)
 
 
 def words_of(text: str) -> list[str]:
@@ -72,7 +72,7 @@ def describe_task(name: str) -> None:
 
 def describe_world() -> None:
     """Print how much of each thing there is in the world."""
-    world = load_world("1")
+    world = load_world()
     counts = {
         "nouns": len(load_lexicon().nouns), "activities": len(world.activities), "people": len(world.people),
         "towns": len(world.towns), "films": len(world.films), "kinds of news": len(load_kinds()),

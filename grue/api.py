@@ -158,13 +158,15 @@ def evaluate(
 
     Args:
         what: What `train` or `subject` returned, a run's folder, a checkpoint of ours, a baseline ("zero-shot", "null",
-            "copy", "lead", "oracle"), or any model by its folder or hub id.
+            "copy", "lead", "oracle", or a lookup such as "nearest"), or any model by its folder or hub id.
         task: The task. [default: the checkpoint's]
         seed: Seed of a sampler; a checkpoint has its own.
-        split: The split. [default: the task's evaluation split]
+        split: The split, or the path of a file of rows in the data set's columns, whose result is never ranked.
+            [default: the task's evaluation split]
         limit: Evaluate only so many examples; such a result is never ranked.
         best_of: Draw so many samples a prompt and keep the best.
-        pick_by: "likelihood" or a reward. [default: the task's reward, or likelihood where that would be an oracle]
+        pick_by: "likelihood", "consensus" (what the other samples agree with most) or a reward. [default: the task's
+            reward, or likelihood where that would be an oracle]
         output: Folder for predictions.jsonl, scores.jsonl and result.json. [default: the run's]
         force: Replace an evaluation that is there.
         progress: Called with (done, total) examples.
@@ -268,7 +270,7 @@ def score(
         predictions: A file of {"id": …, "text": …} lines (with `references`: plain text, one per line), id → text, or
             one text for each example in their order.
         task: The task; or give `own_examples` or `references`.
-        split: The split of the task. [default: its evaluation split]
+        split: The split of the task, or the path of a file of rows. [default: its evaluation split]
         own_examples: Examples, or a file of {"id": …, "references": […], …} lines.
         references: Files of plain text, one reference per line.
         metrics: Names of metrics; needed without a task. [default: the task's, and the diversity set]
@@ -393,7 +395,7 @@ def examples(
     """Return the examples of a split: id, prompt, references, meta.
 
     Args:
-        split: The split. [default: the task's evaluation split]
+        split: The split, or the path of a file of rows. [default: the task's evaluation split]
 
     Raises:
         DataError: There is no such split, or its data is not available.

@@ -59,8 +59,8 @@ def examine() -> Iterator[Finding]:
     manifest = read_manifest()
     for task, listed in manifest.rows.items():
         yield _whole(f"rows of mini/{task}", partial(_read_splits, task, listed))
-    for name in manifest.models:
-        yield _whole(f"mini:{name}", partial(assets.locate, name))
+    for name, model in manifest.models.items():
+        yield _whole(f"mini:{name}", partial(assets.locate, name), needed=model.ships)
     missing = spice.problems(*spice.settings())
     state = "ready" if not missing else f"{' '.join(missing)} It would give the metric spice; spice_lite needs nothing."
     yield Finding("spice", not missing, state, needed=False)
@@ -71,12 +71,12 @@ def _read_splits(task: str, listed: TaskRows) -> None:
         assets.read_rows(task, split, listed.revision)
 
 
-def _whole(what: str, read: Callable[[], object]) -> Finding:
+def _whole(what: str, read: Callable[[], object], needed: bool = True) -> Finding:
     try:
         read()
     except DataError as error:
-        return Finding(what, False, str(error), needed=True)
-    return Finding(what, True, "whole", needed=True)
+        return Finding(what, False, str(error), needed)
+    return Finding(what, True, "whole", needed)
 
 
 def _version(name: str) -> str | None:

@@ -12,15 +12,23 @@ Axis = Literal["preference", "naturalness", "diversity", "none"]
 Status = Literal["local", "reported", "rescored", "reproduced"]
 
 BASELINES: Mapping[str, str] = {
-    "zero-shot": "the task's backbone as it is, before any training",
     "null": "the same sentence for every input: the first reference of the first training example",
     "copy": "the prompt itself",
     "lead": "the first three sentences of the document, or of the prompt where there is none",
+    "nearest": "the answer of the most similar training prompt, mended for this one where the data set says how",
+    "template": "a frame of training answers, filled from the prompt",
+    "lexicon": "word by word, by counts over the training split",
+    "extract": "the sentences of the document that counts over the training split favour",
+    "mbr": "of the mended answers of several similar training prompts, the one most like the others",
+    "best-of-n": "of several training answers drawn by chance, the one that the task's reward likes best",
+    "zero-shot": "the task's backbone as it is, before any training",
     "oracle": "the first reference, where there is one",
 }
-"""Name → what it answers, of the systems that are evaluated without training."""
-SEEDLESS = ("null", "copy", "lead", "oracle")
-"""The baselines without a model: their output depends on no seed, and one run stands for all."""
+"""Name → what it answers, of the systems that are evaluated without training; references stand in this order."""
+LOOKUPS = ("nearest", "template", "lexicon", "extract", "mbr", "best-of-n")
+"""The baselines of `grue/lookups`: no model, no learning, only the training split and the prompt."""
+SEEDLESS = ("null", "copy", "lead", "nearest", "template", "lexicon", "extract", "mbr", "oracle")
+"""The baselines whose output depends on no seed, so that one run stands for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +91,8 @@ class Result:
         data: The source that was read, its revision, rows and the hash of the ids.
         hashes: sha256 of examples, prompts, predictions and configuration.
         counts: Numbers of examples: expected, scored, empty, truncated.
-        limited: Whether only a part of the split was scored; such a result cannot be submitted.
+        limited: Whether only a part of the split was scored, or rows of a file (`--split FILE`); such a result is never
+            ranked and cannot be submitted.
     """
 
     schema: int

@@ -1,4 +1,4 @@
-"""`python -m miniworld`: write what ships in `grue/mini/`, the rows of the tasks and the small models."""
+"""`python -m miniworld`: write what ships in `grue/mini/`, the rows of the tasks and the small models; draw others."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from grue.errors import GrueError
 from grue.mini.manifest import HERE
 from miniworld.draw import TASKS
 from miniworld.recipes import RECIPES
-from miniworld.ship import write_rows
+from miniworld.ship import write_held_back, write_rows
 
 to_folder = click.option(
     "--out",
@@ -33,6 +33,24 @@ def main() -> None:
 def rows(only: tuple[str, ...], out: Path) -> None:
     """Draw the rows of the mini tasks: seconds, and the same bytes everywhere."""
     write_rows(out, _log, only)
+
+
+@main.command("held-back")
+@click.option("--task", type=click.Choice(list(TASKS)), required=True, help="Task to draw rows of.")
+@click.option("--seed", type=int, required=True, help="Seed of the draw; keep it to yourself until results are in.")
+@click.option("--count", type=click.IntRange(min=1), default=1000, show_default=True, help="Number of examples.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    required=True,
+    help="File to write, .jsonl or .jsonl.gz; then: grue evaluate --split FILE.",
+)
+def held_back(task: str, seed: int, count: int, out: Path) -> None:
+    """Draw fresh test examples of a task, which nobody has who does not know the seed.
+
+    They follow the rules of the test split, and none is in a split that ships.
+    """
+    _log(f"{out}: {count} examples in {write_held_back(out, task, seed, count)} rows")
 
 
 @main.command()

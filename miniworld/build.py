@@ -7,7 +7,8 @@ scores are only comparable under the weights that ship.
 import platform
 import random
 import shutil
-from collections.abc import Callable, Collection
+import time
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from grue import files
 from grue.mini.manifest import SmallModel
-from miniworld import pretrain, scorers, writers
+from miniworld import pretrain, reading, scorers, writers
+from miniworld.reading import Course
 from miniworld.recipes import (
     CLASS,
     EOS,
@@ -56,9 +58,9 @@ LESSONS: dict[Lesson, Teaching] = {
     "restore": Teaching(writers.restorations, writers.restoration_figures),
     "reviews": Teaching(scorers.review_batches, scorers.review_figures),
     "acts": Teaching(scorers.act_batches, scorers.act_figures),
-    "claims": Teaching(scorers.pair_batches, scorers.claim_figures, pretrain.comparing_loss),
-    "likenesses": Teaching(scorers.pair_batches, scorers.likeness_figures, pretrain.comparing_loss),
-    "masked": Teaching(scorers.masked_batches, scorers.masked_figures, pretrain.hidden_loss),
+    "claims": Teaching(scorers.claim_batches, scorers.claim_figures, pretrain.comparing_loss),
+    "likenesses": Teaching(scorers.likeness_batches, scorers.likeness_figures, pretrain.comparing_loss),
+    "encode": Teaching(scorers.encoder_batches, scorers.encoder_figures, pretrain.encoding_loss),
 }
 
 
@@ -70,6 +72,7 @@ def build(folder: Path, log: Callable[[str], None], only: Collection[str] = ()) 
         log: Takes one line of progress at a time.
         only: The models to train; none means all. The manifest's other entries stay as they are.
     """
+    reading.keep_memory()
     made = dict(recorded(folder).models) if only else {}
     trained: dict[str, Any] = {}
     for name in only or RECIPES:
@@ -86,32 +89,54 @@ def _make(recipe: Recipe, tokenizer: Any, folder: Path, tell: Callable[[str], No
         tell(f"{folder.name}: {line}")
 
     wrapped = _wrap(tokenizer, recipe)
-    rng = random.Random(recipe.seed)
-    lesson = LESSONS[recipe.lesson]
-    batches = lesson.batches(recipe, wrapped, rng)
+    state = folder.parent.parent / "unfinished" / f"{folder.name}.pt"
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
         model = _new_model(recipe, wrapped)
-        log(f"{pretrain.parameter_count(model)} parameters, {len(batches)} steps")
-        pretrain.fit(model, batches, recipe.rate, recipe.boosts, log, lesson.loss)
+        log(f"{pretrain.parameter_count(model)} parameters")
+        seconds = _teach(model, recipe, wrapped, state, log)
     pretrain.round_to_half(model)
-    held_out = lesson.figures(recipe, wrapped, model)
+    held_out = LESSONS[recipe.lesson].figures(recipe, wrapped, model)
     log(", ".join(f"{figure} {value:.4g}" for figure, value in held_out.items()))
+    parameters = pretrain.parameter_count(model)
     _save(model, wrapped, folder)
+    state.unlink(missing_ok=True)
     return SmallModel(
         description=recipe.description,
         family=recipe.family,
         architecture=recipe.architecture,
-        parameters=pretrain.parameter_count(model),
+        parameters=parameters,
         training=recipe.training[0],
         besides=recipe.training[1:],
         seed=recipe.seed,
-        steps=len(batches),
+        chapters=recipe.chapters,
         held_out={figure: round(value, 4) for figure, value in held_out.items()},
         made_with=_made_with(),
         licence="Apache-2.0",
         files={path.name: files.sha256_file(path) for path in sorted(folder.iterdir())},
+        ships=recipe.ships,
+        minutes=round(seconds / 60, 1),
     )
+
+
+def _teach(
+    model: PreTrainedModel, recipe: Recipe, tokenizer: PreTrainedTokenizerFast, state: Path, log: Callable[[str], None]
+) -> float:
+    """Train a model in place and return the seconds it took; one that reads in chapters continues a saved state."""
+    lesson = LESSONS[recipe.lesson]
+    if recipe.chapters > 1:
+
+        def chapter(number: int) -> Sequence[pretrain.Batch]:
+            part = writers.part(recipe, number)
+            return lesson.batches(part, tokenizer, random.Random(part.seed))
+
+        course = Course(chapter, recipe.chapters, recipe.rate, recipe.boosts, files.sha256_json(recipe))
+        return reading.read(model, course, state, log)
+    started = time.monotonic()
+    batches = lesson.batches(recipe, tokenizer, random.Random(recipe.seed))
+    log(f"{len(batches)} steps")
+    pretrain.fit(model, batches, recipe.rate, recipe.boosts, log, lesson.loss)
+    return time.monotonic() - started
 
 
 def _save(model: Any, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
@@ -171,7 +196,7 @@ def _wrap(tokenizer: Any, recipe: Recipe) -> PreTrainedTokenizerFast:
     None for a causal model, a final `<eos>` for an encoder-decoder, a leading `<cls>` for a classifier; for pairs of
     texts and for encoders, `<eos>` also separates and ends.
     """
-    parted = recipe.lesson in ("claims", "likenesses", "masked")
+    parted = recipe.lesson in ("claims", "likenesses", "encode")
     judged = f"{CLASS} $A {EOS}" if parted else f"{CLASS} $A"
     template = {"causal": "$A", "seq2seq": f"$A {EOS}"}.get(recipe.family, judged)
     ends = [(token, tokenizer.token_to_id(token)) for token in (EOS, CLASS) if token in template]

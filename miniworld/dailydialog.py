@@ -12,18 +12,21 @@ from miniworld.occasions import DAYS
 from miniworld.talk import Dialogue, Turn, draw_dialogue
 from miniworld.world import SEEDS, load_world
 
-SPLITS = {"train": 2000, "validation": 200, "test": 400}  # examples: utterances with at least five before them
+SPLITS = {"train": 8000, "validation": 500, "test": 1000}  # examples: utterances with at least five before them
 OFFSET = 6
 CONTEXT = 5
-EXAMPLES = ((5, 1), (5, 2), (5, 3), (3, 4))  # weights of how many a conversation gives
+EXAMPLES = ((4, 1), (1, 3))  # weights of how many a conversation gives
+HELD_OUT = 5  # one in so many pairs of a situation and a word is for validation and test alone
+CROSSED = 2  # such pairs in every conversation of validation and test
 WORDS = range(40, 131)
 TURNS = (4, 5, 6, 7, 8)  # utterances of a conversation in plain text
 Window = tuple[str, ...]
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Contexts, utterances and words of the splits drawn so far."""
+    """Contexts, utterances and words of the splits drawn so far; the words are those of training."""
 
     windows: set[Window]
     utterances: set[str]
@@ -31,28 +34,46 @@ class Seen:
 
 
 @cache
-def rows(revision: str) -> dict[str, tuple[dict[str, Any], ...]]:
+def rows(revision: str) -> dict[str, tuple[Row, ...]]:
     """Return the rows of every split: dialog, act (1-4) and emotion (0-6), one entry an utterance.
 
-    Conversations are drawn until a split has its number of examples. No context of an example occurs twice; no target
-    of validation or test occurs in an earlier split, but all of its words occur in training.
+    No context of an example occurs twice; no target of validation or test occurs in an earlier split, but all of its
+    words occur in training. Every conversation of validation and test puts at least two words into a situation, or
+    gives it a manner of talking, in which training never has them (`held_out`).
     """
+    return _splits(revision)[0]
+
+
+def held_back(revision: str, seed: int, count: int) -> tuple[Row, ...]:
+    """Return a fresh test split of `count` examples, without anything that the shipped splits ask for."""
+    seen = _splits(revision)[1]
+    copy = Seen(set(seen.windows), set(seen.utterances), seen.words)
+    return _draw_split(Dice(seed), revision, count, copy, trained=False)
+
+
+@cache
+def _splits(revision: str) -> tuple[dict[str, tuple[Row, ...]], Seen]:
     dice = Dice(SEEDS[revision] + OFFSET)
     seen = Seen(set(), set(), set())
-    splits: dict[str, tuple[dict[str, Any], ...]] = {}
+    splits: dict[str, tuple[Row, ...]] = {}
     for split, count in SPLITS.items():
-        drawn: list[tuple[Turn, ...]] = []
-        while count:
-            examples = min(count, dice.weighted(EXAMPLES))
-            turns = _draw_new(dice, revision, CONTEXT + examples, seen, held_out=split != "train")
-            seen.windows.update(windows(turns))
-            drawn.append(turns)
-            count -= examples
-        seen.utterances.update(turn.text for turns in drawn for turn in turns)
+        splits[split] = _draw_split(dice, revision, count, seen, trained=split == "train")
         if split == "train":
             seen.words.update(word for text in seen.utterances for word in _words(text))
-        splits[split] = tuple(_row(turns) for turns in drawn)
-    return splits
+    return splits, seen
+
+
+def _draw_split(dice: Dice, revision: str, count: int, seen: Seen, trained: bool) -> tuple[Row, ...]:
+    """Draw conversations with that many examples in all, and add them to what has been seen."""
+    drawn: list[tuple[Turn, ...]] = []
+    while count:
+        examples = dice.weighted(EXAMPLES) if count > 2 else 1
+        turns = _draw_new(dice, revision, CONTEXT + examples, seen, trained)
+        seen.windows.update(windows(turns))
+        drawn.append(turns)
+        count -= examples
+    seen.utterances.update(turn.text for turns in drawn for turn in turns)
+    return tuple(_row(turns) for turns in drawn)
 
 
 def windows(turns: tuple[Turn, ...]) -> list[Window]:
@@ -60,29 +81,37 @@ def windows(turns: tuple[Turn, ...]) -> list[Window]:
     return [tuple(turn.text for turn in turns[end - CONTEXT : end]) for end in range(CONTEXT, len(turns))]
 
 
-def _draw_new(dice: Dice, revision: str, length: int, seen: Seen, held_out: bool) -> tuple[Turn, ...]:
+def held_out(dialogue: Dialogue) -> int:
+    """Return how many words and manners of a conversation its situation has in validation and test alone."""
+    drawn = {value for name, value in dialogue.facts.items() if "_" not in name}
+    pairs = (f"{dialogue.situation.name} {word}" for word in (*drawn, *dialogue.manners))
+    return sum(sum(map(ord, pair)) % HELD_OUT == 0 for pair in pairs)
+
+
+def _draw_new(dice: Dice, revision: str, length: int, seen: Seen, trained: bool) -> tuple[Turn, ...]:
     """Draw a new conversation; its length is drawn first, so that new ones are not mostly short."""
     while True:
-        turns = draw_dialogue(dice, revision, range(length, length + 1)).turns
-        if _is_new(turns, seen, held_out):
-            return turns
+        dialogue = draw_dialogue(dice, revision, (length,))
+        crossed = held_out(dialogue)
+        if (crossed == 0 if trained else crossed >= CROSSED) and _is_new(dialogue.turns, seen, trained):
+            return dialogue.turns
 
 
 def _words(text: str) -> list[str]:
     return re.findall(r"[\w'-]+", text.lower())
 
 
-def _is_new(turns: tuple[Turn, ...], seen: Seen, held_out: bool) -> bool:
+def _is_new(turns: tuple[Turn, ...], seen: Seen, trained: bool) -> bool:
     if not seen.windows.isdisjoint(windows(turns)):
         return False
-    if not held_out:
+    if trained:
         return True
     written = [turn.text for turn in turns[CONTEXT:]]
     words = [word for turn in turns for word in _words(turn.text)]
     return seen.utterances.isdisjoint(written) and seen.words.issuperset(words)
 
 
-def _row(turns: tuple[Turn, ...]) -> dict[str, Any]:
+def _row(turns: tuple[Turn, ...]) -> Row:
     return {
         "dialog": [turn.text for turn in turns],
         "act": [turn.act for turn in turns],
@@ -94,7 +123,7 @@ def _row(turns: tuple[Turn, ...]) -> dict[str, Any]:
 
 
 @cache
-def _held_out(revision: str) -> frozenset[str]:
+def _targets(revision: str) -> frozenset[str]:
     """Return the targets of validation and test."""
     splits = rows(revision)
     return frozenset(
@@ -104,10 +133,18 @@ def _held_out(revision: str) -> frozenset[str]:
 
 def _unseen(dice: Dice, revision: str) -> Dialogue:
     """Draw a conversation without any target of validation or test."""
-    held_out = _held_out(revision)
+    targets = _targets(revision)
     while True:
         dialogue = draw_dialogue(dice, revision)
-        if held_out.isdisjoint(turn.text for turn in dialogue.turns):
+        if targets.isdisjoint(turn.text for turn in dialogue.turns):
+            return dialogue
+
+
+def _trainable(dice: Dice, revision: str) -> Dialogue:
+    """Draw a conversation as training may have it."""
+    while True:
+        dialogue = _unseen(dice, revision)
+        if not held_out(dialogue):
             return dialogue
 
 
@@ -115,7 +152,7 @@ def draw_text(dice: Dice, revision: str) -> str:
     """Draw a conversation of 40 to 130 words: half of them in prose as in a novel, half as lines of a chat."""
     tell = _chat if dice.chance(0.5) else _novel
     while True:
-        text = tell(dice, _unseen(dice, revision), revision)
+        text = tell(dice, _trainable(dice, revision), revision)
         if len(text.split()) in WORDS:
             return text
 

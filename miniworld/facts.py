@@ -11,7 +11,7 @@ from miniworld.chance import Dice
 from miniworld.lexicon import ANIMALS, PEOPLE, Noun, load_lexicon
 from miniworld.phrases import Pronoun, one
 from miniworld.template import Template
-from miniworld.world import Activity, Filler, Step, draw_event, load_world
+from miniworld.world import REVISION, Activity, Filler, Step, draw_event, load_world
 
 NUMBERS = ("two", "three", "four", "five")
 WHENS = (
@@ -88,7 +88,7 @@ class Fact:
 
 
 def draw_fact(
-    dice: Dice, revision: str = "1", activity: Activity | None = None, unlike: Activity | None = None
+    dice: Dice, revision: str = REVISION, activity: Activity | None = None, unlike: Activity | None = None
 ) -> Fact:
     """Draw a fact of the world, or of one activity, or of another verb than the activity `unlike`."""
     activities = [activity] if activity else load_world(revision).activities

@@ -1,5 +1,7 @@
 """IMDB in the mini world: film reviews, their labels, and a positive continuation of each."""
 
+import re
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -7,31 +9,55 @@ from miniworld.chance import Dice
 from miniworld.reviews import draw_review, positive_continuation
 from miniworld.world import SEEDS, load_world
 
-SPLITS = {"train": 2000, "validation": 200, "test": 400}
+SPLITS = {"train": 8000, "validation": 500, "test": 1000}
+HELD_OUT = ("validation", "test")
 SHORTEST_PROMPT = 20
+
+Row = dict[str, Any]
 
 
 @cache
-def rows(revision: str) -> dict[str, tuple[dict[str, Any], ...]]:
+def rows(revision: str) -> dict[str, tuple[Row, ...]]:
     """Return the rows of every split: text, label (half of them 1) and positive_continuation."""
     dice = Dice(SEEDS[revision] + 2)
-    world = load_world(revision)
-    beginnings: set[str] = set()
-    ends: set[str] = set()
-    splits: dict[str, tuple[dict[str, Any], ...]] = {}
-    for split, count in SPLITS.items():
-        drawn: list[dict[str, Any]] = []
-        for label in dice.shuffled([0, 1] * (count // 2)):
-            while True:
-                review = draw_review(dice, world, label)
-                positive = positive_continuation(review)
-                if beginning(review.text) not in beginnings and positive not in ends:
-                    break
-            beginnings.add(beginning(review.text))
-            ends.add(positive)
-            drawn.append({"text": review.text, "label": label, "positive_continuation": positive})
-        splits[split] = tuple(drawn)
+    train = _drawn(dice, revision, SPLITS["train"], (), frozenset())
+    splits = {"train": train}
+    for split in HELD_OUT:
+        known = [row for drawn in splits.values() for row in drawn]
+        splits[split] = _drawn(dice, revision, SPLITS[split], known, words(train))
     return splits
+
+
+def held_back(revision: str, seed: int, count: int) -> tuple[Row, ...]:
+    """Return a fresh test split, drawn as test is from the seed; no beginning and no end of the splits is in it."""
+    splits = rows(revision)
+    known = [row for drawn in splits.values() for row in drawn]
+    return _drawn(Dice(seed), revision, count, known, words(splits["train"]))
+
+
+def _drawn(dice: Dice, revision: str, count: int, known: Iterable[Row], vocabulary: frozenset[str]) -> tuple[Row, ...]:
+    """Draw reviews that begin and end unlike the known ones, in words of the vocabulary if there is one."""
+    world = load_world(revision)
+    beginnings = {beginning(row["text"]) for row in known}
+    ends = {row["positive_continuation"] for row in known}
+    drawn: list[Row] = []
+    for label in dice.shuffled([1, 0] * (count // 2) + [1] * (count % 2)):
+        while True:
+            review = draw_review(dice, world, label)
+            row = {"text": review.text, "label": label, "positive_continuation": positive_continuation(review)}
+            unknown = vocabulary and not vocabulary.issuperset(words([row]))
+            if beginning(review.text) not in beginnings and row["positive_continuation"] not in ends and not unknown:
+                break
+        beginnings.add(beginning(review.text))
+        ends.add(row["positive_continuation"])
+        drawn.append(row)
+    return tuple(drawn)
+
+
+def words(drawn: Iterable[Row]) -> frozenset[str]:
+    """Return the words of reviews and continuations in lower case."""
+    texts = (row[name].lower() for row in drawn for name in ("text", "positive_continuation"))
+    return frozenset(word for text in texts for word in re.findall(r"[^\W_]+", text))
 
 
 def beginning(text: str) -> str:

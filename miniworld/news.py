@@ -1,8 +1,11 @@
 """Local news: stories as facts, and the articles and highlights that report them.
 
 A story of some kind (a fire, an election, a lost ring) has a core and further facts. The article reports the core, not
-always first, and three or four of the facts among quotes, background and things that happen elsewhere; the highlights
-report the core and the most important facts, in other words.
+always first, and three or four of the facts among quotes, background, rumors and things that happen elsewhere; the
+highlights report the core and the most important facts, in other and fewer words.
+
+Of the sentences that tell a fact, one is held back: where training's articles tell what their highlights report, they
+never use it, and those of validation and test always do.
 """
 
 import re
@@ -10,21 +13,30 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
+from zlib import crc32
 
 from grue.errors import DataError
 from grue.files import read_toml
 from miniworld.chance import Dice
 from miniworld.grammar import BARE, Mood, predicate, stage
-from miniworld.lexicon import HERE, capitalise, with_article
+from miniworld.lexicon import HERE, capitalise, load_lexicon, with_article
 from miniworld.phrases import Mention
 from miniworld.template import FORMS
 from miniworld.world import Activity, Person, Town, WorldEvent, draw_event, load_activities, load_world
 
 ROLES = ("official", "hero", "other", "witness", "stranger")  # the official first: few hold an office
 TITLES = ("captain", "chef", "coach", "detective", "doctor", "judge", "mayor", "officer", "professor")
-WORDS = range(90, 151)
+WORDS = range(90, 146)
+FRAMED = 0.75  # how often each of two people learns one of the facts, as an article tells it
+FRAMES = ("stranger", "witness", "denied")
+RUMORS = 0.7  # how often an article denies what is not a fact
+SPOKEN = re.compile(
+    r"\b(says?|said|told|tell|announced|explained|reported|revealed|confirmed|insists|promised|according|According|"
+    r"estimates?|estimated|calculated|reckoned|slip|worked out|called)\b|[:\"]"
+)
 NUMBER_WORDS = "nothing one two three four five six seven eight nine ten eleven twelve".split()
 MOST_POINTS = 3
+MAYORS_AGE = 60
 GERUND = Mood("", "gerund", "past", "past")
 Piece = str | tuple[str, ...]
 
@@ -33,6 +45,7 @@ Piece = str | tuple[str, ...]
 class NewsLine:
     """A sentence with slots: every second piece is the name of a slot, or words to choose from."""
 
+    source: str
     pieces: tuple[Piece, ...]
     slots: frozenset[str]
 
@@ -62,6 +75,7 @@ class Kind:
     core: NewsFact
     facts: tuple[NewsFact, ...]
     lines: Mapping[str, tuple[NewsLine, ...]]
+    frames: Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +103,7 @@ def parse_line(text: str) -> NewsLine:
         else:
             pieces.append(piece[1:-1])
             slots.add(base_slot(piece[1:-1]))
-    return NewsLine(tuple(pieces), frozenset(slots))
+    return NewsLine(text, tuple(pieces), frozenset(slots))
 
 
 def base_slot(slot: str) -> str:
@@ -149,6 +163,7 @@ def _kind(entry: Mapping[str, Any], common: Mapping[str, Any], shared: Mapping[s
             "voices": _lines(entry["quotes"]),
             "colour": _lines(entry["colour"]),
         },
+        frames={key: tuple(common[key]) for key in FRAMES},
     )
 
 
@@ -226,7 +241,11 @@ def _shares_a_name(person: Person, cast: Mapping[str, Person]) -> bool:
 
 @cache
 def _with_jobs(jobs: tuple[str, ...], revision: str) -> tuple[Person, ...]:
-    return tuple(person for person in load_world(revision).people if person.job.lemma in jobs)
+    people = load_world(revision).people
+    if jobs == ("mayor",):  # a world has few; every town has its own
+        elders = [person for person in people if person.age >= MAYORS_AGE]
+        return tuple(replace(person, job=load_lexicon().noun("mayor")) for person in elders)
+    return tuple(person for person in people if person.job.lemma in jobs)
 
 
 @cache
@@ -262,6 +281,27 @@ def newsworthy(story: Story) -> tuple[NewsFact, ...]:
     return (core, *(major or others[:1]))
 
 
+def held_tell(kind: Kind, fact: NewsFact) -> NewsLine:
+    """Return the sentence that tells a fact in the articles of validation and test only."""
+    return fact.tells[crc32(f"{kind.name} {fact.points[0].source}".encode()) % len(fact.tells)]
+
+
+@cache
+def told_words() -> frozenset[str]:
+    """Return the words of all sentences that tell facts."""
+    sources = [line.source for kind in load_kinds() for fact in (kind.core, *kind.facts) for line in fact.tells]
+    words = re.findall(r"[\w'$,-]*\w", re.sub(r"\{[^}]*\}", " ", " ".join(sources)))
+    return frozenset(form for word in words for form in (word, word[0].lower() + word[1:], capitalise(word)))
+
+
+def telling(dice: Dice, story: Story, fact: NewsFact, split: str) -> NewsLine:
+    """Return a sentence that tells a fact; the split decides which ones may tell what the highlights report."""
+    held, reported = held_tell(story.kind, fact), fact in newsworthy(story)
+    if not reported or not split:
+        return dice.pick(fact.tells)
+    return dice.pick([line for line in fact.tells if line is not held]) if split == "train" else held
+
+
 # --- words -----------------------------------------------------------------------------------------------------------
 
 Speak = Callable[[str], str]
@@ -277,6 +317,26 @@ def fill(dice: Dice, line: NewsLine, speak: Speak) -> str:
             parts.append(speak(piece) if index % 2 else piece)
     text = re.sub(r",(?=[,.;:?!])", "", "".join(parts))  # of the comma that closes an aside
     return text[0] + capitalise(text[1:]) if text[0] == '"' else capitalise(text)
+
+
+def framed(dice: Dice, kind: Kind, line: NewsLine, how: str) -> NewsLine:
+    """Return a line as part of a longer one: "stranger" or "witness" has learned it, or it is "denied"."""
+    inner = line.source if line.source.startswith(("{", '"')) else line.source[0].lower() + line.source[1:]
+    around = dice.pick(kind.frames[how])
+    return parse_line(around.replace("*", inner if around.endswith("*") else inner.rstrip(".")))
+
+
+def is_plain(line: NewsLine) -> bool:
+    """Return whether a line could be told by somebody: nobody speaks in it already."""
+    return not SPOKEN.search(line.source)
+
+
+def rumor(dice: Dice, story: Story) -> NewsLine | None:
+    """Return a sentence that denies what is not a fact of the story, if the kind has something to deny."""
+    groups = {fact.group for fact in story.facts if fact.group.startswith("~")}
+    absent = [fact for fact in story.kind.facts if fact not in story.facts and fact.group not in groups]
+    points = [point for fact in absent for point in fact.points if is_plain(point)]
+    return framed(dice, story.kind, dice.pick(points), "denied") if points else None
 
 
 def reporter(dice: Dice, story: Story) -> Speak:
@@ -360,29 +420,62 @@ def _activities(job: str) -> tuple[Activity, ...]:
     return tuple(activity for activity, who in doers if job in who or "man" in who or "woman" in who)
 
 
-def write_article(dice: Dice, story: Story) -> str:
-    """Write an article of 90 to 150 words: up to three sentences, the core, and the rest in a random order."""
+def write_article(dice: Dice, story: Story, split: str = "") -> str:
+    """Write an article of 90 to 145 words: up to three sentences, the core, and the rest in a random order.
+
+    Args:
+        dice: Chooses.
+        story: What is reported.
+        split: Whose articles this one is like: "train", "validation" or "test", or "" for any.
+    """
     while True:
-        text = " ".join(_article(dice, story))
+        text = " ".join(_article(dice, story, split))
         if text.count(" ") + 1 in WORDS:
             return text
 
 
-def _article(dice: Dice, story: Story) -> list[str]:
+def _article(dice: Dice, story: Story, split: str) -> list[str]:
     lines = story.kind.lines
     opening = dice.weighted(((3, 0), (3, 1), (3, 2), (2, 3)))
     first = set(dice.sample(("hooks", "town", "scenes"), opening))
     before = [dice.pick(lines[part]) for part in ("hooks", "town", "scenes") if part in first]
-    core, *told = (dice.pick(fact.tells) for fact in story.facts)
+    core, *told = _tellings(dice, story, split)
+    denied = rumor(dice, story) if dice.chance(RUMORS) else None
+    told += [denied] if denied else []
     fillers = ["voices", "colour", "quotes", "bystander", *(part for part in ("hero", "town") if part not in first)]
-    room = 8 + int(dice.random() * 4) - len(before) - 1 - len(told)  # before the last sentence
-    chosen = [dice.pick(lines[part]) for part in dice.shuffled(fillers)[: max(room, 2)] if lines[part]]
+    room = 7 + int(dice.random() * 3) - len(before) - 1 - len(told)  # before the last sentence
+    chosen = [dice.pick(lines[part]) for part in dice.shuffled(fillers)[: max(room, 1)] if lines[part]]
     after = [*dice.shuffled([*told, *chosen]), dice.pick(lines["also"])]
     speak = reporter(dice, story)
     return [fill(dice, line, speak) for line in (*before, core, *(after if dice.chance(0.6) else after[:-1]))]
 
 
+def _tellings(dice: Dice, story: Story, split: str) -> list[NewsLine]:
+    """Return a sentence for each fact; stranger and witness may each have learned one of those that nobody says."""
+    lines = [telling(dice, story, fact, split) for fact in story.facts]
+    plain = dice.shuffled([index for index, line in enumerate(lines) if is_plain(line)])
+    for who, index in zip(("stranger", "witness"), plain, strict=False):
+        if dice.chance(FRAMED):
+            lines[index] = framed(dice, story.kind, lines[index], who)
+    return lines
+
+
+def tell(dice: Dice, story: Story, fact: NewsFact) -> NewsLine:
+    """Return a sentence that tells a fact, perhaps as what somebody learned."""
+    line, who = telling(dice, story, fact, ""), dice.pick(("stranger", "witness"))
+    return framed(dice, story.kind, line, who) if is_plain(line) and dice.chance(0.5) else line
+
+
 def write_highlights(dice: Dice, story: Story) -> list[str]:
     """Write the two or three sentences of the highlights."""
     speak = headline(story)
-    return [fill(dice, dice.pick(fact.points), speak) for fact in newsworthy(story)]
+    return [fill(dice, dice.favour(fact.points), speak) for fact in newsworthy(story)]
+
+
+def write_brief(dice: Dice, story: Story) -> tuple[str, str, str]:
+    """Write a sentence that tells a fact, what the highlights would say of it, and perhaps another sentence."""
+    fact, speak = dice.pick(story.facts), reporter(dice, story)
+    told = fill(dice, tell(dice, story, fact), speak)
+    part = dice.pick(("colour", "bystander", "also"))
+    other = fill(dice, dice.pick(story.kind.lines[part]), speak) if dice.chance(0.4) else ""
+    return told, fill(dice, dice.favour(fact.points), headline(story)), other

@@ -40,7 +40,7 @@ def about(person: Person) -> dict[str, str]:
     return {
         "": person.first, "name": person.name, "mr": f"{'Mr.' if he else 'Mrs.'} {person.family}", "he": person.pronoun,
         "his": "his" if he else "her", "him": "him" if he else "her", "twin": f"twin {'brother' if he else 'sister'}",
-        "job": person.job.lemma, "town": person.town,
+        "job": person.job.lemma, "town": person.town, "family": person.family,
     }  # fmt: skip
 
 
@@ -61,7 +61,7 @@ def _price(dice: Dice, world: World, limits: str) -> dict[str, str]:
     asked = low + int(dice.random() * (high - low + 1))
     less = max(2, asked // 4 + int(dice.random() * asked / 8))
     money = {"": asked, "offer": asked - less, "deal": asked - less // 2, "more": asked + less}
-    return {key: f"{number_word(dollars)} dollar{'s' if dollars != 1 else ''}" for key, dollars in money.items()}
+    return {key: dollars(amount) for key, amount in money.items()}
 
 
 def _number(dice: Dice, world: World, limits: str) -> dict[str, str]:
@@ -91,15 +91,75 @@ def _plan(dice: Dice, world: World, _: str) -> dict[str, str]:
 
 
 def _tool(dice: Dice, world: World, _: str) -> dict[str, str]:
-    """Something to borrow, and what it is needed for."""
+    """Something to borrow, what it is needed for, and what its owner does with it."""
     activity, deed = _deed(dice, tuple(_borrowed()))
-    return {"": dice.pick(_borrowed()[activity]), "deed": deed}
+    tool = dice.pick(_borrowed()[activity])
+    others = tuple(other for other, tools in _borrowed().items() if tool in tools)
+    use = deed
+    while use == deed:
+        use = _deed(dice, others)[1]
+    return {"": tool, "deed": deed, "use": use}
+
+
+def _bill(dice: Dice, world: World, limits: str) -> dict[str, str]:
+    """Several things at the same price; what is paid, and what comes back."""
+    low, high = map(int, limits.split())
+    count, price = 2 + int(dice.random() * 4), low + int(dice.random() * (high - low + 1))
+    total = count * price
+    paid = 10 * (total // 10 + 1)
+    return {
+        "": dollars(price), "count": number_word(count), "total": dollars(total), "paid": dollars(paid),
+        "change": dollars(paid - total),
+    }  # fmt: skip
+
+
+def _eggs(dice: Dice, world: World, _: str) -> dict[str, str]:
+    """Eggs for a person and for all."""
+    each, count = 2 + int(dice.random() * 2), 3 + int(dice.random() * 6)
+    eggs = {"": each, "each": each, "count": count, "all": each * count}
+    return {key: number_word(number) for key, number in eggs.items()}
+
+
+def _double(dice: Dice, world: World, _: str) -> dict[str, str]:
+    """A price for one and for two."""
+    price = 6 + int(dice.random() * 25)
+    return {"": dollars(price), "total": dollars(2 * price)}
+
+
+def _debt(dice: Dice, world: World, _: str) -> dict[str, str]:
+    """A price, what was paid of it and what is left, in tens and fives."""
+    price = 20 + 10 * int(dice.random() * 7)
+    paid = price // 2
+    while 2 * paid == price:
+        paid = 5 * (1 + int(dice.random() * (price // 5 - 1)))
+    return {"": dollars(price), "paid": dollars(paid), "left": dollars(price - paid)}
+
+
+def _pills(dice: Dice, world: World, _: str) -> dict[str, str]:
+    """Pills a day, and for several days."""
+    day, days = 2 + int(dice.random() * 3), 3 + int(dice.random() * 7)
+    return {"": number_word(day), "day": number_word(day), "days": number_word(days), "all": number_word(day * days)}
+
+
+def dollars(amount: int) -> str:
+    """Return an amount of money in words."""
+    return f"{number_word(amount)} dollar{'s' if amount != 1 else ''}"
 
 
 SOURCES: Mapping[str, Callable[[Dice, World, str], dict[str, str]]] = {
     "person": _person, "day": _day, "time": _time, "price": _price, "number": _number, "film": _film, "town": _town,
-    "plan": _plan, "tool": _tool,
+    "plan": _plan, "tool": _tool, "bill": _bill, "eggs": _eggs, "double": _double, "debt": _debt, "pills": _pills,
 }  # fmt: skip
+DERIVED: Mapping[str, tuple[str, ...]] = {
+    "bill_total": ("bill", "bill_count"),
+    "bill_change": ("bill_total",),
+    "stay_total": ("stay", "stay_count"),
+    "eggs_all": ("eggs_each", "eggs_count"),
+    "double_total": ("double",),
+    "debt_left": ("debt", "debt_paid"),
+    "pills_all": ("pills_day", "pills_days"),
+}
+"""What can be told from other things that have been said."""
 AWKWARD = ("A A", "A E", "A I", "A O", "A U")  # titles nobody can say; one with "and" would sound like two films
 EVERYONE = ("man", "woman", "neighbor", "friend", "father", "mother", "girl", "boy")
 LENT = (
@@ -112,7 +172,7 @@ PLANNED = (
     "dig fry brush walk saw cut wrap bathe study dive sing change"
 ).split()
 NOT_PLANNED = (
-    "hair beard tooth portrait ladder pole step ocean plane crowd water sheet boxer nest honor frisbee "
+    "card hair beard tooth portrait ladder pole step ocean plane crowd water sheet boxer nest honor frisbee "
     "model couple fence roof ball basketball football coal song tooth child"
 ).split()
 WHERE = ("room", "building", "town", "nature", "height", "waters")  # kinds of places that a plan may name

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 
-from miniworld import commongen
+from miniworld import commongen, damage
 from miniworld.chance import Dice
 from miniworld.facts import (
     SYNONYMS,
@@ -22,14 +22,14 @@ from miniworld.grammar import PASSIVES, PAST, PRESENT, STATIC, EventScene, Mood,
 from miniworld.lexicon import conjugate, load_lexicon, verb, with_article
 from miniworld.phrases import PAIRED, Mention, finish, join, one
 from miniworld.template import FORMS
-from miniworld.world import Filler, WorldEvent, load_world
+from miniworld.world import REVISION, Filler, WorldEvent, load_world
 
 CONTRADICTION, NEUTRAL, ENTAILMENT = 0, 1, 2
 HOPES = ("want to", "hope to", "try to", "decide to")
 REFUSALS = ("refuse to", "forget to")
 
 
-def claim(dice: Dice, revision: str = "1") -> tuple[str, str, int]:
+def claim(dice: Dice, revision: str = REVISION) -> tuple[str, str, int]:
     """Return a premise of one to three sentences, a hypothesis, and whether the one follows from the other.
 
     The label is 0 if the premise contradicts the hypothesis, 1 if it leaves it open, 2 if it entails it, as in
@@ -50,7 +50,7 @@ def claim(dice: Dice, revision: str = "1") -> tuple[str, str, int]:
             return " ".join(texts), hypothesis, label
 
 
-def likeness(dice: Dice, revision: str = "1") -> tuple[str, str, float]:
+def likeness(dice: Dice, revision: str = REVISION) -> tuple[str, str, float]:
     """Return a reference, a candidate, and their similarity, 0–1.
 
     It is the F1 of their facts, reduced where the candidate is damaged as weak models write: cut short, repetitive,
@@ -68,7 +68,7 @@ def likeness(dice: Dice, revision: str = "1") -> tuple[str, str, float]:
     return reference, candidate, round(agreement(fact, other) * soundness, 4)
 
 
-def near_miss(dice: Dice, revision: str = "1") -> tuple[str, str, str]:
+def near_miss(dice: Dice, revision: str = REVISION) -> tuple[str, str, str]:
     """Return a sentence, a paraphrase of it, and the paraphrase again with one part of the fact changed."""
     while True:
         fact = draw_fact(dice, revision)
@@ -187,29 +187,27 @@ def _varied(dice: Dice, fact: Fact, revision: str) -> Fact:
 
 
 def _spoilt(dice: Dice, text: str, revision: str) -> tuple[str, float]:
-    """Return the text as a weak model would write it, and the share of its value that remains."""
-    words = text.rstrip(".").split(" ")
-    count = len(words)
-    kind = dice.pick(("cut", "stutter", "again", "shuffled", "words", "wrong"))
-    if kind == "cut":
-        kept = int(dice.random() * count)
-        return " ".join(words[:kept]), kept / count
-    if kind == "stutter":
-        start, length = int(dice.random() * count), 1 + int(dice.random() * 4)
-        piece, times = words[start : start + length], 1 + int(dice.random() * 4)
-        spoilt = [*words[: start + length], *piece * times, *words[start + length :]]
-        return " ".join(spoilt) + ".", count / len(spoilt)
-    if kind == "again":
-        return f"{text} {text}", 0.7
-    if kind == "shuffled":
-        return " ".join(dice.shuffled(words)), 0.35
-    if kind == "words":  # the bare words of a sentence that was never made
-        small = {"a", "an", "the", "is", "are", "was", "were", "has", "been", "with", "and", "his", "her", "their"}
-        return " ".join(word for word in words if word.lower() not in small), 0.6
-    others = tell(dice, draw_fact(dice, revision)).rstrip(".").split(" ")
-    wrong = dice.sample(range(count), 1 + int(dice.random() * min(4, count)))
-    mixed = [dice.pick(others) if index in wrong else word for index, word in enumerate(words)]
-    return " ".join(mixed) + ".", max(1 - 2 * len(wrong) / count, 0.1)
+    """Return the text as a failing model would write it, and the share of its value that remains."""
+    if dice.chance(0.15):
+        count = len(damage.plain(text))
+        kept = damage.cut(dice, text) if dice.chance(0.9) else ""
+        return kept, len(kept.split()) / count
+    if dice.chance(0.2):
+        return _with_wrong_words(dice, text, revision)
+    way = dice.pick(tuple(damage.WORTH))
+    return way(dice, text), damage.WORTH[way]
+
+
+def _with_wrong_words(dice: Dice, text: str, revision: str) -> tuple[str, float]:
+    """Put words of another sentence in the place of some."""
+    words = damage.plain(text)
+    others = damage.plain(tell(dice, draw_fact(dice, revision)))
+    wrong = dice.sample(range(len(words)), 1 + int(dice.random() * min(4, len(words))))
+    mixed = [
+        dice.pick([other for other in others if other != word]) if index in wrong else word
+        for index, word in enumerate(words)
+    ]
+    return " ".join(mixed) + ".", max(1 - 2 * len(wrong) / len(words), 0.1)
 
 
 # --- telling: one fact, many sentences -------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from grue.errors import DataError
 from grue.files import read_toml
@@ -22,6 +23,9 @@ FILE = HERE / "plots.toml"
 ING = Mood("", "gerund", "past", "past")
 ADULTS = ("man", "woman", "lady", "neighbor", "friend", "grandmother", "grandfather", "mother", "father")
 OPPOSITE = 0.6  # how often helper and rival are not of the hero's sex, which keeps pronouns clear
+SIDES = ("side", "third")  # steps that are a side of the arc
+THIRD = {"extra": "third", "wish": "wish3"}  # the words of a side, as they are said of third
+TWINS = 0.5  # how often the two sides of a story are of one kind
 PRONOUN, TRADE = 0.5, 0.2  # how often a known person is not called by name
 
 Forms = Mapping[str, str]
@@ -48,6 +52,7 @@ class Pair:
 class PlotLine:
     """A parsed sentence, and the names of the slots in it."""
 
+    source: str
     pieces: tuple[str | PlotSlot | Pair, ...]
     slots: tuple[str, ...]
 
@@ -85,6 +90,7 @@ class Library:
 
     arcs: tuple[Arc, ...]
     beats: Mapping[str, Beat]
+    sides: Mapping[str, tuple[str, ...]]
     slots: Mapping[str, str]
     pools: Mapping[str, tuple[str, ...]]
     things: Mapping[str, tuple[tuple[str, str], ...]]
@@ -131,7 +137,7 @@ def parse_line(source: str) -> PlotLine:
         elif text:
             pieces.append(text)
     names = [piece.name for piece in pieces if isinstance(piece, PlotSlot)]
-    return PlotLine(tuple(pieces), tuple(dict.fromkeys(names)))
+    return PlotLine(source, tuple(pieces), tuple(dict.fromkeys(names)))
 
 
 @cache
@@ -143,12 +149,18 @@ def load_plots() -> Library:
     """
     data = read_toml(FILE)
     beats = {name: _beat(name, entry) for name, entry in data["beats"].items()}
+    beats |= {f"{name} of third": _of_third(beats[name]) for names in data["sides"].values() for name in names.split()}
     arcs = tuple(_arc(name, steps, data["people"][name], beats) for name, steps in data["arcs"].items())
     return Library(
         arcs=arcs,
         beats=beats,
-        slots=data["slots"],
-        pools={name: tuple(entries) for name, entries in data["pools"].items()},
+        sides={arc: tuple(names.split()) for arc, names in data["sides"].items()},
+        slots={
+            name: pool.replace("extra", "third") if name != slot else pool
+            for slot, pool in data["slots"].items()
+            for name in dict.fromkeys((slot, _third(slot)))
+        },
+        pools={name: (*entries, *_made(name, data)) for name, entries in data["pools"].items()},
         things={name: _pairs(entries) for name, entries in data["things"].items()},
         ties={role: tuple(ties) for role, ties in data["ties"].items()},
         gendered={
@@ -174,10 +186,36 @@ def _arc(name: str, steps: str, roles: str, beats: Mapping[str, Beat]) -> Arc:
     choices = []
     for step in steps.split():
         names = step.rstrip("?").split("|")
-        if unknown := [beat for beat in names if beat not in beats]:
+        if unknown := [beat for beat in names if beat not in (*beats, *SIDES)]:
             raise DataError(f"{FILE}: the arc {name!r} names the beat {unknown[0]!r}, which is not there.")
-        choices.append((*names, "", "") if step.endswith("?") else tuple(names))
+        choices.append((*names, "") if step.endswith("?") else tuple(names))
     return Arc(name, tuple(choices), tuple(roles.split()))
+
+
+def _of_third(beat: Beat) -> Beat:
+    """Return a beat that is told of extra as one that is told of third."""
+    tell = tuple(tuple(parse_line(_third(line.source)) for line in lines) for lines in beat.tell)
+    asks = [Ask(ask.kind, tuple(map(_third, ask.questions)), tuple(map(_third, ask.answers))) for ask in beat.asks]
+    return Beat(f"{beat.name} of third", tell, tuple(asks))
+
+
+def _third(text: str) -> str:
+    """Return a text about extra as one about third, whose facts are other ones: "{far2}" becomes "{far3}"."""
+    return re.sub(r"(?<=[a-z])2\b", "3", re.sub(r"\b(extra|wish)\b", lambda word: THIRD[word[0]], text))
+
+
+def _made(pool: str, data: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the entries of a pool that are made of parts."""
+    for entry in data["made"].get(pool, ()):
+        before, adjectives, nouns = (part.split() for part in entry.split(":"))
+        for adjective in adjectives:
+            for noun in nouns:
+                full = f"{adjective} {noun.replace('_', ' ')}"
+                yield from (f"{word} {with_article(full)}" for word in before) if before else (with_article(full),)
+    if pool in data["numbers"]:
+        numbers, units = (part.split() for part in data["numbers"][pool].split(":"))
+        for number in numbers:
+            yield from (f"{number} {unit}".replace("_", " ") for unit in units)
 
 
 def _pairs(entries: list[str]) -> tuple[tuple[str, str], ...]:
@@ -197,7 +235,7 @@ def draw_plot(dice: Dice, world: World, most: int = 99) -> StoryPlot:
     """Draw what happens to whom, at `most` so many beats of it, and which sentences will tell it."""
     library = load_plots()
     arc = dice.pick(library.arcs)
-    names = [dice.pick(choices) for choices in arc.steps]
+    names = _with_sides(dice, [dice.pick(choices) for choices in arc.steps], library.sides[arc.name])
     beats = tuple(library.beats[name] for name in names if name)[:most]
     lines = tuple(dice.pick(beat.tell) for beat in beats)
     facts = draw_cast(dice, arc.roles, world)
@@ -205,6 +243,14 @@ def draw_plot(dice: Dice, world: World, most: int = 99) -> StoryPlot:
         for slot in line.slots:
             settle(dice, slot, facts, world)
     return StoryPlot(arc.name, beats, lines, facts, dice.pick(("present", "present", "past")))
+
+
+def _with_sides(dice: Dice, names: list[str], sides: tuple[str, ...]) -> list[str]:
+    """Return the steps with a side for each place of one; two of the same kind are told half of the time."""
+    side = dice.pick(sides)
+    third = side if dice.chance(TWINS) else dice.pick(sides)
+    chosen = {"side": side, "third": f"{third} of third"}
+    return [chosen.get(name, name) for name in names]
 
 
 def _flat(lines: tuple[tuple[PlotLine, ...], ...]) -> Iterator[PlotLine]:
@@ -219,7 +265,7 @@ def draw_cast(dice: Dice, roles: tuple[str, ...], world: World) -> Facts:
     opposite = "he" if hero.pronoun == "she" else "she"
     for role in roles:
         person = hero
-        across = role == "love" or (role in ("helper", "rival", "other") and dice.chance(OPPOSITE))
+        across = role == "love" or (role in ("helper", "rival", "other", "third") and dice.chance(OPPOSITE))
         fitting = (opposite,) if across else (hero.pronoun,) if role == "suitor" else ("he", "she")
         while not taken.isdisjoint((person.first, person.family, person.job.lemma)) or person.pronoun not in fitting:
             person = dice.pick(world.people)
@@ -246,14 +292,20 @@ def _town(town: Town) -> Forms:
     return {"": town.name, "size": town.size}
 
 
+def pool_of(slot: str) -> str:
+    """Return the name of the pool that the fact of a slot is drawn from."""
+    return load_plots().slots.get(slot, slot).partition(" of ")[0]
+
+
 def settle(dice: Dice, slot: str, facts: Facts, world: World) -> None:
     """Draw the fact of a slot, and those that it speaks of, unless they are settled."""
     if slot in facts:
         return
     library = load_plots()
-    pool, _, owner = library.slots.get(slot, slot).partition(" of ")
-    if slot == "far":
-        facts[slot] = _town(dice.pick([town for town in world.towns if town.name != facts["town"][""]]))
+    pool, owner = pool_of(slot), library.slots.get(slot, slot).partition(" of ")[2]
+    if pool == "far":
+        taken = [forms.get("") for forms in facts.values()]
+        facts[slot] = _town(dice.pick([town for town in world.towns if town.name not in taken]))
     elif pool == "doing":
         facts[slot] = _doing(dice, facts[owner])
     elif pool in library.things:
@@ -322,7 +374,8 @@ def tell(dice: Dice, plot: StoryPlot) -> list[str]:
             if isinstance(piece, PlotSlot) and piece.form == "" and piece.name in people:
                 role, around = piece.name, (*before, *people)
                 if role in known:
-                    words.append(call_again(dice, plot.facts, role, around, index == 0 and before[:1] == (role,)))
+                    begins = index == 0 and before[:1] == (role,) and not str(line.pieces[1]).startswith("'s")
+                    words.append(call_again(dice, plot.facts, role, around, begins))
                 else:
                     words.append(introduce(dice, plot.facts, role, around))
                     known.add(role)

@@ -5,7 +5,7 @@ A row is a list of token ids.
 
 import math
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -19,6 +19,7 @@ Loss = Callable[[PreTrainedModel, Batch], torch.Tensor]
 
 IGNORED = -100  # the label that transformers' losses skip
 WARMUP = 0.05
+CLOSENESS = 0.05  # of two matches, in the loss of contrasts: they tell apart what differs by a few hundredths
 
 
 def buckets(lengths: Sequence[int], tokens: int, rng: random.Random) -> list[list[int]]:
@@ -105,6 +106,16 @@ def masked_batch(pairs: Sequence[Pair]) -> Batch:
     return {**_read([row for row, _ in pairs]), "labels": _stack([labels for _, labels in pairs], IGNORED)}
 
 
+def contrast_batch(triples: Sequence[Sequence[TokenRow]]) -> Batch:
+    """Stack B triples of rows as [3B, T]: all sentences, all paraphrases, all worse texts; padded on the right.
+
+    `counted` marks the tokens of the text itself: all but the first and the last, which every row has.
+    """
+    rows = [triple[part] for part in range(3) for triple in triples]
+    counted = _stack([[0, *[1] * (len(row) - 2), 0] for row in rows], 0)
+    return {**_read(rows), "counted": counted.bool()}
+
+
 def _read(rows: Sequence[TokenRow]) -> Batch:
     return {"input_ids": _stack(rows, 0), "attention_mask": _stack([[1] * len(row) for row in rows], 0)}
 
@@ -126,6 +137,46 @@ def hidden_loss(model: Any, batch: Batch) -> torch.Tensor:
     states = model.base_model(batch["input_ids"], attention_mask=batch["attention_mask"]).last_hidden_state
     hidden = labels != IGNORED
     return torch.nn.functional.cross_entropy(model.decoder(model.head(states[hidden])), labels[hidden])
+
+
+def encoding_loss(model: Any, batch: Batch) -> torch.Tensor:
+    """Return the loss of a batch with hidden tokens, or of one with contrasts."""
+    return contrast_loss(model, batch) if "counted" in batch else hidden_loss(model, batch)
+
+
+def contrast_loss(model: Any, batch: Batch) -> torch.Tensor:
+    """Return how far a sentence matches its paraphrase less than any other text, and its worse text less than others'.
+
+    Both are cross-entropies of matches divided by `CLOSENESS`; the second counts half.
+    """
+    same, worse = matches(model, batch)
+    truth = torch.arange(len(same))
+    first = torch.nn.functional.cross_entropy(torch.cat([same, worse], 1) / CLOSENESS, truth)
+    own = torch.eye(len(same), dtype=torch.bool)
+    others = torch.cat([worse, same.masked_fill(own, -torch.inf)], 1)
+    return first + 0.5 * torch.nn.functional.cross_entropy(others / CLOSENESS, truth)
+
+
+def matches(model: Any, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return BERTScore's F1 of every sentence with every paraphrase and with every worse text, [B, B] each.
+
+    Tokens are matched greedily by the cosine of the last layer's states; first and last tokens do not count.
+    """
+    real, counted = batch["attention_mask"].bool(), batch["counted"]
+    states = model.base_model(batch["input_ids"], attention_mask=batch["attention_mask"]).last_hidden_state
+    states = torch.nn.functional.normalize(states, dim=-1)
+    size = len(states) // 3
+    cosines = torch.einsum("itd,jsd->ijts", states[:size], states[size:])
+    recall = _best(cosines, real[None, size:, None, :], 3, counted[:size, None])
+    precision = _best(cosines, real[:size, None, :, None], 2, counted[None, size:])
+    same, worse = (2 * recall * precision / (recall + precision)).split(size, 1)
+    return same, worse
+
+
+def _best(cosines: torch.Tensor, real: torch.Tensor, over: int, counted: torch.Tensor) -> torch.Tensor:
+    """Return [B, 2B] means of each counted token's highest cosine with a real one."""
+    best = cosines.masked_fill(~real, -1.0).amax(over)
+    return ((best * counted).sum(-1) / counted.sum(-1).clamp(min=1)).clamp(min=1e-3)
 
 
 def comparing_loss(model: PreTrainedModel, batch: Batch) -> torch.Tensor:
@@ -160,8 +211,7 @@ def fit(
 
     Parameters with a part of `boosts` in their name learn at that multiple of the rate, without weight decay.
     """
-    groups = [_group(name, parameter, boosts) for name, parameter in model.named_parameters()]
-    optimizer = torch.optim.AdamW(groups, betas=(0.9, 0.98), fused=True)
+    optimizer = torch.optim.AdamW(parameter_groups(model.named_parameters(), boosts), betas=(0.9, 0.98), fused=True)
     model.train()
     recent = 0.0
     for step, (scale, batch) in enumerate(zip(_schedule(len(batches)), batches, strict=True), start=1):
@@ -177,6 +227,11 @@ def fit(
             log(f"step {step} of {len(batches)}, loss {recent / ((step - 1) % 500 + 1):.3f}")
             recent = 0.0
     model.train(False)
+
+
+def parameter_groups(named: Iterable[tuple[str, torch.Tensor]], boosts: Mapping[str, float]) -> list[dict[str, Any]]:
+    """Return AdamW's groups, one a parameter, each with the multiple `boost` of the rate it learns at."""
+    return [_group(name, parameter, boosts) for name, parameter in named]
 
 
 def _group(name: str, parameter: torch.Tensor, boosts: Mapping[str, float]) -> dict[str, Any]:

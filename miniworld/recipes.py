@@ -1,7 +1,7 @@
 """The recipes of the small models: architecture, training text and settings of each."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from grue.mini.manifest import Family, TrainingData
@@ -21,7 +21,7 @@ LONGEST = 256  # positions of the models that write
 LONGEST_JUDGED = 128  # positions of the models that judge
 PROMPT = "translate English to German: "
 
-Lesson = Literal["continue", "restore", "reviews", "acts", "claims", "likenesses", "masked"]
+Lesson = Literal["continue", "restore", "reviews", "acts", "claims", "likenesses", "encode"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,8 @@ class Recipe:
         vocabulary: Which tokenizer.
         labels: Names of a classifier's labels, in the order of their indices; none for a regression.
         boosts: Parameter name, or a part of it → multiple of the rate it learns at, without weight decay.
+        chapters: In how many parts a model that writes reads its text: part n is drawn from 1000·seed + n.
+        ships: Whether it is part of the package.
     """
 
     description: str
@@ -72,52 +74,60 @@ class Recipe:
     vocabulary: Literal["english", "bilingual"] = "english"
     labels: tuple[str, ...] = ()
     boosts: Mapping[str, float] = field(default_factory=dict)
+    chapters: int = 1
+    ships: bool = True
 
 
 # T5 initialises its embeddings fifty times larger than GPT-2 and knows positions from the bias alone
 T5_BOOSTS = {"shared": 6.0, "relative_attention_bias": 15.0}
 
-WRITERS = {
+T5_SMALL = {"d_model": 128, "d_kv": 32, "d_ff": 512, "num_layers": 2, "num_decoder_layers": 2, "num_heads": 4}
+T5_MEDIUM = {"d_model": 256, "d_kv": 32, "d_ff": 1024, "num_layers": 3, "num_decoder_layers": 3, "num_heads": 8}
+
+SMALL_WRITERS = {
     "causal": Recipe(
         description="Backbone for continuation: a language model of the world's plain text.",
         family="causal",
         architecture="GPT2LMHeadModel",
         shape={"n_embd": 128, "n_layer": 4, "n_head": 4, "n_positions": LONGEST},
         lesson="continue",
-        training=(TrainingData("paragraphs", REVISION, seed=1001, count=30_000),),
+        training=(TrainingData("paragraphs", REVISION, seed=1001, count=60_000),),
         seed=1,
         rate=3e-3,
-        tokens=768,
+        tokens=4096,
+        chapters=2,
     ),
     "seq2seq": Recipe(
         description="Backbone for text to text: an encoder-decoder that restores the world's plain text from parts.",
         family="seq2seq",
         architecture="T5ForConditionalGeneration",
-        shape={"d_model": 128, "d_kv": 32, "d_ff": 512, "num_layers": 2, "num_decoder_layers": 2, "num_heads": 4},
+        shape=T5_SMALL,
         lesson="restore",
-        training=(TrainingData("paragraphs", REVISION, seed=1002, count=32_000),),
+        training=(TrainingData("paragraphs", REVISION, seed=1002, count=512_000),),
         seed=2,
         rate=2e-3,
-        tokens=1024,
+        tokens=4096,
         boosts=T5_BOOSTS,
+        chapters=16,
     ),
     "translator": Recipe(
         description="Backbone for translation: an encoder-decoder that restores English and German text and has seen "
         "some translations.",
         family="seq2seq",
         architecture="T5ForConditionalGeneration",
-        shape={"d_model": 128, "d_kv": 32, "d_ff": 512, "num_layers": 2, "num_decoder_layers": 2, "num_heads": 4},
+        shape=T5_SMALL,
         lesson="restore",
         training=(
-            TrainingData("paragraphs", REVISION, seed=1005, count=5_000),
-            TrainingData("german", REVISION, seed=1006, count=10_000),
-            TrainingData("translations", REVISION, seed=1007, count=32_000),
+            TrainingData("paragraphs", REVISION, seed=1005, count=50_000),
+            TrainingData("german", REVISION, seed=1006, count=100_000),
+            TrainingData("translations", REVISION, seed=1007, count=80_000),
         ),
         seed=5,
         rate=2e-3,
-        tokens=1024,
+        tokens=4096,
         vocabulary="bilingual",
         boosts=T5_BOOSTS,
+        chapters=10,
     ),
     "perplexity": Recipe(
         description="Scorer of fluency: a language model that shares neither text, seed nor shape with the backbone.",
@@ -125,12 +135,26 @@ WRITERS = {
         architecture="GPT2LMHeadModel",
         shape={"n_embd": 96, "n_layer": 3, "n_head": 4, "n_positions": LONGEST},
         lesson="continue",
-        training=(TrainingData("paragraphs", REVISION, seed=1003, count=24_000),),
+        training=(TrainingData("paragraphs", REVISION, seed=1003, count=120_000),),
         seed=3,
         rate=3e-3,
-        tokens=768,
+        tokens=4096,
+        chapters=4,
     ),
 }
+
+MEDIUM = {"causal": {"n_embd": 256, "n_layer": 6, "n_head": 8, "n_positions": LONGEST}}
+"""The shape of the second size, about four times the parameters; that of encoder-decoders is `T5_MEDIUM`."""
+
+
+def _medium(name: str) -> Recipe:
+    """Return the recipe of a backbone's second size: the same text and lessons, another shape and rate."""
+    small = SMALL_WRITERS[name]
+    shape = MEDIUM.get(name, T5_MEDIUM)
+    return replace(small, description=f"{small.description} Second size.", shape=shape, rate=2e-3, ships=False)
+
+
+WRITERS = SMALL_WRITERS | {f"{name}-m": _medium(name) for name in ("causal", "seq2seq", "translator")}
 
 SMALL = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4}
 # with the small initial weights of large models, attention would stay uniform for too long
@@ -187,23 +211,31 @@ JUDGES = {
         tokens=1536,
     ),
     "encoder": Recipe(
-        description="Encoder for BERTScore: a masked language model of the world's plain English text.",
+        description="Encoder for BERTScore: it has filled gaps in the world's English text and told paraphrases from "
+        "changed facts.",
         family="encoder",
         architecture="ModernBertForMaskedLM",
         shape=ENCODER,
-        lesson="masked",
-        training=(TrainingData("paragraphs", REVISION, seed=1015, count=40_000),),
+        lesson="encode",
+        training=(
+            TrainingData("paragraphs", REVISION, seed=1015, count=16_000),
+            TrainingData("contrasts", REVISION, seed=1017, count=24_000),
+        ),
         seed=9,
         rate=3e-3,
         tokens=1024,
     ),
     "encoder-de": Recipe(
-        description="Encoder for BERTScore in German: a masked language model of the world's plain German text.",
+        description="Encoder for BERTScore in German: it has filled gaps in the world's German text and told "
+        "paraphrases from changed facts.",
         family="encoder",
         architecture="ModernBertForMaskedLM",
         shape=ENCODER,
-        lesson="masked",
-        training=(TrainingData("german", REVISION, seed=1016, count=40_000),),
+        lesson="encode",
+        training=(
+            TrainingData("german", REVISION, seed=1016, count=16_000),
+            TrainingData("german_contrasts", REVISION, seed=1018, count=24_000),
+        ),
         seed=10,
         rate=3e-3,
         tokens=1024,

@@ -20,6 +20,7 @@ WORDS = range(40, 61)
 OPENING = range(22, 29)  # words before the verdict, at least
 LEAST = 6  # words of opinion in the first half
 UNCOUNTED = ("music", "acting", "dialogue", "pacing", "direction", "editing", "camera work")
+RECALL = 0.7  # chance that the verdict comes back to what was praised or blamed before
 LEAN = 0.66  # chance that an opinion of the opening sides with the verdict
 UNDECIDED = 0.08
 
@@ -53,6 +54,7 @@ class Phrases:
     facts: dict[str, tuple[ReviewLine, ...]]
     lean: dict[str, tuple[ReviewLine, ...]]
     decide: dict[str, tuple[ReviewLine, ...]]
+    recall: dict[str, tuple[ReviewLine, ...]]
     close: dict[str, tuple[ReviewLine, ...]]
     words: dict[str, tuple[str, ...]]
 
@@ -76,6 +78,7 @@ def load_phrases() -> Phrases:
         facts={place: sentences(lines) for place, lines in data["facts"].items()},
         lean={side: sentences(lines) for side, lines in data["lean"].items()},
         decide={side: sentences(lines) for side, lines in data["decide"].items()},
+        recall={name: sentences(lines) for name, lines in data["recall"].items()},
         close={side: sentences(lines) for side, lines in data["close"].items()},
         words={key: words(text) for key, text in {**data["words"], **data["verdicts"]}.items()},
     )
@@ -86,6 +89,20 @@ def _topic(line: str) -> str:
     return line if first in ("The", "At") else first if first.startswith("{") else f"{first} {second}"
 
 
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What a speaker has said: the topics, and the aspects that were praised and blamed."""
+
+    said: frozenset[str] = frozenset()
+    praised: tuple[Aspect, ...] = ()
+    blamed: tuple[Aspect, ...] = ()
+
+    def after(self, topic: str, side: str, aspect: Aspect | None) -> "Memory":
+        """Return the memory of one more sentence, which praises ("plus") or blames ("minus") an aspect or neither."""
+        good, bad = ((aspect,) if aspect and side == name else () for name in ("plus", "minus"))
+        return Memory(self.said | {topic}, self.praised + good, self.blamed + bad)
+
+
 class Speaker:
     """Fills sentences about one film, and never repeats a sentence or an aspect."""
 
@@ -93,15 +110,16 @@ class Speaker:
         self.dice, self.world, self.film = dice, world, film
         self.phrases = load_phrases()
         self.aspects = dice.shuffled(self.phrases.aspects)
-        self.said: set[str] = set()
+        self.memory = Memory()
+        self.heard = self.aspects[0]
 
-    def say(self, sentences: tuple[ReviewLine, ...]) -> str:
-        """Return one of the sentences that was not said yet, with its slots filled."""
+    def say(self, sentences: tuple[ReviewLine, ...], side: str = "") -> str:
+        """Return one of the sentences that was not said yet, filled; `side` is what it says of its aspect."""
         chosen = self.dice.pick(sentences)
-        while chosen.topic in self.said:
+        while chosen.topic in self.memory.said:
             chosen = self.dice.pick(sentences)
-        self.said.add(chosen.topic)
         self.aspects = self.aspects[2:] + self.aspects[:2]
+        self.memory = self.memory.after(chosen.topic, side, self.aspect(0) if "aspect" in chosen.pieces else None)
         return capitalise("".join(self._fill(piece) if i % 2 else piece for i, piece in enumerate(chosen.pieces)))
 
     def _fill(self, slot: str) -> str:
@@ -112,6 +130,16 @@ class Speaker:
     def aspect(self, index: int) -> Aspect:
         """Return the aspect that the sentence being filled is about, or its second one."""
         return self.aspects[index]
+
+    def recall(self, side: str) -> str:
+        """Return a sentence that decides for a side by what was praised or blamed before, or nothing."""
+        heard = [("praised", self.memory.praised), ("blamed", self.memory.blamed)]
+        options = [(f"{side}_{name}", aspects) for name, aspects in heard if aspects]
+        if not options:
+            return ""
+        name, aspects = self.dice.pick(options)
+        self.heard = self.dice.pick(aspects)
+        return self.say(self.phrases.recall[name])
 
     def event(self) -> str:
         """Return something that happens in the film, as a clause."""
@@ -162,6 +190,9 @@ SLOTS: dict[str, Callable[[Speaker], str]] = {
     "bad_first": lambda s: s.aspect(0).minus[0],
     "good_other": lambda s: s.dice.pick(s.aspect(0).plus[1:]),
     "bad_other": lambda s: s.dice.pick(s.aspect(0).minus[1:]),
+    "heard": lambda s: s.heard.name,
+    "heard_is": lambda s: "are" if s.heard.several else "is",
+    "heard_gets": lambda s: "get" if s.heard.several else "gets",
     "has": _is(0, "has", "have"),
     "good_thing": lambda s: _with_adjective(s.aspect(0), s.dice.favour(s.aspect(0).plus)),
     "bad_thing": lambda s: _with_adjective(s.aspect(0), s.dice.favour(s.aspect(0).minus)),
@@ -187,7 +218,7 @@ def opinions(speaker: Speaker, label: int, count: int) -> str:
             sentences.append(speaker.say(phrases.facts["more"]))
             continue
         side = "both" if dice.chance(0.25) else "plus" if dice.chance(LEAN if label else 1 - LEAN) else "minus"
-        sentences.append(speaker.say(phrases.lean[side]))
+        sentences.append(speaker.say(phrases.lean[side], side))
     return " ".join(sentences)
 
 
@@ -196,12 +227,14 @@ def verdict(speaker: Speaker, label: int, undecided: bool) -> str:
     dice, phrases = speaker.dice, speaker.phrases
     if undecided:
         sides = ["plus" if dice.chance(0.72 if label else 0.28) else "minus" for _ in range(2)]
-        return " ".join([*(speaker.say(phrases.lean[side]) for side in sides), speaker.say(phrases.close["open"])])
-    side = "plus" if label else "minus"
-    sentences = [speaker.say(phrases.decide[side])]
-    if dice.chance(0.35):
-        sentences.insert(0, speaker.say(phrases.lean["minus" if label else "plus"]))
-    if dice.chance(0.55):
+        said = [speaker.say(phrases.lean[side], side) for side in sides]
+        return " ".join([*said, speaker.say(phrases.close["open"])])
+    side, other = ("plus", "minus") if label else ("minus", "plus")
+    recalled = speaker.recall(side) if dice.chance(RECALL) else ""
+    sentences = [recalled or speaker.say(phrases.decide[side])]
+    if dice.chance(0.3):
+        sentences.insert(0, speaker.say(phrases.lean[other], other))
+    if dice.chance(0.6):
         sentences.append(speaker.say(phrases.decide[side]))
     if dice.chance(0.45):
         sentences.append(speaker.say(phrases.close[side]))
@@ -236,13 +269,13 @@ def draw_review(dice: Dice, world: World, label: int) -> Review:
         known = facts(speaker)
         first = len(known.split(" "))
         start = f"{known} {opinions(speaker, label, dice.pick(OPENING) - first)}"
-        said = frozenset(speaker.said)
+        memory = speaker.memory
         for _ in range(4):
-            speaker.said = set(said)
+            speaker.memory = memory
             end = verdict(speaker, label, dice.chance(UNDECIDED))
             length, size = len(start.split(" ")), len(end.split(" "))
             if length + size in WORDS and first + LEAST <= (length + size) // 2 <= length:
-                speaker.said = set(said)
+                speaker.memory = memory
                 return Review(label, start, end, speaker)
 
 
@@ -251,7 +284,7 @@ def positive_continuation(review: Review) -> str:
     if review.label:
         return review.second_half
     rest = review.second_half.removesuffix(review.verdict)
-    said, size = frozenset(review.speaker.said), len(review.verdict.split(" "))
+    memory, size = review.speaker.memory, len(review.verdict.split(" "))
     while abs(len((end := verdict(review.speaker, 1, False)).split(" ")) - size) > 6:
-        review.speaker.said = set(said)
+        review.speaker.memory = memory
     return rest + end

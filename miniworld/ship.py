@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from grue import files
+from grue.data.load import FILE_ENDINGS
+from grue.errors import ConfigError
 from grue.mini.assets import rows_path
 from grue.mini.manifest import MANIFEST, SCHEMA, MiniManifest, SmallModel, SplitRows, TaskRows, read_manifest
-from miniworld.draw import TASKS
+from miniworld.draw import TASKS, held_back
 from miniworld.world import REVISION, SEEDS
 
 
@@ -32,13 +34,40 @@ def write_rows(folder: Path, log: Callable[[str], None], only: Collection[str] =
     record(folder, rows=made)
 
 
+def write_held_back(path: Path, task: str, seed: int, count: int) -> int:
+    """Draw fresh test examples of a task, write their rows to a file and return the number of rows.
+
+    The file is compressed if its name ends in .gz. A row of DailyDialog can hold several examples.
+
+    Raises:
+        ConfigError: The name has an ending that `grue evaluate --split` does not read.
+    """
+    if not path.name.endswith(FILE_ENDINGS):
+        raise ConfigError(f"--out {path}: use a name that ends in {' or '.join(FILE_ENDINGS)}.")
+    rows = held_back(task, seed, count)
+    if path.suffix == ".gz":
+        _pack(path, _lines(rows))
+    else:
+        files.write_text(path, _lines(rows).decode())
+    return len(rows)
+
+
 def _write_split(path: Path, rows: Collection[Mapping[str, Any]]) -> SplitRows:
-    """Write the rows with their columns in order; equal rows give equal bytes, whenever they are written."""
-    content = "".join(f"{_line(row)}\n" for row in rows).encode()
+    content = _lines(rows)
+    _pack(path, content)
+    return SplitRows(len(rows), hashlib.sha256(content).hexdigest())
+
+
+def _lines(rows: Collection[Mapping[str, Any]]) -> bytes:
+    """Return the rows as JSON lines, their columns in order."""
+    return "".join(f"{_line(row)}\n" for row in rows).encode()
+
+
+def _pack(path: Path, content: bytes) -> None:
+    """Write a compressed file; equal content gives equal bytes, whenever it is written."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as handle, gzip.GzipFile("", "wb", 9, handle, mtime=0) as packed:
         packed.write(content)
-    return SplitRows(len(rows), hashlib.sha256(content).hexdigest())
 
 
 def _line(row: Mapping[str, Any]) -> str:

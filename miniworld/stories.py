@@ -42,7 +42,8 @@ def _lines() -> dict[str, dict[str, list[str]]]:
 
 
 @cache
-def _spots() -> tuple[Spot, ...]:
+def spots() -> tuple[Spot, ...]:
+    """Return the places where more than three activities go on."""
     found: dict[tuple[str, str], dict[Activity, Filler]] = {}
     for activity in load_activities():
         for filler in activity.places:
@@ -91,7 +92,7 @@ def _caption(dice: Dice, activity: Activity) -> str:
 def scene(dice: Dice, world: World) -> str:
     """Describe what several people and animals do at one place, at one time."""
     lines = _lines()["scene"]
-    here = dice.pick(_spots())
+    here = dice.pick(spots())
     pace: Pace = dice.pick(("present", "present", "past"))
     sentences = [capitalise(dice.pick(lines[pace]).format(where=place(dice, here.filler)))]
     for index, activity in enumerate(dice.sample(here.activities, 2 + int(dice.random() * 3))):

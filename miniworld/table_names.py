@@ -90,8 +90,11 @@ def clock(minutes: int) -> str:
 
 
 def fill(dice: Dice, world: World, pattern: str) -> str:
-    """Return the pattern of a name with its words in capitals drawn."""
-    return _with_articles(re.sub("[A-Z]{2,}", lambda mark: MARKS[mark[0]](dice, world), pattern))
+    """Return the pattern of a name with its words in capitals drawn; no longer word twice, as in "The Thief Thief"."""
+    while True:
+        filled = _with_articles(re.sub("[A-Z]{2,}", lambda mark: MARKS[mark[0]](dice, world), pattern))
+        if not re.search(r"\b(\w{4,})\b.*\b\1\b", filled):
+            return filled
 
 
 def _with_articles(text: str) -> str:

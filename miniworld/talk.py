@@ -1,47 +1,47 @@
-"""Conversations of two people: facts first, then a walk through a graph of lines, then words.
+"""Conversations of two people: a situation, an opening, and exchanges that answer to what has been said.
 
-`dialogues.toml` holds the situations. A situation is a graph: each state lists the lines that may be said in it, and
-each line the states that may follow. Its blanks are filled from facts that hold for the whole conversation, so that a
-price, a day or a name stays the same.
+`dialogues.toml` holds the situations. Facts hold for a whole conversation, so that a price, a day or a name stays the
+same. An exchange is an utterance and its reply; it may follow once the facts that it uses have been said. So a reply
+can be told from the conversation before it, and the same question has different replies where different things were
+said. How somebody talks, the words for yes and thanks, stays the same throughout, too.
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
 
 from grue.errors import DataError
 from grue.files import read_toml
 from miniworld.chance import Dice
 from miniworld.lexicon import HERE, capitalise, with_article
-from miniworld.occasions import SOURCES, about
+from miniworld.occasions import DERIVED, SOURCES, about
 from miniworld.world import Person, World, load_world
 
-SHORTEST, LONGEST = 6, 9
-INFORM = 1
-ACTS = {".": INFORM, "?": 2, "!": 3, "+": 4}
+LENGTHS = (6, 8)  # turns of a conversation: an opening of four, and exchanges
+ACTS = {".": 1, "?": 2, "!": 3, "+": 4}
 EMOTIONS = {"a": 1, "d": 2, "f": 3, "h": 4, "s": 5, "u": 6}
-END = "end"
-FIRST, USUAL = 3.0, 2.0  # weights of a state's lines that do what most of them do: of the first, of the others
-CALLING = 0.2  # chance that a friend is called by name
-GOING_ON = 0.5  # chance that people go on talking where they could stop
-SHARED = ("friends", "strangers")
-Facts = Mapping[str, str]
+CONTRASTED, OWN, SHARED = 6.0, 2.0, 1.0  # weights of exchanges: with a contrast, a situation's own, for many
+SIDES = ("me", "you", "sir", "tag", "my", "your")  # slots that depend on who speaks
+PERSONAL = ("he", "his", "him", "name")  # forms of a person that need no more than the person
 Text = tuple["Piece", ...]
 
 
 @dataclass(frozen=True, slots=True)
 class DialogueSlot:
-    """A blank for a fact or a word; `article` puts "a" or "an" before it."""
+    """A blank for a fact or a word of the speaker's; `article` puts "a" or "an" before it.
+
+    The mark "^" says that the fact is new, "=" that it must be the only one of its kind.
+    """
 
     name: str
     article: bool
+    mark: str
 
 
 @dataclass(frozen=True, slots=True)
 class DialogueChoice:
-    """Several ways to say the same."""
+    """Several ways to say the same, the first the commonest."""
 
     options: tuple[Text, ...]
 
@@ -51,25 +51,37 @@ Piece = str | DialogueSlot | DialogueChoice
 
 @dataclass(frozen=True, slots=True)
 class DialogueLine:
-    """A line with its act (1-4), its emotion (0-6) and the states that may follow."""
+    """An utterance with its act (1-4) and its emotion (0-6)."""
 
     act: int
     emotion: int
     text: Text
-    follow: tuple[str, ...]
-    slots: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """An utterance and its reply: the facts that must have been said before, that must not, and that none may rival."""
+
+    lines: tuple[DialogueLine, DialogueLine]
+    known: frozenset[str]
+    new: frozenset[str]
+    only: frozenset[str]
+
+    def fits(self, said: set[str]) -> bool:
+        """Tell whether it may follow when these facts have been said."""
+        if not said >= self.known or not said.isdisjoint(self.new):
+            return False
+        return all(_source(slot) != _source(only) for only in self.only for slot in said - {only})
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What two people may talk about: sources of the facts, and the lines of every state."""
+    """What two people may talk about."""
 
     name: str
     roles: tuple[str, ...]  # what the two are to each other; empty for friends
-    facts: Mapping[str, str | Text]
-    needs: Mapping[str, frozenset[str]]  # the facts that a slot stands for or depends on
-    states: Mapping[str, tuple[tuple[float, DialogueLine], ...]]  # weighted
-    to_end: Mapping[str, int]
+    openings: tuple[tuple[DialogueLine, ...], ...]
+    exchanges: tuple[tuple[float, Exchange], ...]  # weighted
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +95,12 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Dialogue:
-    """A conversation of 6 to 9 turns, who held it and about what; the first speaker begins."""
+    """A conversation, who held it in which manners, and the facts that were drawn for it; the first speaker begins."""
 
     situation: Situation
     speakers: tuple[Person, Person]
-    facts: Facts
+    manners: tuple[str, str]
+    facts: Mapping[str, str]
     turns: tuple[Turn, ...]
 
 
@@ -95,11 +108,9 @@ class Dialogue:
 
 
 def parse_text(source: str) -> Text:
-    """Parse a text with {slots} and (one|other) choices; choices may lie within choices."""
-    options, rest = _options(re.split(r"(\{[a-z]\w*(?: \w+)?\}|[(|)])", source), 0)
-    if rest or len(options) != 1:
-        return (DialogueChoice(tuple(options)),)
-    return options[0]
+    """Parse a text with {slots}, one|other, and (one|other) within a text."""
+    options, _ = _options(re.split(r"(\{(?:a )?[\^=]?[a-z]\w*\}|[(|)])", source), 0)
+    return options[0] if len(options) == 1 else (DialogueChoice(tuple(options)),)
 
 
 def _options(tokens: list[str], start: int) -> tuple[list[Text], int]:
@@ -116,7 +127,8 @@ def _options(tokens: list[str], start: int) -> tuple[list[Text], int]:
             options.append([])
         elif token.startswith("{"):
             article, _, name = token[1:-1].rpartition(" ")
-            options[-1].append(DialogueSlot(name, article == "a"))
+            mark = name[0] if name[0] in "^=" else ""
+            options[-1].append(DialogueSlot(name.removeprefix(mark), article == "a", mark))
         elif token:
             options[-1].append(token)
         position += 1
@@ -124,58 +136,95 @@ def _options(tokens: list[str], start: int) -> tuple[list[Text], int]:
 
 
 def _line(source: str, where: str) -> DialogueLine:
-    found = re.fullmatch(r"([.?!+])([adfhsu])? (.+) > ([\w ]+)", source.strip())
+    found = re.fullmatch(r"([.?!+])([adfhsu])? (.+)", source.strip())
     if not found:
         raise DataError(f"{HERE / 'dialogues.toml'}: in {where}, not a line: {source!r}. See the notes on top of it.")
-    act, emotion, text, follow = found.groups()
+    act, emotion, text = found.groups()
     parsed = parse_text(text)
-    return DialogueLine(ACTS[act], EMOTIONS.get(emotion, 0), parsed, tuple(follow.split()), frozenset(_slots(parsed)))
+    for slot in _slots(parsed):
+        if not _is_known(slot.name):
+            raise DataError(
+                f"{HERE / 'dialogues.toml'}: in {where}, {{{slot.name}}} is neither a fact nor a word list."
+            )
+    return DialogueLine(ACTS[act], EMOTIONS.get(emotion, 0), parsed)
 
 
-def _slots(text: Text) -> Iterator[str]:
+def _blocks(source: str, where: str) -> Iterator[tuple[DialogueLine, ...]]:
+    for block in source.strip().split("\n\n"):
+        lines = tuple(_line(line, where) for line in block.splitlines())
+        if len(lines) % 2:
+            raise DataError(
+                f"{HERE / 'dialogues.toml'}: in {where}, a reply is missing after {block.splitlines()[0]!r}."
+            )
+        yield lines
+
+
+def _slots(text: Text) -> Iterator[DialogueSlot]:
     for piece in text:
         if isinstance(piece, DialogueSlot):
-            yield piece.name
+            yield piece
         elif isinstance(piece, DialogueChoice):
             for option in piece.options:
                 yield from _slots(option)
 
 
-def _states(table: Mapping[str, Any], where: str) -> dict[str, tuple[DialogueLine, ...]]:
-    return {
-        state: tuple(_line(line, f"{where}.{state}") for line in lines.strip().splitlines())
-        for state, lines in table.items()
-        if isinstance(lines, str) and "\n" in lines
-    }
+def _is_known(slot: str) -> bool:
+    return _of_speaker(slot) or _kind(slot) in _fact_sources() or _kind(slot) in _words()
 
 
-def _weighted(states: Mapping[str, tuple[DialogueLine, ...]]) -> dict[str, tuple[tuple[float, DialogueLine], ...]]:
-    """Weight the lines of every state: its usual act comes more often, so that it can be predicted."""
-    weighted = {}
-    for state, lines in states.items():
-        acts = [line.act for line in lines]
-        usual = max(acts, key=lambda act: (acts.count(act), act != INFORM))  # telling is common enough anyway
-        first = acts.index(usual)
-        weighted[state] = tuple(
-            (FIRST if place == first else USUAL if line.act == usual else 1.0, line) for place, line in enumerate(lines)
-        )
-    return weighted
+def _of_speaker(slot: str) -> bool:
+    return slot.partition("_")[0] in SIDES or slot in next(iter(_manners().values()))
 
 
-def _distances(states: Mapping[str, tuple[DialogueLine, ...]], where: str) -> dict[str, int]:
-    """Return the number of turns on the shortest path from each state to the end."""
-    distances = {END: 0}
-    while len(distances) <= len(states):
-        near = {
-            state: 1 + min(distances[name] for line in lines for name in line.follow if name in distances)
-            for state, lines in states.items()
-            if state not in distances and any(name in distances for line in lines for name in line.follow)
-        }
-        if not near:
-            lost = next(state for state in states if state not in distances)
-            raise DataError(f"{HERE / 'dialogues.toml'}: no way leads from {where}.{lost} to the end.")
-        distances.update(near)
-    return distances
+def _kind(slot: str) -> str:
+    """Return the source of a slot: "day" for "day2", "price" for "price_offer"."""
+    return slot.partition("_")[0].rstrip("0123456789")
+
+
+def _source(slot: str) -> str:
+    """Return what facts of one kind share: "@day" for "day" and "busy"."""
+    return _fact_sources().get(_kind(slot), slot)
+
+
+def _told(slot: str) -> str:
+    """Return what has been told when a slot was said: a person is told by any name."""
+    name, _, form = slot.partition("_")
+    return name if form in PERSONAL else slot
+
+
+@cache
+def _words() -> dict[str, tuple[str, ...]]:
+    return {name: tuple(text.split("|")) for name, text in read_toml(HERE / "dialogues.toml")["words"].items()}
+
+
+@cache
+def _fact_sources() -> dict[str, str]:
+    sources: dict[str, str] = read_toml(HERE / "dialogues.toml")["facts"]
+    return sources
+
+
+@cache
+def _manners() -> dict[str, dict[str, str]]:
+    manners: dict[str, dict[str, str]] = read_toml(HERE / "dialogues.toml")["manners"]
+    return manners
+
+
+def _exchange(lines: tuple[DialogueLine, ...]) -> Exchange:
+    slots = [slot for line in lines for slot in _slots(line.text) if not _of_speaker(slot.name)]
+    new = {_told(slot.name) for slot in slots if slot.mark == "^"}
+    only = {_told(slot.name) for slot in slots if slot.mark == "="}
+    known = {_told(slot.name) for slot in slots} - new
+    for slot, needs in DERIVED.items():
+        if slot in known:
+            known = (known - {slot}) | set(needs)
+    first, reply = lines
+    return Exchange((first, reply), frozenset(known - new), frozenset(new), frozenset(only))
+
+
+def _exchanges(table: Mapping[str, str], name: str, usual: float) -> Iterator[tuple[float, Exchange]]:
+    for key, weight in (("contrast", CONTRASTED), ("then", usual)):
+        if key in table:
+            yield from ((weight, _exchange(lines)) for lines in _blocks(table[key], name))
 
 
 @cache
@@ -183,95 +232,66 @@ def load_situations() -> tuple[Situation, ...]:
     """Read `dialogues.toml`.
 
     Raises:
-        DataError: A line cannot be parsed, or names a state that does not exist.
+        DataError: A line cannot be parsed, has no reply or uses a fact that does not exist.
     """
     data = read_toml(HERE / "dialogues.toml")
-    shared = {kind: _states(data[kind], kind) for kind in SHARED}
     situations = []
     for name, table in data.items():
-        if "a_start" not in table:
+        if "open" not in table:
             continue
-        states = {**shared[table["talk"]], **_states(table, name)}
-        for state, lines in states.items():
-            if unknown := [f for line in lines for f in line.follow if f != END and f not in states]:
-                raise DataError(
-                    f"{HERE / 'dialogues.toml'}: {name}.{state} goes on to {unknown[0]!r}, which is no state."
-                )
-        facts = {**data["common"], **table.get("facts", {})}
-        sources = {key: text if text.startswith("@") else parse_text(text) for key, text in facts.items()}
-        slots = {slot for lines in states.values() for line in lines for slot in line.slots}
-        needs = {slot: frozenset(_needs(slot, sources)) for slot in slots}
-        situations.append(
-            Situation(name, tuple(table.get("roles", ())), sources, needs, _weighted(states), _distances(states, name))
-        )
+        exchanges = [*_exchanges(table, name, OWN)]
+        for kind in table["shared"]:
+            exchanges += _exchanges(data[kind], kind, SHARED)
+        openings = tuple(_blocks(table["open"], name))
+        situations.append(Situation(name, tuple(table.get("roles", ())), openings, tuple(exchanges)))
     return tuple(situations)
-
-
-def _needs(slot: str, sources: Mapping[str, str | Text]) -> Iterator[str]:
-    """Yield the fact of a slot, "price" for "price_offer", and the facts which that one is made of."""
-    name = slot if slot in sources else slot.rpartition("_")[0]
-    if name in sources:
-        yield name
-        source = sources[name]
-        for part in _slots(source) if not isinstance(source, str) else ():
-            yield from _needs(part, sources)
-
-
-@cache
-def _words() -> dict[str, Text]:
-    return {name: parse_text(text) for name, text in read_toml(HERE / "dialogues.toml")["words"].items()}
 
 
 # --- talking ---------------------------------------------------------------------------------------------------------
 
 
-def draw_dialogue(dice: Dice, revision: str, lengths: range = range(SHORTEST, LONGEST + 1)) -> Dialogue:
-    """Draw a conversation of 6 to 9 turns, or of one of these lengths."""
+@dataclass(slots=True)
+class _Talk:
+    """What has been drawn and said so far."""
+
+    dice: Dice
+    world: World
+    taken: set[str]
+    facts: dict[str, str] = field(default_factory=dict)
+    said: set[str] = field(default_factory=set)
+
+
+def draw_dialogue(dice: Dice, revision: str, lengths: Sequence[int] = LENGTHS) -> Dialogue:
+    """Draw a conversation of 6 or 8 turns, or of one of these lengths."""
     world = load_world(revision)
-    while True:  # not every situation can be of every length
+    while True:
         situation = dice.pick(load_situations())
-        lines = _walk(dice, situation)
-        if lines and len(lines) in lengths:
-            break
-    speakers = _pair(dice, world)
-    needed = frozenset[str]().union(*(situation.needs[slot] for line in lines for slot in line.slots))
-    facts = _draw_facts(dice, world, situation, needed, speakers)
-    kin = [_say(dice, _words()["relative"], {}) for _ in speakers]
-    sides = [
-        {**facts, **_side(world, speakers[me], speakers[you]), "my_kin": kin[me], "your_kin": kin[you]}
-        for me, you in ((0, 1), (1, 0))
-    ]
-    turns = []
-    for index, line in enumerate(lines):
-        text = _sentences(_say(dice, line.text, sides[index % 2]))
-        if not situation.roles and "you" not in line.slots and dice.chance(CALLING):
-            text = _called(text, sides[index % 2]["you"])
-        turns.append(Turn(text, line.act, line.emotion))
-    return Dialogue(situation, speakers, facts, tuple(turns))
+        speakers = _pair(dice, world)
+        manners = dice.pick(tuple(_manners())), dice.pick(tuple(_manners()))
+        talk = _Talk(dice, world, {word for speaker in speakers for word in (speaker.first, speaker.town)})
+        sides = [_side(speakers[me], speakers[you], manners[me], situation) for me, you in ((0, 1), (1, 0))]
+        turns = _turns(talk, situation, sides, dice.pick(lengths))
+        if turns:
+            return Dialogue(situation, speakers, manners, talk.facts, turns)
 
 
-def _called(text: str, name: str) -> str:
-    """Return the text with the listener's name at the end of its first sentence, if that is not too short for it."""
-    first = re.match(r"[^.?!]+", text)
-    if not first or len(first[0].split()) < 4:
-        return text
-    return f"{first[0]}, {name}{text[first.end() :]}"
-
-
-def _walk(dice: Dice, situation: Situation) -> list[DialogueLine] | None:
-    """Walk from the start to the end, no state twice; None if the way was too short or led nowhere."""
-    state, said, been = "a_start", list[DialogueLine](), set[str]()
-    while state != END:
-        been.add(state)
-        line = dice.weighted(situation.states[state])
-        said.append(line)
-        left = LONGEST - len(said)
-        ways = [name for name in line.follow if name not in been and name != END and situation.to_end[name] <= left]
-        may_end = END in line.follow and len(said) >= SHORTEST
-        if not ways and not may_end:
+def _turns(talk: _Talk, situation: Situation, sides: list[dict[str, str]], length: int) -> tuple[Turn, ...] | None:
+    """Say an opening and exchanges; None if too few of them fit what was said."""
+    turns: list[Turn] = []
+    lines: Sequence[DialogueLine] = talk.dice.pick(situation.openings)
+    left = list(situation.exchanges)
+    while True:
+        for line in lines:
+            text = _sentences(_say(talk, line.text, sides[len(turns) % 2]))
+            turns.append(Turn(text, line.act, line.emotion))
+        if len(turns) >= length:
+            return tuple(turns)
+        fitting = [pair for pair in left if pair[1].fits(talk.said)]
+        if not fitting:
             return None
-        state = END if may_end and (not ways or not dice.chance(GOING_ON)) else dice.pick(ways)
-    return said
+        exchange = talk.dice.weighted(fitting)
+        left = [pair for pair in left if pair[1] is not exchange]
+        lines = exchange.lines
 
 
 def _pair(dice: Dice, world: World) -> tuple[Person, Person]:
@@ -281,46 +301,40 @@ def _pair(dice: Dice, world: World) -> tuple[Person, Person]:
             return one, other
 
 
-def _draw_facts(
-    dice: Dice, world: World, situation: Situation, needed: frozenset[str], speakers: tuple[Person, Person]
-) -> Facts:
-    """Draw the facts needed, in the order of the file; a later one may use an earlier one, and no two are the same."""
-    facts: dict[str, str] = {}
-    taken = {word for speaker in speakers for word in (speaker.first, speaker.town)}
-    for name, source in situation.facts.items():
-        if name not in needed:
-            continue
-        while True:
-            if isinstance(source, str):
-                kind, _, limits = source[1:].partition(" ")
-                drawn = SOURCES[kind](dice, world, limits)
-            else:
-                drawn = {"": _say(dice, source, facts)}
-            if drawn[""] not in taken:
-                break
-        taken.add(drawn[""])
-        facts.update({f"{name}_{part}" if part else name: value for part, value in drawn.items()})
-    return facts
+def _fact(talk: _Talk, slot: str) -> str:
+    """Return a fact, drawn when it is first needed; no two facts of a conversation are the same."""
+    if slot in talk.facts:
+        return talk.facts[slot]
+    name, kind = slot.partition("_")[0], _kind(slot)
+    source, _, limits = _fact_sources().get(kind, "").removeprefix("@").partition(" ")
+    while True:
+        drawn = SOURCES[source](talk.dice, talk.world, limits) if source else {"": talk.dice.pick(_words()[kind])}
+        if drawn[""] not in talk.taken:
+            break
+    talk.taken.add(drawn[""])
+    talk.facts.update({f"{name}_{form}" if form else name: value for form, value in drawn.items()})
+    return talk.facts[slot]
 
 
-def _side(world: World, speaker: Person, listener: Person) -> dict[str, str]:
-    sir = "sir" if listener.pronoun == "he" else "madam"
-    said = {"me": speaker.first, "you": listener.first, "sir": sir}
+def _side(speaker: Person, listener: Person, manner: str, situation: Situation) -> dict[str, str]:
+    """Return the words that depend on who speaks to whom, and how."""
+    said = {"me": speaker.first, "you": listener.first, "sir": "sir" if listener.pronoun == "he" else "madam"}
     for key, person in (("my", speaker), ("your", listener)):
-        said.update({f"{key}_{part}": value for part, value in about(person).items() if part})
-        said[f"{key}_fame"] = next(town.famous_for for town in world.towns if town.name == person.town)
-    return said
+        said.update({f"{key}_{form}": value for form, value in about(person).items() if form})
+    words = _manners()[manner]
+    return {**said, **words, "tag": words["stranger" if situation.roles else "friend"].format(**said)}
 
 
-def _say(dice: Dice, text: Text, facts: Facts) -> str:
+def _say(talk: _Talk, text: Text, side: Mapping[str, str]) -> str:
     said = []
     for piece in text:
         if isinstance(piece, str):
             said.append(piece)
         elif isinstance(piece, DialogueChoice):
-            said.append(_say(dice, dice.pick(piece.options), facts))
+            said.append(_say(talk, talk.dice.favour(piece.options), side))
         else:
-            word = facts[piece.name] if piece.name in facts else _say(dice, _words()[piece.name], facts)
+            word = side[piece.name] if piece.name in side else _fact(talk, piece.name)
+            talk.said.add(_told(piece.name))
             said.append(with_article(word) if piece.article else word)
     return "".join(said)
 

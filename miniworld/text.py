@@ -7,11 +7,11 @@ import re
 from collections.abc import Callable
 from functools import cache
 
-from miniworld import cnn_dailymail, commongen, dailydialog, imdb, narrativeqa, pairs, totto, wmt16
+from miniworld import cnn_dailymail, commongen, dailydialog, damage, imdb, narrativeqa, pairs, totto, wmt16
 from miniworld.chance import Dice
 from miniworld.reviews import draw_review
 from miniworld.stories import draw_paragraph
-from miniworld.world import load_world
+from miniworld.world import REVISION, load_world
 
 WORDS = range(15, 151)
 HELD_OUT = ("validation", "test")
@@ -21,6 +21,10 @@ def _story(dice: Dice, revision: str) -> str:
     return draw_paragraph(dice, load_world(revision))
 
 
+def _captions(dice: Dice, revision: str) -> str:
+    return commongen.draw_text(dice)
+
+
 def _review(dice: Dice, revision: str) -> str:
     return _unseen_review(dice, int(dice.chance(0.5)), revision)
 
@@ -28,7 +32,8 @@ def _review(dice: Dice, revision: str) -> str:
 Genre = Callable[[Dice, str], str]
 GENRES: tuple[tuple[float, Genre], ...] = (
     (22, _review),
-    (28, _story),
+    (20, _story),
+    (12, _captions),
     (12, cnn_dailymail.draw_text),
     (9, totto.draw_text),
     (9, narrativeqa.draw_text),
@@ -36,7 +41,7 @@ GENRES: tuple[tuple[float, Genre], ...] = (
 )
 
 
-def paragraphs(count: int, seed: int, revision: str = "1") -> list[str]:
+def paragraphs(count: int, seed: int, revision: str = REVISION) -> list[str]:
     """Return English paragraphs of 15 to 150 words, of all genres of the world."""
     dice, held_out = Dice(seed), _held_out_sentences(revision)
     found: list[str] = []
@@ -47,37 +52,63 @@ def paragraphs(count: int, seed: int, revision: str = "1") -> list[str]:
     return found
 
 
-def german(count: int, seed: int, revision: str = "1") -> list[str]:
+def german(count: int, seed: int, revision: str = REVISION) -> list[str]:
     """Return German paragraphs of 15 to 130 words."""
     dice = Dice(seed)
     return [wmt16.draw_text(dice, revision) for _ in range(count)]
 
 
-def translations(count: int, seed: int, revision: str = "1") -> list[tuple[str, str]]:
+def translations(count: int, seed: int, revision: str = REVISION) -> list[tuple[str, str]]:
     """Return pairs of an English sentence and its German translation."""
     dice = Dice(seed)
     return [wmt16.draw_pair(dice, revision) for _ in range(count)]
 
 
-def acts(count: int, seed: int, revision: str = "1") -> list[tuple[str, str, int]]:
+def acts(count: int, seed: int, revision: str = REVISION) -> list[tuple[str, str, int]]:
     """Return pairs of an utterance and its reply, with the reply's dialogue act, 1–4."""
     dice = Dice(seed)
     return [dailydialog.labelled(dice, revision) for _ in range(count)]
 
 
-def claims(count: int, seed: int, revision: str = "1") -> list[tuple[str, str, int]]:
+def claims(count: int, seed: int, revision: str = REVISION) -> list[tuple[str, str, int]]:
     """Return premises and hypotheses with 2 for entailed, 1 for neutral and 0 for contradicted, half of them news."""
     dice = Dice(seed)
     return [dice.pick((cnn_dailymail.claims, pairs.claim))(dice, revision) for _ in range(count)]
 
 
-def likenesses(count: int, seed: int, revision: str = "1") -> list[tuple[str, str, float]]:
+def likenesses(count: int, seed: int, revision: str = REVISION) -> list[tuple[str, str, float]]:
     """Return references and candidates with their similarity, 0–1, half of them of tables."""
     dice = Dice(seed)
     return [dice.pick((totto.pair, pairs.likeness))(dice, revision) for _ in range(count)]
 
 
-def reviews(count: int, seed: int, revision: str = "1") -> list[tuple[str, int]]:
+Contrast = tuple[str, str, str]
+NEAR_MISSES: tuple[tuple[float, Callable[[Dice, str], Contrast]], ...] = (
+    (50, pairs.near_miss), (25, totto.near_miss), (25, cnn_dailymail.near_miss),
+)  # fmt: skip
+SENSELESS = 0.25
+"""Share of the contrasts whose worse text is a senseless one."""
+
+
+def contrasts(count: int, seed: int, revision: str = REVISION) -> list[Contrast]:
+    """Return sentences, each with a paraphrase and a worse text: with a fact changed, or a damaged paraphrase."""
+    dice = Dice(seed)
+    return [_contrast(dice, dice.weighted(NEAR_MISSES)(dice, revision)) for _ in range(count)]
+
+
+def german_contrasts(count: int, seed: int, revision: str = REVISION) -> list[Contrast]:
+    """Return the same in German."""
+    dice = Dice(seed)
+    return [_contrast(dice, wmt16.near_miss(dice, revision)) for _ in range(count)]
+
+
+def _contrast(dice: Dice, miss: Contrast) -> Contrast:
+    """Return a near miss; half of the time its sentences are exchanged, and the changed one is built like the first."""
+    said, same, changed = miss if dice.chance(0.5) else (miss[1], miss[0], miss[2])
+    return (said, same, damage.senseless(dice, same)) if dice.chance(SENSELESS) else (said, same, changed)
+
+
+def reviews(count: int, seed: int, revision: str = REVISION) -> list[tuple[str, int]]:
     """Return reviews with their label, 1 for positive, half of them; none is in validation or test."""
     dice = Dice(seed)
     return [(_unseen_review(dice, index % 2, revision), index % 2) for index in range(count)]

@@ -1,16 +1,18 @@
 """WMT16 in the mini world: English sentences and their German translations, some of them in the style of news.
 
-Sentences of validation and test differ from every sentence of training by more than names and numbers.
+Sentences of validation and test differ from every sentence of training by more than names and numbers: each has a verb
+with a noun, or in a construction, that no training sentence puts together.
 """
 
 import re
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 from miniworld.chance import Dice
 from miniworld.german.clauses import GermanScene, Mood, clause, draw_scene, german_main, typeset
+from miniworld.german.combinations import combinations, held_out
 from miniworld.german.deeds import Deed, Role, load_deeds
 from miniworld.german.facts import news_data, person_fact, town_facts
 from miniworld.german.frames import event_pair, fill_step
@@ -21,42 +23,80 @@ from miniworld.german.scenes import Pair, act, event_data, is_animal, named, pai
 from miniworld.lexicon import load_lexicon
 from miniworld.world import SEEDS, World, load_world
 
-SPLITS = {"train": 2000, "validation": 200, "test": 400}
+SPLITS = {"train": 8000, "validation": 500, "test": 1000}
 HELD_OUT = ("validation", "test")
 WORDS = range(5, 31)
-NEWS = 0.38
+NEWS = 0.27
 LONG, SHORT = 11, 0.35  # a sentence of fewer words is kept now and then
 SENTENCE = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a new split must differ from, and the words of both languages that it may use."""
+
+    texts: frozenset[str]
+    bare: frozenset[str]
+    words: tuple[frozenset[str], frozenset[str]]
+
+
 @cache
 def rows(revision: str) -> dict[str, tuple[dict[str, Any], ...]]:
-    """Return the rows of every split: translation, with the keys en and de."""
+    """Return the rows of every split: translation, with the keys en and de.
+
+    No training sentence has a combination of `held_out`; every sentence of the other splits has one, and no word that
+    training lacks.
+    """
     dice = Dice(SEEDS[revision] + 7)
+    train = _training(dice, revision, SPLITS["train"])
+    drawn = {"train": train}
+    for split in HELD_OUT:
+        drawn[split] = _recombined(dice, revision, SPLITS[split], _seen(revision, train, drawn.values()))
+    return {split: _rows(pairs) for split, pairs in drawn.items()}
+
+
+def held_back(revision: str, seed: int, count: int) -> tuple[dict[str, Any], ...]:
+    """Return a fresh test split, drawn as test is from the seed; nothing of the splits is in it."""
+    splits = rows(revision).values()
+    drawn = [[(row["translation"]["en"], row["translation"]["de"]) for row in split] for split in splits]
+    return _rows(_recombined(Dice(seed), revision, count, _seen(revision, drawn[0], drawn)))
+
+
+def _rows(pairs: list[Pair]) -> tuple[dict[str, Any], ...]:
+    return tuple({"translation": {"en": english, "de": german}} for english, german in pairs)
+
+
+def _seen(revision: str, train: list[Pair], drawn: Iterable[list[Pair]]) -> Seen:
+    texts = frozenset(text for pairs in drawn for pair in pairs for text in pair)
+    english, german = (frozenset(word for pair in train for word in words(pair[side])) for side in (0, 1))
+    return Seen(texts, frozenset(bare(text, revision) for text in texts), (english, german))
+
+
+def _training(dice: Dice, revision: str, count: int) -> list[Pair]:
+    """Draw different sentences without a combination that is held out."""
+    drawn: list[Pair] = []
     texts: set[str] = set()
-    keys: set[str] = set()
-    trained: tuple[set[str], set[str]] = (set(), set())
-    splits: dict[str, tuple[dict[str, Any], ...]] = {}
-    for split, count in SPLITS.items():
-        drawn: list[Pair] = []
-        while len(drawn) < count:
-            pair = _any_pair(dice, revision)
-            own = {bare(text, revision) for text in pair}
-            if not texts.isdisjoint(pair) or (split != "train" and not keys.isdisjoint(own)):
-                continue
-            if split != "train" and not all(
-                known.issuperset(words(text)) for known, text in zip(trained, pair, strict=True)
-            ):
-                continue
+    while len(drawn) < count:
+        pair = _any_pair(dice, revision)
+        if texts.isdisjoint(pair) and not combinations(pair[0]) & held_out(revision):
             drawn.append(pair)
             texts.update(pair)
-            if split != "train":
-                keys |= own
-        if split == "train":
-            keys = {bare(text, revision) for pair in drawn for text in pair}
-            trained = ({w for en, _ in drawn for w in words(en)}, {w for _, de in drawn for w in words(de)})
-        splits[split] = tuple({"translation": {"en": english, "de": german}} for english, german in drawn)
-    return splits
+    return drawn
+
+
+def _recombined(dice: Dice, revision: str, count: int, seen: Seen) -> list[Pair]:
+    """Draw sentences with a combination that is held out, of known words; none is known but for names and numbers."""
+    drawn: list[Pair] = []
+    keys = set(seen.bare)
+    while len(drawn) < count:
+        pair = _any_pair(dice, revision)
+        if not combinations(pair[0]) & held_out(revision):
+            continue
+        own = {bare(text, revision) for text in pair}
+        if keys.isdisjoint(own) and all(seen.words[side].issuperset(words(pair[side])) for side in (0, 1)):
+            drawn.append(pair)
+            keys |= own
+    return drawn
 
 
 def words(text: str) -> list[str]:
@@ -97,7 +137,7 @@ def _any_pair(dice: Dice, revision: str) -> Pair:
 
 
 @cache
-def _held_out(revision: str) -> frozenset[str]:
+def _tested(revision: str) -> frozenset[str]:
     """Return the sentences of validation and test in both languages, without names and numbers."""
     splits = rows(revision)
     return frozenset(
@@ -107,10 +147,10 @@ def _held_out(revision: str) -> frozenset[str]:
 
 def draw_pair(dice: Dice, revision: str) -> Pair:
     """Return an English sentence and its German translation, neither of them held out under any name or number."""
-    held_out = _held_out(revision)
+    tested = _tested(revision)
     while True:
         pair = _any_pair(dice, revision)
-        if all(bare(text, revision) not in held_out for text in pair):
+        if all(bare(text, revision) not in tested for text in pair):
             return pair
 
 
@@ -119,14 +159,14 @@ def draw_pair(dice: Dice, revision: str) -> Pair:
 
 def draw_text(dice: Dice, revision: str) -> str:
     """Return a German paragraph of two to five sentences and 15 to 130 words, none of its sentences held out."""
-    world, held_out = load_world(revision), _held_out(revision)
+    world, tested = load_world(revision), _tested(revision)
     while True:
         kind: Callable[[Dice, World], list[str]] = dice.weighted(
             ((5, story), (3, news), (1, town), (1, portrait), (3, mixed))
         )
         sentences = kind(dice, world)
         text = " ".join(sentences)
-        if 15 <= len(text.split()) <= 130 and all(bare(said, revision) not in held_out for said in sentences):
+        if 15 <= len(text.split()) <= 130 and all(bare(said, revision) not in tested for said in sentences):
             return text
 
 
@@ -206,7 +246,10 @@ SAME: tuple[tuple[Mood, Mood], ...] = (("past", "perfect"), ("perfect", "past"),
 
 
 def near_miss(dice: Dice, revision: str) -> tuple[str, str, str]:
-    """Return a German sentence, another that means the same, and one that changes a fact in nearly the same words."""
+    """Return a German sentence, a paraphrase of it, and the paraphrase again with one part of the fact changed.
+
+    Tense and word order of the two are alike, so that only the fact tells which of them is true.
+    """
     world = load_world(revision)
     while True:
         scene = replace(act(dice, world, rich=0.9), why=None)
@@ -215,7 +258,7 @@ def near_miss(dice: Dice, revision: str) -> tuple[str, str, str]:
         said = typeset(german_main(clause(scene, moods[0]), when))
         same = typeset(german_main(clause(scene, moods[1]), "", when))
         other = _changed(dice, world, scene)
-        changed = typeset(german_main(clause(other or scene, moods[0], other is None), when))
+        changed = typeset(german_main(clause(other or scene, moods[1], other is None), "", when))
         if len({said, same, changed}) == 3:
             return said, same, changed
 

@@ -9,7 +9,7 @@ from typing import Any
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from grue.mini.manifest import TrainingData
-from miniworld import pretrain, text
+from miniworld import pretrain, reading, text
 from miniworld.recipes import HELD_OUT, HELD_OUT_SEED, LONGEST, PROMPT, SENTINELS, Recipe
 
 NOISE = ((0.3, 3.0), (0.7, 2.0), (0.7, 4.0))
@@ -23,6 +23,14 @@ def drawn(data: TrainingData) -> list[Any]:
     """Draw the text that a recipe names."""
     found: list[Any] = getattr(text, data.text)(data.count, data.seed, data.revision)
     return found
+
+
+def part(recipe: Recipe, number: int) -> Recipe:
+    """Return a recipe with the text of one of its chapters, and the seed of its own."""
+    training = tuple(
+        replace(data, seed=1000 * data.seed + number, count=data.count // recipe.chapters) for data in recipe.training
+    )
+    return replace(recipe, training=training, seed=1000 * recipe.seed + number)
 
 
 def held_out(data: TrainingData, count: int) -> TrainingData:
@@ -42,8 +50,7 @@ def continuations(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, rng: rando
     """Return batches of texts to continue, one text a row and sometimes several."""
     texts = token_ids(tokenizer, [each for data in recipe.training for each in drawn(data)])
     rows = pretrain.causal_rows(texts, tokenizer.eos_token_id, LONGEST, rng)
-    groups = pretrain.buckets([len(row) for row in rows], recipe.tokens, rng)
-    return [pretrain.causal_batch([rows[i] for i in group]) for group in groups]
+    return reading.causal_batches(rows, recipe.tokens, rng)
 
 
 def continuation_figures(
@@ -65,8 +72,7 @@ def continuation_figures(
 def restorations(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, rng: random.Random) -> list[pretrain.Batch]:
     """Return batches of texts to restore, and of sentences to translate if the recipe has some."""
     pairs = [pair for data in recipe.training for pair in _pairs(tokenizer, data, NOISE, rng)]
-    groups = pretrain.buckets([len(source) + len(target) for source, target in pairs], recipe.tokens, rng)
-    return [pretrain.seq2seq_batch([pairs[i] for i in group]) for group in groups]
+    return reading.seq2seq_batches(pairs, recipe.tokens, rng)
 
 
 def restoration_figures(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, model: PreTrainedModel) -> dict[str, float]:

@@ -11,7 +11,7 @@ from imports import Facts, Sources, circles, entry_points, libraries, modules, r
 from support.paths import ROOT
 
 ORDER = """
-    errors registry bounds shapes records files provenance tasks task_files task_versions mini data lm metrics stats evaluation rl
+    errors registry bounds shapes records files provenance tasks task_files task_versions mini data lm metrics lookups stats evaluation rl
     algorithms runs submissions leaderboard render sweep plots doctor api cli __main__
 """.split()
 LEARNING = r"(lm|rl|algorithms|runs|evaluation|metrics/neural)/.*"

@@ -167,7 +167,7 @@ def test_what_cannot_change_a_score_leaves_the_hash(tmp_path: Path, change: Call
     [
         lambda t: t.update(version=99),
         lambda t: t["data"].update(evaluation="validation"),
-        lambda t: t["data"]["sources"][0].update(revision="2"),
+        lambda t: t["data"]["sources"][0].update(revision="1"),
         lambda t: t["data"]["splits"]["test"].update(examples=7),
         lambda t: t["data"]["splits"]["test"].update(ids_sha256="0"),
         lambda t: t["prompt"].update(max_tokens=7),

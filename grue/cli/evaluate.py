@@ -27,11 +27,19 @@ Kind = Literal["checkpoint", "model", "baseline"]
 @options.option(
     "--model", help="Hugging Face model trained elsewhere: a folder, a hub id or mini:causal. Needs --task."
 )
-@options.option("--baseline", type=click.Choice(tuple(BASELINES)), help="A system without training. Needs --task.")
+@options.option(
+    "--baseline",
+    type=click.Choice(tuple(BASELINES)),
+    help="A system without training; nearest to best-of-n are lookups, of which each task has some. Needs --task.",
+)
 @options.option("--task", "task_name", help="Task to evaluate on. [default: the checkpoint's]")
 @options.suite
 @options.seeds
-@options.option("--split", help="Split to evaluate. [default: the task's evaluation split]")
+@options.option(
+    "--split",
+    help="Split to evaluate, or a file of rows (.jsonl, .jsonl.gz) in the data set's columns; the result of a file is "
+    "never ranked. [default: the task's evaluation split]",
+)
 @options.option(
     "--limit", type=click.IntRange(min=1), help="Evaluate only the first N examples; such a result is never ranked."
 )
@@ -43,7 +51,8 @@ Kind = Literal["checkpoint", "model", "baseline"]
 )
 @options.option(
     "--pick-by",
-    help="likelihood, or a reward as in training; one that needs references makes it an oracle. "
+    help="likelihood, consensus (what the other samples agree with most), or a reward as in training; one that needs "
+    "references makes it an oracle. "
     "[default: the task's reward, or likelihood where that would be an oracle]",
 )
 @options.option("--output", type=click.Path(path_type=Path), help="Folder to write to. [default: the run's folder]")
@@ -137,7 +146,7 @@ def evaluate(
     help="Checkpoint folder of a run, or the run's folder.",
 )
 @options.option("--output", type=click.Path(path_type=Path), required=True, help="Predictions file to write.")
-@options.option("--split", help="Split to answer. [default: the task's evaluation split]")
+@options.option("--split", help="Split to answer, or a file of rows. [default: the task's evaluation split]")
 @options.option("--limit", type=click.IntRange(min=1), help="Answer only the first N examples.")
 @options.option("--batch-size", type=click.IntRange(min=1), default=64, help="Prompts decoded at once.")
 @options.data

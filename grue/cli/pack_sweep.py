@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from grue.errors import ConfigError, DataError, UnknownName, did_you_mean
-from grue.records import BASELINES, SEEDLESS
+from grue.records import BASELINES, LOOKUPS, SEEDLESS
 
 if TYPE_CHECKING:
     from grue.submissions.collect import PackedRun
@@ -99,7 +99,7 @@ def describe_each(found: "Mapping[str, Sequence[PackedRun]]", given: Mapping[str
         if all(run.predictions is None for run in runs):
             raise ConfigError(f"{name}: every run failed: there is no result to submit.")
         untrained = {"budget": "no training"} if name in BASELINES else {}
-        without_model = {"backbone": "none"} if name in SEEDLESS else {}
+        without_model = {"backbone": "none"} if name in (*SEEDLESS, *LOOKUPS) else {}
         one = describe(runs, {**untrained, **without_model, **{key: value for key, value in given.items() if value}})
         described[name] = replace(one, deterministic=one.deterministic or name in SEEDLESS)
     return described

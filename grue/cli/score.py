@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.argument("predictions", type=click.Path(path_type=Path))
 @options.option("--task", "task_name", help="Task to score against.")
 @options.suite
-@options.option("--split", help="Split of the task. [default: its evaluation split]")
+@options.option("--split", help="Split of the task, or a file of rows. [default: its evaluation split]")
 @options.data
 @options.option(
     "--examples",

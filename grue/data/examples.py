@@ -75,9 +75,9 @@ class ExampleFile(Sequence[Example]):
         """Return all columns, memory-mapped."""
         return self._table.slice(self._start, len(self))
 
-    def ids(self) -> pa.ChunkedArray:
-        """Return the column of ids, memory-mapped."""
-        return self._table.column("id").slice(self._start, len(self))
+    def column(self, name: str) -> pa.ChunkedArray:
+        """Return a column of `SCHEMA`, memory-mapped."""
+        return self._table.column(name).slice(self._start, len(self))
 
 
 def write_examples(path: Path, examples: Iterable[Example]) -> None:

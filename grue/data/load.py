@@ -8,11 +8,12 @@ the cache, under a key of everything they depend on, and read from there: see `g
 import hashlib
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +30,8 @@ from grue.data.tables import read_rows
 from grue.errors import DataError, did_you_mean
 from grue.mini import assets
 from grue.tasks import Source, Split, Task
+
+FILE_ENDINGS = (".jsonl", ".jsonl.gz")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +95,17 @@ def load_examples(
     """Load one split of a task.
 
     Args:
+        split: A split of the task, or a file of rows in the data set's columns, such as a held-back draw.
         data_dir: A folder in the data set's original layout, read instead of the task's sources.
         offline: Open no connection: use the mini world, the mirror and the hub's cache. HF_HUB_OFFLINE=1 does the same.
         progress: Called with (bytes done, bytes in all) during a transfer.
 
     Raises:
-        DataError: No source can be read, or the data differs from what the task file says.
+        DataError: No source can be read, or the data differs from what the task file says; or the file is missing,
+            damaged or empty, has other columns, or holds prompts of the training split.
     """
+    if is_file(task, split):
+        return _load_file(task, Path(split), data_dir, offline)
     loaded = read_split(task, split, data_dir, offline, progress)
     for what, found, expected in differences(task.data.splits[split], loaded) if loaded.checked else ():
         raise DataError(
@@ -131,6 +138,8 @@ def read_split(
         close = did_you_mean(split, task.data.splits)
         known = ", ".join(task.data.splits)
         cure = " Name a file for it in the task file, or a share of another under data.splits." if task.folder else ""
+        if "." in split:
+            cure += f" A file of rows ends in {' or '.join(FILE_ENDINGS)}."
         raise DataError(f"{task.suite}/{task.name} has no split {split!r}.{close} It has {known}.{cure}")
     origin = obtain(task, split, data_dir, offline, progress)
     path = examples_path(task, split, origin, data_dir, offline)
@@ -138,9 +147,58 @@ def read_split(
         _build(task, split, origin, path, data_dir, offline)
     examples, about = ExampleFile(path), files.read_json(about_path(path))
     if not examples:
-        raise DataError(f"{task.suite}/{task.name}, split {split!r} of {origin.source}: no examples.")
+        cure = f" Write one row a line, in the columns of {task.data.format}." if origin.path else ""
+        raise DataError(f"{task.suite}/{task.name}, split {split!r} of {origin.source}: no examples.{cure}")
     checked = data_dir is None
     return Loaded(examples, origin.source, origin.revision, about["rows"], about["ids_sha256"], checked)
+
+
+# --- a file as a split -----------------------------------------------------------------------------------------------
+
+
+def is_file(task: Task, split: str) -> bool:
+    """Whether a split is given as a file of rows; a name in the task file is never one."""
+    return split not in task.data.splits and split.endswith(FILE_ENDINGS)
+
+
+def file_id(task: Task, split: str) -> str | None:
+    """Return the sha256 of the file that is given as a split; None for a split of the task.
+
+    Raises:
+        DataError: There is no such file.
+    """
+    if not is_file(task, split):
+        return None
+    if not Path(split).is_file():
+        raise DataError(
+            f"{split}: no such file. Give --split a split of {task.suite}/{task.name} "
+            f"({', '.join(task.data.splits)}) or a file of rows in the data set's columns."
+        )
+    return files.sha256_file(Path(split))
+
+
+def _load_file(task: Task, path: Path, data_dir: Path | None, offline: bool) -> Loaded:
+    """Load a file of rows as a split of the task."""
+    file_id(task, str(path))
+    source = Source("local", path.name, files={path.name: str(path.absolute())})
+    data = replace(task.data, sources=(source,), splits={path.name: Split(path.name)})
+    loaded = replace(read_split(replace(task, data=data), path.name), source=path.name, checked=False)
+    _refuse_training_prompts(task, path, loaded, data_dir, offline)
+    return loaded
+
+
+def _refuse_training_prompts(task: Task, path: Path, loaded: Loaded, data_dir: Path | None, offline: bool) -> None:
+    if "train" not in task.data.splits:
+        return
+    asked = Counter(_column(loaded.examples, "prompt"))
+    train = read_split(task, "train", data_dir, offline).examples
+    common = sum(asked.pop(prompt, 0) for prompt in _column(train, "prompt"))
+    if common:
+        raise DataError(
+            f"{path}: {common:,} of its {len(loaded.examples):,} prompts are in the training split of "
+            f"{task.suite}/{task.name}, so that their answers can be looked up. Remove these rows, or draw others with "
+            "another seed."
+        )
 
 
 # --- where rows come from --------------------------------------------------------------------------------------------
@@ -300,7 +358,11 @@ def _left_out(task: Task, split: Split, data_dir: Path | None, offline: bool) ->
 
 
 def _ids(examples: ExampleFile) -> Iterator[str]:
-    return (identity for chunk in examples.ids().chunks for identity in chunk.to_pylist())
+    return _column(examples, "id")
+
+
+def _column(examples: ExampleFile, name: Literal["id", "prompt"]) -> Iterator[str]:
+    return (value for chunk in examples.column(name).chunks for value in chunk.to_pylist())
 
 
 def _kept(ids: Iterable[str], split: Split, left_out: frozenset[str]) -> "np.ndarray[Any, np.dtype[np.bool_]]":

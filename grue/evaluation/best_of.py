@@ -21,15 +21,17 @@ from grue.lm.model import eos_id, is_seq2seq
 from grue.lm.sampling import Rollout, sample_responses
 from grue.lm.seeds import derived_seed, example_uniforms
 from grue.lm.tokens import decode_responses, encode_prompts
+from grue.lookups.consensus import most_central
 from grue.metrics.registry import CARDS, METRICS, is_metric
 from grue.records import Example, Prediction
 from grue.tasks import Generation, Task
 
 LIKELIHOOD = "likelihood"
+CONSENSUS = "consensus"
 OF_THE_REFERENCE = ("intent", "emotion", "label")  # what examples' meta says of their references
 
-# A rollout, its examples and its texts → one value a response; the highest is kept.
 Judge = Callable[[Rollout, Sequence[Example], Sequence[str]], Sequence[float]]
+"""A rollout, its examples and its texts → one value a response; the highest is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,8 @@ class BestOf:
 
     Attributes:
         n: Responses drawn.
-        pick_by: "likelihood", the mean log-likelihood of a token under the sampler's distribution; or a reward.
+        pick_by: "likelihood", the mean log-likelihood of a token under the sampler's distribution; "consensus", the
+            agreement with the other responses (minimum Bayes risk); or a reward.
         oracle: Whether that reward reads references, or what is known of them.
         name: What is added to a system's name: "best-of-8", "best-of-8-oracle".
     """
@@ -76,7 +79,7 @@ def is_oracle(pick_by: str) -> bool:
     Raises:
         UnknownName: A term is no metric and no function.
     """
-    return pick_by != LIKELIHOOD and any(_reads_references(name) for _, name in parse_reward(pick_by))
+    return pick_by not in (LIKELIHOOD, CONSENSUS) and any(_reads_references(name) for _, name in parse_reward(pick_by))
 
 
 def _reads_references(name: str) -> bool:
@@ -99,8 +102,8 @@ def sampling(task: Task) -> Generation:
     return task.decoding if task.decoding.do_sample else task.rollout
 
 
-def make_judge(best_of: BestOf, task: Task, model: PreTrainedModel, examples: Sequence[Example]) -> Judge:
-    """Return what gives every response its value.
+def make_judge(best_of: BestOf, task: Task, model: PreTrainedModel, examples: Sequence[Example]) -> Judge | None:
+    """Return what gives every response its value; None where they are judged by each other, by consensus.
 
     Args:
         examples: Those that will be answered; metrics are prepared on them, without references if it is no oracle.
@@ -108,6 +111,8 @@ def make_judge(best_of: BestOf, task: Task, model: PreTrainedModel, examples: Se
     Raises:
         ConfigError: The reward has no value for a single text, or cannot be imported.
     """
+    if best_of.pick_by == CONSENSUS:
+        return None
     if best_of.pick_by == LIKELIHOOD:
         return lambda rollout, examples, texts: likelihoods(model, rollout, sampling(task).temperature)
     see: Callable[[Example], Example] = (lambda example: example) if best_of.oracle else shown
@@ -138,21 +143,26 @@ def predict_best_of(
     examples: Sequence[Example],
     seed: int,
     n: int,
-    judge: Judge,
+    judge: Judge | None,
 ) -> list[Prediction]:
     """Answer a batch of examples with the best of n samples each; of equals, the one drawn first."""
     settings, eos = sampling(task), eos_id(model, tokenizer)
     prompts = encode_prompts(model, tokenizer, [example.prompt for example in examples], task.prompt)
     encoded = encode(model, prompts) if is_seq2seq(model) else None
-    best: list[tuple[float, Prediction]] = []
+    drawn: list[list[Prediction]] = []
+    worth: list[Sequence[float]] = []
     for number in range(n):
         uniforms = example_uniforms(sample_seed(seed, number), examples, settings.max_new_tokens)
         rollout = sample_responses(model, prompts, settings, uniforms, eos, encoded=encoded)
         texts = decode_responses(tokenizer, rollout.responses)
-        values = judge(rollout, examples, texts)
-        drawn = list(zip(values, as_predictions(examples, texts, rollout.truncated), strict=True))
-        best = drawn if not best else [max(pair, key=lambda one: one[0]) for pair in zip(best, drawn, strict=True)]
-    return [prediction for _, prediction in best]
+        drawn.append(as_predictions(examples, texts, rollout.truncated))
+        if judge is not None:
+            worth.append(judge(rollout, examples, texts))
+    of_each = list(zip(*drawn, strict=True))
+    if judge is None:
+        return [responses[most_central([response.text for response in responses])] for responses in of_each]
+    values = list(zip(*worth, strict=True))
+    return [responses[one.index(max(one))] for responses, one in zip(of_each, values, strict=True)]
 
 
 def sample_seed(seed: int, number: int) -> int:

@@ -11,21 +11,23 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from grue import files
-from grue.data.load import Loaded, load_examples
+from grue.data.load import Loaded, file_id, is_file, load_examples
 from grue.errors import ConfigError, GrueError
-from grue.evaluation.best_of import BestOf, make_judge, predict_best_of, sampling
+from grue.evaluation.best_of import BestOf, make_judge, predict_best_of, sampling, shown
 from grue.evaluation.predict import Answer, predict_file, write_predictions
 from grue.evaluation.scoring import Scored, score_predictions, write_per_example
 from grue.lm import checkpoint
 from grue.lm.checks import check_lengths
 from grue.lm.device import scoring_device
 from grue.lm.load import Family, LoadedModel, load_language_model, weights_id
+from grue.lookups.find import find_lookup
 from grue.metrics.tokens import sentences
 from grue.provenance import code_version, package_versions
-from grue.records import SCHEMA_VERSION, Example, Prediction, Result
+from grue.records import LOOKUPS, SCHEMA_VERSION, Example, Prediction, Result
 from grue.tasks import Task
 
 LEAD_SENTENCES = 3
+READING = ("null", *LOOKUPS)  # baselines that read the training split
 
 Progress = Callable[[int, int], None]
 
@@ -85,7 +87,14 @@ def model_system(task: Task, name: str, seed: int) -> System:
 
 
 def baseline_system(task: Task, baseline: str, seed: int) -> System:
-    """Return one of `BASELINES` as a system."""
+    """Return one of `BASELINES` as a system.
+
+    Raises:
+        ConfigError: It is a lookup that the task does not have.
+        DataError: The backbone of zero-shot is not available.
+    """
+    if baseline in LOOKUPS:
+        find_lookup(task, baseline)
     if baseline != "zero-shot":
         return System(baseline, {"name": baseline, "algorithm": baseline}, seed, baseline)
     backbone = task.backbone
@@ -130,6 +139,9 @@ def evaluate(
 
     An interrupted evaluation resumes after the predictions that are there; a finished one is only read.
 
+    Args:
+        split: A split of the task, or a file of rows (.jsonl, .jsonl.gz) in the data set's columns.
+
     Raises:
         ConfigError: The folder holds an evaluation of another system or with other settings.
         DataError: Data is not available, or something cannot be written.
@@ -138,6 +150,7 @@ def evaluate(
     identity = {
         "task_hash": task.hash,
         "split": split,
+        "file": file_id(task, split),
         "weights": system.weights,
         "seed": system.seed,
         "limit": limit,
@@ -149,6 +162,7 @@ def evaluate(
     try:
         loaded = load_examples(task, split, data_dir, offline)
         examples = loaded.examples[:limit]
+        train = load_examples(task, "train", data_dir, offline) if system.name in READING else None
         answer = _answerer(task, system, examples)
     except GrueError:
         if not (folder / "predictions.jsonl").exists():
@@ -157,7 +171,10 @@ def evaluate(
     started = time.monotonic()
     path = folder / "predictions.jsonl"
     if system.model is None:
-        predictions = _answer_without_model(task, system, examples, path, data_dir, offline)
+        if train is not None:
+            system = replace(system, record={**system.record, "read": _read(train)})
+        predictions = _answer_without_model(task, system, examples, () if train is None else train.examples)
+        write_predictions(path, predictions)
     else:
         check_lengths(system.model, task)
         assert system.tokenizer is not None
@@ -176,7 +193,11 @@ def evaluate(
     generated = time.monotonic()
     scored = score_predictions(task, split, examples, predictions)
     timing = {"generation_seconds": generated - started, "scoring_seconds": time.monotonic() - generated}
-    result = make_result(task, split, scored, loaded, system, timing, limited=limit is not None, batch_size=batch_size)
+    if is_file(task, split):
+        split, limited = Path(split).name, True
+    else:
+        limited = limit is not None
+    result = make_result(task, split, scored, loaded, system, timing, limited=limited, batch_size=batch_size)
     write_per_example(folder / "scores.jsonl", scored)
     files.write_json(folder / "result.json", result)
     return result
@@ -228,7 +249,7 @@ def _generation(task: Task, system: System) -> dict[str, Any]:
 
 
 def _answer_without_model(
-    task: Task, system: System, examples: Sequence[Example], path: Path, data_dir: Path | None, offline: bool
+    task: Task, system: System, examples: Sequence[Example], train: Sequence[Example]
 ) -> list[Prediction]:
     if system.name == "copy":
         texts = [example.prompt for example in examples]
@@ -236,12 +257,16 @@ def _answer_without_model(
         texts = [lead(example) for example in examples]
     elif system.name == "oracle":
         texts = [example.references[0] if example.references else "" for example in examples]
+    elif system.name in LOOKUPS:
+        texts = find_lookup(task, system.name)(task, train, [shown(example) for example in examples], system.seed)
     else:
-        train = load_examples(task, "train", data_dir, offline).examples
         texts = [next(example.references[0] for example in train if example.references)] * len(examples)
-    predictions = [Prediction(example.id, text) for example, text in zip(examples, texts, strict=True)]
-    write_predictions(path, predictions)
-    return predictions
+    return [Prediction(example.id, text) for example, text in zip(examples, texts, strict=True)]
+
+
+def _read(train: Loaded) -> dict[str, Any]:
+    """Return what a result says of the training split that was looked things up in."""
+    return {"split": "train", "examples": len(train.examples), "ids_sha256": train.ids_sha256}
 
 
 def lead(example: Example) -> str:

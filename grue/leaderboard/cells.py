@@ -8,7 +8,7 @@ from grue.leaderboard.board import BoardTask, Cell, Column, Estimate, Row, Stand
 from grue.leaderboard.entries import row_key
 from grue.records import Entry
 from grue.stats.intervals import mean, sd
-from grue.submissions.folder import reads_references
+from grue.submissions.folder import does_not_compete
 from grue.tasks import MetricSpec, Task
 
 FLOOR = 0.0  # the scaled score of a failed run
@@ -67,8 +67,8 @@ def _standing(entries: Sequence[Entry]) -> Standing:
         return "limited"
     if first.status == "reported":
         return "no predictions"
-    picked = any(reads_references(entry.result) for entry in entries)
-    return "reference" if first.about.deterministic or picked else "ranked"
+    apart = any(does_not_compete(entry.result) for entry in entries)
+    return "reference" if first.about.deterministic or apart else "ranked"
 
 
 def _cell(entries: Sequence[Entry], task: BoardTask) -> Cell:

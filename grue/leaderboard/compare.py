@@ -158,10 +158,10 @@ def _check(system: FoundSystem, task: Task) -> None:
     """Refuse results that are not of the whole current evaluation split, or that lack a declared seed."""
     entries = system.entries[task.name]
     for entry in entries.values():
-        if entry.result.limited:
-            raise DataError(f"{entry.path}: only a part of the split was evaluated; evaluate it without --limit.")
         if (reason := misfit(entry.result, task, task.hash)) is not None:
             raise DataError(f"{entry.path}: was made {reason}; evaluate it again with `grue evaluate`.")
+        if entry.result.limited:
+            raise DataError(f"{entry.path}: only a part of the split was evaluated; evaluate it without --limit.")
         folder = entry.path.parent.parent
         if entry.status != "local" and (missing := set(submitted.read_submission(folder).seeds) - set(entries)):
             raise SubmissionError(

@@ -18,7 +18,7 @@ from grue.leaderboard.entries import of_suite, refuse_twins, row_key
 from grue.leaderboard.headline import LEVEL, NEVER_RANKED, Method, with_headline
 from grue.leaderboard.notes import misfit, notes_on
 from grue.leaderboard.published import notes_on_shipped, rows_on
-from grue.records import Entry
+from grue.records import BASELINES, Entry
 from grue.stats.intervals import Interval, mean
 from grue.submissions.folder import RANKED_SEEDS
 from grue.submissions.reported import Reported
@@ -122,7 +122,7 @@ def _reported_on(reported: Sequence[Reported], tasks: Mapping[str, Task]) -> Ite
 
 
 def _with_ranks(rows: Sequence[Row], tasks: Sequence[BoardTask]) -> tuple[Row, ...]:
-    """Return the rows ranked and sorted: by rank and preference, then the unranked ones by standing."""
+    """Return the rows ranked and sorted: by rank and preference, then the others by standing, references last."""
     ranks = _shared_ranks([row.interval if row.standing == "ranked" else None for row in rows])
     by_task = {task.name: _shared_ranks([_competing(row, task.name) for row in rows]) for task in tasks}
     ranked = [
@@ -146,8 +146,15 @@ def _shared_ranks(intervals: Sequence[Interval | None]) -> list[int | None]:
     return [None if one is None else 1 + len(lows) - bisect_right(lows, one.high) for one in intervals]
 
 
-def _place(row: Row) -> tuple[int, int, int, float, str, str]:
+def _place(row: Row) -> tuple[int, float, int, float, str, str]:
     reached = [cell.preference.mean for cell in row.cells.values() if cell.preference]
     preference = mean(reached) if reached else 0.0
     standing = _STANDINGS.index(row.standing)
-    return standing, row.rank or 0, -len(row.cells), -preference, row.system, row.status
+    within = _among_references(row) if row.standing == "reference" else row.rank or 0
+    return standing, within, -len(row.cells), -preference, row.system, row.status
+
+
+def _among_references(row: Row) -> float:
+    """Return where a reference stands: in the order of `BASELINES`, and any other before the oracle."""
+    order = {name: place for place, name in enumerate(BASELINES)}
+    return order.get(row.system, order["oracle"] - 0.5)

@@ -3,14 +3,19 @@
 import gzip
 import hashlib
 import json
+import os
 import zlib
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from grue import files
 from grue.errors import DataError, UnknownName, did_you_mean
-from grue.mini.manifest import HERE, SplitRows, read_manifest
+from grue.mini.manifest import HERE, SmallModel, SplitRows, read_manifest
+
+MODELS = "GRUE_MINI_MODELS"
+"""The environment variable that names a folder of models that did not ship."""
 
 # --- rows ------------------------------------------------------------------------------------------------------------
 
@@ -72,30 +77,55 @@ def _damaged_rows(task: str, what: str) -> DataError:
 # --- models ----------------------------------------------------------------------------------------------------------
 
 
-@cache
 def locate(name: str, folder: Path = HERE) -> Path:
     """Return the folder of a small model; its files are checked against the manifest once per process.
 
+    It is looked for in the package, then in the folder that `GRUE_MINI_MODELS` names.
+
     Raises:
         UnknownName: The manifest has no such model.
-        DataError: A file is missing or is not the one that shipped.
+        DataError: It is not there, or a file is missing or is not the one in the manifest.
     """
     known = read_manifest(folder).models
     if name not in known:
         raise UnknownName(
             f"There is no small model {name!r}.{did_you_mean(name, known)} Known: {', '.join(sorted(known))}."
         )
-    where = folder / "models" / name
-    for file, expected in known[name].files.items():
+    places = [folder / "models" / name, *(Path(other) / name for other in (os.environ.get(MODELS),) if other)]
+    where = next((place for place in places if place.is_dir()), None)
+    if where is None and not known[name].ships:
+        raise _absent_model(name, known[name], places)
+    _check_model(name, where or places[0], folder)
+    return where or places[0]
+
+
+@cache
+def _check_model(name: str, where: Path, folder: Path) -> None:
+    model = read_manifest(folder).models[name]
+    for file, expected in model.files.items():
         path = where / file
         if not path.is_file():
-            raise _damaged_model(name, f"{path} is missing")
+            raise _damaged_model(name, model, f"{path} is missing")
         if files.sha256_file(path) != expected:
-            raise _damaged_model(name, f"the sha256 of {path} is not the manifest's")
-    return where
+            raise _damaged_model(name, model, f"the sha256 of {path} is not the manifest's")
 
 
-def _damaged_model(name: str, what: str) -> DataError:
+def _absent_model(name: str, model: SmallModel, places: Sequence[Path]) -> DataError:
+    time = f" in about {model.minutes:.0f} minutes" if model.minutes else ""
+    return DataError(
+        f"The small model {name!r} does not ship with grue and is not in {' or '.join(map(str, places))}. In a "
+        f"checkout, `python -m miniworld models --only {name}` makes it{time}; or name a folder that has {name}/ with "
+        f"{MODELS}."
+    )
+
+
+def _damaged_model(name: str, model: SmallModel, what: str) -> DataError:
+    if not model.ships:
+        return DataError(
+            f"The small model {name!r} is not the one that published scores were made with: {what}. Get that one, and "
+            f"name its folder with {MODELS}. In a checkout, `python -m miniworld models --only {name}` trains a new "
+            "one, whose scores do not compare with published ones."
+        )
     return DataError(
         f"The small model {name!r} is damaged: {what}. Reinstall grue to get the shipped weights back. In a checkout, "
         f"`python -m miniworld models --only {name}` trains new ones, whose scores do not compare with published ones."

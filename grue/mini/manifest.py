@@ -12,7 +12,17 @@ MANIFEST = "manifest.json"
 SCHEMA = 2
 
 Family = Literal["causal", "seq2seq", "classifier", "encoder"]
-Text = Literal["paragraphs", "reviews", "german", "translations", "acts", "claims", "likenesses"]
+Text = Literal[
+    "paragraphs",
+    "reviews",
+    "german",
+    "translations",
+    "acts",
+    "claims",
+    "likenesses",
+    "contrasts",
+    "german_contrasts",
+]
 """The kinds of training text, each named after the function of `miniworld.text` that draws it."""
 
 
@@ -68,11 +78,13 @@ class SmallModel:
         family: Which of transformers' automatic classes loads the folder.
         parameters: Trained numbers; tied ones count once.
         training: The text it was trained on, or the first of several.
-        steps: Optimiser steps.
+        chapters: In how many parts the text was read; part n was drawn from 1000·seed + n.
         held_out: Figures of the shipped (rounded) weights on world text of another seed.
         made_with: Versions of the libraries and the number of threads, which decide the last bits of the weights.
         files: File name → sha256.
         besides: The other texts it was trained on.
+        ships: Whether it is in the package; one that is not has to be made, or found by `GRUE_MINI_MODELS`.
+        minutes: How long making it took, in minutes; 0 where nobody has measured it.
     """
 
     description: str
@@ -81,12 +93,14 @@ class SmallModel:
     parameters: int
     training: TrainingData
     seed: int
-    steps: int
     held_out: Mapping[str, float]
     made_with: Mapping[str, str]
     licence: str
     files: Mapping[str, str]
     besides: tuple[TrainingData, ...] = ()
+    chapters: int = 1
+    ships: bool = True
+    minutes: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from grue.leaderboard.board import Board
+from grue.render.legend import HONESTY
 from grue.render.text import printable
 from grue.render.web import view, words
 from grue.render.web.embed import embedded
@@ -44,6 +45,7 @@ def render(board: Board) -> str:
             policy=_policy(style, script),
             suites=SUITES,
             reference=REFERENCE,
+            honesty=HONESTY,
             ranked_seeds=RANKED_SEEDS,
             preliminary_seeds=PRELIMINARY_SEEDS,
         )

@@ -10,6 +10,10 @@ _SCORES = {
     "grue-1": "Preference and naturalness go from 0 to 100, higher is better (scoring grue-1).",
     "paper": "Preference and naturalness are on the scale of the paper's Figure 2, higher is better (scoring paper).",
 }
+HONESTY = (
+    "Anyone can draw the test answers of mini from its generator: a row is worth what its checks and its authors' word "
+    "are worth, and maintainers can ask for its results on a held-back draw (`python -m miniworld held-back`)."
+)
 _WAYS = {"t": "Student's t", "bootstrap": "bootstrap"}
 
 
@@ -40,9 +44,11 @@ def _others(board: Board) -> Iterator[str]:
         yield "Bold is the best ranked system, with all that cannot be distinguished from it."
     if any(row.standing == "reference" for row in board.rows):
         yield (
-            "References do not compete: a constant, a copy of the prompt, its lead, the references themselves, "
-            "or what has seen the references."
+            "References do not compete: a constant, a copy of the prompt, its lead, lookups (answers from the training "
+            "split, without learning), the references themselves, or what has seen the references."
         )
+    if board.suite == "mini":
+        yield HONESTY
     if any(row.iqm is not None for row in board.rows):
         yield "IQM is the interquartile mean of the preference over tasks and seeds; it decides no rank."
     without = [task.name for task in board.tasks if not task.has("naturalness")]

@@ -138,7 +138,7 @@ def _metrics(board: Board, rows: Sequence[Row], task: BoardTask, axes: Sequence[
 
 
 def _metric_means(rows: Sequence[Row], task: BoardTask, axes: Sequence[Axis]) -> Iterator[Series]:
-    """Yield the raw metrics of `axes`, without a spread: references have one result each."""
+    """Yield the raw metrics of `axes`, without a spread: most references have a single result."""
     for column in _columns(task, axes):
         means = [_mean(_metric(row, task, column.metric)) for row in rows]
         yield Series(_heading(column), _numbers(means, _decimals(means)))

@@ -19,7 +19,7 @@ from typing import Any
 
 from grue.errors import ConfigError, DataError
 from grue.files import read_json, read_toml
-from grue.records import SCHEMA_VERSION, About, Entry, Result, Status
+from grue.records import LOOKUPS, SCHEMA_VERSION, About, Entry, Result, Status
 from grue.shapes import from_dict
 from grue.task_files import SUITES
 
@@ -91,10 +91,13 @@ def read_result(path: Path) -> Result:
     return result
 
 
-def reads_references(result: Result) -> bool:
-    """Whether the references chose the best of several answers, so that the scores prove nothing."""
+def does_not_compete(result: Result) -> bool:
+    """Whether a result is a reference's, however many seeds it has.
+
+    Lookups are: they learned nothing. So is what the references chose among several answers: its scores prove nothing.
+    """
     best_of = result.generation.get("best_of")
-    return isinstance(best_of, Mapping) and bool(best_of.get("oracle"))
+    return result.system.get("algorithm") in LOOKUPS or (isinstance(best_of, Mapping) and bool(best_of.get("oracle")))
 
 
 def read_submission(system: Path) -> Submission:

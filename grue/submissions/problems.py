@@ -52,7 +52,7 @@ _ERRORS = {
         "a result is in the wrong place",
         "Move the file to where its content belongs: <suite>/<system>/<task>/seed-<n>.result.json.",
     ),
-    5: ("a limited result", "Evaluate again without --limit."),
+    5: ("a limited result", "Evaluate again without --limit, on the task's evaluation split."),
     6: (
         "a result of another version of the task, or of another split",
         "Evaluate again with the current version of the task, on its evaluation split.",

@@ -25,7 +25,7 @@ def _faults(result: Result) -> Iterator[str]:
         yield f"{result.suite}/{result.task} is not a task of a board; the boards are those of {' and '.join(SUITES)}."
         return
     task = load_task(result.task, result.suite)
-    if result.limited:
+    if result.limited and result.split == task.data.evaluation:
         yield "was scored on a part of the split; evaluate it again without --limit."
     if result.task_hash != task.hash:
         yield f"was made for another version of {task.name}; evaluate it again."

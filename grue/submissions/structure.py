@@ -14,11 +14,11 @@ from grue.submissions.folder import (
     SUBMISSION,
     SYSTEM_NAME,
     Submission,
+    does_not_compete,
     place_of,
     predictions_of,
     read_result,
     read_submission,
-    reads_references,
     result_of,
 )
 from grue.submissions.problems import Problem, error, warning
@@ -59,7 +59,7 @@ def read_system(system: Path) -> Contents:
         return Contents(system, suite, found.problems, {})
     submission, unread = _read_submission(system, found)
     results, unreadable = _read_results(system, found)
-    is_reference = bool(submission and submission.deterministic) or any(map(reads_references, results.values()))
+    is_reference = bool(submission and submission.deterministic) or any(map(does_not_compete, results.values()))
     problems = [*found.problems, *unread, *unreadable, *check_manifest(system, found), *_check_structure(system, found)]
     if submission is not None:
         problems += check_wording(submission, system / SUBMISSION)
@@ -113,7 +113,7 @@ def _read_results(system: Path, found: Scan) -> tuple[dict[Path, Result], list[P
 def _check_result(path: Path, result: Result) -> Iterator[Problem]:
     yield from _check_place(path, result)
     if result.limited:
-        yield error(5, path, "was scored on a part of the split.")
+        yield error(5, path, "was scored on a part of the split or on a file.")
     if not _is_of_the_task(path, result):
         task = _task_at(path)
         said = f"version {result.task_version} ({result.task_hash[:12]}), split {result.split!r}"
@@ -192,7 +192,7 @@ def _check_declared_seeds(system: Path, found: Scan, submission: Submission) -> 
 def _check_completeness(system: Path, suite: str, found: Scan, is_reference: bool) -> Iterator[Problem]:
     seeds = {task: len(_seeds(found, task)) for task in _tasks_of(found)}
     lacking = [task for task in task_names(suite) if task not in seeds]
-    if seeds and lacking:
+    if seeds and lacking and not is_reference:
         yield warning(31, system, f"has no {', '.join(lacking)}; it will be shown without a rank.")
     fewest = min(seeds.values(), default=RANKED_SEEDS)
     if fewest < RANKED_SEEDS and not is_reference:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from grue import files
 from grue.errors import ConfigError, DataError, did_you_mean
-from grue.records import BASELINES, SEEDLESS
+from grue.lookups.find import find_lookup
+from grue.records import BASELINES, LOOKUPS, SEEDLESS
 from grue.submissions.folder import SYSTEM_NAME
 from grue.sweep.grid import GridEntry, SweepGrid
 from grue.task_files import load_task
@@ -150,7 +151,7 @@ def _jobs_of(entry: GridEntry, source: str, task: Task, seed: int, grid: SweepGr
         raise ConfigError(f"The system name {system!r} has other characters than letters, digits and _ . + -.")
     about: dict[str, Any] = {"suite": task.suite, "task": task.name, "source": source, "seed": seed}
     if entry.algorithm in BASELINES:
-        _check_baseline(entry, system)
+        _check_baseline(entry, system, task)
         return [Job(algorithm=entry.algorithm, system=system, **about)]
     warm, _, _ = entry.algorithm.rpartition("+")
     first = [Job(algorithm=warm, system=warm, evaluate=False, **about)] if warm else []
@@ -187,10 +188,12 @@ def _check_shared_values(grid: SweepGrid, entries: Sequence[GridEntry]) -> None:
             raise ConfigError(f"set.{key}: no algorithm of this sweep has it.{did_you_mean(key, known)}")
 
 
-def _check_baseline(entry: GridEntry, system: str) -> None:
+def _check_baseline(entry: GridEntry, system: str, task: Task) -> None:
     given = [key for key in ("preset", "reward", "backbone", "set", "vary") if getattr(entry, key)]
     if given or system != entry.algorithm:
         raise ConfigError(f"{entry.algorithm} is a baseline: it takes no {given[0] if given else 'other name'}.")
+    if entry.algorithm in LOOKUPS:
+        find_lookup(task, entry.algorithm)
 
 
 def _check_tasks(entry: GridEntry, loaded: list[tuple[str, Task]]) -> None:

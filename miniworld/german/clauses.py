@@ -37,6 +37,8 @@ MOTION = (
 Mood = Literal[
     "present", "past", "progressive", "then", "perfect", "pluperfect", "future", "can", "could", "must", "had to",
     "should", "want", "wanted", "like", "try", "tried", "decided", "began", "forgot", "refused", "promised", "hope",
+    "going", "allowed", "would", "used", "about", "prefer", "glad", "dared", "planned", "afraid", "seems", "stopped",
+    "managed",
 ]  # fmt: skip
 PERIPHRASTIC: dict[str, tuple[str, str, str, str]] = {
     # English auxiliary for one and for several, German finite verb for one and for several
@@ -50,7 +52,13 @@ PERIPHRASTIC: dict[str, tuple[str, str, str, str]] = {
     "should": ("should", "should", "sollte", "sollten"),
     "want": ("wants to", "want to", "will", "wollen"),
     "wanted": ("wanted to", "wanted to", "wollte", "wollten"),
+    "going": ("is going to", "are going to", "wird", "werden"),
+    "allowed": ("was allowed to", "were allowed to", "durfte", "durften"),
+    "would": ("would", "would", "würde", "würden"),
+    "about": ("was about to", "were about to", "wollte", "wollten"),
 }
+BESIDE: dict[str, str] = {"like": "gern", "prefer": "am liebsten", "used": "früher", "about": "gerade"}
+"""Adverbs that German has where English has a verb."""
 BE = {"perfect": ("ist", "sind"), "pluperfect": ("war", "waren")}
 WITH_ZU: dict[str, tuple[str, str, str, str]] = {
     "try": ("tries to", "try to", "versucht", "versuchen"),
@@ -61,7 +69,19 @@ WITH_ZU: dict[str, tuple[str, str, str, str]] = {
     "refused": ("refused to", "refused to", "weigerte sich", "weigerten sich"),
     "promised": ("promised to", "promised to", "versprach", "versprachen"),
     "hope": ("hopes to", "hope to", "hofft", "hoffen"),
+    "glad": ("was glad to", "were glad to", "freute sich", "freuten sich"),
+    "dared": ("dared to", "dared to", "wagte es", "wagten es"),
+    "planned": ("planned to", "planned to", "plante", "planten"),
+    "afraid": ("was afraid to", "were afraid to", "hatte Angst", "hatten Angst"),
+    "stopped": ("stopped", "stopped", "hörte", "hörten"),
+    "managed": ("managed to", "managed to", "gelang", "gelang"),
+    "seems": ("seems to", "seem to", "scheint", "scheinen"),
 }
+BEFORE = frozenset((
+    "past", "then", "pluperfect", "could", "had to", "wanted", "tried", "decided", "began", "forgot", "refused",
+    "promised", "allowed", "used", "about", "glad", "dared", "planned", "afraid", "stopped", "managed",
+))  # fmt: skip
+"""Moods of the past."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,24 +285,37 @@ def _placed(german: str) -> tuple[str, str]:
 
 def clause(scene: GermanScene, mood: Mood, negative: bool = False) -> ClausePair:
     """Return a scene as a clause in a mood."""
-    past = mood in ("past", "then", "pluperfect", "could", "had to", "wanted", "tried", "decided", "began", "forgot",
-                    "refused", "promised")  # fmt: skip
-    tense: Tense = "past" if past else "present"
+    tense: Tense = "past" if mood in BEFORE else "present"
     if negative:
         scene = replace(scene, why=None, how="", what=_denied(scene))
     predicate, middle, prefix, reason, extra = settle(scene, tense, negative)
-    verb_german = replace(scene.deed.german, prefix=prefix)
-    plural = scene.who.plural
-    english = english_verb(scene.deed.english, mood, plural, negative)
-    begin, tail, prefix = german_verbs(verb_german, mood, plural)
-    if mood == "like":
-        middle = middle.replace("^", "^ gern")
-    if mood in WITH_ZU:
-        begin, _, sich = begin.partition(" ")
-        rest = join(*middle.replace("^", "").split(), with_zu(verb_german))
-        middle, tail, prefix, extra = join(sich, "^"), "", "", rest + (f", {extra}" if extra else "")
-    subject, words = scene.who.english, join(english, predicate)
-    return ClausePair(subject, words, scene.who.german, begin, prefix, middle, tail, reason, extra, plural)
+    said = verbal(scene.who, scene.deed.english, replace(scene.deed.german, prefix=prefix), predicate, middle, mood,
+                  negative, extra)  # fmt: skip
+    return replace(said, reason=reason)
+
+
+def verbal(
+    who: Actor, word: Verb, german: GermanVerb, predicate: str, middle: str, mood: Mood, negative: bool = False,
+    extra: str = "",
+) -> ClausePair:  # fmt: skip
+    """Return a clause, given the verb in both languages, the rest of the English predicate and the German middle."""
+    plural = who.plural
+    words = join(english_verb(word, mood, plural, negative), predicate)
+    if mood in BESIDE:
+        middle = middle.replace("^", f"^ {BESIDE[mood]}", 1)
+    if mood not in WITH_ZU:
+        begin, tail, prefix = german_verbs(german, mood, plural)
+        return ClausePair(who.english, words, who.german, begin, prefix, middle, tail, "", extra, plural)
+    begin, _, beside = WITH_ZU[mood][2 + plural].partition(" ")
+    rest = join(*middle.replace("^", "").split(), with_zu(german))
+    if mood == "seems":
+        return ClausePair(who.english, words, who.german, begin, "", middle, with_zu(german), "", extra, plural)
+    after = rest + (f", {extra}" if extra else "")
+    if mood == "managed":
+        return ClausePair(who.english, words, "es", begin, "", f"{who.dative} ^", "", "", after, plural)
+    around = f"^ {beside}" if beside == "Angst" else join(beside, "^")
+    prefix = "auf" if mood == "stopped" else ""
+    return ClausePair(who.english, words, who.german, begin, prefix, around, "", "", after, plural)
 
 
 def _denied(scene: GermanScene) -> Phrase | None:
@@ -299,19 +332,22 @@ def english_verb(word: Verb, mood: str, plural: bool, negative: bool) -> str:
     """Return the English verb of a mood with its auxiliaries."""
     no = " not" if negative else ""
     if mood in ("present", "past"):
-        if not negative:
-            return conjugate(word, "past" if mood == "past" else "present", plural)
+        if not negative or word.lemma == "be":
+            return conjugate(word, "past" if mood == "past" else "present", plural) + no
         return f"{'did' if mood == 'past' else 'do' if plural else 'does'} not {word.lemma}"
     if mood in ("progressive", "then"):
         be = conjugate(verb("be"), "past" if mood == "then" else "present", plural)
         return f"{be}{no} {word.gerund}"
-    if mood == "like":
-        return f"{'like' if plural else 'likes'} to {word.lemma}"
+    if mood in ("like", "prefer"):
+        return f"{mood if plural else mood + 's'} to {word.lemma}"
+    if mood == "used":
+        return f"used to {word.lemma}"
     if negative and mood in ("want", "wanted"):
         return f"{'did' if mood == 'wanted' else 'do' if plural else 'does'} not want to {word.lemma}"
     auxiliary = (PERIPHRASTIC if mood in PERIPHRASTIC else WITH_ZU)[mood][plural]
-    form = word.participle if mood in ("perfect", "pluperfect") else word.lemma
-    return f"{auxiliary}{no} {form}".replace("can not", "cannot")
+    form = {"perfect": word.participle, "pluperfect": word.participle, "stopped": word.gerund}.get(mood, word.lemma)
+    first, _, rest = auxiliary.partition(" ")
+    return join(first + no, rest, form).replace("can not", "cannot")
 
 
 def german_verbs(word: GermanVerb, mood: str, plural: bool) -> tuple[str, str, str]:
@@ -321,9 +357,7 @@ def german_verbs(word: GermanVerb, mood: str, plural: bool) -> tuple[str, str, s
         return aux, word.prefix + word.participle, ""
     if mood in PERIPHRASTIC:
         return PERIPHRASTIC[mood][2 + plural], word.prefix + word.infinitive, ""
-    if mood in WITH_ZU:
-        return WITH_ZU[mood][2 + plural], "", ""
-    return finite(word, "past" if mood in ("past", "then") else "present", plural), "", word.prefix
+    return finite(word, "past" if mood in ("past", "then", "used") else "present", plural), "", word.prefix
 
 
 # --- clauses in order ------------------------------------------------------------------------------------------------
@@ -336,21 +370,29 @@ def english_main(said: ClausePair, when: str = "") -> str:
 
 def german_main(said: ClausePair, when: str = "", opening: str = "") -> str:
     """Return a main clause, the verb second: after the subject or after the opening."""
-    middle = said.middle.replace("^", when)
-    front = (opening, said.finite, said.german_subject) if opening else (said.german_subject, said.finite)
-    return _close(join(*front, *middle.split(), said.prefix, said.tail), said.german_extra)
+    middle = said.middle.replace("^", when).split()
+    words = (opening, said.finite, *_behind(said, middle)) if opening else (said.german_subject, said.finite, *middle)
+    return _close(join(*words, said.prefix, said.tail), said.german_extra)
 
 
 def german_last(said: ClausePair, when: str = "") -> str:
     """Return a clause with the verb last, as after "dass", without that word."""
-    words = join(said.german_subject, *said.middle.replace("^", when).split(), said.tail, said.prefix + said.finite)
+    words = join(*_behind(said, said.middle.replace("^", when).split()), said.tail, said.prefix + said.finite)
     return _close(words, said.german_extra)
 
 
 def german_question(said: ClausePair, word: str = "") -> str:
     """Return a question, the verb first or after a question word."""
-    words = join(word, said.finite, said.german_subject, *said.middle.replace("^", "").split(), said.prefix, said.tail)
+    words = join(word, said.finite, *_behind(said, said.middle.replace("^", "").split()), said.prefix, said.tail)
     return _close(words, said.german_extra) + "?"
+
+
+def _behind(said: ClausePair, middle: list[str]) -> tuple[str, ...]:
+    """Return subject and middle; "sich" stands before a noun or a name, and after a pronoun."""
+    subject = said.german_subject
+    if middle[:1] == ["sich"] and not subject.islower():
+        return "sich", subject, *middle[1:]
+    return subject, *middle
 
 
 def _close(words: str, extra: str) -> str:

@@ -22,6 +22,7 @@ from miniworld.german.clauses import (
     where,
     whose,
 )
+from miniworld.german.doings import DOINGS, NEGATED
 from miniworld.german.lexicon import ARTICLES, PRONOUNS, Tense, column, finite, german_verb, with_zu
 from miniworld.german.phrases import Actor, as_actor, instrument, pronoun_of
 from miniworld.german.scenes import Pair, act, event_data, is_animal, mood_of, pair_of, time, trait
@@ -29,7 +30,6 @@ from miniworld.lexicon import conjugate, load_lexicon, verb
 from miniworld.phrases import join
 from miniworld.world import World, load_world
 
-NEGATED = ("present", "past", "progressive", "perfect", "future", "could", "want", "wanted", "should")
 ASKED: tuple[tuple[float, Mood], ...] = ((3, "present"), (4, "past"), (3, "progressive"), (2, "future"), (1, "can"))
 
 
@@ -137,7 +137,9 @@ def relative(dice: Dice, world: World) -> Pair:
         return plain(dice, world)
     subject = as_actor(replace(who, determiner="the"))
     pronoun = ARTICLES["N"][subject.column]
-    said = clause(replace(scene, who=replace(subject, english="", german=pronoun)), mood_of(dice, scene))
+    mood = mood_of(dice, scene)
+    mood = "past" if mood == "managed" else mood
+    said = clause(replace(scene, who=replace(subject, english="", german=pronoun)), mood)
     english, verb_, middle, prefix = trait(dice, world, "animal" if is_animal(scene) else "person")
     link = "that" if is_animal(scene) else "who"
     german = f"{subject.german}, {german_last(said)}, {join(verb_, middle, prefix)}".replace(" ,", ",")
@@ -374,9 +376,8 @@ def who_question(dice: Dice, world: World) -> Pair:
 
 Frame = Callable[[Dice, World], Pair]
 FRAMES: tuple[tuple[float, Frame], ...] = (
-    (36, plain), (12, fronted), (11, passive), (5, relative), (5, object_relative), (3, existential), (4, witnessed),
-    (4, using),
-    (9, steps), (6, ordered), (13, linked), (4, question), (3, who_question),
+    (13, plain), (9, fronted), (9, passive), (6, relative), (5, object_relative), (2, existential), (4, witnessed),
+    (4, using), (7, steps), (5, ordered), (13, linked), (3, question), (3, who_question), *DOINGS,
 )  # fmt: skip
 
 

@@ -78,10 +78,12 @@ def entries(text: str) -> dict[str, str]:
 
 @cache
 def load_german() -> GermanLexicon:
-    """Read the German words of `words.toml`, `events.toml` and `news.toml`."""
-    words, events, news = (read_toml(HERE / "german" / f"{name}.toml") for name in ("words", "events", "news"))
+    """Read the German words of `words.toml`, `events.toml`, `news.toml` and `turns.toml`."""
+    words, events, news, turns = (
+        read_toml(HERE / "german" / f"{name}.toml") for name in ("words", "events", "news", "turns")
+    )
     nouns = {key: noun for block in words["nouns"].values() for key, noun in entries(block).items()}
-    nouns = {**entries(news["nouns"]["words"]), **nouns}
+    nouns = {**entries(turns["nouns"]["words"]), **entries(news["nouns"]["words"]), **nouns}
     return GermanLexicon(
         nouns={key: _noun(key, text) for key, text in nouns.items()},
         adjectives={**entries(words["adjectives"]["words"]), **entries(news["nouns"]["extra"])},
@@ -221,7 +223,7 @@ def german_verb(text: str) -> GermanVerb:
 def finite(verb: GermanVerb, tense: Tense, plural: bool) -> str:
     """Return the third person without the prefix."""
     if tense == "present":
-        return verb.infinitive if plural else verb.third
+        return ("sind" if verb.infinitive == "sein" else verb.infinitive) if plural else verb.third
     return verb.past + (("n" if verb.past.endswith("e") else "en") if plural else "")
 
 
@@ -243,6 +245,7 @@ def contract(text: str) -> str:
 
 
 def english_noun(lemma: str, plural: bool) -> str:
-    """Return an English noun of the world or of the news in its number."""
+    """Return an English noun of the world or of the news in its number; "_" is the space of a compound."""
     noun = load_lexicon().nouns.get(lemma)
-    return (noun.plural if noun else pluralise(lemma)) if plural else lemma
+    word = (noun.plural if noun else pluralise(lemma)) if plural else lemma
+    return word.replace("_", " ")

@@ -14,9 +14,11 @@ from miniworld.world import Person, World
 
 Pair = tuple[str, str]
 HUMAN: tuple[tuple[float, Mood], ...] = (
-    (16, "present"), (32, "past"), (16, "progressive"), (6, "then"), (9, "perfect"), (7, "future"), (4, "can"),
+    (14, "present"), (26, "past"), (14, "progressive"), (5, "then"), (10, "perfect"), (6, "future"), (4, "can"),
     (3, "could"), (3, "must"), (4, "had to"), (3, "should"), (4, "want"), (4, "wanted"), (3, "like"), (2, "try"),
     (4, "tried"), (4, "decided"), (3, "began"), (2, "forgot"), (2, "refused"), (2, "promised"), (2, "hope"),
+    (3, "going"), (3, "allowed"), (2, "would"), (3, "used"), (2, "about"), (2, "prefer"), (2, "glad"), (2, "dared"),
+    (2, "planned"), (1, "afraid"), (2, "seems"), (3, "stopped"), (3, "managed"),
 )  # fmt: skip
 ANIMAL: tuple[tuple[float, Mood], ...] = (
     (20, "present"), (36, "past"), (20, "progressive"), (7, "then"), (8, "perfect"), (4, "future"), (5, "can"),
@@ -26,7 +28,7 @@ SEASONS: dict[str, str] = {
     "present": "present", "like": "present", "past": "past", "then": "past", "could": "past", "had to": "past",
     "wanted": "past", "tried": "past", "decided": "past", "began": "past", "refused": "past", "perfect": "perfect",
     "future": "future", "can": "future", "must": "future", "should": "future", "want": "future",
-    "progressive": "progressive",
+    "progressive": "progressive", "going": "future", "allowed": "past",
 }  # fmt: skip
 
 
@@ -71,6 +73,7 @@ def named(dice: Dice, person: Person, apposition: bool = True) -> Actor:
         if apposition and dice.chance(0.5):
             english = f"{person.name}, {with_article(person.job.lemma)} from {person.town},"
             german = f"{person.name}, {'eine' if woman else 'ein'} {word} aus {person.town},"
+            by = f"{person.name}, {'einer' if woman else 'einem'} {dative} aus {person.town},"
         else:
             english = f"the {person.job.lemma} {person.name}"
             german, by = (

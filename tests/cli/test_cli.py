@@ -147,7 +147,7 @@ def test_an_evaluation_leaves_predictions_scores_and_a_result(evaluated):
     predictions = [json.loads(line) for line in (folder / "predictions.jsonl").read_text().splitlines()]
     scores = [json.loads(line) for line in (folder / "scores.jsonl").read_text().splitlines()]
     result = json.loads((folder / "result.json").read_text())
-    assert len(predictions) == len(scores) == result["counts"]["scored"] == 400
+    assert len(predictions) == len(scores) == result["counts"]["scored"] == 1000
     assert predictions[0]["text"].startswith("generate a sentence with: ")
     assert [line["id"] for line in scores] == [line["id"] for line in predictions]
     assert {score["metric"] for score in result["scores"]} >= {"cider", "meteor", "coverage", "distinct1"}
@@ -181,7 +181,7 @@ def test_the_same_scores_come_from_the_predictions_file_alone(evaluated):
 @pytest.mark.parametrize(
     ("damage", "code", "message"),
     [
-        (lambda lines: lines[1:], 1, "do not fit the split's 400 examples: 1 missing"),
+        (lambda lines: lines[1:], 1, "do not fit the split's 1000 examples: 1 missing"),
         (lambda lines: [*lines, lines[0]], 1, "1 given more than once"),
         (lambda lines: [*lines, b'{"id":"nobody","text":""}'], 1, "1 unknown ('nobody')"),
         (lambda lines: [*lines[:7], b'{"id": "x", "text": ', *lines[8:]], 3, "line 8: not valid JSON"),

@@ -62,7 +62,7 @@ def test_fetch_of_the_mini_suite_has_nothing_to_do():
     done = CliRunner().invoke(main, ["data", "fetch", "imdb", "--split", "test"])
     assert (done.exit_code, done.stdout) == (
         0,
-        "mini/imdb test: 400 rows, 400 examples from mini@1 → nothing to fetch\n",
+        "mini/imdb test: 1,000 rows, 1,000 examples from mini@2 → nothing to fetch\n",
     )
 
 
@@ -110,7 +110,7 @@ def test_where_offline_says_what_is_missing(hub, run, monkeypatch):
 
 def test_where_of_the_mini_suite():
     done = CliRunner().invoke(main, ["data", "where", "imdb", "--split", "test", "--split", "train"])
-    assert done.stdout == "mini/imdb test\n  → mini   imdb, revision 1\nmini/imdb train\n  → mini   imdb, revision 1\n"
+    assert done.stdout == "mini/imdb test\n  → mini   imdb, revision 2\nmini/imdb train\n  → mini   imdb, revision 2\n"
 
 
 def test_verify_prints_what_is_missing_in_the_task_file(hub, run, tmp_path):

@@ -247,7 +247,7 @@ def test_a_task_has_metrics_of_its_own(copies):
     assert axes["spice_lite"] == "naturalness"
     assert axes["distinct1"] == "diversity"
     assert scored["preference"] > 50
-    assert scored["counts"]["scored"] == 400
+    assert scored["counts"]["scored"] == 1000
 
 
 def test_some_metrics_of_a_task_and_others(copies):

@@ -59,7 +59,7 @@ def test_a_range_has_ends(few):
     assert (stretch[0], stretch[-1]) == (FEW[2], FEW[4])
     with pytest.raises(IndexError):
         stretch[3]
-    assert stretch.ids().to_pylist() == ["e2", "e3", "e4"]
+    assert stretch.column("id").to_pylist() == ["e2", "e3", "e4"]
 
 
 def test_iteration_crosses_batches(tmp_path):

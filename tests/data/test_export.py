@@ -60,7 +60,7 @@ def test_exported_examples_are_what_score_reads(tmp_path):
         return result.stdout
 
     printed = grue("data", "export", "commongen", "--split", "validation", "--output", tmp_path / "examples.jsonl")
-    assert printed.startswith("mini/commongen validation: 200 examples → ")
+    assert printed.startswith("mini/commongen validation: 500 examples → ")
     rows = [json.loads(line) for line in (tmp_path / "examples.jsonl").read_text().splitlines()]
     answers = [{"id": row["id"], "text": row["references"][0]} for row in rows]
     (tmp_path / "answers.jsonl").write_text("".join(json.dumps(answer) + "\n" for answer in answers))

@@ -95,13 +95,13 @@ def test_unknown_format_is_named() -> None:
         FORMATS["comongen"]
 
 
-@pytest.mark.parametrize(("task", "count"), [("commongen", 400), ("imdb", 400)])
+@pytest.mark.parametrize(("task", "count"), [("commongen", 1000), ("imdb", 1000)])
 def test_mini_rows_become_examples(task: str, count: int) -> None:
-    examples = list(FORMATS[task](read_rows(task, "test", "1")))
+    examples = list(FORMATS[task](read_rows(task, "test", "2")))
     assert len(examples) == count == len({e.id for e in examples})
     assert all(e.references and e.prompt for e in examples)
     if task == "imdb":
-        for example, row in zip(examples, read_rows(task, "test", "1"), strict=True):
+        for example, row in zip(examples, read_rows(task, "test", "2"), strict=True):
             assert row["text"].startswith(example.prompt + " ")
             if row["label"] == 1:
                 assert example.prompt + " " + example.references[0] == row["text"]

@@ -337,11 +337,17 @@ def test_every_table_has_its_picture(findings, whole, runs, tmp_path):
     assert drawn == dict.fromkeys(findings.ABLATIONS, b"\x89PNG")
 
 
+def test_figures_of_other_versions_say_so(findings):
+    figures = sys.modules["measured"].Figures(tasks={"imdb": "0", "totto": load_task("totto").hash}, runs=())
+    assert findings.versions(figures).startswith("**Measured on earlier versions of imdb.**")
+
+
 def test_the_page_is_written_and_checked(findings, whole, runs, tmp_path, capsys):
     whole("--runs", str(runs))
     page = (tmp_path / "page.md").read_text(encoding="utf-8")
     assert "| `ppo` | recipe: gamma = 0.99 | 5 | 0.530 ± 0.020 | base | 0.53 ± 0.02 | 6.50 ± 0.00 |" in page
-    assert page.startswith("# Findings\n\n## questions\n\n<!-- table: questions -->\n\n| task |")
+    assert page.startswith("# Findings\n\n## versions\n\n<!-- table: versions -->\n\nMeasured on today's versions of the")
+    assert "## questions\n\n<!-- table: questions -->\n\n| task |" in page
     assert page.endswith("|\n\n<!-- end -->\n\nThe end.\n")
     assert "–" not in page.split("## gamma")[1].split("## mask_p")[0], "nothing is missing where all was run"
     whole("--check")

@@ -1,5 +1,6 @@
 """Systems without training, and models that are no checkpoints of ours."""
 
+import hashlib
 import json
 
 import pytest
@@ -7,9 +8,14 @@ import torch
 from click.testing import CliRunner
 
 from grue.cli.main import main
+from grue.data.load import load_examples
 from grue.evaluation import evaluate
 from grue.evaluation.evaluate import baseline_system, lead, model_system
-from grue.records import Example
+from grue.leaderboard.rank import rank
+from grue.lookups import find
+from grue.records import Entry, Example
+from grue.submissions.collect import PackedRun
+from grue.submissions.refusals import refusals
 from grue.task_files import load_task
 
 
@@ -62,3 +68,96 @@ def test_whatever_answers_does_so_where_models_score(monkeypatch):
     ):
         assert system.model is not None
         assert system.model.device.type == "meta"
+
+
+# --- lookups ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_lookup_sees_the_training_split_and_neither_references_nor_labels(monkeypatch, tmp_path):
+    seen = {}
+
+    def spy(task, train, asked, seed):
+        seen.update(train=train, asked=asked, seed=seed)
+        return ["Lovely."] * len(asked)
+
+    monkeypatch.setattr(evaluate, "find_lookup", lambda task, name: spy)
+    task = load_task("imdb")
+    system = baseline_system(task, "best-of-n", 4)
+    result = evaluate.evaluate(task, system, tmp_path / "run", limit=3)
+    train = load_examples(task, "train")
+    assert list(seen["train"]) == list(train.examples)
+    assert [example.id for example in seen["asked"]] == [e.id for e in load_examples(task, "test").examples[:3]]
+    assert all(example.references == () and "label" not in example.meta for example in seen["asked"])
+    assert seen["seed"] == result.seed == 4
+    read = {"split": "train", "examples": len(train.examples), "ids_sha256": train.ids_sha256}
+    assert result.system == {"name": "best-of-n", "algorithm": "best-of-n", "read": read, "weights": "best-of-n"}
+    assert (tmp_path / "run/predictions.jsonl").read_text().count('"text":"Lovely."') == 3
+
+
+def test_the_nearest_is_evaluated_on_the_command_line(tmp_path):
+    result = grue("evaluate", "--baseline", "nearest", "--task", "commongen", "--limit", 5, "--runs", tmp_path)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("nearest on mini/commongen, test, seed 1: 5 examples, 0 empty, 0 cut at the length")
+    record = json.loads((tmp_path / "mini/commongen/nearest/seed-1/result.json").read_text())
+    assert record["system"]["read"]["examples"] == len(load_examples(load_task("commongen"), "train").examples)
+
+
+def test_a_lookup_that_the_task_does_not_have_is_one_error_and_leaves_nothing(monkeypatch, tmp_path):
+    monkeypatch.setattr(find, "LOOKUPS_OF", {})
+    result = grue("evaluate", "--baseline", "lexicon", "--task", "imdb", "--runs", tmp_path)
+    assert result.exit_code == 2
+    assert result.stderr == "Error: mini/imdb has no lookup 'lexicon': its data format, imdb, has nearest.\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- a file of rows as the split -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def held_back(tmp_path):
+    """Three rows of reviews that no split has."""
+    text = "The {} in the middle is the best I have seen, although the beginning took its time, and nobody minds. "
+    rows = [{"text": text.format(what) * 2, "label": 1} for what in ("chase", "song", "dance")]
+    path = tmp_path / "held-back.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_a_file_is_evaluated_as_a_split_and_its_result_is_limited(held_back, tmp_path):
+    options = ("evaluate", "--baseline", "copy", "--task", "imdb", "--split", held_back, "--runs", tmp_path)
+    result = grue(*options)
+    assert result.exit_code == 0, result.output
+    assert "copy on mini/imdb, held-back.jsonl, seed 1: 3 examples" in result.stdout
+    assert "(limited: never ranked)" in result.stdout
+    record = json.loads((tmp_path / "mini/imdb/copy/seed-1/result.json").read_text())
+    assert (record["split"], record["limited"]) == ("held-back.jsonl", True)
+    assert record["data"]["source"] == "held-back.jsonl"
+    assert record["data"]["revision"] == hashlib.sha256(held_back.read_bytes()).hexdigest()
+    assert (record["data"]["examples"], record["data"]["checked"]) == (3, False)
+    with held_back.open("a") as file:
+        file.write(json.dumps({"text": "Another one. " * 30, "label": 0}) + "\n")
+    again = grue(*options)
+    assert again.exit_code == 2
+    assert "holds an evaluation with file = " in again.stderr
+
+
+def test_a_result_on_a_file_is_neither_packed_nor_ranked(held_back, tmp_path):
+    task = load_task("imdb")
+    result = evaluate.evaluate(task, baseline_system(task, "copy", 1), tmp_path / "run", split=str(held_back))
+    assert refusals([PackedRun(result, None, "run")]) == [
+        "run: was evaluated on the split 'held-back.jsonl', not on 'test'; evaluate it again."
+    ]
+    board = rank([Entry(result, tmp_path, "local")], [task])
+    assert board.rows == ()
+    assert board.notes == (
+        "imdb: copy (seed 1) left out, made on the split 'held-back.jsonl' instead of 'test'; evaluate again with "
+        "`grue evaluate`.",
+    )
+
+
+def test_scores_and_answers_also_take_a_file(held_back, tmp_path):
+    examples = load_examples(load_task("imdb"), str(held_back)).examples
+    answers = tmp_path / "answers.jsonl"
+    answers.write_text("".join(json.dumps({"id": example.id, "text": "It is great."}) + "\n" for example in examples))
+    result = grue("score", answers, "--task", "imdb", "--split", held_back, "--metrics", "mean_length")
+    assert result.exit_code == 0, result.output

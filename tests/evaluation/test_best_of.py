@@ -13,6 +13,7 @@ from grue.cli.main import main
 from grue.data.load import load_examples
 from grue.errors import ConfigError, UnknownName
 from grue.evaluation.best_of import (
+    CONSENSUS,
     LIKELIHOOD,
     BestOf,
     choose_best_of,
@@ -30,6 +31,7 @@ from grue.lm.forward import forward
 from grue.lm.sampling import sample_responses
 from grue.lm.seeds import example_uniforms
 from grue.lm.tokens import encode_prompts
+from grue.lookups.consensus import most_central
 from grue.records import Example
 from grue.task_files import SUITES, load_task, task_names
 from grue.tasks import Generation
@@ -78,7 +80,7 @@ def test_sample_0_is_the_ordinary_one_and_the_first_of_equals_is_kept(family):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("pick_by", ["support.rewards:count_the", LIKELIHOOD])
+@pytest.mark.parametrize("pick_by", ["support.rewards:count_the", LIKELIHOOD, CONSENSUS])
 def test_answers_do_not_depend_on_the_batch(family, pick_by):
     examples = tiny.examples()
     together = {p.id: p for p in best(family, 4, pick_by, examples)}
@@ -129,6 +131,15 @@ def test_the_likeliest_sample_is_kept(family):
         assert kept.text == drawn[column.index(max(column))][i]
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_by_consensus_the_sample_that_the_others_agree_with_is_kept(family):
+    examples = tiny.examples()
+    drawn = [samples(family, number, examples) for number in range(5)]
+    kept = [prediction.text for prediction in best(family, 5, CONSENSUS, examples)]
+    assert kept == [texts[most_central(texts)] for texts in zip(*drawn, strict=True)]
+    assert kept != drawn[0]
+
+
 def test_more_samples_are_never_worse():
     examples = tiny.examples()
     counts = [
@@ -154,6 +165,7 @@ def test_a_task_that_decodes_with_beams_is_sampled_as_in_rollouts():
     ("pick_by", "oracle"),
     [
         (LIKELIHOOD, False),
+        (CONSENSUS, False),
         ("sentiment", False),
         ("summac", False),
         ("perplexity", False),
@@ -192,6 +204,7 @@ def test_the_tasks_reward_picks_where_it_is_no_oracle(suite):
         ("commongen", None, "best-of-8"),
         ("commongen", "likelihood", "best-of-8"),
         ("commongen", "coverage", "best-of-8-by-coverage"),
+        ("commongen", "consensus", "best-of-8-by-consensus"),
         ("commongen", "meteor", "best-of-8-oracle"),
         ("commongen", "rouge1", "best-of-8-oracle-by-rouge1"),
         ("commongen", "0.5*cider + -0.5*ter", None),

@@ -148,10 +148,29 @@ def test_a_reference_is_never_ranked_and_one_seed_that_saw_references_is_enough(
     board = rank(seeing + constant + scattered("ppo", 40.0), TASKS)
     assert [(r.system, r.standing, r.rank) for r in board.rows] == [
         ("ppo", "ranked", 1),
-        ("best-of-8", "reference", None),
         ("null", "reference", None),
+        ("best-of-8", "reference", None),
     ]
     assert row(board, "ppo").task_ranks == {"jokes": 1, "stories": 1}
+
+
+def test_lookups_are_references_whatever_their_seeds_and_references_stand_in_one_order() -> None:
+    def baseline(name: str, preference: float) -> list[Entry]:
+        about = {"name": name, "algorithm": name}
+        return [replace(e, result=replace(e.result, system=about)) for e in scattered(name, preference)]
+
+    chance, sure = baseline("best-of-n", 99.0), baseline("nearest", 20.0)
+    others = [
+        replace(e, about=replace(e.about, deterministic=True))
+        for name in ("oracle", "ours", "copy", "null")
+        for e in scattered(name, 50.0)
+    ]
+    board = rank(chance + others + sure + scattered("ppo", 40.0), TASKS)
+    assert [(r.system, r.standing) for r in board.rows] == [
+        ("ppo", "ranked"),
+        *((name, "reference") for name in ("null", "copy", "nearest", "best-of-n", "ours", "oracle")),
+    ]
+    assert row(board, "best-of-n").cells["jokes"].seeds == (1, 2, 3, 4, 5)
 
 
 def test_a_limited_reference_is_limited() -> None:

@@ -1,7 +1,8 @@
-"""Sentiment and both perplexities against one unpadded forward pass a text, and what all metrics of models share."""
+"""Sentiment, both perplexities and typicality against one unpadded forward pass a text, and what all metrics of models share."""
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
@@ -18,6 +19,7 @@ from grue.lm.device import scoring_device
 from grue.lm.load import load_language_model
 from grue.lm.scorers import load_classifier, load_encoder, load_scoring_model, signed
 from grue.metrics.neural.batching import batches, require_finite, seam
+from grue.metrics.neural.perplexity import Perplexity
 from grue.metrics.registry import make_metric
 from grue.metrics.tokens import without_surrogates
 from grue.records import Example
@@ -433,3 +435,47 @@ def test_what_scores_is_put_on_the_scoring_device(monkeypatch, tmp_path, languag
     tokenizer.save_pretrained(tmp_path)
     assert load(*first, str(tmp_path))[0].device.type == "meta"
     assert load_language_model("causal", language_model[0])[0].device.type == "cpu"
+
+
+# --- typicality ------------------------------------------------------------------------------------------------------
+
+
+def test_typicality_counts_too_low_as_much_as_too_high(language_model):
+    statistics = make_metric("perplexity", model=language_model[0]).statistics(EXAMPLES, TEXTS)
+    metric = make_metric("typicality", model=language_model[0], typical=50.0)
+    found = metric.per_example(metric.statistics(EXAMPLES, TEXTS))
+    for value, (loss, count) in zip(found, statistics, strict=True):
+        perplexity = math.exp(loss / count)
+        assert value == pytest.approx(min(perplexity / 50, 50 / perplexity))
+    assert metric.corpus(metric.statistics(EXAMPLES, TEXTS)) == pytest.approx(sum(found) / len(found))
+    assert (
+        metric.signature == f"typicality|{signed(language_model[0])}|typical:50|of:text given prompt|empty:end of text"
+    )
+
+
+@pytest.mark.parametrize("typical", [0.5, 0.0, -1.0, math.nan, math.inf])
+def test_typicality_needs_a_perplexity(language_model, typical):
+    with pytest.raises(ConfigError, match="The metric 'typicality': typical must be a perplexity, 1 or more, found"):
+        make_metric("typicality", model=language_model[0], typical=typical)
+
+
+def test_loops_neither_move_nor_raise_typicality(language_model, monkeypatch):
+    """Three loops of 2,000 tokens among 400 texts of 24 tokens take over perplexity's mean; all loops would win it."""
+    human = [(24 * (1.3 + 0.4 * math.sin(7 * i)), 24) for i in range(400)]
+    dull, absurd = (2000 * 0.02, 2000), (2000 * 20.0, 2000)
+    perplexity = make_metric("perplexity", model=language_model[0])
+    metric = make_metric("typicality", model=language_model[0], typical=math.exp(1.3))
+
+    def both(losses):
+        losses = np.array(losses)
+        monkeypatch.setattr(Perplexity, "statistics", lambda self, examples, texts: losses)
+        typicality = metric.corpus(metric.statistics([EXAMPLES[0]] * len(losses), [""] * len(losses)))
+        return perplexity.corpus(losses), typicality
+
+    usual = both(human)
+    for loop, better in ((dull, True), (absurd, False)):
+        few, all_of_them = both([*human[:397], *[loop] * 3]), both([loop] * 400)
+        assert abs(few[1] - usual[1]) <= 3 / 400
+        assert (few[0] < usual[0] / 1.5) if better else (few[0] > 100 * usual[0])
+        assert all_of_them[1] < 0.4 * usual[1]
+        assert (all_of_them[0] < usual[0]) is better

@@ -18,6 +18,7 @@ from grue.mini.manifest import read_manifest
 from grue.records import Example
 from miniworld import build, pairs, pretrain, scorers, text, writers
 from miniworld.chance import Dice
+from miniworld.world import REVISION
 
 CASES = [(length, density, mean) for length in (2, 3, 10, 57, 200) for density in (0.15, 0.5) for mean in (1.0, 3.0)]
 
@@ -140,6 +141,7 @@ def test_shared_tokens_by_hand():
 
 
 def test_the_loss_of_hidden_tokens_is_the_models_own():
+    torch.manual_seed(0)
     shape = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
     model = ModernBertForMaskedLM(ModernBertConfig(**shape, vocab_size=50, pad_token_id=0)).train(False)
     ignored = pretrain.IGNORED
@@ -147,35 +149,72 @@ def test_the_loss_of_hidden_tokens_is_the_models_own():
     assert pretrain.hidden_loss(model, batch).item() == pytest.approx(pretrain.own_loss(model, batch).item(), rel=1e-5)
 
 
+def test_matches_are_bertscore_and_its_loss_prefers_the_paraphrase():
+    torch.manual_seed(0)
+    shape = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    model = ModernBertForMaskedLM(ModernBertConfig(**shape, vocab_size=50, pad_token_id=0)).train(False)
+    triples = [([3, 9, 4, 1], [3, 9, 7, 4, 1], [3, 8, 4, 1]), ([3, 20, 1], [3, 21, 20, 1], [3, 22, 23, 1])]
+    batch = pretrain.contrast_batch(triples)
+    same, worse = pretrain.matches(model, batch)
+
+    def states(row):
+        with torch.no_grad():
+            return model.base_model(torch.tensor([row])).last_hidden_state[0]
+
+    for found, part in ((same, 1), (worse, 2)):
+        for i in range(2):
+            for j in range(2):
+                one, other = states(triples[i][0]), states(triples[j][part])
+                cosines = torch.nn.functional.cosine_similarity(one[:, None], other[None], dim=-1)
+                recall, precision = cosines.amax(1)[1:-1].mean(), cosines.amax(0)[1:-1].mean()
+                assert found[i, j].item() == pytest.approx(
+                    float(2 * recall * precision / (recall + precision)), abs=1e-5
+                )
+    assert pretrain.encoding_loss(model, batch).item() == pytest.approx(pretrain.contrast_loss(model, batch).item())
+    told = pretrain.contrast_batch([(said, said, worse) for said, _, worse in triples])
+    upside_down = pretrain.contrast_batch([(said, worse, said) for said, _, worse in triples])
+    assert pretrain.contrast_loss(model, told) < pretrain.contrast_loss(model, upside_down)
+
+
 # --- a build of toys -------------------------------------------------------------------------------------------------
 
 
-def german(count, seed, revision="1"):
+def german(count, seed, revision=REVISION):
     return [f"Der Bauer sieht {1 + (seed + index) % 9} alte Pferde. Sie stehen im Stall." for index in range(count)]
 
 
-def translations(count, seed, revision="1"):
+def translations(count, seed, revision=REVISION):
     return [(f"The farmer has {seed + index} cows.", f"Der Bauer hat {seed + index} Kühe.") for index in range(count)]
 
 
-def acts(count, seed, revision="1"):
+def acts(count, seed, revision=REVISION):
     replies = ("It is in the barn.", "Where is it?", "Please close the door.", "I will help you.")
     return [("Have you seen my hat?", replies[index % 4], 1 + index % 4) for index in range(count)]
 
 
-def claims(count, seed, revision="1"):
+def claims(count, seed, revision=REVISION):
     dice = Dice(seed)
     return [pairs.claim(dice, revision) for _ in range(count)]
 
 
-def likenesses(count, seed, revision="1"):
+def likenesses(count, seed, revision=REVISION):
     dice = Dice(seed)
     return [pairs.likeness(dice, revision) for _ in range(count)]
 
 
+def contrasts(count, seed, revision=REVISION):
+    dice = Dice(seed)
+    return [pairs.near_miss(dice, revision) for _ in range(count)]
+
+
+def german_contrasts(count, seed, revision=REVISION):
+    farmers = [f"Der Bauer sieht {1 + (seed + index) % 9} Pferde." for index in range(count)]
+    return [(said, f"Es ist der Bauer, der sie sieht: {said}", said.replace("Bauer", "Koch")) for said in farmers]
+
+
 @pytest.fixture
 def toys(monkeypatch):
-    for stand_in in (german, translations, acts, claims, likenesses):
+    for stand_in in (german, translations, acts, claims, likenesses, contrasts, german_contrasts):
         monkeypatch.setattr(text, stand_in.__name__, stand_in, raising=False)
     for module in (writers, scorers):
         monkeypatch.setattr(module, "HELD_OUT", 10)
@@ -185,7 +224,11 @@ def toys(monkeypatch):
     }
     monkeypatch.setattr(build, "VOCABULARIES", small)
     toys = {
-        name: replace(recipe, training=tuple(replace(data, count=40) for data in recipe.training))
+        name: replace(
+            recipe,
+            training=tuple(replace(data, count=40) for data in recipe.training),
+            chapters=min(recipe.chapters, 2),
+        )
         for name, recipe in build.RECIPES.items()
     }
     monkeypatch.setattr(build, "RECIPES", toys)
@@ -206,7 +249,7 @@ def test_build_makes_every_recipe(built):
     folder, lines = built
     manifest = read_manifest(folder)
     assert sorted(manifest.models) == sorted(build.RECIPES)
-    assert any(line.startswith("seq2seq: step ") for line in lines)
+    assert any(line.startswith("seq2seq: chapter 2 of 2, ") for line in lines)
     for name, model in manifest.models.items():
         assert (model.training, *model.besides)[0].text == build.RECIPES[name].training[0].text
         assert all(math.isfinite(value) for value in model.held_out.values()), name
@@ -272,8 +315,9 @@ def test_translations_keep_their_prompt_and_texts_are_restored(built, toys):
     recipe = build.RECIPES["translator"]
     tokenizer = AutoTokenizer.from_pretrained(folder / "models" / "translator")
     batches = writers.restorations(recipe, tokenizer, random.Random(1))
-    sources = [tokenizer.decode(row) for batch in batches for row in batch["input_ids"]]
-    targets = [tokenizer.decode(row[row >= 0]) for batch in batches for row in batch["labels"]]
+    rows = [row for batch in batches for row in zip(batch["input_ids"], batch["labels"], strict=True) if row[1][0] >= 0]
+    sources = [tokenizer.decode(source) for source, _ in rows]
+    targets = [tokenizer.decode(target[target >= 0]) for _, target in rows]
     asked = [index for index, source in enumerate(sources) if source.startswith("translate English to German: ")]
     assert len(asked) == 40
     assert all(targets[index].startswith("Der Bauer hat ") and targets[index].endswith("<eos>") for index in asked)

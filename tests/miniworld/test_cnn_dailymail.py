@@ -14,8 +14,8 @@ from grue.errors import DataError
 from grue.metrics.registry import make_metric
 from grue.records import Example
 from miniworld.chance import Dice
-from miniworld.cnn_dailymail import SPLITS, claims, draw_text, rows
-from miniworld.news import Story, draw_story, load_kinds, newsworthy, write_article
+from miniworld.cnn_dailymail import SPLITS, claims, draw_text, held_back, rows
+from miniworld.news import Story, draw_story, held_tell, load_kinds, newsworthy, telling, told_words, write_article
 from miniworld.world import load_world
 
 DAYS = {"Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"}
@@ -26,13 +26,13 @@ COUNTED = "one two three four five six seven eight nine ten eleven twelve".split
 @cache
 def drawn_texts(count: int) -> tuple[str, ...]:
     dice = Dice(17)
-    return tuple(draw_text(dice, "1") for _ in range(count))
+    return tuple(draw_text(dice, "2") for _ in range(count))
 
 
 @cache
 def drawn_claims(count: int) -> tuple[tuple[str, str, int], ...]:
     dice = Dice(18)
-    return tuple(claims(dice, "1") for _ in range(count))
+    return tuple(claims(dice, "2") for _ in range(count))
 
 
 def highlights(row: dict[str, Any]) -> list[str]:
@@ -56,35 +56,54 @@ def names_and_numbers(text: str) -> set[str]:
 
 def test_splits_do_not_meet() -> None:
     for column in ("article", "highlights", "id"):
-        found = {split: {row[column] for row in rows("1")[split]} for split in SPLITS}
+        found = {split: {row[column] for row in rows("2")[split]} for split in SPLITS}
         assert all(len(found[split]) == count for split, count in SPLITS.items())
         assert all(found[one].isdisjoint(found[other]) for one, other in combinations(SPLITS, 2))
-    firsts = [highlights(row)[0] for split in SPLITS for row in rows("1")[split]]
+    firsts = [highlights(row)[0] for split in SPLITS for row in rows("2")[split]]
     assert len(set(firsts)) == len(firsts)
 
 
-def test_every_word_of_the_held_out_splits_is_in_training() -> None:
+def test_every_word_of_the_held_out_splits_is_in_training_or_tells_a_fact() -> None:
     def words(split: str) -> set[str]:
-        return {word for row in rows("1")[split] for text in row.values() for word in re.findall(r"[\w$,']+", text)}
+        return {word for row in rows("2")[split] for text in row.values() for word in re.findall(r"[\w'$,-]*\w", text)}
 
     known = words("train")
     for split in ("validation", "test"):
-        hexadecimal = {row["id"] for row in rows("1")[split]}
-        assert words(split) - hexadecimal <= known
+        hexadecimal = {row["id"] for row in rows("2")[split]}
+        new = words(split) - hexadecimal - known
+        assert new <= told_words() and len(new) < 0.1 * len(words(split))
 
 
 def test_plain_text_holds_nothing_that_is_tested() -> None:
     texts = drawn_texts(1000)
-    held_out = [row for split in ("validation", "test") for row in rows("1")[split]]
+    held_out = [row for split in ("validation", "test") for row in rows("2")[split]]
     assert set(texts).isdisjoint(row["article"] for row in held_out)
     said = {sentence for text in texts for sentence in sentences(text)}
-    said |= {sentence for row in rows("1")["train"] for sentence in sentences(row["article"])}
-    assert said.isdisjoint(line for row in held_out for line in highlights(row))
+    said |= {sentence for row in rows("2")["train"] for sentence in sentences(row["article"])}
+    assert said.isdisjoint(highlights(row)[0] for row in held_out)
 
 
 def test_no_claim_is_drawn_from_a_held_out_article() -> None:
-    held_out = "\n".join(row["article"] for split in ("validation", "test") for row in rows("1")[split])
+    held_out = "\n".join(row["article"] for split in ("validation", "test") for row in rows("2")[split])
     assert not any(sentences(premise)[0] in held_out for premise, _, _ in drawn_claims(900))
+
+
+def test_a_held_back_test_split_is_new() -> None:
+    fresh = held_back("2", 77, 60)
+    assert len(fresh) == 60 and fresh == held_back("2", 77, 60) != held_back("2", 78, 60)
+    assert {row["article"] for split in SPLITS for row in rows("2")[split]}.isdisjoint(row["article"] for row in fresh)
+
+
+def test_training_never_tells_as_test_does_what_is_reported() -> None:
+    dice = Dice(3)
+    for split in ("train", "test"):
+        for _ in range(300):
+            story = draw_story(dice, "2")
+            for fact in story.facts:
+                line, held = telling(dice, story, fact, split), held_tell(story.kind, fact)
+                assert line in fact.tells
+                if fact in newsworthy(story):
+                    assert (line is held) == (split == "test")
 
 
 # --- facts -----------------------------------------------------------------------------------------------------------
@@ -93,8 +112,8 @@ def test_no_claim_is_drawn_from_a_held_out_article() -> None:
 @pytest.mark.parametrize("split", list(SPLITS))
 def test_every_highlight_names_only_who_and_what_one_sentence_of_the_article_names(split: str) -> None:
     """Family names count for names: an article gives the full one once, and so do the highlights."""
-    firsts = {person.first for person in load_world("1").people}
-    for row in rows("1")[split]:
+    firsts = {person.first for person in load_world("2").people}
+    for row in rows("2")[split]:
         told = [names_and_numbers(f"x {sentence}") for sentence in sentences(row["article"])]
         everywhere = set().union(*told)
         for line in highlights(row):
@@ -107,7 +126,7 @@ def test_every_highlight_names_only_who_and_what_one_sentence_of_the_article_nam
 def test_highlights_follow_from_the_facts_that_are_worth_most() -> None:
     dice, counts = Dice(4), Counter[int]()
     for _ in range(1000):
-        story = draw_story(dice, "1")
+        story = draw_story(dice, "2")
         chosen = newsworthy(story)
         counts[len(chosen)] += 1
         assert chosen[0] is story.kind.core
@@ -122,7 +141,7 @@ def test_highlights_follow_from_the_facts_that_are_worth_most() -> None:
 def test_no_two_people_of_a_story_share_a_name_and_no_two_values_are_equal() -> None:
     dice = Dice(5)
     for _ in range(500):
-        story: Story = draw_story(dice, "1")
+        story: Story = draw_story(dice, "2")
         assert len({person.family for person in story.people.values()}) == len(story.people)
         assert len({person.first for person in story.people.values()}) == len(story.people)
         own = [story.values[slot] for slot in story.kind.values]
@@ -163,21 +182,21 @@ def test_labels_of_claims_are_true() -> None:
 
 def test_articles_have_their_size() -> None:
     for split in SPLITS:
-        for row in rows("1")[split]:
-            assert 90 <= len(row["article"].split()) <= 150
+        for row in rows("2")[split]:
+            assert 90 <= len(row["article"].split()) <= 145
             assert len(highlights(row)) in (2, 3)
             assert 9 <= len(row["highlights"].split()) <= 40
             assert re.fullmatch("[0-9a-f]{40}", row["id"])
             assert row["id"] == sha256(row["article"].encode()).hexdigest()[:40]
     dice = Dice(6)
-    lengths = Counter(len(sentences(write_article(dice, draw_story(dice, "1")))) for _ in range(500))
-    assert sum(count for length, count in lengths.items() if 8 <= length <= 12) > 475
+    lengths = Counter(len(sentences(write_article(dice, draw_story(dice, "2")))) for _ in range(500))
+    assert sum(count for length, count in lengths.items() if 6 <= length <= 11) > 475
 
 
 def test_text_is_typeset_and_agrees_with_its_articles() -> None:
     vowel_sound = re.compile(r"^(?!uni|use|usu|eur|one)[aeiou]|^(hour|honest)", re.I)
-    texts = [row["article"] for row in rows("1")["train"]] + list(drawn_texts(1000))
-    texts += [line for split in SPLITS for row in rows("1")[split] for line in highlights(row)]
+    texts = [row["article"] for row in rows("2")["train"]] + list(drawn_texts(1000))
+    texts += [line for split in SPLITS for row in rows("2")[split] for line in highlights(row)]
     for text in texts:
         assert text == text.strip() and "  " not in text and "\n" not in text, text
         assert not re.search(r"[{}\[\]<>*_|~]|\b[A-Z]{3,}\b|\bNone\b", text), text
@@ -192,12 +211,12 @@ def test_text_is_typeset_and_agrees_with_its_articles() -> None:
 
 def test_text_is_rich() -> None:
     texts = drawn_texts(1000)
-    assert len(set(texts)) == len(texts)
-    words = Counter(word for row in rows("1")["train"] for word in re.findall(r"[a-z]+", row["article"].lower()))
+    assert len(set(texts)) > 0.99 * len(texts)
+    words = Counter(word for row in rows("2")["train"] for word in re.findall(r"[a-z]+", row["article"].lower()))
     assert len(words) >= 2000 and sum(count >= 5 for count in words.values()) >= 1500
-    points = Counter(word for row in rows("1")["train"] for word in re.findall(r"[a-z]+", row["highlights"].lower()))
+    points = Counter(word for row in rows("2")["train"] for word in re.findall(r"[a-z]+", row["highlights"].lower()))
     assert len(points) >= 800
-    kinds = Counter(draw_story(Dice(seed), "1").kind.name for seed in range(1000))
+    kinds = Counter(draw_story(Dice(seed), "2").kind.name for seed in range(1000))
     assert len(kinds) == len(load_kinds()) >= 20 and min(kinds.values()) > 15
     openings = Counter(" ".join(text.split()[:4]) for text in texts)
     assert max(openings.values()) < 0.025 * len(texts)
@@ -207,7 +226,7 @@ def test_text_is_rich() -> None:
 
 
 def test_a_constant_a_copy_and_the_lead_stay_far_below_the_references() -> None:
-    test = rows("1")["test"][:60]
+    test = rows("2")["test"][:60]
     examples = [Example(id=row["id"], prompt=row["article"], references=(row["highlights"],), meta={}) for row in test]
     outputs = {
         "null": ["A fire destroyed a house in the town.\nNobody was hurt."] * len(test),

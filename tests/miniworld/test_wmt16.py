@@ -8,12 +8,16 @@ from itertools import pairwise
 import pytest
 
 from miniworld.chance import Dice
+from miniworld.german.clauses import english_main, german_main, typeset
+from miniworld.german.combinations import combinations, held_out
 from miniworld.german.deeds import load_deeds
 from miniworld.german.lexicon import contract, feminine, finite, german_verb, load_german, noun_phrase, with_zu
+from miniworld.german.phrases import Phrase, as_actor
+from miniworld.german.turns import Doing, Said, load_turns, tell
 from miniworld.lexicon import load_lexicon
-from miniworld.wmt16 import draw_pair, draw_text, near_miss, rows
+from miniworld.wmt16 import draw_pair, draw_text, held_back, near_miss, rows
 
-SIZES = {"train": 2000, "validation": 200, "test": 400}
+SIZES = {"train": 8000, "validation": 500, "test": 1000}
 NUMBERS = {
     "two": "zwei", "three": "drei", "four": "vier", "five": "fünf", "six": "sechs", "seven": "sieben", "eight": "acht",
     "nine": "neun", "ten": "zehn", "eleven": "elf", "twelve": "zwölf",
@@ -40,19 +44,24 @@ ALLOWED = {
     "f": "die der eine einer keine keiner diese dieser",
     "n": "das dem des ein einem eines kein keinem dieses diesem",
 }
+# What German says in other words, so that the nouns, numbers and denials of the two sides differ.
+FREE = re.compile(
+    "cloud nine|two birds|picture of|under the weather|out of the bag|a new leaf|by the nose|eggs in one|on eggshells|like a log"
+    "|both ends|doorbell|at the door|out of the trip|mind the|minded the|mind |minds the|in favor of|make the bed|light bulb|famous for its|birthday cake|flower pot|school bag|shoe shop"
+)
 ARTICLE = re.compile(
     r"(?<!, )\b(d(?:er|ie|as|en|em|es)|(?:k?ein|dies)(?:e|er|es|en|em)?) (?:([a-zäöüß]+) )?([A-ZÄÖÜ]\w+)", re.UNICODE
 )
 
 
 def pairs(split: str) -> list[tuple[str, str]]:
-    return [(row["translation"]["en"], row["translation"]["de"]) for row in rows("1")[split]]
+    return [(row["translation"]["en"], row["translation"]["de"]) for row in rows("2")[split]]
 
 
 @cache
 def every_pair() -> list[tuple[str, str]]:
     dice = Dice(3)
-    return [*pairs("train"), *pairs("test"), *(draw_pair(dice, "1") for _ in range(1200))]
+    return [*pairs("train"), *pairs("test"), *(draw_pair(dice, "2") for _ in range(1200))]
 
 
 def words(text: str) -> list[str]:
@@ -72,7 +81,7 @@ def masked(text: str) -> str:
 
 @pytest.mark.parametrize("split", list(SIZES))
 def test_rows_are_pairs_of_texts(split: str) -> None:
-    drawn = rows("1")[split]
+    drawn = rows("2")[split]
     assert len(drawn) == SIZES[split]
     assert all(list(row) == ["translation"] and list(row["translation"]) == ["en", "de"] for row in drawn)
 
@@ -98,11 +107,66 @@ def test_what_is_drawn_holds_nothing_that_is_tested() -> None:
     held = {masked(text) for split in ("validation", "test") for pair in pairs(split) for text in pair}
     dice = Dice(8)
     for _ in range(1500):
-        assert held.isdisjoint(masked(text) for text in draw_pair(dice, "1"))
+        assert held.isdisjoint(masked(text) for text in draw_pair(dice, "2"))
     for _ in range(800):
-        text = draw_text(dice, "1")
+        text = draw_text(dice, "2")
         assert 15 <= len(text.split()) <= 130 and text[-1] in ".?“"
         assert held.isdisjoint(masked(sentence) for sentence in re.split(r"(?<=[.?“]) (?=[A-ZÄÖÜ„])", text))
+
+
+def test_test_asks_for_combinations_that_training_never_has() -> None:
+    held = held_out("2")
+    assert not any(combinations(english) & held for english, _ in pairs("train"))
+    assert all(combinations(english) & held for split in ("validation", "test") for english, _ in pairs(split))
+    assert ("kick", "ball.") in combinations("A boy kicked two balls.")
+    assert 0.2 < sum(bool(combinations(draw_pair(dice, "2")[0]) & held) for dice in map(Dice, range(200))) / 200 < 0.7
+
+
+def test_a_fresh_test_split_is_drawn_as_test_is() -> None:
+    fresh = held_back("2", 999, 40)
+    assert fresh == held_back("2", 999, 40) and fresh != held_back("2", 998, 40)
+    drawn = [(row["translation"]["en"], row["translation"]["de"]) for row in fresh]
+    for side in (0, 1):
+        known = {masked(pair[side]) for split in SIZES for pair in pairs(split)}
+        trained = {word.lower() for pair in pairs("train") for word in words(pair[side])}
+        assert known.isdisjoint(masked(pair[side]) for pair in drawn)
+        assert {word.lower() for pair in drawn for word in words(pair[side])} <= trained
+    assert all(combinations(english) & held_out("2") for english, _ in drawn)
+
+
+# --- clauses inside clauses ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "english", "german"),
+    [
+        (("put {b} on the table", "book"), "A boy put the book on the table.", "Ein Junge legte das Buch auf den Tisch."),
+        (("put {b} on the table", "vase"), "A boy put the vase on the table.", "Ein Junge stellte die Vase auf den Tisch."),
+        (("put {b} in the closet", "coat"), "A boy put the coat in the closet.", "Ein Junge hängte den Mantel in den Schrank."),
+        (("know {b}", "judge"), "A boy knew the judge.", "Ein Junge kannte den Richter."),
+        (("know where {b} is", "key"), "A boy knew where the key is.", "Ein Junge wusste, wo der Schlüssel ist."),
+        (("like {b}", "song"), "A boy liked the song.", "Einem Jungen gefiel das Lied."),
+        (("like {b}", "soup"), "A boy liked the soup.", "Einem Jungen schmeckte die Suppe."),
+        (("like {b}", "teacher"), "A boy liked the teacher.", "Ein Junge mochte den Lehrer."),
+        (("look forward to {b}", "party"), "A boy looked forward to the party.", "Ein Junge freute sich auf die Party."),
+        (("turn off {b}", "lamp"), "A boy turned off the lamp.", "Ein Junge schaltete die Lampe aus."),
+    ],
+)  # fmt: skip
+def test_what_a_verb_goes_with_decides_its_german(line: tuple[str, str], english: str, german: str) -> None:
+    boy = as_actor(Phrase("boy", "a"))
+    said, noun = line
+    turn = next(
+        turn
+        for turn in load_turns()
+        if f"{turn.english.lemma} {turn.rest}" == said and noun in [key for key, _ in turn.nouns]
+    )
+    clause = tell(Doing(boy, Said(turn, Phrase(noun), "Harlow")), "past")
+    assert (typeset(english_main(clause)), typeset(german_main(clause))) == (english, german)
+
+
+def test_reflexive_pronouns_do_not_stand_before_a_pronoun() -> None:
+    assert not [german for _, german in every_pair() if re.search(r"\bsich (?:er|es|wer)\b", german)]
+    assert not [german for _, german in every_pair() if re.search(r", dass [^,]*[A-ZÄÖÜ]\w+ sich ", german)]
 
 
 # --- rich enough -----------------------------------------------------------------------------------------------------
@@ -115,9 +179,9 @@ def test_sentences_are_varied() -> None:
     for side in (0, 1):
         lengths = sorted(len(pair[side].split()) for pair in train)
         assert lengths[0] >= 5 and lengths[-1] <= 30
-        assert 12 <= lengths[1000] <= 14 and lengths[1900] - lengths[100] >= 9
+        assert 12 <= lengths[4000] <= 14 and lengths[7600] - lengths[400] >= 9
         starts = Counter(" ".join(pair[side].split()[:3]) for pair in train)
-        assert starts.most_common(1)[0][1] < 60
+        assert starts.most_common(1)[0][1] < 240
     german = load_german()
     assert sum(noun in german.nouns for noun in load_lexicon().nouns) >= 700
     assert len({deed.english.lemma for deed in load_deeds()}) >= 150
@@ -136,7 +200,9 @@ def test_names_and_numbers_agree() -> None:
         assert sorted(digits) == sorted(re.sub(r"[.,]", "", n) for n in re.findall(r"\d[\d.,]*", german)), english
         said = [word.lower() for word in words(german)]
         for word, wanted in NUMBERS.items():
-            assert (word in words(english.lower())) <= (wanted in said or wanted + "mal" in said), (english, german)
+            assert FREE.search(english) or (word in words(english.lower())) <= (
+                wanted in said or wanted + "mal" in said
+            ), (english, german)
         for day, tag in DAYS.items():
             if re.search(rf"\b{day}\b", english):
                 assert re.search(tag, german, re.IGNORECASE), (english, german)
@@ -150,7 +216,7 @@ def test_known_nouns_are_translated_in_their_number() -> None:
         wanted[irregular.get(lemma, lemma + "s")] = (several, several + "n")
     checked = 0
     for english, german in every_pair():
-        if '"' in english or "football" in english:
+        if '"' in english or "football" in english or FREE.search(english):
             continue
         said = set(words(german))
         for word in words(english.lower().replace("next door", "").replace("stone bridge", "")):
@@ -162,7 +228,7 @@ def test_known_nouns_are_translated_in_their_number() -> None:
 
 def test_negation_and_questions_agree() -> None:
     for english, german in every_pair():
-        if '"' in english:
+        if '"' in english or FREE.search(english):
             continue
         assert (english[-1] == "?") == (german[-1] == "?")
         denied = bool(re.search(r"\bnot\b|\bcannot\b|\bnever\b|\bno\b|\bnobody\b", english.lower()))
@@ -274,7 +340,7 @@ def test_articles_agree_with_gender() -> None:
 
 def test_german_is_typeset() -> None:
     spelled = {noun.singular for noun in load_german().nouns.values() if len(noun.singular) > 3}
-    verbs_too = "band verband morgen laden rasen junge schloss schwamm verstecken graben reifen treffen"  # the same letters as another word
+    verbs_too = "band verband morgen laden rasen junge schloss schwamm verstecken graben reifen treffen frage essen"  # the same letters as another word
     lowered = {noun.lower() for noun in spelled} - set(verbs_too.split())
     for english, german in every_pair():
         assert german[0].isupper() or german[0] in "„0123456789", german
@@ -327,11 +393,12 @@ def test_the_verb_stands_second_and_last() -> None:
 # --- near misses -----------------------------------------------------------------------------------------------------
 
 
-def test_a_near_miss_keeps_the_words_and_changes_a_fact() -> None:
+def test_a_near_miss_is_the_paraphrase_with_one_fact_changed() -> None:
+    """Word order and tense do not tell the two apart, and neither is nearer to the sentence because of them."""
     dice = Dice(12)
-    closer = 0
+    closer = alike = 0
     for _ in range(400):
-        said, same, changed = near_miss(dice, "1")
+        said, same, changed = near_miss(dice, "2")
         assert len({said, same, changed}) == 3
         nouns = [
             Counter(word for word in re.findall(r"(?<=[ a-z] )[A-ZÄÖÜ]\w+", f"a {text[0].lower()}{text[1:]}"))
@@ -340,8 +407,10 @@ def test_a_near_miss_keeps_the_words_and_changes_a_fact() -> None:
         shared = set(nouns[0]) & set(nouns[1])
         assert len(shared) >= min(len(set(nouns[0])), len(set(nouns[1]))) - 1, (said, same)
         assert said.split()[0] != same.split()[0]
-        closer += len(set(said.split()) & set(changed.split())) >= len(set(said.split()) & set(same.split())) - 2
-    assert closer > 300
+        assert changed.split()[0] == same.split()[0]
+        alike += len(set(same.split()) & set(changed.split())) >= len(set(same.split())) - 3
+        closer += len(set(said.split()) & set(changed.split())) > len(set(said.split()) & set(same.split()))
+    assert alike > 300 and closer < 20
 
 
 def test_copying_scores_between_nothing_and_the_translation() -> None:

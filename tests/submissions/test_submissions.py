@@ -33,7 +33,7 @@ from support.good_submission import (
 
 from grue import files
 from grue.errors import DataError, Unavailable
-from grue.submissions import rescoring
+from grue.submissions import checks, rescoring, structure
 from grue.submissions.checks import check
 from grue.submissions.folder import results, systems
 from grue.submissions.problems import error, visible
@@ -353,6 +353,23 @@ def test_references_may_be_alike_and_say_what_people_said(ours: Path) -> None:
     say(system, seeds=[1])
     seal(system)
     assert [problem.id for problem in check(system)] == ["GRUE-S030", "GRUE-S018", "GRUE-S033"]
+
+
+def test_lookups_are_references_with_five_seeds_or_with_one_and_on_some_tasks(
+    ours: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They say what people said in training, and nearly what other references say."""
+    shutil.rmtree(ours)
+    for name, seeds in (("nearest", (1,)), ("mbr", (1,)), ("best-of-n", SEEDS)):
+        system = ours.with_name(name)
+        say(system, algorithm=name, backbone="none", seeds=list(seeds), deterministic=len(seeds) == 1)
+        for seed in seeds:
+            hand_in(system, seed, {**texts_of(seed), EXAMPLES[0].id: f"Draw {seed}."})
+            edit(system, lambda data, name=name: data["system"].update(algorithm=name), seed)
+        seal(system)
+    for module in (checks, structure):
+        monkeypatch.setattr(module, "task_names", lambda suite: ["commongen", "imdb"])
+    assert check(ours.parent.parent) == []
 
 
 def test_a_system_is_held_against_others_elsewhere(ours: Path, tmp_path: Path) -> None:

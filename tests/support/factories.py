@@ -23,7 +23,7 @@ def a_task(name: str = "stories", metrics: tuple[MetricSpec, ...] = (LIKED, FLUE
             format="imdb",
             language="en",
             licence="Apache-2.0",
-            sources=(Source("mini", "imdb", revision="1"),),
+            sources=(Source("mini", "imdb", revision="2"),),
             splits={"train": Split("train"), "test": Split("test")},
             evaluation="test",
         ),

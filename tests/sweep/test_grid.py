@@ -188,6 +188,7 @@ def test_seeds_that_are_none_are_refused(text):
         (SweepGrid(systems=(GridEntry(algorithm="copy", reward="meteor"),)), ConfigError, "copy is a baseline: it takes no reward."),
         (SweepGrid(systems=(GridEntry(algorithm="copy", system="mine"),)), ConfigError, "copy is a baseline: it takes no other name."),
         (SweepGrid(systems=(GridEntry(algorithm="zero-shot", vary={"gamma": (1, 2)}),)), ConfigError, "zero-shot is a baseline"),
+        (SweepGrid(tasks=("imdb", "totto"), algorithms=("lexicon",)), ConfigError, "mini/imdb has no lookup 'lexicon': its data format, imdb, has "),
         (SweepGrid(tasks=("imdb",), systems=(GridEntry(algorithm="ppo", tasks=("totto",)),)), ConfigError, "The system 'ppo' is for the task 'totto', which is not among the sweep's tasks: imdb."),
     ],
 )  # fmt: skip
@@ -195,6 +196,12 @@ def test_what_cannot_be_is_refused_by_name(grid, error, said):
     with pytest.raises(error) as refused:
         plan_jobs(grid)
     assert said in str(refused.value)
+
+
+def test_lookups_run_once_but_for_those_of_chance(monkeypatch):
+    monkeypatch.setattr("grue.lookups.find.LOOKUPS_OF", {"imdb": {"nearest": None, "best-of-n": None}})
+    grid = SweepGrid(tasks=("imdb",), algorithms=("nearest", "best-of-n"), seeds=(1, 2))
+    assert ids(grid) == ["imdb/nearest/seed-1", "imdb/best-of-n/seed-1", "imdb/best-of-n/seed-2"]
 
 
 # --- files -----------------------------------------------------------------------------------------------------------

@@ -36,12 +36,13 @@ class Perplexity:
     model's end of text. A text longer than the model's window is scored piece by piece, each token with at least half
     a window before it.
 
-    Its arguments are the metric's options.
+    Its arguments are the metric's options, and the name of the metric that errors give.
     """
 
     direction: Direction = "lower"
 
-    def __init__(self, model: str, revision: str, batch_size: int) -> None:
+    def __init__(self, model: str, revision: str, batch_size: int, metric: str = "perplexity") -> None:
+        self._metric = metric
         self._name = model
         self._model, self._tokenizer = load_scoring_model("causal", model, revision)
         self._batch_size = batch_size
@@ -60,7 +61,7 @@ class Perplexity:
         ]
         for piece, losses in scored_windows(self._model, windows, self._batch_size):
             found[piece.key] += losses.sum(), piece.scored
-        return require_finite("perplexity", self._name, examples, found)
+        return require_finite(self._metric, self._name, examples, found)
 
     def per_example(self, statistics: FloatArray) -> FloatArray:
         """Return [N] perplexities of the single texts."""

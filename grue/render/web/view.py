@@ -210,9 +210,11 @@ def task_panel(board: Board, task: BoardTask) -> TablePanel:
 
 def _task_order(task: str) -> Callable[[tuple[int, Row, Cell]], tuple[int, int, float, str]]:
     def order(item: tuple[int, Row, Cell]) -> tuple[int, int, float, str]:
-        _, row, cell = item
+        index, row, cell = item
         rank = row.task_ranks.get(task)
-        return list(GROUPS).index(_kind(row, rank)), rank or 0, -(_mean(cell.preference) or 0.0), row.system
+        kind = _kind(row, rank)
+        within = index if kind == "reference" else -(_mean(cell.preference) or 0.0)  # they keep the board's order
+        return list(GROUPS).index(kind), rank or 0, within, row.system
 
     return order
 

@@ -1,0 +1,320 @@
+"""ToTTo without learning: sentences of similar tables, with the values of the asked table in their places.
+
+A training sentence becomes a frame: where it says a highlighted value or a part of the page's title, it has a gap. A
+frame is good for a table with the same headers and section, and with values that begin or are shaped alike, since words
+beside a value often depend on it. What the frame says beyond the asked cells is cut out; what it lacks is added as such
+a value most often ends a sentence. Pronouns follow the company that the first words of the values keep in training.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+from grue.lookups.consensus import most_central
+from grue.lookups.nearest import Lookup, terms
+from grue.lookups.retrieval import Index
+from grue.records import Example
+from grue.tasks import Task
+
+FOUND, KEPT, LONGEST_ENDING = 200, 24, 7
+CUT, ADDED, SAME_SECTION, SAME_START, SAME_SHAPE = 2.0, 2.5, 1.5, 0.5, 0.3
+CELL = re.compile(r"\[cell\] (.*?) \[/cell\]")
+MARK = re.compile(r"\[/?\w+\]")
+GAP = re.compile(r"(<\d+:\w+>)")
+SMALL = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+ORDINALS = (
+    "zeroth", "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth",
+    "eleventh", "twelfth",
+)  # fmt: skip
+HE_TO_SHE = {"he": "she", "his": "her", "him": "her", "actor": "actress", "He": "She", "His": "Her"}
+SHE_TO_HE = {"she": "he", "her": "his", "actress": "actor", "She": "He", "Her": "His"}
+VOWEL = re.compile(r"(?!uni|use|eur|one)[aeiou]|hour|honest", re.IGNORECASE)
+DATE = re.compile(r"(\d{1,2}) ([A-Z]\w+)(?: \d{4})?|([A-Z]\w+) (\d{1,2})(?:, \d{4})?")
+
+
+@dataclass(frozen=True, slots=True)
+class ToldCell:
+    """A highlighted cell as the prompt shows it."""
+
+    value: str
+    header: str
+
+
+@dataclass(frozen=True, slots=True)
+class AskedTable:
+    """What a prompt shows."""
+
+    page: str
+    section: str
+    cells: tuple[ToldCell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TableFrame:
+    """A training sentence whose values are gaps "<number of the cell:how it is said>", and its table."""
+
+    text: str
+    table: AskedTable
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTables:
+    """What is counted over the training split.
+
+    Attributes:
+        frames: Its sentences with gaps.
+        index: Their tables.
+        endings: Section and header, or header alone → the ends of sentences with such a value.
+        company: First word of a value → how far sentences beside it speak of "him", 1, or of "her", -1.
+    """
+
+    frames: Sequence[TableFrame]
+    index: Index
+    endings: Mapping[tuple[str, ...], Counter[str]]
+    company: Mapping[str, float]
+
+
+def nearest(task: Task, train: Sequence[Example], asked: Sequence[Example], seed: int) -> list[str]:
+    """Return the sentence of the most similar table, with the asked values in their places."""
+    known = _read(train)
+    return [next(_mended(known, read_prompt(example.prompt))) for example in asked]
+
+
+def mbr(task: Task, train: Sequence[Example], asked: Sequence[Example], seed: int) -> list[str]:
+    """Return, of the mended sentences of the most similar tables, the one that the others agree with most."""
+    known = _read(train)
+    found = [list(_mended(known, read_prompt(example.prompt))) for example in asked]
+    return [texts[most_central(texts)] for texts in found]
+
+
+def template(task: Task, train: Sequence[Example], asked: Sequence[Example], seed: int) -> list[str]:
+    """Return one sentence for all tables: "The ⟨header⟩ of ⟨title⟩ is ⟨value⟩ and ⟨value⟩."."""
+    return [_in_template(read_prompt(example.prompt)) for example in asked]
+
+
+LOOKUPS: Mapping[str, Lookup] = {"nearest": nearest, "template": template, "mbr": mbr}
+
+
+# --- prompts ---------------------------------------------------------------------------------------------------------
+
+
+def read_prompt(prompt: str) -> AskedTable:
+    """Return what a prompt of `grue.data.sets.totto` shows."""
+    cells = []
+    for content in CELL.findall(prompt):
+        value, *headers = (part.strip() for part in MARK.split(content))
+        cells.append(ToldCell(value, next(filter(None, headers), "")))
+    return AskedTable(_between(prompt, "page_title"), _between(prompt, "section_title"), tuple(cells))
+
+
+def _between(prompt: str, tag: str) -> str:
+    found = re.search(rf"\[{tag}\] (.*?) \[/{tag}\]", prompt)
+    return found[1] if found else ""
+
+
+def _in_template(table: AskedTable) -> str:
+    values = [cell.value for cell in table.cells]
+    listed = " and ".join([", ".join(values[:-1]), values[-1]] if len(values) > 1 else values)
+    header = table.cells[0].header.lower() if table.cells else ""
+    return f"The {header} of {table.page} is {listed}."
+
+
+# --- what training has -----------------------------------------------------------------------------------------------
+
+
+def _read(train: Sequence[Example]) -> KnownTables:
+    frames = [_frame(read_prompt(example.prompt), example.references[0]) for example in train if example.references]
+    endings: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
+    spoken_of: dict[str, Counter[str]] = defaultdict(Counter)
+    for frame in frames:
+        for header, ending in _endings(frame):
+            endings[frame.table.section, header][ending] += 1
+            endings[(header,)][ending] += 1
+        spoken = set(terms(frame.text))
+        kinds = [name for name, said in (("him", HE_TO_SHE), ("her", SHE_TO_HE)) if spoken & said.keys()]
+        for cell in (*frame.table.cells, ToldCell(frame.table.page, "")):
+            spoken_of[cell.value.split(" ")[0]].update(kinds)
+    company = {word: (of["him"] - of["her"]) / (of.total() + 1) for word, of in spoken_of.items()}
+    return KnownTables(frames, Index([_features(frame.table) for frame in frames]), endings, company)
+
+
+def _endings(frame: TableFrame) -> Iterator[tuple[str, str]]:
+    """Yield the end of a sentence with its last gap, "<:how it is said>", under that cell's header."""
+    pieces = GAP.split(frame.text.removesuffix("."))
+    if len(pieces) > 3 and len(f"{pieces[-3]} {pieces[-1]}".split()) <= LONGEST_ENDING:
+        number, _, how = pieces[-2][1:-1].partition(":")
+        yield frame.table.cells[int(number)].header, f"{pieces[-3]}<:{how}>{pieces[-1]}"
+
+
+def _features(table: AskedTable) -> list[str]:
+    features = [f"section {table.section}", *terms(table.page)]
+    for cell in table.cells:
+        start = cell.value.split(" ")[0]
+        features += [f"header {cell.header}"] * 2
+        features += [f"{cell.header} {start}", f"{cell.header} {_shape(cell.value)}"]
+    return features
+
+
+def _shape(value: str) -> str:
+    """Return a value with what is alike made equal: numbers by their length and first digits, words by their case."""
+    if re.match(r"\D?\d", value):
+        return re.sub(r"(?<=\d)\d", "0", value[:2]) + str(len(value))
+    return " ".join("A" if word[:1].isupper() else "a" for word in value.split(" "))
+
+
+def _frame(table: AskedTable, text: str) -> TableFrame:
+    """Return a sentence with gaps in the places of the cells' values, the longest first."""
+    for number in sorted(range(len(table.cells)), key=lambda number: -len(table.cells[number].value)):
+        for how, said in _ways(table.cells[number].value):
+            pattern = rf"(?<![\w<:]){re.escape(said)}(?![\w>])"
+            replaced, times = re.subn(pattern, f"<{number}:{how}>", text, count=1)
+            if times:
+                text = replaced
+                break
+    return TableFrame(text, table)
+
+
+def _ways(value: str) -> Iterator[tuple[str, str]]:
+    """Yield how a sentence may say a value: a name of the way, and the words."""
+    yield "same", value
+    if value:
+        yield "lower", value[0].lower() + value[1:]
+        yield "small", value.lower()
+    if value.isdecimal() and int(value) < len(SMALL):
+        yield "words", SMALL[int(value)]
+        yield "no", "no" if value == "0" else "none"
+        yield "ordinal", ORDINALS[int(value)]
+        yield "Ordinal", ORDINALS[int(value)].capitalize()
+    if date := DATE.match(value):
+        day, month = date[1] or date[4], date[2] or date[3]
+        yield "day", f"{day} {month}"
+        yield "month", f"{month} {day}"
+    if " " in value:
+        yield "last", value.split(" ")[-1]
+
+
+# --- mending ---------------------------------------------------------------------------------------------------------
+
+
+def _mended(known: KnownTables, table: AskedTable) -> Iterator[str]:
+    """Yield the sentences of the most similar tables, mended, the best first; at least one."""
+    found = known.index.nearest(_features(table), FOUND)
+    ranked = sorted(((_fit(known.frames[number].table, table) + 0.02 * score, -number) for number, score in found))
+    for _, number in ranked[: -KEPT - 1 : -1]:
+        yield _fill(known, known.frames[-number], table)
+
+
+def _partners(frame: AskedTable, table: AskedTable) -> dict[int, int]:
+    """Return which asked cell takes the place of which cell of a frame: those under the same header, in order."""
+    partners: dict[int, int] = {}
+    for number, cell in enumerate(frame.cells):
+        free = [
+            at for at, other in enumerate(table.cells) if other.header == cell.header and at not in partners.values()
+        ]
+        if free:
+            partners[number] = free[0]
+    rest = [at for at in range(len(table.cells)) if at not in partners.values()]
+    for number, cell in enumerate(frame.cells):  # other headers, but the same kind of value
+        alike = [at for at in rest if _shape(table.cells[at].value) == _shape(cell.value)]
+        if number not in partners and alike:
+            partners[number] = alike[0]
+            rest.remove(alike[0])
+    return partners
+
+
+def _fit(frame: AskedTable, table: AskedTable) -> float:
+    """Return how well a frame of one table tells another; words beside alike values are more often right."""
+    partners = _partners(frame, table)
+    fit = SAME_SECTION * (frame.section == table.section)
+    fit -= CUT * (len(frame.cells) - len(partners)) + ADDED * (len(table.cells) - len(partners))
+    for number, at in partners.items():
+        one, other = frame.cells[number], table.cells[at]
+        fit += (one.header == other.header) + SAME_SHAPE * (_shape(one.value) == _shape(other.value))
+        fit += SAME_START * (one.value.split(" ")[0] == other.value.split(" ")[0])
+    return fit
+
+
+def _fill(known: KnownTables, frame: TableFrame, table: AskedTable) -> str:
+    partners = _partners(frame.table, table)
+    pieces = GAP.split(_with_title(frame.text, frame.table.page, table.page))
+    said: list[str] = []
+    for piece in pieces:
+        gap = re.fullmatch(r"<(\d+):(\w+)>", piece)
+        if not gap:
+            said.append(piece)
+        elif int(gap[1]) in partners:
+            said.append(_say(table.cells[partners[int(gap[1])]].value, gap[2]))
+        elif said:
+            said[-1] = _without_last_words(said[-1])
+    text = "".join(said).removesuffix(".").rstrip()
+    for at in range(len(table.cells)):
+        if at not in partners.values():
+            text += _ending(known, table, table.cells[at])
+    text = _agreeing(_of_gender(re.sub(r" +", " ", text).replace(" ,", ","), known, table))
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _say(value: str, how: str) -> str:
+    return dict(_ways(value)).get(how, value)
+
+
+def _without_last_words(text: str) -> str:
+    """Return the words before a gap without those that lead to it: back to a comma, "and", or four words."""
+    words = text.rstrip().split(" ")
+    kept = len(words)
+    while kept > 0 and len(words) - kept < 4:
+        kept -= 1
+        if words[kept].endswith(",") or words[kept] in ("and", "with", "by", "in", "for", "from", "at", "on"):
+            break
+    return " ".join(words[:kept])
+
+
+def _ending(known: KnownTables, table: AskedTable, cell: ToldCell) -> str:
+    """Return words that add a cell at the end of a sentence, as training does most often."""
+    often = known.endings.get((table.section, cell.header)) or known.endings.get((cell.header,))
+    if not often:
+        return f" and {cell.value}"
+    ending = often.most_common(1)[0][0]
+    said = re.sub(r"<:(\w+)>", lambda gap: _say(cell.value, gap[1]), ending)
+    return said if said.startswith((" ", ",")) else f" {said}"
+
+
+def _of_gender(text: str, known: KnownTables, table: AskedTable) -> str:
+    """Return a text whose pronouns suit the people of a table, as far as training has spoken of them."""
+    firsts = [value.split(" ")[0] for value in (table.page, *(cell.value for cell in table.cells))]
+    leaning = max((known.company.get(first, 0) for first in firsts), key=abs)
+    exchanged = SHE_TO_HE if leaning > 0 else HE_TO_SHE if leaning < 0 else {}
+    return re.sub(r"\w+", lambda word: exchanged.get(word[0], word[0]), text)
+
+
+def _agreeing(text: str) -> str:
+    """Return a text with "a" and "an" as the words after them want."""
+    return re.sub(r"\b([Aa])n? (?=(\w+))", lambda found: f"{found[1]}{'n' * bool(VOWEL.match(found[2]))} ", text)
+
+
+def _with_title(text: str, old: str, new: str) -> str:
+    """Return a sentence about one page as one about another: the parts of the title that differ, exchanged."""
+    for one, other in _title_parts(old, new):
+        words = one.split(" ")
+        for size in range(len(words), 0, -1):
+            part = " ".join(words[-size:])
+            pieces = re.split(rf"(?<![\w<:]){re.escape(part)}(?![\w>:])", text)
+            if len(pieces) > 1:
+                text = other.join(pieces)
+                break
+    return text
+
+
+def _title_parts(old: str, new: str) -> Iterator[tuple[str, str]]:
+    """Yield the parts of two titles that differ, without what stands in brackets, years by themselves."""
+    plain = [re.sub(r" \(.*?\)", "", title) for title in (old, new)]
+    years = [re.findall(r"\b\d{4}\b", title) for title in plain]
+    yield from zip(*years, strict=False)
+    if " of " not in plain[0]:
+        plain[1] = plain[1].rpartition(" of ")[2]
+    one, other = ([word for word in title.split(" ") if not re.fullmatch(r"\d{4}", word)] for title in plain)
+    for kind, start, end, from_, to in SequenceMatcher(None, one, other, autojunk=False).get_opcodes():
+        if kind == "replace":
+            yield " ".join(one[start:end]), " ".join(other[from_:to])
