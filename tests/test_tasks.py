@@ -191,7 +191,7 @@ def test_a_new_key_or_another_default_would_be_seen() -> None:
     identity = (
         '{"backbone":{"family":"causal","model":"mini:causal"},'
         '"data":{"evaluation":"test","format":"imdb","language":"en",'
-        '"sources":[{"kind":"mini","name":"imdb","revision":"1"}],'
+        '"sources":[{"kind":"mini","name":"imdb","revision":"2"}],'
         '"splits":{"test":{"source":"test"},"train":{"source":"train"}}},'
         '"decoding":{"max_new_tokens":8},'
         '"metrics":[{"axis":"preference","name":"liked","range":[0.0,1.0]},'
@@ -202,7 +202,7 @@ def test_a_new_key_or_another_default_would_be_seen() -> None:
     assert a_task().hash == hashlib.sha256(identity.encode()).hexdigest()
     assert a_task().decoding == Generation(8, 0, False, 1.0, 0, 1.0, 1, 1.0)
     assert a_task().data.splits["test"] == Split("test", 0, 0, "", 0.0, 1.0)
-    assert a_task().data.sources[0] == Source("mini", "imdb", "", "1", {}, ())
+    assert a_task().data.sources[0] == Source("mini", "imdb", "", "2", {}, ())
     assert a_task().metrics[0] == MetricSpec("liked", "preference", (0.0, 1.0), None, {})
 
 

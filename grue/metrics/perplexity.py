@@ -1,17 +1,12 @@
-"""Perplexity of texts under a language model, what of it is typical of human text, and the perplexity of RL4LMs.
+"""Perplexity of texts under a language model, weighed by tokens or by texts, and the perplexity that RL4LMs reports.
 
 The last does not read the texts.
 """
 
-from collections.abc import Sequence
-from math import inf, isfinite, log
+from math import inf
 
-import numpy as np
-
-from grue.errors import ConfigError
 from grue.metrics.card import Card
-from grue.metrics.metric import Average, Metric
-from grue.records import Example
+from grue.metrics.metric import Metric
 
 
 def perplexity(model: str, revision: str = "", batch_size: int = 32) -> Metric:
@@ -27,12 +22,12 @@ def perplexity(model: str, revision: str = "", batch_size: int = 32) -> Metric:
     return Perplexity(model, revision, batch_size)
 
 
-def typicality(model: str, typical: float, revision: str = "", batch_size: int = 32) -> Average:
-    """Return how typical of human text the texts' perplexities are: 0–1, the mean of min(p/typical, typical/p).
+def bounded(model: str, typical: float, revision: str = "", batch_size: int = 32) -> Metric:
+    """Return a perplexity that a few texts cannot move and loops cannot win: the geometric mean over texts.
 
-    Perplexity alone calls a loop natural, since a loop is easily predicted, and a few long or strange texts decide its
-    corpus value. Here too low counts as much as too high, and no text weighs more than another. Human texts vary, so
-    they do not get 1 either; a task's range ends where its references are.
+    Perplexity weighs tokens alike, so a few long or strange texts decide its corpus value, and it calls a loop natural,
+    since a loop is easily predicted. Here every text weighs the same; one of less than half the typical perplexity
+    counts as one that is as many times above it, and one of more than ten times counts as ten times.
 
     Args:
         model: Hub id, local folder or `mini:<asset>` of a causal language model.
@@ -43,20 +38,9 @@ def typicality(model: str, typical: float, revision: str = "", batch_size: int =
     Raises:
         ConfigError: `typical` is no perplexity.
     """
-    from grue.lm.scorers import signed
-    from grue.metrics.neural.perplexity import Perplexity
+    from grue.metrics.neural.perplexity import BoundedPerplexity
 
-    if not (isfinite(typical) and typical >= 1):
-        raise ConfigError(f"The metric 'typicality': typical must be a perplexity, 1 or more, found {typical!r}.")
-    perplexities = Perplexity(model, revision, batch_size, "typicality")
-
-    def values(examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
-        loss, count = perplexities.statistics(examples, texts).T
-        return list(np.exp(-np.abs(loss / count - log(typical))))
-
-    return Average(
-        f"typicality|{signed(model, revision)}|typical:{typical:g}|of:text given prompt|empty:end of text", values
-    )
+    return BoundedPerplexity(model, typical, revision, batch_size)
 
 
 def policy_on_references(
@@ -91,14 +75,16 @@ CARDS = {
         needs="",
         direction="lower",
     ),
-    "typicality": Card(
-        typicality,
+    "perplexity:bounded": Card(
+        bounded,
         family="models",
-        range=(0, 1),
-        definition="Mean over texts of min(p/t, t/p): p is the text's perplexity, given its prompt, under a language "
-        "model that is not the policy, t that of human text (the option typical).",
-        source="after Meister et al. 2023, locally typical sampling",
+        range=(1, inf),
+        definition="Geometric mean of the texts' perplexities, given their prompts, each text weighing the same; one "
+        "below half of the typical perplexity (an option) counts as one that is as many times above it, and none as "
+        "more than ten times.",
+        source="Jelinek et al. 1977; bounds of our own, after the typical text of Meister et al. 2023",
         needs="",
+        direction="lower",
     ),
     "perplexity:policy_on_references": Card(
         policy_on_references,

@@ -336,7 +336,7 @@ NEURAL = {
     "intent": {},
     "summac": {"entailment": 2},
     "perplexity": {},
-    "typicality": {"typical": 20.0},
+    "perplexity:bounded": {"typical": 20.0},
 }
 DOCUMENT = "The film is slow but the music is lovely. The end is a surprise."
 SHORT = "the film is lovely"
@@ -365,7 +365,8 @@ def folders(tmp_path_factory):
     for name, labels in (("bleurt", 1), ("sentiment", 3), ("intent", 3), ("summac", 3)):
         path, *parts = tiny_bert.classifier(folder(name), labels)
         made[name], made[name, "damaged"] = path, tiny_bert.damage(folder("nan"), *parts)
-    made["typicality"], made["typicality", "damaged"] = made["perplexity"], made["perplexity", "damaged"]
+    made["perplexity:bounded"] = made["perplexity"]
+    made["perplexity:bounded", "damaged"] = made["perplexity", "damaged"]
     return made
 
 
@@ -380,7 +381,7 @@ def asked(folders, name, references, texts, prompt=DOCUMENT):
 @pytest.mark.parametrize("name", NEURAL)
 def test_a_model_gives_every_blank_text_the_same(folders, name):
     """0 by BERTScore, SummaC and intent; else what the model says of nothing, or of the prompt alone."""
-    blanks = BLANK if name in ("bertscore", "summac", "intent", "perplexity", "typicality") else ["", ""]
+    blanks = BLANK if name in ("bertscore", "summac", "intent", "perplexity", "perplexity:bounded") else ["", ""]
     found = asked(folders, name, [[SHORT]] * len(blanks), blanks)
     assert found == pytest.approx([found[0]] * len(blanks), rel=1e-5)
     if name in ("bertscore", "summac", "intent"):

@@ -1,4 +1,4 @@
-"""Sentiment, both perplexities and typicality against one unpadded forward pass a text, and what all metrics of models share."""
+"""Sentiment and the perplexities against one unpadded forward pass a text, and what all metrics of models share."""
 
 import math
 
@@ -437,45 +437,53 @@ def test_what_scores_is_put_on_the_scoring_device(monkeypatch, tmp_path, languag
     assert load_language_model("causal", language_model[0])[0].device.type == "cpu"
 
 
-# --- typicality ------------------------------------------------------------------------------------------------------
+# --- bounded perplexity ----------------------------------------------------------------------------------------------
+
+BOUNDED = "perplexity:bounded"
 
 
-def test_typicality_counts_too_low_as_much_as_too_high(language_model):
+def test_bounded_perplexity_folds_what_is_too_low_and_clips_what_is_too_high(language_model):
     statistics = make_metric("perplexity", model=language_model[0]).statistics(EXAMPLES, TEXTS)
-    metric = make_metric("typicality", model=language_model[0], typical=50.0)
-    found = metric.per_example(metric.statistics(EXAMPLES, TEXTS))
-    for value, (loss, count) in zip(found, statistics, strict=True):
-        perplexity = math.exp(loss / count)
-        assert value == pytest.approx(min(perplexity / 50, 50 / perplexity))
-    assert metric.corpus(metric.statistics(EXAMPLES, TEXTS)) == pytest.approx(sum(found) / len(found))
-    assert (
-        metric.signature == f"typicality|{signed(language_model[0])}|typical:50|of:text given prompt|empty:end of text"
-    )
+    each = [math.exp(loss / count) for loss, count in statistics]
+    for typical in (1.0, sorted(each)[1] * 1.5, sorted(each)[3], max(each) * 3):
+        metric = make_metric(BOUNDED, model=language_model[0], typical=typical)
+        found = metric.statistics(EXAMPLES, TEXTS)
+        expected = [min(typical * typical / p if p < typical / 2 else p, 10 * typical) for p in each]
+        assert metric.per_example(found) == pytest.approx(expected)
+        assert metric.corpus(found) == pytest.approx(math.prod(expected) ** (1 / len(expected)))
+    assert metric.direction == "lower"
+
+
+def test_the_signature_of_bounded_perplexity(language_model):
+    metric = make_metric(BOUNDED, model=language_model[0], typical=50.0)
+    assert metric.signature == f"{BOUNDED}|{signed(language_model[0])}|typical:50|of:text given prompt|mean:texts"
 
 
 @pytest.mark.parametrize("typical", [0.5, 0.0, -1.0, math.nan, math.inf])
-def test_typicality_needs_a_perplexity(language_model, typical):
-    with pytest.raises(ConfigError, match="The metric 'typicality': typical must be a perplexity, 1 or more, found"):
-        make_metric("typicality", model=language_model[0], typical=typical)
+def test_bounded_perplexity_needs_a_perplexity(language_model, typical):
+    with pytest.raises(ConfigError, match="'perplexity:bounded': typical must be a perplexity, 1 or more, found"):
+        make_metric(BOUNDED, model=language_model[0], typical=typical)
 
 
-def test_loops_neither_move_nor_raise_typicality(language_model, monkeypatch):
+def test_loops_neither_move_nor_win_bounded_perplexity(language_model, monkeypatch):
     """Three loops of 2,000 tokens among 400 texts of 24 tokens take over perplexity's mean; all loops would win it."""
     human = [(24 * (1.3 + 0.4 * math.sin(7 * i)), 24) for i in range(400)]
     dull, absurd = (2000 * 0.02, 2000), (2000 * 20.0, 2000)
     perplexity = make_metric("perplexity", model=language_model[0])
-    metric = make_metric("typicality", model=language_model[0], typical=math.exp(1.3))
+    metric = make_metric(BOUNDED, model=language_model[0], typical=math.exp(1.3))
 
     def both(losses):
         losses = np.array(losses)
         monkeypatch.setattr(Perplexity, "statistics", lambda self, examples, texts: losses)
-        typicality = metric.corpus(metric.statistics([EXAMPLES[0]] * len(losses), [""] * len(losses)))
-        return perplexity.corpus(losses), typicality
+        values = metric.statistics([EXAMPLES[0]] * len(losses), [""] * len(losses))
+        return perplexity.corpus(losses), metric.corpus(values)
 
     usual = both(human)
+    assert usual[1] == pytest.approx(usual[0], rel=0.05)
     for loop, better in ((dull, True), (absurd, False)):
         few, all_of_them = both([*human[:397], *[loop] * 3]), both([loop] * 400)
-        assert abs(few[1] - usual[1]) <= 3 / 400
+        assert usual[1] / 1.001 < few[1] < usual[1] * 20 ** (3 / 400)
         assert (few[0] < usual[0] / 1.5) if better else (few[0] > 100 * usual[0])
-        assert all_of_them[1] < 0.4 * usual[1]
+        assert all_of_them[1] > 3 * usual[1]
         assert (all_of_them[0] < usual[0]) is better
+    assert both([*[dull] * 200, *[absurd] * 200])[1] > 3 * usual[1]  # the two do not cancel

@@ -23,7 +23,7 @@ TEXTS = {
     "translations": "df6e48f8b36c4b39",
     "acts": "0798f0c02d01660c",
     "claims": "c614e18c1775e7e6",
-    "likenesses": "9dc40600f5f837b9",
+    "likenesses": "c0cecb727beffe93",
 }
 
 
@@ -94,7 +94,7 @@ def test_training_texts_are_frozen_and_depend_on_the_seed_alone(kind: str, expec
 
 
 @pytest.mark.parametrize(
-    ("near_miss", "expected"), [(pairs.near_miss, "31e026a277924331"), (wmt16.near_miss, "f6d0ef3b4422bd0e")]
+    ("near_miss", "expected"), [(pairs.near_miss, "31e026a277924331"), (wmt16.near_miss, "45cc615e2983393e")]
 )
 def test_near_misses_are_frozen(near_miss: Callable[[Dice, str], tuple[str, str, str]], expected: str) -> None:
     dice = Dice(1)

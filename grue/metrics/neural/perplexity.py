@@ -1,5 +1,6 @@
 """What `grue.metrics.perplexity` makes: losses of tokens under a language model, window by window."""
 
+import math
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,9 @@ from grue.metrics.neural.batching import batches, require_finite, seam, window
 from grue.metrics.tokens import without_surrogates
 from grue.records import Direction, Example
 
-NAME = "perplexity:policy_on_references"
+NAME, BOUNDED = "perplexity:policy_on_references", "perplexity:bounded"
+LEAST, MOST = 2.0, 10.0
+"""How many times below and above the typical perplexity a text may be in the bounded one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,47 @@ class Perplexity:
             "input_ids"
         ]
         return found
+
+
+class BoundedPerplexity:
+    """The geometric mean of the texts' perplexities, given their prompts, none of them far from that of human text.
+
+    A text of less than half the typical perplexity is a repetition rather than fluent: it counts as one as many times
+    above. A text of more than ten times the typical perplexity counts as ten times. So a share s of the texts moves
+    the logarithm of the corpus value by s·log 20 at most.
+
+    Its arguments are the metric's options.
+
+    Raises:
+        ConfigError: `typical` is no perplexity.
+    """
+
+    direction: Direction = "lower"
+
+    def __init__(self, model: str, typical: float, revision: str, batch_size: int) -> None:
+        if not (math.isfinite(typical) and typical >= 1):
+            raise ConfigError(f"The metric {BOUNDED!r}: typical must be a perplexity, 1 or more, found {typical!r}.")
+        self._plain = Perplexity(model, revision, batch_size, BOUNDED)
+        self._typical = math.log(typical)
+        self.signature = f"{BOUNDED}|{signed(model, revision)}|typical:{typical:g}|of:text given prompt|mean:texts"
+
+    def prepare(self, examples: Sequence[Example]) -> None:
+        """Do nothing: only prompts and texts count."""
+
+    def statistics(self, examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
+        """Return [N, 1] bounded logarithms of perplexities."""
+        loss, count = self._plain.statistics(examples, texts).T
+        above = loss / count - self._typical
+        above = np.where(above < -math.log(LEAST), -above, above)
+        return (self._typical + np.minimum(above, math.log(MOST)))[:, None]
+
+    def per_example(self, statistics: FloatArray) -> FloatArray:
+        """Return [N] bounded perplexities of the single texts."""
+        return np.exp(statistics[:, 0])
+
+    def corpus(self, statistics: FloatArray) -> float:
+        """Return the geometric mean of the bounded perplexities."""
+        return float(np.exp(statistics[:, 0].mean()))
 
 
 class PolicyOnReferences:
