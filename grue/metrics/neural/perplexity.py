@@ -124,11 +124,13 @@ class BoundedPerplexity:
         loss, count = self._plain.statistics(examples, texts).T
         above = loss / count - self._typical
         above = np.where(above < -math.log(LEAST), -above, above)
-        return (self._typical + np.minimum(above, math.log(MOST)))[:, None]
+        bounded: FloatArray = self._typical + np.minimum(above, math.log(MOST))
+        return bounded[:, None]
 
     def per_example(self, statistics: FloatArray) -> FloatArray:
         """Return [N] bounded perplexities of the single texts."""
-        return np.exp(statistics[:, 0])
+        found: FloatArray = np.exp(statistics[:, 0])
+        return found
 
     def corpus(self, statistics: FloatArray) -> float:
         """Return the geometric mean of the bounded perplexities."""
