@@ -285,6 +285,8 @@ ABLATIONS: Mapping[str, Table] = {
     "dropout": Table("dropout", "imdb", (*IMDB, "steps", "clipped"), {"ppo_no-stop_dropout-0.1": "ppo_no-stop"}),
     "sampling": Table("sampling", "commongen", COMMONGEN, {"supervised": "supervised+ppo"}),
 }
+
+
 def versions(figures: Figures) -> str:
     """Return a warning that names the tasks that have other versions today; empty if all are as they were."""
     changed = [name for name, known in figures.tasks.items() if load_task(name, "mini").hash != known]

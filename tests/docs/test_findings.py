@@ -346,7 +346,9 @@ def test_the_page_is_written_and_checked(findings, whole, runs, tmp_path, capsys
     whole("--runs", str(runs))
     page = (tmp_path / "page.md").read_text(encoding="utf-8")
     assert "| `ppo` | recipe: gamma = 0.99 | 5 | 0.530 ± 0.020 | base | 0.53 ± 0.02 | 6.50 ± 0.00 |" in page
-    assert page.startswith("# Findings\n\n## versions\n\n<!-- table: versions -->\n\nMeasured on today's versions of the")
+    assert page.startswith(
+        "# Findings\n\n## versions\n\n<!-- table: versions -->\n\nMeasured on today's versions of the"
+    )
     assert "## questions\n\n<!-- table: questions -->\n\n| task |" in page
     assert page.endswith("|\n\n<!-- end -->\n\nThe end.\n")
     assert "–" not in page.split("## gamma")[1].split("## mask_p")[0], "nothing is missing where all was run"
