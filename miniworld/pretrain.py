@@ -174,7 +174,7 @@ def matches(model: Any, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _best(cosines: torch.Tensor, real: torch.Tensor, over: int, counted: torch.Tensor) -> torch.Tensor:
-    """Return [B, 2B] means of each counted token's highest cosine with a real one."""
+    """Return [B, 2B] means of each counted token's highest cosine with a real one, above zero so that F1 is defined."""
     best = cosines.masked_fill(~real, -1.0).amax(over)
     return ((best * counted).sum(-1) / counted.sum(-1).clamp(min=1)).clamp(min=1e-3)
 

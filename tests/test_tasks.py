@@ -90,7 +90,10 @@ def test_your_own_task_file_loads_by_path(tmp_path: Path) -> None:
             lambda t: t["metrics"][0].update(range=[1.0, 1.0]),
             "metrics: 'sentiment': the ends of its range are equal.",
         ),
-        (lambda t: t["metrics"][1].update(reference=0.0), "metrics: 'perplexity': its reference must be above 0."),
+        (
+            lambda t: t["metrics"][1].update(reference=0.0),
+            "metrics: 'perplexity:bounded': its reference must be above 0.",
+        ),
         (
             lambda t: t.update(schema=2, novelty=1),
             "schema: this version of grue reads 1, found 2; upgrade grue or correct the file.",
