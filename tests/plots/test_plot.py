@@ -371,13 +371,12 @@ def test_the_board_that_ships_is_drawn(tmp_path: Path, monkeypatch: pytest.Monke
     assert result.stdout == "x.svg\n", result.output
     texts = drawn(tmp_path / "x.svg").splitlines()
     assert {"Suite mini: mean over 7 tasks", "naturalness (score, 0–100)", "preference (score, 0–100)"} <= set(texts)
-    assert {"supervised", "zero-shot", "null", "copy", "lead", "oracle", "system", "reference"} <= set(texts)
-    assert "Bars: 95 % intervals of the mean over seeds." in texts
-    assert run("tradeoff", "--task", "totto", "--system", "supervised", "-o", "y.svg").exit_code == 0
+    assert {"nearest", "null", "copy", "lead", "oracle", "reference"} <= set(texts)
+    assert run("tradeoff", "--task", "totto", "--system", "nearest", "-o", "y.svg").exit_code == 0
     texts = drawn(tmp_path / "y.svg").splitlines()
-    assert {"ToTTo in the mini world", "supervised", "system"} <= set(texts)
-    assert not {"oracle", "reference"} & set(texts)
-    assert "Did you mean 'supervised'?" in refused(UnknownName, "tradeoff", "--system", "supervized", "-o", "z.svg")
+    assert {"ToTTo in the mini world", "nearest", "reference"} <= set(texts)
+    assert "oracle" not in texts
+    assert "Did you mean 'nearest'?" in refused(UnknownName, "tradeoff", "--system", "neerest", "-o", "z.svg")
 
 
 def test_points_give_the_same_bytes_twice(tmp_path: Path) -> None:
