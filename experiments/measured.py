@@ -64,7 +64,9 @@ def read_run(folder: Path, job: Job) -> Run:
     if result.task_hash != load_task(job.source, job.suite).hash or result.limited or result.status != "complete":
         raise DataError(f"{folder}: its result is of another version of {job.task}, or incomplete; run it again.")
     figures = {
-        score.metric: score.value for score in result.scores if score.axis != "diversity" or score.metric == DIVERSITY
+        score.metric.partition(":")[0]: score.value  # perplexity:bounded is read as perplexity
+        for score in result.scores
+        if score.axis != "diversity" or score.metric == DIVERSITY
     }
     axes = {"preference": result.preference, "naturalness": result.naturalness}
     figures |= {name: value for name, value in axes.items() if value is not None}

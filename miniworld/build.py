@@ -130,7 +130,8 @@ def _teach(
             part = writers.part(recipe, number)
             return lesson.batches(part, tokenizer, random.Random(part.seed))
 
-        course = Course(chapter, recipe.chapters, recipe.rate, recipe.boosts, files.sha256_json(recipe))
+        identity = files.sha256_json([recipe, tokenizer.get_vocab()])
+        course = Course(chapter, recipe.chapters, recipe.rate, recipe.boosts, identity)
         return reading.read(model, course, state, log)
     started = time.monotonic()
     batches = lesson.batches(recipe, tokenizer, random.Random(recipe.seed))

@@ -91,11 +91,11 @@ SMALL_WRITERS = {
         architecture="GPT2LMHeadModel",
         shape={"n_embd": 128, "n_layer": 4, "n_head": 4, "n_positions": LONGEST},
         lesson="continue",
-        training=(TrainingData("paragraphs", REVISION, seed=1001, count=60_000),),
+        training=(TrainingData("paragraphs", REVISION, seed=1001, count=600_000),),
         seed=1,
         rate=3e-3,
         tokens=4096,
-        chapters=2,
+        chapters=20,
     ),
     "seq2seq": Recipe(
         description="Backbone for text to text: an encoder-decoder that restores the world's plain text from parts.",
