@@ -204,7 +204,7 @@ def _with_wrong_words(dice: Dice, text: str, revision: str) -> tuple[str, float]
     others = damage.plain(tell(dice, draw_fact(dice, revision)))
     wrong = dice.sample(range(len(words)), 1 + int(dice.random() * min(4, len(words))))
     mixed = [
-        dice.pick([other for other in others if other != word]) if index in wrong else word
+        dice.pick([other for other in others if other != word] or others) if index in wrong else word
         for index, word in enumerate(words)
     ]
     return " ".join(mixed) + ".", max(1 - 2 * len(wrong) / len(words), 0.1)

@@ -338,11 +338,13 @@ def test_it_tells_a_retold_event_from_a_spoilt_one():
 
 
 def test_every_concept_of_the_mini_world_is_found():
-    """Each reference of a concept set names its concepts: the rules lose hardly any of them."""
+    """Each reference of a concept set names its concepts: the rules lose hardly any but times, which no scene has."""
+    times = {"yesterday", "today", "tonight", "tomorrow", "soon"}
     found = total = 0
     for row in read_rows("commongen", "validation", "2"):
         for text in row["targets"]:
             said = {word for each in read(text) for part in each for word in part.split()}
-            found += len(said.intersection(row["concepts"]))
-            total += len(row["concepts"])
-    assert found / total > 0.98
+            asked = {*row["concepts"]} - times
+            found += len(said & asked)
+            total += len(asked)
+    assert found / total > 0.99
