@@ -18,7 +18,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--runs", type=Path, default=Path("runs/search"))
     options = parser.parse_args()
-    print("| task | learning rate | epochs | minutes | preference | naturalness | added |", "|---|" * 7, sep="\n")
+    print("| task | learning rate | epochs | minutes | preference | naturalness | added |", "|" + "---|" * 7, sep="\n")
     for task in task_names("mini"):
         before: dict[float, float] = {}
         for rate, epochs, minutes, preference, naturalness in sorted(finished(options.runs / "mini" / task)):

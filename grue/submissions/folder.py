@@ -94,10 +94,12 @@ def read_result(path: Path) -> Result:
 def does_not_compete(result: Result) -> bool:
     """Whether a result is a reference's, however many seeds it has.
 
-    Lookups are: they learned nothing. So is what the references chose among several answers: its scores prove nothing.
+    What learned nothing is: lookups, and a backbone as it is. So is what the references chose among several answers: its
+    scores prove nothing.
     """
     best_of = result.generation.get("best_of")
-    return result.system.get("algorithm") in LOOKUPS or (isinstance(best_of, Mapping) and bool(best_of.get("oracle")))
+    unlearned = result.system.get("algorithm") in (*LOOKUPS, "zero-shot")
+    return unlearned or (isinstance(best_of, Mapping) and bool(best_of.get("oracle")))
 
 
 def read_submission(system: Path) -> Submission:

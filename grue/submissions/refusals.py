@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from grue import files
 from grue.records import Result
 from grue.submissions.collect import PackedRun
+from grue.submissions.folder import does_not_compete
 from grue.task_files import SUITES, load_task, task_names
 
 
@@ -41,7 +42,7 @@ def _twins(runs: Sequence[PackedRun], deterministic: bool) -> Iterator[str]:
         other = places.setdefault((task, seed), run.origin)
         if other != run.origin:
             yield f"{run.origin} and {other} are both {task} with seed {seed}; leave one out."
-        if run.predictions is None:
+        if run.predictions is None or does_not_compete(run.result):  # a backbone decoded with beams is the same for all
             continue
         texts = sorted((prediction.id, prediction.text) for prediction in run.predictions)
         same = outputs.setdefault((task, files.sha256_json(texts)), run.origin)

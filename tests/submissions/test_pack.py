@@ -239,6 +239,11 @@ def test_what_could_never_pass_is_refused_with_every_reason(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_seeds_of_a_backbone_may_be_alike() -> None:
+    system = {"name": "zero-shot", "algorithm": "zero-shot"}
+    assert refusals([a_run(seed=seed, text="same", system=system) for seed in (1, 2)]) == []
+
+
 def test_a_failed_run_is_a_result_without_scores(tmp_path: Path) -> None:
     runs = [a_run(), a_run(IMDB), a_run(seed=2), failed_run(IMDB, 2, SYSTEM, MADE)]
     folder = pack(runs, submission(runs), tmp_path)
