@@ -45,7 +45,8 @@ def _others(board: Board) -> Iterator[str]:
     if any(row.standing == "reference" for row in board.rows):
         yield (
             "References do not compete: a constant, a copy of the prompt, its lead, lookups (answers from the training "
-            "split, without learning), the references themselves, or what has seen the references."
+            "split, without learning), the backbone as it is, the references themselves, or what has seen the "
+            "references."
         )
     if board.suite == "mini":
         yield HONESTY

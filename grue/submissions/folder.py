@@ -94,8 +94,8 @@ def read_result(path: Path) -> Result:
 def does_not_compete(result: Result) -> bool:
     """Whether a result is a reference's, however many seeds it has.
 
-    What learned nothing is: lookups, and a backbone as it is. So is what the references chose among several answers: its
-    scores prove nothing.
+    What learned nothing is: lookups, and a backbone as it is. So is what the references chose among several answers:
+    its scores prove nothing.
     """
     best_of = result.generation.get("best_of")
     unlearned = result.system.get("algorithm") in (*LOOKUPS, "zero-shot")

@@ -1,6 +1,6 @@
 """What every format shows of two boards written out by hand, byte for byte.
 
-After a change that is meant, `python tests/render/test_golden.py` writes the files again: read their difference.
+After a change that is meant, `PYTHONPATH=tests python tests/render/test_golden.py` writes the files again: read their difference.
 """
 
 from contextlib import redirect_stdout
