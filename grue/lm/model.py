@@ -93,6 +93,15 @@ def freeze_encoder(model: PreTrainedModel) -> None:
     model.get_encoder().requires_grad_(False)
 
 
+def choose_attention(model: PreTrainedModel) -> None:
+    """Compute T5's attention step by step where it is trained on a CPU.
+
+    Its position bias learns, and the fused kernel has no backward pass for a bias there.
+    """
+    if model.config.model_type in ("t5", "mt5") and model.device.type == "cpu":
+        model.set_attn_implementation("eager")
+
+
 def recomputes(model: nn.Module) -> bool:
     """Whether the model's layers recompute their activations in the backward pass, in training mode."""
     return any(getattr(module, "gradient_checkpointing", False) for module in model.modules())

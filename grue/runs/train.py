@@ -25,6 +25,7 @@ from grue.lm.adapters import adapt, merged
 from grue.lm.checks import check_lengths, check_model
 from grue.lm.distributed import DistributedContext
 from grue.lm.load import LoadedModel, load_language_model, locate_model
+from grue.lm.model import choose_attention
 from grue.lm.seeds import generator
 from grue.lm.sharding import check_sharding, gathered, model_of, shard, whole
 from grue.records import Example
@@ -304,6 +305,7 @@ def prepare(plan: Plan, observer: Observer, stop: Callable[[], bool], distribute
     reward = make_reward(plan.reward, plan.task, examples)
     policy, tokenizer = _load_policy(plan)
     policy.to(distributed.device)  # type: ignore[arg-type]  # a decorated method that the checker cannot read
+    choose_attention(policy)
     check_model(policy, tokenizer)
     check_lengths(policy, plan.task)
     adapt(policy, plan.config, plan.seed)

@@ -12,7 +12,7 @@ from grue.lm import checkpoint
 from grue.lm.checks import check_model
 from grue.lm.forward import encode, forward, next_logits, trunk_states
 from grue.lm.load import load_language_model
-from grue.lm.model import freeze_encoder, vocabulary_size
+from grue.lm.model import choose_attention, freeze_encoder, vocabulary_size
 from grue.lm.sampling import sample_responses
 from grue.lm.tokens import Tokens, decode_responses
 from grue.tasks import Generation
@@ -117,6 +117,15 @@ def test_an_encoder_run_once_serves_everything(kind):
         assert part.ids.shape[1] < prompts.ids.shape[1]
         some, _ = forward(model, part, said, encoded=encoded[rows])
         assert torch.allclose(some[said.mask], logits[rows][:, : said.ids.shape[1]][said.mask], atol=1e-5)
+
+
+@pytest.mark.parametrize(("kind", "changed"), [("t5", True), ("mt5", True), ("bart", False), ("gpt2", False)])
+def test_attention_step_by_step_computes_the_same(kind, changed):
+    model, prompts, responses = batch(kind)
+    before, (logits, _) = model.config._attn_implementation, forward(model, prompts, responses)
+    choose_attention(model)
+    assert before == "sdpa" and (model.config._attn_implementation == "eager") == changed
+    assert torch.allclose(forward(model, prompts, responses)[0], logits, atol=1e-5)
 
 
 def test_a_causal_model_has_no_encoder_to_freeze():
