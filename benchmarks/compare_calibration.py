@@ -5,7 +5,8 @@
 Each simulated task has 200 examples that differ in difficulty (for both systems) and in which system they suit, seeds
 with a common effect on all examples, and seeds with effects on single examples. Two naive tests are shown for
 comparison: (seed, example) pairs pooled as if they were independent, and Welch's test of the seeds' scores, which
-treats the examples as the whole population.
+treats the examples as the whole population. The last table is of systems that began from the same weights, seed by
+seed.
 """
 
 import argparse
@@ -107,6 +108,22 @@ def rows_of_means(repetitions: int, draws: int, generator: np.random.Generator) 
         yield f"| {world.name} | {seeds} | {100 * found / (repetitions // 2):.1f} % |"
 
 
+def rows_of_pairs(repetitions: int, draws: int, generator: np.random.Generator) -> Iterator[str]:
+    """Yield the lines of a Markdown table: seeds that began from the same weights, taken as pairs or not."""
+    yield "| weights that pairs began from differ by | seeds | true difference | pairs | not paired |"
+    yield "|:--|--:|--:|--:|--:|"
+    world = WORLDS[0]
+    for of_starts, seeds, gap in [(s, n, g) for s in (0.0, 3.0) for g in (0.0, 2.0) for n in (3, 5, 10)]:
+        found = np.zeros(2)
+        for _ in range(repetitions):
+            starts = generator.normal(0, of_starts, (seeds, 1)) + generator.normal(0, 2 * of_starts, (seeds, EXAMPLES))
+            a, b = (values + starts for values in simulate(world, seeds, gap, generator))
+            of_a, of_b = a.mean(axis=1).tolist(), b.mean(axis=1).tolist()
+            found += [difference(a, b, of_a, of_b, generator, draws, paired=p).p < ALPHA for p in (True, False)]
+        shown = " | ".join(f"{100 * share:.1f} %" for share in found / repetitions)
+        yield f"| {of_starts:g} | {seeds} | {gap:g} | {shown} |"
+
+
 def main() -> None:
     """Print the tables of docs/background/statistics.md on `grue compare`."""
     parser = argparse.ArgumentParser(description=main.__doc__)
@@ -114,7 +131,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     chosen = parser.parse_args()
-    for table in (rows, rows_of_means):
+    for table in (rows, rows_of_means, rows_of_pairs):
         for line in table(chosen.repetitions, chosen.draws, np.random.default_rng(chosen.seed)):
             print(line, flush=True)
         print()

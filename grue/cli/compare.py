@@ -125,7 +125,7 @@ def _differences(compared: "Comparison", width: int) -> Table:
     for task in compared.tasks:
         found = task.difference
         figures = (*_figures(found.a, found.b, found.value, found.interval, found.p), _p(task.p_holm))
-        style = "" if task.verdict == "too close to call" else "bold"
+        style = "bold" if task.verdict in ("A better", "B better", "equal") else ""
         table.add_row(task.task, *figures, Text(task.verdict, style))
     if len(compared.tasks) > 1:
         mean = compared.mean
@@ -175,6 +175,9 @@ def _legend(compared: "Comparison") -> Iterator[str]:
         "sd: between seeds. error: standard error of A − B, from seeds and from the examples of the test set. "
         f"{UNKNOWN}: unknown from one seed."
     )
+    if paired := [task.task for task in compared.tasks if task.difference.paired]:
+        where = "" if len(paired) == count else f" on {', '.join(paired)}"
+        yield f"Seeds are paired{where}: seed k of both began from the same weights."
     for name, tasks in ((compared.a, compared.only_a), (compared.b, compared.only_b)):
         if tasks:
             yield f"Only {name} has {', '.join(tasks)}: not compared."

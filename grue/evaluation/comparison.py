@@ -62,10 +62,10 @@ def compare_task(
     return judge(compared, draw(compared, generator, draws), generator)
 
 
-def contrast_of(a: Sequence[Worth], b: Sequence[Worth]) -> Contrast:
-    """Return the contrast of two systems' runs, one entry per seed."""
+def contrast_of(a: Sequence[Worth], b: Sequence[Worth], paired: bool = False) -> Contrast:
+    """Return the contrast of two systems' runs, one entry per seed; `paired` says whether these are pairs."""
     values_a, values_b = (np.stack([run.values for run in runs]) for runs in (a, b))
-    return contrast(values_a, values_b, [run.score for run in a], [run.score for run in b])
+    return contrast(values_a, values_b, [run.score for run in a], [run.score for run in b], paired)
 
 
 # --- what an example is worth ----------------------------------------------------------------------------------------

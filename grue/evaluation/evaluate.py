@@ -70,7 +70,9 @@ def checkpoint_system(task: Task, folder: Path) -> System:
         "update": manifest.update,
         "config_sha256": manifest.config_sha256,
     }
-    return System(manifest.system, record, manifest.seed, files.sha256_json(manifest.files), model, tokenizer)
+    if manifest.start:
+        record["start"] = manifest.start
+    return System(manifest.system, record, manifest.seed, manifest.weights, model, tokenizer)
 
 
 def model_system(task: Task, name: str, seed: int) -> System:

@@ -3,8 +3,9 @@
 The scores in a `result.json` are not used, only its task, split and seed.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Literal
 
 import numpy as np
@@ -21,7 +22,7 @@ from grue.stats.paired import DRAWS, LEVEL, Contrast, Difference, MeanDifference
 from grue.submissions import folder as submitted
 from grue.tasks import Task
 
-Verdict = Literal["A better", "B better", "equal", "too close to call"]
+Verdict = Literal["A better", "B better", "equal", "too close to call", "one seed: no verdict"]
 Progress = Callable[[int, int], None]
 
 
@@ -32,7 +33,8 @@ class TaskComparison:
     Attributes:
         seeds_a: A's seeds, failed ones included. Likewise `seeds_b`.
         p_holm: The difference's p value, corrected for the number of tasks.
-        verdict: Follows `p_holm`; "equal" if no example is worth more to one than to the other.
+        verdict: Follows `p_holm`; "equal" if no example is worth more to one than to the other. None is given where a
+            system that depends on its seed has only one.
         examples: The requested number of examples on which they differ most.
     """
 
@@ -151,6 +153,7 @@ class _Meeting:
     seeds_a: tuple[int, ...]
     seeds_b: tuple[int, ...]
     contrast: Contrast
+    one_seed: bool
     examples: tuple[Disagreement, ...]
 
 
@@ -187,9 +190,31 @@ def _meet(
         task=task.name,
         seeds_a=tuple(run.seed for run in runs_a),
         seeds_b=tuple(run.seed for run in runs_b),
-        contrast=contrast_of([run.worth for run in runs_a], [run.worth for run in runs_b]),
+        contrast=contrast_of(
+            [run.worth for run in runs_a],
+            [run.worth for run in runs_b],
+            paired=share_starts(a.entries[task.name], b.entries[task.name]),
+        ),
+        one_seed=any(len(runs) == 1 and not system.deterministic for runs, system in ((runs_a, a), (runs_b, b))),
         examples=tuple(disagreements(examples, runs_a, runs_b, show)),
     )
+
+
+def share_starts(a: Mapping[int, Entry], b: Mapping[int, Entry]) -> bool:
+    """Whether seed k of one system and seed k of the other began from the same weights, others for each k.
+
+    One may itself be what the other began from. Results say what they began from; those that do not are not paired.
+    """
+    if a.keys() != b.keys() or len(a) < 2:
+        return False
+    shared = [_line(a[seed]) & _line(b[seed]) for seed in a]
+    return all(shared) and not any(one & other for one, other in combinations(shared, 2))
+
+
+def _line(entry: Entry) -> frozenset[str]:
+    """Return the weights of a result's system, and those that it began from."""
+    found = (entry.result.system.get(key) for key in ("weights", "start"))
+    return frozenset(weights for weights in found if isinstance(weights, str) and weights)
 
 
 def _predictions(entry: Entry, examples: Sequence[Example]) -> list[Prediction] | None:
@@ -215,16 +240,20 @@ def _judged(met: Sequence[tuple[_Meeting, Noise]], generator: np.random.Generato
             seeds_b=meeting.seeds_b,
             difference=difference,
             p_holm=p,
-            verdict=_verdict(difference, p),
+            verdict=_verdict(difference, p, meeting.one_seed),
             examples=meeting.examples,
         )
         for (meeting, _), difference, p in zip(met, differences, corrected, strict=True)
     )
 
 
-def _verdict(difference: Difference, p: float) -> Verdict:
+def _verdict(difference: Difference, p: float, one_seed: bool) -> Verdict:
+    if difference.interval == Interval(0.0, 0.0):
+        return "equal"
+    if one_seed:
+        return "one seed: no verdict"
     if p >= 1 - LEVEL:
-        return "equal" if difference.interval == Interval(0.0, 0.0) else "too close to call"
+        return "too close to call"
     return "A better" if difference.value > 0 else "B better"
 
 

@@ -18,7 +18,7 @@ from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerB
 
 from grue import files
 from grue.errors import DataError
-from grue.files import flush_to_disk, reason
+from grue.files import flush_to_disk, reason, sha256_json
 from grue.lm.load import quiet
 from grue.lm.model import is_seq2seq, start_id
 from grue.tasks import Backbone, Generation, Task
@@ -33,10 +33,11 @@ class CheckpointManifest:
 
     Attributes:
         algorithm: The algorithm that made it, such as "supervised+nlpo".
-        update: Updates or epochs of training completed.
+        update: Updates of training completed.
         validation: Validation figures at the time of saving.
         training: Tokens, episodes and seconds of training completed, the warm start's included.
         files: File name → sha256.
+        start: `weights` of the checkpoint that training began from; empty if it was none of ours.
         kept: Why it was saved: as the best on validation, or as the last of its run.
     """
 
@@ -52,8 +53,14 @@ class CheckpointManifest:
     validation: Mapping[str, float]
     training: Mapping[str, float]
     files: Mapping[str, str] = field(default_factory=dict)
+    start: str = ""
     kept: Literal["best", "final"] = "best"
     schema: int = SCHEMA_VERSION
+
+    @property
+    def weights(self) -> str:
+        """What identifies the checkpoint's files: the sha256 of their sha256s."""
+        return sha256_json(self.files)
 
 
 def save_checkpoint(

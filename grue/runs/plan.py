@@ -68,7 +68,7 @@ class Plan:
             "backbone_weights": weights_id(self.start.model, self.start.revision),
             "data_sha256": local_data_id(self.task),
             "data_dir": "" if self.data_dir is None else str(self.data_dir.resolve()),
-            "init_sha256": "" if manifest is None else files.sha256_json(manifest.files),
+            "init_sha256": "" if manifest is None else manifest.weights,
             "config": files.plain(self.config),
         }
 

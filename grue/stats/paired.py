@@ -12,6 +12,9 @@ each draw flips the sign of some examples' differences, all seeds of an example 
 seeds. The sum is stretched as in Student's t, with Satterthwaite's degrees of freedom, since W is estimated from few
 seeds. If no seeds differ this is the plain randomisation test; if no examples differ it is Welch's test. The mean over
 tasks is the mean of such draws, stretched with the degrees of freedom of the whole, as the board's intervals are.
+
+Where seed k of both systems began from the same weights, seeds are pairs: W is then s²/n of the pairs' differences, and
+if no examples differ the test is the paired t test.
 """
 
 import math
@@ -46,6 +49,7 @@ class Difference:
             that system's share.
         test_set_error: Standard error of `value` due to the examples.
         examples: Number of examples.
+        paired: Whether the seeds are pairs.
     """
 
     a: float
@@ -60,6 +64,7 @@ class Difference:
     seed_error: float | None
     test_set_error: float
     examples: int
+    paired: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +86,13 @@ class Contrast:
         scores_a: A's scores by seed, 0–100. Likewise `scores_b`.
         examples: [examples] differences of the examples. Their mean is the difference of the scores, and their spread
             is due to the examples alone: the interaction with the seeds is removed.
+        paired: Whether a place in `scores_a` and the same in `scores_b` are a pair.
     """
 
     scores_a: tuple[float, ...]
     scores_b: tuple[float, ...]
     examples: FloatArray
+    paired: bool = False
 
     @property
     def value(self) -> float:
@@ -94,9 +101,14 @@ class Contrast:
 
     @property
     def seed_variances(self) -> tuple[tuple[float, int], ...]:
-        """The squared standard error of the mean and its degrees of freedom, of each system with two seeds or more."""
-        by_system = (self.scores_a, self.scores_b)
-        return tuple((spread**2 / len(s), len(s) - 1) for s in by_system if (spread := sd(s)) is not None)
+        """The squared standard error of the mean and its degrees of freedom, of each system with two seeds or more.
+
+        Those of the pairs' differences, if the seeds are paired.
+        """
+        samples: tuple[Sequence[float], ...] = (self.scores_a, self.scores_b)
+        if self.paired:
+            samples = ([a - b for a, b in zip(self.scores_a, self.scores_b, strict=True)],)
+        return tuple((spread**2 / len(s), len(s) - 1) for s in samples if (spread := sd(s)) is not None)
 
     @property
     def seed_variance(self) -> float:
@@ -130,27 +142,33 @@ def difference(
     generator: np.random.Generator,
     draws: int = DRAWS,
     level: float = LEVEL,
+    paired: bool = False,
 ) -> Difference:
     """Return the difference of two systems on a task, with its interval and its test.
 
     Args:
         a_values: [A's seeds, examples] what each example is worth to the score of each seed: its value if the score is
             a mean, else its jackknife pseudo-value.
-        b_values: [B's seeds, examples] the same examples. The seeds of A and B are not paired.
+        b_values: [B's seeds, examples] the same examples.
         a_scores: A's scores by seed, 0–100.
         b_scores: B's scores by seed.
         generator: The source of the draws.
         level: Level of the interval, between 0 and 1.
+        paired: Whether seed k of A and seed k of B are a pair, which began from the same weights.
 
     Raises:
         ValueError: The shapes do not fit, or there are fewer than two examples.
     """
-    compared = contrast(a_values, b_values, a_scores, b_scores)
+    compared = contrast(a_values, b_values, a_scores, b_scores, paired)
     return judge(compared, draw(compared, generator, draws), generator, level)
 
 
 def contrast(
-    a_values: FloatArray, b_values: FloatArray, a_scores: Sequence[float], b_scores: Sequence[float]
+    a_values: FloatArray,
+    b_values: FloatArray,
+    a_scores: Sequence[float],
+    b_scores: Sequence[float],
+    paired: bool = False,
 ) -> Contrast:
     """Return the data behind the difference of two systems; arguments and errors as in `difference`."""
     examples = a_values.shape[1]
@@ -158,12 +176,15 @@ def contrast(
         raise ValueError(f"values {a_values.shape} and {b_values.shape} of {len(a_scores)} and {len(b_scores)} seeds")
     if examples < 2:
         raise ValueError(f"{examples} example: there is no spread to measure")
+    if paired and len(a_scores) != len(b_scores):
+        raise ValueError(f"{len(a_scores)} and {len(b_scores)} seeds are no pairs")
     value = mean(a_scores) - mean(b_scores)
     raw = a_values.mean(axis=0) - b_values.mean(axis=0)
     whole = _variance_of_mean(raw)
-    alone = max(0.0, whole - _interaction(a_values) - _interaction(b_values))
+    samples = [a_values - b_values] if paired else [a_values, b_values]
+    alone = max(0.0, whole - sum(_interaction(values) for values in samples))
     shrink = math.sqrt(alone / whole) if whole else 0.0
-    return Contrast(tuple(a_scores), tuple(b_scores), value + shrink * (raw - raw.mean()))
+    return Contrast(tuple(a_scores), tuple(b_scores), value + shrink * (raw - raw.mean()), paired)
 
 
 def draw(compared: Contrast, generator: np.random.Generator, draws: int = DRAWS) -> Noise:
@@ -197,6 +218,7 @@ def judge(compared: Contrast, noise: Noise, generator: np.random.Generator, leve
         seed_error=math.sqrt(compared.seed_variance) if compared.seed_variances else None,
         test_set_error=math.sqrt(compared.test_set_variance),
         examples=len(compared.examples),
+        paired=compared.paired,
     )
 
 

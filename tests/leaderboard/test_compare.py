@@ -254,6 +254,46 @@ def test_a_baseline_is_not_blamed_for_its_one_seed(tmp_path: Path) -> None:
     )
 
 
+def test_one_seed_gets_no_verdict(tmp_path: Path) -> None:
+    """The difference is large: every answer against a tenth of them."""
+    for name, every, seeds in (("one", 1, (1,)), ("two", 10, (1, 2))):
+        for seed in seeds:
+            write_run(tmp_path / "runs", name, seed, every)
+    (found,) = api.compare("one", "two", runs=tmp_path / "runs", submissions=tmp_path, draws=500).tasks
+    assert (found.verdict, found.p_holm < 0.01) == ("one seed: no verdict", True)
+    assert "one seed: no verdict" in grue(tmp_path, "one", "two").stdout
+
+
+def began(name: str, weights: str, start: str | None = None) -> dict[str, str]:
+    return {"name": name, "algorithm": name, "weights": weights} | ({} if start is None else {"start": start})
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "paired"),
+    [
+        ([("a1", "s1"), ("a2", "s2")], [("b1", "s1"), ("b2", "s2")], True),  # from the same starts
+        ([("a1", "s1"), ("a2", "s2")], [("s1", None), ("s2", None)], True),  # one is the other's start
+        ([("a1", "s1"), ("a2", "s2")], [("b1", "s1"), ("b2", "s3")], False),
+        ([("a1", "s1"), ("a2", "s1")], [("b1", "s1"), ("b2", "s1")], False),  # one start for all is no pairing
+        ([("a1", None), ("a2", None)], [("b1", None), ("b2", None)], False),
+        ([("a1", "s1"), ("a2", "s2")], [("b1", "s1"), ("b2", "s2"), ("b3", "s3")], False),
+        ([("a1", "s1")], [("b1", "s1")], False),
+        ([("", ""), ("", "")], [("", ""), ("", "")], False),
+    ],
+)
+def test_seeds_that_began_alike_are_paired(
+    tmp_path: Path, a: list[tuple[str, str | None]], b: list[tuple[str, str | None]], paired: bool
+) -> None:
+    for name, every, runs in (("a", 2, a), ("b", 3, b)):
+        for seed, (weights, start) in enumerate(runs, 1):
+            place = write_run(tmp_path / "runs", name, seed, every) / "result.json"
+            files.write_json(place, {**files.read_json(place), "system": began(name, weights, start)})
+    compared = api.compare("a", "b", runs=tmp_path / "runs", submissions=tmp_path, draws=200)
+    assert compared.tasks[0].difference.paired == paired
+    said = "Seeds are paired: seed k of both began from the same weights."
+    assert (said in " ".join(grue(tmp_path, "a", "b").stdout.split())) == paired
+
+
 def test_a_system_equals_itself(tmp_path: Path) -> None:
     write_run(tmp_path / "runs", "ours", 1, 2)
     compared = api.compare("ours", "ours", runs=tmp_path / "runs", submissions=tmp_path, show=3)

@@ -124,6 +124,32 @@ def test_one_seed_of_one_system_leaves_the_other_s_share() -> None:
     assert degrees_of_freedom([compared]) == pytest.approx(4.0)
 
 
+# --- pairs of seeds --------------------------------------------------------------------------------------------------
+
+PAIRS_A, PAIRS_B = [41.0, 43.5, 42.2, 45.1, 40.3], [40.1, 43.0, 40.9, 44.6, 39.6]
+
+
+def test_without_spread_over_examples_pairs_give_the_paired_t_test() -> None:
+    arguments = (without_spread(PAIRS_A), without_spread(PAIRS_B), PAIRS_A, PAIRS_B)
+    found = difference(*arguments, a_generator(), 400_000, paired=True)
+    known = stats.ttest_rel(PAIRS_A, PAIRS_B)
+    low, high = known.confidence_interval(0.95)
+    assert found.p == pytest.approx(known.pvalue, abs=0.001)
+    assert (found.interval.low, found.interval.high) == pytest.approx((low, high), abs=0.02)
+    assert found.seed_error == pytest.approx(np.std(np.subtract(PAIRS_A, PAIRS_B), ddof=1) / math.sqrt(5))
+    assert found.paired and found.p < 0.01 < 0.5 < difference(*arguments, a_generator()).p
+
+
+def test_what_pairs_have_in_common_does_not_count_as_chance() -> None:
+    """What a pair shares, on all examples and on single ones, changes nothing."""
+    rng = np.random.default_rng(3)
+    a, b = rng.normal(2, 5, (4, 50)), rng.normal(0, 5, (4, 50))
+    shared = rng.normal(0, 30, (4, 1)) + rng.normal(0, 40, (4, 50))
+    alone, together = (contrast(x, y, scores(x), scores(y), paired=True) for x, y in ((a, b), (a + shared, b + shared)))
+    assert alone.seed_variance == pytest.approx(together.seed_variance)
+    assert alone.examples == pytest.approx(together.examples)
+
+
 # --- both ------------------------------------------------------------------------------------------------------------
 
 
@@ -199,6 +225,11 @@ def test_p_is_never_0_and_a_wider_level_gives_a_wider_interval() -> None:
 def test_values_that_do_not_fit_are_refused(a: FloatArray, b: FloatArray, a_scores: list[float], told: str) -> None:
     with pytest.raises(ValueError, match=told):
         contrast(a, b, a_scores, [0.0])
+
+
+def test_unequal_numbers_of_seeds_are_no_pairs() -> None:
+    with pytest.raises(ValueError, match="2 and 1 seeds are no pairs"):
+        contrast(np.zeros((2, 3)), np.zeros((1, 3)), [0.0, 0.0], [0.0], paired=True)
 
 
 # --- several tasks ---------------------------------------------------------------------------------------------------
@@ -279,6 +310,22 @@ def test_a_difference_that_is_not_there_is_found_in_5_percent(
         missed += not found.interval.low <= 0 <= found.interval.high
     assert 0.03 <= rejected / repetitions <= 0.06
     assert 0.03 <= missed / repetitions <= 0.065
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", [3, 5, 10])
+@pytest.mark.parametrize("of_starts", [0.0, 3.0])
+def test_pairs_find_what_is_not_there_in_5_percent_too(seeds: int, of_starts: float) -> None:
+    rng = np.random.default_rng(seeds)
+    repetitions, rejected = 4000, 0
+    for _ in range(repetitions):
+        suits, starts = rng.normal(0, 14, 200), rng.normal(0, of_starts, (seeds, 1)) + rng.normal(0, 10, (seeds, 200))
+        a, b = (
+            sign * suits / 2 + starts + rng.normal(0, 1, (seeds, 1)) + rng.normal(0, 5, (seeds, 200))
+            for sign in (1, -1)
+        )
+        rejected += difference(a, b, scores(a), scores(b), rng, draws=1000, paired=True).p < 0.05
+    assert 0.03 <= rejected / repetitions <= 0.06
 
 
 @pytest.mark.slow
