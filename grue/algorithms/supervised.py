@@ -1,7 +1,8 @@
 """Supervised fine-tuning: the likelihood of the references, given their prompts.
 
 The loss is over the response only, never over the prompt; every reference of an example is a training pair; examples
-without a reference (an IMDB review that ends badly, say) are left out. An update is an epoch.
+without a reference (an IMDB review that ends badly, say) are left out. An update is `STEPS` optimiser steps of an
+epoch, so that a run can log, save and stop within it.
 """
 
 import math
@@ -13,7 +14,6 @@ import torch
 from torch import Tensor
 
 from grue.bounds import POSITIVE
-from grue.errors import TrainingError
 from grue.lm import distributions
 from grue.lm.adapters import recomputing
 from grue.lm.forward import forward
@@ -23,6 +23,8 @@ from grue.lm.tokens import Tokens, encode_prompts, encode_responses
 from grue.rl.optimize import minibatch_gradient, step
 from grue.rl.settings import Common
 from grue.rl.trainer import Algorithm, Trainer, TrainState, make_optimizer, set_learning_rate
+
+STEPS = 25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,11 +42,11 @@ class SupervisedConfig(Common):
     batch_size: Annotated[int, POSITIVE] = 32
     max_grad_norm: Annotated[float, POSITIVE] = 1.0
     validate_every: Annotated[int, POSITIVE] = 1
-    save_every: Annotated[int, POSITIVE] = 1
+    save_every: Annotated[int, POSITIVE] = 40
 
     @property
-    def total_updates(self) -> int:
-        """How many updates a run has: an update is an epoch."""
+    def length(self) -> int:
+        """How many epochs a run has."""
         return self.epochs
 
 
@@ -55,44 +57,34 @@ def start(trainer: Trainer, config: SupervisedConfig) -> TrainState:
 
 
 def update(trainer: Trainer, state: TrainState, config: SupervisedConfig, n: int) -> dict[str, float]:
-    """Learn from every pair once, in an order of the epoch's own; the schedule goes by optimiser steps."""
-    pairs = training_pairs(trainer)
-    steps = math.ceil(len(pairs) / config.batch_size)
-    order = torch.randperm(len(pairs), generator=generator(trainer.seed, "pairs", n))
-    losses, norms, tokens = [], [], 0
-    for index, rows in enumerate(order.split(config.batch_size)):
-        set_learning_rate(state.optimizer, config, n * steps + index, config.epochs * steps)
-        prompts, responses = encode_pairs(trainer, pairs[rows])
-        tokens += int(responses.mask.sum())
+    """Learn from some of an epoch's pairs, whose order is the epoch's own; the schedule goes by optimiser steps."""
+    epoch, part = divmod(n, parts(trainer, config))
+    order = torch.randperm(len(trainer.pairs), generator=generator(trainer.seed, "pairs", epoch))
+    batches = order.split(config.batch_size)
+    done = epoch * len(batches)
+    losses, norms, tokens, episodes = [], [], 0, 0
+    for index in range(part * STEPS, min(len(batches), (part + 1) * STEPS)):
+        set_learning_rate(state.optimizer, config, done + index, config.epochs * len(batches))
+        rows = batches[index]
+        prompts, responses = encode_pairs(trainer, trainer.pairs[rows])
+        tokens, episodes = tokens + int(responses.mask.sum()), episodes + len(rows)
         everyone, weights = torch.arange(len(rows)), responses.mask.float()
         losses_of = partial(pair_losses, trainer, prompts, responses)
         with recomputing(state.policy):
             measured = minibatch_gradient(trainer, everyone, weights, losses_of, config.micro_batch_size)
         losses.append(measured["loss/total"])
-        norms.append(step(trainer, state.optimizer, config, f"epoch {n}"))
+        norms.append(step(trainer, state.optimizer, config, f"epoch {epoch + 1}, step {index + 1}"))
     return {
         "loss/total": float(torch.stack(losses).mean()),
         "policy/grad_norm": float(torch.stack(norms).mean()),
         "tokens": float(tokens),
-        "episodes": float(len(order)),
+        "episodes": float(episodes),
     }
 
 
-def training_pairs(trainer: Trainer) -> Tensor:
-    """Return the pairs to learn from [N, 2], by the positions of the example and of one of its references.
-
-    Positions, because texts are tokenised step by step: WMT16's 4.5 million pairs would not fit into memory.
-
-    Raises:
-        TrainingError: No example has a reference.
-    """
-    counts = torch.tensor([len(example.references) for example in trainer.examples])
-    if not counts.sum():
-        task = f"{trainer.task.suite}/{trainer.task.name}"
-        raise TrainingError(f"{task}: no training example has a reference to learn from.")
-    first = counts.cumsum(0) - counts
-    examples = torch.arange(len(counts)).repeat_interleave(counts)
-    return torch.stack([examples, torch.arange(len(examples)) - first[examples]], 1)
+def parts(trainer: Trainer, config: SupervisedConfig) -> int:
+    """Return the number of updates in an epoch."""
+    return math.ceil(math.ceil(len(trainer.pairs) / config.batch_size) / STEPS)
 
 
 def encode_pairs(trainer: Trainer, pairs: Tensor) -> tuple[Tokens, Tokens]:
@@ -112,4 +104,4 @@ def pair_losses(trainer: Trainer, prompts: Tokens, responses: Tokens, rows: Tens
     return {"loss": -(distributions.log_probs(logits, targets.ids) * targets.mask).sum()}
 
 
-ALGORITHM = Algorithm(settings=SupervisedConfig, update=update, start=start)
+ALGORITHM = Algorithm(settings=SupervisedConfig, update=update, start=start, parts=parts)

@@ -97,6 +97,14 @@ class LiveView:
         return cells
 
 
+def clock(seconds: float) -> str:
+    """Return seconds as 45 s, 12 min or 3 h 20 min."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
+
+
 def flowing(cells: Sequence[Text], width: int) -> list[Text]:
     """Set cells side by side, indented, in as few lines as hold them whole."""
     lines: list[Text] = []

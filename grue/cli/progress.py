@@ -1,6 +1,7 @@
 """Progress on stderr: a live view on a terminal, plain lines elsewhere."""
 
 import sys
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -21,13 +22,14 @@ from rich.progress import (
 from rich.text import Text
 
 from grue import files
-from grue.cli.live import LiveView, Sample, printable
+from grue.cli.live import FIGURES, HEADLINES, LiveView, Sample, clock, printable
 from grue.records import Example
 
 if TYPE_CHECKING:
     from grue.runs.plan import Plan
 
 SAMPLES = 2  # responses of an update that the live view shows
+EVERY = 10.0  # seconds between two lines where nothing is live
 
 
 def error_console() -> Console:
@@ -41,19 +43,27 @@ def no_console() -> Console:
 
 
 class TrainingProgress:
-    """Shows a run: live on a terminal, and everywhere a line at each validation and warning.
+    """Shows a run: live on a terminal, else a line every few seconds; everywhere a line at a validation or warning.
 
     Args:
         over: Called with the plan of each run that is over.
+        now: Returns the seconds of a clock.
     """
 
-    def __init__(self, console: Console | None = None, over: "Callable[[Plan], None]" = lambda plan: None) -> None:
+    def __init__(
+        self,
+        console: Console | None = None,
+        over: "Callable[[Plan], None]" = lambda plan: None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.console = console or error_console()
         self._over = over
+        self._now = now
         self.view = LiveView(self.console)
         self._live: Live | None = None
         self._ran = False
         self._samples: deque[Sample] = deque(maxlen=SAMPLES)
+        self._begun, self._begun_at, self._said_at = 0, 0.0, 0.0
 
     def __enter__(self) -> Self:
         return self
@@ -82,6 +92,8 @@ class TrainingProgress:
         self._close()
         self._ran = True
         self._samples.clear()
+        self._begun, self._begun_at = done, self._now()
+        self._said_at = self._begun_at
         if done:
             self.console.print(f"  resuming after update {done} of {total}")
         if self.console.is_interactive:
@@ -96,6 +108,12 @@ class TrainingProgress:
         if self._live is not None:
             self.view.update(done, line, tuple(self._samples))
             self._live.refresh()
+        elif self._now() - self._said_at >= EVERY:
+            self._said_at = self._now()
+            left = (total - done) * (self._said_at - self._begun_at) / (done - self._begun)
+            shown = [f"{label} {line[name]:{form}}" for label, name, form in (*HEADLINES, *FIGURES) if name in line]
+            said = "  ".join([f"  update {done:>4} of {total}", *shown, f"{clock(left)} left"])
+            self.console.print(said, soft_wrap=True)
 
     def sampled(self, example: Example, text: str, score: float) -> None:
         """Keep a response to show with its update."""

@@ -11,6 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from grue.cli.live import clock
 from grue.sweep.estimate import TimeEstimate, estimate
 from grue.sweep.jobs import Job, short
 from grue.sweep.record import Record, State
@@ -166,11 +167,3 @@ def _time(rest: TimeEstimate) -> str:
 
 def _number(value: float | None, form: str) -> str:
     return "" if value is None else f"{value:{form}}"
-
-
-def clock(seconds: float) -> str:
-    """Return seconds as 45 s, 12 min or 3 h 20 min."""
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"

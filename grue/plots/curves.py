@@ -118,6 +118,7 @@ def read_figures(path: Path) -> tuple[dict[str, dict[int, float]], bool]:
         if "update" not in line:  # the summary at the end of a finished run
             continue
         update = line.pop("update")
+        line.pop("of", None)
         if not isinstance(update, int) or isinstance(update, bool):
             raise DataError(f"{path}, line {number}: update: expected a whole number, found {update!r}.")
         for figure, value in line.items():

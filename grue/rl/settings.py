@@ -29,7 +29,7 @@ class Common(ModelSettings):
             smaller share are among those of a larger one. A metric's own model keeps its data.
         validation_examples: Examples of the validation split that checkpoints are compared on.
         validate_every: Updates (reinforcement learning) or epochs (supervised) between two validations.
-        save_every: Updates or epochs between two saved states, from which an interrupted run resumes.
+        save_every: Updates between two saved states, from which an interrupted run resumes.
         keep_last: Saved states that are kept.
     """
 
@@ -48,9 +48,9 @@ class Common(ModelSettings):
     keep_last: Annotated[int, POSITIVE] = 2
 
     @property
-    def total_updates(self) -> int:
-        """How many updates a run has."""
-        raise NotImplementedError(f"{type(self).__name__} must define total_updates")
+    def length(self) -> int:
+        """How long a run is, in updates (reinforcement learning) or epochs (supervised)."""
+        raise NotImplementedError(f"{type(self).__name__} must define length")
 
     def problems(self) -> Iterator[str]:
         """Yield what is wrong with values together, each with its cure; bounds of single values are on the fields."""
@@ -112,7 +112,7 @@ class RolloutConfig(Common):
     reward_clip: Annotated[float | None, POSITIVE] = None
 
     @property
-    def total_updates(self) -> int:
+    def length(self) -> int:
         """How many updates a run has."""
         return self.updates
 

@@ -8,12 +8,14 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Generic, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from grue.errors import TrainingError
 from grue.lm.adapters import adapter_off
 from grue.lm.critic import Critic
 from grue.lm.distributed import DistributedContext
@@ -55,6 +57,23 @@ class Trainer:
     sharded: ShardedWeights | None = None
     precision: Literal["float32", "bfloat16"] = "float32"
     shown: Shown = lambda example, text, score: None
+
+    @cached_property
+    def pairs(self) -> Tensor:
+        """The pairs to learn from [N, 2], by the positions of the example and of one of its references.
+
+        Positions, because texts are tokenised step by step: WMT16's 4.5 million pairs would not fit into memory.
+
+        Raises:
+            TrainingError: No example has a reference.
+        """
+        counts = torch.tensor([len(example.references) for example in self.examples])
+        if not counts.sum():
+            task = f"{self.task.suite}/{self.task.name}"
+            raise TrainingError(f"{task}: no training example has a reference to learn from.")
+        first = counts.cumsum(0) - counts
+        examples = torch.arange(len(counts)).repeat_interleave(counts)
+        return torch.stack([examples, torch.arange(len(examples)) - first[examples]], 1)
 
     def autocast(self) -> torch.autocast:
         """Return the context of a forward pass in the run's precision.
@@ -197,10 +216,12 @@ class Algorithm(Generic[C]):
     """An algorithm: `ALGORITHM` of a file of `grue/algorithms`, or what an entry point of `grue.algorithms` names.
 
     Attributes:
-        settings: Class of its settings; `total_updates` of them is the length of a run.
+        settings: Class of its settings; `length` of them is how long a run is.
         update: (trainer, state, settings, n) → figures of the update, by the name that the log has them under. It
             changes the state in place; n counts from 0. "tokens" and "episodes" are added up over the run.
         start: (trainer, settings) → the state before the first update. Copies of the policy are made here.
+        parts: (trainer, settings) → in how many updates it makes one unit of `length`; more than 1 where an epoch is
+            the unit.
         presets: Named values of settings, for `--preset`.
         without_effect: Settings that it inherits and does not read; setting one is an error.
     """
@@ -208,5 +229,6 @@ class Algorithm(Generic[C]):
     settings: type[C]
     update: Callable[[Trainer, TrainState, C, int], Mapping[str, float]]
     start: Callable[[Trainer, C], TrainState] = start  # type: ignore[assignment]  # C of most is a RolloutConfig
+    parts: Callable[[Trainer, C], int] = lambda trainer, config: 1
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     without_effect: frozenset[str] = frozenset()

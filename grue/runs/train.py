@@ -55,9 +55,11 @@ class Run:
     Attributes:
         stop: Asked after every update; True saves the state and ends the run.
         training: Tokens, episodes and seconds so far, those of the checkpoint it started from included.
+        start: `weights` of the checkpoint that it started from; empty if it was none.
         best: What the best checkpoint so far is compared by.
         figures: Of the last validation.
         lines: What was logged of every update so far; alarms are computed from it.
+        parts: Updates between two validations, if `validate_every` is 1.
     """
 
     plan: Plan
@@ -66,10 +68,12 @@ class Run:
     observer: Observer
     stop: Callable[[], bool]
     training: dict[str, float]
+    start: str = ""
     best: float | None = None
     figures: dict[str, float] = field(default_factory=dict)
     lines: list[Mapping[str, float]] = field(default_factory=list)
     clock: float = field(default_factory=time.monotonic)
+    parts: int = 1
 
     @property
     def is_main(self) -> bool:
@@ -94,7 +98,8 @@ class Run:
         """
         config: Any = self.plan.config
         state = algorithm.start(self.trainer, config)
-        total = config.total_updates
+        self.parts = algorithm.parts(self.trainer, config)
+        total = config.length * self.parts
         for n in range(self.resume(state, total), total):
             set_learning_rate(state.optimizer, config, n, total)
             self.end_update(n + 1, total, algorithm.update(self.trainer, state, config, n), state)
@@ -148,7 +153,8 @@ class Run:
         self.training["tokens"] += figures.get("tokens", 0.0)
         self.training["episodes"] += figures.get("episodes", 0.0)
         self.training["seconds"] += seconds
-        line = {"update": done, "seconds": seconds, **figures}
+        rate = state.optimizer.param_groups[0]["lr"]
+        line = {"update": done, "of": total, "seconds": seconds, **figures, "policy/learning_rate": rate}
         self._log(line)
         self.observer.updated(done, total, line)
         config = self.plan.config
@@ -156,7 +162,7 @@ class Run:
         if self.is_main:
             for alarm in alarms(self.lines[0], self.lines, config):
                 self.observer.warned(done, alarm.message)
-        if done % config.validate_every == 0 or done == total:
+        if done % (config.validate_every * self.parts) == 0 or done == total:
             self._validate(done)
         if done == total:
             self._keep(self.plan.folder / FINAL, done, "final")
@@ -207,6 +213,7 @@ class Run:
             config_sha256=files.sha256_json(plan.record()),
             validation=dict(self.figures),
             training=dict(self.training),
+            start=self.start,
             kept=kept,
         )
         base = plan.start.model
@@ -292,12 +299,13 @@ def _carry_out(plan: Plan, observer: Observer, stop: Callable[[], bool], distrib
 
 def prepare(plan: Plan, observer: Observer, stop: Callable[[], bool], distributed: DistributedContext) -> Run:
     """Load everything a run needs; the folder is claimed only once all of that is there."""
-    training = {"tokens": 0.0, "episodes": 0.0, "seconds": 0.0}
+    training, began = {"tokens": 0.0, "episodes": 0.0, "seconds": 0.0}, ""
     if plan.init is not None:
         manifest = checkpoint.read_manifest(plan.init)
         checkpoint.check_task(manifest, plan.init, plan.task)
         checkpoint.check_start(manifest, plan.init, plan.start)
         training |= manifest.training
+        began = manifest.weights
     examples: Sequence[Example] = load_examples(plan.task, "train", plan.data_dir, plan.offline).examples
     if plan.config.train_share is not None:
         examples = some_examples(examples, plan.config.train_share, plan.seed)
@@ -323,7 +331,7 @@ def prepare(plan: Plan, observer: Observer, stop: Callable[[], bool], distribute
         shown=observer.sampled,
     )
     few = validation[: plan.config.validation_examples]
-    return Run(plan=plan, trainer=trainer, validation=few, observer=observer, stop=stop, training=training)
+    return Run(plan=plan, trainer=trainer, validation=few, observer=observer, stop=stop, training=training, start=began)
 
 
 def some_examples(examples: Sequence[Example], share: float, seed: int) -> list[Example]:

@@ -20,7 +20,8 @@ class JobRow:
     """A job's status.
 
     Attributes:
-        update: Finished updates or epochs; None before the first.
+        update: Finished updates; None before the first.
+        updates: How many there will be.
         reward: Reward of the last update; None for supervised training.
         kl: KL from the initial policy, nats per sequence.
         seconds_left: Remaining seconds of training at the pace so far; None if unknown.
@@ -68,9 +69,8 @@ def _row(record: Record, job: Job, state: State) -> JobRow:
     last = record.last(job)
     log = _tail(record.runs / job.id / "train.jsonl") if state in ("running", "stopped", "failed") else []
     updates = [line for line in log if "seconds" in line]
-    total = _updates(job)
     newest = updates[-1] if updates else {}
-    done = newest.get("update")
+    done, total = newest.get("update"), newest.get("of")
     left = None
     if state == "running" and done is not None and total is not None and done < total:
         left = (total - done) * sum(line["seconds"] for line in updates) / len(updates)
@@ -86,17 +86,6 @@ def _row(record: Record, job: Job, state: State) -> JobRow:
         preference=_preference(record.runs / job.id / "result.json") if state == "finished" else None,
         message=last.message if last is not None and state in ("failed", "blocked") else None,
     )
-
-
-def _updates(job: Job) -> int | None:
-    """Return the number of updates or epochs of a job's training."""
-    if job.is_baseline:
-        return None
-    from grue.runs.recipes import make_config
-    from grue.task_files import load_task
-
-    config = make_config(load_task(job.source, job.suite), job.algorithm, job.set, job.preset)
-    return getattr(config, "updates", None) or getattr(config, "epochs", None)
 
 
 def _tail(path: Path) -> list[dict[str, Any]]:

@@ -82,6 +82,20 @@ def test_plain_lines(tmp_path):
     )
 
 
+def test_a_line_every_few_seconds(tmp_path):
+    console, clock = Console(file=io.StringIO(), width=80, highlight=False), [100.0]
+    progress = TrainingProgress(console, now=lambda: clock[0])
+    progress.started(plan(tmp_path), 4, 50)
+    for done in range(5, 13):
+        clock[0] += 4.0
+        progress.updated(done, 50, LINE | {"loss/total": 1.5, "update": done})
+    figures = "reward 0.457  loss 1.500  KL 0.031  entropy 1.92  length 11.3"
+    assert console.file.getvalue().splitlines()[1:] == [
+        f"  update    7 of 50  {figures}  3 min left",  # 43 updates of 4 seconds: 172
+        f"  update   10 of 50  {figures}  3 min left",
+    ]
+
+
 def test_a_run_that_was_finished_before(tmp_path):
     console = Console(file=io.StringIO(), width=80, highlight=False)
     progress = TrainingProgress(console)

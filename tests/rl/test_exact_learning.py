@@ -227,7 +227,7 @@ def test_dual_clip_bounds_the_loss_of_bad_tokens_only(dual):
 def test_a_gradient_counts_every_token_alike(family, tmp_path):
     """Against one row after the other by autograd; the mean of the rows' means would be another gradient."""
     run = tiny.run(family, "supervised", tmp_path)
-    pairs = supervised.training_pairs(run.trainer)[:9]
+    pairs = run.trainer.pairs[:9]
     prompts, responses = supervised.encode_pairs(run.trainer, pairs)
     rows = [(real(prompts, i), real(responses, i)) for i in range(9)]
     total = sum(len(said) for _, said in rows)

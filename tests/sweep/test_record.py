@@ -210,8 +210,9 @@ def logged(record, job, *lines):
     return path
 
 
-def update(number, seconds=2.0, reward=0.5, kl=1.25):
-    return {"update": number, "seconds": seconds, "objective/reward": reward, "objective/kl_sequence": kl}
+def update(number, seconds=2.0, reward=0.5, kl=1.25, of=10):
+    line = {"seconds": seconds, "objective/reward": reward, "objective/kl_sequence": kl}
+    return {"update": number, "of": of, **line}
 
 
 def test_a_row_shows_how_far_a_run_is_and_what_is_left_at_its_pace(tmp_path):
@@ -228,7 +229,7 @@ def test_a_row_shows_how_far_a_run_is_and_what_is_left_at_its_pace(tmp_path):
 def test_a_long_log_is_read_from_its_end(tmp_path):
     record, job = Record(tmp_path), a_job(set={"updates": 2000})
     record.add(job, "running")
-    logged(record, job, *(update(number) for number in range(1, 1001)))
+    logged(record, job, *(update(number, of=2000) for number in range(1, 1001)))
     (row,) = rows_of(record, [job], {job.id: "running"})
     assert (row.update, row.seconds_left) == (1000, 2000.0)
 
@@ -236,7 +237,7 @@ def test_a_long_log_is_read_from_its_end(tmp_path):
 def test_a_run_that_is_trained_has_no_time_left_to_show(tmp_path):
     record, job = Record(tmp_path), a_job(set={"updates": 2})
     record.add(job, "running")
-    logged(record, job, update(1), update(2), {"finished": True, "training": {"seconds": 4.0}})
+    logged(record, job, update(1, of=2), update(2, of=2), {"finished": True, "training": {"seconds": 4.0}})
     (row,) = rows_of(record, [job], {job.id: "running"})
     assert (row.update, row.updates, row.seconds_left) == (2, 2, None)
 

@@ -11,8 +11,9 @@ from rich.console import Console
 from support.sweeps import FakeExecutor, a_job, finish, leave_results
 
 from grue.cli import sweep as command
+from grue.cli.live import clock
 from grue.cli.main import main
-from grue.cli.sweep_view import SweepView, clock, status_text, table
+from grue.cli.sweep_view import SweepView, status_text, table
 from grue.errors import DataError
 from grue.runs.folder import claim_folder
 from grue.runs.plan import stages_of
@@ -256,7 +257,7 @@ def some_runs(tmp_path):
     record.add(bad, "failed", message="the gradient is not finite.")
     for attempt in (1, 2):
         record.add(killed, "running", attempt=attempt)
-    line = {"update": 3, "seconds": 1.0, "objective/reward": 0.25, "objective/kl_sequence": 1.0}
+    line = {"update": 3, "of": 8, "seconds": 1.0, "objective/reward": 0.25, "objective/kl_sequence": 1.0}
     (tmp_path / killed.id).mkdir(parents=True)
     (tmp_path / killed.id / "train.jsonl").write_text(json.dumps(line) + "\n")
     return tmp_path
@@ -270,9 +271,9 @@ def test_status_shows_every_run_and_why_those_failed_that_did(some_runs):
         "",
         "state     run                           updates  reward    KL  preference",
         "finished  imdb/ppo/seed-1                                            61.5",
-        "failed    imdb/ppo/seed-2                   0/8",
+        "failed    imdb/ppo/seed-2",
         "stopped   imdb/ppo/seed-3  (attempt 2)      3/8   0.250  1.00",
-        "waiting   imdb/ppo/seed-4                   0/8",
+        "waiting   imdb/ppo/seed-4",
         "",
         "failed   imdb/ppo/seed-2: the gradient is not finite.",
     ]
@@ -343,7 +344,7 @@ def test_the_live_table_at_80_columns(tmp_path):
     jobs = [a_job("ppo", seed, set={"updates": 20}) for seed in (1, 2, 3, 4)]
     finish(record, jobs[0], seconds={"train": 50.0, "evaluate": 10.0})
     record.add(jobs[1], "running")
-    line = {"update": 5, "seconds": 2.0, "objective/reward": 0.25, "objective/kl_sequence": 1.0}
+    line = {"update": 5, "of": 20, "seconds": 2.0, "objective/reward": 0.25, "objective/kl_sequence": 1.0}
     (tmp_path / jobs[1].id).mkdir(parents=True)
     (tmp_path / jobs[1].id / "train.jsonl").write_text(json.dumps(line) + "\n")
     console, _ = view()
