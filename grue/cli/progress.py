@@ -80,11 +80,15 @@ class TrainingProgress:
         self.console.print(f"[bold]{escape(plan.title)}[/bold]  {where}", soft_wrap=True)
 
     def finished(self, plan: "Plan") -> None:
-        """Print that a stage is finished."""
+        """Print that a stage is finished, and which update it kept."""
         self._close()
         if not self._ran:
             next_step = escape(f"grue evaluate --checkpoint {plan.checkpoint}")
             self.console.print(f"  already finished; nothing to do. Evaluate it: {next_step}", soft_wrap=True)
+        elif update := files.read_json(plan.checkpoint / "grue.json")["update"]:
+            self.console.print(f"  kept update {update}, the best on validation")
+        else:
+            self.console.print("  kept update 0: training did not beat its start on validation")
         self._over(plan)
 
     def started(self, plan: "Plan", done: int, total: int) -> None:

@@ -11,6 +11,7 @@ def notes_on(misfits: Sequence[tuple[Entry, str]], shown: Sequence[Entry], rows:
     """Yield the notes of a board of the entries `shown`, without the `misfits`, each with its reason."""
     yield from _misfit_notes(misfits)
     yield from _failure_notes(rows)
+    yield from _unmoved_notes(shown)
     yield from _error_notes(shown)
     yield from _signature_notes(shown)
 
@@ -58,6 +59,16 @@ def _failure_notes(rows: Sequence[Row]) -> Iterator[str]:
         for task, cell in row.cells.items():
             if cell.failed:
                 yield f"{task}: {row.system} ({_seeds(cell.failed)}) failed and counts as 0."
+
+
+def _unmoved_notes(entries: Sequence[Entry]) -> Iterator[str]:
+    """Yield which trained systems are what they began as."""
+    found: dict[str, list[Result]] = {}
+    for result in (entry.result for entry in entries):
+        if result.system.get("update") == 0:
+            found.setdefault(result.task, []).append(result)
+    for task, results in sorted(found.items()):
+        yield f"{task}: {_listed(results)} did not beat the start on validation: update 0 was kept."
 
 
 def _error_notes(entries: Sequence[Entry]) -> Iterator[str]:

@@ -27,6 +27,12 @@ def plan(folder, title="nlpo on commongen, seed 1"):
     return SimpleNamespace(title=title, task=task, reward="meteor", folder=folder, checkpoint=folder / "checkpoint")
 
 
+def kept(folder, update):
+    """The part of a checkpoint's manifest that is read."""
+    (folder / "checkpoint").mkdir()
+    (folder / "checkpoint" / "grue.json").write_text(json.dumps({"update": update}))
+
+
 def example(prompt):
     return Example("1", prompt, ())
 
@@ -71,6 +77,7 @@ def test_plain_lines(tmp_path):
         progress.warned(10, "entropy has fallen to 0.050 nats a token. Lower learning_rate.")
         progress.validated(10, {"reward": 0.5, "preference": 33.25}, True)
         progress.validated(20, {"reward": 0.5}, False)
+        kept(tmp_path, 10)
         progress.finished(plan(tmp_path))
     assert console.file.getvalue() == (
         f"nlpo on commongen, seed 1  suite mini, reward meteor → {tmp_path}\n"
@@ -79,7 +86,17 @@ def test_plain_lines(tmp_path):
         "  update   10  validation: reward 0.500  preference 33.250  best so far, kept\n"
         "    ski mountain  →  a skier [skis] fast�[31m  (0.250)\n"
         "  update   20  validation: reward 0.500\n"
+        "  kept update 10, the best on validation\n"
     )
+
+
+def test_a_run_that_did_not_beat_its_start_says_so(tmp_path):
+    console = Console(file=io.StringIO(), width=80, highlight=False)
+    progress = TrainingProgress(console)
+    progress.started(plan(tmp_path), 0, 2)
+    kept(tmp_path, 0)
+    progress.finished(plan(tmp_path))
+    assert console.file.getvalue() == "  kept update 0: training did not beat its start on validation\n"
 
 
 def test_a_line_every_few_seconds(tmp_path):
@@ -114,6 +131,7 @@ def test_the_other_processes_say_nothing(tmp_path, capfd):
         progress.updated(1, 2, LINE)
         progress.warned(1, "something")
         progress.validated(1, {"reward": 0.5}, True)
+        kept(tmp_path, 1)
         progress.finished(plan(tmp_path))
     assert capfd.readouterr() == ("", "")
 
@@ -187,13 +205,15 @@ def test_a_terminal_is_left_as_it_was_with_the_validations_in_it(tmp_path):
         progress.sampled(example("dog"), "a dog", 0.75)
         progress.updated(1, 50, LINE)
         progress.validated(1, {"reward": 0.5}, False)
+        kept(tmp_path, 1)
         progress.finished(plan(tmp_path))
     shown = console.file.getvalue()
     for text in (" 1/50", "1,234", "   0.250  ski", "→ a skier", "   0.750  dog", "→ a dog"):
         assert text in shown
     assert "  update    1  validation: reward 0.500\n" in shown
     assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h") == 1
-    assert shown.rstrip().endswith("\x1b[2K")
+    cleared, _, last = shown.rpartition("\x1b[2K")
+    assert cleared and last.strip() == "kept update 1, the best on validation"
 
 
 def test_without_colour_the_view_has_none(tmp_path, monkeypatch):

@@ -161,6 +161,15 @@ def test_a_failed_run_counts_as_the_floor() -> None:
     assert board.notes == ("stories: ppo (seed 5) failed and counts as 0.",)
 
 
+def test_what_training_did_not_move_is_told() -> None:
+    results = [
+        replace(entry, result=replace(entry.result, system={"name": "ppo", "update": update}))
+        for entry, update in zip(entries(STORIES, "ppo", {1: 41.0, 2: 42.0, 3: 43.0}), (0, 7, 0), strict=True)
+    ]
+    board = rank(results, [STORIES])
+    assert board.notes == ("stories: ppo (seeds 1, 3) did not beat the start on validation: update 0 was kept.",)
+
+
 def test_a_failed_run_cannot_bring_its_own_score() -> None:
     claimed = entries(STORIES, "ppo", five(99.0), status="reported")
     forged = [Entry(a_result(STORIES, "ppo", e.result.seed, 99.0, status="failed"), e.path, e.status) for e in claimed]
