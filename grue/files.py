@@ -4,6 +4,7 @@ Every error names the file and the line or key. A reader never sees a half-writt
 file beside it and rename that.
 """
 
+import codecs
 import fcntl
 import gzip
 import hashlib
@@ -140,7 +141,7 @@ def write_json(path: Path, value: Any) -> None:
 def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     r"""Yield (line number, object) of a JSON-lines file; lines end at "\n" only, blank lines are skipped.
 
-    A file whose name ends in `.gz` is decompressed.
+    A file whose name ends in `.gz` is decompressed; a byte order mark at the beginning is left out.
 
     Raises:
         DataError: The file is missing or damaged, or a line is not UTF-8, not strict JSON (see `read_json`) or not an
@@ -150,7 +151,8 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as handle:
             for number, raw in enumerate(handle, start=1):
-                record = _parse_line(raw, f"{path}, line {number}")
+                line = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
+                record = _parse_line(line, f"{path}, line {number}")
                 if record is not None:
                     yield number, record
     except (OSError, EOFError, zlib.error) as error:

@@ -219,6 +219,18 @@ def test_only_a_line_feed_ends_a_line(tmp_path: Path) -> None:
     assert [record["t"] for _, record in files.read_jsonl(path)] == texts
 
 
+def test_a_byte_order_mark_begins_no_object(tmp_path: Path) -> None:
+    path = tmp_path / "f.jsonl"
+    path.write_bytes(b'\xef\xbb\xbf{"a": 1}\n{"a": 2}\n')
+    assert list(files.read_jsonl(path)) == [(1, {"a": 1}), (2, {"a": 2})]
+    path.write_bytes(b'{"a": 1}\n\xef\xbb\xbf{"a": 2}\n')
+    fails(
+        DataError,
+        f"{path}, line 2: not valid JSON: Unexpected UTF-8 BOM (decode using utf-8-sig): line 1 column 1 (char 0).",
+        lambda: list(files.read_jsonl(path)),
+    )
+
+
 def test_blank_lines_are_skipped_and_counted_and_line_ends_of_windows_are_fine(tmp_path: Path) -> None:
     (tmp_path / "f.jsonl").write_bytes(b'{"a": 1}\r\n\n  \n{"a": 2}')
     assert list(files.read_jsonl(tmp_path / "f.jsonl")) == [(1, {"a": 1}), (4, {"a": 2})]

@@ -1,6 +1,7 @@
 """From predictions to scores: a task's metrics over a split, each on its own scale and on the task file's 0–100."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -103,17 +104,16 @@ def score_examples(
     scores: list[Score] = []
     per_example: dict[str, tuple[float, ...]] = {}
     errors: list[str] = []
-    for spec in specs:
-        try:
-            score, values = score_metric(spec, (prepare or prepared_metric)(spec, examples), examples, texts)
-        except Unavailable as error:
-            if not skip_unavailable:
-                raise
-            errors.append(f"{spec.name}: {error}")
-            continue
-        scores.append(score)
-        if values is not None:
-            per_example[spec.name] = values
+    ready: list[tuple[MetricSpec, Metric]] = []
+    for spec in specs:  # all are prepared before any is computed, which may take long
+        with _skipping(spec, errors, skip_unavailable):
+            ready.append((spec, (prepare or prepared_metric)(spec, examples)))
+    for spec, metric in ready:
+        with _skipping(spec, errors, skip_unavailable):
+            score, values = score_metric(spec, metric, examples, texts)
+            scores.append(score)
+            if values is not None:
+                per_example[spec.name] = values
     return Scored(
         split=split,
         scores=tuple(scores),
@@ -134,6 +134,17 @@ def score_examples(
         },
         errors=tuple(errors),
     )
+
+
+@contextmanager
+def _skipping(spec: MetricSpec, errors: list[str], skip: bool) -> Iterator[None]:
+    """Note that a metric cannot be computed here, and go on with the others, if `skip` says so."""
+    try:
+        yield
+    except Unavailable as error:
+        if not skip:
+            raise
+        errors.append(f"{spec.name}: {error}")
 
 
 def score_metric(

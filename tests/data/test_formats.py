@@ -186,6 +186,14 @@ def test_totto_reckons_with_spans_across_but_not_down_and_says_no_header_twice()
     )
 
 
+def test_totto_headers_may_be_numbers() -> None:
+    """As in a file that went through a table of numbers: 1 and 0."""
+    numbers = [[{**each, "is_header": int(each["is_header"])} for each in line] for line in CENSUS]
+    assert list(FORMATS["totto"]([totto_row(numbers, [[3, 1]])])) == list(
+        FORMATS["totto"]([totto_row(CENSUS, [[3, 1]])])
+    )
+
+
 def test_totto_meta_is_what_parent_reads() -> None:
     row = totto_row(CENSUS, [[3, 1]], table_section_text="As | counted ")
     (example,) = FORMATS["totto"]([row])
@@ -232,6 +240,7 @@ def test_totto_has_no_references_where_they_are_withheld(annotations: Any) -> No
         ({"highlighted_cells": 3}, "highlighted_cells should be a list of [row, column]."),
         ({"table": [["x"]]}, "table[0][0]: expected value, is_header and column_span, found 'x'."),
         ({"table": "x"}, "table[0][0]: expected value, is_header and column_span, found 'x'."),
+        ({"table": [[{**cell("x"), "is_header": 2}]]}, "table[0][0]: is_header should be true or false, column_span a"),
         ({"table": [[cell("x", columns=-1)]]}, "table[0][0]: is_header should be true or false, column_span a number"),
         ({"overlap_subset": "maybe"}, "overlap_subset should be true or false, found 'maybe'."),
         ({"example_id": None}, "example_id should be a string, found None."),

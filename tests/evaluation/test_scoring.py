@@ -9,7 +9,7 @@ from support.factories import a_task
 
 from grue.errors import ConfigError, DataError, SubmissionError, Unavailable, UnknownName
 from grue.evaluation.predictions import match, read_predictions
-from grue.evaluation.scoring import chosen_metrics, score_examples, score_predictions
+from grue.evaluation.scoring import chosen_metrics, prepared_metric, score_examples, score_predictions
 from grue.metrics.metric import Average
 from grue.metrics.registry import DIVERSITY, METRICS, make_metric
 from grue.records import Example, Prediction
@@ -126,6 +126,43 @@ def test_what_this_machine_cannot_compute_is_told(monkeypatch):
     assert scored.errors[0].startswith("spice: spice cannot run here:\n- ")
     with pytest.raises(Unavailable, match="spice cannot run here"):
         score_predictions(task(ROUGE, spice), "test", EXAMPLES, PREDICTIONS, [spice])
+
+
+def test_metrics_are_prepared_before_any_is_computed():
+    """So that what cannot be computed is said at once, and not after an hour of the others."""
+    order = []
+
+    def prepare(spec, examples):
+        order.append(("prepare", spec.name))
+        if spec.name == "spice":
+            raise Unavailable("spice cannot run here")
+        metric = prepared_metric(spec, examples)
+        real = metric.statistics
+
+        def statistics(*arguments):
+            order.append(("compute", spec.name))
+            return real(*arguments)
+
+        metric.statistics = statistics
+        return metric
+
+    specs = [ROUGE, MetricSpec("spice", "naturalness", (0.0, 1.0)), *chosen_metrics(None, ["meteor"])]
+    scored = score_examples(specs, EXAMPLES, PREDICTIONS, skip_unavailable=True, prepare=prepare)
+    assert order == [
+        ("prepare", "rougeL"),
+        ("prepare", "spice"),
+        ("prepare", "meteor"),
+        ("compute", "rougeL"),
+        ("compute", "meteor"),
+    ]
+    assert ([score.metric for score in scored.scores], scored.errors) == (
+        ["rougeL", "meteor"],
+        ("spice: spice cannot run here",),
+    )
+    order.clear()
+    with pytest.raises(Unavailable, match="spice cannot run here"):
+        score_examples(specs, EXAMPLES, PREDICTIONS, prepare=prepare)
+    assert not [step for step, _ in order if step == "compute"]
 
 
 def test_a_subset_counts_its_own_examples():

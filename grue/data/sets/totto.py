@@ -90,9 +90,9 @@ def _cell(cell: Any, start: int, where: str) -> TableCell:
     if not isinstance(cell, Mapping):
         raise DataError(f"{where}: expected value, is_header and column_span, found {cell!r:.80}.")
     value, header, span = (cell.get(key) for key in ("value", "is_header", "column_span"))
-    if not isinstance(header, bool) or not isinstance(span, int) or span < 0:
+    if header not in (True, False) or not isinstance(span, int) or span < 0:  # 1 and 0 among them
         raise DataError(f"{where}: is_header should be true or false, column_span a number, found {cell!r:.80}.")
-    return TableCell(" ".join(text_of(value, "value", where).split()), header, start, start + span)
+    return TableCell(" ".join(text_of(value, "value", where).split()), bool(header), start, start + span)
 
 
 def _highlighted(indices: Any, table: CellTable, where: str) -> list[CellIndex]:
