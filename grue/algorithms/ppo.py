@@ -21,7 +21,6 @@ from grue.rl.experience import (
     Minibatch,
     ScoredTokens,
     advantages_and_returns,
-    collect,
     describe,
     next_kl_coefficient,
     score_minibatch,
@@ -29,6 +28,7 @@ from grue.rl.experience import (
 from grue.rl.optimize import optimize
 from grue.rl.settings import ActorCriticConfig
 from grue.rl.trainer import Algorithm, Trainer, TrainState
+from grue.rl.values import collect_valued, explained_variance
 
 # (minibatch, advantages [b, T]) → the policy's loss of each token [b, T], and sums over the tokens for the log.
 PolicyLoss = Callable[[Minibatch, Tensor], tuple[Tensor, Mapping[str, Tensor]]]
@@ -74,7 +74,7 @@ def improve(
         term: Added to each token's loss.
         vocabulary: Whether a loss needs log-probabilities over the whole vocabulary.
     """
-    experience = collect(trainer, state, config, n, mask)
+    experience = collect_valued(trainer, state, config, n, mask)
     advantages, returns = advantages_and_returns(experience, config)
 
     def losses_of(rows: Tensor) -> Mapping[str, Tensor]:
@@ -82,7 +82,9 @@ def improve(
         return token_losses(batch, config, experience, advantages, returns, policy_loss, term)
 
     losses = optimize(trainer, state, config, experience.mask.float(), losses_of, n)
-    figures = describe(experience, state) | losses
+    figures = (
+        describe(experience, state) | {"critic/explained_variance": explained_variance(experience, config)} | losses
+    )
     state.kl_coefficient = next_kl_coefficient(state.kl_coefficient, experience, config)
     return figures
 

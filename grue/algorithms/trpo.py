@@ -37,7 +37,6 @@ from grue.rl import trainer as base
 from grue.rl.experience import (
     Experience,
     advantages_and_returns,
-    collect,
     describe,
     next_kl_coefficient,
     rollout_settings,
@@ -45,6 +44,7 @@ from grue.rl.experience import (
 from grue.rl.optimize import check_ratio, minibatch_gradient, step
 from grue.rl.settings import ActorCriticConfig
 from grue.rl.trainer import Algorithm, Trainer, TrainState, make_optimizer
+from grue.rl.values import collect_valued, explained_variance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,9 +91,9 @@ def start(trainer: Trainer, config: TRPOConfig) -> TrainState:
 
 def update(trainer: Trainer, state: TrainState, config: TRPOConfig, n: int) -> dict[str, float]:
     """Collect rollouts, move the policy, fit the critic, adapt the penalty; return figures for the log."""
-    experience = collect(trainer, state, config, n)
+    experience = collect_valued(trainer, state, config, n)
     advantages, returns = advantages_and_returns(experience, config)
-    figures = describe(experience, state)
+    figures = describe(experience, state) | {"critic/explained_variance": explained_variance(experience, config)}
     figures |= improve_policy(TrustRegion(trainer, state.policy, config, experience, advantages), n)
     figures |= improve_critic(trainer, state, config, experience, returns, n)
     state.kl_coefficient = next_kl_coefficient(state.kl_coefficient, experience, config)

@@ -313,10 +313,14 @@ def gather_scored(scored: ScoredTokens, distributed: DistributedContext) -> Scor
 def advantages_and_returns(experience: Experience, config: ActorCriticConfig) -> tuple[Tensor, Tensor]:
     """Return generalised advantage estimates and the critic's targets, [B, T] each."""
     assert experience.policy.values is not None
-    mask = experience.mask
-    rewards = rl.whiten(experience.rewards, mask) if config.normalize_rewards else experience.rewards
+    mask, rewards = experience.mask, step_rewards(experience, config)
     advantages, returns = rl.gae(rewards, experience.policy.values, mask, config.gamma, config.gae_lambda)
     return rl.whiten(advantages, mask) if config.whiten_advantages else advantages, returns
+
+
+def step_rewards(experience: Experience, config: ActorCriticConfig) -> Tensor:
+    """Return the tokens' rewards as the critic learns them, [B, T]."""
+    return rl.whiten(experience.rewards, experience.mask) if config.normalize_rewards else experience.rewards
 
 
 def next_kl_coefficient(coefficient: float, experience: Experience, config: RolloutConfig) -> float:
@@ -341,6 +345,7 @@ def describe(experience: Experience, state: TrainState) -> dict[str, float]:
     line = {
         "objective/reward": float(experience.raw_scores.mean()),
         "objective/reward_sd": float(experience.raw_scores.std(correction=0)),
+        "objective/penalised_reward": float(experience.rewards.sum(1).mean()),
         "objective/kl": mean(experience.kl),
         "objective/kl_k3": mean(rl.kl_k3(experience.reference + experience.kl, experience.reference)),
         "objective/kl_vocabulary": mean(experience.kl_vocabulary),

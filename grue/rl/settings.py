@@ -134,6 +134,9 @@ class ActorCriticConfig(RolloutConfig):
         gae_lambda: λ of generalised advantage estimation; 1 takes the whole return.
         value_model: "separate" starts a critic from the policy's weights, as the paper does; "shared" puts a value
             head on the policy's own trunk.
+        value_start: What the value head starts from: "zero", or "regression" on the states and returns of the first
+            rollouts.
+        value_learning_rate: Peak learning rate of the critic's own weights; none takes `learning_rate`.
         value_coefficient: Weight of the critic's loss.
         value_clip: Widest step of a value within an update; none does not clip.
         whiten_advantages: Give the advantages mean 0 and standard deviation 1 over the tokens that count.
@@ -144,10 +147,18 @@ class ActorCriticConfig(RolloutConfig):
     gamma: Annotated[float, UNIT, Paper("0.99; its text 0.95")] = 0.99
     gae_lambda: Annotated[float, UNIT, Paper("0.95")] = 0.95
     value_model: Annotated[Literal["separate", "shared"], Paper("separate")] = "separate"
+    value_start: Literal["zero", "regression"] = "zero"
+    value_learning_rate: Annotated[float | None, POSITIVE] = None
     value_coefficient: Annotated[float, Paper("0.5")] = 0.5
     value_clip: Annotated[float | None, POSITIVE] = None
     whiten_advantages: bool = True
     normalize_rewards: bool = False
+
+    def problems(self) -> Iterator[str]:
+        """Yield what is wrong with values together; see `Common.problems`."""
+        yield from RolloutConfig.problems(self)
+        if self.sharded and self.value_start == "regression":
+            yield 'value_start = "regression" does not go with sharded weights; set value_start = "zero".'
 
 
 # What a controller of the KL penalty counts, and so the unit of its `kl_target`.

@@ -169,12 +169,27 @@ class TrainState:
 
 
 def make_optimizer(modules: Iterable[nn.Module], config: Common) -> torch.optim.Optimizer:
-    """Return AdamW over every trainable parameter, without weight decay on biases and norms (vectors)."""
+    """Return AdamW over every trainable parameter, without weight decay on biases and norms (vectors).
+
+    A group's "multiple" is what its learning rate is of `learning_rate`: a critic may have one of its own.
+    """
+    own = config.value_learning_rate if isinstance(config, ActorCriticConfig) else None
+    critics = 1.0 if own is None else own / config.learning_rate
     # Keyed by identity: tied weights, and a critic's unused copy of a head, come up once.
-    parameters = {id(p): p for module in modules for p in module.parameters() if p.requires_grad}.values()
+    found = {
+        id(p): (p, critics if isinstance(module, Critic) else 1.0)
+        for module in modules
+        for p in module.parameters()
+        if p.requires_grad
+    }.values()
     groups = [
-        {"params": [p for p in parameters if p.ndim > 1], "weight_decay": config.weight_decay},
-        {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
+        {
+            "params": [p for p, times in found if times == multiple and (p.ndim > 1) == matrices],
+            "weight_decay": config.weight_decay if matrices else 0.0,
+            "multiple": multiple,
+        }
+        for multiple in dict.fromkeys((1.0, critics))
+        for matrices in (True, False)
     ]
     if config.optimizer == "rmsprop":
         return torch.optim.RMSprop(groups, lr=config.learning_rate, eps=config.adam_epsilon, alpha=0.99)
@@ -193,7 +208,7 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, config: Common, step: in
         ]
     rate = config.learning_rate * factor
     for group in optimizer.param_groups:
-        group["lr"] = rate
+        group["lr"] = rate * group.get("multiple", 1.0)
     return rate
 
 

@@ -23,6 +23,7 @@ from grue.lm.forward import forward
 from grue.lm.load import load_language_model
 from grue.lm.log_probs import token_log_probs
 from grue.lm.tokens import Tokens
+from grue.rl import values
 from grue.rl.experience import advantages_and_returns
 from grue.rl.functional import clipped_policy_loss
 from grue.rl.optimize import minibatch_gradient, step
@@ -108,13 +109,13 @@ def test_the_reference_is_the_checkpoint_that_training_starts_from(family, tmp_p
     plan = dataclasses.replace(base.plan, init=tmp_path / "warm")
     policy, tokenizer = run_module._load_policy(plan)
     run = dataclasses.replace(base, trainer=dataclasses.replace(base.trainer, policy=policy, tokenizer=tokenizer))
-    seen, original = [], ppo.collect
+    seen, original = [], values.collect
 
     def spying(trainer, state, config, n, mask):
         seen.append((state, tiny.weights(mask.model or state.policy)))
         return original(trainer, state, config, n, mask)
 
-    monkeypatch.setattr(ppo, "collect", spying)
+    monkeypatch.setattr(values, "collect", spying)
     tiny.train(run)
     learner, first_mask = seen[0]
     assert torch.equal(first_mask, tiny.weights(warm))

@@ -25,7 +25,7 @@ from support.losses import of_nlpo, of_ppo
 from support.tiny import ALGORITHMS
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from grue.algorithms import grpo, ppo, reinforce
+from grue.algorithms import grpo, reinforce
 from grue.errors import TrainingError
 from grue.evaluation.predict import predict
 from grue.evaluation.rewards import make_reward
@@ -33,6 +33,7 @@ from grue.lm.adapters import adapt
 from grue.lm.model import vocabulary_size
 from grue.lm.sampling import sample_responses
 from grue.lm.tokens import Tokens
+from grue.rl import values
 from grue.rl.experience import advantages_and_returns, collect, describe
 from grue.rl.optimize import (
     RATIO_TOLERANCE,
@@ -164,7 +165,7 @@ def test_the_first_ratio_is_one_at_any_temperature(family, algorithm, tmp_path):
 
 @pytest.mark.parametrize(
     ("module", "algorithm"),
-    [(ppo, "nlpo"), (ppo, "a2c"), (reinforce, "reinforce"), (reinforce, "rloo"), (grpo, "grpo")],
+    [(values, "nlpo"), (values, "a2c"), (reinforce, "reinforce"), (reinforce, "rloo"), (grpo, "grpo")],
 )
 def test_no_algorithm_learns_from_another_policys_samples(module, algorithm, tmp_path, monkeypatch):
     def tampered(*arguments, **named):

@@ -1,0 +1,124 @@
+"""What a critic starts from, and how good it is, against numpy, loops and worlds whose truth is known."""
+
+import numpy as np
+import pytest
+import torch
+from support import tiny
+from support.exactness import letters
+
+from grue.algorithms.ppo import PPOConfig
+from grue.lm.critic import Critic
+from grue.rl import values
+from grue.rl.experience import collect, score_all
+from grue.rl.settings import ActorCriticConfig
+from grue.rl.trainer import make_optimizer, set_learning_rate, start
+from grue.rl.values import collect_valued, discounted_returns, explained_variance, ridge
+
+SETTINGS = {"gamma": 0.9, "kl_coefficient": 0.1, "rollouts": 24, "value_start": "regression"}
+
+
+def some_world(groups=30, size=6, width=8, noise=0.1, seed=0):
+    """Features with a linear truth: tokens of a group have a part of their target in common."""
+    rng = torch.Generator().manual_seed(seed)
+    features = 3.0 + 2.0 * torch.randn(groups * size, width, generator=rng, dtype=torch.float64)
+    truth = torch.linspace(-1, 1, width, dtype=torch.float64)
+    of_group = torch.arange(groups).repeat_interleave(size)
+    shared = torch.randn(groups, generator=rng, dtype=torch.float64)[of_group]
+    return features, features @ truth + 5.0 + noise * shared, of_group
+
+
+def by_numpy(features, targets, strength):
+    """Ridge regression on standardised features as one least-squares problem with rows for the penalty."""
+    x, y = features.numpy(), targets.numpy()
+    scaled = (x - x.mean(0)) / x.std(0)
+    rows = np.vstack([scaled, np.sqrt(strength * len(x)) * np.eye(x.shape[1])])
+    solved = np.linalg.lstsq(rows, np.concatenate([y - y.mean(), np.zeros(x.shape[1])]), rcond=None)[0]
+    return lambda new: ((new.numpy() - x.mean(0)) / x.std(0)) @ solved + y.mean()
+
+
+@pytest.mark.parametrize("strength", [1e-2, 10.0])
+def test_the_fit_is_ridge_regression_and_no_prompt_sees_itself(strength, monkeypatch):
+    monkeypatch.setattr(values, "STRENGTHS", (strength,))
+    features, targets, groups = some_world()
+    weight, bias, held_out = ridge(features, targets, groups)
+    whole = by_numpy(features, targets, strength)
+    assert (features @ weight[0] + bias).tolist() == pytest.approx(whole(features).tolist())
+    for fold in range(values.FOLDS):
+        here = groups % values.FOLDS == fold
+        without = by_numpy(features[~here], targets[~here], strength)
+        assert held_out[here].tolist() == pytest.approx(without(features[here]).tolist())
+
+
+def test_it_holds_on_as_strongly_as_it_helps():
+    features, targets, groups = some_world()
+    weight, bias, held_out = ridge(features, targets, groups)
+    assert float((held_out - targets).square().mean() / targets.var()) < 0.01
+    noise = torch.randn(len(groups) // 6, generator=torch.Generator().manual_seed(4), dtype=torch.float64)[groups]
+    weight, bias, held_out = ridge(features, noise, groups)
+    spread = float((features @ weight[0] + bias).std() / noise.std())
+    assert spread < 0.05
+    assert float((held_out - noise).square().mean() / noise.var()) < 1.2
+
+
+def test_one_prompt_gives_the_mean():
+    features, targets, _ = some_world(groups=1)
+    weight, bias, held_out = ridge(features, targets, torch.zeros(6, dtype=torch.long))
+    assert not weight.any() and set(held_out.tolist()) == {float(targets.mean())} == set(bias.tolist())
+
+
+@pytest.mark.parametrize("value_model", ["shared", "separate"])
+@pytest.mark.parametrize("family", ["causal", "seq2seq"])
+def test_the_head_is_fitted_to_the_states_of_the_first_rollouts(family, value_model, tmp_path):
+    run = tiny.run(family, "ppo", tmp_path, reward=letters, value_model=value_model, **SETTINGS)
+    config, state = run.plan.config, start(run.trainer, run.plan.config)
+    assert not state.critic.head.weight.any()
+    experience = collect_valued(run.trainer, state, config, 0)
+    mask = experience.mask
+    scored = score_all(state.policy, state.critic, experience.rollout, 1.0, config)
+    returns = discounted_returns(experience, config)
+    assert float((scored.values - returns)[mask].square().mean()) < float(returns[mask].var())
+    assert not torch.allclose(experience.policy.values[mask], scored.values[mask])  # those have not seen their prompt
+    assert not experience.policy.values[~mask].any()
+    before = state.critic.head.weight.clone()
+    collect_valued(run.trainer, state, config, 1)
+    assert torch.equal(before, state.critic.head.weight)
+
+
+def test_explained_variance_by_loops(tmp_path):
+    run = tiny.run("causal", "ppo", tmp_path, reward=letters, **{**SETTINGS, "value_start": "zero"})
+    config, state = run.plan.config, start(run.trainer, run.plan.config)
+    torch.nn.init.normal_(state.critic.head.weight, generator=torch.Generator().manual_seed(3))
+    experience = collect(run.trainer, state, config, 0)
+    returns, missed = [], []
+    for row, counts in enumerate(experience.mask.tolist()):
+        after = 0.0
+        for t in reversed(range(sum(counts))):
+            after = float(experience.rewards[row, t]) + 0.9 * after
+            returns.append(after)
+            missed.append(after - float(experience.policy.values[row, t]))
+    expected = 1.0 - np.var(missed) / np.var(returns)
+    assert explained_variance(experience, config) == pytest.approx(expected, rel=1e-4)
+
+
+def test_the_log_says_what_is_maximised_and_what_the_critic_explains(tmp_path):
+    run = tiny.train(tiny.run("causal", "ppo", tmp_path, reward=letters, **SETTINGS))
+    for line in run.observer.lines:
+        penalty = line["objective/kl_coefficient"] * line["objective/kl_sequence"]
+        assert line["objective/penalised_reward"] == pytest.approx(line["objective/reward"] - penalty, abs=1e-5)
+        assert line["critic/explained_variance"] < 1.0
+
+
+def test_a_critic_may_have_a_learning_rate_of_its_own():
+    model = tiny.model("causal")
+    critic = Critic(model, shared=True)
+    config = PPOConfig(learning_rate=1e-3, value_learning_rate=2e-2, schedule="linear")
+    optimizer = make_optimizer([model, critic], config)
+    set_learning_rate(optimizer, config, 5, 10)
+    rates = {id(p): group["lr"] for group in optimizer.param_groups for p in group["params"]}
+    assert list({rates[id(p)] for p in critic.parameters()}) == pytest.approx([1e-2])
+    assert list({rates[id(p)] for p in model.parameters()}) == pytest.approx([5e-4])
+
+
+def test_sharded_weights_start_at_zero():
+    found = list(ActorCriticConfig(sharded=True, value_start="regression").problems())
+    assert found == ['value_start = "regression" does not go with sharded weights; set value_start = "zero".']
