@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from grue.algorithms.nlpo import NLPOConfig
-from grue.rl.settings import Common, RolloutConfig
+from grue.rl.settings import ActorCriticConfig, Common, RolloutConfig
 
 Line = Mapping[str, float]
 Check = Callable[[Line, Sequence[Line], RolloutConfig], str | None]
@@ -33,6 +33,9 @@ SOME_ENDED = 0.2
 NO_SPREAD = 1e-6
 # Share of tokens whose ratio leaves the clip range; healthy runs have .05 to .2.
 MUCH_CLIPPED = 0.3
+# Updates in which a critic must have been worse than a constant, and by how much; a new one is about as good.
+CRITIC_PATIENCE = 5
+WORSE_THAN_A_CONSTANT = -0.05
 # Lines that `alarms` looks at: what decides the latest one and each of the quiet ones before.
 RECENT = QUIET + CLIP_PATIENCE
 
@@ -161,6 +164,18 @@ def _much_clipping(first: Line, recent: Sequence[Line], config: RolloutConfig) -
     )
 
 
+def _useless_critic(first: Line, recent: Sequence[Line], config: RolloutConfig) -> str | None:
+    values = _latest(recent, "critic/explained_variance", CRITIC_PATIENCE)
+    if values is None or max(values) >= WORSE_THAN_A_CONSTANT or not isinstance(config, ActorCriticConfig):
+        return None
+    begin = "" if config.value_start == "regression" else 'Set value_start = "regression", '
+    lower = f"{'lower' if begin else 'Lower'} value_learning_rate"
+    return (
+        f"the critic has been worse than a constant for {CRITIC_PATIENCE} updates (explained variance now "
+        f"{values[-1]:.2f}), which makes advantages noisier. {begin}{lower}, or raise rollouts."
+    )
+
+
 CHECKS: Mapping[str, Check] = {
     "negative-kl": _negative_kl,
     "collapsed-entropy": _collapsed_entropy,
@@ -168,4 +183,5 @@ CHECKS: Mapping[str, Check] = {
     "endless-responses": _endless_responses,
     "flat-reward": _flat_reward,
     "much-clipping": _much_clipping,
+    "useless-critic": _useless_critic,
 }

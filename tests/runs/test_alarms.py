@@ -6,7 +6,7 @@ from grue.algorithms.nlpo import NLPOConfig
 from grue.algorithms.ppo import PPOConfig
 from grue.algorithms.rloo import RLOOConfig
 from grue.algorithms.supervised import SupervisedConfig
-from grue.runs.alarms import CHECKS, CLIP_PATIENCE, PATIENCE, QUIET, RECENT, Alarm, alarms
+from grue.runs.alarms import CHECKS, CLIP_PATIENCE, CRITIC_PATIENCE, PATIENCE, QUIET, RECENT, Alarm, alarms
 
 FINE = {
     "update": 1,
@@ -42,6 +42,7 @@ FADED = [{"objective/entropy": 0.15}, {"objective/entropy": 0.1}, {"objective/en
 DRIFTED = [{"mask/mass": 0.49}, {"mask/mass": 0.4}, {"mask/mass": 0.26}]
 ENDLESS = [{"objective/ended": 0.04}, {"objective/ended": 0.0}, {"objective/ended": 0.02}]
 CLIPPED = [{"policy/clip_fraction": share} for share in (0.31, 0.5, 0.6, 0.4, 0.35)]
+USELESS = [{"critic/explained_variance": value} for value in (-0.06, -0.4, -1.2, -0.5, -0.3)]
 
 CASES = [
     (
@@ -131,6 +132,20 @@ CASES = [
         "the ratio of more than 30% of the tokens has been clipped for 5 updates (now 35%): the steps are too large. "
         "Lower learning_rate, or set stop_kl below 0.1.",
     ),
+    (
+        USELESS,
+        PPOConfig(),
+        "useless-critic",
+        "the critic has been worse than a constant for 5 updates (explained variance now -0.30), which makes advantages "
+        'noisier. Set value_start = "regression", lower value_learning_rate, or raise rollouts.',
+    ),
+    (
+        USELESS,
+        PPOConfig(value_start="regression"),
+        "useless-critic",
+        "the critic has been worse than a constant for 5 updates (explained variance now -0.30), which makes advantages "
+        "noisier. Lower value_learning_rate, or raise rollouts.",
+    ),
 ]
 
 
@@ -159,6 +174,8 @@ def test_every_alarm_has_a_case():
         [{"objective/ended": 0.06}] * 5,
         [{"objective/reward_sd": 1e-3}] * 5,
         [{"policy/clip_fraction": 0.9}] * (CLIP_PATIENCE - 1),
+        [{"critic/explained_variance": -0.5}] * (CRITIC_PATIENCE - 1),
+        [{"critic/explained_variance": -0.04}] * 20,
         [{"objective/kl": float("nan"), "objective/entropy": float("nan")}] * 5,
     ],
 )
