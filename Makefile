@@ -26,12 +26,12 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
-demo: $(READY)  ## Train NLPO on mini CommonGen, evaluate it and print the board (3 minutes).
-	$(GRUE) train --task commongen --algo supervised+nlpo --runs .demo/runs
-	$(GRUE) evaluate --task commongen --baseline zero-shot --runs .demo/runs
-	$(GRUE) evaluate --checkpoint .demo/runs/mini/commongen/supervised/seed-1
-	$(GRUE) evaluate --checkpoint .demo/runs/mini/commongen/supervised+nlpo/seed-1
-	$(GRUE) leaderboard --task commongen --runs .demo/runs
+demo: $(READY)  ## Train NLPO on mini IMDB, evaluate it and print the board (3 minutes).
+	$(GRUE) train --task imdb --algo supervised+nlpo --runs .demo/runs
+	$(GRUE) evaluate --task imdb --baseline zero-shot --runs .demo/runs
+	$(GRUE) evaluate --checkpoint .demo/runs/mini/imdb/supervised/seed-1
+	$(GRUE) evaluate --checkpoint .demo/runs/mini/imdb/supervised+nlpo/seed-1
+	$(GRUE) leaderboard --task imdb --runs .demo/runs
 
 check: $(READY)  ## Lint, check types, task files, generated pages and committed boards (1 minute, less once mypy has its cache).
 	@$(MAKE) --no-print-directory --jobs 2 types lint tasks pages boards
