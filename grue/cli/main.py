@@ -21,6 +21,7 @@ COMMANDS = {
     "score": ("grue.cli.score", "Score a predictions file.", "score"),
     "leaderboard": ("grue.cli.board", "Print the board of all results.", "leaderboard"),
     "plot": ("grue.cli.plot", "Draw learning curves, and preference against naturalness.", "plot"),
+    "frontier": ("grue.cli.frontier", "Show what training could gain at each KL from a start.", "frontier"),
     "compare": ("grue.cli.compare", "Compare two systems, task by task.", "compare"),
     "submit": ("grue.cli.submit", "Pack runs into a submission, and check submissions.", "submit"),
     "data": ("grue.cli.data", "Fetch, find and verify the tasks' data.", "data"),
