@@ -6,7 +6,7 @@ import pytest
 import torch
 from support import oracles, tiny
 
-from grue.algorithms import nlpo, ppo
+from grue.algorithms import nlpo
 from grue.algorithms.nlpo import NLPOConfig
 from grue.algorithms.ppo import PPOConfig
 from grue.errors import TrainingError
@@ -14,6 +14,7 @@ from grue.lm.forward import forward, next_logits
 from grue.lm.sampling import Mask, sample_responses
 from grue.lm.seeds import generator
 from grue.lm.tokens import encode_prompts
+from grue.rl import values
 from grue.rl.experience import draw_examples
 from grue.runs.train import Interrupted
 
@@ -198,7 +199,7 @@ def test_a_run_warns_once_and_alike_when_it_is_resumed(tmp_path):
 def masking_logits(run, count):
     """What the masking policy says of the first response token at each update, on a fixed set of prompts."""
     seen = []
-    original = ppo.collect
+    original = values.collect
 
     def spying(trainer, state, config, n, mask):
         asked = [e.prompt for e in trainer.examples]
@@ -207,11 +208,11 @@ def masking_logits(run, count):
             seen.append(next_logits(mask.model or state.policy, prompts)(None))
         return original(trainer, state, config, n, mask)
 
-    ppo.collect = spying
+    values.collect = spying
     try:
         tiny.train(run)
     finally:
-        ppo.collect = original
+        values.collect = original
     assert len(seen) == count
     return seen
 
@@ -285,14 +286,14 @@ def test_a_mask_of_nothing_but_a_closed_end_token_still_leaves_something():
 
 
 def test_a_policy_that_is_not_the_one_sampled_is_noticed(tmp_path, monkeypatch):
-    original = ppo.collect
+    original = values.collect
 
     def tampered(*arguments, **named):
         experience = original(*arguments, **named)
         experience.log_probs.add_(0.5)
         return experience
 
-    monkeypatch.setattr(ppo, "collect", tampered)
+    monkeypatch.setattr(values, "collect", tampered)
     with pytest.raises(TrainingError, match="the first policy ratio is off 1 by 0.39"):
         tiny.train(tiny.run("causal", "ppo", tmp_path))
 

@@ -10,8 +10,8 @@ import pytest
 import torch
 from support import oracles, tiny
 
-from grue.algorithms import ppo
 from grue.lm.forward import forward
+from grue.rl import values
 from grue.runs.recipes import make_config
 
 FAMILIES = ["causal", "seq2seq"]
@@ -21,7 +21,7 @@ SIZES = {"updates": 4, "rollouts": 12, "minibatch_size": 12, "epochs": 2, "learn
 def experiences(run, monkeypatch):
     """Train; return what each update learnt from, and the policy's weights when it was sampled."""
     seen = []
-    original = ppo.collect
+    original = values.collect
 
     def spying(run_, learner, *arguments, **named):
         weights = {name: value.clone() for name, value in learner.policy.state_dict().items()}
@@ -29,7 +29,7 @@ def experiences(run, monkeypatch):
         seen.append((weights, experience))
         return experience
 
-    monkeypatch.setattr(ppo, "collect", spying)
+    monkeypatch.setattr(values, "collect", spying)
     tiny.train(run)
     return seen
 
