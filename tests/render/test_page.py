@@ -224,6 +224,16 @@ def test_an_axis_holds_its_values_between_round_ticks():
     assert one.low <= 7.0 <= one.high and one.low < one.high
 
 
+def test_a_system_alone_is_drawn_among_the_references():
+    """With a second one, the axes zoom in on what competes."""
+    references = [PlotPoint(i, f"floor-{i}", "reference", 20.0 + i, 30.0, None, None) for i in range(2)]
+    alone = PlotPoint(2, "ours", "ranked", 60.0, 70.0, Interval(59.5, 60.5), None)
+    plot = plot_of([alone, *references])
+    assert plot.x.holds(20.0) and plot.x.holds(60.5) and plot.y.holds(30.0)
+    other = PlotPoint(3, "theirs", "ranked", 61.0, 71.0, None, None)
+    assert not plot_of([alone, other, *references]).x.holds(20.0)
+
+
 def test_labels_of_a_plot_meet_neither_each_other_nor_the_edge():
     points = [
         PlotPoint(i, f"system-{i}", "ranked", 40 + i % 3, 50 + i % 4, Interval(39 + i % 3, 41 + i % 3), None)

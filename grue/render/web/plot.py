@@ -90,10 +90,10 @@ def plot_of(points: Sequence[PlotPoint]) -> ScatterPlot | None:
 
 
 def _shown(points: Sequence[PlotPoint]) -> list[PlotPoint]:
-    """Return what competes, and the references within half its extent of it; all points if nothing competes."""
+    """Return what competes, and the references within half its extent of it; all points if fewer than two compete."""
     competing = [point for point in points if point.kind != "reference"]
     xs, ys = [point.x for point in competing], [point.y for point in competing]
-    if not competing:
+    if len(competing) < 2:
         return list(points)
 
     def near(value: float, values: list[float]) -> bool:

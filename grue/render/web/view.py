@@ -258,17 +258,19 @@ def _grouped(lines: Iterable[tuple[str, TableLine]]) -> tuple[Group, ...]:
 
 
 def _ruler(rows: Iterable[tuple[Row, float | None, Interval | None, Sequence[float]]]) -> Ruler:
-    """Return the axis over the competing systems, with the references on it as lines."""
+    """Return the axis over the competing systems, or over all if one competes alone, with the references as lines."""
     values: list[float] = []
     references = []
+    competing = 0
     for row, centre, interval, dots in rows:
         if centre is None:
             continue
         if row.standing == "reference":
             references.append(centre)
         else:
+            competing += 1
             values += [centre, *dots] if interval is None else [centre, interval.low, interval.high, *dots]
-    axis = axis_over(values or references, 6, WHISKERS - 6)
+    axis = axis_over(values if competing > 1 else [*values, *references], 6, WHISKERS - 6)
     places = {axis.place(value) for value in references if axis.holds(value)}
     ticks = " ".join(number(place) for place, _ in axis.ticks)
     return Ruler(axis, ticks, " ".join(map(number, sorted(places))))
