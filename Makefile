@@ -26,7 +26,7 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
-demo: $(READY)  ## Train NLPO on mini IMDB, evaluate it and print the board (3 minutes).
+demo: $(READY)  ## Train NLPO on mini IMDB, evaluate it and print the board (4 minutes).
 	$(GRUE) train --task imdb --algo supervised+nlpo --runs .demo/runs
 	$(GRUE) evaluate --task imdb --baseline zero-shot --runs .demo/runs
 	$(GRUE) evaluate --checkpoint .demo/runs/mini/imdb/supervised/seed-1
