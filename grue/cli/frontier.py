@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from grue import files
 from grue.cli import options
@@ -81,8 +82,10 @@ def frontier(
             progress=progress,
         )
     if as_json:
-        shares = [{"run": str(run), "kl": kl, "reward": value} for run, (kl, value) in lines]
-        click.echo(json.dumps({**files.plain(found), "runs": shares}, indent=2))
+        placed = [
+            {"run": str(run), "kl": kl, "reward": value, "share": share(found, kl, value)} for run, (kl, value) in lines
+        ]
+        click.echo(json.dumps({**files.plain(found), "runs": placed}, indent=2))
         return
     show(found, lines, Console(highlight=False))
 
@@ -101,15 +104,22 @@ def last_updates(run: Path) -> tuple[float, float]:
     return kl, sum(line["objective/reward"] for line in lines) / len(lines)
 
 
+def share(found: "Frontier", kl: float, reward: float) -> float | None:
+    """Return which share of what could be gained at its KL a run gained; None beyond the curve."""
+    from grue.stats.frontier import share_of_gain
+
+    return share_of_gain(found.attainable or found.optimal, kl, reward - found.optimal[0].reward)
+
+
 def show(found: "Frontier", runs: Sequence[tuple[Path, tuple[float, float]]], console: Console) -> None:
     """Print the curves at some KLs, best-of-k, and the runs' shares of what could be gained."""
-    from grue.stats.frontier import reward_at, share_of_gain
+    from grue.stats.frontier import reward_at
 
-    console.print(
-        f"[bold]{found.suite}/{found.task}[/bold]  reward {found.reward}, {found.prompts} prompts of {found.split}, "
-        f"{found.samples} samples each at temperature {found.temperature:g}",
-        soft_wrap=True,
+    drawn = (
+        f"{found.prompts} prompts of {found.split}, {found.samples} samples each at temperature {found.temperature:g}"
     )
+    about = Text.assemble((f"{found.suite}/{found.task}", "bold"), f"  reward {found.reward}, {drawn}")
+    console.print(about, soft_wrap=True)
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     headers = ["KL, nats", "reward" if not found.oracle else "oracle", *([found.how] if found.how else [])]
     for header in headers:
@@ -122,10 +132,11 @@ def show(found: "Frontier", runs: Sequence[tuple[Path, tuple[float, float]]], co
     console.print(table)
     picked = "  ".join(f"{k}: {point.reward:.3f} (≤ {point.kl:.2f})" for k, point in found.best_of.items())
     console.print(f"best of k, and its KL  {picked}", soft_wrap=True)
-    start = found.optimal[0].reward
+    error = "" if found.error is None else f" ± {found.error:.3f}"
     for run, (kl, reward) in runs:
-        share = share_of_gain(found.attainable or found.optimal, kl, reward - start)
-        said = "beyond the curve" if share is None else f"{share:.0%} of what could be gained there"
-        console.print(f"{run}  {reward - start:+.3f} ± {found.error:.3f} at {kl:.2f} nats: {said}", soft_wrap=True)
+        gained = share(found, kl, reward)
+        said = "beyond the curve" if gained is None else f"{gained:.0%} of what could be gained there"
+        place = f"{reward - found.optimal[0].reward:+.3f}{error} at {kl:.2f} nats"
+        console.print(Text(f"{run}  {place}: {said}"), soft_wrap=True)
     if found.oracle:
         console.print("The reward reads references: no policy reaches the oracle's curve.", style="dim")

@@ -85,10 +85,10 @@ class TrainingProgress:
         if not self._ran:
             next_step = escape(f"grue evaluate --checkpoint {plan.checkpoint}")
             self.console.print(f"  already finished; nothing to do. Evaluate it: {next_step}", soft_wrap=True)
-        elif update := files.read_json(plan.checkpoint / "grue.json")["update"]:
-            self.console.print(f"  kept update {update}, the best on validation")
-        else:
-            self.console.print("  kept update 0: training did not beat its start on validation")
+        elif not self.console.quiet:  # the others of several processes may not see the main one's files
+            update = files.read_json(plan.checkpoint / "grue.json")["update"]
+            why = "the best on validation" if update else "training did not beat its start on validation"
+            self.console.print(f"  kept update {update}: {why}")
         self._over(plan)
 
     def started(self, plan: "Plan", done: int, total: int) -> None:

@@ -7,7 +7,6 @@ them and are judged by the other (cross-fitted); with one, from the agreement wi
 judged by the reference. What a policy can reach is near those.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -40,7 +39,7 @@ class Frontier:
         reward: The expression that was rewarded.
         samples: Drawn for each of `prompts` prompts of `split`.
         temperature: Of the sampler; what the KL is measured from is the start at it.
-        error: Standard error of the start's mean reward, over prompts.
+        error: Standard error of the start's mean reward, over prompts; None from a single one.
         optimal: The best policy at a KL, by the reward itself.
         oracle: Whether the reward reads references: `optimal` is then beyond every policy.
         attainable: The same, weighted by what a policy could know; None where `optimal` can be reached.
@@ -56,7 +55,7 @@ class Frontier:
     prompts: int
     samples: int
     temperature: float
-    error: float
+    error: float | None
     optimal: tuple[FrontierPoint, ...]
     oracle: bool
     attainable: tuple[FrontierPoint, ...] | None
@@ -106,7 +105,7 @@ def measure(
         prompts=len(examples),
         samples=samples,
         temperature=temperature,
-        error=float(values.mean(axis=1).std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else math.nan,
+        error=float(values.mean(axis=1).std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None,
         optimal=tuple(tilted(values)),
         oracle=oracle,
         attainable=None if attainable is None else tuple(attainable),

@@ -86,7 +86,7 @@ def test_plain_lines(tmp_path):
         "  update   10  validation: reward 0.500  preference 33.250  best so far, kept\n"
         "    ski mountain  →  a skier [skis] fast�[31m  (0.250)\n"
         "  update   20  validation: reward 0.500\n"
-        "  kept update 10, the best on validation\n"
+        "  kept update 10: the best on validation\n"
     )
 
 
@@ -131,7 +131,6 @@ def test_the_other_processes_say_nothing(tmp_path, capfd):
         progress.updated(1, 2, LINE)
         progress.warned(1, "something")
         progress.validated(1, {"reward": 0.5}, True)
-        kept(tmp_path, 1)
         progress.finished(plan(tmp_path))
     assert capfd.readouterr() == ("", "")
 
@@ -213,7 +212,7 @@ def test_a_terminal_is_left_as_it_was_with_the_validations_in_it(tmp_path):
     assert "  update    1  validation: reward 0.500\n" in shown
     assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h") == 1
     cleared, _, last = shown.rpartition("\x1b[2K")
-    assert cleared and last.strip() == "kept update 1, the best on validation"
+    assert cleared and last.strip() == "kept update 1: the best on validation"
 
 
 def test_without_colour_the_view_has_none(tmp_path, monkeypatch):

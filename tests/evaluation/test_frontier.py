@@ -57,6 +57,11 @@ def test_a_reward_that_reads_no_reference_can_be_reached():
     assert seen[-1] == (96, 96) and len(seen) == 16
 
 
+def test_one_prompt_has_no_standard_error():
+    found = measure(tiny.task("causal"), system(), tiny.examples(1), "train", reward="rouge1", **SETTINGS)
+    assert found.error is None
+
+
 def test_with_references_what_a_policy_could_know_stands_beside_the_oracle():
     """Each example has two references."""
     found = measure(tiny.task("causal"), system(), tiny.examples(12), "train", reward="rouge1", **SETTINGS)
@@ -106,6 +111,8 @@ def test_the_command_prints_curves_and_what_runs_gained(tmp_path):
     assert float(said[1]) == pytest.approx(0.7 - start, abs=0.0011)
     data = json.loads(CliRunner().invoke(main, [*command, str(tmp_path / "ppo"), "--json"]).stdout)
     assert (data["task"], data["samples"], len(data["optimal"]) > 10) == ("imdb", 8, True)
-    assert data["runs"] == [{"run": str(tmp_path / "ppo"), "kl": pytest.approx(0.5), "reward": pytest.approx(0.7)}]
+    (run,) = data["runs"]
+    assert (run["run"], run["kl"], run["reward"]) == (str(tmp_path / "ppo"), pytest.approx(0.5), pytest.approx(0.7))
+    assert f"{run['share']:.0%} of what could be gained there" in done.output
     refused = CliRunner().invoke(main, [*command, str(tmp_path / "supervised")])
     assert "no update of reinforcement learning is logged there" in refused.output
