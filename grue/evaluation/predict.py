@@ -1,6 +1,7 @@
 """Predictions: a model's answers to a split, written batch by batch; they do not depend on the batches."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -41,6 +42,11 @@ def predict(
     else:
         responses, truncated = _search(model, tokenizer, prompts, settings)
     return as_predictions(examples, decode_responses(tokenizer, responses), truncated)
+
+
+def plain_sampling(task: Task, temperature: float = 1.0) -> Generation:
+    """Return how the policy itself is sampled, with nothing cut off: what KL and the frontier are measured under."""
+    return replace(task.rollout, do_sample=True, temperature=temperature, top_k=0, top_p=1.0)
 
 
 def as_predictions(examples: Sequence[Example], texts: Sequence[str], truncated: torch.Tensor) -> list[Prediction]:
