@@ -1,0 +1,56 @@
+"""The table of experiments/learning.py, on results made by hand."""
+
+import importlib
+import sys
+from dataclasses import replace
+
+import pytest
+from scipy import stats
+from support import factories
+from support.paths import ROOT
+
+from grue import files
+
+
+@pytest.fixture(scope="module")
+def learning():
+    sys.path.insert(0, str(ROOT / "experiments"))
+    yield importlib.import_module("learning")
+    sys.path.remove(str(ROOT / "experiments"))
+
+
+def written(folder, system, seed, preference, **made):
+    """What an evaluated run leaves: four updates, validated before, after two and after four."""
+    run = folder / f"mini/imdb/{system}/seed-{seed}"
+    result = factories.a_result(factories.a_task("imdb"), system, seed, preference)
+    files.write_json(run / "result.json", replace(result, system={"name": system, **made}))
+    lines = [
+        {
+            "update": n,
+            "seconds": 30.0,
+            "objective/penalised_reward": 0.25 * n,
+            "critic/explained_variance": 0.1 * n,
+        }
+        for n in range(1, 5)
+    ]
+    files.append_jsonl(run / "train.jsonl", lines)
+
+
+def test_gains_are_of_pairs_and_the_log_is_read_in_quarters(learning, tmp_path, monkeypatch, capsys):
+    gains = (3.0, 4.0, 6.5)
+    for seed, gain in enumerate(gains, start=1):
+        written(tmp_path, "supervised", seed, 40.0 + seed, validation={})
+        made = {"start": f"sha{seed}", "update": 2, "validation": {"kl": 0.5 * seed}}
+        written(tmp_path, "supervised+ppo", seed, 40.0 + seed + gain, **made)
+    monkeypatch.setattr("sys.argv", ["learning.py", "--runs", str(tmp_path)])
+    learning.main()
+    _, _, before, after = capsys.readouterr().out.splitlines()
+    assert before == "| imdb | `supervised` | 42.0 | 50.0 |  |  |  |  |  |  | 2.0 |"
+    half = stats.t.ppf(0.975, 2) * stats.tstd(gains) / 3**0.5
+    cells = "| imdb | `supervised+ppo` | 46.5 | 50.0 | {} | 1.00 | 0.250 → 1.000 | 0.35 |  | 2 2 2 | 2.0 |"
+    assert after == cells.format(f"+4.5 ± {half:.1f}")  # 4.5: its interval just holds 0
+
+
+@pytest.mark.parametrize(("pairs", "said"), [((1.0, 1.1, 0.9), "**+1.0 ± 0.2**"), ((2.0,), "+2.0")])
+def test_a_gain_is_bold_where_its_interval_excludes_0(learning, pairs, said):
+    assert learning.gain(pairs) == said
