@@ -1,22 +1,35 @@
-"""The error rate and the power of `grue compare`, by simulation.
+"""The error rate and the power of `grue compare` and of the ranks on the board, by simulation.
 
-    python benchmarks/compare_calibration.py
+    python benchmarks/compare_calibration.py                 # everything
+    python benchmarks/compare_calibration.py --only ranks    # the ranks: about two minutes on one core
 
 Each simulated task has 200 examples that differ in difficulty (for both systems) and in which system they suit, seeds
 with a common effect on all examples, and seeds with effects on single examples. Two naive tests are shown for
 comparison: (seed, example) pairs pooled as if they were independent, and Welch's test of the seeds' scores, which
-treats the examples as the whole population. The last table is of systems that began from the same weights, seed by
-seed.
+treats the examples as the whole population. A table is of systems that began from the same weights, seed by seed.
+
+The last table is of boards on which all systems are equally good: how often is any system ranked above another? Ranks
+take the examples as fixed, so that only seeds are drawn.
 """
 
 import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 from scipy import stats
 
-from grue.stats.paired import Contrast, FloatArray, contrast, difference, draw, judge_mean
+from grue.stats.paired import (
+    Contrast,
+    FloatArray,
+    contrast,
+    difference,
+    draw,
+    holm,
+    judge_mean,
+    judge_seeds,
+)
 
 EXAMPLES = 200
 ALPHA = 0.05
@@ -124,14 +137,52 @@ def rows_of_pairs(repetitions: int, draws: int, generator: np.random.Generator) 
         yield f"| {of_starts:g} | {seeds} | {gap:g} | {shown} |"
 
 
+SPREADS = (0.3, 0.5, 0.8, 1.0, 1.0, 1.5, 2.0)  # of a task's seeds, in points
+
+
+def anyone_above(scores: FloatArray, paired: bool) -> bool:
+    """Whether the ranks of a table differ.
+
+    Args:
+        scores: [systems, tasks, seeds].
+        paired: Whether seed k of all systems began from the same weights.
+    """
+    by_system = [[tuple(of_task) for of_task in system] for system in scores.tolist()]
+    found = [
+        judge_seeds([Contrast(a, b, paired=paired) for a, b in zip(one, other, strict=True)]).p
+        for one, other in combinations(by_system, 2)
+    ]
+    return min(holm(found)) < ALPHA
+
+
+def rows_of_ranks(repetitions: int, draws: int, generator: np.random.Generator) -> Iterator[str]:
+    """Yield the lines of a Markdown table: how often equally good systems get different ranks."""
+    del draws  # the p values of ranks are exact
+    yield "| systems | tasks | seeds | Welch | pairs |"
+    yield "|--:|--:|--:|--:|--:|"
+    for systems, tasks, seeds in [(s, t, n) for n in (5, 10) for s in (3, 10) for t in (1, 7)]:
+        spreads = np.array(SPREADS if tasks == 7 else (1.0,))[:, None]
+        found = np.zeros(2)
+        for _ in range(repetitions):
+            own = spreads * generator.normal(size=(systems, tasks, seeds))
+            starts = 3 * spreads * generator.normal(size=(tasks, seeds))
+            found += [anyone_above(own, paired=False), anyone_above(own + starts, paired=True)]
+        shown = " | ".join(f"{100 * share:.1f} %" for share in found / repetitions)
+        yield f"| {systems} | {tasks} | {seeds} | {shown} |"
+
+
+TABLES = {"examples": (rows, rows_of_means, rows_of_pairs), "ranks": (rows_of_ranks,)}
+
+
 def main() -> None:
-    """Print the tables of docs/background/statistics.md on `grue compare`."""
+    """Print the tables of docs/background/statistics.md on `grue compare` and on ranks."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--repetitions", type=int, default=4000)
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", choices=tuple(TABLES))
     chosen = parser.parse_args()
-    for table in (rows, rows_of_means, rows_of_pairs):
+    for table in (table for name, tables in TABLES.items() if chosen.only in (None, name) for table in tables):
         for line in table(chosen.repetitions, chosen.draws, np.random.default_rng(chosen.seed)):
             print(line, flush=True)
         print()

@@ -46,23 +46,6 @@ def headline_coverage() -> None:
         print(f"| {seeds} | " + " | ".join(cells) + " |", flush=True)
 
 
-def told_apart() -> None:
-    """Print how often two systems do not share a rank, by how far apart they are in truth."""
-    print("| seeds a task | mean ± | " + " | ".join(f"{ahead:g} × ±" for ahead in (0, 1, 2, 3)) + " |")
-    print("|---" * 6 + "|")
-    for seeds in ("3", "5", "10"):
-        ours = [satterthwaite_interval(scores) for scores in systems("normal", seeds, T_INTERVALS, 3)]
-        theirs = [satterthwaite_interval(scores) for scores in systems("normal", seeds, T_INTERVALS, 4)]
-        pairs = [(one, other) for one, other in zip(ours, theirs, strict=True) if one and other]
-        width = float(np.mean([one.half_width for one, _ in pairs]))
-        shares = [np.mean([_apart(one, other, ahead * width) for one, other in pairs]) for ahead in (0, 1, 2, 3)]
-        print(f"| {seeds} | {width:.2f} | " + " | ".join(f"{share:.1%}" for share in shares) + " |", flush=True)
-
-
-def _apart(one: Interval, other: Interval, ahead: float) -> bool:
-    return one.low + ahead > other.high or other.low > one.high + ahead
-
-
 def iqm_weights() -> None:
     """Print how far the interquartile mean of seven tasks that lie apart moves when one of them moves by 1."""
     scores = {f"task {i}": [10.0 * i + seed for seed in range(5)] for i in range(7)}
@@ -73,7 +56,6 @@ def iqm_weights() -> None:
 
 TABLES: dict[str, Callable[[], None]] = {
     "95 % intervals of the mean over tasks that hold the true mean: **Student's t**, bootstrap": headline_coverage,
-    "Pairs of systems that do not share a rank, normal world, by their true distance": told_apart,
     "Weight of each of seven tasks in the interquartile mean; in the mean each has 0.143": iqm_weights,
 }
 

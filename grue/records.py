@@ -30,6 +30,9 @@ LOOKUPS = ("nearest", "template", "lexicon", "extract", "mbr", "best-of-n")
 SEEDLESS = ("null", "copy", "lead", "nearest", "template", "lexicon", "extract", "mbr", "oracle")
 """The baselines whose output depends on no seed, so that one run stands for all."""
 
+LIKELIHOOD, CONSENSUS = "likelihood", "consensus"
+"""Ways to pick one of several samples that are no reward."""
+
 
 @dataclass(frozen=True, slots=True)
 class Example:

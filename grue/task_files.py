@@ -169,3 +169,17 @@ def _problems(task: Task) -> Iterator[str]:
             yield f"metrics: {spec.name!r}: the ends of its range are equal."
         if spec.reference is not None and spec.reference <= 0:
             yield f"metrics: {spec.name!r}: its reference must be above 0."
+    yield from _problems_of_families(task)
+
+
+def _problems_of_families(task: Task) -> Iterator[str]:
+    known = [spec.name for spec in task.metrics if spec.axis != "diversity"]
+    named = [name for family in task.families for name in family]
+    for name in sorted(set(named)):
+        if name not in known:
+            close = did_you_mean(name, known)
+            yield f"families: {name!r} is no scored metric of the task.{close} Known: {', '.join(known)}."
+        elif named.count(name) > 1:
+            yield f"families: {name!r} is listed twice; metrics that move together are one family."
+    if any(len(family) < 2 for family in task.families):
+        yield "families: a family has at least two metrics; leave out a metric that stands alone."

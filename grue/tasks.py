@@ -12,6 +12,7 @@ PROSE = (
     ("description",),
     ("changelog",),
     ("recipes",),
+    ("families",),
     ("data", "licence"),
     ("data", "citation"),
     ("backbone", "warm_start"),
@@ -179,6 +180,8 @@ class Task:
         recipes: Algorithm → values of its settings; "rl" holds for every reinforcement learner, "supervised+…" for
             runs with a warm start.
         changelog: One line for each version.
+        families: Groups of metrics that move together, so that a reward of one raises the others; see
+            `experiments/relatives.py`.
         folder: The folder that paths of local files are relative to: the task file's; empty without local files.
     """
 
@@ -197,6 +200,7 @@ class Task:
     metrics: tuple[MetricSpec, ...]
     recipes: Mapping[str, Mapping[str, Any]]
     changelog: tuple[str, ...] = ()
+    families: tuple[tuple[str, ...], ...] = ()
     folder: str = ""
 
     @property

@@ -48,7 +48,7 @@ BOOTSTRAP_SEED = 0  # of --ci bootstrap, so that equal results have equal interv
     "interval_kind",
     type=click.Choice(["t", "bootstrap", "none"]),
     default="t",
-    help="Method of the 95 % intervals; without them there are no ranks.",
+    help="Method of the 95 % intervals; ranks do not depend on it.",
 )
 @options.option("--compat", type=click.Choice(["paper"]), help="Score by plain means of raw metrics, as in the paper.")
 @options.option("--iqm", is_flag=True, help="Show the interquartile mean too; it decides no rank.")

@@ -1,6 +1,7 @@
 """`grue evaluate` and `grue generate`."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -8,7 +9,7 @@ import click
 
 from grue import files
 from grue.cli import options
-from grue.cli.score import score_table
+from grue.cli.score import places_of, score_table
 from grue.errors import ConfigError
 from grue.records import BASELINES
 
@@ -140,7 +141,9 @@ def evaluate(
         for error in result.errors:
             click.echo(f"Not scored by {error}", err=True)
         if not as_json:
-            click.echo(summary(result, folder))
+            whole = not result.limited and result.split == subject.task.data.evaluation
+            places = places_of(subject.task, result.preference, result.naturalness) if whole else {}
+            click.echo(summary(result, folder, places))
     if as_json:
         click.echo(json.dumps([files.plain(result) for result in results], indent=2))
 
@@ -190,12 +193,13 @@ def generate(
     click.echo(str(output))
 
 
-def summary(result: "Result", folder: Path) -> str:
-    """Return a result as a small table."""
+def summary(result: "Result", folder: Path, places: Mapping[str, str]) -> str:
+    """Return a result as a small table; `places` says where its axes stand on the board."""
     counts = result.counts
     notes = f"{counts['scored']} examples, {counts['empty']} empty, {counts['truncated']} cut at the length limit"
     limited = "  (limited: never ranked)" if result.limited else ""
     head = (
         f"{result.system['name']} on {result.suite}/{result.task}, {result.split}, seed {result.seed}: {notes}{limited}"
     )
-    return f"{head}\n{score_table(result.scores, result.preference, result.naturalness)}\n→ {folder / 'result.json'}"
+    table = score_table(result.scores, result.preference, result.naturalness, places)
+    return f"{head}\n{table}\n→ {folder / 'result.json'}"

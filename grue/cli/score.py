@@ -1,7 +1,7 @@
 """`grue score`: any system's predictions, against a task or the user's own references."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from grue.errors import ConfigError
 
 if TYPE_CHECKING:
     from grue.records import Score
+    from grue.tasks import Task
 
 
 @click.command()
@@ -102,7 +103,28 @@ def score(
         head = {} if task is None else {"task": task.name, "suite": task.suite}
         click.echo(json.dumps(head | files.plain(scored), indent=2))
         return
-    click.echo(score_table(scored.scores, scored.preference, scored.naturalness))
+    whole = split is None or (task is not None and split == task.data.evaluation)
+    as_on_board = whole and not settings
+    places = places_of(task, scored.preference, scored.naturalness) if task is not None and as_on_board else {}
+    click.echo(score_table(scored.scores, scored.preference, scored.naturalness, places))
+
+
+def places_of(task: "Task", preference: float | None, naturalness: float | None) -> dict[str, str]:
+    """Return axis → which rows of the board that ships a score of the evaluation split is between.
+
+    Raises:
+        DataError: The board is damaged, or of another version of grue.
+    """
+    from grue.leaderboard.around import where_it_stands
+    from grue.leaderboard.published import shipped
+
+    board = shipped(task.suite)
+    found = {}
+    if board is not None and preference is not None:
+        found["preference"] = where_it_stands(board, task, "preference", preference)
+    if board is not None and naturalness is not None:
+        found["naturalness"] = where_it_stands(board, task, "naturalness", naturalness)
+    return {axis: place for axis, place in found.items() if place is not None}
 
 
 def parse_metric_settings(settings: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -128,8 +150,13 @@ def parse_metric_settings(settings: Sequence[str]) -> dict[str, dict[str, Any]]:
     return parsed
 
 
-def score_table(scores: Sequence["Score"], preference: float | None, naturalness: float | None) -> str:
-    """Return scores as a small table."""
+def score_table(
+    scores: Sequence["Score"],
+    preference: float | None,
+    naturalness: float | None,
+    places: Mapping[str, str],
+) -> str:
+    """Return scores as a small table; `places` says where an axis stands on the board."""
     rows = [
         (
             f"{s.metric} {'↑' if s.direction == 'higher' else '↓'}",
@@ -144,5 +171,5 @@ def score_table(scores: Sequence["Score"], preference: float | None, naturalness
     lines += [f"  {name:<{width}}{value:>12}{scaled:>8}  {axis}".rstrip() for name, value, scaled, axis in rows]
     for name, mean in (("preference", preference), ("naturalness", naturalness)):
         if mean is not None:
-            lines.append(f"  {name:<{width}}{'':>12}{mean:>8.1f}")
+            lines.append(f"  {name:<{width}}{'':>12}{mean:>8.1f}  {places.get(name, '')}".rstrip())
     return "\n".join(lines)

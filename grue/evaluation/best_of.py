@@ -23,11 +23,9 @@ from grue.lm.seeds import derived_seed, example_uniforms
 from grue.lm.tokens import decode_responses, encode_prompts
 from grue.lookups.consensus import most_central
 from grue.metrics.registry import CARDS, METRICS, is_metric
-from grue.records import Example, Prediction
+from grue.records import CONSENSUS, LIKELIHOOD, Example, Prediction
 from grue.tasks import Generation, Task
 
-LIKELIHOOD = "likelihood"
-CONSENSUS = "consensus"
 OF_THE_REFERENCE = ("intent", "emotion", "label")  # what examples' meta says of their references
 
 Judge = Callable[[Rollout, Sequence[Example], Sequence[str]], Sequence[float]]

@@ -75,7 +75,25 @@ def checkpoint_system(task: Task, folder: Path) -> System:
         record["start"] = manifest.start
     if last := checkpoint.last_of_run(folder, manifest):
         record["last"] = {"update": last.update, "validation": dict(last.validation)}
+    if (reward := _reward_of(folder, manifest)) is not None:
+        record["reward"] = reward
     return System(manifest.system, record, manifest.seed, manifest.weights, model, tokenizer)
+
+
+def _reward_of(folder: Path, manifest: checkpoint.CheckpointManifest) -> str | None:
+    """Return the reward that a checkpoint in its run's folder was trained on, "" if on none; None if that is unknown.
+
+    Raises:
+        DataError: The run's configuration cannot be read.
+    """
+    path = folder.resolve().parent / "config.toml"
+    if manifest.algorithm == "supervised":
+        return ""
+    if not path.is_file():
+        return None
+    config = files.read_toml(path)
+    same = all(config.get(key) == getattr(manifest, key) for key in ("suite", "task", "algorithm", "seed"))
+    return config["reward"] if same and isinstance(config.get("reward"), str) else None
 
 
 def model_system(task: Task, name: str, seed: int) -> System:

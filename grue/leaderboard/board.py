@@ -1,14 +1,17 @@
 """The data model of a board, as tables, pages and files show it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from grue.records import About, Axis, Direction, Status
 from grue.stats.intervals import Interval
 from grue.submissions.reported import Reported
 
-BOARD_SCHEMA = 2
+BOARD_SCHEMA = 3
+
+RANK_TEST = "t over seeds, paired or Welch, Holm 5 %"
+"""What `Row.rank` and `Row.task_ranks` rest on: see `grue/leaderboard/places.py`."""
 
 Standing = Literal["ranked", "preliminary", "too few seeds", "partial", "limited", "no predictions", "reference"]
 IntervalKind = Literal["t", "bootstrap", "none"]
@@ -28,13 +31,20 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class BoardTask:
-    """A task as the board shows it, identified by its hash."""
+    """A task as the board shows it, identified by its hash.
+
+    Attributes:
+        rewards: The terms of the task's default reward.
+        families: Groups of metrics that move together, as in the task file.
+    """
 
     name: str
     title: str
     version: int
     hash: str
     columns: tuple[Column, ...]
+    rewards: tuple[str, ...] = ()
+    families: tuple[tuple[str, ...], ...] = ()
 
     def has(self, axis: Axis) -> bool:
         """Whether a metric of the task counts towards `axis`."""
@@ -59,6 +69,11 @@ class Cell:
         preference: 0–100; None if the task has no such metric. Likewise naturalness.
         interval: Interval of the preference; None with a single seed.
         metrics: Raw values, in the order of the task's columns.
+        rewards: The terms of the rewards that its runs were trained on or picked by; empty if there were none.
+        held_out: Mean of the scaled preference metrics that are neither a reward nor of a reward's family, 0–100; None
+            if there is none. See `grue/leaderboard/trained_on.py`.
+        lineage: Seed → the first digits of the hash of the weights, then of those that training began from, as far as
+            the result states them.
     """
 
     seeds: tuple[int, ...]
@@ -67,6 +82,9 @@ class Cell:
     interval: Interval | None
     naturalness: Estimate | None
     metrics: Mapping[str, Estimate]
+    rewards: tuple[str, ...] = ()
+    held_out: Estimate | None = None
+    lineage: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +94,15 @@ class Row:
     Attributes:
         standing: "ranked", or why it is not. A "reference" does not compete: a constant, a copy, the references. With
             "no predictions" the scores cannot be checked.
-        rank: 1 + the number of ranked systems whose interval is wholly above this one's; None if not ranked, or on a
-            board without intervals.
+        rank: 1 + the number of ranked systems whose preference is significantly above this one's; None if not ranked.
         task_ranks: Task → the rank among the systems with enough seeds on that task.
         preference: Mean over the tasks, 0–100; None if a task is missing. Likewise naturalness.
         interval: Interval of the preference; None also if a task has a single seed.
         naturalness_interval: Interval of the naturalness.
         iqm: Interquartile mean of the preference over tasks and seeds, 0–100; it decides no rank.
         cells: Task → scores, for the tasks with results.
+        held_out: Mean of the held-out preference over the tasks that have one; None if one of them is missing.
+        held_out_interval: Interval of the held-out preference.
     """
 
     system: str
@@ -98,6 +117,8 @@ class Row:
     naturalness_interval: Interval | None
     iqm: float | None
     cells: Mapping[str, Cell]
+    held_out: float | None = None
+    held_out_interval: Interval | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +129,7 @@ class Board:
         scoring: "grue-1", scaled by the task files; "paper", plain means of raw metrics (`--compat paper`).
         interval_kind: The method of the intervals.
         level: Their level, 0.95.
+        rank_test: The test that the ranks rest on, in a few words.
         notes: Remarks on the results: what was left out, failed or could not be scored.
         reported: Figures of papers, as printed: never recomputed, never mixed with the rows.
     """
@@ -121,3 +143,4 @@ class Board:
     rows: tuple[Row, ...]
     notes: tuple[str, ...]
     reported: tuple[Reported, ...] = ()
+    rank_test: str = RANK_TEST

@@ -6,6 +6,8 @@ from typing import Literal
 from grue.errors import DataError
 from grue.leaderboard.board import BoardTask, Cell, Column, Estimate, Row, Standing
 from grue.leaderboard.entries import row_key
+from grue.leaderboard.lineage import DIGITS, line
+from grue.leaderboard.trained_on import rewards_of, terms_of
 from grue.records import Entry
 from grue.stats.intervals import mean, sd
 from grue.submissions.folder import does_not_compete
@@ -30,7 +32,7 @@ def board_task(task: Task, entries: Sequence[Entry], others: Collection[Column] 
                 if score.metric not in named:
                     found[score.metric] = Column(score.metric, "diversity", score.direction)
     columns = (*named.values(), *(found[name] for name in sorted(found) if name not in named))
-    return BoardTask(task.name, task.title, task.version, task.hash, columns)
+    return BoardTask(task.name, task.title, task.version, task.hash, columns, terms_of(task.reward), task.families)
 
 
 def _column(spec: MetricSpec) -> Column:
@@ -84,6 +86,8 @@ def _cell(entries: Sequence[Entry], task: BoardTask) -> Cell:
         interval=None,
         naturalness=_axis(entries, "naturalness") if task.has("naturalness") else None,
         metrics={metric: estimate(by_seed) for metric, by_seed in values.items() if by_seed},
+        rewards=rewards_of(results, task.rewards),
+        lineage={result.seed: tuple(each[:DIGITS] for each in found) for result in results if (found := line(result))},
     )
 
 

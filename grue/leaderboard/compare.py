@@ -5,7 +5,6 @@ The scores in a `result.json` are not used, only its task, split and seed.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Literal
 
 import numpy as np
@@ -14,6 +13,7 @@ from grue.data.load import load_examples
 from grue.errors import DataError, SubmissionError, Unavailable
 from grue.evaluation.comparison import Disagreement, ScoredRun, axis_metrics, contrast_of, disagreements, worth
 from grue.evaluation.predictions import match, read_predictions
+from grue.leaderboard.lineage import line, share_starts
 from grue.leaderboard.notes import misfit
 from grue.leaderboard.systems import FoundSystem
 from grue.records import Axis, Entry, Example, Prediction
@@ -193,28 +193,15 @@ def _meet(
         contrast=contrast_of(
             [run.worth for run in runs_a],
             [run.worth for run in runs_b],
-            paired=share_starts(a.entries[task.name], b.entries[task.name]),
+            paired=share_starts(_lines(a.entries[task.name]), _lines(b.entries[task.name])),
         ),
         one_seed=any(len(runs) == 1 and not system.deterministic for runs, system in ((runs_a, a), (runs_b, b))),
         examples=tuple(disagreements(examples, runs_a, runs_b, show)),
     )
 
 
-def share_starts(a: Mapping[int, Entry], b: Mapping[int, Entry]) -> bool:
-    """Whether seed k of one system and seed k of the other began from the same weights, others for each k.
-
-    One may itself be what the other began from. Results say what they began from; those that do not are not paired.
-    """
-    if a.keys() != b.keys() or len(a) < 2:
-        return False
-    shared = [_line(a[seed]) & _line(b[seed]) for seed in a]
-    return all(shared) and not any(one & other for one, other in combinations(shared, 2))
-
-
-def _line(entry: Entry) -> frozenset[str]:
-    """Return the weights of a result's system, and those that it began from."""
-    found = (entry.result.system.get(key) for key in ("weights", "start"))
-    return frozenset(weights for weights in found if isinstance(weights, str) and weights)
+def _lines(entries: Mapping[int, Entry]) -> dict[int, frozenset[str]]:
+    return {seed: frozenset(line(entry.result)) for seed, entry in entries.items()}
 
 
 def _predictions(entry: Entry, examples: Sequence[Example]) -> list[Prediction] | None:

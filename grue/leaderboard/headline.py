@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 
 from grue.leaderboard.board import BoardTask, Cell, IntervalKind, Row, Standing
+from grue.leaderboard.trained_on import held_out, held_out_columns
 from grue.stats.intervals import Interval, bootstrap_interval, mean_over_tasks, satterthwaite_interval
 from grue.stats.robust import iqm
 from grue.submissions.folder import PRELIMINARY_SEEDS, RANKED_SEEDS
@@ -23,18 +24,27 @@ class Method:
         seed: Where the bootstrap of every interval starts, so that no row depends on another, and equal scores have
             equal intervals.
         iqm: Whether rows have an interquartile mean.
+        held_out: Whether they have a held-out preference.
     """
 
     kind: IntervalKind = "t"
     seed: int = 0
     iqm: bool = False
+    held_out: bool = True
 
 
 def with_headline(row: Row, tasks: Sequence[BoardTask], method: Method) -> Row:
     """Return the row with its means over `tasks`, its intervals and its standing; ranks come later."""
-    cells = {name: _with_interval(name, cell, method) for name, cell in row.cells.items()}
+    by_name = {task.name: task for task in tasks}
+    cells = {
+        name: replace(
+            _with_interval(name, cell, method), held_out=held_out(by_name[name], cell) if method.held_out else None
+        )
+        for name, cell in row.cells.items()
+    }
     preference = _over_tasks(cells, tasks, "preference")
     naturalness = _over_tasks(cells, tasks, "naturalness")
+    rest = _over_tasks(cells, tasks, "held_out")
     return replace(
         row,
         standing=_standing(row, tasks),
@@ -44,6 +54,8 @@ def with_headline(row: Row, tasks: Sequence[BoardTask], method: Method) -> Row:
         naturalness_interval=_interval(naturalness, method) if naturalness else None,
         iqm=iqm(preference) if preference and method.iqm else None,
         cells=cells,
+        held_out=mean_over_tasks(rest) if rest else None,
+        held_out_interval=_interval(rest, method) if rest else None,
     )
 
 
@@ -62,10 +74,10 @@ def _interval(scores: Mapping[str, Collection[float]], method: Method) -> Interv
 
 
 def _over_tasks(
-    cells: Mapping[str, Cell], tasks: Sequence[BoardTask], axis: Literal["preference", "naturalness"]
+    cells: Mapping[str, Cell], tasks: Sequence[BoardTask], axis: Literal["preference", "naturalness", "held_out"]
 ) -> Mapping[str, Collection[float]] | None:
     """Return the scores of the tasks that have the axis; None if one of them is unknown."""
-    wanted = [task.name for task in tasks if task.has(axis)]
+    wanted = [task.name for task in tasks if (held_out_columns(task, ()) if axis == "held_out" else task.has(axis))]
     scores = {
         name: estimate.by_seed.values()
         for name in wanted

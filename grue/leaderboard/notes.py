@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from grue.leaderboard.board import Row
-from grue.records import Entry, Result
+from grue.leaderboard.trained_on import names_no_reward
+from grue.records import BASELINES, Entry, Result
 from grue.tasks import Task
 
 
@@ -12,6 +13,7 @@ def notes_on(misfits: Sequence[tuple[Entry, str]], shown: Sequence[Entry], rows:
     yield from _misfit_notes(misfits)
     yield from _failure_notes(rows)
     yield from _unmoved_notes(shown)
+    yield from _unnamed_reward_notes(shown)
     yield from _error_notes(shown)
     yield from _signature_notes(shown)
 
@@ -69,6 +71,16 @@ def _unmoved_notes(entries: Sequence[Entry]) -> Iterator[str]:
             found.setdefault(result.task, []).append(result)
     for task, results in sorted(found.items()):
         yield f"{task}: {_listed(results)} did not beat the start on validation: update 0 was kept."
+
+
+def _unnamed_reward_notes(entries: Sequence[Entry]) -> Iterator[str]:
+    """Yield which systems raised a reward that their results do not name."""
+    found: dict[str, list[Result]] = {}
+    for result in (entry.result for entry in entries):
+        if result.status == "complete" and names_no_reward(result) and result.system.get("algorithm") not in BASELINES:
+            found.setdefault(result.task, []).append(result)
+    for task, results in sorted(found.items()):
+        yield f"{task}: {_listed(results)} does not name its reward, which is taken to be the task's."
 
 
 def _error_notes(entries: Sequence[Entry]) -> Iterator[str]:

@@ -63,6 +63,8 @@ def _with_whole_seeds(row: Row, path: Path) -> Row:
             preference=old.preference and estimate(old.preference, task),
             naturalness=old.naturalness and estimate(old.naturalness, task),
             metrics={name: estimate(values, task) for name, values in old.metrics.items()},
+            held_out=old.held_out and estimate(old.held_out, task),
+            lineage={whole(seed, task): weights for seed, weights in old.lineage.items()},
         )
 
     return replace(row, cells={task: cell(old, task) for task, old in row.cells.items()})

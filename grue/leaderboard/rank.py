@@ -3,7 +3,6 @@
 A row is one system. Only its ranks depend on other rows, and nothing depends on the order in which results are found.
 """
 
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -17,9 +16,10 @@ from grue.leaderboard.cells import board_task, row_of
 from grue.leaderboard.entries import of_suite, refuse_twins, row_key
 from grue.leaderboard.headline import LEVEL, NEVER_RANKED, Method, with_headline
 from grue.leaderboard.notes import misfit, notes_on
+from grue.leaderboard.places import Scores, shared_ranks
 from grue.leaderboard.published import notes_on_shipped, rows_on
 from grue.records import BASELINES, Entry
-from grue.stats.intervals import Interval, mean
+from grue.stats.intervals import mean
 from grue.submissions.folder import RANKED_SEEDS
 from grue.submissions.reported import Reported
 from grue.tasks import Task
@@ -46,7 +46,7 @@ def rank(
     Args:
         entries: Results, in any order.
         tasks: In any order.
-        interval_kind: Student's t, the bootstrap, or none; without intervals there are no ranks.
+        interval_kind: Student's t, the bootstrap, or none; ranks do not depend on it.
         scoring: "paper" computes the axes from the raw metrics, as the paper's figures do.
         reported: Papers' figures; those of these tasks are shown beside the board.
         generator: The source of the bootstrap's draws.
@@ -59,7 +59,7 @@ def rank(
         ValueError: A bootstrap has no generator.
     """
     suite, by_name = _suite(tasks), {task.name: task for task in sorted(tasks, key=lambda task: task.name)}
-    method = Method(interval_kind, _seed(interval_kind, generator), iqm)
+    method = Method(interval_kind, _seed(interval_kind, generator), iqm, held_out=scoring == "grue-1")
     ours = of_suite(entries, suite, by_name)
     hashes = {name: task.hash for name, task in by_name.items()}
     reasons = [misfit(e.result, by_name[e.result.task], hashes[e.result.task]) for e in ours]
@@ -123,8 +123,9 @@ def _reported_on(reported: Sequence[Reported], tasks: Mapping[str, Task]) -> Ite
 
 def _with_ranks(rows: Sequence[Row], tasks: Sequence[BoardTask]) -> tuple[Row, ...]:
     """Return the rows ranked and sorted: by rank and preference, then the others by standing, references last."""
-    ranks = _shared_ranks([row.interval if row.standing == "ranked" else None for row in rows])
-    by_task = {task.name: _shared_ranks([_competing(row, task.name) for row in rows]) for task in tasks}
+    names = [task.name for task in tasks if task.has("preference")]
+    ranks = shared_ranks(rows, [_scores(row, names) if row.standing == "ranked" else None for row in rows])
+    by_task = {name: shared_ranks(rows, [_on_task(row, name) for row in rows]) for name in names}
     ranked = [
         replace(row, rank=ranks[i], task_ranks={name: place for name in by_task if (place := by_task[name][i])})
         for i, row in enumerate(rows)
@@ -132,18 +133,19 @@ def _with_ranks(rows: Sequence[Row], tasks: Sequence[BoardTask]) -> tuple[Row, .
     return tuple(sorted(ranked, key=_place))
 
 
-def _competing(row: Row, task: str) -> Interval | None:
-    """Return a system's interval on a task; None if it is not ranked there."""
+def _scores(row: Row, tasks: Sequence[str]) -> Scores | None:
+    """Return a system's preference by task and seed; None if it has none, or not on all of the tasks."""
+    reached = {name: cell.preference for name in tasks if (cell := row.cells.get(name)) is not None}
+    known = {name: estimate.by_seed for name, estimate in reached.items() if estimate is not None}
+    return known if known and len(known) == len(tasks) else None
+
+
+def _on_task(row: Row, task: str) -> Scores | None:
+    """Return a system's preference on a task, by seed; None if it is not ranked there."""
     cell = row.cells.get(task)
     if cell is None or len(cell.seeds) < RANKED_SEEDS or row.standing in NEVER_RANKED:
         return None
-    return cell.interval
-
-
-def _shared_ranks(intervals: Sequence[Interval | None]) -> list[int | None]:
-    """Return 1 + the number of intervals wholly above each; None for those without one."""
-    lows = sorted(interval.low for interval in intervals if interval is not None)
-    return [None if one is None else 1 + len(lows) - bisect_right(lows, one.high) for one in intervals]
+    return _scores(row, [task])
 
 
 def _place(row: Row) -> tuple[int, float, int, float, str, str]:

@@ -11,7 +11,8 @@ from grue.tasks import MetricSpec
 COLUMNS = {
     **{"suite": "str", "task": "str", "task_version": "int64", "task_hash": "str"},
     **{"system": "str", "status": "str", "standing": "str", "rank": "Int64", "task_rank": "Int64"},
-    **{"axis": "str", "metric": "str", "direction": "str", "seed": "int64", "failed": "bool"},
+    "rank_test": "str",
+    **{"axis": "str", "metric": "str", "direction": "str", "seed": "int64", "failed": "bool", "trained_on": "bool"},
     **{"value": "float64", "scaled": "float64"},
 }
 """Name → type, in the order of the table."""
@@ -34,9 +35,10 @@ def render(board: Board) -> str:
 def frame(board: Board) -> pd.DataFrame:
     """Return the board as a tidy table, one row for each system, task, seed and metric; `COLUMNS` are its columns.
 
-    The two axes have rows beside their metrics, under their own names. `rank` is the system's on the board, `task_rank`
-    on the task; `task_hash` is the first 12 digits. `value` is raw; `scaled` is on 0–100, missing for metrics outside
-    the score, and in the paper's scoring for all metrics. A failed seed has its axes, at 0, and no metric.
+    The two axes and the held-out preference ("held_out") have rows beside the metrics, under their own names. `rank` is
+    the system's on the board, `task_rank` on the task, both by `rank_test`; `task_hash` is the first 12 digits. `value`
+    is raw; `scaled` is on 0–100, missing for metrics outside the score, and in the paper's scoring for all metrics. A
+    failed seed has its axes, at 0, and no metric. `trained_on`: whether the metric was part of the row's reward.
     """
     table = pd.DataFrame(_lines(board), columns=list(COLUMNS))
     return table.astype(COLUMNS)
@@ -47,22 +49,23 @@ def _lines(board: Board) -> Iterator[tuple[object, ...]]:
     for row in board.rows:
         for name, cell in row.cells.items():
             task = tasks[name]
-            who = (row.system, row.status, row.standing, row.rank, row.task_ranks.get(name))
+            who = (row.system, row.status, row.standing, row.rank, row.task_ranks.get(name), board.rank_test)
             for what in _values(task, cell, board.scoring == "grue-1"):
                 yield (board.suite, name, task.version, task.hash[:12], *who, *what)
 
 
 def _values(task: BoardTask, cell: Cell, scaled: bool) -> Iterator[tuple[object, ...]]:
-    """Yield axis, metric, direction, seed, failed, value, scaled."""
-    for axis, reached in (("preference", cell.preference), ("naturalness", cell.naturalness)):
+    """Yield axis, metric, direction, seed, failed, trained_on, value, scaled."""
+    axes = {"preference": cell.preference, "held_out": cell.held_out, "naturalness": cell.naturalness}
+    for axis, reached in axes.items():
         for seed, value in reached.by_seed.items() if reached else ():
-            yield axis, axis, "higher", seed, seed in cell.failed, value, value
+            yield axis, axis, "higher", seed, seed in cell.failed, False, value, value
     for column in task.columns:
         spec = MetricSpec(column.metric, column.axis, column.range, column.reference)
         estimate = cell.metrics.get(column.metric)
         what = (column.axis, column.metric, column.direction)
         for seed, value in estimate.by_seed.items() if estimate else ():
-            yield *what, seed, False, value, spec.scale(value) if scaled else None
+            yield *what, seed, False, column.metric in cell.rewards, value, spec.scale(value) if scaled else None
 
 
 def _harmless(text: str) -> str:

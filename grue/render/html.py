@@ -12,7 +12,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from grue.leaderboard.board import Board
-from grue.render.legend import HONESTY
+from grue.render.legend import HELD_OUT, HONESTY, RANKS
 from grue.render.text import printable
 from grue.render.web import view, words
 from grue.render.web.embed import embedded
@@ -46,6 +46,8 @@ def render(board: Board) -> str:
             suites=SUITES,
             reference=REFERENCE,
             honesty=HONESTY,
+            ranks=RANKS,
+            held_out=HELD_OUT,
             ranked_seeds=RANKED_SEEDS,
             preliminary_seeds=PRELIMINARY_SEEDS,
         )

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 
 from grue.leaderboard.board import Board
 from grue.render.layout import TextTable, narrow
+from grue.render.legend import BOLD, HELD_OUT, RANKS
 from grue.render.tables import BoardPage, page
-from grue.render.text import UNKNOWN
+from grue.render.text import TRAINED_ON, UNKNOWN
 
 WIDTH = 440.0  # points across both columns of a page
 LETTER, SMALL_LETTER, GAP = (
@@ -24,6 +25,7 @@ _SPECIAL = {
     **{"±": r"$\pm$", "×": r"$\times$", "−": "$-$", "–": r"\textendash{}", "↑": r"$\uparrow$", "↓": r"$\downarrow$"},
     **{
         "∞": r"$\infty$",
+        "†": r"\textdagger{}",
         "α": r"$\alpha$",
         "’": "'",
         "“": r"\textquotedblleft{}",
@@ -65,8 +67,14 @@ def _caption(content: BoardPage, table: TextTable) -> str:
     scores, spread, *others = content.legend
     title = f"{content.title}: {table.title}." if table.title else f"{content.title}."
     has_spread = any("±" in cell for row in table.rows for cell in row)
-    bold = [line for line in others if table.strong and line.startswith("Bold")]
-    return " ".join((title, scores, *([spread] if has_spread else []), *bold))
+    needed = {
+        RANKS: any("rank" in column.header.lower() for column in table.columns[:1]),
+        BOLD: bool(table.strong),
+        HELD_OUT: "held-out" in table.title.lower() or any("held-out" in column.header for column in table.columns),
+        TRAINED_ON: any(TRAINED_ON in cell for row in table.rows for cell in row),
+    }
+    own = [line for line in others if any(is_needed and line.startswith(sign) for sign, is_needed in needed.items())]
+    return " ".join((title, scores, *([spread] if has_spread else []), *own))
 
 
 def _float(table: TextTable, caption: str, name: str) -> str:

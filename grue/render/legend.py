@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from grue.leaderboard.board import Board, BoardTask, Column
-from grue.render.text import UNKNOWN
+from grue.leaderboard.trained_on import held_out_columns
+from grue.render.text import TRAINED_ON, UNKNOWN
 from grue.submissions.folder import PRELIMINARY_SEEDS, RANKED_SEEDS
 
 _SCORES = {
@@ -13,6 +14,15 @@ _SCORES = {
 HONESTY = (
     "Anyone can draw the test answers of mini from its generator: a row is worth what its checks and its authors' word "
     "are worth, and maintainers can ask for its results on a held-back draw (`python -m miniworld held-back`)."
+)
+RANKS = (
+    "A rank is 1 + the number of systems significantly above: every two by a t test over seeds (paired where both "
+    "began from the same weights of a run of the board, else Welch's), Holm over all pairs of a table, 5 %"
+)
+BOLD = "Bold"
+HELD_OUT = (
+    "The held-out preference is the mean of the preference metrics that the row was not trained on and that are no "
+    "relatives of those (families in the task file); without a reward, the task's counts as the row's"
 )
 _WAYS = {"t": "Student's t", "bootstrap": "bootstrap"}
 
@@ -32,16 +42,14 @@ def _spread(board: Board) -> str:
 
 def _others(board: Board) -> Iterator[str]:
     one = len(board.tasks) == 1
-    if board.interval_kind == "none":
-        yield "Without intervals there are no ranks."
-    else:
-        condition = f"{RANKED_SEEDS} seeds" if one else f"{RANKED_SEEDS} seeds on every task"
-        yield (
-            "A rank is 1 + the number of systems whose interval is wholly above; = marks a shared rank. "
-            f"It takes {condition}; with {PRELIMINARY_SEEDS} or more a system is preliminary."
-        )
+    condition = f"{RANKED_SEEDS} seeds" if one else f"{RANKED_SEEDS} seeds on every task"
+    yield (
+        f"{RANKS}; = marks a shared rank. It takes {condition}; with {PRELIMINARY_SEEDS} or more a system is "
+        "preliminary."
+    )
     if any(sum(task.name in row.task_ranks for row in board.rows) > 1 for task in board.tasks):
-        yield "Bold is the best ranked system, with all that cannot be distinguished from it."
+        yield f"{BOLD}: no ranked system is significantly better, by the same test."
+    yield from _trained_on(board)
     if any(row.standing == "reference" for row in board.rows):
         yield (
             "References do not compete: a constant, a copy of the prompt, its lead, lookups (answers from the training "
@@ -59,6 +67,21 @@ def _others(board: Board) -> Iterator[str]:
     yield f"Tasks: {versions}." if not one else f"Task: {versions}."
     if one and board.scoring == "grue-1" and (scales := list(_scales(board.tasks[0]))):
         yield f"Scaled to 0 to 100: {'; '.join(scales)}."
+
+
+def _trained_on(board: Board) -> Iterator[str]:
+    """Yield what the held-out preference leaves out, and what the mark of a metric means."""
+    rows = [row for row in board.rows if any(cell.held_out is not None for cell in row.cells.values())]
+    if rows:
+        without = [task.name for task in board.tasks if task.has("preference") and not held_out_columns(task, ())]
+        nothing = (
+            f" Nothing is left of {', '.join(without)}; the mean is over the others."
+            if without and len(board.tasks) > 1
+            else ""
+        )
+        yield f"{HELD_OUT}.{nothing}"
+    if len(board.tasks) == 1 and any(cell.rewards for row in board.rows for cell in row.cells.values()):
+        yield f"{TRAINED_ON} marks a metric that the row was trained on or picked by, as its result states."
 
 
 def _scales(task: BoardTask) -> Iterator[str]:

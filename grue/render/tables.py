@@ -1,16 +1,18 @@
 """The board as titles, tables and sentences, for every format that people read."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from grue.leaderboard.board import Board, BoardTask, Column, Estimate, Row
+from grue.leaderboard.places import Scores, shared_ranks
+from grue.leaderboard.trained_on import held_out_columns
 from grue.records import Axis, Direction
 from grue.render.as_reported import about_reported, reported_tables
 from grue.render.layout import Heading, Series, TextTable, as_table
 from grue.render.legend import legend
-from grue.render.text import ARROWS, UNKNOWN, fixed, printable
-from grue.stats.intervals import Interval, satterthwaite_interval
+from grue.render.text import ARROWS, UNKNOWN, fixed, marked, printable
+from grue.stats.intervals import Interval
 
 AXES: tuple[Axis, Axis] = ("preference", "naturalness")
 
@@ -55,11 +57,14 @@ def _how_to_begin(board: Board) -> str:
 def _of_suite(board: Board) -> Iterator[TextTable]:
     """Yield the means over tasks, then each task's preference, naturalness and ranks, and the references."""
     rows, references = _parted(board)
-    yield as_table("Mean over tasks", [*_who(rows), *_means(rows)])
+    yield as_table("Mean over tasks", [*_who(rows), *_means(board, rows)])
     for axis in AXES:
         columns = [_axis(board, rows, task, axis, task.name) for task in board.tasks if task.has(axis)]
         if columns:
             yield as_table(f"{axis.capitalize()} by task", [*_who(rows)[:2], *columns])
+        held_out = [_held_out(board, rows, task, task.name) for task in board.tasks if _holds_out(task, rows)]
+        if axis == "preference" and held_out:
+            yield as_table("Held-out preference by task", [*_who(rows)[:2], *held_out])
     if any(row.task_ranks for row in rows):
         places = {task.name: [row.task_ranks.get(task.name) for row in rows] for task in board.tasks}
         columns = [Series(Heading(name), _ranks(ranks)) for name, ranks in places.items()]
@@ -73,17 +78,42 @@ def _parted(board: Board) -> tuple[list[Row], list[Row]]:
     return rows, [row for row in board.rows if row.standing == "reference"]
 
 
-def _means(rows: Sequence[Row]) -> Iterator[Series]:
+def _means(board: Board, rows: Sequence[Row]) -> Iterator[Series]:
     """Yield the means over tasks with their intervals."""
-    kinds = {
-        "preference ↑": [(row.preference, row.interval) for row in rows],
-        "naturalness ↑": [(row.naturalness, row.naturalness_interval) for row in rows],
-    }
-    for header, pairs in kinds.items():
-        competing = [pair[1] if row.rank is not None else None for row, pair in zip(rows, pairs, strict=True)]
-        yield Series(Heading(header), _with_intervals(pairs), _best(competing, "higher"))
+    ranks = [row.rank for row in rows]
+    yield Series(
+        Heading("preference ↑"), _with_intervals([(row.preference, row.interval) for row in rows]), _first(ranks)
+    )
+    if any(row.held_out is not None for row in rows):
+        held = [
+            {task.name: _comparable(row, task) for task in board.tasks if held_out_columns(task, ())} for row in rows
+        ]
+        pairs = [(row.held_out, row.held_out_interval) for row in rows]
+        yield Series(Heading("held-out ↑"), _with_intervals(pairs), _best(board, rows, _scores(rows, held)))
+    natural = [
+        {task.name: _estimate(row, task, "naturalness") for task in board.tasks if task.has("naturalness")}
+        for row in rows
+    ]
+    pairs = [(row.naturalness, row.naturalness_interval) for row in rows]
+    yield Series(Heading("naturalness ↑"), _with_intervals(pairs), _best(board, rows, _scores(rows, natural)))
     if any(row.iqm is not None for row in rows):
         yield Series(Heading("IQM ↑"), _numbers([row.iqm for row in rows]))
+
+
+def _scores(rows: Sequence[Row], estimates: Sequence[Mapping[str, Estimate | None]]) -> list[Scores | None]:
+    """Return the seeds' scores, by task, of the ranked systems that have all of them; None for the others."""
+    known = [{name: one.by_seed for name, one in of_row.items() if one is not None} for of_row in estimates]
+    return [
+        scores if scores and len(scores) == len(of_row) and row.rank is not None else None
+        for row, scores, of_row in zip(rows, known, estimates, strict=True)
+    ]
+
+
+def _comparable(row: Row, task: BoardTask) -> Estimate | None:
+    """Return the held-out preference of a row if it is of the metrics that the task's own reward would leave."""
+    cell = row.cells.get(task.name)
+    same = cell is not None and held_out_columns(task, cell.rewards) == held_out_columns(task, ())
+    return cell.held_out if cell is not None and same else None
 
 
 def _references(rows: Sequence[Row], tasks: Sequence[BoardTask]) -> TextTable:
@@ -117,12 +147,18 @@ def _of_task(board: Board, task: BoardTask) -> Iterator[TextTable]:
     """Yield the task's axes with the raw metrics behind them and the diversity: of the systems, of the references."""
     rows, references = _parted(board)
     axes = [axis for axis in AXES if task.has(axis)]
-    yield as_table("", [*_who(rows), *(_axis(board, rows, task, axis, f"{axis} ↑") for axis in axes)])
+    scored = [_axis(board, rows, task, axis, f"{axis} ↑") for axis in axes]
+    if task.has("preference") and _holds_out(task, rows):
+        scored.insert(1, _held_out(board, rows, task, "held-out ↑"))
+    yield as_table("", [*_who(rows), *scored])
     yield as_table("Metrics", [*_who(rows)[:2], *_metrics(board, rows, task, AXES)])
     if task.has("diversity"):
         yield as_table("Diversity, outside the score", [*_who(rows)[:2], *_metrics(board, rows, task, ("diversity",))])
     names = Series(Heading("system", is_number=False), [printable(row.system) for row in references])
     means = [Series(Heading(f"{axis} ↑"), _numbers([_reached(row, task, axis) for row in references])) for axis in axes]
+    if task.has("preference") and _holds_out(task, references):
+        held = [_mean(cell.held_out) if (cell := row.cells.get(task.name)) else None for row in references]
+        means.insert(1, Series(Heading("held-out ↑"), _numbers(held)))
     yield as_table("References", [names, *means, *_metric_means(references, task, AXES)])
     if task.has("diversity"):
         yield as_table("References, diversity", [names, *_metric_means(references, task, ("diversity",))])
@@ -132,16 +168,22 @@ def _metrics(board: Board, rows: Sequence[Row], task: BoardTask, axes: Sequence[
     """Yield the raw metrics of `axes`, with the standard deviation over seeds."""
     for column in _columns(task, axes):
         estimates = [_metric(row, task, column.metric) for row in rows]
-        competing = _competing(board, rows, task, estimates)
-        best = frozenset[int]() if column.axis == "diversity" else _best(competing, column.direction)
-        yield Series(_heading(column), _with_deviations(estimates, _decimals(map(_mean, estimates))), best)
+        scores = _competing(rows, task, estimates)
+        best = frozenset[int]() if column.axis == "diversity" else _best(board, rows, scores, column.direction)
+        texts = _with_deviations(estimates, _decimals(map(_mean, estimates)))
+        yield Series(_heading(column), _with_marks(texts, rows, task, column), best)
 
 
 def _metric_means(rows: Sequence[Row], task: BoardTask, axes: Sequence[Axis]) -> Iterator[Series]:
     """Yield the raw metrics of `axes`, without a spread: most references have a single result."""
     for column in _columns(task, axes):
         means = [_mean(_metric(row, task, column.metric)) for row in rows]
-        yield Series(_heading(column), _numbers(means, _decimals(means)))
+        yield Series(_heading(column), _with_marks(_numbers(means, _decimals(means)), rows, task, column))
+
+
+def _with_marks(texts: Sequence[str], rows: Sequence[Row], task: BoardTask, column: Column) -> list[str]:
+    """Return the cells of a metric with a mark in the rows that were trained on it."""
+    return marked(texts, [column.metric in row.cells[task.name].rewards for row in rows])
 
 
 def _columns(task: BoardTask, axes: Sequence[Axis]) -> list[Column]:
@@ -184,13 +226,23 @@ def _seeds(row: Row) -> str:
 def _axis(board: Board, rows: Sequence[Row], task: BoardTask, axis: Axis, header: str) -> Series:
     """Return an axis of a task: the preference with its interval, which decides its rank; naturalness with its sd."""
     estimates = [_estimate(row, task, axis) for row in rows]
+    ranks = [row.task_ranks.get(task.name) for row in rows]
+    best = _first(ranks) if axis == "preference" else _best(board, rows, _competing(rows, task, estimates))
     if axis == "naturalness" or board.interval_kind == "none":
-        best = _best(_competing(board, rows, task, estimates), "higher")
         return Series(Heading(header), _with_deviations(estimates, 1), best)
     intervals = [None if (cell := row.cells.get(task.name)) is None else cell.interval for row in rows]
-    competing = [i if task.name in row.task_ranks else None for row, i in zip(rows, intervals, strict=True)]
-    cells = _with_intervals(list(zip(map(_mean, estimates), intervals, strict=True)))
-    return Series(Heading(header), cells, _best(competing, "higher"))
+    return Series(Heading(header), _with_intervals(list(zip(map(_mean, estimates), intervals, strict=True))), best)
+
+
+def _held_out(board: Board, rows: Sequence[Row], task: BoardTask, header: str) -> Series:
+    """Return the held-out preference of a task, with the standard deviation over seeds."""
+    estimates = [None if (cell := row.cells.get(task.name)) is None else cell.held_out for row in rows]
+    best = _best(board, rows, _competing(rows, task, [_comparable(row, task) for row in rows]))
+    return Series(Heading(header), _with_deviations(estimates, 1), best)
+
+
+def _holds_out(task: BoardTask, rows: Sequence[Row]) -> bool:
+    return any((cell := row.cells.get(task.name)) is not None and cell.held_out is not None for row in rows)
 
 
 def _estimate(row: Row, task: BoardTask, axis: Axis) -> Estimate | None:
@@ -207,28 +259,30 @@ def _metric(row: Row, task: BoardTask, metric: str) -> Estimate | None:
     return None if cell is None else cell.metrics.get(metric)
 
 
-def _competing(
-    board: Board, rows: Sequence[Row], task: BoardTask, estimates: Sequence[Estimate | None]
-) -> list[Interval | None]:
-    """Return the t intervals of the systems that are ranked on the task; None for the others."""
+def _competing(rows: Sequence[Row], task: BoardTask, estimates: Sequence[Estimate | None]) -> list[Scores | None]:
+    """Return the seeds' scores of the systems that are ranked on the task; None for the others."""
     return [
-        satterthwaite_interval({task.name: estimate.by_seed.values()}, board.level)
-        if estimate is not None and task.name in row.task_ranks
-        else None
+        {task.name: estimate.by_seed} if estimate is not None and task.name in row.task_ranks else None
         for row, estimate in zip(rows, estimates, strict=True)
     ]
 
 
-def _best(intervals: Sequence[Interval | None], direction: Direction) -> frozenset[int]:
-    """Return the rows that no other row's interval is wholly better than; empty with fewer than two to compare."""
-    known = {i: interval for i, interval in enumerate(intervals) if interval is not None}
-    if len(known) < 2:
-        return frozenset()
-    if direction == "higher":
-        bound = max(interval.low for interval in known.values())
-        return frozenset(i for i, interval in known.items() if interval.high >= bound)
-    bound = min(interval.high for interval in known.values())
-    return frozenset(i for i, interval in known.items() if interval.low <= bound)
+def _best(
+    board: Board, rows: Sequence[Row], scores: Sequence[Scores | None], direction: Direction = "higher"
+) -> frozenset[int]:
+    """Return the rows that no other is significantly better than, by the test of the ranks."""
+    places = {id(row): i for i, row in enumerate(board.rows)}
+    on_board: list[Scores | None] = [None] * len(board.rows)
+    for row, known in zip(rows, scores, strict=True):
+        on_board[places[id(row)]] = known
+    ranks = shared_ranks(board.rows, on_board, direction)
+    return _first([ranks[places[id(row)]] for row in rows])
+
+
+def _first(ranks: Sequence[int | None]) -> frozenset[int]:
+    """Return the rows with the first rank; empty with fewer than two ranked."""
+    contested = sum(rank is not None for rank in ranks) > 1
+    return frozenset(i for i, rank in enumerate(ranks) if contested and rank == 1)
 
 
 def _with_intervals(pairs: Sequence[tuple[float | None, Interval | None]]) -> list[str]:

@@ -6,6 +6,7 @@ from grue.records import Direction
 
 ARROWS: Mapping[Direction, str] = {"higher": "↑", "lower": "↓"}
 UNKNOWN = "–"
+TRAINED_ON = "†"  # beside the value of a metric that the row's training raised
 
 
 def printable(text: str) -> str:
@@ -37,6 +38,13 @@ def in_line(pairs: Sequence[tuple[str, str | None] | None]) -> list[str]:
         values = [f"{value} ± {spread}" for value, spread in zip(values, spreads, strict=True)]
     texts = iter(values)
     return [UNKNOWN if pair is None else next(texts) for pair in pairs]
+
+
+def marked(texts: Sequence[str], marks: Sequence[bool]) -> list[str]:
+    """Return the cells of a column, some with the mark of what was trained on; unchanged if none has it."""
+    if not any(marks):
+        return list(texts)
+    return [f"{text}{TRAINED_ON if mark else ' '}" for text, mark in zip(texts, marks, strict=True)]
 
 
 def _at_the_point(numbers: Sequence[str]) -> list[str]:

@@ -15,22 +15,26 @@ tasks is the mean of such draws, stretched with the degrees of freedom of the wh
 
 Where seed k of both systems began from the same weights, seeds are pairs: W is then s²/n of the pairs' differences, and
 if no examples differ the test is the paired t test.
+
+Ranks on the board take the examples as fixed, as its intervals do (`judge_seeds`): V is 0, and p is exact.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from grue.stats.intervals import Interval, mean, sd
+from grue.stats.intervals import Interval, mean, sd, student_t_p, student_t_quantile
 
 FloatArray = NDArray[np.float64]
 
 DRAWS = 10_000
 LEVEL = 0.95
 _SIGNS = 1 << 22  # signs drawn at once; bounds the memory
+_FIXED: FloatArray = np.empty(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +89,13 @@ class Contrast:
     Attributes:
         scores_a: A's scores by seed, 0–100. Likewise `scores_b`.
         examples: [examples] differences of the examples. Their mean is the difference of the scores, and their spread
-            is due to the examples alone: the interaction with the seeds is removed.
+            is due to the examples alone: the interaction with the seeds is removed. Empty where they are fixed.
         paired: Whether a place in `scores_a` and the same in `scores_b` are a pair.
     """
 
     scores_a: tuple[float, ...]
     scores_b: tuple[float, ...]
-    examples: FloatArray
+    examples: FloatArray = field(default_factory=lambda: _FIXED)
     paired: bool = False
 
     @property
@@ -105,10 +109,10 @@ class Contrast:
 
         Those of the pairs' differences, if the seeds are paired.
         """
-        samples: tuple[Sequence[float], ...] = (self.scores_a, self.scores_b)
+        samples = (self.scores_a, self.scores_b)
         if self.paired:
-            samples = ([a - b for a, b in zip(self.scores_a, self.scores_b, strict=True)],)
-        return tuple((spread**2 / len(s), len(s) - 1) for s in samples if (spread := sd(s)) is not None)
+            return (_error(tuple(a - b for a, b in zip(*samples, strict=True))),)
+        return tuple(_error(scores) for scores in samples if len(scores) > 1)
 
     @property
     def seed_variance(self) -> float:
@@ -117,8 +121,8 @@ class Contrast:
 
     @property
     def test_set_variance(self) -> float:
-        """The squared standard error due to the examples."""
-        return _variance_of_mean(self.examples)
+        """The squared standard error due to the examples; 0 where they are fixed."""
+        return _variance_of_mean(self.examples) if len(self.examples) else 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -253,6 +257,34 @@ def judge_mean(
     )
 
 
+def judge_seeds(compared: Sequence[Contrast], level: float = LEVEL) -> MeanDifference:
+    """Return the mean difference over tasks whose examples are fixed: only seeds are random.
+
+    On one task this is Welch's test, or the paired t test. If one system has a single seed on a task there is no
+    verdict: p is 1, and the interval covers everything.
+
+    Args:
+        compared: At least one task, each without `examples`.
+        level: Level of the interval, between 0 and 1.
+    """
+    value = mean([each.value for each in compared])
+    error = math.sqrt(math.fsum(each.seed_variance for each in compared)) / len(compared)
+    if any(min(len(each.scores_a), len(each.scores_b)) < 2 for each in compared):
+        half, p = math.inf, 1.0
+    elif error == 0:
+        half, p = 0.0, float(value == 0)
+    else:
+        degrees = degrees_of_freedom(compared)
+        half, p = error * student_t_quantile((1 + level) / 2, degrees), student_t_p(abs(value) / error, degrees)
+    return MeanDifference(
+        a=mean([mean(each.scores_a) for each in compared]),
+        b=mean([mean(each.scores_b) for each in compared]),
+        value=value,
+        interval=Interval(value - half, value + half),
+        p=p,
+    )
+
+
 def degrees_of_freedom(compared: Sequence[Contrast]) -> float:
     """Return Satterthwaite's degrees of freedom of a mean of differences; infinite if no seeds differ.
 
@@ -277,6 +309,14 @@ def holm(p_values: Sequence[float]) -> list[float]:
         highest = max(highest, min(1.0, (len(p_values) - place) * p_values[index]))
         corrected[index] = highest
     return corrected
+
+
+@lru_cache(maxsize=1 << 14)
+def _error(scores: tuple[float, ...]) -> tuple[float, int]:
+    """Return the squared standard error of the mean of at least two scores, and its degrees of freedom."""
+    spread = sd(scores)
+    assert spread is not None
+    return spread**2 / len(scores), len(scores) - 1
 
 
 def _variance_of_mean(values: FloatArray) -> float:

@@ -13,8 +13,6 @@ from grue.cli.main import main
 from grue.data.load import load_examples
 from grue.errors import ConfigError, UnknownName
 from grue.evaluation.best_of import (
-    CONSENSUS,
-    LIKELIHOOD,
     BestOf,
     choose_best_of,
     is_oracle,
@@ -32,7 +30,7 @@ from grue.lm.sampling import sample_responses
 from grue.lm.seeds import example_uniforms
 from grue.lm.tokens import encode_prompts
 from grue.lookups.consensus import most_central
-from grue.records import Example
+from grue.records import CONSENSUS, LIKELIHOOD, Example
 from grue.task_files import SUITES, load_task, task_names
 from grue.tasks import Generation
 

@@ -53,7 +53,7 @@ def test_csv_has_a_line_for_each_seed_and_metric() -> None:
         len(estimate.by_seed)
         for row in SUITE.rows
         for cell in row.cells.values()
-        for estimate in (cell.preference, cell.naturalness, *cell.metrics.values())
+        for estimate in (cell.preference, cell.held_out, cell.naturalness, *cell.metrics.values())
         if estimate
     )
     found = [line for line in lines if (line["system"], line["metric"], line["seed"]) == ("ppo", "edits", "2")]
@@ -61,8 +61,9 @@ def test_csv_has_a_line_for_each_seed_and_metric() -> None:
         {
             **{"suite": "mini", "task": "stories", "task_version": "2", "task_hash": "cdcdcdcdcdcd"},
             **{"system": "ppo", "status": "rescored", "standing": "ranked", "rank": "1", "task_rank": "1"},
+            "rank_test": "t over seeds, paired or Welch, Holm 5 %",
             **{"axis": "preference", "metric": "edits", "direction": "lower", "seed": "2", "failed": "False"},
-            **{"value": "39.5", "scaled": "60.5"},
+            **{"trained_on": "False", "value": "39.5", "scaled": "60.5"},
         }
     ]
 
@@ -102,7 +103,7 @@ def test_the_paper_scales_no_metric() -> None:
 
 def test_an_empty_board_is_a_line_of_names() -> None:
     assert as_csv.render(EMPTY) == ",".join(as_csv.COLUMNS) + "\n"
-    assert as_csv.frame(EMPTY).shape == (0, 16)
+    assert as_csv.frame(EMPTY).shape == (0, 18)
 
 
 # --- LaTeX -----------------------------------------------------------------------------------------------------------
@@ -113,7 +114,12 @@ def test_a_caption_says_suite_scoring_and_interval() -> None:
     assert captions[1].startswith(
         "GRUE leaderboard: suite mini: Preference by task. Preference and naturalness go from"
     )
-    for part in ("(scoring grue-1)", r"the 95 \% interval over seeds (Student's t)", "Bold is the best"):
+    for part in (
+        "(scoring grue-1)",
+        r"the 95 \% interval over seeds (Student's t)",
+        "Bold: no ranked system",
+        "A rank is 1 +",
+    ):
         assert part in captions[1]
     assert len(set(re.findall(r"\\label\{(.*)\}", latex.render(SUITE)))) == len(captions) == 5
 

@@ -1,6 +1,7 @@
 """Whether an interval holds what it promises: worlds with a known truth, drawn thousands of times."""
 
 import math
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -8,11 +9,13 @@ from scipy.stats import norm, t
 from support.seed_worlds import SEEDS, TRUTHS, WORLDS
 
 from grue.stats.intervals import bootstrap_interval, satterthwaite_interval
+from grue.stats.paired import Contrast, holm, judge_seeds
 
 pytestmark = pytest.mark.slow
 
 DRAWS = 20_000  # the share of 95 % is then known to ± 0.3 % (two standard errors)
 BOOTSTRAPS = 2_000  # ± 1.6 % at 85 %
+BOARDS = 1_500  # ± 1.1 % at 5 %
 TRUTH = TRUTHS.mean()
 
 
@@ -51,9 +54,20 @@ def test_other_levels_hold_as_often_as_they_say():
         assert share == pytest.approx(level, abs=0.015)
 
 
-def test_two_equally_good_systems_are_seldom_placed_apart():
+def test_a_board_of_equally_good_systems_seldom_has_an_order():
     generator = np.random.default_rng(4)
-    pairs = zip(*(WORLDS["normal"].systems(generator, SEEDS["5"], DRAWS) for _ in range(2)), strict=True)
-    intervals = (tuple(map(satterthwaite_interval, pair)) for pair in pairs)
-    apart = np.mean([one.low > other.high or other.low > one.high for one, other in intervals])
-    assert 0.002 <= apart <= 0.01
+    worth = 3 * generator.normal(size=(BOARDS, 7, 5))  # of the weights that pairs began from
+    wrong = {False: 0, True: 0}
+    for board in range(BOARDS):
+        drawn = list(WORLDS["normal"].systems(generator, SEEDS["5"], 5))
+        for paired in wrong:
+            systems = [
+                [tuple(np.array(of_task) + paired * worth[board, i]) for i, of_task in enumerate(scores.values())]
+                for scores in drawn
+            ]
+            found = [
+                judge_seeds([Contrast(a, b, paired=paired) for a, b in zip(one, other, strict=True)]).p
+                for one, other in combinations(systems, 2)
+            ]
+            wrong[paired] += min(holm(found)) < 0.05
+    assert all(0.02 <= count / BOARDS <= 0.06 for count in wrong.values())

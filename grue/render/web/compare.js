@@ -25,7 +25,9 @@ function differences(a, b) {
   const pairs = (key) =>
     board.tasks.map((task, i) => {
       const [one, other] = [a.cells[i]?.[key], b.cells[i]?.[key]];
-      return one && other ? { a: one, b: other, fixedA: a.fixed, fixedB: b.fixed } : null;
+      const [first, second] = [a, b].map((system) => board.systems.indexOf(system)).sort((x, y) => x - y);
+      const paired = board.pairs[i].some(([x, y]) => x === first && y === second);
+      return one && other ? { a: one, b: other, fixedA: a.fixed, fixedB: b.fixed, paired } : null;
     });
   const columns = AXES.map(pairs);
   const lines = board.tasks.map((task, i) => ({ name: task.name, pairs: columns.map((column) => [column[i]].filter(Boolean)) }));

@@ -5,12 +5,15 @@ them from the tables, so that the page holds them once.
 """
 
 import json
+from collections.abc import Mapping, Sequence, Set
+from itertools import combinations
 from statistics import NormalDist
 from typing import Any
 
 from markupsafe import Markup
 
 from grue.leaderboard.board import Board, BoardTask, Cell, Estimate, Row
+from grue.leaderboard.lineage import are_pairs, made_on
 from grue.render.text import printable
 from grue.stats.intervals import Interval, student_t_quantile
 
@@ -20,6 +23,7 @@ _ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
 def embedded(board: Board) -> Markup:
     """Return the board's numbers as JSON for a script element."""
+    made = made_on(board.rows)
     data = {
         "suite": board.suite,
         "scoring": board.scoring,
@@ -27,9 +31,16 @@ def embedded(board: Board) -> Markup:
         "quantiles": quantiles(board.level),
         "tasks": [_task(task) for task in board.tasks],
         "systems": [_system(row, board) for row in board.rows],
+        "pairs": [_pairs(board.rows, task.name, made.get(task.name, {})) for task in board.tasks],
     }
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return Markup(text.translate(_ESCAPES))
+
+
+def _pairs(rows: Sequence[Row], task: str, made: Mapping[int, Set[str]]) -> list[tuple[int, int]]:
+    """Return the places of every two systems whose seeds are pairs on a task."""
+    cells = {i: cell for i, row in enumerate(rows) if (cell := row.cells.get(task)) is not None and cell.lineage}
+    return [(i, j) for i, j in combinations(cells, 2) if are_pairs(cells[i], cells[j], made)]
 
 
 def quantiles(level: float) -> list[float]:
@@ -62,6 +73,8 @@ def _system(row: Row, board: Board) -> dict[str, Any]:
         "preference": _short(row.preference, 4),
         "interval": _ends(row.interval),
         "naturalness": _short(row.naturalness, 4),
+        "held_out": _short(row.held_out, 4),
+        "held": [_short(cell.held_out.mean) if cell and cell.held_out else None for cell in cells],
         "cells": [_cell(cell, task, row) if cell else None for cell, task in zip(cells, board.tasks, strict=True)],
     }
 

@@ -11,12 +11,14 @@ function meanError(values, fixed) {
   return { variance: squares / (values.length - 1) / values.length, degrees: values.length - 1 };
 }
 
-// pairs: one for each task, {a, b, fixedA, fixedB} with the seeds' values. Returns the mean over the tasks of the
-// differences, and half its interval with Satterthwaite's degrees of freedom, which for one task are Welch's; the half
-// width is undefined without seeds.
+// pairs: one for each task, {a, b, fixedA, fixedB, paired} with the seeds' values, which are pairs if both began from the
+// same weights. Returns the mean over the tasks of the differences, and half its interval with Satterthwaite's degrees of
+// freedom, which for one task are Welch's, or those of the paired t test; the half width is undefined without seeds.
 function difference(pairs, quantiles) {
   const value = mean(pairs.map((pair) => mean(pair.a) - mean(pair.b)));
-  const errors = pairs.flatMap((pair) => [meanError(pair.a, pair.fixedA), meanError(pair.b, pair.fixedB)]);
+  const errors = pairs.flatMap(({ a, b, fixedA, fixedB, paired }) =>
+    paired ? [meanError(a.map((one, seed) => one - b[seed]))] : [meanError(a, fixedA), meanError(b, fixedB)],
+  );
   if (errors.includes(undefined)) return { value, half: undefined };
   const variance = errors.reduce((sum, error) => sum + error.variance, 0);
   if (variance === 0) return { value, half: errors.every((error) => error.degrees === Infinity) ? undefined : 0 };

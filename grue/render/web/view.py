@@ -31,11 +31,16 @@ class SystemLabel:
 
 @dataclass(frozen=True, slots=True)
 class Shade:
-    """A number of the overview, its place in its column's colour scale, and whether it shares the first rank."""
+    """A number of a table, its place in its column's colour scale, and whether it shares the first rank.
+
+    Attributes:
+        trained_on: Whether the row was trained on this metric.
+    """
 
     text: str
     shade: str
     best: bool
+    trained_on: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,7 @@ class TableLine:
     preference: str
     spread: str
     whisker: Markup
+    held_out: str
     naturalness: str
     values: tuple[Shade, ...]
     extras: tuple[str, ...] = ()
@@ -84,6 +90,16 @@ class TablePanel:
     def whole(self) -> bool:
         """Whether there is any row to show."""
         return bool(self.groups)
+
+    @property
+    def held_out(self) -> bool:
+        """Whether any row has a held-out preference."""
+        return any(line.held_out != UNKNOWN for group in self.groups for line in group.lines)
+
+    @property
+    def trained_on(self) -> bool:
+        """Whether any row was trained on one of the metrics."""
+        return any(value.trained_on for group in self.groups for line in group.lines for value in line.values)
 
 
 def system_of(index: int, row: Row, tasks: int) -> SystemLabel:
@@ -130,6 +146,7 @@ def overview(board: Board) -> TablePanel:
                 _one(row.preference),
                 _spread(row.interval),
                 _whisker(ruler.axis, row.preference, row.interval),
+                _one(row.held_out),
                 _one(row.naturalness),
                 tuple(scale[system.index] for scale in scales),
             ),
@@ -198,8 +215,9 @@ def task_panel(board: Board, task: BoardTask) -> TablePanel:
             _one(cell.preference),
             _spread(cell.interval),
             _whisker(ruler.axis, _mean(cell.preference), cell.interval),
+            _one(cell.held_out),
             _one(cell.naturalness),
-            tuple(Shade(texts[c.metric][place], "", False) for c in columns),
+            tuple(Shade(texts[c.metric][place], "", False, c.metric in cell.rewards) for c in columns),
             tuple(texts[c.metric][place] for c in extras),
         )
         lines.append((_kind(row, rank), line))

@@ -14,8 +14,6 @@ def lead(board: Board) -> str:
         return ""
     ranked = [row for row in board.rows if row.rank is not None]
     if not ranked:
-        if board.interval_kind == "none":
-            return "This board was made without intervals, and so without ranks."
         return f"No system is ranked yet: a rank takes every task, with {RANKED_SEEDS} seeds each."
     best = max(ranked, key=lambda row: row.preference or 0.0)
     level = f"{100 * board.level:g} % interval"

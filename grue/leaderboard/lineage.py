@@ -1,0 +1,57 @@
+"""Which weights systems began from: what makes the seeds of two systems pairs."""
+
+from collections.abc import Iterable, Mapping, Set
+from itertools import combinations
+
+from grue.leaderboard.board import Cell, Row
+from grue.records import Result
+
+DIGITS = 16  # of a hash, on a board
+
+
+def line(result: Result) -> tuple[str, ...]:
+    """Return what a result records: the weights of its system, then those that training began from."""
+    found = (result.system.get(key) for key in ("weights", "start"))
+    return tuple(weights for weights in found if isinstance(weights, str) and weights)
+
+
+def share_starts(a: Mapping[int, Set[str]], b: Mapping[int, Set[str]]) -> bool:
+    """Whether seed k of one system and seed k of the other began from the same weights, others for each k.
+
+    One may itself be what the other began from. Results say what they began from; those that do not are not paired.
+
+    Args:
+        a: Seed → the weights of the system, and those that it began from. Likewise `b`.
+    """
+    if a.keys() != b.keys() or len(a) < 2:
+        return False
+    shared = [a[seed] & b[seed] for seed in a]
+    return all(shared) and not any(one & other for one, other in combinations(shared, 2))
+
+
+Made = Mapping[str, Mapping[int, Set[str]]]
+"""Task → seed → the weights of the systems on a board whose scores were computed from predictions."""
+
+
+def made_on(rows: Iterable[Row]) -> Made:
+    """Return the weights that the runs of a board made: the only starts that it pairs by."""
+    made: dict[str, dict[int, set[str]]] = {}
+    for row in rows:
+        if row.status != "reported":
+            for task, cell in row.cells.items():
+                for seed, (weights, *_) in cell.lineage.items():
+                    made.setdefault(task, {}).setdefault(seed, set()).add(weights)
+    return made
+
+
+def are_pairs(a: Cell, b: Cell, made: Mapping[int, Set[str]]) -> bool:
+    """Whether the seeds of two cells of a task are pairs, by starts that a run of the board made at that seed.
+
+    Args:
+        made: Seed → weights, of that task.
+    """
+    return share_starts(_known(a, made), _known(b, made))
+
+
+def _known(cell: Cell, made: Mapping[int, Set[str]]) -> dict[int, Set[str]]:
+    return {seed: made.get(seed, set()) & set(cell.lineage.get(seed, ())) for seed in cell.seeds}

@@ -1,0 +1,93 @@
+"""What a system was trained on, and its held-out preference: that of the metrics that its training did not raise.
+
+Optimising one metric raises its relatives too (arXiv 2503.08327, "MINT"). A task file lists
+its metrics' families, found by `experiments/relatives.py`. The held-out preference of a row leaves out its rewards and
+their families; that of a row without a reward leaves out what the task's reward would, so that the two can be compared.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pkgutil import iter_modules
+
+from grue import algorithms
+from grue.errors import ConfigError
+from grue.evaluation.rewards import parse_reward
+from grue.leaderboard.board import BoardTask, Cell, Column, Estimate
+from grue.records import CONSENSUS, LIKELIHOOD, Result
+from grue.stats.intervals import mean, sd
+from grue.tasks import MetricSpec
+
+UNNAMED = ("best-of-n", *(module.name for module in iter_modules(algorithms.__path__) if module.name != "supervised"))
+"""Algorithms that raise a reward; where a result of theirs does not name it, it counts as the task's."""
+
+
+def terms_of(reward: str) -> tuple[str, ...]:
+    """Return the terms of a reward, sorted; what cannot be read as a sum is one term."""
+    try:
+        return tuple(sorted({name for _, name in parse_reward(reward)}))
+    except ConfigError:  # a claim in a submission; it equals no metric's name
+        return (reward,)
+
+
+def rewards_of(results: Iterable[Result], usual: Sequence[str]) -> tuple[str, ...]:
+    """Return the terms of all rewards that a system's runs on a task were trained on or picked by.
+
+    Args:
+        usual: The terms of the task's default reward.
+    """
+    found: set[str] = set()
+    for result in results:
+        reward = result.system.get("reward")
+        if isinstance(reward, str):
+            found.update(terms_of(reward) if reward else ())
+        elif names_no_reward(result):
+            found.update(usual)
+        best_of = result.generation.get("best_of")
+        picked = best_of.get("pick_by") if isinstance(best_of, Mapping) else None
+        if isinstance(picked, str) and picked not in (LIKELIHOOD, CONSENSUS):
+            found.update(terms_of(picked))
+    return tuple(sorted(found))
+
+
+def names_no_reward(result: Result) -> bool:
+    """Whether a result was made by an algorithm that raises a reward, and does not say which."""
+    algorithm = str(result.system.get("algorithm", "")).rpartition("+")[2]
+    return algorithm in UNNAMED and not isinstance(result.system.get("reward"), str)
+
+
+def held_out_columns(task: BoardTask, rewards: Sequence[str]) -> list[Column]:
+    """Return the preference metrics that are neither among the rewards nor of the family of one of them.
+
+    Args:
+        rewards: Terms of a row's rewards; empty for the task's.
+    """
+    terms = set(rewards or task.rewards)
+    raised = terms.union(*(family for family in task.families if not terms.isdisjoint(family)))
+    return [column for column in task.columns if column.axis == "preference" and column.metric not in raised]
+
+
+def held_out(task: BoardTask, cell: Cell) -> Estimate | None:
+    """Return the held-out preference of a cell, 0–100, failed seeds as 0; None if there is no such metric.
+
+    It is also None if a metric is missing for a seed.
+    """
+    columns = held_out_columns(task, cell.rewards)
+    if not columns:
+        return None
+    by_seed: dict[int, float] = {}
+    for seed in cell.seeds:
+        if seed in cell.failed:
+            by_seed[seed] = 0.0
+            continue
+        values = [_scaled(column, cell, seed) for column in columns]
+        known = [value for value in values if value is not None]
+        if len(known) < len(values):
+            return None
+        by_seed[seed] = mean(known)
+    return Estimate(mean(by_seed.values()), sd(by_seed.values()), by_seed)
+
+
+def _scaled(column: Column, cell: Cell, seed: int) -> float | None:
+    estimate = cell.metrics.get(column.metric)
+    if estimate is None or seed not in estimate.by_seed:
+        return None
+    return MetricSpec(column.metric, column.axis, column.range, column.reference).scale(estimate.by_seed[seed])
