@@ -5,6 +5,7 @@ on how many are drawn or on what else is in the batch. A reward that compares wi
 no system has: that is an oracle, a bound on what picking could bring, and is called so wherever it appears.
 """
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -105,6 +106,8 @@ def sampling(task: Task) -> Generation:
 def make_judge(best_of: BestOf, task: Task, model: PreTrainedModel, examples: Sequence[Example]) -> Judge | None:
     """Return what gives every response its value; None where they are judged by each other, by consensus.
 
+    A response that the reward does not apply to is kept only if it applies to none.
+
     Args:
         examples: Those that will be answered; metrics are prepared on them, without references if it is no oracle.
 
@@ -117,7 +120,13 @@ def make_judge(best_of: BestOf, task: Task, model: PreTrainedModel, examples: Se
         return lambda rollout, examples, texts: likelihoods(model, rollout, sampling(task).temperature)
     see: Callable[[Example], Example] = (lambda example: example) if best_of.oracle else shown
     reward = make_reward(best_of.pick_by, task, list(map(see, examples)))
-    return lambda rollout, examples, texts: reward(list(map(see, examples)), texts)
+
+    def judge(rollout: Rollout, examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
+        ids, truncated = rollout.responses.lists(), rollout.truncated.tolist()
+        values = reward(list(map(see, examples)), texts, token_ids=ids, truncated=truncated)
+        return [-math.inf if value is None else value for value in values]
+
+    return judge
 
 
 @torch.no_grad()

@@ -19,7 +19,6 @@ from grue.tasks import Generation, Task
 Answer = Callable[[Sequence[Example]], list[Prediction]]
 
 
-@torch.no_grad()
 def predict(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
@@ -28,7 +27,21 @@ def predict(
     settings: Generation,
     seed: int,
 ) -> list[Prediction]:
-    """Answer a batch of examples.
+    """Answer a batch of examples."""
+    responses, truncated = respond(model, tokenizer, task, examples, settings, seed)
+    return as_predictions(examples, decode_responses(tokenizer, responses), truncated)
+
+
+@torch.no_grad()
+def respond(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    task: Task,
+    examples: Sequence[Example],
+    settings: Generation,
+    seed: int,
+) -> tuple[Tokens, torch.Tensor]:
+    """Return the responses to a batch of examples, [B, T], and which of them reached the length limit, [B].
 
     Sampling draws from uniforms of seed and example id alone, so that an answer does not depend on its neighbours;
     greedy and beam search are Hugging Face's.
@@ -37,10 +50,8 @@ def predict(
     if settings.do_sample:
         uniforms = example_uniforms(seed, examples, settings.max_new_tokens)
         rollout = sample_responses(model, prompts, settings, uniforms, eos_id(model, tokenizer))
-        responses, truncated = rollout.responses, rollout.truncated
-    else:
-        responses, truncated = _search(model, tokenizer, prompts, settings)
-    return as_predictions(examples, decode_responses(tokenizer, responses), truncated)
+        return rollout.responses, rollout.truncated
+    return _search(model, tokenizer, prompts, settings)
 
 
 def as_predictions(examples: Sequence[Example], texts: Sequence[str], truncated: torch.Tensor) -> list[Prediction]:

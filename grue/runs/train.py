@@ -16,9 +16,9 @@ import torch
 
 from grue import files
 from grue.data.load import load_examples
-from grue.errors import ConfigError, GrueError
-from grue.evaluation.predict import predict
-from grue.evaluation.rewards import make_reward
+from grue.errors import ConfigError, GrueError, TrainingError
+from grue.evaluation.predict import as_predictions, respond
+from grue.evaluation.rewards import make_reward, mean
 from grue.evaluation.scoring import score_predictions
 from grue.lm import checkpoint
 from grue.lm.adapters import adapt, merged
@@ -28,7 +28,8 @@ from grue.lm.load import LoadedModel, load_language_model, locate_model
 from grue.lm.model import choose_attention
 from grue.lm.seeds import generator
 from grue.lm.sharding import check_sharding, gathered, model_of, shard, whole
-from grue.records import Example
+from grue.lm.tokens import decode_responses
+from grue.records import Example, Prediction
 from grue.rl.settings import Common, RolloutConfig
 from grue.rl.trainer import Algorithm, Trainer, TrainState, set_learning_rate
 from grue.runs import states
@@ -187,8 +188,8 @@ class Run:
 
     def _validate(self, done: int) -> None:
         """Measure the policy on validation examples, and keep it as the checkpoint if it is the best so far."""
-        figures = self.figures = validate(self)
-        value = figures.get("preference", figures["reward"])
+        figures = self.figures = validate(self, done)
+        value = figures["preference"] if "preference" in figures else figures["reward"]
         best = self.best is None or value > self.best
         self._log({"update": done, **{f"validation/{k}": v for k, v in figures.items()}})
         self.observer.validated(done, figures, best)
@@ -224,30 +225,48 @@ class Run:
         checkpoint.save_checkpoint(folder, model, trainer.tokenizer, manifest, plan.task.decoding, readme)
 
 
-def validate(run: Run) -> dict[str, float]:
-    """Return the task's preference, naturalness and mean reward of the policy on the validation examples."""
+def validate(run: Run, done: int) -> dict[str, float]:
+    """Return preference, naturalness and mean reward of the policy on the validation examples, after `done` updates.
+
+    Of a reward of several terms there is also the mean of each. Means are over the texts that a reward or a term
+    applies to, and are missing if it applies to none.
+
+    Raises:
+        TrainingError: The reward applies to none of the texts, and there is no preference either.
+    """
     trainer, size = run.trainer, run.plan.config.micro_batch_size
     mine = run.validation[trainer.distributed.share(len(run.validation))]
+    answered: list[tuple[Prediction, list[int]]] = []
     with gathered(trainer.sharded), trainer.autocast():
-        answered = [
-            prediction
-            for start in range(0, len(mine), size)
-            for prediction in predict(
-                trainer.policy,
-                trainer.tokenizer,
-                trainer.task,
-                mine[start : start + size],
-                trainer.task.decoding,
-                trainer.seed,
+        for start in range(0, len(mine), size):
+            batch, settings = mine[start : start + size], trainer.task.decoding
+            responses, truncated = respond(
+                trainer.policy, trainer.tokenizer, trainer.task, batch, settings, trainer.seed
             )
-        ]
-    predictions = trainer.distributed.gather(answered)
+            predictions = as_predictions(batch, decode_responses(trainer.tokenizer, responses), truncated)
+            answered += zip(predictions, responses.lists(), strict=True)
+    answered = trainer.distributed.gather(answered)
+    predictions = [prediction for prediction, _ in answered]
     scored = score_predictions(trainer.task, "validation", run.validation, predictions)
-    rewards = trainer.reward(run.validation, [prediction.text for prediction in predictions])
+    parts = trainer.reward.parts(
+        run.validation,
+        [prediction.text for prediction in predictions],
+        token_ids=[ids for _, ids in answered],
+        truncated=[prediction.truncated for prediction in predictions],
+        step=done,
+    )
+    reward = mean(trainer.reward.sums(parts))
+    if reward is None and scored.preference is None:
+        raise TrainingError(
+            "The reward applies to no text of the validation split (None for all of them), and the task has no metric "
+            "of preference to compare checkpoints by. Add a term that applies, or raise validation_examples."
+        )
+    terms = {f"reward/{term.name}": mean(part) for term, part in zip(trainer.reward.terms, parts, strict=True)}
     figures = {
-        "reward": sum(rewards) / len(rewards),
+        "reward": reward,
         "preference": scored.preference,
         "naturalness": scored.naturalness,
+        **(terms if len(terms) > 1 else {}),
     }
     return {name: value for name, value in figures.items() if value is not None}
 
