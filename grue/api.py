@@ -147,6 +147,7 @@ def evaluate(
     batch_size: int = 64,
     best_of: int | None = None,
     pick_by: str | None = None,
+    frontier: str | Path | None = None,
     output: str | Path | None = None,
     force: bool = False,
     runs: str | Path = "runs",
@@ -167,6 +168,7 @@ def evaluate(
         best_of: Draw so many samples a prompt and keep the best.
         pick_by: "likelihood", "consensus" (what the other samples agree with most) or a reward. [default: the task's
             reward, or likelihood where that would be an oracle]
+        frontier: What `grue frontier -o` wrote of the run's start: the result says which share of it the run gained.
         output: Folder for predictions.jsonl, scores.jsonl and result.json. [default: the run's]
         force: Replace an evaluation that is there.
         progress: Called with (done, total) examples.
@@ -179,12 +181,16 @@ def evaluate(
 
     if not isinstance(what, Subject):
         what = subject(what, task, seed=seed, suite=suite, best_of=best_of, pick_by=pick_by, runs=runs)
-    folder = _path(output) or what.folder
+    folder, system = _path(output) or what.folder, what.system
+    if frontier is not None:
+        from grue.evaluation.frontier import with_frontier
+
+        system = with_frontier(system, Path(frontier), what.folder)
     if force:
         evaluation.discard(folder)
     return evaluation.evaluate(
         what.task,
-        what.system,
+        system,
         folder,
         split=split,
         limit=limit,

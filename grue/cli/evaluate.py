@@ -55,6 +55,11 @@ Kind = Literal["checkpoint", "model", "baseline"]
     "references makes it an oracle. "
     "[default: the task's reward, or likelihood where that would be an oracle]",
 )
+@options.option(
+    "--frontier",
+    type=click.Path(path_type=Path),
+    help="What `grue frontier -o` wrote of the run's start: the result says which share of it the run gained.",
+)
 @options.option("--output", type=click.Path(path_type=Path), help="Folder to write to. [default: the run's folder]")
 @options.option("--force", is_flag=True, help="Replace an evaluation that is there.")
 @options.runs
@@ -73,6 +78,7 @@ def evaluate(
     batch_size: int,
     best_of: int | None,
     pick_by: str | None,
+    frontier: Path | None,
     output: Path | None,
     force: bool,
     runs: Path,
@@ -123,6 +129,7 @@ def evaluate(
                 split=split,
                 limit=limit,
                 batch_size=batch_size,
+                frontier=frontier,
                 output=folder,
                 force=force,
                 data_dir=data_dir,

@@ -12,13 +12,11 @@ from rich.text import Text
 
 from grue import files
 from grue.cli import options
-from grue.errors import DataError
 
 if TYPE_CHECKING:
-    from grue.evaluation.frontier import Frontier
+    from grue.evaluation.frontier import Frontier, Placed
 
 SHOWN = (0.1, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)  # nats
-LAST = 4  # updates of a run that its reward and KL are the means of
 
 
 @click.command()
@@ -28,13 +26,14 @@ LAST = 4  # updates of a run that its reward and KL are the means of
 @options.option("--task", "task_name", help="Task. [default: the checkpoint's]")
 @options.suite
 @options.option("--reward", help="As for training. [default: the task's]")
-@options.option("--split", default="train", help="Where the prompts are from; rewards in train.jsonl are of training.")
+@options.option("--split", default="validation", help="Where the prompts are from; runs log their place on validation.")
 @options.option("--limit", type=click.IntRange(min=1), default=100, help="How many prompts.")
 @options.option("--samples", type=click.IntRange(min=8), default=64, help="How many samples to each.")
 @options.option("--temperature", type=click.FloatRange(min=0, min_open=True), default=1.0, help="Of the sampler.")
 @options.option(
     "--run", "runs", multiple=True, type=click.Path(path_type=Path), help="A run from this start; repeat for several."
 )
+@options.option("-o", "--output", type=click.Path(path_type=Path), help="File to write the curves to, as JSON.")
 @options.data
 @options.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def frontier(
@@ -47,6 +46,7 @@ def frontier(
     samples: int,
     temperature: float,
     runs: Sequence[Path],
+    output: Path | None,
     data_dir: Path | None,
     offline: bool,
     as_json: bool,
@@ -60,16 +60,16 @@ def frontier(
     grue frontier --checkpoint runs/mini/imdb/supervised/seed-1
     grue frontier --checkpoint zero-shot --task commongen --reward meteor --samples 256
     grue frontier --checkpoint runs/mini/imdb/supervised/seed-1 --run runs/mini/imdb/supervised+ppo/seed-1
+    grue frontier --checkpoint runs/mini/imdb/supervised/seed-1 -o imdb.json
     """  # noqa: D301 (click reads the escape)
     from grue import api
     from grue.cli.progress import evaluation_progress
     from grue.data.load import load_examples
-    from grue.evaluation.frontier import measure
+    from grue.evaluation.frontier import measure, place
 
     subject = api.subject(checkpoint, task_name, suite=suite)
     task = subject.task
     examples = load_examples(task, split, data_dir, offline).examples[:limit]
-    lines = [(run, last_updates(run)) for run in runs]
     with evaluation_progress(f"Sampling {subject.system.name} on {task.suite}/{task.name}") as progress:
         found = measure(
             task,
@@ -81,37 +81,18 @@ def frontier(
             temperature=temperature,
             progress=progress,
         )
+    if output is not None:
+        files.write_json(output, found)
+    placed = [place(found, run) for run in runs]
     if as_json:
-        placed = [
-            {"run": str(run), "kl": kl, "reward": value, "share": share(found, kl, value)} for run, (kl, value) in lines
-        ]
-        click.echo(json.dumps({**files.plain(found), "runs": placed}, indent=2))
+        click.echo(json.dumps({**files.plain(found), "runs": files.plain(placed)}, indent=2))
         return
-    show(found, lines, Console(highlight=False))
+    show(found, placed, Console(highlight=False))
+    if output is not None:
+        click.echo(str(output))
 
 
-def last_updates(run: Path) -> tuple[float, float]:
-    """Return the KL from its start, over the whole vocabulary in nats a response, and the reward of a run's end.
-
-    Raises:
-        DataError: The folder has no log of reinforcement learning.
-    """
-    path = run / "train.jsonl"
-    lines = [line for _, line in files.read_jsonl(path) if "objective/reward" in line][-LAST:]
-    if not lines:
-        raise DataError(f"{path}: no update of reinforcement learning is logged there.")
-    kl = sum(line["objective/kl_vocabulary"] * line["objective/length"] for line in lines) / len(lines)
-    return kl, sum(line["objective/reward"] for line in lines) / len(lines)
-
-
-def share(found: "Frontier", kl: float, reward: float) -> float | None:
-    """Return which share of what could be gained at its KL a run gained; None beyond the curve."""
-    from grue.stats.frontier import share_of_gain
-
-    return share_of_gain(found.attainable or found.optimal, kl, reward - found.optimal[0].reward)
-
-
-def show(found: "Frontier", runs: Sequence[tuple[Path, tuple[float, float]]], console: Console) -> None:
+def show(found: "Frontier", runs: Sequence["Placed"], console: Console) -> None:
     """Print the curves at some KLs, best-of-k, and the runs' shares of what could be gained."""
     from grue.stats.frontier import reward_at
 
@@ -120,6 +101,8 @@ def show(found: "Frontier", runs: Sequence[tuple[Path, tuple[float, float]]], co
     )
     about = Text.assemble((f"{found.suite}/{found.task}", "bold"), f"  reward {found.reward}, {drawn}")
     console.print(about, soft_wrap=True)
+    if found.error is not None:
+        console.print(f"the start has {found.optimal[0].reward:.3f} ± {found.error:.3f} (standard error over prompts)")
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     headers = ["KL, nats", "reward" if not found.oracle else "oracle", *([found.how] if found.how else [])]
     for header in headers:
@@ -132,11 +115,9 @@ def show(found: "Frontier", runs: Sequence[tuple[Path, tuple[float, float]]], co
     console.print(table)
     picked = "  ".join(f"{k}: {point.reward:.3f} (≤ {point.kl:.2f})" for k, point in found.best_of.items())
     console.print(f"best of k, and its KL  {picked}", soft_wrap=True)
-    error = "" if found.error is None else f" ± {found.error:.3f}"
-    for run, (kl, reward) in runs:
-        gained = share(found, kl, reward)
-        said = "beyond the curve" if gained is None else f"{gained:.0%} of what could be gained there"
-        place = f"{reward - found.optimal[0].reward:+.3f}{error} at {kl:.2f} nats"
-        console.print(Text(f"{run}  {place}: {said}"), soft_wrap=True)
+    for one in runs:
+        said = "beyond the curve" if one.share is None else f"{one.share:.0%} of what could be gained there"
+        where = f"{one.gain:+.3f} at {one.kl:.2f} nats after update {one.update}"
+        console.print(Text(f"{one.run}  {where}: {said}"), soft_wrap=True)
     if found.oracle:
         console.print("The reward reads references: no policy reaches the oracle's curve.", style="dim")

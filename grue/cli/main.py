@@ -20,7 +20,7 @@ COMMANDS = {
     "generate": ("grue.cli.evaluate", "Write a checkpoint's predictions.", "generate"),
     "score": ("grue.cli.score", "Score a predictions file.", "score"),
     "leaderboard": ("grue.cli.board", "Print the board of all results.", "leaderboard"),
-    "plot": ("grue.cli.plot", "Draw learning curves, and preference against naturalness.", "plot"),
+    "plot": ("grue.cli.plot", "Draw learning curves, the frontier and the board.", "plot"),
     "frontier": ("grue.cli.frontier", "Show what training could gain at each KL from a start.", "frontier"),
     "compare": ("grue.cli.compare", "Compare two systems, task by task.", "compare"),
     "submit": ("grue.cli.submit", "Pack runs into a submission, and check submissions.", "submit"),

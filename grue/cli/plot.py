@@ -28,7 +28,7 @@ def _systems(function: F) -> F:
 
 @click.group()
 def plot() -> None:
-    """Draw learning curves, and preference against naturalness (needs matplotlib: pip install 'grue[plot]')."""
+    """Draw learning curves, the frontier and the board (needs matplotlib: pip install 'grue[plot]')."""
 
 
 # --- curves ----------------------------------------------------------------------------------------------------------
@@ -107,6 +107,30 @@ def _draw(logs: "list[Log]", figures: Sequence[str], title: str, output: Path) -
 def _report(notes: Iterable[str]) -> None:
     for note in notes:
         click.echo(note, err=True)
+
+
+# --- the frontier ----------------------------------------------------------------------------------------------------
+
+
+@plot.command(short_help="What could be gained at each KL, and what runs gained.")
+@click.argument("frontier", type=click.Path(path_type=Path))
+@options.option(
+    "--run", "runs", multiple=True, type=click.Path(path_type=Path), help="A run from this start; repeat for several."
+)
+@_output
+def frontier(frontier: Path, runs: tuple[Path, ...], output: Path) -> None:
+    """Draw what `grue frontier -o FRONTIER` wrote, with runs on it."""
+    from grue import files
+    from grue.evaluation.frontier import Frontier, place
+    from grue.plots.drawing import draw_frontier
+    from grue.task_files import load_task
+
+    found = files.load_json(frontier, Frontier)
+    title = (
+        f"{load_task(found.task, found.suite).title}: the frontier of {found.prompts} prompts, {found.samples} samples"
+    )
+    draw_frontier(found, [place(found, run) for run in runs], title, output)
+    click.echo(str(output))
 
 
 # --- preference and naturalness --------------------------------------------------------------------------------------

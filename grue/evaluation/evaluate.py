@@ -68,10 +68,13 @@ def checkpoint_system(task: Task, folder: Path) -> System:
         "parameters": sum(p.numel() for p in model.parameters()),
         "training": dict(manifest.training),
         "update": manifest.update,
+        "validation": dict(manifest.validation),
         "config_sha256": manifest.config_sha256,
     }
     if manifest.start:
         record["start"] = manifest.start
+    if last := checkpoint.last_of_run(folder, manifest):
+        record["last"] = {"update": last.update, "validation": dict(last.validation)}
     return System(manifest.system, record, manifest.seed, manifest.weights, model, tokenizer)
 
 
@@ -158,6 +161,7 @@ def evaluate(
         "limit": limit,
         "data_dir": None if data_dir is None else str(data_dir.resolve()),
         "best_of": None if system.best_of is None else files.plain(system.best_of),
+        "frontier": system.record.get("frontier"),
     }
     if _claim(folder, identity):
         return files.load_json(folder / "result.json", Result)

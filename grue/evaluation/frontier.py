@@ -1,4 +1,4 @@
-"""The frontier of a start on a task: samples to its training prompts, rewarded, and what could be made of them.
+"""The frontier of a start on a task: samples to its prompts, rewarded, and what could be made of them.
 
 A reward that reads no reference can be reached by a policy, so that its frontier is a bound on what training can do at
 a KL. A reward that compares with references cannot: no policy sees the references of a prompt, and weights that do are
@@ -7,23 +7,28 @@ them and are judged by the other (cross-fitted); with one, from the agreement wi
 judged by the reference. What a policy can reach is near those.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
+from grue import files
 from grue.errors import ConfigError, DataError
 from grue.evaluation.best_of import is_oracle, sample_seed, shown
 from grue.evaluation.evaluate import System
+from grue.evaluation.predict import Response, as_responses, plain_sampling, told
 from grue.evaluation.rewards import Reward, make_reward
+from grue.lm.checkpoint import find_checkpoint, read_manifest
 from grue.lm.forward import encode
 from grue.lm.model import eos_id, is_seq2seq
 from grue.lm.sampling import sample_responses
 from grue.lm.seeds import example_uniforms
-from grue.lm.tokens import decode_responses, encode_prompts
+from grue.lm.tokens import encode_prompts
 from grue.records import Example
-from grue.stats.frontier import FloatArray, FrontierPoint, best_of, tilted
+from grue.stats.frontier import FloatArray, FrontierPoint, best_of, share_of_gain, tilted
 from grue.tasks import Task
 
 BATCH = 64
@@ -44,7 +49,7 @@ class Frontier:
         oracle: Whether the reward reads references: `optimal` is then beyond every policy.
         attainable: The same, weighted by what a policy could know; None where `optimal` can be reached.
         how: "cross-fitted" or "minimum Bayes risk", of `attainable`.
-        best_of: k → keeping the best of k samples by the reward.
+        best_of: k → keeping the best of k samples by the reward; k is a string, as JSON has it.
     """
 
     suite: str
@@ -60,7 +65,33 @@ class Frontier:
     oracle: bool
     attainable: tuple[FrontierPoint, ...] | None
     how: str | None
-    best_of: dict[int, FrontierPoint]
+    best_of: Mapping[str, FrontierPoint]
+
+    @property
+    def curve(self) -> tuple[FrontierPoint, ...]:
+        """The curve that runs are compared with."""
+        return self.attainable or self.optimal
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where a run stands.
+
+    Attributes:
+        run: Its folder.
+        update: Of its kept checkpoint.
+        kl: From the start, nats a response.
+        gain: Of the mean reward since the start. Both are of plain samples to the run's validation prompts.
+        share: Of what could be gained at that KL; None beyond the curve.
+        path: (KL, gain) after each validation, the start's first.
+    """
+
+    run: str
+    update: int
+    kl: float
+    gain: float
+    share: float | None
+    path: tuple[FrontierPoint, ...]
 
 
 def measure(
@@ -80,7 +111,7 @@ def measure(
         examples: Prompts of `split`.
         reward: As for training; a function sees examples without references, as in best-of-n.
         samples: To each prompt; 8 at least, and as many more where some stand in for references.
-        temperature: Of the sampler; other settings are those of the task's rollouts.
+        temperature: Of the sampler, which cuts nothing off.
 
     Raises:
         ConfigError: The start has no model, or the reward cannot be read.
@@ -110,17 +141,51 @@ def measure(
         oracle=oracle,
         attainable=None if attainable is None else tuple(attainable),
         how=None if attainable is None else "cross-fitted" if several else "minimum Bayes risk",
-        best_of=best_of(values),
+        best_of={str(k): point for k, point in best_of(values).items()},
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    """A sampled response: its text, the ids it was drawn as, and whether it never ended."""
+def place(found: Frontier, run: Path) -> Placed:
+    """Return where a run from the frontier's start stands, by what it logged at its validations.
 
-    text: str
-    token_ids: tuple[int, ...]
-    truncated: bool
+    Raises:
+        DataError: It is no finished run of reinforcement learning, or not one from this start with this reward.
+    """
+    kept, plan = read_manifest(find_checkpoint(run)), files.read_toml(run / "config.toml")
+    began = kept.start or plan["backbone_weights"]
+    if (kept.suite, kept.task, began) != (found.suite, found.task, found.start):
+        raise DataError(f"{run}: not trained on {found.suite}/{found.task} from the start of the frontier.")
+    if plan["reward"] != found.reward:
+        raise DataError(f"{run}: trained with the reward {plan['reward']}; the frontier is of {found.reward}.")
+    lines = {line["update"]: line for _, line in files.read_jsonl(run / "train.jsonl") if "validation/kl" in line}
+    if 0 not in lines or kept.update not in lines:
+        raise DataError(f"{run}: its validations have no KL; train it again with this version of grue.")
+    path = {
+        n: FrontierPoint(
+            line["validation/kl"], line["validation/sampled_reward"] - lines[0]["validation/sampled_reward"]
+        )
+        for n, line in sorted(lines.items())
+    }
+    kl, gain = path[kept.update].kl, path[kept.update].reward
+    share = share_of_gain(found.curve, kl, gain)
+    return Placed(str(run), kept.update, kl, gain, share, tuple(path.values()))
+
+
+def with_frontier(system: System, path: Path, run: Path) -> System:
+    """Return the system of a run whose record says which share of a frontier the run gained.
+
+    Args:
+        path: What `grue frontier -o` wrote.
+        run: The run's folder.
+
+    Raises:
+        DataError: The file is no frontier, or not one of the run's start.
+    """
+    found = files.load_json(path, Frontier)
+    placed = place(found, run)
+    record: dict[str, Any] = {"kl": placed.kl, "gain": placed.gain, "share": placed.share}
+    record |= {"prompts": found.prompts, "samples": found.samples, "how": found.how or "reachable"}
+    return replace(system, record={**system.record, "frontier": record})
 
 
 @torch.no_grad()
@@ -131,13 +196,13 @@ def draw(
     samples: int,
     temperature: float,
     progress: Callable[[int, int], None],
-) -> list[list[Drawn]]:
-    """Return so many sampled responses to each prompt, as training would sample them."""
+) -> list[list[Response]]:
+    """Return so many plain samples to each prompt."""
     model, tokenizer = system.model, system.tokenizer
     if model is None or tokenizer is None:
         raise ConfigError(f"{system.name} has no model to draw samples from; give a checkpoint or zero-shot.")
-    settings, eos = replace(task.rollout, temperature=temperature), eos_id(model, tokenizer)
-    found: list[list[Drawn]] = [[] for _ in examples]
+    settings, eos = plain_sampling(task, temperature), eos_id(model, tokenizer)
+    found: list[list[Response]] = [[] for _ in examples]
     for begin in range(0, len(examples), BATCH):
         batch = examples[begin : begin + BATCH]
         prompts = encode_prompts(model, tokenizer, [example.prompt for example in batch], task.prompt)
@@ -145,27 +210,20 @@ def draw(
         for number in range(samples):
             uniforms = example_uniforms(sample_seed(system.seed, number), batch, settings.max_new_tokens)
             rollout = sample_responses(model, prompts, settings, uniforms, eos, encoded=encoded)
-            texts, ids = decode_responses(tokenizer, rollout.responses), map(tuple, rollout.responses.lists())
-            for place, drawn in enumerate(zip(texts, ids, rollout.truncated.tolist(), strict=True)):
-                found[begin + place].append(Drawn(*drawn))
+            for place, one in enumerate(as_responses(tokenizer, rollout.responses, rollout.truncated)):
+                found[begin + place].append(one)
             progress(begin * samples + (number + 1) * len(batch), len(examples) * samples)
     return found
 
 
-def rewarded(function: Reward, examples: Sequence[Example], drawn: Sequence[Sequence[Drawn]]) -> FloatArray:
+def rewarded(function: Reward, examples: Sequence[Example], drawn: Sequence[Sequence[Response]]) -> FloatArray:
     """Return the reward of each example's responses, [P, n].
 
     Raises:
         DataError: It does not apply to one of them.
     """
     pairs = [(example, one) for example, some in zip(examples, drawn, strict=True) for one in some]
-    values = function(
-        [example for example, _ in pairs],
-        [one.text for _, one in pairs],
-        token_ids=[one.token_ids for _, one in pairs],
-        truncated=[one.truncated for _, one in pairs],
-        step=0,
-    )
+    values = function([example for example, _ in pairs], **told([one for _, one in pairs]), step=0)
     for (example, one), value in zip(pairs, values, strict=True):
         if value is None:
             raise DataError(
@@ -176,7 +234,7 @@ def rewarded(function: Reward, examples: Sequence[Example], drawn: Sequence[Sequ
 
 
 def cross_fitted(
-    function: Reward, examples: Sequence[Example], drawn: Sequence[Sequence[Drawn]]
+    function: Reward, examples: Sequence[Example], drawn: Sequence[Sequence[Response]]
 ) -> list[FrontierPoint]:
     """Return the frontier whose weights know one half of the references and whose rewards the other, both ways."""
     halves = [
@@ -188,7 +246,7 @@ def cross_fitted(
 
 
 def by_consensus(
-    function: Reward, examples: Sequence[Example], drawn: Sequence[Sequence[Drawn]]
+    function: Reward, examples: Sequence[Example], drawn: Sequence[Sequence[Response]]
 ) -> list[FrontierPoint]:
     """Return the frontier whose weights know other samples in place of references, and whose rewards the references."""
     instead = [

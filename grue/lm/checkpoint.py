@@ -24,6 +24,8 @@ from grue.lm.model import is_seq2seq, start_id
 from grue.tasks import Backbone, Generation, Task
 
 MANIFEST, README = "grue.json", "README.md"
+FINAL = "final"
+"""The folder of a run's last checkpoint, beside that of its best."""
 SCHEMA_VERSION = 1
 
 
@@ -218,6 +220,19 @@ def read_manifest(folder: Path) -> CheckpointManifest:
                 f"{folder}: damaged: {name} differs from the saved file. Train again, or copy the whole folder."
             )
     return manifest
+
+
+def last_of_run(folder: Path, manifest: CheckpointManifest) -> CheckpointManifest | None:
+    """Return the manifest of the last checkpoint of the run whose best one lies at `folder`; None if it is not there.
+
+    Raises:
+        DataError: It is damaged.
+    """
+    beside = folder.parent / FINAL
+    if manifest.kept != "best" or not (beside / MANIFEST).is_file():
+        return None
+    last = read_manifest(beside)
+    return last if last.config_sha256 == manifest.config_sha256 else None
 
 
 def check_task(manifest: CheckpointManifest, folder: Path, task: Task) -> None:

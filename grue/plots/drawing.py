@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
+    from grue.evaluation.frontier import Frontier, Placed
+
 # Logged figure → title and unit. Other figures are drawn under their own name.
 FIGURES: Mapping[str, tuple[str, str]] = {
     "objective/reward": ("Reward", "mean of sampled sequences"),
@@ -33,6 +35,8 @@ FIGURES: Mapping[str, tuple[str, str]] = {
     "validation/preference": ("Validation: preference", "score, 0–100"),
     "validation/naturalness": ("Validation: naturalness", "score, 0–100"),
     "validation/reward": ("Validation: reward", "mean of predictions"),
+    "validation/sampled_reward": ("Validation: reward", "mean of plain samples"),
+    "validation/kl": ("Validation: KL from the start", "nats a response"),
     "mask/size": ("Size of the mask", "open tokens, share of vocabulary"),
     "mask/mass": ("Mass of the mask", "policy's probability inside, 0–1"),
     "mask/disagreement": ("Disagreement", "likeliest token closed, share"),
@@ -239,6 +243,47 @@ def _marks(axes: "Axes", points: Sequence[TradeoffPoint]) -> Iterator[Box]:
 def _pixels(axes: "Axes", x: float, y: float) -> tuple[float, float]:
     across, up = axes.transData.transform((x, y))
     return float(across), float(up)
+
+
+# --- the frontier ----------------------------------------------------------------------------------------------------
+
+
+def draw_frontier(found: "Frontier", runs: "Sequence[Placed]", title: str, path: Path) -> None:
+    """Draw what could be gained at each KL, and where runs went: a line through their validations, a dot where kept.
+
+    Args:
+        runs: Those of one system, named by the folder above the run's, have one colour.
+        title: Title of the figure.
+        path: Ends in .png or .svg; an existing file is replaced.
+
+    Raises:
+        ConfigError: The path has another ending, or there are more systems than styles.
+        Unavailable: matplotlib is not installed.
+        DataError: The path cannot be written.
+    """
+    with _drawing(path) as figure:
+        figure.set_size_inches(WIDTH, 4.8)
+        axes = figure.add_subplot()
+        axes.set_xlabel("KL from the start (nats a response)")
+        axes.set_ylabel(f"gain in {printable(found.reward)}")
+        curves = {"oracle: knows the references" if found.oracle else "best policy": (found.optimal, _line(GREY, ":"))}
+        if found.attainable is not None:
+            curves[f"attainable: {found.how}"] = (found.attainable, _line(INK, "-"))
+        for points, line in curves.values():
+            line.set_data([point.kl for point in points], [point.reward - points[0].reward for point in points])
+            axes.add_line(line)
+        names = list(dict.fromkeys(Path(one.run).parent.name for one in runs))
+        looks = _looks(names)
+        for one in runs:
+            colour, dashes = looks[Path(one.run).parent.name]
+            axes.plot([at.kl for at in one.path], [at.reward for at in one.path], dashes, color=colour, linewidth=1)
+            axes.plot([one.kl], [one.gain], "o", color=colour, markersize=5)
+        axes.autoscale_view()
+        axes.set_xlim(left=0)
+        figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+        marks = {name: line for name, (_, line) in curves.items()}
+        marks |= {printable(name): _line(*looks[name], marker="o") for name in names}
+        _explain(figure, "Lines of runs: from validation to validation; dots: the kept checkpoint.", marks)
 
 
 # --- files -----------------------------------------------------------------------------------------------------------

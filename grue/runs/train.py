@@ -16,10 +16,8 @@ import torch
 
 from grue import files
 from grue.data.load import load_examples
-from grue.errors import ConfigError, GrueError, TrainingError
-from grue.evaluation.predict import as_predictions, respond
-from grue.evaluation.rewards import make_reward, mean
-from grue.evaluation.scoring import score_predictions
+from grue.errors import ConfigError, GrueError
+from grue.evaluation.rewards import make_reward
 from grue.lm import checkpoint
 from grue.lm.adapters import adapt, merged
 from grue.lm.checks import check_lengths, check_model
@@ -27,9 +25,8 @@ from grue.lm.distributed import DistributedContext
 from grue.lm.load import LoadedModel, load_language_model, locate_model
 from grue.lm.model import choose_attention
 from grue.lm.seeds import generator
-from grue.lm.sharding import check_sharding, gathered, model_of, shard, whole
-from grue.lm.tokens import decode_responses
-from grue.records import Example, Prediction
+from grue.lm.sharding import check_sharding, model_of, shard, whole
+from grue.records import Example
 from grue.rl.settings import Common, RolloutConfig
 from grue.rl.trainer import Algorithm, Trainer, TrainState, set_learning_rate
 from grue.runs import states
@@ -39,8 +36,9 @@ from grue.runs.card import card, training_versions
 from grue.runs.folder import claim_folder, finished, sole_owner
 from grue.runs.observers import Observer
 from grue.runs.plan import Plan
+from grue.runs.validate import validate
 
-STATES, FINAL = "states", "final"
+STATES = "states"
 
 
 class Interrupted(GrueError):
@@ -134,7 +132,7 @@ class Run:
         for message in warnings:
             self.observer.warned(done, message)
         if found is None:
-            self._validate(0)
+            self._validate(0, state)
         return done
 
     def _newest_state(self, warn: Callable[[str], None]) -> tuple[int, dict[str, Any]] | None:
@@ -164,9 +162,9 @@ class Run:
             for alarm in alarms(self.lines[0], self.lines, config):
                 self.observer.warned(done, alarm.message)
         if done % (config.validate_every * self.parts) == 0 or done == total:
-            self._validate(done)
+            self._validate(done, state)
         if done == total:
-            self._keep(self.plan.folder / FINAL, done, "final")
+            self._keep(self.plan.folder / checkpoint.FINAL, done, "final")
         stopping = self.trainer.distributed.any(self.stop()) and done < total
         if done < total and (stopping or done % config.save_every == 0):
             self._save(done, state)
@@ -186,9 +184,9 @@ class Run:
         if self.is_main:
             files.append_jsonl(self.log_path, [dict(line)])
 
-    def _validate(self, done: int) -> None:
+    def _validate(self, done: int, state: TrainState) -> None:
         """Measure the policy on validation examples, and keep it as the checkpoint if it is the best so far."""
-        figures = self.figures = validate(self, done)
+        figures = self.figures = validate(self.trainer, state, self.plan.config, self.validation, done)
         value = figures["preference"] if "preference" in figures else figures["reward"]
         best = self.best is None or value > self.best
         self._log({"update": done, **{f"validation/{k}": v for k, v in figures.items()}})
@@ -225,52 +223,6 @@ class Run:
         checkpoint.save_checkpoint(folder, model, trainer.tokenizer, manifest, plan.task.decoding, readme)
 
 
-def validate(run: Run, done: int) -> dict[str, float]:
-    """Return preference, naturalness and mean reward of the policy on the validation examples, after `done` updates.
-
-    Of a reward of several terms there is also the mean of each. Means are over the texts that a reward or a term
-    applies to, and are missing if it applies to none.
-
-    Raises:
-        TrainingError: The reward applies to none of the texts, and there is no preference either.
-    """
-    trainer, size = run.trainer, run.plan.config.micro_batch_size
-    mine = run.validation[trainer.distributed.share(len(run.validation))]
-    answered: list[tuple[Prediction, list[int]]] = []
-    with gathered(trainer.sharded), trainer.autocast():
-        for start in range(0, len(mine), size):
-            batch, settings = mine[start : start + size], trainer.task.decoding
-            responses, truncated = respond(
-                trainer.policy, trainer.tokenizer, trainer.task, batch, settings, trainer.seed
-            )
-            predictions = as_predictions(batch, decode_responses(trainer.tokenizer, responses), truncated)
-            answered += zip(predictions, responses.lists(), strict=True)
-    answered = trainer.distributed.gather(answered)
-    predictions = [prediction for prediction, _ in answered]
-    scored = score_predictions(trainer.task, "validation", run.validation, predictions)
-    parts = trainer.reward.parts(
-        run.validation,
-        [prediction.text for prediction in predictions],
-        token_ids=[ids for _, ids in answered],
-        truncated=[prediction.truncated for prediction in predictions],
-        step=done,
-    )
-    reward = mean(trainer.reward.sums(parts))
-    if reward is None and scored.preference is None:
-        raise TrainingError(
-            "The reward applies to no text of the validation split (None for all of them), and the task has no metric "
-            "of preference to compare checkpoints by. Add a term that applies, or raise validation_examples."
-        )
-    terms = {f"reward/{term.name}": mean(part) for term, part in zip(trainer.reward.terms, parts, strict=True)}
-    figures = {
-        "reward": reward,
-        "preference": scored.preference,
-        "naturalness": scored.naturalness,
-        **(terms if len(terms) > 1 else {}),
-    }
-    return {name: value for name, value in figures.items() if value is not None}
-
-
 def train(
     plan: Plan,
     observer: Observer,
@@ -290,7 +242,7 @@ def train(
     distributed = DistributedContext() if distributed is None else distributed
     observer.planned(plan)
     if distributed.is_main:
-        for folder in (plan.checkpoint, plan.folder / FINAL):
+        for folder in (plan.checkpoint, plan.folder / checkpoint.FINAL):
             checkpoint.restore_interrupted(folder)
     distributed.barrier()
     if not finished(plan):

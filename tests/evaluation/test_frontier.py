@@ -3,16 +3,20 @@
 import json
 import math
 import re
+from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
 from support import tiny
 from support.exactness import letters
 
+from grue import files
 from grue.cli.main import main
 from grue.errors import ConfigError, DataError
-from grue.evaluation.evaluate import System
-from grue.evaluation.frontier import draw, measure
+from grue.evaluation.evaluate import System, baseline_system
+from grue.evaluation.frontier import Frontier, draw, measure, place, with_frontier
+from grue.stats.frontier import reward_at
+from grue.task_files import load_task
 
 SETTINGS = {"samples": 16, "temperature": 1.0}
 
@@ -51,7 +55,7 @@ def test_a_reward_that_reads_no_reference_can_be_reached():
     texts = [[one.text for one in some] for some in draw(task, system(), examples, 16, 1.0, silent)]
     values = [letters(examples, some) for some in texts]
     assert found.optimal[0].reward == pytest.approx(sum(map(sum, values)) / 96)
-    assert found.best_of[16].reward == pytest.approx(sum(map(max, values)) / 6)
+    assert found.best_of["16"].reward == pytest.approx(sum(map(max, values)) / 6)
     assert (found.oracle, found.attainable, found.how) == (False, None, None)
     assert found.optimal[-1].kl <= math.log(16) - 1
     assert seen[-1] == (96, 96) and len(seen) == 16
@@ -111,32 +115,89 @@ def test_a_start_without_a_model_is_refused():
         measure(tiny.task("causal"), system(), [], "train", reward="rouge1", **SETTINGS)
 
 
-def test_the_command_prints_curves_and_what_runs_gained(tmp_path):
+@pytest.fixture
+def run(tmp_path):
+    """A finished run of PPO from the zero-shot model of mini IMDB, written by hand: it kept its second validation."""
+    folder = tmp_path / "ppo" / "seed-1"
+    (folder / "checkpoint").mkdir(parents=True)
+    began = baseline_system(load_task("imdb"), "zero-shot", 1).weights
+    manifest = {"suite": "mini", "task": "imdb", "task_hash": "", "system": "ppo", "algorithm": "ppo", "backbone": "m"}
+    manifest |= {"seed": 1, "update": 2, "config_sha256": "", "validation": {}, "training": {}}
+    (folder / "checkpoint/grue.json").write_text(json.dumps(manifest))
+    (folder / "config.toml").write_text(f'reward = "sentiment"\nbackbone_weights = "{began}"\n')
+    validations = [(0, 0.0, 0.5), (2, 0.25, 0.52), (4, 90.0, 0.4)]
     lines = [
-        {
-            "update": n,
-            "seconds": 1.0,
-            "objective/reward": 0.7,
-            "objective/kl_vocabulary": 0.05,
-            "objective/length": 10.0,
-        }
-        for n in range(1, 7)
+        {"update": n, "validation/kl": kl, "validation/sampled_reward": reward, "validation/reward": 0.1}
+        for n, kl, reward in validations
     ]
-    for run in (tmp_path / "ppo", tmp_path / "supervised"):
-        run.mkdir()
-    (tmp_path / "ppo/train.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    (tmp_path / "supervised/train.jsonl").write_text('{"update": 1, "seconds": 1.0, "loss/total": 1.0}\n')
-    command = "frontier --checkpoint zero-shot --task imdb --limit 4 --samples 8 --run".split()
-    done = CliRunner().invoke(main, [*command, str(tmp_path / "ppo")])
+    (folder / "train.jsonl").write_text("".join(json.dumps(line) + "\n" for line in [*lines, {"update": 1}]))
+    return folder
+
+
+COMMAND = "frontier --checkpoint zero-shot --task imdb --limit 4 --samples 8".split()
+
+
+def frontier(*arguments):
+    return CliRunner().invoke(main, [*COMMAND, *map(str, arguments)])
+
+
+def test_the_command_prints_curves_and_what_runs_gained(tmp_path, run):
+    done = frontier("--run", run, "-o", tmp_path / "out/frontier.json")
     assert done.exit_code == 0, done.output
-    assert "mini/imdb  reward sentiment, 4 prompts of train, 8 samples each at temperature 1" in done.output
-    said = re.search(r"ppo  ([+-]0\.\d{3}) ± 0\.\d{3} at 0\.50 nats: -?\d+% of what could be gained there", done.output)
-    start = float(re.search(r"\n +0 +(0\.\d{3})\n", done.output)[1])
-    assert float(said[1]) == pytest.approx(0.7 - start, abs=0.0011)
-    data = json.loads(CliRunner().invoke(main, [*command, str(tmp_path / "ppo"), "--json"]).stdout)
-    assert (data["task"], data["samples"], len(data["optimal"]) > 10) == ("imdb", 8, True)
-    (run,) = data["runs"]
-    assert (run["run"], run["kl"], run["reward"]) == (str(tmp_path / "ppo"), pytest.approx(0.5), pytest.approx(0.7))
-    assert f"{run['share']:.0%} of what could be gained there" in done.output
-    refused = CliRunner().invoke(main, [*command, str(tmp_path / "supervised")])
-    assert "no update of reinforcement learning is logged there" in refused.output
+    assert "mini/imdb  reward sentiment, 4 prompts of validation, 8 samples each at temperature 1" in done.output
+    assert re.search(r"the start has 0\.\d{3} ± 0\.\d{3} \(standard error over prompts\)", done.output)
+    assert re.search(r"seed-1  \+0\.020 at 0\.25 nats after update 2: \d+% of what could be gained there", done.output)
+    found = files.load_json(tmp_path / "out/frontier.json", Frontier)
+    assert (found.task, found.samples, len(found.optimal) > 10) == ("imdb", 8, True)
+    data = json.loads(frontier("--run", run, "--json").stdout)
+    (placed,) = data["runs"]
+    assert (placed["run"], placed["update"], placed["kl"]) == (str(run), 2, 0.25)
+    assert placed["gain"] == pytest.approx(0.02)
+    best = reward_at(found.optimal, 0.25) - found.optimal[0].reward
+    assert placed["share"] == pytest.approx(0.02 / best)
+    assert [at["kl"] for at in placed["path"]] == [0.0, 0.25, 90.0]
+    assert place(found, run).path[2].reward == pytest.approx(-0.1)
+
+
+def test_runs_that_the_frontier_is_not_of_are_refused(tmp_path, run):
+    frontier("-o", tmp_path / "frontier.json")
+    found = files.load_json(tmp_path / "frontier.json", Frontier)
+    with pytest.raises(DataError, match="not trained on mini/imdb from the start of the frontier"):
+        place(replace(found, start="another"), run)
+    with pytest.raises(DataError, match="trained with the reward sentiment; the frontier is of meteor"):
+        place(replace(found, reward="meteor"), run)
+    (run / "train.jsonl").write_text('{"update": 0, "validation/reward": 0.1}\n')
+    with pytest.raises(DataError, match="its validations have no KL"):
+        place(found, run)
+    with pytest.raises(DataError, match="not a checkpoint"):
+        place(found, tmp_path)
+
+
+def test_a_result_says_which_share_of_the_frontier_its_run_gained(tmp_path, run):
+    frontier("-o", tmp_path / "frontier.json")
+    found = files.load_json(tmp_path / "frontier.json", Frontier)
+    record = with_frontier(system(), tmp_path / "frontier.json", run).record["frontier"]
+    share = place(found, run).share
+    assert record == {
+        "kl": 0.25,
+        "gain": pytest.approx(0.02),
+        "share": share,
+        "prompts": 4,
+        "samples": 8,
+        "how": "reachable",
+    }
+
+
+@pytest.mark.parametrize("form", ["png", "svg"])
+def test_the_frontier_is_drawn_with_runs_on_it(tmp_path, run, form):
+    pytest.importorskip("matplotlib")
+    frontier("-o", tmp_path / "frontier.json")
+    path = tmp_path / f"frontier.{form}"
+    command = ["plot", "frontier", str(tmp_path / "frontier.json"), "--run", str(run), "-o", str(path)]
+    done = CliRunner().invoke(main, command)
+    assert done.exit_code == 0, done.output
+    if form == "svg":
+        said = path.read_text()
+        assert all(text in said for text in ("KL from the start (nats a response)", "gain in sentiment", ">ppo<"))
+    else:
+        assert path.read_bytes().startswith(b"\x89PNG")

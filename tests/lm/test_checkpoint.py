@@ -329,7 +329,7 @@ def test_the_best_checkpoint_is_kept_not_the_last(tmp_path):
     import grue.runs.train as module
 
     original = module.validate
-    module.validate = lambda run_: {"reward": 0.0, "preference": next(values)}
+    module.validate = lambda *given: {"reward": 0.0, "preference": next(values)}
     try:
         tiny.train(run)
     finally:

@@ -83,7 +83,7 @@ def test_validation_tells_the_same(tmp_path):
         return [[float(token != 1) for token in ids] for ids in token_ids]
 
     run = tiny.train(tiny.run("causal", "ppo", tmp_path, reward=reward, updates=2, validate_every=1))
-    assert told == [(4, 0), (12, 0), (4, 1), (12, 1), (4, 2)]
+    assert told == [(4, 0), (4, 0), (12, 0), (4, 1), (4, 1), (12, 1), (4, 2), (4, 2)], "answers and plain samples"
     assert all(figures["reward"] > 1 for _, figures, _ in run.observer.validations)
 
 
@@ -177,7 +177,10 @@ def on_updates_alone(examples, texts):
 
 def test_a_validation_without_any_score_compares_by_preference_or_not_at_all(tmp_path):
     run = tiny.train(tiny.run("causal", "ppo", tmp_path / "one", reward=on_updates_alone, updates=1))
-    assert [sorted(figures) for _, figures, _ in run.observer.validations] == [["preference"], ["preference"]]
+    assert [sorted(figures) for _, figures, _ in run.observer.validations] == [
+        ["kl", "preference"],
+        ["kl", "preference"],
+    ]
     without = dataclasses.replace(tiny.task("causal"), metrics=())
     with pytest.raises(TrainingError, match="applies to no text of the validation split .* no metric of preference"):
         tiny.train(tiny.run("causal", "ppo", tmp_path / "other", task_=without, reward=on_updates_alone))

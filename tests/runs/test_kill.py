@@ -49,7 +49,7 @@ def train(folder, monkeypatch):
     run = tiny.run("causal", "ppo", folder, task_=tiny.task("causal", max_new_tokens=3), **TINY)
     with monkeypatch.context() as patch:
         patch.setattr(module, "prepare", lambda *arguments: run)
-        patch.setattr(module, "validate", lambda run: {"reward": 0.0, "preference": run.training["episodes"]})
+        patch.setattr(module, "validate", lambda *given: {"reward": 0.0, "preference": run.training["episodes"]})
         module.train(run.plan, run.observer)
     return run
 

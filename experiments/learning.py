@@ -1,0 +1,118 @@
+"""Print what reinforcement learning brought to the supervised models: `python experiments/learning.py`.
+
+It reads the runs of experiments/learning.toml, and prints for each task and system: preference and naturalness on test,
+the gain in preference (seeds as pairs, ± half of the 95 % t interval), KL, the penalised reward of the first and the last
+quarter of training, the critic's explained variance in the second half, the share of the frontier's gain, updates kept,
+and minutes of training and validation. Frontiers are those of seed 1, if `--frontiers FOLDER` has `TASK.json`.
+"""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from grue import files
+from grue.errors import DataError
+from grue.evaluation.frontier import Frontier, place
+from grue.records import Result
+from grue.stats.intervals import mean, satterthwaite_interval
+from grue.task_files import task_names
+
+SYSTEMS = ("supervised", "supervised+ppo", "supervised+nlpo", "supervised+grpo")
+HEADER = (
+    "task | system | preference | naturalness | gain | KL | penalised reward | explained variance | share | kept | min"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run's result and log."""
+
+    folder: Path
+    result: Result
+    lines: Sequence[Mapping[str, Any]]
+
+    def quarter(self, name: str, place: int) -> float:
+        """Return the mean of a figure over a quarter of the updates: 0 is the first, 3 the last."""
+        values = [line[name] for line in self.lines if name in line]
+        size = max(1, len(values) // 4)
+        return mean(values[:size] if place == 0 else values[-size:])
+
+
+def main() -> None:
+    """Print the table of the evaluated runs."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--runs", type=Path, default=Path("runs"))
+    parser.add_argument("--frontiers", type=Path, help="Folder of TASK.json, which `grue frontier -o` wrote")
+    options = parser.parse_args()
+    print(f"| {HEADER} |", "|" + "---|" * 11, sep="\n")
+    for task in task_names("mini"):
+        base = read(options.runs / "mini" / task / SYSTEMS[0])
+        frontier = None if options.frontiers is None else options.frontiers / f"{task}.json"
+        for system in SYSTEMS:
+            if runs := read(options.runs / "mini" / task / system):
+                print(f"| {task} | `{system}` | {' | '.join(row(runs, base, frontier))} |")
+
+
+def read(folder: Path) -> dict[int, Run]:
+    """Return the evaluated runs of a system by seed."""
+    found = {}
+    for path in sorted(folder.glob("seed-*/result.json")):
+        result = files.load_json(path, Result)
+        lines = [line for _, line in files.read_jsonl(path.with_name("train.jsonl"))]
+        found[result.seed] = Run(path.parent, result, lines)
+    return found
+
+
+def row(runs: Mapping[int, Run], base: Mapping[int, Run], frontier: Path | None) -> list[str]:
+    """Return a system's cells, from preference on."""
+    axes = [[getattr(run.result, axis) for run in runs.values()] for axis in ("preference", "naturalness")]
+    cells = [f"{mean(values):.1f}" for values in axes]
+    learned = all("kl" in run.result.system["validation"] for run in runs.values() if "validation" in run.result.system)
+    if not learned or not all(run.result.system.get("start") for run in runs.values()):
+        return [*cells, *[""] * 6, minutes(runs)]
+    pairs = [run.result.preference - base[seed].result.preference for seed, run in runs.items() if seed in base]
+    cells.append(gain(pairs))
+    cells.append(f"{mean([run.result.system['validation']['kl'] for run in runs.values()]):.2f}")
+    before, after = (mean([run.quarter("objective/penalised_reward", n) for run in runs.values()]) for n in (0, 3))
+    cells.append(f"{before:.3f} → {after:.3f}")
+    explained = [half(run.lines, "critic/explained_variance") for run in runs.values()]
+    cells.append("" if None in explained else f"{mean(explained):.2f}")
+    cells.append("" if frontier is None or not frontier.exists() else share(runs, frontier))
+    cells.append(" ".join(str(run.result.system["update"]) for run in runs.values()))
+    return [*cells, minutes(runs)]
+
+
+def gain(pairs: Sequence[float]) -> str:
+    """Return the mean difference and half of its interval; bold where that excludes 0."""
+    interval = satterthwaite_interval({"task": pairs})
+    if interval is None:
+        return f"{mean(pairs):+.1f}"
+    said = f"{mean(pairs):+.1f} ± {(interval.high - interval.low) / 2:.1f}"
+    return f"**{said}**" if interval.low > 0 or interval.high < 0 else said
+
+
+def half(lines: Sequence[Mapping[str, Any]], name: str) -> float | None:
+    """Return the mean of a figure over the second half of the updates; None if it was not logged."""
+    values = [line[name] for line in lines if name in line]
+    return mean(values[len(values) // 2 :]) if values else None
+
+
+def share(runs: Mapping[int, Run], frontier: Path) -> str:
+    """Return the share of the frontier that the run of its seed gained."""
+    found = files.load_json(frontier, Frontier)
+    for run in runs.values():
+        if run.result.system["start"] == found.start:
+            placed = place(found, run.folder)
+            return "beyond" if placed.share is None else f"{placed.share:.0%}"
+    raise DataError(f"{frontier}: no run began from its start.")
+
+
+def minutes(runs: Mapping[int, Run]) -> str:
+    """Return the mean minutes of a run's own updates."""
+    return f"{mean([sum(line.get('seconds', 0.0) for line in run.lines) for run in runs.values()]) / 60:.1f}"
+
+
+if __name__ == "__main__":
+    main()

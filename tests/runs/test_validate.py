@@ -1,0 +1,40 @@
+"""What validation measures besides the scores: plain samples and the KL from the start."""
+
+import pytest
+from support import tiny
+from support.exactness import letters
+
+from grue.lm.adapters import adapt
+
+
+def figures(tmp_path, algorithm, **settings):
+    run = tiny.run("causal", algorithm, tmp_path, reward=letters, updates=2, validate_every=1, **settings)
+    adapt(run.trainer.policy, run.plan.config)
+    tiny.train(run)
+    return [found for _, found, _ in run.observer.validations]
+
+
+@pytest.mark.parametrize("settings", [{}, {"lora_rank": 2}])
+def test_kl_and_reward_of_plain_samples_begin_at_the_start(tmp_path, settings):
+    """The start is the reference, also where it is the policy without its adapter."""
+    if settings:
+        pytest.importorskip("peft")
+    first, second, third = figures(tmp_path, "ppo", learning_rate=0.05, **settings)
+    assert first["kl"] == 0.0
+    assert third["kl"] > second["kl"] / 2 > 0.0
+    assert first["sampled_reward"] != third["sampled_reward"]
+
+
+def test_masked_policies_are_measured_without_their_mask(tmp_path):
+    """A mask that leaves one token open fixes every rollout; plain samples of the start stay what they are."""
+    open_, closed = (
+        figures(tmp_path / name, "nlpo", learning_rate=0.05, **settings)
+        for name, settings in (("open", {"top_p": 1.0}), ("closed", {"top_p": 0.01}))
+    )
+    assert open_[0]["sampled_reward"] == closed[0]["sampled_reward"]
+
+
+def test_supervised_training_has_no_start_to_be_near(tmp_path):
+    run = tiny.run("causal", "supervised", tmp_path, epochs=1, validate_every=1)
+    tiny.train(run)
+    assert all("kl" not in found for _, found, _ in run.observer.validations)
