@@ -5,13 +5,13 @@ and of responses whose ratio to the sampled policy is outside of the clip range.
 """
 
 import argparse
-from functools import partial
 from pathlib import Path
 
 import torch
 
 from grue.algorithms import reinforce, rloo
 from grue.lm.distributed import DistributedContext
+from grue.rl import functional as rl
 from grue.rl.experience import collect, score_minibatch
 from grue.rl.optimize import minibatch_gradient, step
 from grue.runs.observers import Observers
@@ -44,8 +44,7 @@ def shares(request: RunRequest) -> list[tuple[float, float]]:
     assert isinstance(config, rloo.RLOOConfig)
     state = rloo.ALGORITHM.start(trainer, config)
     experience = collect(trainer, state, config, 0)
-    less = partial(rloo.less_siblings_mean, config)
-    advantages = reinforce.response_advantages(experience, config, less)
+    advantages = reinforce.response_advantages(experience, config, rl.leave_one_out, config.samples_per_prompt)
     everyone, found = torch.arange(len(advantages)), []
 
     def losses_of(rows: torch.Tensor) -> dict[str, torch.Tensor]:

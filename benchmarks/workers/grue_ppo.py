@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 import grue
 from grue.algorithms import ppo
+from grue.evaluation.rewards import give_name, make_reward
 from grue.lm.adapters import adapt
 from grue.records import Example
 from grue.rl.settings import Common
@@ -141,12 +142,13 @@ def make_trainer(setting: Setting, config: Common, peer: Peer) -> Trainer:
     ]
     policy = random_model(setting)
     adapt(policy, config)
+    task = make_task(setting)
     return Trainer(
-        task=make_task(setting),
+        task=task,
         policy=policy,
         tokenizer=make_tokenizer(setting),
         examples=examples,
-        reward=reward,
+        reward=make_reward(give_name(reward), task, examples),
         seed=1,
         precision=config.precision,
     )

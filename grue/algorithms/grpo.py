@@ -2,12 +2,13 @@
 
 Shao et al. (2024), §4.1. No critic: the advantage of every token is the response's score, standardised within the
 group. The penalty against the reference is part of the loss, not of the scores. `scale_by = "nothing"` is Dr. GRPO's
-advantage (Liu et al. 2025); `clip_high` and `loss_over = "tokens"` are DAPO's (Yu et al. 2025).
+advantage (Liu et al. 2025); `clip_high` and `loss_over = "tokens"` are DAPO's (Yu et al. 2025); `normalize_terms` is
+GDPO's advantage (Liu et al. 2026).
 
 B = responses of an update, b = rows of a micro-batch, T = response time.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -29,7 +30,8 @@ class GRPOConfig(RolloutConfig):
         kl_coefficient: Weight of the k3 estimate against the reference in the loss; scores carry no penalty.
         clip: ε below 1.
         clip_high: ε above 1 (DAPO's clip-higher); none takes `clip`.
-        scale_by: What an advantage is divided by: the group's standard deviation, or nothing (Dr. GRPO).
+        scale_by: What an advantage is divided by: the group's standard deviation, or nothing (Dr. GRPO). With
+            `normalize_terms` the terms are divided instead.
         loss_over: Mean over all tokens of the batch (DAPO), or of each response's mean (the paper's).
     """
 
@@ -41,34 +43,47 @@ class GRPOConfig(RolloutConfig):
     scale_by: Literal["group", "nothing"] = "group"
     loss_over: Literal["tokens", "responses"] = "responses"
 
+    def problems(self) -> Iterator[str]:
+        """Yield what is wrong with values together; see `Common.problems`."""
+        yield from RolloutConfig.problems(self)
+        if self.normalize_terms and self.scale_by == "nothing":
+            yield 'scale_by = "nothing" does not go with normalize_terms, which divides each term; drop one of them.'
+
 
 def update(trainer: Trainer, state: TrainState, config: GRPOConfig, n: int) -> dict[str, float]:
     """Collect rollouts, take the optimiser steps, adapt the penalty's weight; return figures for the log."""
     experience = collect(trainer, state, config, n)
     weights = token_weights(experience.mask, config)
-    advantages = group_advantages(experience.scores, config)
+    advantages = group_advantages(experience.scores, experience.scored, config)
 
     def losses_of(rows: Tensor) -> Mapping[str, Tensor]:
         batch = score_minibatch(trainer, state, config, experience, rows)
         return token_losses(batch, config, experience, advantages, weights, state.kl_coefficient)
 
     losses = optimize(trainer, state, config, weights, losses_of, n)
-    flat = {"objective/flat_groups": flat_share(experience.scores, config)}
+    flat = {"objective/flat_groups": flat_share(advantages, config)}
     figures = describe(experience, state) | losses | flat
     state.kl_coefficient = next_kl_coefficient(state.kl_coefficient, experience, config)
     return figures
 
 
-def group_advantages(scores: Tensor, config: GRPOConfig) -> Tensor:
-    """Return the advantages of responses whose groups stand side by side, [B]; exactly 0 in a group of equal scores."""
-    judge = rl.standardise_groups if config.scale_by == "group" else rl.centre_groups
-    return judge(scores, config.samples_per_prompt)
+def group_advantages(scores: Tensor, scored: Tensor, config: GRPOConfig) -> Tensor:
+    """Return the advantages of responses whose groups stand side by side, [B]; exactly 0 in a group of equal scores.
+
+    Scores made of terms that were standardised in the group are not divided again.
+
+    Args:
+        scores: [B].
+        scored: [B], True where a response has a score; the others' advantage is 0.
+    """
+    divided = config.scale_by == "group" and not config.normalize_terms
+    judge = rl.standardise_groups if divided else rl.centre_groups
+    return rl.among(scored, judge, scores, config.samples_per_prompt)
 
 
-def flat_share(scores: Tensor, config: GRPOConfig) -> float:
-    """Return the share of groups whose scores are all equal: nothing is learnt from them but the penalty."""
-    groups = scores.view(-1, config.samples_per_prompt)
-    return float((groups == groups[:, :1]).all(1).float().mean())
+def flat_share(advantages: Tensor, config: GRPOConfig) -> float:
+    """Return the share of groups without an advantage, their scores being equal: only the penalty is learnt there."""
+    return float((advantages.view(-1, config.samples_per_prompt) == 0).all(1).float().mean())
 
 
 def token_weights(mask: Tensor, config: GRPOConfig) -> Tensor:

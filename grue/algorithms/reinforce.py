@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
-import torch
 from torch import Tensor
 
 from grue.bounds import POSITIVE
@@ -24,6 +23,9 @@ from grue.rl.experience import Experience, Minibatch, collect, describe, next_kl
 from grue.rl.optimize import optimize
 from grue.rl.settings import RolloutConfig
 from grue.rl.trainer import Algorithm, Trainer, TrainState
+
+# (what each response is worth [B], responses of a group) → the same less the baseline of its group.
+Baseline = Callable[[Tensor, int], Tensor]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,24 +46,20 @@ class ReinforceConfig(RolloutConfig):
 
 def update(trainer: Trainer, state: TrainState, config: ReinforceConfig, n: int) -> dict[str, float]:
     """Carry out update `n`; return its figures for the log."""
-    return improve(trainer, state, config, n, less_batch_mean)
-
-
-def less_batch_mean(worth: Tensor) -> Tensor:
-    """Return what each response is worth, [B], less the mean of the batch."""
-    return rl.centre_groups(worth, len(worth))
+    return improve(trainer, state, config, n, rl.centre_groups, config.rollouts)
 
 
 def improve(
-    trainer: Trainer, state: TrainState, config: ReinforceConfig, n: int, less_baseline: Callable[[Tensor], Tensor]
+    trainer: Trainer, state: TrainState, config: ReinforceConfig, n: int, less_baseline: Baseline, size: int
 ) -> dict[str, float]:
     """Collect rollouts, take the optimiser steps, adapt the penalty; return figures for the log.
 
     Args:
-        less_baseline: What each response is worth, [B] → the same less its baseline.
+        less_baseline: Takes the baseline off what each response is worth.
+        size: Responses that stand side by side and have a baseline of their own.
     """
     experience = collect(trainer, state, config, n)
-    advantages = response_advantages(experience, config, less_baseline)
+    advantages = response_advantages(experience, config, less_baseline, size)
 
     def losses_of(rows: Tensor) -> Mapping[str, Tensor]:
         return token_losses(score_minibatch(trainer, state, config, experience, rows), config, advantages)
@@ -72,12 +70,10 @@ def improve(
     return figures
 
 
-def response_advantages(
-    experience: Experience, config: ReinforceConfig, less_baseline: Callable[[Tensor], Tensor]
-) -> Tensor:
+def response_advantages(experience: Experience, config: ReinforceConfig, less_baseline: Baseline, size: int) -> Tensor:
     """Return the advantage of each response, [B]; whitened over the responses if so configured."""
-    advantages = less_baseline(experience.rewards.sum(1))
-    return rl.whiten(advantages, torch.ones_like(advantages)) if config.whiten_advantages else advantages
+    advantages = rl.among(experience.scored, less_baseline, experience.rewards.sum(1), size)
+    return rl.whiten(advantages, experience.scored.float()) if config.whiten_advantages else advantages
 
 
 def token_losses(batch: Minibatch, config: ReinforceConfig, advantages: Tensor) -> Mapping[str, Tensor]:

@@ -4,10 +4,7 @@ Kool et al. (2019); Ahmadian et al. (2024). All but the baseline is REINFORCE's 
 """
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated
-
-from torch import Tensor
 
 from grue.algorithms import reinforce
 from grue.bounds import SEVERAL
@@ -27,12 +24,7 @@ class RLOOConfig(reinforce.ReinforceConfig):
 
 def update(trainer: Trainer, state: TrainState, config: RLOOConfig, n: int) -> dict[str, float]:
     """Carry out update `n`; return its figures for the log."""
-    return reinforce.improve(trainer, state, config, n, partial(less_siblings_mean, config))
-
-
-def less_siblings_mean(config: RLOOConfig, worth: Tensor) -> Tensor:
-    """Return what each response is worth, [B], less the mean of the others to its prompt."""
-    return rl.leave_one_out(worth, config.samples_per_prompt)
+    return reinforce.improve(trainer, state, config, n, rl.leave_one_out, config.samples_per_prompt)
 
 
 ALGORITHM = Algorithm(settings=RLOOConfig, update=update)

@@ -41,7 +41,7 @@ from grue.rl.experience import (
     next_kl_coefficient,
     rollout_settings,
 )
-from grue.rl.optimize import check_ratio, minibatch_gradient, step
+from grue.rl.optimize import check_ratio, minibatch_gradient, rows_that_count, step
 from grue.rl.settings import ActorCriticConfig
 from grue.rl.trainer import Algorithm, Trainer, TrainState, make_optimizer
 from grue.rl.values import collect_valued, explained_variance
@@ -123,10 +123,10 @@ def improve_policy(region: TrustRegion, n: int) -> dict[str, float]:
     config, trainer = region.config, region.trainer
     parameters = [p for p in region.policy.parameters() if p.requires_grad]
     mask = region.experience.mask
-    losses_of, everything = partial(surrogate_losses, region), torch.arange(len(mask))
+    losses_of, learnt = partial(surrogate_losses, region), rows_that_count(mask)
     product = partial(fisher_product, region, parameters, fisher_rows(region, n))
     with recomputing(region.policy):
-        measured = minibatch_gradient(trainer, everything, mask.float(), losses_of, config.micro_batch_size)
+        measured = minibatch_gradient(trainer, learnt, mask.float(), losses_of, config.micro_batch_size)
         check_ratio(measured, config, n)
         trainer.distributed.sum_gradients(parameters)
         gradient = -flatten([p.grad for p in parameters], parameters)
@@ -197,7 +197,7 @@ def surrogate_and_kl(region: TrustRegion, before: PreTrainedModel) -> tuple[floa
     """Return the means over all tokens of r·A + c·H and of KL(before‖policy), over all ranks."""
     mask = region.experience.mask
     sums = torch.zeros(2, device=mask.device)
-    for rows in own_parts(region, torch.arange(len(mask))):
+    for rows in own_parts(region, rows_that_count(mask)):
         logits = open_logits(region, region.policy, rows)
         surrogate, _ = surrogate_and_ratio(region, logits, rows)
         kl = rl.kl_divergence(open_logits(region, before, rows), logits) * mask[rows, : logits.shape[1]]
@@ -226,9 +226,9 @@ def fisher_product(region: TrustRegion, parameters: Sequence[Tensor], rows: Tens
 
 def fisher_rows(region: TrustRegion, n: int) -> Tensor:
     """Return the rows that the Fisher matrix is estimated on, at least one for each process."""
-    count, trainer = len(region.experience.mask), region.trainer
-    chosen = max(trainer.distributed.size, ceil(region.config.fisher_share * count))
-    return torch.randperm(count, generator=generator(trainer.seed, "fisher", n))[:chosen]
+    rows, trainer = rows_that_count(region.experience.mask), region.trainer
+    chosen = max(trainer.distributed.size, ceil(region.config.fisher_share * len(rows)))
+    return rows[torch.randperm(len(rows), generator=generator(trainer.seed, "fisher", n))[:chosen]]
 
 
 def open_logits(region: TrustRegion, policy: PreTrainedModel, rows: Tensor) -> Tensor:
@@ -247,7 +247,8 @@ def own_parts(region: TrustRegion, rows: Tensor) -> list[Tensor]:
     """Return this rank's share of some rows in micro-batches."""
     distributed = region.trainer.distributed
     mine = rows[distributed.rank :: distributed.size]
-    return length_batches(region.experience.mask, mine, region.config.micro_batch_size)
+    parts = length_batches(region.experience.mask, mine, region.config.micro_batch_size)
+    return [part for part in parts if len(part)]
 
 
 # --- the critic ------------------------------------------------------------------------------------------------------
@@ -258,10 +259,11 @@ def improve_critic(
 ) -> dict[str, float]:
     """Fit the critic to the returns in some epochs of minibatches; return its mean loss on the way."""
     chance, weights = generator(trainer.seed, "critic", n), experience.mask.float()
+    learnt = rows_that_count(weights)
     losses_of = partial(value_losses, trainer, state, config, experience, returns)
     seen = []
     for _ in range(config.critic_epochs):
-        for rows in torch.randperm(len(weights), generator=chance).split(config.minibatch_size):
+        for rows in learnt[torch.randperm(len(learnt), generator=chance)].split(config.minibatch_size):
             with recomputing(state.critic):
                 measured = minibatch_gradient(trainer, rows, weights, losses_of, config.micro_batch_size)
             step(trainer, state.optimizer, config, f"update {n}")

@@ -5,6 +5,7 @@ on how many are drawn or on what else is in the batch. A reward that compares wi
 no system has: that is an oracle, a bound on what picking could bring, and is called so wherever it appears.
 """
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -13,14 +14,14 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from grue.errors import ConfigError
-from grue.evaluation.predict import as_predictions
+from grue.evaluation.predict import Response, as_predictions, as_responses, told
 from grue.evaluation.rewards import REWARDS, make_reward, parse_reward
 from grue.lm import distributions
 from grue.lm.forward import encode, forward
 from grue.lm.model import eos_id, is_seq2seq
 from grue.lm.sampling import Rollout, sample_responses
 from grue.lm.seeds import derived_seed, example_uniforms
-from grue.lm.tokens import decode_responses, encode_prompts
+from grue.lm.tokens import encode_prompts
 from grue.lookups.consensus import most_central
 from grue.metrics.registry import CARDS, METRICS, is_metric
 from grue.records import CONSENSUS, LIKELIHOOD, Example, Prediction
@@ -28,8 +29,8 @@ from grue.tasks import Generation, Task
 
 OF_THE_REFERENCE = ("intent", "emotion", "label")  # what examples' meta says of their references
 
-Judge = Callable[[Rollout, Sequence[Example], Sequence[str]], Sequence[float]]
-"""A rollout, its examples and its texts → one value a response; the highest is kept."""
+Judge = Callable[[Rollout, Sequence[Example], Sequence[Response]], Sequence[float]]
+"""A rollout, its examples and its responses → one value a response; the highest is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,8 @@ def sampling(task: Task) -> Generation:
 def make_judge(best_of: BestOf, task: Task, model: PreTrainedModel, examples: Sequence[Example]) -> Judge | None:
     """Return what gives every response its value; None where they are judged by each other, by consensus.
 
+    A response that the reward does not apply to is kept only if it applies to none.
+
     Args:
         examples: Those that will be answered; metrics are prepared on them, without references if it is no oracle.
 
@@ -112,10 +115,15 @@ def make_judge(best_of: BestOf, task: Task, model: PreTrainedModel, examples: Se
     if best_of.pick_by == CONSENSUS:
         return None
     if best_of.pick_by == LIKELIHOOD:
-        return lambda rollout, examples, texts: likelihoods(model, rollout, sampling(task).temperature)
+        return lambda rollout, examples, responses: likelihoods(model, rollout, sampling(task).temperature)
     see: Callable[[Example], Example] = (lambda example: example) if best_of.oracle else shown
     reward = make_reward(best_of.pick_by, task, list(map(see, examples)))
-    return lambda rollout, examples, texts: reward(list(map(see, examples)), texts)
+
+    def judge(rollout: Rollout, examples: Sequence[Example], responses: Sequence[Response]) -> list[float]:
+        values = reward(list(map(see, examples)), **told(responses))
+        return [-math.inf if value is None else value for value in values]
+
+    return judge
 
 
 @torch.no_grad()
@@ -152,10 +160,10 @@ def predict_best_of(
     for number in range(n):
         uniforms = example_uniforms(sample_seed(seed, number), examples, settings.max_new_tokens)
         rollout = sample_responses(model, prompts, settings, uniforms, eos, encoded=encoded)
-        texts = decode_responses(tokenizer, rollout.responses)
-        drawn.append(as_predictions(examples, texts, rollout.truncated))
+        responses = as_responses(tokenizer, rollout.responses, rollout.truncated)
+        drawn.append(as_predictions(examples, responses))
         if judge is not None:
-            worth.append(judge(rollout, examples, texts))
+            worth.append(judge(rollout, examples, responses))
     of_each = list(zip(*drawn, strict=True))
     if judge is None:
         return [responses[most_central([response.text for response in responses])] for responses in of_each]

@@ -19,14 +19,14 @@ from grue import files
 from grue.errors import ConfigError, DataError
 from grue.evaluation.best_of import is_oracle, sample_seed, shown
 from grue.evaluation.evaluate import System
-from grue.evaluation.predict import plain_sampling
+from grue.evaluation.predict import Response, as_responses, plain_sampling, told
 from grue.evaluation.rewards import Reward, make_reward
 from grue.lm.checkpoint import find_checkpoint, read_manifest
 from grue.lm.forward import encode
 from grue.lm.model import eos_id, is_seq2seq
 from grue.lm.sampling import sample_responses
 from grue.lm.seeds import example_uniforms
-from grue.lm.tokens import decode_responses, encode_prompts
+from grue.lm.tokens import encode_prompts
 from grue.records import Example
 from grue.stats.frontier import FloatArray, FrontierPoint, best_of, share_of_gain, tilted
 from grue.tasks import Task
@@ -120,13 +120,13 @@ def measure(
     if not examples:
         raise DataError(f"The split {split!r} of {task.name} has no examples to sample for.")
     function = make_reward(reward, task, examples)
-    texts = draw(task, system, examples, samples, temperature, progress)
+    drawn = draw(task, system, examples, samples, temperature, progress)
     oracle = is_oracle(reward)
-    values = rewarded(function, examples if oracle else list(map(shown, examples)), texts)
+    values = rewarded(function, examples if oracle else list(map(shown, examples)), drawn)
     several = all(len(example.references) > 1 for example in examples)
     attainable = None
     if oracle:
-        attainable = cross_fitted(function, examples, texts) if several else by_consensus(function, examples, texts)
+        attainable = cross_fitted(function, examples, drawn) if several else by_consensus(function, examples, drawn)
     return Frontier(
         suite=task.suite,
         task=task.name,
@@ -196,13 +196,13 @@ def draw(
     samples: int,
     temperature: float,
     progress: Callable[[int, int], None],
-) -> list[list[str]]:
+) -> list[list[Response]]:
     """Return so many plain samples to each prompt."""
     model, tokenizer = system.model, system.tokenizer
     if model is None or tokenizer is None:
         raise ConfigError(f"{system.name} has no model to draw samples from; give a checkpoint or zero-shot.")
     settings, eos = plain_sampling(task, temperature), eos_id(model, tokenizer)
-    found: list[list[str]] = [[] for _ in examples]
+    found: list[list[Response]] = [[] for _ in examples]
     for begin in range(0, len(examples), BATCH):
         batch = examples[begin : begin + BATCH]
         prompts = encode_prompts(model, tokenizer, [example.prompt for example in batch], task.prompt)
@@ -210,35 +210,48 @@ def draw(
         for number in range(samples):
             uniforms = example_uniforms(sample_seed(system.seed, number), batch, settings.max_new_tokens)
             rollout = sample_responses(model, prompts, settings, uniforms, eos, encoded=encoded)
-            for place, text in enumerate(decode_responses(tokenizer, rollout.responses)):
-                found[begin + place].append(text)
+            for place, one in enumerate(as_responses(tokenizer, rollout.responses, rollout.truncated)):
+                found[begin + place].append(one)
             progress(begin * samples + (number + 1) * len(batch), len(examples) * samples)
     return found
 
 
-def rewarded(function: Reward, examples: Sequence[Example], texts: Sequence[Sequence[str]]) -> FloatArray:
-    """Return the reward of each example's texts, [P, n]."""
-    values = function(
-        [example for example, some in zip(examples, texts, strict=True) for _ in some],
-        [text for some in texts for text in some],
-    )
+def rewarded(function: Reward, examples: Sequence[Example], drawn: Sequence[Sequence[Response]]) -> FloatArray:
+    """Return the reward of each example's responses, [P, n].
+
+    Raises:
+        DataError: It does not apply to one of them.
+    """
+    pairs = [(example, one) for example, some in zip(examples, drawn, strict=True) for one in some]
+    values = function([example for example, _ in pairs], **told([one for _, one in pairs]), step=0)
+    for (example, one), value in zip(pairs, values, strict=True):
+        if value is None:
+            raise DataError(
+                f"The reward does not apply (None) to a response to the example {example.id!r}, and a frontier needs a "
+                f"number for each. The text was {one.text[:80]!r}."
+            )
     return np.array(values, dtype=np.float64).reshape(len(examples), -1)
 
 
-def cross_fitted(function: Reward, examples: Sequence[Example], texts: Sequence[Sequence[str]]) -> list[FrontierPoint]:
+def cross_fitted(
+    function: Reward, examples: Sequence[Example], drawn: Sequence[Sequence[Response]]
+) -> list[FrontierPoint]:
     """Return the frontier whose weights know one half of the references and whose rewards the other, both ways."""
     halves = [
-        rewarded(function, [replace(example, references=example.references[side::2]) for example in examples], texts)
+        rewarded(function, [replace(example, references=example.references[side::2]) for example in examples], drawn)
         for side in (0, 1)
     ]
     ways = [tilted(halves[0], halves[1]), tilted(halves[1], halves[0])]
     return [FrontierPoint((a.kl + b.kl) / 2, (a.reward + b.reward) / 2) for a, b in zip(*ways, strict=False)]
 
 
-def by_consensus(function: Reward, examples: Sequence[Example], texts: Sequence[Sequence[str]]) -> list[FrontierPoint]:
+def by_consensus(
+    function: Reward, examples: Sequence[Example], drawn: Sequence[Sequence[Response]]
+) -> list[FrontierPoint]:
     """Return the frontier whose weights know other samples in place of references, and whose rewards the references."""
     instead = [
-        replace(example, references=tuple(some[:AS_REFERENCES])) for example, some in zip(examples, texts, strict=True)
+        replace(example, references=tuple(one.text for one in some[:AS_REFERENCES]))
+        for example, some in zip(examples, drawn, strict=True)
     ]
-    weighted = [some[AS_REFERENCES:] for some in texts]
+    weighted = [some[AS_REFERENCES:] for some in drawn]
     return tilted(rewarded(function, instead, weighted), rewarded(function, examples, weighted))

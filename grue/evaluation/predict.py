@@ -1,8 +1,9 @@
 """Predictions: a model's answers to a split, written batch by batch; they do not depend on the batches."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -20,7 +21,15 @@ from grue.tasks import Generation, Task
 Answer = Callable[[Sequence[Example]], list[Prediction]]
 
 
-@torch.no_grad()
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A response: its text, its ids, the end token last, and whether it reached the length limit before that."""
+
+    text: str
+    token_ids: tuple[int, ...]
+    truncated: bool
+
+
 def predict(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
@@ -29,7 +38,20 @@ def predict(
     settings: Generation,
     seed: int,
 ) -> list[Prediction]:
-    """Answer a batch of examples.
+    """Answer a batch of examples."""
+    return as_predictions(examples, respond(model, tokenizer, task, examples, settings, seed))
+
+
+@torch.no_grad()
+def respond(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    task: Task,
+    examples: Sequence[Example],
+    settings: Generation,
+    seed: int,
+) -> list[Response]:
+    """Return the responses to a batch of examples.
 
     Sampling draws from uniforms of seed and example id alone, so that an answer does not depend on its neighbours;
     greedy and beam search are Hugging Face's.
@@ -38,10 +60,8 @@ def predict(
     if settings.do_sample:
         uniforms = example_uniforms(seed, examples, settings.max_new_tokens)
         rollout = sample_responses(model, prompts, settings, uniforms, eos_id(model, tokenizer))
-        responses, truncated = rollout.responses, rollout.truncated
-    else:
-        responses, truncated = _search(model, tokenizer, prompts, settings)
-    return as_predictions(examples, decode_responses(tokenizer, responses), truncated)
+        return as_responses(tokenizer, rollout.responses, rollout.truncated)
+    return as_responses(tokenizer, *_search(model, tokenizer, prompts, settings))
 
 
 def plain_sampling(task: Task, temperature: float = 1.0) -> Generation:
@@ -49,12 +69,24 @@ def plain_sampling(task: Task, temperature: float = 1.0) -> Generation:
     return replace(task.rollout, do_sample=True, temperature=temperature, top_k=0, top_p=1.0)
 
 
-def as_predictions(examples: Sequence[Example], texts: Sequence[str], truncated: torch.Tensor) -> list[Prediction]:
-    """Return texts [B] as predictions; `truncated` [B] is True where one reached the length limit."""
-    return [
-        Prediction(example.id, text, cut)
-        for example, text, cut in zip(examples, texts, truncated.tolist(), strict=True)
-    ]
+def as_responses(tokenizer: PreTrainedTokenizerBase, tokens: Tokens, truncated: torch.Tensor) -> list[Response]:
+    """Return tokens [B, T] as responses; `truncated` [B] is True where one reached the length limit."""
+    columns = decode_responses(tokenizer, tokens), map(tuple, tokens.lists()), truncated.tolist()
+    return [Response(*one) for one in zip(*columns, strict=True)]
+
+
+def told(responses: Sequence[Response]) -> dict[str, Any]:
+    """Return what a reward is called with for responses, besides examples and step."""
+    return {
+        "texts": [one.text for one in responses],
+        "token_ids": [one.token_ids for one in responses],
+        "truncated": [one.truncated for one in responses],
+    }
+
+
+def as_predictions(examples: Sequence[Example], responses: Sequence[Response]) -> list[Prediction]:
+    """Return responses to examples as predictions."""
+    return [Prediction(example.id, one.text, one.truncated) for example, one in zip(examples, responses, strict=True)]
 
 
 def _search(

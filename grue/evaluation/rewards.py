@@ -1,31 +1,121 @@
-"""Metrics as rewards: one value per text, higher is better.
+"""Rewards: what a text is worth, as a weighted sum of terms; higher is better.
 
 A reward is written as in a task file: a metric's name, one of `COMBINATIONS`, a function that is not a metric
 (`REWARDS`, `module:function`), or a weighted sum of such terms, "0.25*meteor + 0.75*coverage - 0.01*mean_length".
 Values keep the metric's own scale: sacreBLEU counts to 100, CIDEr to 10. Where lower is better they are negated.
+
+A function takes (examples, texts); one with parameters named as in `ASKED` also gets those. It returns for each text a
+number; None where it does not apply; or a number for each token of the response, the end token included.
 """
 
 import inspect
 import math
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from grue.errors import ConfigError
+from grue.errors import ConfigError, TrainingError
 from grue.files import sha256_json
-from grue.metrics.own import Checked, TextFunction, attribute_of, checked_function, checked_values, import_from
+from grue.metrics.own import (
+    attribute_of,
+    check_count,
+    check_signature,
+    checked_values,
+    guarded,
+    import_from,
+    is_finite,
+)
 from grue.metrics.registry import is_metric, make_metric
 from grue.records import Example
 from grue.registry import Registry
 from grue.tasks import Task
 
-RewardFunction = TextFunction
-Reward = Checked
+ASKED = ("token_ids", "truncated", "step")
+"""What a function may ask for by the names of its parameters.
 
-REWARDS: Registry[Reward] = Registry("reward", entry_points="grue.rewards")
-"""Rewards that are no metrics: functions of (examples, texts) that return one number per text."""
+`token_ids` has for each text the ids of its response as they were drawn, the end token last unless it never ended;
+`truncated` for each text whether it never ended; `step` is how many updates the policy has behind it.
+"""
+
+# Of a text: a number, one for each of its tokens, or None where the term does not apply.
+Value = float | list[float] | None
+# (examples, texts), and by keyword what is known of `ASKED` → a value a text, checked.
+TermFunction = Callable[..., list[Value]]
+# The same as a user writes it: it takes what it asks for, and nothing is checked yet.
+RewardFunction = Callable[..., Sequence[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A term of a reward: a weight and what it weighs."""
+
+    weight: float
+    name: str
+    values: TermFunction
+
+
+@dataclass(frozen=True, slots=True)
+class Reward:
+    """A weighted sum of terms, called with examples, a text for each, and what is known of `ASKED`.
+
+    Calling it gives the sum for each text: a number, or None where no term applies. A TrainingError names the first
+    example whose value cannot be used, a ConfigError a term that asks for what is not known.
+    """
+
+    terms: tuple[Term, ...]
+
+    def __call__(
+        self,
+        examples: Sequence[Example],
+        texts: Sequence[str],
+        *,
+        token_ids: Sequence[Sequence[int]] | None = None,
+        truncated: Sequence[bool] | None = None,
+        step: int | None = None,
+    ) -> list[float | None]:
+        """Return what each text is worth."""
+        return self.sums(self.parts(examples, texts, token_ids=token_ids, truncated=truncated, step=step))
+
+    def parts(
+        self,
+        examples: Sequence[Example],
+        texts: Sequence[str],
+        *,
+        token_ids: Sequence[Sequence[int]] | None = None,
+        truncated: Sequence[bool] | None = None,
+        step: int | None = None,
+    ) -> list[list[Value]]:
+        """Return the values of each term for all texts, not weighted."""
+        known = {"token_ids": token_ids, "truncated": truncated, "step": step}
+        return [term.values(examples, texts, **known) for term in self.terms]
+
+    def sums(self, parts: Sequence[Sequence[Value]]) -> list[float | None]:
+        """Return what each text is worth by what `parts` returned: the weighted sum of the terms that apply."""
+        totals = [[total(value) for value in column] for column in parts]
+        return [self._sum(values) for values in zip(*totals, strict=True)]
+
+    def _sum(self, values: Sequence[float | None]) -> float | None:
+        weighed = [term.weight * value for term, value in zip(self.terms, values, strict=True) if value is not None]
+        return math.fsum(weighed) if weighed else None
+
+
+def total(value: Value) -> float | None:
+    """Return what a text got of a term: the sum over its tokens, if it has a value for each."""
+    return math.fsum(value) if isinstance(value, list) else value
+
+
+def mean(values: Sequence[Value]) -> float | None:
+    """Return the mean over the texts that have a value; None if none has."""
+    found = [one for one in map(total, values) if one is not None]
+    return sum(found) / len(found) if found else None
+
+
+REWARDS: Registry[RewardFunction] = Registry("reward", entry_points="grue.rewards")
+"""Rewards that are no metrics: functions of (examples, texts)."""
 
 COMBINATIONS: dict[str, tuple[tuple[float, str], ...]] = {
     "spider": ((0.5, "spice"), (0.5, "cider")),
@@ -48,23 +138,12 @@ def make_reward(expression: str, task: Task, examples: Sequence[Example]) -> Rew
         task: Gives a metric the options it has in the task file, if it is listed there.
         examples: The training examples; metrics are prepared on them.
 
-    Returns:
-        A function of (examples, texts) that checks its own values: a TrainingError names the first example whose
-        value is missing or not finite.
-
     Raises:
         UnknownName: No metric has that name.
         ConfigError: The expression cannot be read, or names a function that cannot be imported.
     """
-    if expression in GIVEN:
-        return function_reward(expression, GIVEN[expression])
-    terms = [(weight, _reward_of(name, task, examples)) for weight, name in parse_reward(expression)]
-
-    def reward(examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
-        columns = [[weight * value for value in term(examples, texts)] for weight, term in terms]
-        return [math.fsum(values) for values in zip(*columns, strict=True)]
-
-    return reward
+    named = [(1.0, expression)] if expression in GIVEN else parse_reward(expression)
+    return Reward(tuple(Term(weight, name, _values_of(name, task, examples)) for weight, name in named))
 
 
 def parse_reward(expression: str) -> list[tuple[float, str]]:
@@ -89,8 +168,8 @@ def parse_reward(expression: str) -> list[tuple[float, str]]:
     return terms
 
 
-def metric_reward(name: str, options: Mapping[str, Any], examples: Sequence[Example]) -> Reward:
-    """Return a metric as a reward, prepared on `examples`; where lower is better, values are negated.
+def metric_reward(name: str, options: Mapping[str, Any], examples: Sequence[Example]) -> TermFunction:
+    """Return a metric as a term, prepared on `examples`; where lower is better, values are negated.
 
     Raises:
         ConfigError: The metric has no value for a single text.
@@ -100,30 +179,85 @@ def metric_reward(name: str, options: Mapping[str, Any], examples: Sequence[Exam
     sign = 1.0 if metric.direction == "higher" else -1.0
     metric.per_example(metric.statistics(examples[:1], [""] * len(examples[:1])))  # a metric of whole corpora raises
 
-    def reward(examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
+    def values(examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
         return [sign * float(value) for value in metric.per_example(metric.statistics(examples, texts))]
 
-    return checked_values("reward", name, reward)
+    checked = checked_values("reward", name, values)
+    return lambda examples, texts, **known: [*checked(examples, texts)]
 
 
-def imported_reward(path: str, folders: Sequence[Path] = ()) -> Reward:
-    """Return the function `path`, "module:function", of (examples, texts), which returns one number per text.
+def imported_reward(path: str, folders: Sequence[Path] = ()) -> TermFunction:
+    """Return the function `path`, "module:function", as a term.
 
     A module that is not installed is looked up in the working directory, then in `folders`.
 
     Raises:
-        ConfigError: There is no such module or function, importing it fails, or it does not take two arguments.
+        ConfigError: There is no such module or function, importing it fails, or it cannot be called with (examples,
+            texts) and what it asks for.
     """
     return function_reward(path, attribute_of(import_from(path, "reward", folders), path, "reward"))
 
 
-def function_reward(name: str, function: RewardFunction) -> Reward:
-    """Return a user's function as a reward, its calls and values checked.
+def function_reward(name: str, function: RewardFunction) -> TermFunction:
+    """Return a user's function as a term, its calls and values checked.
 
     Raises:
-        ConfigError: It cannot be called with (examples, texts).
+        ConfigError: It cannot be called with (examples, texts) and what it asks for.
     """
-    return checked_function("reward", name, function)
+    asked = _asked_by(function)
+    check_signature("reward", name, function, asked)
+
+    def values(examples: Sequence[Example], texts: Sequence[str], **known: Any) -> list[Value]:
+        given = {key: known[key] for key in asked if known.get(key) is not None}
+        missing = next((key for key, required in asked.items() if required and key not in given), None)
+        if missing is not None:
+            raise ConfigError(
+                f"The reward {name!r} asks for {missing}, which is not known here: step is known in training only, "
+                "token_ids and truncated where the responses come from a model. Give the parameter a default."
+            )
+        call = partial(function, step=given.pop("step")) if "step" in given else function
+        found = guarded("reward", name, call)(examples, texts, **given)
+        check_count("reward", name, found, len(texts))
+        lengths = [None] * len(texts) if known.get("token_ids") is None else list(map(len, known["token_ids"]))
+        return [_checked(name, *each) for each in zip(examples, texts, found, lengths, strict=True)]
+
+    return values
+
+
+def _asked_by(function: RewardFunction) -> dict[str, bool]:
+    """Return the parameters named in `ASKED` behind the first two, and whether each lacks a default."""
+    try:
+        more = list(inspect.signature(function).parameters.values())[2:]
+    except (TypeError, ValueError):
+        return {}  # a function without a signature, as some written in C
+    return {one.name: one.default is one.empty for one in more if one.name in ASKED}
+
+
+def _checked(name: str, example: Example, text: str, value: Any, tokens: int | None) -> Value:
+    """Return what a function gave for a text of so many tokens as a value."""
+    value = value.tolist() if hasattr(value, "tolist") else value  # of numpy or torch
+    if value is None:
+        return None
+    if is_finite(value):
+        return float(value)
+    where, said = f"the example {example.id!r}", f"The text was {text[:80]!r}."
+    if not isinstance(value, list | tuple):
+        raise TrainingError(f"The reward {name!r} gave {value!r} for {where}; a reward must be a finite number. {said}")
+    if tokens is None:
+        raise TrainingError(
+            f"The reward {name!r} gave {len(value)} values for {where}, whose tokens are not known. {said}"
+        )
+    if len(value) != tokens:
+        raise TrainingError(
+            f"The reward {name!r} gave {len(value)} values for {where}, whose response has {tokens} tokens; return one "
+            f"for each of its token_ids, the end token included. {said}"
+        )
+    for place, one in enumerate(value):
+        if not is_finite(one):
+            raise TrainingError(
+                f"The reward {name!r} gave {one!r} for token {place} of {where}; it must be a finite number. {said}"
+            )
+    return [float(one) for one in value]
 
 
 # --- functions without a name ----------------------------------------------------------------------------------------
@@ -173,7 +307,9 @@ def repeat_penalty(examples: Sequence[Example], texts: Sequence[str]) -> list[fl
     return [-1.0 if repeats(example, text) else 0.0 for example, text in zip(examples, texts, strict=True)]
 
 
-def _reward_of(name: str, task: Task, examples: Sequence[Example]) -> Reward:
+def _values_of(name: str, task: Task, examples: Sequence[Example]) -> TermFunction:
+    if name in GIVEN:
+        return function_reward(name, GIVEN[name])
     if name in REWARDS:
         return function_reward(name, REWARDS[name])
     if not is_metric(name) and ":" in name:

@@ -31,6 +31,10 @@ class Tokens:
         columns = slice(int(used[0]), int(used[-1]) + 1)
         return Tokens(ids[:, columns], mask[:, columns])
 
+    def lists(self) -> list[list[int]]:
+        """Return the ids that count, a list for each row."""
+        return [ids[mask].tolist() for ids, mask in zip(self.ids, self.mask, strict=True)]
+
 
 def encode_prompts(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], prompt: Prompt
@@ -90,8 +94,7 @@ def _padded(model: PreTrainedModel, rows: Sequence[Sequence[int]], filler: int, 
 
 def decode_responses(tokenizer: PreTrainedTokenizerBase, responses: Tokens) -> list[str]:
     """Return the text of the tokens that count, without special tokens, unknown ids and surrounding white space."""
-    rows = [ids[mask].tolist() for ids, mask in zip(responses.ids, responses.mask, strict=True)]
-    return [str(text).strip() for text in tokenizer.batch_decode(rows, skip_special_tokens=True)]
+    return [str(text).strip() for text in tokenizer.batch_decode(responses.lists(), skip_special_tokens=True)]
 
 
 def length_batches(mask: Tensor, rows: Tensor, size: int) -> list[Tensor]:

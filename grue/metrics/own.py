@@ -22,7 +22,7 @@ TextFunction = Callable[[Sequence[Example], Sequence[str]], Sequence[float]]
 Checked = Callable[[Sequence[Example], Sequence[str]], list[float]]
 Noun = Literal["reward", "metric"]
 
-_ERRORS: dict[Noun, type[GrueError]] = {"reward": TrainingError, "metric": DataError}
+ERRORS: dict[Noun, type[GrueError]] = {"reward": TrainingError, "metric": DataError}
 
 
 def function_metric(path: str, folders: Sequence[Path] = (), known: Iterable[str] = ()) -> MetricFactory:
@@ -92,37 +92,49 @@ def attribute_of(module: ModuleType, path: str, noun: Noun) -> TextFunction:
 
 
 def checked_function(noun: Noun, name: str, function: TextFunction) -> Checked:
-    """Return a user's function with its calls and values checked.
+    """Return a user's function with its calls and values checked: one finite number per text.
 
     Raises:
         ConfigError: It cannot be called with (examples, texts).
     """
+    check_signature(noun, name, function)
+    return checked_values(noun, name, guarded(noun, name, function))
+
+
+def check_signature(noun: Noun, name: str, function: Callable[..., Any], keywords: Iterable[str] = ()) -> None:
+    """Make sure that a user's function can be called with (examples, texts), and some keywords besides.
+
+    Raises:
+        ConfigError: It cannot.
+    """
     try:
-        inspect.signature(function).bind((), ())
+        inspect.signature(function).bind((), (), **dict.fromkeys(keywords))
     except TypeError as error:
         raise ConfigError(f"The {noun} {name!r} must be a function of (examples, texts): {error}.") from error
     except ValueError:
         pass  # a function without a signature, as some written in C
-    return checked_values(noun, name, _guarded(noun, name, function))
 
 
-def _guarded(noun: Noun, name: str, function: TextFunction) -> TextFunction:
-    """Return `function` so that what it raises becomes an error of ours that names the example."""
+def guarded(noun: Noun, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `function` so that what it raises becomes an error of ours that names the example.
 
-    def guard(examples: Sequence[Example], texts: Sequence[str]) -> Sequence[float]:
+    It takes (examples, texts), and by keyword other sequences with an entry for each text.
+    """
+
+    def guard(examples: Sequence[Example], texts: Sequence[str], **more: Sequence[Any]) -> Any:
         try:
-            return function(examples, texts)
+            return function(examples, texts, **more)
         except GrueError:
             raise
         except Exception as error:
             culprit, cause = f"a batch of {len(texts)} texts, but for none of them alone", error
-            for example, text in zip(examples, texts, strict=True):
+            for place, (example, text) in enumerate(zip(examples, texts, strict=True)):
                 try:
-                    function([example], [text])
+                    function([example], [text], **{key: [values[place]] for key, values in more.items()})
                 except Exception as alone:
                     culprit, cause = f"the example {example.id!r}; the text was {text[:80]!r}", alone
                     break
-            raise _ERRORS[noun](f"The {noun} {name!r} raised {_described(cause)} for {culprit}.") from cause
+            raise ERRORS[noun](f"The {noun} {name!r} raised {_described(cause)} for {culprit}.") from cause
 
     return guard
 
@@ -132,12 +144,10 @@ def checked_values(noun: Noun, name: str, function: TextFunction) -> Checked:
 
     def check(examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
         values = function(examples, texts)
-        if not hasattr(values, "__len__") or len(values) != len(texts):
-            found = f"{len(values)} values" if hasattr(values, "__len__") else f"{values!r}"
-            raise _ERRORS[noun](f"The {noun} {name!r} gave {found} for {len(texts)} texts; return one number per text.")
+        check_count(noun, name, values, len(texts))
         for example, text, value in zip(examples, texts, values, strict=True):
-            if not _is_finite(value):
-                raise _ERRORS[noun](
+            if not is_finite(value):
+                raise ERRORS[noun](
                     f"The {noun} {name!r} gave {value!r} for the example {example.id!r}; "
                     f"a {noun} must be a finite number. The text was {text[:80]!r}."
                 )
@@ -146,7 +156,15 @@ def checked_values(noun: Noun, name: str, function: TextFunction) -> Checked:
     return check
 
 
-def _is_finite(value: Any) -> bool:
+def check_count(noun: Noun, name: str, values: Any, texts: int) -> None:
+    """Make sure that there are as many values as texts; errors are those of `noun`."""
+    if not hasattr(values, "__len__") or len(values) != texts:
+        found = f"{len(values)} values" if hasattr(values, "__len__") else f"{values!r}"
+        raise ERRORS[noun](f"The {noun} {name!r} gave {found} for {texts} texts; return one number per text.")
+
+
+def is_finite(value: Any) -> bool:
+    """Whether something is a number, and neither NaN nor infinite."""
     try:
         return not isinstance(value, str) and math.isfinite(value)
     except (TypeError, ValueError, OverflowError, RuntimeError):  # the last two: a tensor of several numbers

@@ -6,14 +6,16 @@ Every rank samples and scores its own share of the prompts; then everything is g
 B = responses of an update, b = some of them, T = response time.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from grue.errors import TrainingError
 from grue.lm.critic import Critic
 from grue.lm.distributed import DistributedContext
 from grue.lm.forward import encode
@@ -28,6 +30,9 @@ from grue.rl import functional as rl
 from grue.rl.settings import ActorCriticConfig, RolloutConfig
 from grue.rl.trainer import Trainer, TrainState
 from grue.tasks import Generation, Task
+
+if TYPE_CHECKING:
+    from grue.evaluation.rewards import Value
 
 SHOWN_SAMPLES = 2
 
@@ -62,21 +67,45 @@ class ScoredTokens:
 
 
 @dataclass(frozen=True, slots=True)
+class Rewarded:
+    """What the reward's K terms gave to responses.
+
+    Attributes:
+        sums: [B], their weighted sum; NaN where no term applies.
+        terms: [B, K], not weighted; NaN where a term does not apply.
+        tokens: [B, T, K], what of it was given to single tokens.
+    """
+
+    sums: Tensor
+    terms: Tensor
+    tokens: Tensor
+
+
+@dataclass(frozen=True, slots=True)
 class Experience:
     """A rollout with all that an update learns from; tensors are [B, T] and 0 where nothing counts.
 
+    A response without a score, to which no term of the reward applies, takes no part: none of its tokens counts, and
+    the others are judged as if it had not been drawn. The log's KL, entropy and lengths are of all responses.
+
     Attributes:
+        scored: [B], True where a response has a score.
+        terms: The reward's terms by name, [B] each, not weighted; NaN where a term does not apply.
         raw_scores: [B], the reward function's values.
-        scores: [B], the same less the penalty of those that never ended, scaled and clipped.
+        scores: [B], the same less the penalty of those that never ended, scaled and clipped; with `normalize_terms`,
+            made of standardised terms.
         policy: What the rollout policy said of its tokens.
         log_probs: The same as the ratio needs it.
         kl: Estimate against the reference at each token, as the penalty takes it.
         kl_vocabulary: The same over the full vocabulary, for the log.
         reference: log π_0 over the same set as `kl`.
-        rewards: −β·KL, and the score at the last token that counts (the paper's Eq. 1).
+        rewards: −β·KL, and the score at the last token that counts (the paper's Eq. 1), but for what the reward gave
+            to single tokens.
     """
 
     rollout: Rollout
+    scored: Tensor
+    terms: Mapping[str, Tensor]
     raw_scores: Tensor
     scores: Tensor
     policy: ScoredTokens
@@ -88,8 +117,8 @@ class Experience:
 
     @property
     def mask(self) -> Tensor:
-        """Where a response token counts, [B, T]."""
-        return self.rollout.responses.mask
+        """Where a token of a response with a score counts, [B, T]."""
+        return self.rollout.responses.mask & self.scored.unsqueeze(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,22 +151,37 @@ def collect(trainer: Trainer, state: TrainState, config: RolloutConfig, n: int, 
 
     Returns:
         The experience of all ranks; responses to the same prompt stand side by side.
+
+    Raises:
+        TrainingError: No response has a score, or one has what cannot be a score.
     """
     temperature, distributed = rollout_settings(trainer.task, config).temperature, trainer.distributed
     with gathered(trainer.sharded):
-        rollout, raw_scores = sample(trainer, state.policy, config, n, mask)
+        rollout, given = sample(trainer, state.policy, config, n, mask)
         with trainer.autocast():
             now = score_all(state.policy, state.critic, rollout, temperature, config, entropy=True)
     with state.initial_policy() as reference, trainer.autocast():
         before = score_all(reference, None, rollout, temperature, config)
     padded: Literal["left", "right"] = "right" if is_seq2seq(state.policy) else "left"
-    rollout, raw_scores = gather_rollout(rollout, distributed, padded), distributed.gather_rows(raw_scores)
+    rollout, given = gather_rollout(rollout, distributed, padded), gather_rewarded(given, distributed)
     now, before = gather_scored(now, distributed), gather_scored(before, distributed)
-    scores = scaled_scores(raw_scores - config.missing_eos_penalty * rollout.truncated, state, config)
+    scored = ~given.sums.isnan()
+    if not scored.any():
+        raise TrainingError(
+            f"update {n}: the reward applies to none of {len(scored)} responses (None for all of them), so there is "
+            "nothing to learn from. Add a term that applies to every text, or raise rollouts."
+        )
+    weights = [term.weight for term in trainer.reward.terms]
+    raw_scores = given.sums.masked_fill(~scored, 0.0)
+    scores, own = summed(given, weights, config)
+    scores = scores - config.missing_eos_penalty * rollout.truncated
+    scores, own = scaled_scores(scores, own, scored, state, config)
     kl_vocabulary = rl.kl_k1(now.over("vocabulary"), before.over("vocabulary"))
     kl = rl.kl_k1(now.over(config.kl_over), before.over(config.kl_over))
     return Experience(
         rollout=rollout,
+        scored=scored,
+        terms={term.name: given.terms[:, k] for k, term in enumerate(trainer.reward.terms)},
         raw_scores=raw_scores,
         scores=scores,
         policy=now,
@@ -145,14 +189,14 @@ def collect(trainer: Trainer, state: TrainState, config: RolloutConfig, n: int, 
         kl=kl,
         kl_vocabulary=kl_vocabulary,
         reference=before.over(config.kl_over),
-        rewards=rl.token_rewards(scores, kl, rollout.responses.mask, state.kl_coefficient),
+        rewards=rl.token_rewards(scores, kl, rollout.responses.mask & scored.unsqueeze(1), state.kl_coefficient, own),
     )
 
 
 def sample(
     trainer: Trainer, policy: PreTrainedModel, config: RolloutConfig, n: int, mask: Mask | None
-) -> tuple[Rollout, Tensor]:
-    """Return this rank's share of an update's rollouts, and the reward function's values [b]."""
+) -> tuple[Rollout, Rewarded]:
+    """Return this rank's share of an update's rollouts, and what the reward gave to them."""
     drawn = draw_examples(trainer.examples, config.rollouts // config.samples_per_prompt, trainer.seed, n)
     examples = [example for example in drawn for _ in range(config.samples_per_prompt)]
     settings = rollout_settings(trainer.task, config)
@@ -164,11 +208,54 @@ def sample(
     with torch.no_grad(), trainer.autocast():
         encoded = encode(policy, prompts) if config.freeze_encoder else None
         rollout = sample_responses(policy, prompts, settings, uniforms, eos, mask, encoded)
-    texts = decode_responses(trainer.tokenizer, rollout.responses)
-    scores = trainer.reward(examples, texts)
-    for shown in list(zip(examples, texts, scores, strict=True))[:: config.samples_per_prompt][:SHOWN_SAMPLES]:
+    responses = rollout.responses
+    texts = decode_responses(trainer.tokenizer, responses)
+    parts = trainer.reward.parts(
+        examples, texts, token_ids=responses.lists(), truncated=rollout.truncated.tolist(), step=n
+    )
+    sums = [math.nan if one is None else one for one in trainer.reward.sums(parts)]
+    for shown in list(zip(examples, texts, sums, strict=True))[:: config.samples_per_prompt][:SHOWN_SAMPLES]:
         trainer.shown(*shown)
-    return rollout, torch.tensor(scores, dtype=torch.float32, device=rollout.truncated.device)
+    return rollout, as_rewarded(sums, parts, responses)
+
+
+def as_rewarded(sums: Sequence[float], parts: Sequence[Sequence["Value"]], responses: Tokens) -> Rewarded:
+    """Return what the reward's terms gave to responses as tensors.
+
+    Args:
+        sums: Of each response.
+        parts: Of each term, of each response.
+    """
+    terms = torch.zeros(*responses.ids.shape[:1], len(parts), dtype=torch.float32)
+    tokens = torch.zeros(*responses.ids.shape, len(parts), dtype=torch.float32)
+    for k, values in enumerate(parts):
+        for row, value in enumerate(values):
+            if isinstance(value, list):
+                tokens[row, : len(value), k] = torch.tensor(value)
+                value = math.fsum(value)
+            terms[row, k] = math.nan if value is None else value
+    device = responses.ids.device
+    return Rewarded(torch.tensor(sums, dtype=torch.float32, device=device), terms.to(device), tokens.to(device))
+
+
+def summed(given: Rewarded, weights: Sequence[float], config: RolloutConfig) -> tuple[Tensor, Tensor]:
+    """Return the weighted sums of the terms, [B], and what of them falls on single tokens, [B, T].
+
+    With `normalize_terms` each term is standardised before, within the samples to a prompt if there are several and no
+    critic, else over the batch; and the sum after, over the batch (GDPO: Liu et al. 2026, arXiv 2601.05242). What was
+    given to single tokens then counts by its sum.
+    """
+    scored = ~given.sums.isnan()
+    if not config.normalize_terms:
+        own = given.tokens @ given.tokens.new_tensor(weights)
+        return given.sums.masked_fill(~scored, 0.0), own
+    batch = len(given.sums)
+    alone = config.samples_per_prompt == 1 or isinstance(config, ActorCriticConfig)
+    size = batch if alone else config.samples_per_prompt
+    sums = torch.zeros_like(given.sums)
+    for weight, values in zip(weights, given.terms.unbind(1), strict=True):
+        sums = sums + weight * rl.among(~values.isnan(), rl.standardise_groups, values, size)
+    return rl.among(scored, rl.standardise_groups, sums, batch), torch.zeros_like(given.tokens[..., 0])
 
 
 def rollout_settings(task: Task, config: RolloutConfig) -> Generation:
@@ -276,12 +363,18 @@ def score_all(
     return ScoredTokens(**{name: parts.get(name) for name in ScoredTokens.__slots__})  # type: ignore[arg-type]
 
 
-def scaled_scores(scores: Tensor, state: TrainState, config: RolloutConfig) -> Tensor:
-    """Return scores [B] divided by their standard deviation so far and clipped, where the configuration says so."""
+def scaled_scores(
+    scores: Tensor, own: Tensor, scored: Tensor, state: TrainState, config: RolloutConfig
+) -> tuple[Tensor, Tensor]:
+    """Return scores [B], and what of them falls on single tokens [B, T], scaled as the configuration says.
+
+    Both are divided by the standard deviation of the scores so far. Clipping is of a score as a whole: what it takes
+    off is missing at the last token.
+    """
     if config.reward_scale == "running":
-        state.moments.add(scores)
-        scores = scores / state.moments.deviation
-    return scores if config.reward_clip is None else scores.clamp(-config.reward_clip, config.reward_clip)
+        state.moments.add(scores[scored])
+        scores, own = scores / state.moments.deviation, own / state.moments.deviation
+    return (scores if config.reward_clip is None else scores.clamp(-config.reward_clip, config.reward_clip)), own
 
 
 def gather_rollout(rollout: Rollout, distributed: DistributedContext, padded: Literal["left", "right"]) -> Rollout:
@@ -298,6 +391,11 @@ def gather_rollout(rollout: Rollout, distributed: DistributedContext, padded: Li
     }
     responses = whole(rollout.responses, "right")
     return Rollout(whole(rollout.prompts, padded), responses, **rest)  # type: ignore[arg-type]
+
+
+def gather_rewarded(given: Rewarded, distributed: DistributedContext) -> Rewarded:
+    """Return what the reward gave to the responses of all ranks as one."""
+    return Rewarded(*(distributed.gather_rows(getattr(given, field.name)) for field in fields(given)))
 
 
 def gather_scored(scored: ScoredTokens, distributed: DistributedContext) -> ScoredTokens:
@@ -328,7 +426,7 @@ def next_kl_coefficient(coefficient: float, experience: Experience, config: Roll
     if config.kl_target is None:
         return coefficient
     if config.kl_controller == "rl4lms":
-        kl = float(rl.masked_mean(experience.kl, experience.mask))
+        kl = float(rl.masked_mean(experience.kl, experience.rollout.responses.mask))
         return rl.rl4lms_kl_step(coefficient, kl, config.kl_target, config.kl_gain)
     kl = float(experience.kl.sum(1).mean())
     return rl.ziegler_kl_step(coefficient, kl, config.kl_target, len(experience.kl), config.kl_horizon)
@@ -336,16 +434,17 @@ def next_kl_coefficient(coefficient: float, experience: Experience, config: Roll
 
 def describe(experience: Experience, state: TrainState) -> dict[str, float]:
     """Return the figures of a rollout, by the names that the field knows."""
-    mask, rollout = experience.mask, experience.rollout
+    rollout, scored = experience.rollout, experience.scored
+    mask = rollout.responses.mask
 
     def mean(values: Tensor) -> float:
         return float(rl.masked_mean(values, mask))
 
     assert experience.policy.entropy is not None
     line = {
-        "objective/reward": float(experience.raw_scores.mean()),
-        "objective/reward_sd": float(experience.raw_scores.std(correction=0)),
-        "objective/penalised_reward": float(experience.rewards.sum(1).mean()),
+        "objective/reward": float(experience.raw_scores[scored].mean()),
+        "objective/reward_sd": float(experience.raw_scores[scored].std(correction=0)),
+        "objective/penalised_reward": float(experience.rewards.sum(1)[scored].mean()),
         "objective/kl": mean(experience.kl),
         "objective/kl_k3": mean(rl.kl_k3(experience.reference + experience.kl, experience.reference)),
         "objective/kl_vocabulary": mean(experience.kl_vocabulary),
@@ -361,4 +460,9 @@ def describe(experience: Experience, state: TrainState) -> dict[str, float]:
     }
     if rollout.disagreement is not None:
         line["mask/disagreement"] = mean(rollout.disagreement)
+    if not scored.all():
+        line["objective/scored"] = float(scored.float().mean())
+    if len(experience.terms) > 1:
+        means = {name: float(values.nanmean()) for name, values in experience.terms.items()}
+        line |= {f"reward/{name}": value for name, value in means.items() if not math.isnan(value)}
     return line

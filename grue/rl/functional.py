@@ -54,14 +54,18 @@ def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
     return (values * mask).sum() / mask.sum().clamp(min=1)
 
 
-def token_rewards(scores: Tensor, kl: Tensor, mask: Tensor, coefficient: float) -> Tensor:
+def token_rewards(scores: Tensor, kl: Tensor, mask: Tensor, coefficient: float, own: Tensor | None = None) -> Tensor:
     """Return −β·KL at every token that counts, plus the score at the last of them, [B, T] [the paper's Eq. 1].
 
     Args:
         scores: [B].
         kl: [B, T] per-token estimates.
+        own: [B, T], what of the score falls on its own token; the last gets the rest.
     """
     rewards = -coefficient * kl * mask
+    if own is not None:
+        own = own * mask
+        rewards, scores = rewards + own, scores - own.sum(1)
     last = (mask.sum(1) - 1).clamp(min=0).unsqueeze(1)
     return rewards.scatter_add(1, last, (scores * mask.any(1)).unsqueeze(1).to(rewards.dtype))
 
@@ -165,6 +169,25 @@ def standardise_groups(scores: Tensor, size: int) -> Tensor:
     """
     deviations = _from_the_first(scores, size).std(1, correction=1, keepdim=True)
     return (centre_groups(scores, size).view(-1, size) / (deviations + 1e-4)).flatten()
+
+
+def among(counts: Tensor, judge: Callable[[Tensor, int], Tensor], scores: Tensor, size: int) -> Tensor:
+    """Return how `judge` finds the scores that count, as if the others of their groups had not been drawn, [B].
+
+    Args:
+        counts: [B], True where a score counts; the others are found to be 0, and so is one alone in its group.
+        judge: One of the functions above.
+        scores: [B], those of a group side by side.
+        size: Scores of one group.
+    """
+    if counts.all():
+        return judge(scores, size)
+    found = torch.zeros_like(scores, dtype=torch.float32)
+    for group in torch.arange(len(scores), device=scores.device).split(size):
+        rows = group[counts[group]]
+        if len(rows) > 1:
+            found[rows] = judge(scores[rows], len(rows))
+    return found
 
 
 def _from_the_first(scores: Tensor, size: int) -> Tensor:

@@ -36,8 +36,9 @@ def optimize(
     """
     chance = generator(trainer.seed, "minibatches", n)
     seen: list[dict[str, Tensor]] = []
+    learnt = rows_that_count(weights)
     for _ in range(config.epochs):
-        for rows in torch.randperm(len(weights), generator=chance).split(config.minibatch_size):
+        for rows in learnt[torch.randperm(len(learnt), generator=chance)].split(config.minibatch_size):
             seed = derived_seed(trainer.seed, "dropout", n, len(seen), trainer.distributed.rank)
             with recomputing(state.policy, state.critic), dropping_out(state.policy, config.dropout, seed):
                 measured = minibatch_gradient(trainer, rows, weights, losses_of, config.micro_batch_size)
@@ -49,6 +50,11 @@ def optimize(
             measured["policy/grad_norm"] = step(trainer, state.optimizer, config, f"update {n}")
             seen.append(measured)
     return _means(seen)
+
+
+def rows_that_count(weights: Tensor) -> Tensor:
+    """Return the rows of [B, T] in which a token counts, on the CPU, where minibatches are drawn."""
+    return (weights != 0).any(1).nonzero()[:, 0].cpu()
 
 
 def _means(seen: Sequence[Mapping[str, Tensor]]) -> dict[str, float]:

@@ -85,6 +85,9 @@ class RolloutConfig(Common):
         stop_kl: Approximate KL of a minibatch to the rollout policy at which the update stops early (`target_kl` in
             CleanRL and SB3); none never stops.
         missing_eos_penalty: Subtracted from the score of a response that never ended.
+        normalize_terms: Standardise each term of the reward before they are added, and then their sum over the batch
+            (GDPO: Liu et al. 2026). A term is compared within the samples to a prompt if there are several and no
+            critic, else over the batch. Rewards of single tokens count by their sum.
         reward_scale: "running" divides the scores by their standard deviation so far; none leaves them as they are.
         reward_clip: Largest absolute value of a scaled score; none does not clip.
     """
@@ -108,6 +111,7 @@ class RolloutConfig(Common):
     ratio_over: Literal["support", "vocabulary"] = "support"
     stop_kl: Annotated[float | None, POSITIVE] = None
     missing_eos_penalty: float = 0.0
+    normalize_terms: bool = False
     reward_scale: Literal["running"] | None = None
     reward_clip: Annotated[float | None, POSITIVE] = None
 
@@ -123,6 +127,8 @@ class RolloutConfig(Common):
             yield f"minibatch_size {self.minibatch_size} exceeds rollouts {self.rollouts}."
         if self.rollouts % self.samples_per_prompt:
             yield f"rollouts {self.rollouts} is no multiple of samples_per_prompt {self.samples_per_prompt}."
+        if self.normalize_terms and self.rollouts < 2:
+            yield "normalize_terms needs at least 2 rollouts to compare; raise rollouts."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

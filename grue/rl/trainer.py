@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -25,11 +25,12 @@ from grue.records import Example
 from grue.rl.settings import ActorCriticConfig, Common, RolloutConfig
 from grue.tasks import Task
 
+if TYPE_CHECKING:
+    from grue.evaluation.rewards import Reward
+
 C = TypeVar("C", bound=Common)
 
-# (examples, texts) → a finite number for each text.
-Reward = Callable[[Sequence[Example], Sequence[str]], Sequence[float]]
-# Called with an example, a response to it and its reward.
+# Called with an example, a response to it and its reward, which is NaN where the reward does not apply.
 Shown = Callable[[Example, str, float], None]
 
 
@@ -51,7 +52,7 @@ class Trainer:
     policy: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
     examples: Sequence[Example]
-    reward: Reward
+    reward: "Reward"
     seed: int
     distributed: DistributedContext = field(default_factory=DistributedContext)
     sharded: ShardedWeights | None = None

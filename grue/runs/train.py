@@ -186,8 +186,8 @@ class Run:
 
     def _validate(self, done: int, state: TrainState) -> None:
         """Measure the policy on validation examples, and keep it as the checkpoint if it is the best so far."""
-        figures = self.figures = validate(self.trainer, state, self.plan.config, self.validation)
-        value = figures.get("preference", figures["reward"])
+        figures = self.figures = validate(self.trainer, state, self.plan.config, self.validation, done)
+        value = figures["preference"] if "preference" in figures else figures["reward"]
         best = self.best is None or value > self.best
         self._log({"update": done, **{f"validation/{k}": v for k, v in figures.items()}})
         self.observer.validated(done, figures, best)

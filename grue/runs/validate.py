@@ -4,55 +4,70 @@ from collections.abc import Sequence
 
 import torch
 
-from grue.evaluation.predict import plain_sampling, predict
+from grue.errors import TrainingError
+from grue.evaluation.predict import Response, as_predictions, as_responses, plain_sampling, respond, told
+from grue.evaluation.rewards import mean
 from grue.evaluation.scoring import score_predictions
 from grue.lm.divergence import kl_divergence
 from grue.lm.model import eos_id
 from grue.lm.sampling import sample_responses
 from grue.lm.seeds import example_uniforms
 from grue.lm.sharding import gathered
-from grue.lm.tokens import decode_responses, encode_prompts
+from grue.lm.tokens import encode_prompts
 from grue.records import Example
 from grue.rl.settings import Common, RolloutConfig
 from grue.rl.trainer import Trainer, TrainState
 
 
-def validate(trainer: Trainer, state: TrainState, config: Common, examples: Sequence[Example]) -> dict[str, float]:
-    """Return the figures of a policy on validation examples.
+def validate(
+    trainer: Trainer, state: TrainState, config: Common, examples: Sequence[Example], done: int
+) -> dict[str, float]:
+    """Return the figures of a policy on validation examples, after `done` updates.
 
     Returns:
         "preference", "naturalness" (0 to 100, where the task has the axis) and "reward" (mean, in the reward's unit) of
-        its answers, decoded as in evaluation. From reinforcement learning also those of plain samples, which mean the
-        same for every algorithm: "sampled_reward", and "kl" from the start in nats a response.
+        its answers, decoded as in evaluation; of a reward of several terms also the mean of each, "reward/NAME". From
+        reinforcement learning also those of plain samples, which mean the same for every algorithm: "sampled_reward",
+        and "kl" from the start in nats a response. A reward's mean is over the texts that it applies to, and missing
+        where it applies to none.
+
+    Raises:
+        TrainingError: The reward applies to no answer, and there is no preference either.
     """
     mine = examples[trainer.distributed.share(len(examples))]
     batches = [mine[start : start + config.micro_batch_size] for start in range(0, len(mine), config.micro_batch_size)]
-    policy, tokenizer, task = state.policy, trainer.tokenizer, trainer.task
+    policy, tokenizer, task, reward = state.policy, trainer.tokenizer, trainer.task, trainer.reward
     with gathered(trainer.sharded), trainer.autocast():
         answered = [
-            prediction
+            response
             for batch in batches
-            for prediction in predict(policy, tokenizer, task, batch, task.decoding, trainer.seed)
+            for response in respond(policy, tokenizer, task, batch, task.decoding, trainer.seed)
         ]
         learns = isinstance(config, RolloutConfig)
         drawn = [pair for batch in batches for pair in sampled(trainer, state, batch)] if learns else []
-    predictions = trainer.distributed.gather(answered)
-    scored = score_predictions(task, "validation", examples, predictions)
-    rewards = trainer.reward(examples, [prediction.text for prediction in predictions])
+    answered = trainer.distributed.gather(answered)
+    scored = score_predictions(task, "validation", examples, as_predictions(examples, answered))
+    parts = reward.parts(examples, **told(answered), step=done)
     figures = {
-        "reward": sum(rewards) / len(rewards),
+        "reward": mean(reward.sums(parts)),
         "preference": scored.preference,
         "naturalness": scored.naturalness,
     }
+    if figures["reward"] is None and scored.preference is None:
+        raise TrainingError(
+            "The reward applies to no text of the validation split (None for all of them), and the task has no metric "
+            "of preference to compare checkpoints by. Add a term that applies, or raise validation_examples."
+        )
+    if len(reward.terms) > 1:
+        figures |= {f"reward/{term.name}": mean(part) for term, part in zip(reward.terms, parts, strict=True)}
     if drawn := trainer.distributed.gather(drawn):
-        rewards = trainer.reward(examples, [text for text, _ in drawn])
-        figures["sampled_reward"] = sum(rewards) / len(rewards)
+        figures["sampled_reward"] = mean(reward(examples, **told([one for one, _ in drawn]), step=done))
         figures["kl"] = sum(kl for _, kl in drawn) / len(drawn)
     return {name: value for name, value in figures.items() if value is not None}
 
 
 @torch.no_grad()
-def sampled(trainer: Trainer, state: TrainState, examples: Sequence[Example]) -> list[tuple[str, float]]:
+def sampled(trainer: Trainer, state: TrainState, examples: Sequence[Example]) -> list[tuple[Response, float]]:
     """Return a plain sample to each example, and the KL from the start along it in nats.
 
     The draws are those of every validation of a run, so that differences between two of them vary less.
@@ -60,6 +75,6 @@ def sampled(trainer: Trainer, state: TrainState, examples: Sequence[Example]) ->
     policy, tokenizer, settings = state.policy, trainer.tokenizer, plain_sampling(trainer.task)
     prompts = encode_prompts(policy, tokenizer, [example.prompt for example in examples], trainer.task.prompt)
     uniforms = example_uniforms(trainer.seed, examples, settings.max_new_tokens)
-    responses = sample_responses(policy, prompts, settings, uniforms, eos_id(policy, tokenizer)).responses
-    kl = kl_divergence(policy, state.initial_policy(), prompts, responses)
-    return list(zip(decode_responses(tokenizer, responses), kl.tolist(), strict=True))
+    rollout = sample_responses(policy, prompts, settings, uniforms, eos_id(policy, tokenizer))
+    kl = kl_divergence(policy, state.initial_policy(), prompts, rollout.responses)
+    return list(zip(as_responses(tokenizer, rollout.responses, rollout.truncated), kl.tolist(), strict=True))

@@ -53,8 +53,11 @@ def test_grpo_divides_by_the_groups_sample_deviation():
     first = [x / 2.1603469 for x in (-2, -1, 0, 3)]
     second = [x / 0.5001 for x in (-0.25, -0.25, -0.25, 0.75)]
     config = GRPOConfig(samples_per_prompt=4)
-    assert grpo.group_advantages(scores, config).tolist() == pytest.approx(first + second, rel=1e-6)
-    plain = grpo.group_advantages(scores, GRPOConfig(samples_per_prompt=4, scale_by="nothing"))
+    assert grpo.group_advantages(scores, torch.ones(8, dtype=bool), config).tolist() == pytest.approx(
+        first + second, rel=1e-6
+    )
+    centred = GRPOConfig(samples_per_prompt=4, scale_by="nothing")
+    plain = grpo.group_advantages(scores, torch.ones(8, dtype=bool), centred)
     assert plain.tolist() == [-2.0, -1.0, 0.0, 3.0, -0.25, -0.25, -0.25, 0.75]
 
 
@@ -63,10 +66,10 @@ def test_a_group_of_equal_scores_has_no_advantage_and_is_counted(score):
     scores = torch.tensor([score] * 7 + [0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0])
     for scale_by in ("group", "nothing"):
         config = GRPOConfig(samples_per_prompt=7, scale_by=scale_by)
-        advantages = grpo.group_advantages(scores, config)
+        advantages = grpo.group_advantages(scores, torch.ones(14, dtype=bool), config)
         assert advantages[:7].tolist() == [0.0] * 7
         assert (advantages[7:] != 0).all()
-    assert grpo.flat_share(scores, config) == 0.5
+    assert grpo.flat_share(advantages, config) == 0.5
     assert rl.leave_one_out(scores[:7], 7).tolist() == [0.0] * 7
 
 
@@ -178,7 +181,7 @@ def test_the_loss_of_grpo_is_that_of_slow_loops(family, loss_over, clip_high, tm
             penalties += share * penalty
             clipped += share * (not 0.8 <= ratio <= 1 + high)
             between += advantage > 0 and 1.2 < ratio < 1.5  # where the two upper bounds differ
-    found = grpo.group_advantages(experience.scores, config)
+    found = grpo.group_advantages(experience.scores, experience.scored, config)
     weights = grpo.token_weights(experience.mask, config)
     losses = of_grpo(run, learner, config, experience, found, weights, torch.tensor([*rows]))
     assert between > 0
@@ -190,7 +193,7 @@ def test_the_loss_of_grpo_is_that_of_slow_loops(family, loss_over, clip_high, tm
 
 def test_grpo_judges_the_rewards_themselves_whatever_the_penalty(tmp_path, monkeypatch):
     judge, judged, rewards = grpo.group_advantages, [], []
-    monkeypatch.setattr(grpo, "group_advantages", lambda scores, config: judged.append(scores) or judge(scores, config))
+    monkeypatch.setattr(grpo, "group_advantages", lambda scores, *more: judged.append(scores) or judge(scores, *more))
 
     def reward(examples, texts):
         rewards.append(tiny.share_of_the(examples, texts))

@@ -357,9 +357,8 @@ def test_what_a_reward_raises_for_a_batch_alone():
         (1.0, "gave 1.0 for 3 texts; return one number per text."),
         ([0.0, math.nan, 0.0], "gave nan for the example 'e1'; a reward must be a finite number. The text was 'b'."),
         ([0.0, 0.0, math.inf], "gave inf for the example 'e2'; a reward must be a finite number. The text was 'c'."),
-        ([0.0, None, 0.0], "gave None for the example 'e1'; a reward must be a finite number. The text was 'b'."),
         ("abc", "gave 'a' for the example 'e0'; a reward must be a finite number. The text was 'a'."),
-        ([[1.0], [1.0], [1.0]], "gave [1.0] for the example 'e0'; a reward must be a finite number. The text was 'a'."),
+        ([[1.0], [1.0], [1.0]], "gave 1 values for the example 'e0', whose tokens are not known. The text was 'a'."),
     ],
 )
 def test_values_that_are_no_rewards(values, told):

@@ -78,6 +78,27 @@ def test_sample_0_is_the_ordinary_one_and_the_first_of_equals_is_kept(family):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
+def test_a_sum_over_tokens_picks_and_what_does_not_apply_is_kept_last(family):
+    examples = tiny.examples()
+    task = tiny.task(family, **SETTINGS)
+    model, words = tiny.model(family), tiny.tokenizer(family)
+    drawn = [predict(model, words, task, examples, task.rollout, sample_seed(3, number)) for number in range(4)]
+    kept = best(family, 4, "support.rewards:of_those_that_end", examples)
+    rows = list(zip(*drawn, strict=True))
+    assert any(all(one.truncated for one in row) for row in rows) or family == "causal"
+    assert any(row[0].truncated and not all(one.truncated for one in row) for row in rows)
+    for row, found in zip(rows, kept, strict=True):
+        ended = [one for one in row if not one.truncated] or [row[0]]
+        # A word is a token here, and the end one more.
+        assert found == max(ended, key=lambda one: len(one.text.split()))
+
+
+def test_a_step_is_not_known_when_the_best_is_picked():
+    with pytest.raises(ConfigError, match="'support.rewards:by_step' asks for step, which is not known here"):
+        best("causal", 2, "support.rewards:by_step", tiny.examples(2))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("pick_by", ["support.rewards:count_the", LIKELIHOOD, CONSENSUS])
 def test_answers_do_not_depend_on_the_batch(family, pick_by):
     examples = tiny.examples()

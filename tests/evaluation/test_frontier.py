@@ -52,7 +52,7 @@ def test_a_reward_that_reads_no_reference_can_be_reached():
         progress=lambda done, total: seen.append((done, total)),
         **SETTINGS,
     )
-    texts = draw(task, system(), examples, 16, 1.0, silent)
+    texts = [[one.text for one in some] for some in draw(task, system(), examples, 16, 1.0, silent)]
     values = [letters(examples, some) for some in texts]
     assert found.optimal[0].reward == pytest.approx(sum(map(sum, values)) / 96)
     assert found.best_of["16"].reward == pytest.approx(sum(map(max, values)) / 6)
@@ -81,6 +81,30 @@ def test_with_one_reference_other_samples_stand_in_for_it():
     assert found.attainable[-1].kl <= math.log(16) - 1
     with pytest.raises(DataError, match="2 samples a prompt"):
         measure(tiny.task("causal"), system(), examples, "train", reward="rouge1", samples=10, temperature=1.0)
+
+
+def lengths(examples, texts, token_ids, truncated, step):
+    assert step == 0
+    return [[0.5 if cut else 1.0] * len(ids) for ids, cut in zip(token_ids, truncated, strict=True)]
+
+
+def words_alone(examples, texts):
+    return [len(text.split()) if text else None for text in texts]
+
+
+def test_a_reward_is_told_of_tokens_and_counts_as_a_whole():
+    task, examples = tiny.task("causal"), tiny.examples(3)
+    found = measure(task, system(), examples, "train", reward=f"{__name__}:lengths", **SETTINGS)
+    drawn = [one for some in draw(task, system(), examples, 16, 1.0, silent) for one in some]
+    wanted = [len(one.token_ids) * (0.5 if one.truncated else 1.0) for one in drawn]
+    assert {one.truncated for one in drawn} == {True, False}
+    assert all(one.truncated == (one.token_ids[-1] != 1) for one in drawn), "1 is the end"
+    assert found.optimal[0].reward == pytest.approx(sum(wanted) / len(wanted))
+
+
+def test_a_reward_that_does_not_apply_has_no_frontier():
+    with pytest.raises(DataError, match=r"does not apply \(None\) to a response to the example 'e\d', and a frontier"):
+        measure(tiny.task("causal"), system(), tiny.examples(12), "train", reward=f"{__name__}:words_alone", **SETTINGS)
 
 
 def test_a_start_without_a_model_is_refused():

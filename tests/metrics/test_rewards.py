@@ -9,7 +9,7 @@ from support.factories import a_task
 from support.paths import ROOT
 
 from grue.errors import ConfigError, DataError, TrainingError, UnknownName
-from grue.evaluation.rewards import REWARDS, make_reward, metric_reward, parse_reward
+from grue.evaluation.rewards import REWARDS, give_name, make_reward, mean, metric_reward, parse_reward
 from grue.metrics import registry
 from grue.metrics.metric import Average
 from grue.metrics.registry import METRICS, make_metric
@@ -142,6 +142,96 @@ def test_values_that_cannot_be(user_module, function, message):
     with pytest.raises(TrainingError) as error:
         reward(EXAMPLES, TEXTS)
     assert str(error.value) == message
+
+
+# --- what a function may ask for, and what it may return -------------------------------------------------------------
+
+IDS = [[5, 6, 1], [7, 1]]
+
+
+def given(function):
+    """A function as the only term of a reward."""
+    return make_reward(give_name(function), task(), EXAMPLES)
+
+
+def test_a_function_gets_what_its_parameters_name():
+    seen = []
+
+    def everything(examples, texts, step, *, token_ids, truncated=None):
+        seen.append((list(texts), token_ids, truncated, step))
+        return [0.0] * len(texts)
+
+    def nothing(examples, texts, temperature=1.0):
+        return [temperature] * len(texts)
+
+    given(everything)(EXAMPLES, TEXTS, token_ids=IDS, truncated=[False, True], step=3)
+    assert seen == [(TEXTS, IDS, [False, True], 3)]
+    assert given(nothing)(EXAMPLES, TEXTS, token_ids=IDS, truncated=[False, True], step=3) == [1.0, 1.0]
+    assert REWARDS["repeat_penalty"](EXAMPLES, TEXTS) == [0.0, 0.0]
+
+
+def test_what_is_not_known_has_its_default_or_is_an_error():
+    assert given(lambda examples, texts, step=7: [step] * len(texts))(EXAMPLES, TEXTS) == [7.0, 7.0]
+    with pytest.raises(ConfigError, match=r"asks for step, which is not known here: step is known in training only"):
+        given(lambda examples, texts, step: [step] * len(texts))(EXAMPLES, TEXTS, token_ids=IDS)
+    with pytest.raises(
+        ConfigError, match=r"must be a function of \(examples, texts\): missing a required argument: 'k'"
+    ):
+        given(lambda examples, texts, step, k: [0.0])
+
+
+def test_the_first_two_parameters_may_have_any_name():
+    assert given(lambda truncated, step: [len(text) for text in step])(EXAMPLES, TEXTS, step=1) == [7.0, 10.0]
+
+
+def test_what_a_function_raises_of_its_tokens_names_the_example():
+    def first_is_five(examples, texts, token_ids):
+        return [1 / (ids[0] == 5) for ids in token_ids]
+
+    with pytest.raises(TrainingError, match=r"raised ZeroDivisionError: .* for the example 'b'; the text was 'cats sl"):
+        given(first_is_five)(EXAMPLES, TEXTS, token_ids=IDS)
+
+
+def test_terms_that_do_not_apply_and_terms_of_tokens_by_hand(tmp_path, monkeypatch):
+    (tmp_path / "part_rewards.py").write_text(
+        "import numpy\n"
+        "def first(examples, texts): return [2.0] + [None] * (len(texts) - 1)\n"
+        "def never(examples, texts): return [None] * len(texts)\n"
+        "def tokens(examples, texts, token_ids): return [numpy.arange(len(ids)) / 4 for ids in token_ids]\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def parts(expression):
+        reward = make_reward(expression, task(), EXAMPLES)
+        return reward.parts(EXAMPLES, TEXTS, token_ids=IDS), reward(EXAMPLES, TEXTS, token_ids=IDS)
+
+    # Tokens: 0 + 1/4 + 2/4 and 0 + 1/4.
+    each, sums = parts("3*part_rewards:first - 2*part_rewards:tokens + part_rewards:never")
+    assert each == [[2.0, None], [[0.0, 0.25, 0.5], [0.0, 0.25]], [None, None]]
+    assert sums == [3 * 2.0 - 2 * 0.75, -2 * 0.25]
+    assert parts("part_rewards:first - part_rewards:never")[1] == [2.0, None]
+    assert mean([2.0, None, [0.5, 0.25]]) == 1.375
+    assert mean([None]) is None
+    sys.modules.pop("part_rewards")
+
+
+@pytest.mark.parametrize(
+    ("value", "ids", "told"),
+    [
+        ([0.5], IDS, "gave 1 values for the example 'b', whose response has 2 tokens; return one for each of its tok"),
+        ([], IDS, "gave 0 values for the example 'b', whose response has 2 tokens"),
+        ([0.5, 0.5], None, "gave 2 values for the example 'b', whose tokens are not known"),
+        ([0.5, float("nan")], IDS, "gave nan for token 1 of the example 'b'; it must be a finite number"),
+        ([0.5, None], IDS, "gave None for token 1 of the example 'b'"),
+        ([[0.5], [0.5]], IDS, r"gave \[0.5\] for token 0 of the example 'b'"),
+        ({0: 1.0, 1: 2.0}, IDS, r"gave \{0: 1.0, 1: 2.0\} for the example 'b'; a reward must be a finite number"),
+        (b"ab", IDS, "gave b'ab' for the example 'b'; a reward must be a finite number"),
+    ],
+)
+def test_values_of_tokens_that_cannot_be(value, ids, told):
+    with pytest.raises(TrainingError, match=told) as error:
+        given(lambda examples, texts: [0.0, value])(EXAMPLES, TEXTS, token_ids=ids)
+    assert str(error.value).endswith("The text was 'cats sleep'.")
 
 
 def test_functions_that_are_not_there(user_module):

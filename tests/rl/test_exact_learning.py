@@ -32,6 +32,8 @@ from grue.runs import train as run_module
 from grue.runs.recipes import make_config
 from grue.task_files import SUITES, load_task, task_names
 
+APART = ("rollout", "policy", "scored", "terms")  # what of an experience is no tensor of numbers
+
 # --- precision -------------------------------------------------------------------------------------------------------
 
 
@@ -39,7 +41,7 @@ from grue.task_files import SUITES, load_task, task_names
 def test_formulas_are_float32_under_autocast(family, tmp_path):
     run, learner, _, found = world(family, tmp_path, "all of them", masked=False, precision="bfloat16")
     config = run.plan.config
-    parts = {f.name: getattr(found, f.name) for f in dataclasses.fields(found) if f.name not in ("rollout", "policy")}
+    parts = {f.name: getattr(found, f.name) for f in dataclasses.fields(found) if f.name not in APART}
     said = {f.name: getattr(found.policy, f.name) for f in dataclasses.fields(found.policy)}
     advantages, returns = advantages_and_returns(found, config)
     losses = of_ppo(run, learner, config, found, advantages, returns, torch.arange(12))

@@ -2,8 +2,9 @@
 
 from functools import partial
 
-from grue.algorithms import a2c, grpo, nlpo, ppo, reinforce, rloo
+from grue.algorithms import a2c, grpo, nlpo, ppo, reinforce
 from grue.algorithms.rloo import RLOOConfig
+from grue.rl import functional as rl
 from grue.rl.experience import score_minibatch
 
 
@@ -32,5 +33,6 @@ def of_grpo(run, state, config, experience, advantages, weights, rows):
 
 def response_advantages(experience, config):
     """Of REINFORCE or RLOO, as the class of the settings says."""
-    less = partial(rloo.less_siblings_mean, config) if isinstance(config, RLOOConfig) else reinforce.less_batch_mean
-    return reinforce.response_advantages(experience, config, less)
+    grouped = isinstance(config, RLOOConfig)
+    less, size = (rl.leave_one_out, config.samples_per_prompt) if grouped else (rl.centre_groups, config.rollouts)
+    return reinforce.response_advantages(experience, config, less, size)

@@ -13,3 +13,13 @@ def count_the(examples, texts):
 def nothing(examples, texts):
     """All texts are equally good."""
     return [0.0] * len(texts)
+
+
+def of_those_that_end(examples, texts, token_ids, truncated):
+    """One a token, and nothing for a text that never ended."""
+    return [None if cut else [1.0] * len(ids) for ids, cut in zip(token_ids, truncated, strict=True)]
+
+
+def by_step(examples, texts, step):
+    """The same for all texts of an update."""
+    return [float(step)] * len(texts)

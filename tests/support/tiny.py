@@ -7,6 +7,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast, T5Config, T5ForConditionalGeneration
 
+from grue.evaluation.rewards import give_name, make_reward
 from grue.files import read_jsonl
 from grue.records import Example
 from grue.rl.trainer import Trainer
@@ -134,7 +135,7 @@ def run(family, algorithm, folder: Path, *, seed=1, stop=lambda: False, reward=s
         policy=model(family),
         tokenizer=tokenizer(family),
         examples=examples(),
-        reward=reward,
+        reward=make_reward(give_name(reward), plan.task, examples()),
         seed=seed,
         precision=config.precision,
         shown=observer.sampled,

@@ -17,6 +17,7 @@ MASKED = {"updates": 3, "mask_updates": 2}
 SPLIT = {"sharded": True}
 FAST = {
     "ppo-causal": ("ppo", "causal", {"top_k": 9}, ROLLOUTS),
+    "ppo-causal-parts": ("ppo", "causal", {}, ROLLOUTS),
     "supervised-causal": ("supervised", "causal", {}, SUPERVISED),
     "nlpo-causal-sharded": ("nlpo", "causal", {"min_new_tokens": 2}, {**ROLLOUTS, **SPLIT, **MASKED}),
 }
@@ -47,10 +48,11 @@ def trained(name, folder, world, stop_after=None):
     algorithm, family, generation, settings = CASES[name]
     asked = []
 
-    def reward(examples, texts):
+    def reward(examples, texts, token_ids):
         if examples is not run.validation:
             asked.append([example.id for example in examples])
-        return tiny.share_of_the(examples, texts)
+        shares = tiny.share_of_the(examples, texts)
+        return [in_parts(*one) for one in zip(shares, token_ids, strict=True)] if "parts" in name else shares
 
     run = tiny.run(family, algorithm, folder, reward=reward, task_=tiny.task(family, **generation), **settings)
     adapt(run.trainer.policy, run.plan.config)
@@ -74,6 +76,11 @@ def trained(name, folder, world, stop_after=None):
         "stopped": stopped,
         "begin": run.observer.begin,
     }
+
+
+def in_parts(share, ids):
+    """A reward of single tokens, which does not apply to a part of the responses."""
+    return None if ids[0] % 3 == 0 else [share * (token % 5) for token in ids]
 
 
 def share_of(split):

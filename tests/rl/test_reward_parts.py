@@ -1,0 +1,326 @@
+"""Rewards of several terms, of single tokens and of some texts alone: what an update learns from them, by hand."""
+
+import dataclasses
+import math
+import statistics
+
+import pytest
+import torch
+from support import tiny
+
+from grue.algorithms import grpo
+from grue.algorithms.grpo import GRPOConfig
+from grue.algorithms.ppo import PPOConfig
+from grue.algorithms.reinforce import ReinforceConfig
+from grue.errors import ConfigError, TrainingError
+from grue.evaluation.rewards import make_reward
+from grue.rl import functional as rl
+from grue.rl.experience import Rewarded, advantages_and_returns, collect, describe, summed
+from grue.rl.trainer import start
+from grue.runs.recipes import make_config
+
+NAN = math.nan
+GROUPED = {"rloo": {"samples_per_prompt": 3}, "grpo": {"samples_per_prompt": 3}}
+
+
+def experience_of(reward, folder, algorithm="ppo", **settings):
+    run = tiny.run("causal", algorithm, folder, reward=reward, **settings)
+    state = start(run.trainer, run.plan.config)
+    return run, state, collect(run.trainer, state, run.plan.config, 0)
+
+
+# --- rewards of single tokens ----------------------------------------------------------------------------------------
+
+
+def rising(examples, texts, token_ids):
+    return [[0.25 * (place + 1) for place in range(len(ids))] for ids in token_ids]
+
+
+def test_the_rewards_of_tokens_fall_on_their_tokens(tmp_path):
+    """The policy is its reference yet: there is no penalty."""
+    _, _, experience = experience_of(rising, tmp_path)
+    for row, counts in enumerate(experience.rollout.responses.mask.sum(1).tolist()):
+        wanted = [0.25 * (place + 1) for place in range(counts)]
+        assert experience.rewards[row].tolist() == pytest.approx(wanted + [0.0] * (experience.mask.shape[1] - counts))
+        assert float(experience.raw_scores[row]) == 0.25 * counts * (counts + 1) / 2
+
+
+def test_what_is_made_of_a_score_besides_falls_on_the_last_token(tmp_path):
+    _, _, experience = experience_of(rising, tmp_path, reward_clip=2.0, missing_eos_penalty=1.5)
+    ends = experience.rollout.truncated.tolist()
+    for row, counts in enumerate(experience.rollout.responses.mask.sum(1).tolist()):
+        score = min(2.0, 0.25 * counts * (counts + 1) / 2 - 1.5 * ends[row])
+        first = [0.25 * (place + 1) for place in range(counts - 1)]
+        wanted = [*first, score - sum(first)]
+        assert experience.rewards[row, :counts].tolist() == pytest.approx(wanted, abs=1e-5)
+
+
+def test_what_a_reward_is_told_of_the_responses(tmp_path):
+    told = []
+
+    def reward(examples, texts, token_ids, truncated, step):
+        told.append((token_ids, truncated, step))
+        return [0.0] * len(texts)
+
+    run, state, experience = experience_of(reward, tmp_path)
+    collect(run.trainer, state, run.plan.config, 5)
+    assert [step for _, _, step in told] == [0, 5]
+    responses, truncated = experience.rollout.responses, experience.rollout.truncated.tolist()
+    assert told[0][0] == [
+        [int(token) for token, counts in zip(ids, mask, strict=True) if counts]
+        for ids, mask in zip(responses.ids, responses.mask, strict=True)
+    ]
+    assert told[0][1] == truncated
+    assert [ids[-1] != 1 for ids in told[0][0]] == truncated, "the end token, 1, is there unless it never came"
+    assert True in truncated and False in truncated
+
+
+def test_validation_tells_the_same(tmp_path):
+    told = []
+
+    def reward(examples, texts, token_ids, truncated, step):
+        told.append((len(examples), step))
+        return [[float(token != 1) for token in ids] for ids in token_ids]
+
+    run = tiny.train(tiny.run("causal", "ppo", tmp_path, reward=reward, updates=2, validate_every=1))
+    assert told == [(4, 0), (4, 0), (12, 0), (4, 1), (4, 1), (12, 1), (4, 2), (4, 2)], "answers and plain samples"
+    assert all(figures["reward"] > 1 for _, figures, _ in run.observer.validations)
+
+
+# --- texts that a reward does not apply to -----------------------------------------------------------------------------
+
+
+def some(examples, texts):
+    """Scores of 1, 2, 3 …, but for every third text."""
+    return [None if number % 3 == 2 else float(number + 1) for number in range(len(texts))]
+
+
+def test_a_response_without_a_score_counts_nowhere(tmp_path):
+    run, state, experience = experience_of(some, tmp_path)
+    scored = [number % 3 != 2 for number in range(12)]
+    assert experience.scored.tolist() == scored
+    assert experience.mask.any(1).tolist() == scored
+    advantages, returns = advantages_and_returns(experience, run.plan.config)
+    assert not advantages[2::3].any() and not returns[2::3].any() and not experience.rewards[2::3].any()
+    kept = advantages[experience.mask]
+    assert float(kept.mean()) == pytest.approx(0, abs=1e-6)
+    assert float(kept.std(correction=0)) == pytest.approx(1, rel=1e-4)
+    line = describe(experience, state)
+    values = [number + 1 for number in range(12) if scored[number]]
+    assert line["objective/reward"] == pytest.approx(statistics.fmean(values))
+    assert line["objective/reward_sd"] == pytest.approx(statistics.pstdev(values))
+    assert line["objective/scored"] == pytest.approx(8 / 12)
+    assert line["tokens"] == int(experience.rollout.responses.mask.sum())
+
+
+def test_the_others_are_judged_as_if_it_had_not_been_drawn():
+    # 1, –, 4 is 1, 4: means 2.5, others' 4 and 1, deviation 3/√2. One alone has nobody to be compared with.
+    scores = torch.tensor([1.0, 9.0, 4.0, 9.0, 7.0, 9.0, 0.0, 3.0, 6.0])
+    counts = torch.tensor([True, False, True, False, True, False, True, True, True])
+    assert rl.among(counts, rl.centre_groups, scores, 3).tolist() == [-1.5, 0.0, 1.5, 0.0, 0.0, 0.0, -3.0, 0.0, 3.0]
+    assert rl.among(counts, rl.leave_one_out, scores, 3).tolist() == [-3.0, 0.0, 3.0, 0.0, 0.0, 0.0, -4.5, 0.0, 4.5]
+    unit = 1.5 / (3 / math.sqrt(2) + 1e-4)
+    found = grpo.group_advantages(scores, counts, config := GRPOConfig(samples_per_prompt=3))
+    last = 3 / (3 + 1e-4)
+    assert found.tolist() == pytest.approx([-unit, 0, unit, 0, 0, 0, -last, 0, last], rel=1e-6)
+    assert grpo.flat_share(found, config) == pytest.approx(1 / 3)
+    mean = (1 + 4 + 7 + 0 + 3 + 6) / 6
+    wanted = [score - mean if count else 0.0 for score, count in zip(scores.tolist(), counts.tolist(), strict=True)]
+    assert rl.among(counts, rl.centre_groups, scores, 9).tolist() == pytest.approx(wanted)
+
+
+def of_those_that_end(examples, texts, truncated):
+    return [None if cut else text.count("a") / 7 for text, cut in zip(texts, truncated, strict=True)]
+
+
+@pytest.mark.parametrize("algorithm", [name for name in tiny.ALGORITHMS if name != "supervised"])
+def test_no_algorithm_learns_from_a_response_without_a_score(algorithm, tmp_path):
+    """A cost that only such responses bear changes no weight."""
+    task = tiny.task("causal", temperature=3.0, max_new_tokens=14)  # half of them end
+    runs = [
+        tiny.train(
+            tiny.run(
+                "causal",
+                algorithm,
+                tmp_path / str(cost),
+                task_=task,
+                reward=of_those_that_end,
+                rollouts=24,
+                missing_eos_penalty=cost,
+                reward_scale="running",
+                updates=2,
+                minibatch_size=2,
+                validate_every=9,
+                **GROUPED.get(algorithm, {}),
+            )
+        )
+        for cost in (0.0, 5.0)
+    ]
+    assert torch.equal(*(tiny.weights(run.trainer.policy) for run in runs))
+    assert not torch.equal(tiny.weights(runs[0].trainer.policy), tiny.weights(tiny.model("causal")))
+    for line in runs[0].observer.lines:
+        assert line["objective/scored"] == pytest.approx(line["objective/ended"])
+        assert 0 < line["objective/scored"] < 1
+        if algorithm not in ("trpo", "a2c"):
+            scored = round(24 * line["objective/scored"])
+            assert line["policy/steps"] == 2 * math.ceil(scored / 2), "two epochs of minibatches of two"
+
+
+def test_an_update_without_any_score_is_an_error(tmp_path):
+    with pytest.raises(TrainingError, match=r"update 0: the reward applies to none of 12 responses \(None for all"):
+        experience_of(lambda examples, texts: [None] * len(texts), tmp_path)
+
+
+def on_updates_alone(examples, texts):
+    return [None] * len(texts) if len(texts) == 4 else numbers(examples, texts)  # four are validated
+
+
+def test_a_validation_without_any_score_compares_by_preference_or_not_at_all(tmp_path):
+    run = tiny.train(tiny.run("causal", "ppo", tmp_path / "one", reward=on_updates_alone, updates=1))
+    assert [sorted(figures) for _, figures, _ in run.observer.validations] == [
+        ["kl", "preference"],
+        ["kl", "preference"],
+    ]
+    without = dataclasses.replace(tiny.task("causal"), metrics=())
+    with pytest.raises(TrainingError, match="applies to no text of the validation split .* no metric of preference"):
+        tiny.train(tiny.run("causal", "ppo", tmp_path / "other", task_=without, reward=on_updates_alone))
+
+
+# --- terms -----------------------------------------------------------------------------------------------------------
+
+
+def halves(examples, texts):
+    return [0.5 if number % 2 else None for number in range(len(texts))]
+
+
+def numbers(examples, texts):
+    return [float(number) for number in range(len(texts))]
+
+
+def never(examples, texts):
+    return [None for _ in texts]
+
+
+def test_the_terms_of_a_sum_are_logged_one_by_one(tmp_path):
+    here = __name__
+    run = tiny.run("causal", "ppo", tmp_path)
+    terms = f"2*{here}:halves - 3*{here}:numbers + {here}:never"
+    run.trainer.reward = make_reward(terms, run.trainer.task, run.trainer.examples)
+    tiny.train(run)
+    line = run.observer.lines[0]
+    logged = {name: value for name, value in line.items() if name.startswith("reward/")}
+    assert logged == {f"reward/{here}:halves": 0.5, f"reward/{here}:numbers": 5.5}, "unweighted; of no text, no mean"
+    assert line["objective/reward"] == pytest.approx(2 * 0.5 * 6 / 12 - 3 * 5.5)
+    assert "objective/scored" not in line
+    figures = run.observer.validations[0][1]
+    assert figures[f"reward/{here}:numbers"] == 1.5
+    assert figures["reward"] == 2 * 0.5 * 2 / 4 - 3 * 1.5
+    alone = tiny.train(tiny.run("causal", "ppo", tmp_path / "alone", updates=1)).observer
+    assert not any(name.startswith("reward/") for name in alone.lines[0] | alone.validations[0][1])
+
+
+def given(*columns):
+    """Two terms or more that gave these values; their sum is not looked at, but for whether there is one."""
+    terms = torch.tensor(columns).T
+    applies = ~terms.isnan()
+    sums = torch.where(applies.any(1), torch.zeros(len(terms)), torch.tensor(NAN))
+    return Rewarded(sums, terms, torch.ones(len(terms), 4, len(columns)))
+
+
+def unit(values, spread=1e-4):
+    """Standardised values, by the statistics module."""
+    mean, deviation = statistics.fmean(values), statistics.stdev(values)
+    return [(value - mean) / (deviation + spread) for value in values]
+
+
+def test_terms_are_standardised_in_their_groups_and_their_sum_in_the_batch():
+    """GDPO's example: two rewards won of two are worth twice one of two, which GRPO cannot tell apart."""
+    config = GRPOConfig(samples_per_prompt=2, normalize_terms=True)
+    found, own = summed(given([0.0, 1.0, 0.0, 1.0], [0.0, 0.0, 0.0, 1.0]), [1.0, 1.0], config)
+    # Each term −z, z with z = 1/√2; sums −z, z, −2z, 2z; their sample deviation √(10 z² / 3).
+    wanted = [x / math.sqrt(10 / 3) for x in (-1, 1, -2, 2)]
+    assert found.tolist() == pytest.approx(wanted, rel=3e-4)
+    assert not own.any(), "a term counts as a whole"
+    advantages = grpo.group_advantages(found, torch.ones(4, dtype=bool), config)
+    assert advantages.tolist() == pytest.approx(wanted, rel=3e-4), "not divided again"
+    together = torch.tensor([0.0, 1.0, 0.0, 2.0])
+    as_grpo = grpo.group_advantages(together, torch.ones(4, dtype=bool), GRPOConfig(samples_per_prompt=2))
+    assert as_grpo[:2].tolist() == pytest.approx(as_grpo[2:].tolist(), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        PPOConfig(normalize_terms=True),
+        PPOConfig(normalize_terms=True, samples_per_prompt=2),
+        ReinforceConfig(normalize_terms=True),
+    ],
+)
+def test_without_groups_to_compare_terms_are_standardised_in_the_batch(config):
+    first, second = [1.0, 2.0, 4.0, 9.0], [100.0, 50.0, 0.0, 30.0]
+    found, _ = summed(given(first, second), [2.0, -0.5], config)
+    wanted = unit([2.0 * a - 0.5 * b for a, b in zip(unit(first), unit(second), strict=True)])
+    assert found.tolist() == pytest.approx(wanted, rel=1e-5)
+
+
+def test_a_term_counts_among_the_texts_that_it_applies_to():
+    config = ReinforceConfig(normalize_terms=True, samples_per_prompt=3)
+    first, second = [1.0, NAN, 4.0, NAN, 2.0, 8.0], [NAN, NAN, 5.0, NAN, 1.0, 3.0]
+    found, _ = summed(given(first, second), [1.0, 1.0], config)
+    low, high = unit([1.0, 4.0])
+    a, b = unit([2.0, 8.0])
+    c, d = unit([1.0, 3.0])
+    wanted = unit([low, high, a + c, b + d])  # the second term is alone in the first group
+    assert found.tolist() == pytest.approx([wanted[0], 0, wanted[1], 0, *wanted[2:]], rel=1e-5, abs=1e-6)
+
+
+def test_a_term_without_spread_contributes_nothing():
+    flat, spread = [0.1] * 4, [1.0, 2.0, 4.0, 9.0]
+    for config in (PPOConfig(normalize_terms=True), GRPOConfig(samples_per_prompt=4, normalize_terms=True)):
+        both, _ = summed(given(flat, spread), [1e6, 1.0], config)
+        alone, _ = summed(given(spread), [1.0], config)
+        assert both.tolist() == alone.tolist() == pytest.approx(unit(unit(spread)), rel=1e-5)
+        nothing, _ = summed(given(flat, flat), [1.0, 1.0], config)
+        assert nothing.tolist() == [0.0] * 4
+
+
+def test_the_scale_of_a_term_does_not_matter():
+    config, first, second = (
+        GRPOConfig(samples_per_prompt=2, normalize_terms=True),
+        [1.0, 2.0, 4.0, 9.0],
+        [1.0, 2.0, 5.0, 0.0],
+    )
+    found, _ = summed(given(first, second), [1.0, 0.5], config)
+    large, _ = summed(given(first, [1000 * value for value in second]), [1.0, 0.5], config)
+    assert large.tolist() == pytest.approx(found.tolist(), rel=1e-3)
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "grpo"])
+def test_a_weight_weighs_the_standardised_term_and_the_log_has_the_raw_reward(algorithm, tmp_path):
+    runs = []
+    for weight in (1.0, 1024.0):
+        settings = {"updates": 1, "normalize_terms": True, "minibatch_size": 12, **GROUPED.get(algorithm, {})}
+        run = tiny.run("causal", algorithm, tmp_path / str(weight), **settings)
+        run.trainer.reward = make_reward(f"rouge1 + {weight}*{__name__}:wordy", run.trainer.task, run.trainer.examples)
+        runs.append(tiny.train(run))
+    assert not torch.equal(*(tiny.weights(run.trainer.policy) for run in runs))
+    lines = [run.observer.lines[0] for run in runs]
+    assert lines[0][f"reward/{__name__}:wordy"] == lines[1][f"reward/{__name__}:wordy"] > 0
+    gap = lines[1]["objective/reward"] - lines[0]["objective/reward"]
+    assert gap == pytest.approx(1023 * lines[0][f"reward/{__name__}:wordy"], rel=1e-5)
+
+
+def wordy(examples, texts):
+    return [float(len(set(text.split()))) for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "settings", "message"),
+    [
+        ("grpo", {"scale_by": "nothing"}, 'scale_by = "nothing" does not go with normalize_terms'),
+        ("ppo", {"rollouts": 1, "minibatch_size": 1}, "normalize_terms needs at least 2 rollouts"),
+    ],
+)
+def test_settings_that_do_not_go_with_standardised_terms(algorithm, settings, message):
+    with pytest.raises(ConfigError, match=message):
+        make_config(tiny.task("causal"), algorithm, {**settings, "normalize_terms": True})
