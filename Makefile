@@ -50,7 +50,6 @@ pages: $(READY)
 	$(BIN)/python tools/algorithms_page.py --check
 	$(BIN)/python tools/metrics_page.py --check
 	$(BIN)/python tools/checks_page.py --check
-	$(BIN)/python experiments/findings.py --check
 
 boards: $(READY)
 	$(GRUE) leaderboard --check
@@ -72,7 +71,7 @@ docs: $(READY)  ## Regenerate the parts of docs/ that come from the code (half a
 bench: $(READY)  ## Run the benchmarks; each takes minutes, and measures what it compares side by side.
 	for file in $(filter-out benchmarks/cost.py,$(wildcard benchmarks/*.py)); do $(BIN)/python $$file || exit 1; done
 
-findings: $(READY)  ## Run the sweeps behind docs/background/findings.md and write its tables (6 hours).
+findings: $(READY)  ## Run the grids of experiments/findings and write their tables (hours).
 	for file in experiments/findings/*.toml; do $(GRUE) sweep --config $$file --runs runs || exit 1; done
 	$(BIN)/python experiments/findings.py --runs runs --draw docs/images/findings
 

@@ -1,16 +1,15 @@
-"""Write the tables of docs/background/findings.md: the paper's questions, answered on the mini suite.
+"""Write the tables of the paper's questions, asked of the mini suite.
 
     grue sweep --config experiments/findings/kl.toml --runs runs    # likewise the others; `make findings` runs all
-    python experiments/findings.py --runs runs                      # read the runs, write the figures and the page
-    python experiments/findings.py --check                          # check that the page follows from the figures
+    python experiments/findings.py --runs runs                      # read the runs, write figures and tables
+    python experiments/findings.py --runs runs --partial            # print the tables of the runs that exist
 
-The tables of the page, between `<!-- table: NAME -->` and `<!-- end -->`, follow from the figures of every run in
-experiments/results/findings.json. A value is the mean over seeds ± half of its 95 % t interval; a difference has
-Welch's interval, and is bold if that excludes 0.
+It writes the figures of every run to experiments/results/findings.json, and the tables to findings.md beside it. A
+value is the mean over seeds ± half of its 95 % t interval; a difference has Welch's interval, and is bold if that
+excludes 0.
 """
 
 import argparse
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +20,7 @@ from typing import Any
 from measured import GRIDS, Figures, read_run, wanted
 
 from grue import files
-from grue.errors import ConfigError, DataError, GrueError
+from grue.errors import DataError, GrueError
 from grue.plots.curves import panels_of, read_logs
 from grue.plots.drawing import draw_curves
 from grue.runs.recipes import make_config
@@ -31,8 +30,7 @@ from grue.sweep.jobs import Job, plan_jobs
 from grue.task_files import load_task
 
 HERE = Path(__file__).parent
-FIGURES, PAGE = HERE / "results" / "findings.json", HERE.parent / "docs" / "background" / "findings.md"
-MARKED = re.compile(r"(<!-- table: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+RESULTS = HERE / "results"
 
 # --- numbers as text -------------------------------------------------------------------------------------------------
 
@@ -169,7 +167,7 @@ def settings(job: Job, jobs: Sequence[Job]) -> str:
     varied = dict.fromkeys(key for one in variants for key in (("reward",) if one.reward else ()) + tuple(one.set))
     task = load_task(job.source, job.suite)
     config = {"reward": task.reward} | files.plain(make_config(task, job.algorithm, {}))
-    own = {key: OF_THE_TASK[key](task) if config[key] is None else config[key] for key in varied}
+    own = {key: OF_THE_TASK[key](task) if config[key] is None and key in OF_THE_TASK else config[key] for key in varied}
     return f"recipe{': ' if own else ''}{spelled(own)}"
 
 
@@ -287,16 +285,7 @@ ABLATIONS: Mapping[str, Table] = {
 }
 
 
-def versions(figures: Figures) -> str:
-    """Return a warning that names the tasks that have other versions today; empty if all are as they were."""
-    changed = [name for name, known in figures.tasks.items() if load_task(name, "mini").hash != known]
-    if not changed:
-        return "Measured on today's versions of the tasks."
-    return f"**Measured on earlier versions of {', '.join(changed)}.** `make findings` measures today's."
-
-
 TABLES: Mapping[str, Callable[[Figures], str]] = {
-    "versions": versions,
     "questions": questions,
     "preference": partial(scores, "preference"),
     "naturalness": partial(scores, "naturalness"),
@@ -305,19 +294,9 @@ TABLES: Mapping[str, Callable[[Figures], str]] = {
 }
 
 
-def filled(page: str, figures: Figures) -> str:
-    """Return the page with every table written again.
-
-    Raises:
-        ConfigError: A table has no place in the page, or a place names no table.
-    """
-    places = [match["name"] for match in MARKED.finditer(page)]
-    if sorted(places) != sorted(TABLES):
-        odd = ", ".join(sorted(set(places) ^ set(TABLES))) or "a table that occurs twice"
-        raise ConfigError(
-            f"The page and the tables do not agree on {odd}: each needs <!-- table: NAME --> … <!-- end -->."
-        )
-    return MARKED.sub(lambda match: f"{match[1]}\n{TABLES[match['name']](figures)}\n\n{match[3]}", page)
+def page(figures: Figures) -> str:
+    """Return all tables as a page."""
+    return "\n\n".join(["# Tables", *(f"## {name}\n\n{render(figures)}" for name, render in TABLES.items())]) + "\n"
 
 
 def gather(runs: Path, partial: bool) -> Figures:
@@ -338,19 +317,6 @@ def gather(runs: Path, partial: bool) -> Figures:
     return Figures(tasks={name: load_task(name, "mini").hash for name in TASKS}, runs=tuple(found))
 
 
-def read_figures() -> Figures:
-    """Read findings.json.
-
-    Raises:
-        DataError: It cannot be read, or its runs are of other grids.
-    """
-    figures: Figures = files.load_json(FIGURES, Figures)
-    there = {(run.task, run.system, run.seed) for run in figures.runs}
-    if there != {(job.task, job.system, job.seed) for job in wanted()}:
-        raise DataError(f"{FIGURES}: its runs are not those of {GRIDS}; `make findings` writes it again.")
-    return figures
-
-
 def written(figures: Figures) -> str:
     """Return the figures as JSON, one run per line, so that differences are readable."""
     runs = ",\n".join(
@@ -360,31 +326,24 @@ def written(figures: Figures) -> str:
 
 
 def main() -> None:
-    """Write figures and page, or check the page."""
+    """Write figures and tables, or print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of all runs")
-    parser.add_argument("--page", type=Path, default=PAGE, help="page whose tables are written")
+    parser.add_argument("--output", type=Path, default=RESULTS, help="folder of findings.json and findings.md")
     parser.add_argument("--draw", type=Path, metavar="FOLDER", help="also draw the tables' learning curves there")
     parser.add_argument(
         "--partial", action="store_true", help="print the tables of the existing runs, and write nothing"
     )
-    parser.add_argument("--check", action="store_true", help="fail unless the page follows from the figures")
     options = parser.parse_args()
     try:
+        figures = gather(options.runs, options.partial)
         if options.partial:
-            figures = gather(options.runs, partial=True)
-            print("\n\n".join(f"{name}\n\n{render(figures)}" for name, render in TABLES.items()))
+            print(page(figures))
             return
-        if options.draw:
-            for name, table in ABLATIONS.items():
-                table.draw(options.runs, options.draw / f"{name}.png")
-        if not options.check:
-            files.write_text(FIGURES, written(gather(options.runs, partial=False)))
-        page = files.read_text(options.page)
-        wanted_page = filled(page, read_figures())
-        if options.check and page != wanted_page:
-            sys.exit(f"{options.page} is stale; run `python experiments/findings.py`.")
-        files.write_text(options.page, wanted_page)
+        for name, table in ABLATIONS.items() if options.draw else ():
+            table.draw(options.runs, options.draw / f"{name}.png")
+        files.write_text(options.output / "findings.json", written(figures))
+        files.write_text(options.output / "findings.md", page(figures))
     except GrueError as error:
         print(error, file=sys.stderr)
         sys.exit(error.exit_code)
