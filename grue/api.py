@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from grue.evaluation.rewards import RewardFunction
     from grue.evaluation.scoring import Scored
     from grue.leaderboard.compare import Comparison
+    from grue.runs.diagnose import Diagnosis
     from grue.runs.observers import Observer
     from grue.runs.request import RunRequest
 
@@ -94,36 +95,29 @@ def train(
         DataError: Data, the model or a checkpoint is not available.
         TrainingError: The run cannot continue: the reward gave no number, say.
     """
-    from grue.evaluation.rewards import give_name
     from grue.lm.distributed import join_processes, leave_processes
     from grue.runs import plan
     from grue.runs import train as training
     from grue.runs.observers import Observers
-    from grue.runs.request import RunRequest
     from grue.runs.trackers import open_trackers
 
-    request = RunRequest(
-        task=task.task if isinstance(task, RunRequest) else as_task(task, suite),
+    request = _request(
+        task,
+        suite,
+        "trackers, observer and stop",
         algorithm=algorithm,
         seed=seed,
         runs=Path(runs),
         settings=settings,
         preset=preset,
-        reward=give_name(reward) if callable(reward) else reward,
+        reward=reward,
         system=system,
-        init=init.folder if isinstance(init, Trained) else _path(init),
-        backbone=None if backbone is None else str(backbone),
+        init=init,
+        backbone=backbone,
         warm_start=warm_start,
         data_dir=_path(data_dir),
         offline=offline,
     )
-    if isinstance(task, RunRequest):
-        if request != RunRequest(task=task.task) or suite != "mini":
-            raise ConfigError(
-                "A RunRequest is a whole request: beside it go only trackers, observer and stop; "
-                "put the other arguments into it."
-            )
-        request = task
     stages = plan.stages_of(request)
     distributed = join_processes()
     atexit.unregister(leave_processes)  # once is enough, and the processes stay together until then
@@ -134,6 +128,94 @@ def train(
         for stage in stages:
             checkpoint = training.train(stage, Observers([*opened, *watching]), stop, distributed)
     return Trained(stages[-1].task, stages[-1].folder, checkpoint)
+
+
+def diagnose(
+    task: "AnyTask | RunRequest",
+    algorithm: str = "ppo",
+    *,
+    reward: "str | RewardFunction | None" = None,
+    seed: int = 1,
+    suite: str = "mini",
+    runs: str | Path = "runs",
+    preset: str | None = None,
+    backbone: str | Path | None = None,
+    init: Trained | str | Path | None = None,
+    warm_start: bool = False,
+    data_dir: str | Path | None = None,
+    offline: bool = False,
+    batches: int = 16,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+    **settings: Any,
+) -> "Diagnosis":
+    """Say before a run whether there is a signal to learn from, as `grue diagnose` does; nothing is written.
+
+    Args:
+        task: The task; or a whole `RunRequest`, beside which only `batches` and `progress` may be given.
+        algorithm: One that takes rollouts; with a warm start, "supervised+ppo", the supervised run must be there.
+        batches: Independent batches of rollouts whose gradients are compared, each of an update's size; 4 at least.
+        progress: Called with (done, total) updates.
+
+    Other arguments and errors as for `train`. `grue.runs.remarks` says what the figures mean.
+    """
+    from grue.lm.distributed import join_processes
+    from grue.runs import plan
+    from grue.runs.diagnose import diagnose
+
+    request = _request(
+        task,
+        suite,
+        "batches and progress",
+        algorithm=algorithm,
+        seed=seed,
+        runs=Path(runs),
+        settings=settings,
+        preset=preset,
+        reward=reward,
+        init=init,
+        backbone=backbone,
+        warm_start=warm_start,
+        data_dir=_path(data_dir),
+        offline=offline,
+    )
+    return diagnose(plan.stages_of(request)[-1], batches, progress, join_processes())
+
+
+def _request(
+    task: "AnyTask | RunRequest",
+    suite: str,
+    beside: str,
+    *,
+    reward: "str | RewardFunction | None",
+    init: Trained | str | Path | None,
+    backbone: str | Path | None,
+    **values: Any,
+) -> "RunRequest":
+    """Return the request that arguments make; one that is given whole is returned as it is.
+
+    Args:
+        beside: The arguments that may stand beside a whole request, for the message.
+
+    Raises:
+        ConfigError: Something of a run is asked for beside a whole request.
+    """
+    from grue.evaluation.rewards import give_name
+    from grue.runs.request import RunRequest
+
+    request = RunRequest(
+        task=task.task if isinstance(task, RunRequest) else as_task(task, suite),
+        reward=give_name(reward) if callable(reward) else reward,
+        init=init.folder if isinstance(init, Trained) else _path(init),
+        backbone=None if backbone is None else str(backbone),
+        **values,
+    )
+    if not isinstance(task, RunRequest):
+        return request
+    if request != RunRequest(task=task.task) or suite != "mini":
+        raise ConfigError(
+            f"A RunRequest is a whole request: beside it go only {beside}; put the other arguments into it."
+        )
+    return task
 
 
 def evaluate(

@@ -15,6 +15,7 @@ from grue.errors import GrueError
 # Command → module and attribute; a module is imported when its command is asked for.
 COMMANDS = {
     "train": ("grue.cli.train", "Train a model on a task.", "train"),
+    "diagnose": ("grue.cli.diagnose", "Say before a run whether there is a signal to learn from.", "diagnose"),
     "evaluate": ("grue.cli.evaluate", "Generate and score: a checkpoint, a model or a baseline.", "evaluate"),
     "sweep": ("grue.cli.sweep", "Carry out a grid of tasks, algorithms and seeds.", "sweep"),
     "generate": ("grue.cli.evaluate", "Write a checkpoint's predictions.", "generate"),

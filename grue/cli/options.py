@@ -47,6 +47,43 @@ def suite(function: F) -> F:
     return option("--suite", default="mini", help="mini, grue, or a folder of task files.")(function)
 
 
+def start(function: F) -> F:
+    """Add --init, --backbone and --warm-start."""
+    function = option(
+        "--init",
+        type=click.Path(path_type=Path),
+        help="A run's folder or a checkpoint to start from, instead of the task's backbone.",
+    )(function)
+    function = option(
+        "--backbone", help="Model to start from instead of the task's: a folder, a hub id, or mini:seq2seq, say."
+    )(function)
+    return option(
+        "--warm-start",
+        is_flag=True,
+        help="With supervised+NAME: start from the published supervised model that the task file names.",
+    )(function)
+
+
+def settings(function: F) -> F:
+    """Add --preset, --config and --set."""
+    function = option("--preset", help="NLPO as the paper describes it (paper), as RL4LMs ran it (rl4lms), or stable.")(
+        function
+    )
+    function = option(
+        "--config",
+        "config_path",
+        type=click.Path(path_type=Path),
+        help="TOML file with settings (`grue algorithms show NAME` lists them).",
+    )(function)
+    return option(
+        "--set",
+        "settings",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="One setting; repeat for several. none turns it off.",
+    )(function)
+
+
 def runs(function: F) -> F:
     """Add --runs."""
     return option("--runs", type=click.Path(path_type=Path), default=Path("runs"), help="Folder of all runs.")(function)

@@ -38,29 +38,8 @@ GROUPS = {
 )
 @options.seeds
 @options.option("--system", help="Name of the system, and of its folder. [default: the algorithm]")
-@options.option(
-    "--init",
-    type=click.Path(path_type=Path),
-    help="A run's folder or a checkpoint to start from, instead of the task's backbone.",
-)
-@options.option(
-    "--backbone", help="Model to start from instead of the task's: a folder, a hub id, or mini:seq2seq, say."
-)
-@options.option(
-    "--warm-start",
-    is_flag=True,
-    help="With supervised+NAME: start from the published supervised model that the task file names.",
-)
-@options.option("--preset", help="NLPO as the paper describes it (paper), as RL4LMs ran it (rl4lms), or stable.")
-@options.option(
-    "--config",
-    "config_path",
-    type=click.Path(path_type=Path),
-    help="TOML file with settings (`grue algorithms show NAME` lists them).",
-)
-@options.option(
-    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="One setting; repeat for several. none turns it off."
-)
+@options.start
+@options.settings
 @options.runs
 @options.data
 @options.option(

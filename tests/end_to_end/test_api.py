@@ -267,7 +267,7 @@ def test_nothing_of_a_request_is_said_beside_it(beside, tmp_path):
 
 
 def test_names_of_the_package():
-    assert set(grue.__all__) == {"Trained", "compare", "evaluate", "examples", "score", "train"}
+    assert set(grue.__all__) == {"Trained", "compare", "diagnose", "evaluate", "examples", "score", "train"}
     with pytest.raises(AttributeError, match="module 'grue' has no attribute 'trian'"):
         grue.trian  # noqa: B018
 

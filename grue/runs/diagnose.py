@@ -1,0 +1,329 @@
+"""Whether there is a signal to learn from, before a run: what updates see of a start, and how far they move it.
+
+Everything is asked of the algorithm's own `update`, as a run would call it. At a learning rate of 0, with one step on
+all its rollouts, an update leaves the gradient of a batch behind, which hooks on the policy's parameters keep; the
+state is returned to where it was after each, since TRPO's step knows no learning rate. The prompts and samples of each
+batch are drawn anew, so that batches are independent. A critic that starts from a regression is fitted to other
+rollouts first. One more update is made as the settings say, and taken back once it is measured.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from functools import partial
+from math import ceil
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from grue.errors import ConfigError, TrainingError
+from grue.lm.distributed import DistributedContext
+from grue.lm.seeds import derived_seed
+from grue.records import Example
+from grue.rl.settings import ActorCriticConfig, RolloutConfig
+from grue.rl.trainer import Algorithm, Trainer, TrainState, set_learning_rate
+from grue.runs.algorithms import BUILT_IN, find_algorithm, split_algorithm
+from grue.runs.observers import Observers
+from grue.runs.plan import Plan
+from grue.runs.train import prepare
+from grue.stats.signal import FEWEST, FloatArray, GradientSignal, RewardSpread, gradient_signal, reward_spread
+
+BATCHES = 16
+SAMPLES = 8
+"""To each prompt whose rewards are compared, where the settings say one; GRPO's default."""
+PROMPTS = 32
+"""Whose samples are compared, at least, where the settings say one sample a prompt."""
+CHUNK = 2**20
+"""Weights whose products are summed at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateMove:
+    """What one update does to the policy, at the full learning rate.
+
+    Attributes:
+        kl_token: KL of the updated policy from the one before, nats a token, over what the settings penalise (k3).
+        kl_response: The same, nats a response.
+        clipped: Share of the ratios outside the clip range, mean over the steps; None where nothing is clipped.
+        steps: Optimiser steps on the policy, fewer than planned where `stop_kl` ended the update; None where the
+            algorithm counts none.
+        planned: Steps without an early end.
+        seconds: Of the update.
+    """
+
+    kl_token: float
+    kl_response: float
+    clipped: float | None
+    steps: int | None
+    planned: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What a run would have to learn from, and how its updates would move.
+
+    Attributes:
+        start: Checkpoint or backbone.
+        reward: The expression that was rewarded.
+        settings: Of the algorithm.
+        gradient: Of the loss over the policy, with penalty and entropy, without the critic's.
+        rewards: The reward function's values.
+        explained_variance: Share of the returns' variance over tokens that the critic explains on rollouts that it has
+            not been fitted to; None without a critic.
+        length: Mean of the responses, tokens.
+        ended: Share that ended by themselves, 0–1.
+        fixed_length: Whether the task's rollouts all have one length, so that none ends by itself.
+        entropy: Of the sampler, nats a token.
+    """
+
+    suite: str
+    task: str
+    algorithm: str
+    start: str
+    reward: str
+    seed: int
+    settings: RolloutConfig
+    gradient: GradientSignal
+    rewards: RewardSpread
+    explained_variance: float | None
+    move: UpdateMove
+    length: float
+    ended: float
+    fixed_length: bool
+    entropy: float
+
+    @property
+    def seconds(self) -> float:
+        """What the run's updates take, without validation."""
+        return self.settings.updates * self.move.seconds
+
+
+Progress = Callable[[int, int], None]
+
+
+def diagnose(plan: Plan, batches: int, progress: Progress, distributed: DistributedContext) -> Diagnosis:
+    """Load what a run needs and measure what it would see; nothing is written.
+
+    Args:
+        batches: Independent batches of rollouts, each of an update's size.
+        progress: Called with (done, total) updates.
+
+    Raises:
+        ConfigError: The algorithm takes no rollouts, there are too few batches, or several processes were started.
+        DataError: Data, the model or the checkpoint to start from cannot be used.
+        TrainingError: An update cannot be made: the reward gives no number, say.
+    """
+    check(plan, batches)
+    if distributed.size > 1:
+        raise ConfigError(f"{distributed.size} processes were started; grue diagnose runs in one.")
+    run = prepare(plan, Observers([]), lambda: False, distributed)
+    return measure(plan, run.trainer, batches, progress)
+
+
+def check(plan: Plan, batches: int) -> None:
+    """Refuse what cannot be diagnosed, before anything is loaded.
+
+    Raises:
+        ConfigError: The algorithm takes no rollouts, or there are too few batches.
+    """
+    if not isinstance(plan.config, RolloutConfig):
+        learners = [name for name in BUILT_IN if issubclass(find_algorithm(name).settings, RolloutConfig)]
+        raise ConfigError(
+            f"{plan.algorithm} takes no rollouts, so that there is no signal of a reward to look for. "
+            f"Name an algorithm that does: {', '.join(learners)}."
+        )
+    if batches < FEWEST:
+        raise ConfigError(f"{batches} batches: telling signal from noise takes {FEWEST} at least.")
+
+
+def measure(plan: Plan, trainer: Trainer, batches: int, progress: Progress = lambda done, total: None) -> Diagnosis:
+    """Return what a run of this plan would see; the policy is left as it was. Errors are those of `diagnose`."""
+    config: Any = plan.config
+    algorithm = find_algorithm(split_algorithm(plan.algorithm)[-1])
+    groups, several = grouped(config)
+    ticks = iter(range(1, batches + groups + 4))
+
+    def tick() -> None:
+        progress(next(ticks), batches + groups + 3)
+
+    bench = set_up(trainer, algorithm, config)
+    tick()
+    lines, gradients, rewards = [], [], []
+    for k in range(batches):
+        figures, gradient, given = bench.still(config, "gradient", k)
+        lines.append(figures)
+        gradients.append(gradient)
+        rewards += given
+        tick()
+    if groups:
+        rewards = []
+    for k in range(groups):
+        rewards += bench.still(several, "rewards", k)[2]
+        tick()
+    move = bench.move(config, tick)
+    rollout = trainer.task.rollout
+    return Diagnosis(
+        suite=plan.task.suite,
+        task=plan.task.name,
+        algorithm=plan.algorithm,
+        start=str(plan.init or plan.start.model),
+        reward=plan.reward,
+        seed=plan.seed,
+        settings=config,
+        gradient=gradient_signal(inner_products(gradients), config.rollouts),
+        rewards=reward_spread(np.array(rewards, dtype=np.float64).reshape(-1, several.samples_per_prompt)),
+        explained_variance=None if bench.state.critic is None else mean_of(lines, "critic/explained_variance"),
+        move=move,
+        length=mean_of(lines, "objective/length"),
+        ended=mean_of(lines, "objective/ended"),
+        fixed_length=rollout.min_new_tokens == rollout.max_new_tokens,
+        entropy=mean_of(lines, "objective/entropy"),
+    )
+
+
+def grouped(config: RolloutConfig) -> tuple[int, RolloutConfig]:
+    """Return how many batches have to be drawn to compare samples to the same prompt, and the settings of these.
+
+    Settings with several samples a prompt need no further batches.
+    """
+    if config.samples_per_prompt > 1:
+        return 0, config
+    prompts = max(1, config.rollouts // SAMPLES)
+    return ceil(PROMPTS / prompts), replace(config, rollouts=prompts * SAMPLES, samples_per_prompt=SAMPLES)
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """An algorithm before its first update, whose updates are taken back.
+
+    Attributes:
+        began: The state that each update begins from.
+    """
+
+    trainer: Trainer
+    algorithm: Algorithm[Any]
+    state: TrainState
+    began: Mapping[str, Any]
+
+    def still(self, config: RolloutConfig, *purpose: str | int) -> tuple[Mapping[str, float], Tensor, list[float]]:
+        """Make an update that leaves the policy as it is.
+
+        Args:
+            purpose: Of the draw: prompts and samples depend on it and the seed.
+
+        Returns:
+            Its figures, the gradient of the policy's loss over all its rollouts [N], and the rewards of these, samples
+            to the same prompt side by side.
+        """
+        rewards: list[float] = []
+
+        def recorded(examples: Sequence[Example], texts: Sequence[str]) -> Sequence[float]:
+            values = self.trainer.reward(examples, texts)
+            rewards.extend(values)
+            return values
+
+        self.state.load_state_dict(self.began)
+        trainer = replace(self.drawing(*purpose), reward=recorded)
+        figures, gradient = still_update(trainer, self.algorithm, self.state, config, 1)
+        self.state.load_state_dict(self.began)
+        return figures, gradient, rewards
+
+    def move(self, config: RolloutConfig, tick: Callable[[], None]) -> UpdateMove:
+        """Make one update as a run does, measure how far it moved the policy, and take it back.
+
+        The reference is the policy before, so that other rollouts of the policy after tell the KL.
+        """
+        self.state.load_state_dict(self.began)
+        set_learning_rate(self.state.optimizer, replace(config, warmup=0.0), 0, 1)  # its peak
+        begin = time.perf_counter()
+        figures = self.algorithm.update(self.drawing("move"), self.state, config, 1)
+        seconds = time.perf_counter() - begin
+        tick()
+        after, _ = still_update(self.drawing("moved"), self.algorithm, self.state, config, 1)
+        self.state.load_state_dict(self.began)
+        tick()
+        steps, single = figures.get("policy/steps"), "epochs" in self.algorithm.without_effect
+        return UpdateMove(
+            kl_token=mean_of([after], "objective/kl_k3"),
+            kl_response=mean_of([after], "objective/kl_k3") * mean_of([after], "objective/length"),
+            clipped=figures.get("policy/clip_fraction"),
+            steps=None if steps is None else round(steps),
+            planned=1 if single else config.epochs * ceil(config.rollouts / config.minibatch_size),
+            seconds=seconds,
+        )
+
+    def drawing(self, *purpose: str | int) -> Trainer:
+        """Return the trainer with draws of their own, and no samples to show."""
+        seed = derived_seed(self.trainer.seed, "diagnose", *purpose)
+        return replace(self.trainer, seed=seed, shown=lambda example, text, score: None)
+
+
+def set_up(trainer: Trainer, algorithm: Algorithm[Any], config: RolloutConfig) -> Bench:
+    """Return an algorithm before its first update, with its critic fitted where it starts from the first rollouts."""
+    state = algorithm.start(trainer, config)
+    began = deepcopy(state.state_dict())
+    still_update(trainer, algorithm, state, config, 0)
+    began["critic"] = deepcopy(state.state_dict()["critic"])
+    return Bench(trainer, algorithm, state, began)
+
+
+def still_update(
+    trainer: Trainer, algorithm: Algorithm[Any], state: TrainState, config: RolloutConfig, n: int
+) -> tuple[Mapping[str, float], Tensor]:
+    """Make an update of one step at a learning rate of 0; return its figures and the policy's gradient [N].
+
+    Raises:
+        TrainingError: The update computes no gradient of the policy.
+    """
+    for group in state.optimizer.param_groups:
+        group["lr"] = 0.0
+    parameters = [p for p in state.policy.parameters() if p.requires_grad]
+    kept: dict[int, Tensor] = {}
+
+    def keep(place: int, parameter: Tensor) -> None:
+        assert parameter.grad is not None
+        kept[place] = parameter.grad.detach().float().cpu().clone()  # clipping changes it in place
+
+    hooks = [p.register_post_accumulate_grad_hook(partial(keep, place)) for place, p in enumerate(parameters)]
+    try:
+        figures = algorithm.update(trainer, state, undivided(config), n)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    if not kept:
+        raise TrainingError("The algorithm's update computes no gradient of the policy, so that none can be measured.")
+    flat = [kept[i].flatten() if i in kept else torch.zeros(p.numel()) for i, p in enumerate(parameters)]
+    return figures, torch.cat(flat)
+
+
+def undivided(config: RolloutConfig) -> RolloutConfig:
+    """Return settings with which an update takes one step on all its rollouts, and the policy learns no values."""
+    whole = replace(config, epochs=1, minibatch_size=config.rollouts, stop_kl=None)
+    return replace(whole, value_coefficient=0.0) if isinstance(whole, ActorCriticConfig) else whole
+
+
+def inner_products(gradients: Sequence[Tensor]) -> FloatArray:
+    """Return the products of gradients [N], each with each, [K, K]; summed in double precision."""
+    found = torch.zeros(len(gradients), len(gradients), dtype=torch.float64)
+    for begin in range(0, len(gradients[0]), CHUNK):
+        part = torch.stack([one[begin : begin + CHUNK] for one in gradients]).double()
+        found += part @ part.T
+    products: FloatArray = found.numpy()
+    return products
+
+
+def mean_of(lines: Sequence[Mapping[str, float]], name: str) -> float:
+    """Return the mean of a figure.
+
+    Raises:
+        TrainingError: The algorithm does not log it.
+    """
+    if any(name not in line for line in lines):
+        raise TrainingError(
+            f"The algorithm's update logs no {name}; let it return what grue.rl.experience.describe does."
+        )
+    return sum(line[name] for line in lines) / len(lines)

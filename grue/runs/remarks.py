@@ -1,0 +1,171 @@
+"""A diagnosis in words: each figure, what it means, and where it is bad, what to do."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from grue.algorithms.a2c import A2CConfig
+from grue.algorithms.grpo import GRPOConfig
+from grue.algorithms.rloo import RLOOConfig
+from grue.algorithms.trpo import TRPOConfig
+from grue.rl.settings import ActorCriticConfig, RolloutConfig
+from grue.runs.alarms import FEW_ENDED, MUCH_CLIPPED, NO_SPREAD, WORSE_THAN_A_CONSTANT
+from grue.runs.diagnose import Diagnosis
+from grue.stats.signal import GradientSignal
+
+# Share of the rewards' variance within prompts; below it, most of what a blind baseline leaves is noise.
+MOSTLY_PROMPTS = 0.5
+# Share of prompts whose samples all have one reward.
+MANY_FLAT = 0.5
+# Nats a token that an update may move; PPO's usual bounds (`stop_kl`, TRPO's δ) are 0.01 to 0.1.
+FAR = 0.1
+# Nats a response that a run should be able to reach; KL grows with the square of the way if all updates go one way.
+NEAR = 0.1
+# Nats a token; samples to a prompt are nearly the same.
+LOW_ENTROPY = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """A figure of a diagnosis.
+
+    Attributes:
+        about: "gradient", "reward", "critic", "update", "responses" or "time".
+        seen: The figure, in words.
+        meaning: What it says.
+        cure: What to do; None where nothing is wrong.
+    """
+
+    about: str
+    seen: str
+    meaning: str
+    cure: str | None = None
+
+
+def remarks(found: Diagnosis) -> list[Remark]:
+    """Return what there is to say of a diagnosis."""
+    config = found.settings
+    return [
+        _gradient(found, config),
+        _reward(found, config),
+        *_critic(found, config),
+        _update(found, config),
+        _responses(found, config),
+        _time(found),
+    ]
+
+
+def _gradient(found: Diagnosis, config: RolloutConfig) -> Remark:
+    signal = found.gradient
+    total = config.updates * config.rollouts
+    meaning = "|G|² over a batch's noise; it is 1 at the gradient noise scale, tr(Σ)/|G|² (McCandlish et al. 2018)."
+    if signal.ratio is None or signal.low is None or signal.high is None:
+        seen = "0 in every batch" if not signal.norm else "the same in every batch"
+        cure = None if signal.norm else "Take a --reward that tells responses apart."
+        return Remark("gradient", seen, "There is no noise to compare with.", cure)
+    ratio = f"{signal.ratio:.2g} (95 % interval {signal.low:.2g} to {signal.high:.2g})"
+    each = f"{signal.batches} batches of {signal.batch} rollouts"
+    if signal.noise_scale is None:
+        least = "" if signal.fewest is None else f"; 1 at {_round(signal.fewest)} rollouts or more"
+        return Remark(
+            "gradient",
+            f"cannot be told from noise: signal-to-noise {ratio} from {each}{least}",
+            meaning,
+            f"Raise --batches above {signal.batches} to see smaller signals; for the run, raise rollouts, or take a "
+            "reward that varies more between samples to a prompt.",
+        )
+    seen = f"signal-to-noise {ratio} from {each}; 1 at {_round(signal.noise_scale)} rollouts {_interval(signal)}"
+    if total >= signal.noise_scale:
+        return Remark("gradient", seen, f"{meaning} The whole run has {total:,} rollouts.")
+    cure = f"The whole run has fewer rollouts, {total:,}: raise rollouts or updates."
+    return Remark("gradient", seen, meaning, cure)
+
+
+def _interval(signal: GradientSignal) -> str:
+    assert signal.fewest is not None and signal.most is not None
+    return f"({_round(signal.fewest)} to {_round(signal.most)})"
+
+
+def _round(rollouts: float) -> str:
+    """Return a number of rollouts with two digits: more are never known."""
+    return f"{float(f'{rollouts:.2g}'):,.0f}" if rollouts >= 1 else "less than 1"
+
+
+def _reward(found: Diagnosis, config: RolloutConfig) -> Remark:
+    spread = found.rewards
+    seen = f"{spread.mean:.3f}, standard deviation {spread.sd:.3f}"
+    drawn = f"{spread.prompts} prompts with {spread.samples} samples each"
+    if spread.within is None or spread.sd <= NO_SPREAD:
+        cure = "Take a --reward that tells responses apart; if there is no higher one, nothing is left to learn."
+        return Remark("reward", f"{seen}, from {drawn}", "All responses have the same reward.", cure)
+    return Remark(
+        "reward",
+        f"{seen}; {spread.within:.0%} of the variance is within prompts, {spread.flat:.0%} of the groups are flat "
+        f"({drawn})",
+        "Only differences between samples to the same prompt can be learnt; a flat group has none.",
+        _reward_cure(found, config),
+    )
+
+
+def _reward_cure(found: Diagnosis, config: RolloutConfig) -> str | None:
+    spread = found.rewards
+    assert spread.within is not None
+    if spread.flat > MANY_FLAT:
+        return "Take a finer reward, raise rollout_temperature, or raise samples_per_prompt."
+    known = (found.explained_variance or 0.0) >= (1 - spread.within) / 2
+    if spread.within < MOSTLY_PROMPTS and not known and not isinstance(config, RLOOConfig | GRPOConfig):
+        return "Most of it is between prompts and only adds noise: take rloo or grpo, whose baseline is the prompt's."
+    return None
+
+
+def _critic(found: Diagnosis, config: RolloutConfig) -> Iterator[Remark]:
+    explained = found.explained_variance
+    if explained is None or not isinstance(config, ActorCriticConfig):
+        return
+    meaning = "Of the returns, on rollouts that it was not fitted to; 0 is as good as a constant."
+    cure = None
+    if config.value_start == "zero":
+        cure = 'It starts from 0 and knows nothing yet: set value_start = "regression".'
+    elif explained < WORSE_THAN_A_CONSTANT:
+        cure = "It makes advantages noisier: raise rollouts, or take an algorithm without a critic."
+    yield Remark("critic", f"explains {explained:.0%} of the variance", meaning, cure)
+
+
+def _update(found: Diagnosis, config: RolloutConfig) -> Remark:
+    move = found.move
+    parts = [f"{move.kl_token:.2g} nats a token, {move.kl_response:.2g} a response"]
+    if move.clipped is not None:
+        parts.append(f"{move.clipped:.0%} of the ratios clipped")
+    if move.steps is not None:
+        parts.append(f"{move.steps} of {move.planned} steps" if move.steps < move.planned else f"{move.steps} steps")
+    meaning = "The KL of the policy after one update from the one before, at the full learning rate."
+    if move.steps is not None and move.steps < move.planned and config.stop_kl is not None:
+        meaning += f" stop_kl = {config.stop_kl:g} ended it."
+    size = "trust_region" if isinstance(config, TRPOConfig) else "learning_rate"
+    farthest = config.updates**2 * move.kl_response
+    cure = None
+    if farthest < NEAR:
+        cure = f"{config.updates} such updates reach {farthest:.2g} nats a response at most: raise {size}."
+    elif move.kl_token > FAR or (move.clipped is not None and move.clipped > MUCH_CLIPPED):
+        cure = f"The rollouts say little about a policy so far from theirs: lower {size}"
+        if not isinstance(config, A2CConfig | TRPOConfig):  # these take one step
+            cure += f", or set stop_kl {'= 0.02' if config.stop_kl is None else f'below {config.stop_kl:g}'}"
+        cure += "."
+    return Remark("update", "; ".join(parts), meaning, cure)
+
+
+def _responses(found: Diagnosis, config: RolloutConfig) -> Remark:
+    ended = "all of one length" if found.fixed_length else f"{found.ended:.0%} end by themselves"
+    seen = f"{found.length:.1f} tokens, {ended}; entropy {found.entropy:.2f} nats a token"
+    cure = None
+    if found.entropy < LOW_ENTROPY:
+        cure = "The samples hardly differ, so that nothing can be found among them: raise rollout_temperature."
+    elif found.ended < FEW_ENDED and not found.fixed_length:
+        cure = "Nearly all are cut at the limit: raise the task's max_new_tokens, or set missing_eos_penalty."
+    return Remark("responses", seen, "As the sampler of the rollouts draws them.", cure)
+
+
+def _time(found: Diagnosis) -> Remark:
+    minutes = found.seconds / 60
+    whole = f"{minutes:.1f} minutes" if minutes < 90 else f"{minutes / 60:.1f} hours"
+    seen = f"{found.move.seconds:.2g} s an update, {whole} for {found.settings.updates}"
+    return Remark("time", seen, "On this machine as it is now, without validation.")

@@ -1,0 +1,155 @@
+"""`grue diagnose`: what updates would see of a start, without changing it."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+from support import tiny
+from support.exactness import FAMILIES, LEARNERS, MORE, letters
+from support.rewards import nothing
+
+from grue.cli.main import main
+from grue.errors import ConfigError
+from grue.lm.distributed import DistributedContext
+from grue.rl.experience import collect, score_tokens
+from grue.rl.trainer import start
+from grue.runs.algorithms import find_algorithm
+from grue.runs.diagnose import diagnose, inner_products, measure, set_up
+from grue.runs.remarks import remarks
+
+BATCHES = 5
+
+
+def found_by(family, algorithm, folder, reward=letters, batches=BATCHES, **settings):
+    run = tiny.run(family, algorithm, folder, reward=reward, **{**MORE.get(algorithm, {}), **settings})
+    before = tiny.weights(run.trainer.policy).clone()
+    found = measure(run.plan, run.trainer, batches)
+    assert torch.equal(before, tiny.weights(run.trainer.policy))
+    assert not folder.exists() or not [*folder.iterdir()]
+    return found
+
+
+@pytest.mark.parametrize("algorithm", LEARNERS)
+def test_every_algorithm_is_diagnosed_and_left_as_it_was(algorithm, tmp_path):
+    found = found_by("causal", algorithm, tmp_path)
+    assert (found.gradient.batch, found.gradient.batches) == (12, BATCHES)
+    assert found.gradient.norm > 0 and math.isfinite(found.gradient.ratio)
+    grouped = found.settings.samples_per_prompt > 1
+    assert found.rewards.samples == (2 if grouped else 8)
+    assert found.rewards.prompts == (BATCHES * 6 if grouped else 32)
+    assert 0 < found.rewards.within <= 1
+    assert (found.explained_variance is None) == (algorithm in ("reinforce", "rloo", "grpo"))
+    assert found.move.kl_token > 0 and found.move.seconds > 0
+    assert found.move.kl_token <= found.move.kl_response <= 8 * found.move.kl_token  # a response has 1 to 8 tokens
+    assert found.move.steps == {"a2c": 1, "trpo": None}.get(algorithm, found.move.planned)
+    assert found.seconds == 4 * found.move.seconds
+    said = remarks(found)
+    assert [one.about for one in said if one.about != "critic"] == "gradient reward update responses time".split()
+    json.dumps({"found": [one.seen for one in said]})
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_gradient_is_that_of_the_loss(family, tmp_path):
+    """REINFORCE's first step: the mean over the tokens of −A·∇log π, with A the worth less the batch's mean."""
+    run = tiny.run(family, "reinforce", tmp_path, reward=letters, max_grad_norm=1e-3, kl_coefficient=0.0)
+    trainer, config = run.trainer, run.plan.config
+    bench = set_up(trainer, find_algorithm("reinforce"), config)
+    _, gradient, rewards = bench.still(config, "gradient", 0)
+    state = start(trainer, config)
+    experience = collect(bench.drawing("gradient", 0), state, config, 1)
+    assert rewards == pytest.approx(experience.raw_scores.tolist())
+    advantages = experience.raw_scores - experience.raw_scores.mean()
+    said = score_tokens(trainer.policy, None, experience.rollout, torch.arange(12), 1.0, config)
+    loss = -(advantages[:, None] * said.restricted).sum() / experience.mask.sum()
+    expected = torch.autograd.grad(loss, list(trainer.policy.parameters()), allow_unused=True)
+    flat = [one.flatten() for one in expected if one is not None]
+    assert torch.allclose(gradient, torch.cat(flat), atol=1e-5)
+
+
+def test_batches_differ_and_the_critic_teaches_the_policy_nothing(tmp_path):
+    """With equal rewards and no penalty, the values' loss would be the only gradient of a shared trunk."""
+    settings = {"value_model": "shared", "kl_coefficient": 0.0, "gae_lambda": 1.0, "whiten_advantages": False}
+    found = found_by("causal", "ppo", tmp_path, reward=nothing, **settings)
+    assert found.gradient.norm == 0.0 and found.gradient.ratio is None
+    run = tiny.run("causal", "ppo", tmp_path, reward=letters, **settings)
+    bench = set_up(run.trainer, find_algorithm("ppo"), run.plan.config)
+    one, two, again = (bench.still(run.plan.config, "gradient", k)[1] for k in (0, 1, 0))
+    assert torch.equal(one, again) and not torch.allclose(one, two)
+
+
+def test_the_critic_is_judged_on_other_rollouts(tmp_path):
+    """A head that starts from 0 explains nothing; one that was fitted to a reward known from the prompt explains it."""
+    assert found_by("causal", "ppo", tmp_path, kl_coefficient=0.0).explained_variance == pytest.approx(0.0, abs=1e-6)
+
+    def of_the_prompt(examples, texts):
+        return [float(len(example.prompt.split())) for example in examples]
+
+    settings = {"kl_coefficient": 0.0, "gamma": 1.0, "rollouts": 48, "minibatch_size": 48}
+    known = found_by("causal", "ppo", tmp_path, of_the_prompt, value_start="regression", **settings)
+    assert known.explained_variance > 0.1  # twelve prompts teach a random model little
+    assert (known.rewards.within, known.rewards.flat) == (0.0, 1.0)
+
+
+def test_the_step_is_measured_and_taken_back(tmp_path):
+    near = found_by("causal", "reinforce", tmp_path, learning_rate=1e-5, rollouts=48, minibatch_size=48)
+    far = found_by("causal", "reinforce", tmp_path, learning_rate=1e-2, rollouts=48, minibatch_size=48)
+    assert near.move.kl_response < 1e-3 < far.move.kl_response
+    assert next(one for one in remarks(near) if one.about == "update").cure.endswith("raise learning_rate.")
+    assert "lower learning_rate" in next(one for one in remarks(far) if one.about == "update").cure
+    stopped = found_by("causal", "ppo", tmp_path, learning_rate=1e-2, stop_kl=1e-4)
+    assert (stopped.move.steps, stopped.move.planned) == (1, 4)
+
+
+def test_a_warm_up_does_not_hide_how_far_an_update_moves(tmp_path):
+    full = found_by("causal", "reinforce", tmp_path, schedule="linear")
+    warm = found_by("causal", "reinforce", tmp_path, schedule="linear", warmup=1.0)
+    assert warm.move.kl_token == full.move.kl_token
+
+
+def test_products_are_those_of_numpy(monkeypatch):
+    monkeypatch.setattr("grue.runs.diagnose.CHUNK", 7)
+    rows = np.random.default_rng(0).normal(size=(4, 23)).astype(np.float32)
+    products = inner_products([torch.from_numpy(row) for row in rows])
+    assert products == pytest.approx(rows.astype(np.float64) @ rows.T.astype(np.float64))
+
+
+def test_a_flat_reward_is_said_to_teach_nothing(tmp_path):
+    said = {one.about: one for one in remarks(found_by("causal", "grpo", tmp_path, nothing, kl_coefficient=0.0))}
+    assert said["gradient"].seen == "0 in every batch"
+    assert said["reward"].meaning == "All responses have the same reward."
+    assert "--reward" in said["gradient"].cure and "--reward" in said["reward"].cure
+
+
+def test_what_cannot_be_diagnosed_is_refused_before_anything_is_loaded(tmp_path):
+    plan = tiny.run("causal", "supervised", tmp_path).plan
+    with pytest.raises(ConfigError, match="supervised takes no rollouts.*Name an algorithm that does: a2c, grpo, nlpo"):
+        diagnose(plan, 16, lambda done, total: None, DistributedContext())
+    plan = tiny.run("causal", "ppo", tmp_path).plan
+    with pytest.raises(ConfigError, match="3 batches: telling signal from noise takes 4 at least"):
+        diagnose(plan, 3, lambda done, total: None, DistributedContext())
+    with pytest.raises(ConfigError, match="2 processes were started; grue diagnose runs in one"):
+        diagnose(plan, 4, lambda done, total: None, DistributedContext(size=2))
+
+
+def test_a_supervised_run_that_is_not_there_is_asked_for(tmp_path):
+    command = f"diagnose --task commongen --algo supervised+ppo --runs {tmp_path}".split()
+    done = CliRunner().invoke(main, command)
+    assert done.exit_code == 3
+    assert "supervised/seed-1/checkpoint: no such checkpoint folder" in done.output
+    assert not [*tmp_path.iterdir()]
+
+
+def test_the_command_prints_figures_meanings_and_cures(tmp_path):
+    few = "--set rollouts=8 --set minibatch_size=8 --set updates=2 --batches 4".split()
+    command = [*f"diagnose --task imdb --algo reinforce --runs {tmp_path}".split(), *few]
+    done = CliRunner().invoke(main, command)
+    assert done.exit_code == 0, done.output
+    assert "mini/imdb  reinforce from mini:causal, reward sentiment, seed 1" in done.output
+    assert "McCandlish et al. 2018" in done.output and "all of one length" in done.output
+    data = json.loads(CliRunner().invoke(main, [*command, "--json"]).stdout)
+    assert (data["gradient"]["batch"], data["gradient"]["batches"], data["rewards"]["samples"]) == (8, 4, 8)
+    assert data["remarks"][0]["about"] == "gradient" and data["settings"]["updates"] == 2
+    assert not [*tmp_path.iterdir()]
