@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from grue.errors import ConfigError, TrainingError
+from grue.evaluation.rewards import Reward, Term, Value
 from grue.lm.distributed import DistributedContext
 from grue.lm.seeds import derived_seed
 from grue.records import Example
@@ -219,17 +220,27 @@ class Bench:
             Its figures, the gradient of the policy's loss over all its rollouts [N], and the rewards of these, samples
             to the same prompt side by side.
         """
-        rewards: list[float] = []
+        parts: list[list[Value]] = []  # of each term, since an update rewards all its responses at once
 
-        def recorded(examples: Sequence[Example], texts: Sequence[str]) -> Sequence[float]:
-            values = self.trainer.reward(examples, texts)
-            rewards.extend(values)
-            return values
+        def recorded(term: Term) -> Term:
+            def values(examples: Sequence[Example], texts: Sequence[str], **known: Any) -> list[Value]:
+                parts.append(term.values(examples, texts, **known))
+                return parts[-1]
 
+            return replace(term, values=values)
+
+        reward = self.trainer.reward
+        trainer = replace(self.drawing(*purpose), reward=Reward(tuple(map(recorded, reward.terms))))
         self.state.load_state_dict(self.began)
-        trainer = replace(self.drawing(*purpose), reward=recorded)
         figures, gradient = still_update(trainer, self.algorithm, self.state, config, 1)
         self.state.load_state_dict(self.began)
+        rewards = [value for value in reward.sums(parts) if value is not None]
+        if len(rewards) < config.rollouts:
+            without = config.rollouts - len(rewards)
+            raise TrainingError(
+                f"The reward gave no value for {without} of {config.rollouts} responses, whose spread is compared; "
+                "leave out the terms that do not always apply."
+            )
         return figures, gradient, rewards
 
     def move(self, config: RolloutConfig, tick: Callable[[], None]) -> UpdateMove:
