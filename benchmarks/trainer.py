@@ -1,8 +1,9 @@
-"""Measure grue's trainer beside TRL's PPO: docs/background/speed.md shows what came out.
+"""Measure grue's trainer beside TRL's: docs/background/speed.md shows what came out.
 
-TRL 1.12.0 is the last release with PPO. It gets a virtual environment of its own under ~/.cache/grue/bench (or
---venv), made on the first run. Every row of a table is a live process; rounds give each of them one iteration in
-turn, so that noise on the machine hits all. Ratios are medians over rounds of CPU seconds (on a GPU: wall seconds).
+TRL 1.12.0 is the last release with PPO; GRPO and RLOO are those of 1.16.0. Each release gets a virtual environment of
+its own under ~/.cache/grue/bench (or --venvs), made on the first run. Every row of a table is a live process; rounds
+give each of them one iteration in turn, so that noise on the machine hits all. Ratios are medians over rounds of CPU
+seconds (on a GPU: wall seconds).
 """
 
 import argparse
@@ -23,11 +24,20 @@ from workers.setting import Setting
 
 HERE = Path(__file__).resolve().parent
 CACHE = Path.home() / ".cache" / "grue" / "bench"
-TRL = ("trl==1.12.0", "transformers==5.23.0")
+TRL = {"trl-1.12": "trl==1.12.0", "trl-1.16": "trl==1.16.0"}  # side → what is installed for it
+TRANSFORMERS = "transformers==5.23.0"
+WORKERS = {"grue": "grue_ppo.py", "trl-1.12": "trl_ppo.py", "trl-1.16": "trl_groups.py"}
 WARM = 1  # rounds that are not counted
 
 SHARED, SEPARATE = {"value_model": "shared"}, {"value_model": "separate"}
 Answer = dict[str, Any]
+
+WITHOUT_CRITIC = (
+    "Equal on both sides: random model, prompts, lengths, responses to a prompt, epochs, optimiser steps, reward, "
+    "weight of the penalty, float32, 32 responses in a forward pass, and one pass of policy and reference before the "
+    "first step. Not equal: TRL samples with transformers' `generate` and rewards tokens; grue has its own sampler, "
+    "decodes the responses and rewards texts. TRL's recomputation of activations, its default, is off."
+)
 
 
 @dataclass(frozen=True)
@@ -35,7 +45,7 @@ class Row:
     """A line of a table.
 
     Attributes:
-        side: "trl" or "grue".
+        side: "grue", "trl-1.12" or "trl-1.16".
         base: Name of the row that this one is compared with; empty compares with the first.
     """
 
@@ -47,12 +57,17 @@ class Row:
 
 @dataclass(frozen=True)
 class Group:
-    """Rows that take turns with each other: one table."""
+    """Rows that take turns with each other: one table.
+
+    Attributes:
+        note: What is equal on both sides and what is not, printed below the table.
+    """
 
     name: str
     title: str
     rows: tuple[Row, ...]
     rounds: int
+    note: str = ""
 
 
 # --- what is measured ------------------------------------------------------------------------------------------------
@@ -74,7 +89,18 @@ def grue_rows(setting: Setting, bf16: bool = True) -> list[Row]:
 
 def against_trl(setting: Setting, bf16: bool = True) -> tuple[Row, ...]:
     """Return TRL's row and grue's."""
-    return (Row("TRL 1.12 PPO", "trl", setting), *grue_rows(setting, bf16))
+    return (Row("TRL 1.12 PPO", "trl-1.12", setting), *grue_rows(setting, bf16))
+
+
+def without_critic(setting: Setting) -> tuple[Row, ...]:
+    """Return GRPO and RLOO of both sides: four prompts with eight responses each, each penalty on the same scale."""
+    rows = []
+    for name, kl in (("GRPO", 0.04), ("RLOO", 0.05)):
+        options = {"samples_per_prompt": setting.rollouts // 4, "kl_coefficient": kl}
+        one = replace(setting, algorithm=name.lower(), options=options)
+        rows += [Row(f"TRL 1.16 {name}", "trl-1.16", one, f"TRL 1.16 {name}")]
+        rows += [Row(f"grue {name}", "grue", one, f"TRL 1.16 {name}")]
+    return tuple(rows)
 
 
 def cpu_groups(threads: int, rounds: int) -> list[Group]:
@@ -92,6 +118,13 @@ def cpu_groups(threads: int, rounds: int) -> list[Group]:
             f"{sizes} of 4 minibatches, vocabulary 5,000",
             against_trl(replace(small, minibatches=4), bf16=False)[:3],
             rounds,
+        ),
+        Group(
+            "critic-free",
+            f"{sizes} to 4 prompts, vocabulary 5,000, no critic",
+            without_critic(small),
+            rounds,
+            WITHOUT_CRITIC,
         ),
         Group("large", f"{sizes}, vocabulary 50,257", against_trl(large), max(2, rounds - 2)),
         Group(
@@ -160,19 +193,27 @@ def shrunk(group: Group, device: str) -> Group:
     return replace(group, title=f"{group.title} [quick: sizes cut]", rows=rows, rounds=1)
 
 
+def without_trl(group: Group) -> Group:
+    """Return the group with our rows only, compared with the first of them where TRL's was the measure."""
+    ours = tuple(row for row in group.rows if row.side == "grue")
+    names = {row.name for row in ours}
+    return replace(group, rows=tuple(replace(row, base=row.base if row.base in names else "") for row in ours))
+
+
 # --- the two sides as processes --------------------------------------------------------------------------------------
 
 
-def trl_python(venv: Path) -> str:
-    """Return the interpreter of TRL's environment, making that first where there is none."""
+def trl_python(folder: Path, side: str) -> str:
+    """Return the interpreter of an environment with the side's TRL, making that first where there is none."""
+    venv = folder / side
     python = venv / "bin" / "python"
     if not (venv / ".ready").exists():
-        print(f"installing {' and '.join(TRL)} under {venv}", file=sys.stderr)
+        print(f"installing {TRL[side]} and {TRANSFORMERS} under {venv}", file=sys.stderr)
         torch = next(
             line for line in (HERE.parent / "constraints.txt").read_text().split() if line.startswith("torch=")
         )
         subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
-        subprocess.run([str(python), "-m", "pip", "install", "--quiet", *TRL, torch], check=True)
+        subprocess.run([str(python), "-m", "pip", "install", "--quiet", TRL[side], TRANSFORMERS, torch], check=True)
         (venv / ".ready").touch()
     return str(python)
 
@@ -218,7 +259,7 @@ def start(row: Row, interpreters: Mapping[str, str]) -> Side:
     log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the side
     threads = str(row.setting.threads)
     process = subprocess.Popen(
-        [interpreters[row.side], str(HERE / "workers" / f"{row.side}_ppo.py"), json.dumps(asdict(row.setting))],
+        [interpreters[row.side], str(HERE / "workers" / WORKERS[row.side]), json.dumps(asdict(row.setting))],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=log,
@@ -297,6 +338,8 @@ def table(group: Group, lines: Sequence[Answer]) -> str:
         )
     if any(line["row"].startswith("grue NLPO") for line in lines):
         text += ["", *nlpo_costs(lines)]
+    if group.note:
+        text += ["", group.note]
     return "\n".join([*text, ""])
 
 
@@ -351,8 +394,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--quick", action="store_true", help="cut sizes: shows only that everything runs")
     parser.add_argument("--profile", action="store_true", help="print the dearest operators of the first table's rows")
-    parser.add_argument("--venv", type=Path, default=CACHE / "trl", help="TRL's environment; made if missing")
-    parser.add_argument("--trl-python", help="an interpreter that has TRL already")
+    parser.add_argument("--venvs", type=Path, default=CACHE, help="folder of TRL's environments; made if missing")
     parser.add_argument("--no-trl", action="store_true", help="leave TRL's rows out")
     parser.add_argument("--output", type=Path, help="JSON file; else benchmarks/results/trainer-DEVICE.json")
     return parser.parse_args()
@@ -372,10 +414,10 @@ def main() -> None:
         device = "cuda" if options.device == "cuda" and has_cuda() else "cpu"
         groups = [shrunk(group, device) for group in groups]
     if options.no_trl:
-        groups = [replace(group, rows=tuple(row for row in group.rows if row.side != "trl")) for group in groups]
+        groups = [without_trl(group) for group in groups]
     interpreters = {"grue": sys.executable}
-    if any(row.side == "trl" for group in groups for row in group.rows):
-        interpreters["trl"] = options.trl_python or trl_python(options.venv)
+    for side in {row.side for group in groups for row in group.rows} - {"grue"}:
+        interpreters[side] = trl_python(options.venvs, side)
     if options.profile:
         for row in groups[0].rows:
             if row.side == "grue" and row.setting.options.get("value_model") == "shared":

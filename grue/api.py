@@ -351,6 +351,7 @@ def score(
     options: Mapping[str, Mapping[str, Any]] | None = None,
     data_dir: str | Path | None = None,
     offline: bool = False,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> "Scored":
     """Score any system's predictions, as `grue score` does: against a task, your own examples, or plain references.
 
@@ -363,6 +364,7 @@ def score(
         references: Files of plain text, one reference per line.
         metrics: Names of metrics; needed without a task. [default: the task's, and the diversity set]
         options: Metric → options that override those of the task file.
+        progress: Called with (done, total) metrics.
 
     Raises:
         ConfigError: Not exactly one of task, own examples and references is given, or there is no metric.
@@ -394,9 +396,10 @@ def score(
         found = own_examples if own_examples is not None else read_plain_examples([Path(path) for path in references])
     answers = read_first if read_first is not None else _answers(predictions, found)
     if of_task is None or split is None:
-        return score_examples(specs, found, answers)
+        return score_examples(specs, found, answers, progress=progress)
     # Without a choice of metrics, what this machine cannot compute is left out and reported.
-    return score_predictions(of_task, split, found, answers, specs, skip_unavailable=metrics is None)
+    skip = metrics is None
+    return score_predictions(of_task, split, found, answers, specs, skip_unavailable=skip, progress=progress)
 
 
 def _answers(given: Any, found: Sequence[Example]) -> list[Prediction]:

@@ -13,7 +13,7 @@ from setting import Peer, Setting, make_tokenizer, prompts, random_model, read_s
 from torch import Tensor, nn
 
 import grue
-from grue.algorithms import ppo
+from grue.algorithms import grpo, ppo, reinforce
 from grue.evaluation.rewards import give_name, make_reward
 from grue.lm.adapters import adapt
 from grue.records import Example
@@ -162,7 +162,8 @@ def note_scoring(peer: Peer) -> None:
         peer.mark("scoring")
         return optimize(*args, **kwargs)
 
-    ppo.optimize = optimizing
+    for module in (ppo, grpo, reinforce):
+        module.optimize = optimizing
 
 
 def main() -> None:

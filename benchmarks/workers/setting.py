@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tokenizers import Tokenizer, models, pre_tokenizers
+from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 from torch import Tensor
 from transformers import (
     GPT2Config,
@@ -108,7 +108,10 @@ def make_tokenizer(setting: Setting) -> PreTrainedTokenizerFast:
     vocabulary = {f"w{index}": index for index in range(setting.vocabulary)}
     inner = Tokenizer(models.WordLevel(vocabulary, unk_token="w2"))
     inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    return PreTrainedTokenizerFast(tokenizer_object=inner, pad_token="w0", eos_token="w1", unk_token="w2")
+    # As whole words only: w1 would be found in w12.
+    special = {"pad_token": "w0", "eos_token": "w1", "unk_token": "w2"}
+    special_tokens = {name: AddedToken(word, single_word=True, special=True) for name, word in special.items()}
+    return PreTrainedTokenizerFast(tokenizer_object=inner, **special_tokens)
 
 
 def prompts(setting: Setting) -> list[list[int]]:

@@ -76,23 +76,26 @@ def score(
         --set bertscore.model=PATH --set bertscore.layer=17
     """  # noqa: D301 (click reads the escape)
     from grue import api
+    from grue.cli.progress import evaluation_progress
     from grue.task_files import load_task
 
     wanted = None if metrics is None else [name.strip() for name in metrics.split(",") if name.strip()]
     if wanted == []:
         raise ConfigError(f"--metrics {metrics!r} names no metric; write names such as meteor,rougeL.")
     task = None if task_name is None else load_task(task_name, suite)
-    scored = api.score(
-        predictions,
-        task,
-        split=split,
-        own_examples=examples_path,
-        references=reference_paths,
-        metrics=wanted,
-        options=parse_metric_settings(settings),
-        data_dir=data_dir,
-        offline=offline,
-    )
+    with evaluation_progress(f"metrics of {predictions.name}") as progress:
+        scored = api.score(
+            predictions,
+            task,
+            split=split,
+            own_examples=examples_path,
+            references=reference_paths,
+            metrics=wanted,
+            options=parse_metric_settings(settings),
+            data_dir=data_dir,
+            offline=offline,
+            progress=progress,
+        )
     for error in scored.errors:
         click.echo(f"Not scored by {error}", err=True)
     if per_example is not None:

@@ -20,6 +20,7 @@ from grue.tasks import MetricSpec, Task
 SCORED: tuple[Axis, ...] = ("preference", "naturalness")
 
 Prepare = Callable[[MetricSpec, Sequence[Example]], Metric]
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,7 @@ def score_predictions(
     metrics: Sequence[MetricSpec] | None = None,
     skip_unavailable: bool = False,
     prepare: Prepare | None = None,
+    progress: Progress = lambda done, total: None,
 ) -> Scored:
     """Score one prediction for each example of a task's split.
 
@@ -69,6 +71,7 @@ def score_predictions(
         skip_unavailable: Whether such metrics are left out of the given `metrics` too.
         prepare: Returns a prepared metric; None for `prepared_metric`, `prepared_once()` to score several systems on
             the same examples.
+        progress: Called with (done, total) metrics.
 
     Raises:
         SubmissionError: An example has no prediction or two, or a prediction no example.
@@ -81,7 +84,9 @@ def score_predictions(
     specs = metrics if metrics is not None else chosen_metrics(task)
     skip = skip_unavailable or metrics is None
     prepare = prepare or partial(prepared_metric, folder=task.folder)
-    scored = score_examples(specs, examples, predictions, split=split, skip_unavailable=skip, prepare=prepare)
+    scored = score_examples(
+        specs, examples, predictions, split=split, skip_unavailable=skip, prepare=prepare, progress=progress
+    )
     return replace(
         scored,
         preference=axis_mean(task, scored.scores, "preference"),
@@ -97,6 +102,7 @@ def score_examples(
     split: str = "",
     skip_unavailable: bool = False,
     prepare: Prepare | None = None,
+    progress: Progress = lambda done, total: None,
 ) -> Scored:
     """Score one prediction for each example, of a task or not; errors as in `score_predictions`."""
     ordered = match(examples, predictions)
@@ -108,12 +114,14 @@ def score_examples(
     for spec in specs:  # all are prepared before any is computed, which may take long
         with _skipping(spec, errors, skip_unavailable):
             ready.append((spec, (prepare or prepared_metric)(spec, examples)))
-    for spec, metric in ready:
+    for done, (spec, metric) in enumerate(ready):
+        progress(done, len(ready))
         with _skipping(spec, errors, skip_unavailable):
             score, values = score_metric(spec, metric, examples, texts)
             scores.append(score)
             if values is not None:
                 per_example[spec.name] = values
+    progress(len(ready), len(ready))
     return Scored(
         split=split,
         scores=tuple(scores),

@@ -6,55 +6,116 @@ n-grams of each order, then possible n-grams of each order.
 
 import math
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
+from weakref import WeakValueDictionary
 
 import numpy as np
 
 from grue.errors import ConfigError, Unavailable, did_you_mean
 from grue.metrics.card import Card
-from grue.metrics.metric import FloatArray, Prepared, references_of
+from grue.metrics.metric import MOST_PREPARED, FloatArray, Latest, Prepared, require_references
 from grue.metrics.tokenizers import TOKENIZERS
+from grue.metrics.tokens import Tokenizer
 from grue.records import Direction, Example
 
 Ngrams = Counter[tuple[str, ...]]
 
 
-@dataclass(frozen=True, slots=True)
+def count_ngrams(tokens: Sequence[str], orders: range) -> Ngrams:
+    """Return the counts of all n-grams of these orders."""
+    later = [tokens[start:] for start in range(orders.stop - 1)]
+    return Counter(chain.from_iterable(zip(*later[:order], strict=False) for order in orders))
+
+
 class References:
-    """An example's references: their lengths, and for each n-gram its highest count in any of them."""
+    """An example's references, tokenised: their lengths, and for each n-gram its highest count in any of them."""
 
-    lengths: list[int]
-    counts: Ngrams
+    def __init__(self, texts: Sequence[Sequence[str]]) -> None:
+        self.lengths = [len(tokens) for tokens in texts]
+        self._texts = texts
+        self._union: Ngrams = Counter()
+        self._longest = 0  # order counted so far
 
-
-def read_references(references: Sequence[Sequence[str]], order: int) -> References:
-    """Read references that are already tokenised."""
-    union = count_ngrams(references[0], order)
-    for tokens in references[1:]:
-        counts = count_ngrams(tokens, order)
-        for ngram in counts.keys() & union.keys():
-            if union[ngram] > counts[ngram]:
-                counts[ngram] = union[ngram]
-        dict.update(union, counts)  # a counter's own update would add
-    return References([len(tokens) for tokens in references], union)
-
-
-def count_ngrams(tokens: Sequence[str], longest: int) -> Ngrams:
-    """Return the counts of all n-grams of 1 to `longest` tokens."""
-    later = [tokens[start:] for start in range(longest)]
-    return Counter(chain.from_iterable(zip(*later[:order], strict=False) for order in range(1, longest + 1)))
+    def highest(self, longest: int) -> Ngrams:
+        """Return the highest counts of n-grams of 1 to `longest` tokens, and of longer ones if they are known."""
+        orders = range(self._longest + 1, longest + 1)
+        if orders:
+            for tokens in self._texts:
+                counts = count_ngrams(tokens, orders)
+                for ngram in counts.keys() & self._union.keys():
+                    if self._union[ngram] > counts[ngram]:
+                        counts[ngram] = self._union[ngram]
+                dict.update(self._union, counts)  # a counter's own update would add
+            self._longest = longest
+        return self._union
 
 
-def count_matches(tokens: Sequence[str], references: References, order: int) -> list[int]:
-    """Return the matched n-grams of each order, then the possible ones."""
-    matches = [0] * order
-    counts = count_ngrams(tokens, order)
-    for ngram in counts.keys() & references.counts.keys():
-        matches[len(ngram) - 1] += min(counts[ngram], references.counts[ngram])
-    return [*matches, *(max(0, len(tokens) - extra) for extra in range(order))]
+def count_matches(tokens: Sequence[str], references: References, orders: range) -> list[int]:
+    """Return how many n-grams of each order a text shares with its references, none more often than one of them has."""
+    found = [0] * len(orders)
+    counts, highest = count_ngrams(tokens, orders), references.highest(orders.stop - 1)
+    for ngram in counts.keys() & highest.keys():
+        found[len(ngram) - orders.start] += min(counts[ngram], highest[ngram])
+    return found
+
+
+class Counts:
+    """The counts of BLEU under one tokenizer: metrics of several orders share them, and each adds what it is short of.
+
+    Args:
+        split: The tokenizer.
+    """
+
+    def __init__(self, split: Tokenizer) -> None:
+        self._references = Prepared(lambda example: References(list(map(split, example.references))))
+        # The tokens of the texts, and their matches of each order that was asked for.
+        self._latest: Latest[tuple[list[list[str]], list[list[int]]]] = Latest(
+            lambda examples, texts: (list(map(split, texts)), [])
+        )
+
+    def prepare(self, examples: Sequence[Example], longest: int) -> None:
+        """Count the references' n-grams in advance."""
+        for example in examples[:MOST_PREPARED]:
+            self._references(example).highest(longest)
+
+    def statistics(
+        self,
+        examples: Sequence[Example],
+        texts: Sequence[str],
+        longest: int,
+        reference_length: Callable[[Sequence[int], int], int],
+    ) -> FloatArray:
+        """Return [N, 2 + 2·longest] counts; see the module's docstring.
+
+        Args:
+            reference_length: (lengths of the references, length of the text) → the one that counts.
+        """
+        tokens, matched = self._latest(examples, texts)
+        orders = range(len(matched) + 1, longest + 1)
+        reference_lengths, rows = [], []
+        for each, example in zip(tokens, examples, strict=True):
+            references = self._references(example)
+            reference_lengths.append(reference_length(references.lengths, len(each)))
+            rows.append(count_matches(each, references, orders))
+        matched += [[row[index] for row in rows] for index in range(len(orders))]
+        lengths = list(map(len, tokens))
+        possible = [[max(0, length - extra) for length in lengths] for extra in range(longest)]
+        return np.array([lengths, reference_lengths, *matched[:longest], *possible], dtype=np.float64).T
+
+
+def shortest(lengths: Sequence[int], length: int) -> int:
+    """Return the shortest reference's length."""
+    return min(lengths)
+
+
+def closest(lengths: Sequence[int], length: int) -> int:
+    """Return the reference's length that is closest to the text's; the shorter of two."""
+    return min(lengths, key=lambda one: (abs(one - length), one))
+
+
+_COUNTS: WeakValueDictionary[str, Counts] = WeakValueDictionary()  # tokenizer → what all BLEU metrics of it share
 
 
 class Bleu:
@@ -73,17 +134,17 @@ class Bleu:
     def __init__(self, order: int, tokenizer: str = "whitespace") -> None:
         self.order = order
         self.signature = f"bleu{order}|case:mixed|tok:{tokenizer}|smooth:none|refs:clipped-union|reflen:shortest"
-        self._tokenize = TOKENIZERS[tokenizer]
-        self._references = Prepared(self._read_references)
+        self._counts = _COUNTS.setdefault(tokenizer, Counts(TOKENIZERS[tokenizer]))
 
     def prepare(self, examples: Sequence[Example]) -> None:
         """Count the references' n-grams in advance."""
-        self._references.prepare(examples)
+        require_references(examples, f"bleu{self.order}")
+        self._counts.prepare(examples, self.order)
 
     def statistics(self, examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
         """Return [N, 2 + 2·order] counts; see the module's docstring."""
-        rows = [self._row(example, text) for example, text in zip(examples, texts, strict=True)]
-        return np.array(rows, dtype=np.float64).reshape(len(rows), 2 + 2 * self.order)
+        require_references(examples, f"bleu{self.order}")
+        return self._counts.statistics(examples, texts, self.order, shortest)
 
     def per_example(self, statistics: FloatArray) -> FloatArray:
         """Return [N] smoothed sentence BLEU."""
@@ -103,15 +164,6 @@ class Bleu:
             return 0.0
         shortfall = min(0.0, 1.0 - reference_length / candidate_length)
         return math.exp(shortfall + float(np.log(matches / possible).mean()))
-
-    def _row(self, example: Example, text: str) -> list[int]:
-        references = self._references(example)
-        tokens = self._tokenize(text)
-        return [len(tokens), min(references.lengths), *count_matches(tokens, references, self.order)]
-
-    def _read_references(self, example: Example) -> References:
-        texts = references_of(example, f"bleu{self.order}")
-        return read_references([self._tokenize(text) for text in texts], self.order)
 
 
 class SacreBleu:
@@ -147,16 +199,17 @@ class SacreBleu:
         self._lowercase = lowercase
         case = "lower" if lowercase else "mixed"
         self.signature = f"sacrebleu|case:{case}|tok:{tokenize}|smooth:exp|eff:no|reflen:closest"
-        self._references = Prepared(self._read_references)
+        self._counts = Counts(self._split)
 
     def prepare(self, examples: Sequence[Example]) -> None:
         """Count the references' n-grams in advance."""
-        self._references.prepare(examples)
+        require_references(examples, "sacrebleu")
+        self._counts.prepare(examples, self.order)
 
     def statistics(self, examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
         """Return [N, 10] counts; see the module's docstring."""
-        rows = [self._row(example, text) for example, text in zip(examples, texts, strict=True)]
-        return np.array(rows, dtype=np.float64).reshape(len(rows), 2 + 2 * self.order)
+        require_references(examples, "sacrebleu")
+        return self._counts.statistics(examples, texts, self.order, closest)
 
     def per_example(self, statistics: FloatArray) -> FloatArray:
         """Return [N] sentence BLEU with effective order."""
@@ -174,15 +227,6 @@ class SacreBleu:
             effective_order=False,
         )
         return float(score.score)
-
-    def _row(self, example: Example, text: str) -> list[int]:
-        references = self._references(example)
-        tokens = self._split(text)
-        closest = min(references.lengths, key=lambda length: (abs(length - len(tokens)), length))
-        return [len(tokens), closest, *count_matches(tokens, references, self.order)]
-
-    def _read_references(self, example: Example) -> References:
-        return read_references([self._split(text) for text in references_of(example, "sacrebleu")], self.order)
 
     def _split(self, text: str) -> list[str]:
         found: str = self._library.tokenizer((text.lower() if self._lowercase else text).rstrip())

@@ -286,7 +286,7 @@ CARDS = {
         range=(0, 10),
         definition="Mean cosine of tf-idf weighted n-grams up to 4 with the references, counts clipped, times a "
         "Gaussian penalty of the difference in length, times ten. Document frequencies are those of the prepared "
-        "examples.",
+        "examples: an n-gram in all of them weighs nothing, so the CIDEr of a single example is 0.",
         source="Vedantam et al. 2015, CIDEr-D; pycocoevalcap 1.2",
     )
 }

@@ -6,8 +6,9 @@ with `punctuation = false` single punctuation marks do not count. n-grams never 
 """
 
 import string
+import sys
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from math import inf
 
 import numpy as np
@@ -17,6 +18,8 @@ from grue.metrics.card import Card
 from grue.metrics.metric import Average, FloatArray, OfCorpusOnly
 from grue.metrics.treebank import treebank
 from grue.records import Direction, Example
+
+Tokens = tuple[str, ...]
 
 WINDOW = 100
 SIGNS = frozenset(string.punctuation)
@@ -41,8 +44,7 @@ class Diversity:
         self.signature = f"{name}|case:lower|tok:treebank|sentences:rules|punct:{'yes' if punctuation else 'no'}"
         self._value = value
         self._punctuation = punctuation
-        self._numbers: dict[str, int] = {}
-        self._texts: list[NDArray[np.int64]] = []
+        self._texts: list[Tokens] = []
 
     def prepare(self, examples: Sequence[Example]) -> None:
         """Do nothing: only the texts count."""
@@ -50,10 +52,7 @@ class Diversity:
     def statistics(self, examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
         """Return [N, 1] numbers of the texts, which stay valid."""
         first = len(self._texts)
-        for text in texts:
-            tokens = tokens_of(text, self._punctuation)
-            numbers = [self._numbers.setdefault(token, len(self._numbers) + 1) for token in tokens]
-            self._texts.append(np.array([*numbers, 0], dtype=np.int64))
+        self._texts += tokens_of(tuple(texts), self._punctuation)
         return np.arange(first, len(self._texts), dtype=np.float64).reshape(-1, 1)
 
     def per_example(self, statistics: FloatArray) -> FloatArray:
@@ -66,14 +65,31 @@ class Diversity:
 
     def corpus(self, statistics: FloatArray) -> float:
         """Return the value over all texts."""
-        texts = [self._texts[int(number)] for number in statistics[:, 0]]
-        return self._value(np.concatenate([np.zeros(0, dtype=np.int64), *texts]))
+        return self._value(numbered(tuple(self._texts[int(number)] for number in statistics[:, 0])))
 
 
-def tokens_of(text: str, punctuation: bool) -> list[str]:
-    """Return the tokens of a text in lower case."""
-    found = [token.lower() for token in treebank(text)]  # capitals mark the start of sentences
-    return found if punctuation else [token for token in found if token not in SIGNS]
+# A set of metrics describes the same texts: they are split and numbered once.
+
+
+@lru_cache(maxsize=1)
+def tokens_of(texts: tuple[str, ...], punctuation: bool) -> tuple[Tokens, ...]:
+    """Return the tokens of each text in lower case; without `punctuation` no single punctuation marks."""
+    # Capitals mark the start of sentences. A word is kept once, however often it occurs.
+    found = (tuple(sys.intern(token.lower()) for token in treebank(text)) for text in texts)
+    return tuple(tokens if punctuation else tuple(token for token in tokens if token not in SIGNS) for tokens in found)
+
+
+@lru_cache(maxsize=1)
+def numbered(texts: tuple[Tokens, ...]) -> NDArray[np.int64]:
+    """Return the texts' tokens as numbers from 1 in the order of their first use, [T], with a 0 after each text."""
+    numbers: dict[str, int] = {}
+    found: list[int] = []
+    for text in texts:
+        found += [numbers.setdefault(token, len(numbers) + 1) for token in text]
+        found.append(0)
+    array = np.array(found, dtype=np.int64)
+    array.flags.writeable = False  # all metrics of these texts read it
+    return array
 
 
 def ngram_counts(numbers: NDArray[np.int64], order: int) -> NDArray[np.int64]:
@@ -142,7 +158,11 @@ def lengths(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
 def mean_length(punctuation: bool = True) -> Average:
     """Return the number of tokens of a text; without `punctuation` single punctuation marks do not count."""
     signature = f"mean_length|case:lower|tok:treebank|sentences:rules|punct:{'yes' if punctuation else 'no'}"
-    return Average(signature, lambda examples, texts: [float(len(tokens_of(text, punctuation))) for text in texts])
+
+    def values(examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
+        return [float(len(tokens)) for tokens in tokens_of(tuple(texts), punctuation)]
+
+    return Average(signature, values)
 
 
 _SOURCE = "GEM-metrics; NLG-diversity"

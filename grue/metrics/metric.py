@@ -18,6 +18,8 @@ T = TypeVar("T")
 R = TypeVar("R")
 C = TypeVar("C")
 
+MOST_PREPARED = 1 << 14  # examples whose references are kept
+
 
 class Metric(Protocol):
     """One metric, prepared for a set of examples.
@@ -84,7 +86,7 @@ class Prepared(Generic[T]):
         most: How many examples are kept; the oldest are dropped.
     """
 
-    def __init__(self, read: Callable[[Example], T], most: int = 1 << 14) -> None:
+    def __init__(self, read: Callable[[Example], T], most: int = MOST_PREPARED) -> None:
         self._read = read
         self._most = most
         self._known: dict[tuple[str, tuple[str, ...]], tuple[Example, T]] = {}
@@ -104,6 +106,25 @@ class Prepared(Generic[T]):
             if len(self._known) > self._most:
                 del self._known[next(iter(self._known))]
         return known[1]
+
+
+class Latest(Generic[T]):
+    """What was made of the latest examples and texts, kept until others come: for metrics that count the same things.
+
+    Args:
+        make: (examples, texts) → what is kept.
+    """
+
+    def __init__(self, make: Callable[[Sequence[Example], Sequence[str]], T]) -> None:
+        self._make = make
+        self._known: tuple[list[Example], list[str], T] | None = None
+
+    def __call__(self, examples: Sequence[Example], texts: Sequence[str]) -> T:
+        """Return what was made of these examples and texts, now or the last time."""
+        given = list(examples), list(texts)
+        if self._known is None or self._known[:2] != given:
+            self._known = *given, self._make(*given)
+        return self._known[2]
 
 
 class Average:
@@ -211,6 +232,16 @@ def references_of(example: Example, metric: str) -> tuple[str, ...]:
             "score a split with references or take another metric."
         )
     return example.references
+
+
+def require_references(examples: Sequence[Example], metric: str) -> None:
+    """Make sure that every example has a reference.
+
+    Raises:
+        DataError: One has none.
+    """
+    for example in examples:
+        references_of(example, metric)
 
 
 def listed(example: Example, key: str, metric: str) -> Sequence[Any]:

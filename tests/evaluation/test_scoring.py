@@ -165,6 +165,18 @@ def test_metrics_are_prepared_before_any_is_computed():
     assert not [step for step, _ in order if step == "compute"]
 
 
+def test_progress_is_told_by_metric():
+    told = []
+    specs = chosen_metrics(None, ["bleu1", "rouge1", "vocabulary"])
+    score_examples(
+        specs,
+        [Example("a", "", ("one",))],
+        [Prediction("a", "one")],
+        progress=lambda done, total: told.append((done, total)),
+    )
+    assert told == [(0, 3), (1, 3), (2, 3), (3, 3)]
+
+
 def test_a_subset_counts_its_own_examples():
     examples = [replace(e, meta={**e.meta, "overlap": index == 0}) for index, e in enumerate(EXAMPLES)]
     specs = chosen_metrics(None, ["sacrebleu", "sacrebleu_overlap", "sacrebleu_nonoverlap"])

@@ -72,6 +72,9 @@ def test_chrf_is_sacrebleus(name, words):
     texts = [generator.choice(e.references) if generator.random() < 0.1 else draw() for e in examples]
     metric, library = make_metric(name), CHRF(word_order=words)
     metric.prepare(examples[::2])
+    for other in ("chrf", "chrfpp"):  # which share what they count
+        make_metric(other).statistics(examples, texts)
+        make_metric(other).statistics(examples[:3], texts[:3])
     statistics = metric.statistics(examples, texts)
     expected = [library.sentence_score(text, e.references).score for e, text in zip(examples, texts, strict=True)]
     assert metric.per_example(statistics).tolist() == pytest.approx(expected, abs=1e-9)

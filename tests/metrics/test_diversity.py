@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from grue.errors import ConfigError
+from grue.metrics import diversity
 from grue.metrics.registry import CARDS, DIVERSITY, make_metric
 from grue.records import Example
 
@@ -70,6 +71,26 @@ def test_no_value_for_a_single_text(name):
         f"{name} describes a whole set of texts and has no value for a single one, so it can be neither a reward nor a "
         "scored metric; give it the axis 'diversity', or take another metric."
     )
+
+
+def test_a_set_of_metrics_splits_each_text_once(monkeypatch):
+    split = []
+    monkeypatch.setattr(diversity, "treebank", lambda text: split.append(text) or text.split())
+    texts = ["one text of the set", "another of the set"]
+    for name in DIVERSITY:
+        value(name, texts)
+    assert split == texts
+
+
+def test_texts_of_another_set_are_not_mixed_in():
+    first, second = ["a a b", "c"], ["b c d e", "a"]
+    alone = {name: (value(name, first), value(name, second)) for name in DIVERSITY}
+    for name in DIVERSITY:
+        metric = make_metric(name)
+        of_first, of_second = (metric.statistics([Example("x", "", ())] * 2, texts) for texts in (first, second))
+        assert (metric.corpus(of_first), metric.corpus(of_second)) == alone[name]
+    assert alone["vocabulary"] == (3, 5)
+    assert alone["distinct1"] == (3 / 4, 1.0)
 
 
 def test_rows_of_the_statistics_stand_for_their_texts():

@@ -118,6 +118,19 @@ def test_bleu_is_the_formula(order):
     assert list(values(f"bleu{order}", examples, texts)) == pytest.approx(expected, abs=1e-12)
 
 
+def test_bleu_metrics_that_share_their_counts_do_not_mix_them():
+    (examples, texts), (others, other_texts) = draw(3), draw(4)
+    metrics = {order: make_metric(f"bleu{order}") for order in (1, 4, 2, 3)}
+    for metric in metrics.values():
+        metric.prepare(examples)
+    for order, metric in metrics.items():
+        assert metric.corpus(metric.statistics(examples, texts)) == pytest.approx(slow_bleu(examples, texts, order))
+        texts[0], other_texts[-1] = other_texts[-1], texts[0]  # the same list, changed
+        for given in (examples, others):
+            found = metric.corpus(metric.statistics(given, texts))
+            assert found == pytest.approx(slow_bleu(given, texts, order), abs=1e-12)
+
+
 def test_bleu_of_a_single_text():
     examples = [Example("a", "", ("I see it",))]
     assert values("bleu4", examples, ["I see it"])[0] == 1.0
