@@ -1,9 +1,10 @@
 """Print what reinforcement learning brought to the supervised models: `python experiments/learning.py`.
 
 It reads the runs of experiments/learning.toml, and prints for each task and system: preference and naturalness on
-test, the gain in preference (seeds as pairs, ± half of the 95 % t interval), KL, the penalised reward of the first and
-the last quarter of training, the critic's explained variance in the second half, the share of the frontier's gain,
-updates kept, and minutes of the updates. A share is of the one run that began where the frontier of
+test, the gain in preference (seeds as pairs, ± half of the 95 % t interval), KL, the reward of plain samples to
+validation prompts at the start and of the kept checkpoint, the penalised reward of the first and the last quarter of
+training, the critic's explained variance in the second half, the share of the frontier's gain, updates kept, and
+minutes of the updates. A share is of the one run that began where the frontier of
 `--frontiers FOLDER` did, `TASK.json`.
 """
 
@@ -21,7 +22,18 @@ from grue.stats.intervals import mean, satterthwaite_interval
 from grue.task_files import task_names
 
 SYSTEMS = ("supervised", "supervised+ppo", "supervised+nlpo", "supervised+grpo")
-COLUMNS = ("preference", "naturalness", "gain", "KL", "penalised reward", "explained variance", "share", "kept", "min")
+COLUMNS = (
+    "preference",
+    "naturalness",
+    "gain",
+    "KL",
+    "sampled reward",
+    "penalised",
+    "explained",
+    "share",
+    "kept",
+    "min",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +43,12 @@ class Run:
     folder: Path
     result: Result
     lines: Sequence[Mapping[str, Any]]
+
+    def sampled_reward(self, update: int | None) -> float:
+        """Return the reward of plain samples to validation prompts after an update; None is the kept one."""
+        wanted = self.result.system["update"] if update is None else update
+        name = "validation/sampled_reward"
+        return next(float(line[name]) for line in self.lines if name in line and line["update"] == wanted)
 
     def quarter(self, name: str, place: int) -> float:
         """Return the mean of a figure over a quarter of the updates: 0 is the first, 3 the last."""
@@ -45,7 +63,7 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=Path("runs"))
     parser.add_argument("--frontiers", type=Path, help="Folder of TASK.json, which `grue frontier -o` wrote")
     options = parser.parse_args()
-    print(f"| task | system | {' | '.join(COLUMNS)} |", "|" + "---|" * 11, sep="\n")
+    print(f"| task | system | {' | '.join(COLUMNS)} |", "|" + "---|" * (2 + len(COLUMNS)), sep="\n")
     for task in task_names("mini"):
         base = read(options.runs / "mini" / task / SYSTEMS[0])
         frontier = None if options.frontiers is None else options.frontiers / f"{task}.json"
@@ -69,10 +87,12 @@ def row(runs: Mapping[int, Run], base: Mapping[int, Run], frontier: Path | None)
     axes = [[getattr(run.result, axis) for run in runs.values()] for axis in ("preference", "naturalness")]
     cells = [f"{mean(values):.1f}" for values in axes]
     if not all(run.result.system.get("start") for run in runs.values()):
-        return [*cells, *[""] * 6, minutes(runs)]
+        return [*cells, *[""] * 7, minutes(runs)]
     pairs = [run.result.preference - base[seed].result.preference for seed, run in runs.items() if seed in base]
     cells.append(gain(pairs))
     cells.append(f"{mean([run.result.system['validation']['kl'] for run in runs.values()]):.2f}")
+    began, kept = (mean([run.sampled_reward(n) for run in runs.values()]) for n in (0, None))
+    cells.append(f"{began:.3f} → {kept:.3f}")
     before, after = (mean([run.quarter("objective/penalised_reward", n) for run in runs.values()]) for n in (0, 3))
     cells.append(f"{before:.3f} → {after:.3f}")
     explained = [half(run.lines, "critic/explained_variance") for run in runs.values()]
