@@ -80,7 +80,7 @@ def _unnamed_reward_notes(entries: Sequence[Entry]) -> Iterator[str]:
         if result.status == "complete" and names_no_reward(result) and result.system.get("algorithm") not in BASELINES:
             found.setdefault(result.task, []).append(result)
     for task, results in sorted(found.items()):
-        yield f"{task}: {_listed(results)} does not name its reward, which is taken to be the task's."
+        yield f"{task}: the reward is not stated, and taken to be the task's: {_listed(results)}."
 
 
 def _error_notes(entries: Sequence[Entry]) -> Iterator[str]:

@@ -118,7 +118,7 @@ def test_intervals_and_scores_are_as_asked_for(here: Path) -> None:
     assert {key: board()[key] for key in ("scoring", "interval_kind")} == {"scoring": "grue-1", "interval_kind": "t"}
     assert board("--ci", "bootstrap")["interval_kind"] == "bootstrap"
     assert board("--ci", "bootstrap") == board("--ci", "bootstrap")
-    assert rows("--ci", "none") == [("mine", "local", None), ("theirs", "rescored", None)]
+    assert rows("--ci", "none") == [("mine", "local", 1), ("theirs", "rescored", 2)]
     assert board("--compat", "paper", "--task", "dailydialog")["rows"][0]["preference"] == pytest.approx(63.0)
     assert [row["iqm"] for row in board()["rows"]] == [None, None]
     assert [row["iqm"] for row in board("--iqm")["rows"]] == pytest.approx([63.0, 43.0])

@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 from support.factories import FLUENT, a_score, a_task, entries
 
+from grue.cli.score import places_of, score_table
 from grue.errors import ConfigError
 from grue.leaderboard.around import where_it_stands
 from grue.leaderboard.board import Board, Row
@@ -193,7 +194,7 @@ def test_the_held_out_preference_leaves_out_rewards_and_their_relatives(
     assert cell.rewards == rewards
     assert (None if cell.held_out is None else cell.held_out.mean) == (held_out and pytest.approx(held_out))
     assert row(board, "one").held_out == (held_out and pytest.approx(held_out))
-    said = "texts: one (seeds 1, 2, 3, 4, 5) does not name its reward, which is taken to be the task's."
+    said = "texts: the reward is not stated, and taken to be the task's: one (seeds 1, 2, 3, 4, 5)."
     assert (said in board.notes) == (system == {"algorithm": "supervised+ppo"})
 
 
@@ -319,6 +320,19 @@ def test_a_score_stands_between_rows(score: float, said: str) -> None:
     reached = {"null": 7.0, "nearest": 42.9, "supervised": 67.6, "twin": 67.6}
     board = rank([e for name, value in reached.items() for e in entries(STORIES, name, {1: value})], [STORIES])
     assert where_it_stands(board, STORIES, "preference", score) == said
+
+
+def test_the_table_of_scores_says_where_they_stand() -> None:
+    table = score_table([], 45.1, 30.0, {"preference": "between nearest 42.9 and supervised 67.6"}).splitlines()
+    assert table[-2].split(maxsplit=2) == ["preference", "45.1", "between nearest 42.9 and supervised 67.6"]
+    assert table[-1].split() == ["naturalness", "30.0"]
+
+
+def test_scores_stand_among_the_rows_that_ship() -> None:
+    places = places_of(load_task("commongen"), 0.1, None)
+    assert list(places) == ["preference"]
+    assert places["preference"].startswith("below all, next ")
+    assert places_of(replace(load_task("commongen"), suite="own"), 0.1, 0.1) == {}
 
 
 def test_a_score_stands_nowhere_on_another_board() -> None:

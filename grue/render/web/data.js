@@ -61,7 +61,7 @@ function sortValue(index, table, key) {
   if (key === "system") return system.system.toLowerCase();
   if (key.startsWith("t:")) return meanOf(cellOf(system, key.slice(2))?.preference);
   if (key.startsWith("m:")) return raw[taskIndex.get(table)].get(String(index))?.[key.slice(2)] ?? null;
-  if (key === "held_out") return cell ? system.held[taskIndex.get(table)] : system.held_out;
+  if (key === "held_out") return (cell ? system.held?.[taskIndex.get(table)] : system.heldOut) ?? null;
   if (key === "rank") return (cell ?? system).rank;
   return cell ? meanOf(cell[key]) : system[key];
 }

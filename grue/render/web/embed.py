@@ -62,6 +62,7 @@ def _task(task: BoardTask) -> dict[str, Any]:
 
 def _system(row: Row, board: Board) -> dict[str, Any]:
     cells = [row.cells.get(task.name) for task in board.tasks]
+    held = [_short(cell.held_out.mean) if cell and cell.held_out else None for cell in cells]
     return {
         "system": printable(row.system),
         "status": row.status,
@@ -73,8 +74,7 @@ def _system(row: Row, board: Board) -> dict[str, Any]:
         "preference": _short(row.preference, 4),
         "interval": _ends(row.interval),
         "naturalness": _short(row.naturalness, 4),
-        "held_out": _short(row.held_out, 4),
-        "held": [_short(cell.held_out.mean) if cell and cell.held_out else None for cell in cells],
+        **({"heldOut": _short(row.held_out, 4), "held": held} if any(value is not None for value in held) else {}),
         "cells": [_cell(cell, task, row) if cell else None for cell, task in zip(cells, board.tasks, strict=True)],
     }
 
