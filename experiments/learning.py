@@ -123,7 +123,7 @@ def share(runs: Mapping[int, Run], frontier: Path) -> str:
     for run in runs.values():
         if run.result.system["start"] == found.start:
             placed = place(found, run.folder)
-            return "beyond" if placed.share is None else f"{placed.share:.0%}"
+            return "–" if placed.share is None else f"{placed.share:.0%}"
     raise DataError(f"{frontier}: no run began from its start.")
 
 

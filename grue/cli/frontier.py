@@ -116,7 +116,8 @@ def show(found: "Frontier", runs: Sequence["Placed"], console: Console) -> None:
     picked = "  ".join(f"{k}: {point.reward:.3f} (≤ {point.kl:.2f})" for k, point in found.best_of.items())
     console.print(f"best of k, and its KL  {picked}", soft_wrap=True)
     for one in runs:
-        said = "beyond the curve" if one.share is None else f"{one.share:.0%} of what could be gained there"
+        beyond = "beyond the curve" if one.kl > found.curve[-1].kl else "nothing could be gained there"
+        said = beyond if one.share is None else f"{one.share:.0%} of what could be gained there"
         where = f"{one.gain:+.3f} at {one.kl:.2f} nats after update {one.update}"
         console.print(Text(f"{one.run}  {where}: {said}"), soft_wrap=True)
     if found.oracle:

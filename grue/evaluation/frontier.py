@@ -17,7 +17,7 @@ import torch
 
 from grue import files
 from grue.errors import ConfigError, DataError
-from grue.evaluation.best_of import is_oracle, sample_seed, shown
+from grue.evaluation.best_of import OF_THE_REFERENCE, is_oracle, sample_seed, shown
 from grue.evaluation.evaluate import System
 from grue.evaluation.predict import Response, as_responses, plain_sampling, told
 from grue.evaluation.rewards import Reward, make_reward
@@ -47,7 +47,8 @@ class Frontier:
         error: Standard error of the start's mean reward, over prompts; None from a single one.
         optimal: The best policy at a KL, by the reward itself.
         oracle: Whether the reward reads references: `optimal` is then beyond every policy.
-        attainable: The same, weighted by what a policy could know; None where `optimal` can be reached.
+        attainable: The same, weighted by what a policy could know; None where `optimal` can be reached, and where what
+            is known of the reference (DailyDialog's act) stands in the examples and would be known to the weights.
         how: "cross-fitted" or "minimum Bayes risk", of `attainable`.
         best_of: k → keeping the best of k samples by the reward; k is a string, as JSON has it.
     """
@@ -82,7 +83,7 @@ class Placed:
         update: Of its kept checkpoint.
         kl: From the start, nats a response.
         gain: Of the mean reward since the start. Both are of plain samples to the run's validation prompts.
-        share: Of what could be gained at that KL; None beyond the curve.
+        share: Of what could be gained at that KL; None beyond the curve, and where nothing could be.
         path: (KL, gain) after each validation, the start's first.
     """
 
@@ -124,8 +125,9 @@ def measure(
     oracle = is_oracle(reward)
     values = rewarded(function, examples if oracle else list(map(shown, examples)), drawn)
     several = all(len(example.references) > 1 for example in examples)
+    told = any(key in example.meta for example in examples for key in OF_THE_REFERENCE)
     attainable = None
-    if oracle:
+    if oracle and not told:
         attainable = cross_fitted(function, examples, drawn) if several else by_consensus(function, examples, drawn)
     return Frontier(
         suite=task.suite,

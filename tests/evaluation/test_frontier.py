@@ -75,7 +75,7 @@ def test_with_references_what_a_policy_could_know_stands_beside_the_oracle():
 
 
 def test_with_one_reference_other_samples_stand_in_for_it():
-    examples = [tiny.dataclasses.replace(example, references=example.references[:1]) for example in tiny.examples(12)]
+    examples = [replace(example, references=example.references[:1]) for example in tiny.examples(12)]
     found = measure(tiny.task("causal"), system(), examples, "train", reward="rouge1", samples=24, temperature=1.0)
     assert found.how == "minimum Bayes risk"
     assert found.attainable[-1].kl <= math.log(16) - 1
@@ -105,6 +105,14 @@ def test_a_reward_is_told_of_tokens_and_counts_as_a_whole():
 def test_a_reward_that_does_not_apply_has_no_frontier():
     with pytest.raises(DataError, match=r"does not apply \(None\) to a response to the example 'e\d', and a frontier"):
         measure(tiny.task("causal"), system(), tiny.examples(12), "train", reward=f"{__name__}:words_alone", **SETTINGS)
+
+
+def test_what_is_known_of_the_reference_leaves_the_oracle_alone():
+    """DailyDialog's act stands in the examples, so that weights from other samples would know it too."""
+    examples = [replace(example, meta={**example.meta, "intent": 1}) for example in tiny.examples(12)]
+    found = measure(tiny.task("causal"), system(), examples, "train", reward="rouge1", **SETTINGS)
+    assert (found.oracle, found.attainable, found.how) == (True, None, None)
+    assert found.curve == found.optimal
 
 
 def test_a_start_without_a_model_is_refused():

@@ -139,11 +139,12 @@ def test_the_controller_of_ziegler_counts_nats_a_sequence(tmp_path):
 
 
 def test_the_plan_tells_the_unit_of_the_target():
-    arguments = ["train", "--dry-run", "--task", "commongen", "--algo", "ppo"]
-    assert "  kl_target = 8.0 nats a sequence\n" in CliRunner().invoke(main, arguments).output
-    token = CliRunner().invoke(main, [*arguments, "--set", "kl_controller=rl4lms"]).output
-    assert "  kl_target = 8.0 nats a token\n" in token
-    assert "  kl_target = None\n" in CliRunner().invoke(main, [*arguments, "--set", "kl_target=none"]).output
+    plain = ["train", "--dry-run", "--task", "commongen", "--algo", "ppo"]
+    target = [*plain, "--set", "kl_target=8"]
+    ziegler = CliRunner().invoke(main, [*target, "--set", "kl_controller=ziegler"]).output
+    assert "  kl_target = 8.0 nats a sequence\n" in ziegler
+    assert "  kl_target = 8.0 nats a token\n" in CliRunner().invoke(main, target).output
+    assert "  kl_target = None\n" in CliRunner().invoke(main, plain).output
 
 
 # --- advantages and values -------------------------------------------------------------------------------------------
