@@ -266,7 +266,8 @@ def draw_frontier(found: "Frontier", runs: "Sequence[Placed]", title: str, path:
         axes = figure.add_subplot()
         axes.set_xlabel("KL from the start (nats a response)")
         axes.set_ylabel(f"gain in {printable(found.reward)}")
-        curves = {"oracle: knows the references" if found.oracle else "best policy": (found.optimal, _line(GREY, ":"))}
+        best = ("oracle: knows the references", _line(GREY, ":")) if found.oracle else ("best policy", _line(INK, "-"))
+        curves = {best[0]: (found.optimal, best[1])}
         if found.attainable is not None:
             curves[f"attainable: {found.how}"] = (found.attainable, _line(INK, "-"))
         for points, line in curves.values():
