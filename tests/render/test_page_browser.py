@@ -135,23 +135,23 @@ def test_metrics_are_shown_raw_or_from_0_to_100(opened):
     assert script(page, cells) == before
 
 
-def test_a_thousand_systems_can_be_sorted(opened):
-    page = opened(crowded_board(1000))
+def test_hundreds_of_systems_can_be_sorted(opened):
+    page = opened(crowded_board(300))
     took = script(
         page,
         "const button = document.querySelector('table[data-table=overview] th[data-key=naturalness] button');"
         "const start = performance.now(); button.click(); document.body.offsetHeight; return performance.now() - start",
     )
-    print(f"sorting 1,000 systems: {took:.0f} ms")  # for docs/background/speed.md; no bound: machines differ
+    print(f"sorting 300 systems: {took:.0f} ms")  # for docs/background/speed.md; no bound: machines differ
     shown = (
         "return [...document.querySelectorAll('table[data-table=overview] tr[data-r]')].filter(r => !r.hidden)"
-        ".map(r => +r.cells[4].textContent)"
+        ".map(r => +r.cells[5].textContent)"
     )
     first = script(page, shown)
     assert len(first) == 100
     click(page, "#panel-overview .more")
     everything = script(page, shown)
-    assert len(everything) == 1000 and everything == sorted(everything, reverse=True) and everything[:100] == first
+    assert len(everything) == 300 and everything == sorted(everything, reverse=True) and everything[:100] == first
 
 
 # --- tabs, theme, address --------------------------------------------------------------------------------------------
@@ -252,13 +252,13 @@ def test_two_systems_are_compared_task_by_task(opened):
     # 8 seeds' degrees of freedom a system: 4 samples of variance 0.625, each over 5 seeds and 2 tasks, t of 16 is 2.120
     half = 2.120 * (4 * 0.625 / 5 / 4) ** 0.5
     assert verdict == (
-        f"ppo is preferred: ppo − supervised is +20.0 (+{20 - half:.1f} to +{20 + half:.1f}) in preference on the mean over tasks."
+        f"ppo is preferred: ppo − supervised is +20.5 (+{20.5 - half:.1f} to +{20.5 + half:.1f}) in preference on the mean over tasks."
     )
     rows = script(page, "return [...document.querySelectorAll('#differences tbody th')].map(th => th.textContent)")
     assert rows == ["Mean over tasks", "reviews", "stories"]
     click(page, "#swap")
     assert page.current_url.endswith("#compare&a=supervised&b=ppo")
-    assert "supervised − ppo is −20.0" in script(page, "return document.getElementById('verdict').textContent")
+    assert "supervised − ppo is −20.5" in script(page, "return document.getElementById('verdict').textContent")
 
 
 # --- downloads -------------------------------------------------------------------------------------------------------
