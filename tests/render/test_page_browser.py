@@ -286,13 +286,13 @@ def test_the_numbers_can_be_downloaded(opened, folder):
         "task": "stories",
         "measure": "preference",
         "seed": "2",
-        "value": "59.5",
+        "value": "60",
     } in rows
     assert [
         row["value"] for row in rows if (row["system"], row["task"], row["measure"]) == ("ppo", "stories", "liked")
-    ] == ["0.6"]
+    ] == ["0.605"]
     data = json.loads(downloaded(page, folder, "json"))
-    assert data["systems"][1]["tasks"]["stories"]["preference"] == [59, 59.5, 60, 60.5, 61]
+    assert data["systems"][1]["tasks"]["stories"]["preference"] == [59.5, 60, 60.5, 61, 61.5]
     assert data["systems"][1]["tasks"]["stories"]["metrics"]["fluent"] == pytest.approx(66.67)
     assert downloaded(page, folder, "bib").startswith("@inproceedings{ramamurthy2023,")
 
