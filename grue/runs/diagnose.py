@@ -37,6 +37,8 @@ SAMPLES = 8
 """To each prompt whose rewards are compared, where the settings say one; GRPO's default."""
 PROMPTS = 32
 """Whose samples are compared, at least, where the settings say one sample a prompt."""
+REPEATED = ("epochs", "critic_epochs", "cg_steps", "line_search_steps")
+"""Settings that say how often work is repeated; none of it changes the gradient that an update begins with."""
 CHUNK = 2**20
 """Weights whose products are summed at once."""
 
@@ -313,7 +315,8 @@ def still_update(
 
 def undivided(config: RolloutConfig) -> RolloutConfig:
     """Return settings with which an update takes one step on all its rollouts, and the policy learns no values."""
-    whole = replace(config, epochs=1, minibatch_size=config.rollouts, stop_kl=None)
+    once: dict[str, Any] = {name: 1 for name in REPEATED if hasattr(config, name)}
+    whole = replace(config, **once, minibatch_size=config.rollouts, stop_kl=None)
     return replace(whole, value_coefficient=0.0) if isinstance(whole, ActorCriticConfig) else whole
 
 

@@ -137,9 +137,9 @@ def _update(found: Diagnosis, config: RolloutConfig) -> Remark:
         parts.append(f"{move.clipped:.0%} of the ratios clipped")
     if move.steps is not None:
         parts.append(f"{move.steps} of {move.planned} steps" if move.steps < move.planned else f"{move.steps} steps")
-    meaning = "The KL of the policy after one update from the one before, at the full learning rate."
+    meaning = "The KL of the policy after one update from the one before, on new rollouts, at the full learning rate."
     if move.steps is not None and move.steps < move.planned and config.stop_kl is not None:
-        meaning += f" stop_kl = {config.stop_kl:g} ended it."
+        meaning += f" stop_kl = {config.stop_kl:g} ended it, by the rollouts that it learnt from."
     size = "trust_region" if isinstance(config, TRPOConfig) else "learning_rate"
     farthest = config.updates**2 * move.kl_response
     cure = None
@@ -167,5 +167,5 @@ def _responses(found: Diagnosis, config: RolloutConfig) -> Remark:
 def _time(found: Diagnosis) -> Remark:
     minutes = found.seconds / 60
     whole = f"{minutes:.1f} minutes" if minutes < 90 else f"{minutes / 60:.1f} hours"
-    seen = f"{found.move.seconds:.2g} s an update, {whole} for {found.settings.updates}"
+    seen = f"{found.move.seconds:.1f} s an update, {whole} for {found.settings.updates}"
     return Remark("time", seen, "On this machine as it is now, without validation.")

@@ -1,5 +1,6 @@
 """`grue diagnose`: what updates would see of a start, without changing it."""
 
+import copy
 import json
 import math
 
@@ -14,8 +15,10 @@ from support.rewards import nothing
 from grue.cli.main import main
 from grue.errors import ConfigError
 from grue.lm.distributed import DistributedContext
+from grue.lm.forward import forward
 from grue.rl.experience import collect, score_tokens
 from grue.rl.trainer import start
+from grue.runs import diagnose as diagnosing
 from grue.runs.algorithms import find_algorithm
 from grue.runs.diagnose import diagnose, inner_products, measure, set_up
 from grue.runs.remarks import remarks
@@ -101,6 +104,26 @@ def test_the_step_is_measured_and_taken_back(tmp_path):
     assert "lower learning_rate" in next(one for one in remarks(far) if one.about == "update").cure
     stopped = found_by("causal", "ppo", tmp_path, learning_rate=1e-2, stop_kl=1e-4)
     assert (stopped.move.steps, stopped.move.planned) == (1, 4)
+
+
+def test_the_kl_of_the_step_is_that_of_the_two_policies(tmp_path, monkeypatch):
+    """Against the exact divergence of the next token's distributions, over the rollouts that it was measured on."""
+    run = tiny.run("causal", "reinforce", tmp_path, reward=letters, learning_rate=1e-2, rollouts=96, minibatch_size=96)
+    config, moved = run.plan.config, []
+    bench, still = set_up(run.trainer, find_algorithm("reinforce"), run.plan.config), diagnosing.still_update
+
+    def watched(trainer, algorithm, state, config, n):
+        moved.append((copy.deepcopy(state.policy), collect(trainer, state, config, n).rollout))
+        return still(trainer, algorithm, state, config, n)
+
+    monkeypatch.setattr(diagnosing, "still_update", watched)
+    found = bench.move(config, lambda: None)
+    ((after, rollout),) = moved
+    with torch.no_grad():
+        new, old = (forward(policy, rollout.prompts, rollout.responses)[0] for policy in (after, run.trainer.policy))
+    exact = (new.softmax(-1) * (new.log_softmax(-1) - old.log_softmax(-1))).sum(-1)[rollout.responses.mask]
+    assert exact.mean() > 1e-3
+    assert found.kl_token == pytest.approx(float(exact.mean()), rel=0.2)
 
 
 def test_a_warm_up_does_not_hide_how_far_an_update_moves(tmp_path):
