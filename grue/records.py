@@ -9,7 +9,7 @@ SCHEMA_VERSION = 1
 
 Direction = Literal["higher", "lower"]
 Axis = Literal["preference", "naturalness", "diversity", "none"]
-Status = Literal["local", "reported", "rescored", "reproduced"]
+Status = Literal["local", "reported", "recomputed", "rescored", "reproduced", "retrained"]
 
 BASELINES: Mapping[str, str] = {
     "null": "the same sentence for every input: the first reference of the first training example",
@@ -132,6 +132,7 @@ class About:
         training_data: What it was trained on beside the tasks' own training splits.
         budget: Training in tokens, hours and devices, in words.
         deterministic: Whether its output is independent of a seed, so that one result is enough.
+        log: Path in the repository of the record behind its status; empty if there is none.
     """
 
     algorithm: str = ""
@@ -143,6 +144,7 @@ class About:
     budget: str = ""
     link: str = ""
     deterministic: bool = False
+    log: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +152,10 @@ class Entry:
     """A result for the board, with its file and how far it is verified.
 
     Attributes:
-        status: "local" for the runs of this machine, "reported" without predictions, "rescored" if the scores were
-            computed again from the predictions, "reproduced" if the system was trained again from its configuration.
+        status: "local" for the runs of this machine, "reported" without predictions, "recomputed" from published outputs
+            that are kept elsewhere, "rescored" if the scores were computed again from submitted predictions,
+            "reproduced" if a maintainer also drew the predictions again from the checkpoint, "retrained" if also
+            trained it again from its configuration.
     """
 
     result: Result
