@@ -110,7 +110,7 @@ def _report(problems: "Sequence[Problem]", checked: Sequence[Path], report: str,
     """Print or write the report.
 
     Raises:
-        SubmissionError: There is an error among the problems.
+        SubmissionError: There is an error among the problems, or something that a maintainer must review.
     """
     from grue.render.problems import REPORTS, summary
 
@@ -121,8 +121,11 @@ def _report(problems: "Sequence[Problem]", checked: Sequence[Path], report: str,
         files.write_text(output, text)
         click.echo(f"{summary(problems, checked)} → {output}", err=True)
     errors = sum(problem.severity == "error" for problem in problems)
+    reviews = sum(problem.severity == "review" for problem in problems)
     if errors:
         raise SubmissionError(f"{errors} error{'s' if errors > 1 else ''} to fix before this can be merged.")
+    if reviews:
+        raise SubmissionError(f"{reviews} thing{'s' if reviews > 1 else ''} to be reviewed by a maintainer first.")
 
 
 # --- pack ------------------------------------------------------------------------------------------------------------

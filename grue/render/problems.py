@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 from grue import files
 from grue.submissions.problems import CHECKS, Problem, visible
 
-REPORT_SCHEMA = 1
+REPORT_SCHEMA = 2
 OUTSIDE = "outside the submissions"  # the group of problems in no submission's folder
 
 
@@ -26,7 +26,7 @@ def as_text(problems: Sequence[Problem], checked: Sequence[Path]) -> str:
     blocks = []
     for name, found in _grouped(problems, checked).items():
         lines = [f"{visible(name)}: {_counts(found) or 'fine'}"]
-        ordered = sorted(found, key=lambda problem: (problem.severity, problem.id))  # "error" comes before "warning"
+        ordered = sorted(found, key=lambda problem: (problem.severity, problem.id))  # error, review, warning
         for (severity, identity), alike in groupby(ordered, key=lambda problem: (problem.severity, problem.id)):
             for problem in alike:
                 where = _below(problem.path, name)
@@ -43,6 +43,7 @@ def as_json(problems: Sequence[Problem], checked: Sequence[Path]) -> str:
         "schema": REPORT_SCHEMA,
         "checked": [str(path) for path in checked],
         "errors": _count(problems, "error"),
+        "reviews": _count(problems, "review"),
         "warnings": _count(problems, "warning"),
         "problems": [files.plain(problem) for problem in problems],
     }
@@ -55,13 +56,13 @@ def as_junit(problems: Sequence[Problem], checked: Sequence[Path]) -> str:
     cases = 0
     for name, found in _grouped(problems, checked).items():
         by_id = {check: [problem for problem in found if problem.id == check] for check in CHECKS}
-        failed = sum(any(problem.severity == "error" for problem in group) for group in by_id.values())
+        failed = sum(any(problem.severity != "warning" for problem in group) for group in by_id.values())
         counts = {"tests": str(len(by_id)), "failures": str(failed), "errors": "0", "skipped": "0"}
         suite = ElementTree.SubElement(root, "testsuite", {"name": visible(name), **counts})
         for check, group in by_id.items():
             title = f"{check} {CHECKS[check].title}"
             case = ElementTree.SubElement(suite, "testcase", classname=visible(name), name=title)
-            _say(case, "failure", [problem for problem in group if problem.severity == "error"])
+            _say(case, "failure", [problem for problem in group if problem.severity != "warning"])
             _say(case, "system-out", [problem for problem in group if problem.severity == "warning"])
             cases += 1
     root.set("tests", str(cases))
@@ -76,9 +77,9 @@ def as_github(problems: Sequence[Problem], checked: Sequence[Path]) -> str:
     for problem in problems:
         title = f"{problem.id}: {CHECKS[problem.id].title}"
         message = visible(f"{problem.message} {problem.cure}")
-        lines.append(
-            f"::{problem.severity} file={_property(visible(problem.path))},title={_property(title)}::{_data(message)}"
-        )
+        command = "warning" if problem.severity == "warning" else "error"
+        where = _property(visible(problem.path))
+        lines.append(f"::{command} file={where},title={_property(title)}::{_data(message)}")
     lines.append(f"::notice title=Submissions::{_data(summary(problems, checked))}")
     return "\n".join(lines) + "\n"
 
@@ -91,7 +92,7 @@ def summary(problems: Sequence[Problem], checked: Sequence[Path]) -> str:
     of = f"{len(checked)} submission{'' if len(checked) == 1 else 's'} checked"
     if not problems:
         return f"{of}: fine."
-    kept_off = _count(problems, "error") > 0
+    kept_off = any(problem.severity != "warning" for problem in problems)
     return f"{of}: {_counts(problems)}." + ("" if kept_off else " Nothing keeps them off the board.")
 
 
@@ -100,7 +101,7 @@ def _count(problems: Iterable[Problem], severity: str) -> int:
 
 
 def _counts(problems: Sequence[Problem]) -> str:
-    numbers = {severity: _count(problems, severity) for severity in ("error", "warning")}
+    numbers = {severity: _count(problems, severity) for severity in ("error", "review", "warning")}
     return ", ".join(f"{n} {severity}{'' if n == 1 else 's'}" for severity, n in numbers.items() if n)
 
 

@@ -14,6 +14,7 @@ from grue.errors import Unavailable
 from grue.submissions.folder import place_of, systems
 from grue.submissions.problems import Problem, warning
 from grue.submissions.rescoring import Findings, TaskRuns, check_task
+from grue.submissions.reviewed import Reviews, accepted, read_reviewed
 from grue.submissions.structure import Contents, read_system
 from grue.submissions.wording import check_name
 from grue.task_files import SUITES, task_names
@@ -21,7 +22,9 @@ from grue.task_files import SUITES, task_names
 ONE_PROCESS = 20  # results up to which one process is faster than starting several
 
 
-def check(folder: Path, others: Path | None = None, processes: int | None = None) -> list[Problem]:
+def check(
+    folder: Path, others: Path | None = None, processes: int | None = None, reviews: Reviews | None = None
+) -> list[Problem]:
     """Return every problem of the submissions in `folder`, sorted by path and id.
 
     A submission is also compared with the systems beside it, whose names and predictions it must not share.
@@ -30,9 +33,11 @@ def check(folder: Path, others: Path | None = None, processes: int | None = None
         folder: `submissions/`, a suite's folder in it, or a system's.
         others: A further folder `submissions/` of systems to compare with, such as the merge base's.
         processes: How many score in parallel. None: one for each processor, or a single one for few results.
+        reviews: What maintainers have accepted. None: what `reviewed.toml` beside the suites says.
 
     Raises:
         DataError: There is no such folder.
+        ConfigError: `reviewed.toml` cannot be read.
         Unavailable: There is no error, but this machine lacks what scoring all of them needs. If there is an error,
             what is missing is a warning beside it.
     """
@@ -44,11 +49,21 @@ def check(folder: Path, others: Path | None = None, processes: int | None = None
         problems += check_name(one.system, names)
     findings = _check_tasks(read, beside, processes)
     problems += [problem for found in findings for problem in found.problems]
+    problems = [_reviewed(problem, read, reviews) for problem in problems]
     missing = list(dict.fromkeys(line for found in findings for line in found.missing))
-    if missing and not any(problem.severity == "error" for problem in problems):
+    if missing and all(problem.severity == "warning" for problem in problems):
         raise Unavailable("\n".join(["This machine could not check everything:", *missing]))
     problems += [warning(39, folder, line) for line in missing]
     return sorted(problems, key=lambda problem: (problem.path, problem.id, problem.message))
+
+
+def _reviewed(problem: Problem, read: Sequence[Contents], reviews: Reviews | None) -> Problem:
+    """Return a problem as a maintainer's review leaves it."""
+    for one in read:
+        if problem.severity == "review" and Path(problem.path).is_relative_to(one.system):
+            known = read_reviewed(place_of(one.system).parent.parent) if reviews is None else reviews
+            return accepted(problem, one.system, known)
+    return problem
 
 
 def _systems_beside(read: Sequence[Contents], others: Path | None) -> list[Path]:

@@ -1,111 +1,123 @@
-"""Suspicious predictions: copied or repeated texts, few distinct texts, or better scores than the references'."""
+"""Whether runs are copies of one another.
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+Two honest runs agree too: every good translation of a short sentence is the same. How much they do is measured on the
+other systems of the board, and a run is asked about only if it agrees with another clearly more than that.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
+from statistics import fmean
 
-from grue.records import Example, Prediction
-from grue.stats.intervals import satterthwaite_interval
-from grue.submissions.problems import Problem, error, warning
-from grue.tasks import Generation
+from grue.records import Result
+from grue.submissions.problems import Problem, error, review, warning
+from grue.submissions.sketch import Sketch, alike, equal
 
-NEARLY_ALL = 0.9  # share of equal texts between two runs; sampled runs on the board share under a tenth
-FEW_DISTINCT = 0.25  # distinct texts for each example
-MANY_VERBATIM = 0.5  # share of texts that are a reference, word for word
-MANY_EMPTY = 0.1
-MANY_TRUNCATED = 0.9
-HARDLY = 0.05  # points of preference, 0–100, that count as no difference
-
-Fingerprint = frozenset[int]
-"""Identifies a run's texts: one hash for each example and its text."""
+MORE = 0.3
+"""Share of near-copies, of the texts that are none between honest runs, from which a person must look."""
+AT_LEAST = 0.03  # above the level of honest runs, where these agree in nearly everything
+NEARLY_ALL = 0.9  # share of equal texts between a run and the one that it began from
 
 
-def fingerprint(predictions: Sequence[Prediction]) -> Fingerprint:
-    """Return the fingerprint of predictions; order, case and white space do not matter."""
-    return frozenset(hash((prediction.id, _normal(prediction.text))) for prediction in predictions)
+@dataclass(frozen=True, slots=True, eq=False)
+class SketchedRun:
+    """A run's texts, and what its result says of its weights.
+
+    Attributes:
+        path: Its predictions.
+        result: None if it cannot be read.
+        is_checked: False if it stands already, and the others are only compared with it.
+    """
+
+    path: Path
+    sketch: Sketch
+    result: Result | None
+    is_checked: bool = True
+
+    @property
+    def kept(self) -> bool:
+        """Whether the result says that the best policy on validation was the one that training began with."""
+        return self._system("update") == 0
+
+    def related(self, other: "SketchedRun") -> bool:
+        """Whether the results say that one run began with the other's weights, or both with the same ones."""
+        mine, theirs = self._lineage(), other._lineage()
+        return bool(mine & theirs)
+
+    def _lineage(self) -> set[object]:
+        """Return the hashes of its weights and of those that it began with."""
+        return {self._system("weights"), self._system("start")} - {None, ""}
+
+    def _system(self, key: str) -> object:
+        return None if self.result is None else self.result.system.get(key)
 
 
-def check_twins(runs: Mapping[Path, Fingerprint]) -> Iterator[Problem]:
-    """Yield the seeds of a system and task that share all or nearly all texts with an earlier seed."""
-    paths = sorted(runs)
-    for index, path in enumerate(paths):
-        for earlier in paths[:index]:
-            shared = _shared(runs[path], runs[earlier])
-            if shared == 1:
-                yield error(17, path, f"has the same texts as {earlier.name}.")
-                break
-            if shared >= NEARLY_ALL:
-                yield warning(38, path, f"{shared:.0%} of its texts are those of {earlier.name}.")
-                break
+def limit(level: float) -> float:
+    """Return the share from which a person must look, where honest runs have `level`; both 0–1."""
+    return level + max(MORE * (1 - level), AT_LEAST)
 
 
-def check_copies(
-    runs: Mapping[Path, Fingerprint], others: Mapping[Path, Fingerprint], kept: Collection[Path] = ()
-) -> Iterator[Problem]:
-    """Yield the runs that share all or nearly all texts with another system's run.
+def agreement(seeds: Sequence[SketchedRun]) -> float:
+    """Return the mean share of near-copies between two seeds of a system, 0–1; 0 with a single one."""
+    shares = [alike(one.sketch, other.sketch) for one, other in combinations(seeds, 2)]
+    return fmean(shares) if shares else 0.0
+
+
+def check_twins(runs: Sequence[SketchedRun], level: float) -> Iterator[Problem]:
+    """Yield the seeds of a system and task that have an earlier seed's texts, or copies of too many of them.
 
     Args:
-        kept: Predictions, of either side, made by the policy that training started from, as validation never improved.
+        runs: Sorted by path.
+        level: The agreement between seeds of other systems, 0–1.
     """
-    for path in sorted(runs):
-        shared = {other: _shared(runs[path], others[other]) for other in sorted(others)}
-        closest = max(shared, key=lambda other: shared[other], default=None)
-        if closest is None or shared[closest] < NEARLY_ALL:
-            continue
-        whose = f"{closest.parent.parent.name}, {closest.name}"
-        if shared[closest] == 1 and path in kept:
-            yield warning(45, path, f"has the same texts as {whose}.")
-        elif shared[closest] == 1 and closest not in kept:
-            yield error(18, path, f"has the same texts as {whose}.")
-        elif shared[closest] == 1:
-            continue  # the other run is the copy, and is reported
-        else:
-            yield warning(38, path, f"{shared[closest]:.0%} of its texts are those of {whose}.")
+    for index, run in enumerate(runs):
+        for earlier in runs[:index]:
+            if equal(run.sketch, earlier.sketch) == 1:
+                yield error(17, run.path, f"has the same texts as {earlier.path.name}.")
+                break
+            shared = alike(run.sketch, earlier.sketch)
+            if shared >= limit(level):
+                yield _nearly(run, earlier.path.name, shared, level)
+                break
 
 
-def check_texts(
-    path: Path, examples: Sequence[Example], predictions: Sequence[Prediction], decoding: Generation
-) -> Iterator[Problem]:
-    """Yield what is suspicious about the texts of one run; `predictions` are in the order of the examples."""
-    texts = [_normal(prediction.text) for prediction in predictions]
-    distinct = len(set(texts))
-    if distinct < FEW_DISTINCT * len(texts):
-        yield warning(32, path, f"{distinct:,} distinct texts for {len(texts):,} examples.")
-    verbatim = sum(
-        text in {_normal(reference) for reference in example.references}
-        for example, text in zip(examples, texts, strict=True)
-    )
-    if verbatim >= MANY_VERBATIM * len(texts):
-        yield warning(33, path, f"{verbatim:,} of {len(texts):,} texts are a reference, word for word.")
-    empty = sum(not text for text in texts)
-    if empty >= MANY_EMPTY * len(texts):
-        yield warning(35, path, f"{empty:,} of {len(texts):,} texts are empty.")
-    truncated = sum(prediction.truncated for prediction in predictions)
-    all_of_one_length = decoding.min_new_tokens == decoding.max_new_tokens  # then every text is cut off
-    if truncated >= MANY_TRUNCATED * len(texts) and not all_of_one_length:
-        yield warning(35, path, f"{truncated:,} of {len(texts):,} texts were cut off at the length limit.")
+def check_copies(run: SketchedRun, others: Sequence[SketchedRun], level: float) -> Iterator[Problem]:
+    """Yield whether a run has the texts of another system's run, or copies of too many of them.
 
-
-def check_against_references(folder: Path, preferences: Sequence[float], references: float | None) -> Iterator[Problem]:
-    """Yield a warning if a system beats the references by more than its seeds explain.
+    A run that kept its start has the texts of that start; whether it may have started there is for a person to see.
 
     Args:
-        folder: The system's folder of the task.
-        preferences: One per seed, 0–100.
-        references: The preference of the references themselves; None if the task has none.
+        others: The runs of other systems that it must not be like.
+        level: The agreement between seeds of other systems, 0–1.
     """
-    if references is None or not preferences:
+    same = [other for other in others if equal(run.sketch, other.sketch) == 1]
+    strangers = [other for other in same if not (run.related(other) and (run.kept or other.kept))]
+    if strangers:
+        yield error(18, run.path, f"has the same texts as {_whose(strangers[0])}.")
+    elif same and run.kept:
+        yield warning(45, run.path, f"has the same texts as {_whose(same[0])}.")
+    elif same and run.is_checked and not any(other.is_checked for other in same):
+        yield review(52, run.path, f"has the same texts as {_whose(same[0])}, which says that it began there.")
+    if same:
         return
-    interval = satterthwaite_interval({folder.name: preferences})
-    least = min(preferences) if interval is None else interval.low
-    if least > references + HARDLY:
-        yield warning(
-            34, folder, f"preference {sum(preferences) / len(preferences):.2f}; the references get {references:.2f}."
-        )
+    shares = [(_share(run, other), other) for other in others]
+    found = [
+        (shared, other) for shared, other in shares if shared >= (NEARLY_ALL if run.related(other) else limit(level))
+    ]
+    if found:
+        shared, closest = max(found, key=lambda pair: pair[0])
+        yield _nearly(run, _whose(closest), shared, level)
 
 
-def _shared(one: Fingerprint, other: Fingerprint) -> float:
-    return len(one & other) / max(len(one), len(other), 1)
+def _share(run: SketchedRun, other: SketchedRun) -> float:
+    return (equal if run.related(other) else alike)(run.sketch, other.sketch)
 
 
-def _normal(text: str) -> str:
-    return " ".join(text.split()).casefold()
+def _nearly(run: SketchedRun, whose: str, shared: float, level: float) -> Problem:
+    usual = f"; two seeds of other systems share {level:.0%}" if level else ""
+    return review(38, run.path, f"{shared:.0%} of its texts are near-copies of those of {whose}{usual}.")
+
+
+def _whose(run: SketchedRun) -> str:
+    return f"{run.path.parent.parent.name}, {run.path.name}"

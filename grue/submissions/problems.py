@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-Severity = Literal["error", "warning"]
+Severity = Literal["error", "review", "warning"]
 LONGEST = 1_000  # characters of a message
 
 
@@ -18,7 +18,8 @@ class Check:
 
     Attributes:
         id: "GRUE-S001".
-        severity: An "error" keeps the submission off the board; a "warning" asks a maintainer to look.
+        severity: An "error" keeps the submission off the board; a "review" does until a maintainer has accepted it in
+            `reviewed.toml`; a "warning" asks a maintainer to look.
         title: What is wrong if the check fails, in a few words.
         cure: What to do about it.
     """
@@ -112,6 +113,19 @@ _ERRORS = {
         "deterministic, but with several seeds",
         "Submit one seed, or leave `deterministic` out.",
     ),
+    46: (
+        "a text with control or format characters",
+        "Remove them; new lines and tabs may stay. `grue submit pack --predictions` scores the texts again.",
+    ),
+    47: ("a text is far too long", "Keep `max_new_tokens` of the task; shorten the texts, and score them again."),
+    48: (
+        "an error that did not happen here",
+        "Score the predictions again: `errors` may name only metrics that cannot be computed.",
+    ),
+    53: (
+        "comes with boards",
+        "Leave `leaderboard/` as it is: the boards are written after merging.",
+    ),
     40: (
         "changes files outside its own folder",
         "Change only files of submissions/<suite>/<system>/.",
@@ -134,21 +148,9 @@ _WARNINGS = {
     30: ("too few seeds", "Submit five seeds per task for a rank, or three for a preliminary row."),
     31: ("tasks are missing", "Submit every task of the suite for a rank."),
     32: ("few distinct outputs", "Explain in the pull request why the system writes so few distinct texts."),
-    33: (
-        "many verbatim references",
-        "Explain in the pull request why the system knows them; the evaluation split is not for training.",
-    ),
-    34: (
-        "better than the references themselves",
-        "Show in the pull request that the texts are as good as their scores; the system may exploit a metric.",
-    ),
     35: ("many texts are empty or cut off", "Check that `max_new_tokens` is the task's."),
     36: ("the code of a run had uncommitted changes", "Commit and run again; otherwise the run cannot be repeated."),
     37: ("the seeds of a task have different configurations", "Run all seeds of a task with one configuration."),
-    38: (
-        "nearly the same texts as another run",
-        "Explain in the pull request how the two runs differ, and why their texts hardly do.",
-    ),
     39: (
         "could not be checked on this machine",
         "Check it on a machine that has what is missing; `grue doctor` lists it.",
@@ -157,6 +159,37 @@ _WARNINGS = {
     45: (
         "declared to have kept its initial policy",
         "Check that the texts are those of a system that it can have started from; training then improved nothing.",
+    ),
+}
+
+_REVIEWS = {
+    33: (
+        "many near-copies of references",
+        "Explain in the pull request why the system knows them; the evaluation split is not for training.",
+    ),
+    34: (
+        "better than the references themselves",
+        "Show in the pull request that the texts are as good as their scores; the system may exploit a metric.",
+    ),
+    38: (
+        "nearly the same texts as another run",
+        "Explain in the pull request how the two runs differ, and why their texts hardly do.",
+    ),
+    49: (
+        "an implausibly small spread over seeds",
+        "Explain in the pull request how the seeds were run; each is a run of its own.",
+    ),
+    50: (
+        "far better than every other system",
+        "Show in the pull request where the lead comes from; a link to the checkpoint lets others see for themselves.",
+    ),
+    51: (
+        "many texts of the training split",
+        "Explain in the pull request why the system repeats what it was trained on.",
+    ),
+    52: (
+        "the texts of a run that says it began there",
+        "Show that these are the weights that the other system's training began with.",
     ),
 }
 
@@ -169,13 +202,20 @@ def _checks(severity: Severity, texts: Mapping[int, tuple[str, str]]) -> dict[st
     return {_name(number): Check(_name(number), severity, *pair) for number, pair in texts.items()}
 
 
-CHECKS: Mapping[str, Check] = dict(sorted((_checks("error", _ERRORS) | _checks("warning", _WARNINGS)).items()))
+CHECKS: Mapping[str, Check] = dict(
+    sorted((_checks("error", _ERRORS) | _checks("review", _REVIEWS) | _checks("warning", _WARNINGS)).items())
+)
 """Every check by its id."""
 
 
 def error(number: int, path: Path, message: str) -> Problem:
     """Return the problem GRUE-S<number>, which keeps the submission off the board."""
     return _problem("error", number, path, message)
+
+
+def review(number: int, path: Path, message: str) -> Problem:
+    """Return the problem GRUE-S<number>, which keeps the submission off the board until a maintainer accepts it."""
+    return _problem("review", number, path, message)
 
 
 def warning(number: int, path: Path, message: str) -> Problem:

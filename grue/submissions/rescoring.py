@@ -3,8 +3,7 @@
 Each call handles one task, so that tasks can be checked in parallel.
 """
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -12,24 +11,28 @@ from pathlib import Path
 from grue.data.load import load_examples
 from grue.errors import DataError, SubmissionError
 from grue.evaluation.predictions import match
-from grue.evaluation.scoring import Prepare, Scored, chosen_metrics, prepared_metric, prepared_once, score_predictions
-from grue.metrics.registry import metric_parameters
-from grue.records import Example, Prediction, Result, Score
-from grue.submissions.likeness import (
-    Fingerprint,
-    check_against_references,
-    check_copies,
-    check_texts,
-    check_twins,
-    fingerprint,
-)
+from grue.evaluation.scoring import Prepare, chosen_metrics, prepared_metric, prepared_once, score_predictions
+from grue.files import sha256_json
+from grue.records import Example, Prediction, Result
+from grue.submissions.claims import check_claims
+from grue.submissions.likeness import SketchedRun, check_copies, check_twins
 from grue.submissions.problems import Problem, error
 from grue.submissions.reading import read_untrusted_predictions, without_path
+from grue.submissions.sketch import sketch
+from grue.submissions.texts import (
+    Known,
+    check_against_references,
+    check_characters,
+    check_leap,
+    check_lengths,
+    check_sources,
+    check_spread,
+    check_texts,
+)
+from grue.submissions.usual import Usual, most, of_system
 from grue.task_files import load_task
 from grue.tasks import Task
 
-TOLERANCE = 1e-6
-MODEL_TOLERANCE = 1e-4  # for metrics that run a model: their last digits depend on the machine
 REFERENCES = "oracle"  # the system whose predictions are the references
 
 
@@ -77,58 +80,93 @@ class Findings:
 def check_task(suite: str, name: str, systems: Sequence[TaskRuns]) -> Findings:
     """Check the runs of one task: those of all systems whose `is_checked` is true."""
     task = load_task(name, suite)
-    texts = {runs.system: _fingerprints(runs) for runs in systems}
-    kept = {run.predictions for runs in systems for run in runs.runs if run.predictions and _kept_its_start(run)}
-    problems: list[Problem] = []
+    texts = {runs.system: _Texts.of(runs) for runs in systems}
     missing: list[str] = []
+    examples: Sequence[Example] = ()
     try:
-        examples: Sequence[Example] = load_examples(task, task.data.evaluation).examples
+        examples = load_examples(task, task.data.evaluation).examples
     except DataError as refusal:
-        examples = ()
         missing.append(f"{suite}/{name}: {refusal}")
-    prepare = prepared_once()
+    known, prepare = Known(examples, _training(task)), prepared_once()
     references = cache(lambda: _preference_of_references(task, examples, systems, prepare))
-    for runs in systems:
-        if runs.is_checked:
-            found = [_check_run(run, runs.is_reference, task, examples, prepare) for run in runs.runs]
-            problems += [problem for one, _ in found for problem in one.problems]
-            missing += [line for one, _ in found for line in one.missing]
-            problems += () if runs.is_reference else check_twins(texts[runs.system])
-            problems += check_copies(texts[runs.system], _texts_of_others(runs, systems, texts), kept)
-            preferences = [preference for _, preference in found if preference is not None]
-            if preferences and not runs.is_reference:
-                problems += check_against_references(runs.system / name, preferences, references())
+    standing = {runs.system: _standing(runs, texts[runs.system], known) for runs in _standing_systems(systems)}
+    problems: list[Problem] = []
+    for runs in (runs for runs in systems if runs.is_checked):
+        own = texts[runs.system]
+        usual = most(found for system, found in standing.items() if system.name != runs.system.name)
+        scored = [_check_run(run, own, runs.is_reference, task, examples, prepare) for run in runs.runs]
+        problems += [problem for one, _ in scored for problem in one.problems]
+        missing += [line for one, _ in scored for line in one.missing]
+        others = _texts_of_others(runs, systems, texts)
+        problems += [problem for run in own.sketched for problem in check_copies(run, others, usual.agreement)]
+        if not runs.is_reference:
+            problems += check_twins(own.sketched, usual.agreement)
+            for path, predictions in own.predictions.items():
+                problems += check_sources(path, known.sources(predictions), usual.sources)
+            preferences = [preference for _, preference in scored if preference is not None]
+            if preferences:
+                folder = runs.system / name
+                problems += check_against_references(folder, preferences, references())
+                problems += check_leap(folder, preferences, usual.preference, references())
+                problems += check_spread(folder, own.sketched, preferences)
     return Findings(tuple(problems), tuple(dict.fromkeys(missing)))
 
 
-def _fingerprints(runs: TaskRuns) -> dict[Path, Fingerprint]:
-    """Return the fingerprints of the predictions that can be read; empty ones are like any others."""
-    read = {run.predictions: _read(run.predictions)[0] for run in runs.runs if run.predictions is not None}
-    return {path: fingerprint(predictions) for path, predictions in read.items() if predictions}
+def _standing_systems(systems: Sequence[TaskRuns]) -> list[TaskRuns]:
+    """Return the competing systems that stand already: who hands in several must not vouch for himself."""
+    competing = [runs for runs in systems if not runs.is_reference]
+    return [runs for runs in competing if not runs.is_checked] or competing
 
 
-def _kept_its_start(run: SubmittedRun) -> bool:
-    """Whether the result says that the best policy on validation was the one that training began with."""
-    return run.result is not None and run.result.system.get("update") == 0
+def _standing(runs: TaskRuns, texts: "_Texts", known: Known) -> Usual:
+    return of_system(texts.sketched, texts.first, [run.result for run in runs.runs if run.current], known)
 
 
-def _read(path: Path) -> tuple[list[Prediction] | None, tuple[Problem, ...]]:
+@dataclass(frozen=True, slots=True)
+class _Texts:
+    """The predictions of a system's runs that can be read, by their path, and why others cannot."""
+
+    predictions: Mapping[Path, Sequence[Prediction]]
+    sketched: Sequence[SketchedRun]
+    faults: Mapping[Path, Problem]
+
+    @property
+    def first(self) -> Sequence[Prediction]:
+        """The predictions of the first run; empty if there are none."""
+        return next(iter(self.predictions.values()), ())
+
+    @classmethod
+    def of(cls, runs: TaskRuns) -> "_Texts":
+        read: dict[Path, Sequence[Prediction]] = {}
+        faults: dict[Path, Problem] = {}
+        for path in sorted(run.predictions for run in runs.runs if run.predictions is not None):
+            try:
+                read[path] = read_untrusted_predictions(path)
+            except DataError as refusal:
+                faults[path] = error(7, path, without_path(refusal, path))
+        results = {run.predictions: run.result for run in runs.runs}
+        sketched = [
+            SketchedRun(path, sketch(found), results[path], runs.is_checked) for path, found in read.items() if found
+        ]  # empty files are like any others
+        return cls(read, sketched, faults)
+
+
+def _training(task: Task) -> Sequence[Example]:
+    """Return the training split if this machine has it; it is not worth a download of its own."""
     try:
-        return read_untrusted_predictions(path), ()
-    except DataError as refusal:
-        return None, (error(7, path, without_path(refusal, path)),)
+        return load_examples(task, "train", offline=True).examples
+    except DataError:
+        return ()
 
 
-def _texts_of_others(
-    runs: TaskRuns, systems: Sequence[TaskRuns], texts: Mapping[Path, Mapping[Path, Fingerprint]]
-) -> dict[Path, Fingerprint]:
+def _texts_of_others(runs: TaskRuns, systems: Sequence[TaskRuns], texts: Mapping[Path, _Texts]) -> list[SketchedRun]:
     """Return what a system's texts must not be; two references may be alike, as copy and lead of short texts are."""
-    others = [
-        other
+    return [
+        run
         for other in systems
         if other.system.name != runs.system.name and not (runs.is_reference and other.is_reference)
+        for run in texts[other.system].sketched
     ]
-    return {path: found for other in others for path, found in texts[other.system].items()}
 
 
 def _preference_of_references(
@@ -146,30 +184,37 @@ def _preference_of_references(
 
 
 def _check_run(
-    run: SubmittedRun, is_reference: bool, task: Task, examples: Sequence[Example], prepare: Prepare
+    run: SubmittedRun, own: _Texts, is_reference: bool, task: Task, examples: Sequence[Example], prepare: Prepare
 ) -> tuple[Findings, float | None]:
     """Return what is wrong with a run, and its preference if that could be computed."""
-    if run.predictions is None:
+    path = run.predictions
+    if path is None or path in own.faults:
+        return Findings(() if path is None else (own.faults[path],)), None
+    if not run.current or not examples:
         return Findings(), None
-    predictions, faults = _read(run.predictions)
-    if predictions is None or not run.current or not examples:
-        return Findings(faults), None
     try:
-        ordered = match(examples, predictions)
+        ordered = match(examples, own.predictions[path])
     except SubmissionError as refusal:
-        return Findings((error(8, run.predictions, str(refusal)),)), None
-    odd = () if is_reference else tuple(check_texts(run.predictions, examples, ordered, task.decoding))
-    if run.result is None:
-        return Findings(odd), None
+        return Findings((error(8, path, str(refusal)),)), None
+    odd = [*check_characters(path, ordered)]
+    odd += check_lengths(path, examples, ordered, task.decoding.max_new_tokens, is_reference)
+    if not is_reference:
+        odd += check_texts(path, ordered, task.decoding)
+    if run.result is None or any(problem.severity == "error" for problem in odd):
+        return Findings(tuple(odd)), None  # a metric may take seconds for a long text
+    stated, computed = run.result.hashes.get("predictions"), sha256_json(ordered)
+    if stated != computed:  # no score can follow from them
+        odd.append(error(19, run.path, f"predictions: states {stated!r}; computed: {computed!r}."))
+        return Findings(tuple(odd)), None
     try:
-        scored = score_predictions(task, task.data.evaluation, examples, predictions, prepare=prepare)
+        scored = score_predictions(task, task.data.evaluation, examples, ordered, prepare=prepare)
     except DataError as refusal:
         reason = _lacking(task, examples)
         if reason is None:
             return Findings((*odd, error(9, run.path, f"cannot be scored: {refusal}"))), None
-        return Findings(odd, (reason,)), None
+        return Findings(tuple(odd), (reason,)), None
     missing = tuple(f"{task.suite}/{task.name}: {reason}" for reason in scored.errors)
-    return Findings((*odd, *_differences(run.path, run.result, scored, task)), missing), scored.preference
+    return Findings((*odd, *check_claims(run.path, run.result, scored, task)), missing), scored.preference
 
 
 def _lacking(task: Task, examples: Sequence[Example]) -> str | None:
@@ -180,67 +225,3 @@ def _lacking(task: Task, examples: Sequence[Example]) -> str | None:
     except DataError as refusal:
         return f"{task.suite}/{task.name}: {refusal}"
     return None
-
-
-def _differences(path: Path, result: Result, scored: Scored, task: Task) -> Iterator[Problem]:
-    """Yield where a result differs from what its predictions give."""
-    for difference in _other_scores(result, scored, task):
-        yield error(9, path, difference)
-    for key, computed in scored.hashes.items():
-        if result.hashes.get(key) != computed:
-            yield error(19, path, f"{key}: states {result.hashes.get(key)!r}; computed: {computed!r}.")
-    ids = task.data.splits[task.data.evaluation].ids_sha256
-    if ids and result.data.get("ids_sha256", ids) != ids:
-        yield error(19, path, f"ids_sha256: states {result.data['ids_sha256']!r}; the split's is {ids!r}.")
-    for key, count in scored.counts.items():
-        if result.counts.get(key) != count:
-            yield error(20, path, f"{key}: states {result.counts.get(key)!r}; counted: {count!r}.")
-
-
-def _other_scores(result: Result, scored: Scored, task: Task) -> Iterator[str]:
-    tolerances = {spec.name: MODEL_TOLERANCE if _runs_a_model(spec.name) else TOLERANCE for spec in task.metrics}
-    claimed = {score.metric: score for score in result.scores}
-    if len(claimed) < len(result.scores):
-        yield "a metric has two scores."
-    unknown = {reason.partition(": ")[0] for reason in scored.errors}
-    for score in scored.scores:
-        claim = claimed.pop(score.metric, None)
-        if claim is None:
-            yield f"{score.metric}: is missing; computed: {score.value:.10g}."
-        else:
-            yield from _parts_that_differ(claim, score, tolerances.get(score.metric, TOLERANCE))
-    for metric in claimed:
-        if metric not in unknown:
-            yield f"{metric}: is not computed for this task."
-    loosest = 100 * max(tolerances.values())
-    for axis in ("preference", "naturalness"):
-        said, computed = getattr(result, axis), getattr(scored, axis)
-        lacks = any(spec.axis == axis and spec.name in unknown for spec in task.metrics)
-        if not lacks and not _close(said, computed, loosest):
-            yield f"{axis}: states {_shown(said)}; computed: {_shown(computed)}."
-
-
-def _runs_a_model(metric: str) -> bool:
-    return "model" in metric_parameters(metric)
-
-
-def _parts_that_differ(claim: Score, score: Score, tolerance: float) -> Iterator[str]:
-    """Yield the parts of a score that differ by more than rounding; of `value` and `scaled`, which follows it, one."""
-    if not _close(claim.value, score.value, tolerance):
-        yield f"{score.metric}: states {_shown(claim.value)}; computed: {_shown(score.value)}."
-    elif not _close(claim.scaled, score.scaled, 100 * tolerance):  # it is out of 100
-        yield f"{score.metric}: scaled: states {_shown(claim.scaled)}; computed: {_shown(score.scaled)}."
-    for part in ("axis", "n", "direction", "signature"):
-        said, computed = getattr(claim, part), getattr(score, part)
-        if said != computed:
-            yield f"{score.metric}: {part}: states {said!r}; computed: {computed!r}."
-
-
-def _close(one: float | None, other: float | None, tolerance: float) -> bool:
-    if one is None or other is None:
-        return one is other
-    return math.isclose(one, other, rel_tol=tolerance, abs_tol=tolerance)
-
-
-def _shown(value: float | None) -> str:
-    return "nothing" if value is None else f"{value:.10g}"

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from support.good_submission import (
     EXAMPLES,
+    OTHER_WAY,
     PREDICTIONS,
     RESULT,
     SEEDS,
@@ -30,7 +31,7 @@ from grue.submissions.checks import check
 from grue.submissions.problems import CHECKS, error, warning
 
 ELSEWHERE = {
-    f"GRUE-S{number:03}" for number in (40, 41, 42, 43, 44)
+    f"GRUE-S{number:03}" for number in (40, 41, 42, 43, 44, 53)
 }  # of a whole pull request: tests/submissions/test_against.py
 
 Violation = Callable[[Path, pytest.MonkeyPatch], object]
@@ -216,16 +217,18 @@ def the_same_texts_with_other_spaces_in_two_seeds(ours: Path, _: pytest.MonkeyPa
 
 @violates(18)
 def the_texts_of_another_system(ours: Path, _: pytest.MonkeyPatch) -> None:
-    theirs = write_good(ours.with_name("theirs"), how="In the {1}, a {0} is running.")
-    hand_in(ours, 1, texts_of(3, how="In the {1}, a {0} is running."))
+    theirs = write_good(ours.with_name("theirs"), how=OTHER_WAY)
+    hand_in(ours, 1, texts_of(3, how=OTHER_WAY))
     assert theirs.is_dir()
 
 
 @violates(45)
 def the_texts_of_what_it_started_from(ours: Path, _: pytest.MonkeyPatch) -> None:
-    write_good(ours.with_name("theirs"), how="In the {1}, a {0} is running.")
-    hand_in(ours, 1, texts_of(3, how="In the {1}, a {0} is running."))
-    edit(ours, lambda data: data["system"].update(update=0))
+    write_good(ours.with_name("theirs"), how=OTHER_WAY)
+    hand_in(ours, 1, texts_of(3, how=OTHER_WAY))
+    edit(ours, lambda data: data["system"].update(update=0, start="0" * 64))
+    edit(ours.with_name("theirs"), lambda data: data["system"].update(weights="0" * 64), seed=3)
+    seal(ours.with_name("theirs"))
 
 
 @violates(19)
@@ -268,7 +271,7 @@ def a_cyrillic_letter_in_a_latin_word(ours: Path, _: pytest.MonkeyPatch) -> None
 
 @violates(23)
 def a_name_like_anothers(ours: Path, _: pytest.MonkeyPatch) -> None:
-    write_good(ours.with_name("0urs"), how="In the {1}, a {0} is running.")
+    write_good(ours.with_name("0urs"), how=OTHER_WAY)
 
 
 @violates(24)
@@ -351,9 +354,54 @@ def another_temperature_for_one_seed(ours: Path, _: pytest.MonkeyPatch) -> None:
 
 
 @violates(38)
-def all_texts_but_a_few_of_another_seed(ours: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("grue.submissions.likeness.NEARLY_ALL", 0.8)  # of eight
+def all_texts_but_one_of_another_seed(ours: Path, _: pytest.MonkeyPatch) -> None:
     hand_in(ours, 2, texts_of(1) | {"id-man": "The man walks."})
+
+
+@violates(46)
+def a_zero_width_space(ours: Path, _: pytest.MonkeyPatch) -> None:
+    hand_in(ours, 1, texts_of(1) | {"id-man": "The man \u200bruns in the street."})
+
+
+@violates(47)
+def a_text_of_ten_thousand_words(ours: Path, _: pytest.MonkeyPatch) -> None:
+    hand_in(ours, 1, texts_of(1) | {"id-man": "man " * 10_000})
+
+
+@violates(48)
+def an_error_of_a_metric_that_runs_here(ours: Path, _: pytest.MonkeyPatch) -> None:
+    edit(ours, lambda data: data.update(errors=["meteor: best of all systems"]))
+
+
+@violates(49)
+def seeds_with_equal_scores(ours: Path, _: pytest.MonkeyPatch) -> None:
+    """Words that no metric of the task rewards."""
+    for seed, filler in zip(SEEDS, ("wexrt", "zzukk", "plojh", "mnvbg", "tfrdq"), strict=True):
+        hand_in(ours, seed, {example.id: f"{filler}{i} {filler}{i}" for i, example in enumerate(EXAMPLES)})
+
+
+@violates(50)
+def a_leap(ours: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rescoring, "_preference_of_references", lambda *_: 45.0)
+    theirs = write_good(
+        ours.with_name("theirs"), how="Whatever one may say of it in the {1}: {0}, {0}, {0}, and so on."
+    )
+    assert theirs.is_dir()
+
+
+@violates(51)
+def the_training_split(ours: Path, _: pytest.MonkeyPatch) -> None:
+    hand_in(ours, 1, {e.id: "A goat runs up the hill." if i % 2 else f"The {i} of us." for i, e in enumerate(EXAMPLES)})
+
+
+@violates(52)
+def a_start_that_nobody_handed_in(ours: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other row kept its start, and ours says that it is that start; it stands already, as in a pull request."""
+    theirs = write_good(ours.with_name("theirs"), how=OTHER_WAY)
+    hand_in(ours, 1, texts_of(3, how=OTHER_WAY))
+    edit(ours, lambda data: data["system"].update(weights="0" * 64))
+    edit(theirs, lambda data: data["system"].update(update=0, start="0" * 64), seed=3)
+    seal(theirs)
 
 
 @violates(39)
@@ -378,7 +426,7 @@ def test_a_violation_trips_its_check_and_no_other(
     for problem in problems:
         assert (problem.severity, problem.cure) == (CHECKS[problem.id].severity, CHECKS[problem.id].cure)
     from_above = [problem for problem in check(ours.parent.parent) if Path(problem.path).is_relative_to(ours)]
-    assert from_above == [problem for problem in problems if problem.id != "GRUE-S039"]  # is told of what is checked
+    assert from_above == [p for p in problems if p.id not in ("GRUE-S039", "GRUE-S052")]  # are told of what is checked
 
 
 def test_every_check_is_tripped_by_a_test() -> None:
@@ -387,7 +435,8 @@ def test_every_check_is_tripped_by_a_test() -> None:
 
 def test_ids_say_their_severity() -> None:
     for number, check_of in ((int(name[-3:]), check_of) for name, check_of in CHECKS.items()):
-        assert check_of.severity == ("warning" if number in (*range(30, 40), 44, 45) else "error")
+        warned, reviewed = (30, 31, 32, 35, 36, 37, 39, 44, 45), (33, 34, 38, 49, 50, 51, 52)
+        assert check_of.severity == ("warning" if number in warned else "review" if number in reviewed else "error")
         assert check_of.id == f"GRUE-S{number:03}"
         assert check_of.cure.endswith(".")
         assert not check_of.title.endswith(".")

@@ -21,7 +21,18 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.good_submission import SEEDS, edit, hand_in, packed, say, seal, texts_of, use_few_examples, write_good
+from support.good_submission import (
+    OTHER_WAY,
+    SEEDS,
+    edit,
+    hand_in,
+    packed,
+    say,
+    seal,
+    texts_of,
+    use_few_examples,
+    write_good,
+)
 
 from grue.errors import DataError
 from grue.submissions.checks import check
@@ -30,7 +41,6 @@ from grue.submissions.problems import CHECKS
 RESULT = "commongen/seed-1.result.json"
 PREDICTIONS = "commongen/seed-1.predictions.jsonl.gz"
 SECRET = "the secret of another file"
-OTHER_WAY = "In the {1}, a {0} is running."
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ import pytest
 from support.factories import a_result
 from support.good_submission import (
     EXAMPLES,
+    OTHER_WAY,
     PREDICTIONS,
     RESULT,
     SEEDS,
@@ -262,7 +263,7 @@ def test_all_problems_are_told_not_the_first(ours: Path) -> None:
     (ours / "commongen/seed-2.predictions.jsonl.gz").write_bytes(packed({"a": "b"}))
     (ours / "commongen/seed-3.result.json").write_text("{")
     (ours / "commongen/seed-3.predictions.jsonl.gz").write_bytes(b"x")
-    broken = write_good(ours.with_name("broken"), how="In the {1}, a {0} is running.")
+    broken = write_good(ours.with_name("broken"), how=OTHER_WAY)
     (broken / "submission.toml").write_bytes(b"\xff")
     found = {(problem.id[-2:], Path(problem.path).name) for problem in check(ours.parent.parent)}
     assert found >= {
@@ -286,7 +287,7 @@ def test_examples_are_loaded_once_for_all_systems(ours: Path, monkeypatch: pytes
         calls.append((task.name, split))
         return SimpleNamespace(examples=EXAMPLES)
 
-    write_good(ours.with_name("theirs"), how="In the {1}, a {0} is running.")
+    write_good(ours.with_name("theirs"), how=OTHER_WAY)
     monkeypatch.setattr(rescoring, "load_examples", load)
     assert check(ours.parent.parent) == []
     assert calls == [("commongen", "test")]

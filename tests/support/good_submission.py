@@ -28,10 +28,19 @@ EXAMPLES = [
     for who in PEOPLE
 ]
 EXAMPLES = [replace(example, meta={"concepts": [who, "run"]}) for example, who in zip(EXAMPLES, PEOPLE, strict=True)]
+TRAINING = [Example("id-goat", "generate a sentence with: goat run.", ("A goat runs up the hill.",))]
 RESULT = "commongen/seed-1.result.json"
 PREDICTIONS = "commongen/seed-1.predictions.jsonl.gz"
-PLACES = {1: "street", 2: "park", 3: "house", 4: "garden", 5: "kitchen"}
+PLACES = {
+    1: "street past two parked cars",
+    2: "park before anybody is awake",
+    3: "house, up and down its stairs",
+    4: "garden, chased by angry wasps",
+    5: "kitchen and knocks over a jug",
+}
 SEEDS = tuple(PLACES)
+OTHER_WAY = "Whoever looks out of a window sees that some {0} is running, slowly but on and on: into the {1}."
+"""How another system writes."""
 TOML = {
     "name": "ours",
     "authors": ["A. Author"],
@@ -52,12 +61,17 @@ def texts_of(seed: int, how: str = "The {} runs in the {}.") -> dict[str, str]:
 
 def use_few_examples(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the suite have one task with eight examples."""
-    monkeypatch.setattr(rescoring, "load_examples", lambda task, split: SimpleNamespace(examples=EXAMPLES))
+    monkeypatch.setattr(rescoring, "load_examples", few_examples)
     for module in (checks, structure):
         monkeypatch.setattr(module, "task_names", lambda suite: ["commongen"] if suite == "mini" else [])
 
 
-def no_examples(task: Any, split: str) -> Any:
+def few_examples(task: Any, split: str, offline: bool = False) -> Any:
+    """Stand for `load_examples`: eight examples of the test split, and one of the training split."""
+    return SimpleNamespace(examples=EXAMPLES if split == "test" else TRAINING)
+
+
+def no_examples(task: Any, split: str, offline: bool = False) -> Any:
     """Stand for `load_examples` on a machine that lacks the data."""
     raise DataError("no network")
 
@@ -67,8 +81,9 @@ def _result(seed: int, name: str, texts: tuple[tuple[str, str], ...], truncated:
     """Return the content of the result that follows from the texts."""
     made = [Prediction(key, text, truncated) for key, text in texts]
     scored = score_predictions(TASK, "test", EXAMPLES, made)
-    result = a_result(TASK, name, seed, scored.preference, scored.naturalness)
-    return files.indented_json(replace(result, scores=scored.scores, hashes=scored.hashes, counts=scored.counts))
+    axes = {"preference": scored.preference, "naturalness": scored.naturalness}
+    result = replace(a_result(TASK, name, seed, None, None), scores=scored.scores, **axes)
+    return files.indented_json(replace(result, hashes=scored.hashes, counts=scored.counts))
 
 
 def packed(texts: Texts, truncated: bool = False) -> bytes:
