@@ -46,7 +46,7 @@ def check(
     beside = [read_system(system) for system in _systems_beside(read, others)]
     for one in read:
         names = {other.system.name: other.system for other in (*read, *beside) if other.suite == one.suite}
-        problems += check_name(one.system, names)
+        problems += check_name(one.system, names, one.is_reference)
     findings = _check_tasks(read, beside, processes)
     problems += [problem for found in findings for problem in found.problems]
     problems = [_reviewed(problem, read, reviews) for problem in problems]

@@ -142,26 +142,26 @@ def _long_lines(path: Path, content: bytes) -> Iterator[Problem]:
 # --- the manifest ----------------------------------------------------------------------------------------------------
 
 
-def check_manifest(system: Path, found: Scan) -> Iterator[Problem]:
-    """Yield where MANIFEST.sha256 and the files differ; names in it are compared, never opened."""
+def check_manifest(system: Path, found: Scan) -> tuple[list[Problem], frozenset[str]]:
+    """Return where MANIFEST.sha256 and the files differ, and the files that are others than it lists.
+
+    Names in the manifest are compared, never opened.
+    """
     path = system / MANIFEST
     if MANIFEST not in found.readable:
-        if MANIFEST not in found.present:
-            yield error(11, path, "is missing.")
-        return
+        return ([] if MANIFEST in found.present else [error(11, path, "is missing.")]), frozenset()
     try:
         named = _read_manifest(path)
     except DataError as refusal:
-        yield error(11, path, without_path(refusal, path))
-        return
-    absent = sorted(set(named) - found.present)
-    if absent:
-        yield error(12, path, f"lists {_few(absent)}, which {'is' if len(absent) == 1 else 'are'} missing.")
-    for name in sorted(found.present - {MANIFEST}):
-        if name not in named:
-            yield error(12, system / name, f"is not in {MANIFEST}.")
-        elif name in found.readable and files.sha256_file(system / name) != named[name]:
-            yield error(12, system / name, f"does not have the sha256 that {MANIFEST} lists.")
+        return [error(11, path, without_path(refusal, path))], frozenset()
+    problems = []
+    if absent := sorted(set(named) - found.present):
+        problems.append(error(12, path, f"lists {_few(absent)}, which {'is' if len(absent) == 1 else 'are'} missing."))
+    problems += [error(12, system / n, f"is not in {MANIFEST}.") for n in sorted(found.present - {MANIFEST, *named})]
+    listed = sorted(found.readable & set(named))
+    others = frozenset(name for name in listed if files.sha256_file(system / name) != named[name])
+    problems += [error(12, system / n, f"does not have the sha256 that {MANIFEST} lists.") for n in sorted(others)]
+    return problems, others
 
 
 def _read_manifest(path: Path) -> Mapping[str, str]:

@@ -45,12 +45,14 @@ class SubmittedRun:
         result: None if it is missing, unreadable or of a failed run.
         predictions: None if they are missing or not safe to read.
         current: Whether the result claims to be for the current version of the task and for the whole split.
+        sealed: Whether both files are those that the manifest lists; otherwise nothing is said of what they claim.
     """
 
     path: Path
     result: Result | None
     predictions: Path | None
     current: bool = True
+    sealed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +174,9 @@ def _texts_of_others(runs: TaskRuns, systems: Sequence[TaskRuns], texts: Mapping
 def _preference_of_references(
     task: Task, examples: Sequence[Example], systems: Sequence[TaskRuns], prepare: Prepare
 ) -> float | None:
-    """Return the preference that the references get: from the system that hands them in, or computed."""
-    for run in (run for runs in systems if runs.system.name == REFERENCES for run in runs.runs):
+    """Return the preference that the references get: from the row that hands them in, if it stands, or computed."""
+    rows = [runs for runs in systems if runs.system.name == REFERENCES and not runs.is_checked]
+    for run in (run for runs in rows for run in runs.runs):
         if run.current and run.result is not None:
             return run.result.preference
     first = [Prediction(example.id, next(iter(example.references), "")) for example in examples]
@@ -200,7 +203,7 @@ def _check_run(
     odd += check_lengths(path, examples, ordered, task.decoding.max_new_tokens, is_reference)
     if not is_reference:
         odd += check_texts(path, ordered, task.decoding)
-    if run.result is None or any(problem.severity == "error" for problem in odd):
+    if run.result is None or not run.sealed or any(problem.severity == "error" for problem in odd):
         return Findings(tuple(odd)), None  # a metric may take seconds for a long text
     stated, computed = run.result.hashes.get("predictions"), sha256_json(ordered)
     if stated != computed:  # no score can follow from them

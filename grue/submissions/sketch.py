@@ -53,12 +53,9 @@ class Sketch:
 
 def sketch(predictions: Sequence[Prediction]) -> Sketch:
     """Return the sketch of a run's predictions, in any order."""
-    ordered = sorted(predictions, key=lambda prediction: prediction.id)
-    texts = [bare(prediction.text) for prediction in ordered]
-    ids = [prediction.id for prediction in ordered]
-    return Sketch(
-        frozenset(map(hash, zip(ids, texts, strict=True))), {k: i for i, k in enumerate(ids)}, signatures(texts)
-    )
+    texts = {prediction.id: bare(prediction.text) for prediction in sorted(predictions, key=lambda one: one.id)}
+    slots = {name: slot for slot, name in enumerate(texts)}
+    return Sketch(frozenset(map(hash, texts.items())), slots, signatures(list(texts.values())))
 
 
 def equal(one: Sketch, other: Sketch) -> float:

@@ -60,7 +60,8 @@ def read_system(system: Path) -> Contents:
     submission, unread = _read_submission(system, found)
     results, unreadable = _read_results(system, found)
     is_reference = bool(submission and submission.deterministic) or any(map(does_not_compete, results.values()))
-    problems = [*found.problems, *unread, *unreadable, *check_manifest(system, found), *_check_structure(system, found)]
+    unlisted, altered = check_manifest(system, found)
+    problems = [*found.problems, *unread, *unreadable, *unlisted, *_check_structure(system, found)]
     if submission is not None:
         problems += check_wording(submission, system / SUBMISSION)
         problems += _check_declared_seeds(system, found, submission)
@@ -70,7 +71,7 @@ def read_system(system: Path) -> Contents:
         problems += _check_predictions(path, result, predictions in found.present)
     problems += _check_completeness(system, suite, found, is_reference)
     problems += _check_configurations(results)
-    runs = {task: _runs(system / task, found, results) for task in _tasks_of(found)}
+    runs = {task: _runs(system / task, found, results, altered) for task in _tasks_of(found)}
     return Contents(system, suite, tuple(problems), runs, is_reference)
 
 
@@ -219,7 +220,9 @@ def _listed(numbers: Iterable[int]) -> str:
     return ", ".join(map(str, sorted(numbers))) or "none"
 
 
-def _runs(folder: Path, found: Scan, results: Mapping[Path, Result]) -> tuple[SubmittedRun, ...]:
+def _runs(
+    folder: Path, found: Scan, results: Mapping[Path, Result], altered: frozenset[str]
+) -> tuple[SubmittedRun, ...]:
     """Return the runs of a system in its folder of a task."""
     runs = []
     for seed in sorted(_seeds(found, folder.name)):
@@ -228,5 +231,8 @@ def _runs(folder: Path, found: Scan, results: Mapping[Path, Result]) -> tuple[Su
         readable = f"{folder.name}/{predictions.name}" in found.readable
         current = result is None or (not result.limited and _is_of_the_task(path, result))
         complete = result is not None and result.status == "complete"
-        runs.append(SubmittedRun(path, result if complete else None, predictions if readable else None, current))
+        sealed = not altered & {f"{folder.name}/{one.name}" for one in (path, predictions)}
+        runs.append(
+            SubmittedRun(path, result if complete else None, predictions if readable else None, current, sealed)
+        )
     return tuple(runs)

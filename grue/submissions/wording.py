@@ -8,9 +8,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from grue.files import plain
-from grue.records import Result
+from grue.records import BASELINES, Result
 from grue.submissions.folder import Submission
 from grue.submissions.problems import Problem, error
+from grue.submissions.sketch import bare
 
 LONGEST_NAME = 60
 LONGEST_TEXT = 1_000
@@ -28,6 +29,9 @@ _INVISIBLE = (
 )  # controls, formats, unassigned characters, line ends
 _EAST_ASIAN = ("HIRAGANA", "KATAKANA", "CJK", "HANGUL", "BOPOMOFO", "IDEOGRAPHIC")  # mixed within one word
 _OF_ANY_SCRIPT = ("FEMININE", "MASCULINE", "MICRO", "MODIFIER")
+_HOST = re.compile(
+    r"(?=.{1,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]"
+)  # no bare number, no local name
 _WORD = re.compile(r"[^\W\d_]+")
 _ALIKE = (("rn", "m"), ("vv", "w"), ("0", "o"), ("1", "l"), ("i", "l"))
 _NO_WORDING = ("scores", "errors")  # scores are rescored; errors are long messages that grue writes
@@ -44,10 +48,10 @@ def check_wording(submission: Submission, path: Path) -> Iterator[Problem]:
         yield error(26, path, f"authors: lists {len(submission.authors)}, more than {MOST_AUTHORS}; name the group.")
     for key in REQUIRED:
         values = [said[key]] if isinstance(said[key], str) else said[key]
-        if not values or not all(value.strip() for value in values):
-            yield error(25, path, f"{key}: is empty.")
+        if not values or not all(bare(value) for value in values):
+            yield error(25, path, f"{key}: has no letter or digit.")
     if submission.link and not _is_web_address(submission.link):
-        yield error(24, path, f"link: {submission.link!r} is not an address that begins with https:// or http://.")
+        yield error(24, path, f"link: {submission.link!r} is not a plain address that begins with https:// or http://.")
 
 
 def check_result_wording(result: Result, path: Path) -> Iterator[Problem]:
@@ -57,27 +61,33 @@ def check_result_wording(result: Result, path: Path) -> Iterator[Problem]:
     yield from _too_long(said, path)
 
 
-def check_name(system: Path, others: Mapping[str, Path]) -> Iterator[Problem]:
-    """Yield the systems whose names look like this one's."""
+def check_name(system: Path, others: Mapping[str, Path], is_reference: bool) -> Iterator[Problem]:
+    """Yield the systems whose names look like this one's; a competing system has no name of a reference either."""
     for name in sorted(others):
         if name != system.name and skeleton(name) == skeleton(system.name):
             yield error(23, system, f"looks like {name!r}, which is another system.")
+    if not is_reference and skeleton(system.name) in map(skeleton, BASELINES):
+        yield error(23, system, "is the name of a reference.")
 
 
 def skeleton(name: str) -> str:
-    """Return a name with letters that look alike merged: "NLPO-1" and "nlpo_l" give the same."""
-    bare = re.sub(r"[-_.]+", "-", unicodedata.normalize("NFKC", name).casefold())
+    """Return a name with letters that look alike merged, and without its signs: "NLPO-1" and "nlpo_l" give the same."""
+    merged = re.sub(r"[-_.+]+", "", unicodedata.normalize("NFKC", name).casefold())
     for one, other in _ALIKE:
-        bare = bare.replace(one, other)
-    return bare
+        merged = merged.replace(one, other)
+    return merged
 
 
 def _is_web_address(link: str) -> bool:
     try:
         parts = urlsplit(link)
-        return parts.scheme in ("https", "http") and bool(parts.hostname) and not re.search(r"[\s<>\"\\^`{|}]", link)
-    except ValueError:  # an invalid host
+        port = parts.port
+    except ValueError:  # an invalid host or port
         return False
+    host = parts.hostname or ""
+    names_a_server = bool(_HOST.fullmatch(host)) and port in (None, 80, 443)
+    plain_text = link.isascii() and link.isprintable() and not re.search(r"[\s<>\"\\^`{|}]", link)
+    return parts.scheme in ("https", "http") and "@" not in parts.netloc and names_a_server and plain_text
 
 
 def _deceiving(said: Any, path: Path) -> Iterator[Problem]:
