@@ -11,10 +11,12 @@ from typing import Any
 import grue
 
 PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "sacrebleu", "rouge-score", "nltk")
+CODE = ("grue", "tasks", "pyproject.toml")
+"""What can change a result; a user's own files beside it cannot."""
 
 
 def code_version() -> dict[str, Any]:
-    """Return version, commit and whether the checkout was changed; commit is empty outside a checkout."""
+    """Return version, commit and whether the code was changed since; commit is empty outside a checkout."""
     root = Path(grue.__file__).parent.parent
     if not (root / ".git").exists():
         return {"version": grue.__version__, "commit": "", "dirty": False}
@@ -27,7 +29,7 @@ def code_version() -> dict[str, Any]:
     return {
         "version": grue.__version__,
         "commit": git("rev-parse", "HEAD"),
-        "dirty": bool(git("status", "--porcelain")),
+        "dirty": bool(git("status", "--porcelain", "--", *CODE)),
     }
 
 

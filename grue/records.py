@@ -1,5 +1,6 @@
 """The records that the package passes around and writes to files: examples, predictions, scores, results."""
 
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +31,8 @@ LOOKUPS = ("nearest", "template", "lexicon", "extract", "mbr", "best-of-n")
 SEEDLESS = ("null", "copy", "lead", "nearest", "template", "lexicon", "extract", "mbr", "oracle")
 """The baselines whose output depends on no seed, so that one run stands for all."""
 
+_UNSEEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")  # categories of Unicode
+
 LIKELIHOOD, CONSENSUS = "likelihood", "consensus"
 """Ways to pick one of several samples that are no reward."""
 
@@ -58,6 +61,22 @@ class Prediction:
     id: str
     text: str
     truncated: bool = False
+
+
+def unseen(text: str) -> set[str]:
+    """Return the characters that nobody sees: control, format and private ones, line and paragraph separators.
+
+    New lines and tabs are none of them. They may deceive who reads a prediction, and no prediction may have one.
+    """
+    if text.isprintable():  # much faster, and nearly always true
+        return set()
+    return {sign for sign in set(text) - {"\n", "\t"} if unicodedata.category(sign) in _UNSEEN}
+
+
+def legible(text: str) -> str:
+    """Return a text without the characters that nobody sees."""
+    hidden = unseen(text)
+    return "".join(sign for sign in text if sign not in hidden) if hidden else text
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from grue.submissions.collect import PackedRun
     from grue.submissions.folder import Submission
     from grue.submissions.problems import Problem
+    from grue.submissions.reviewed import Reviews
 
 SEED = 0  # for the randomisation tests for regressions, so that equal files give equal reports
 
@@ -38,9 +39,15 @@ def submit() -> None:
     "--report", type=click.Choice(["text", "json", "junit", "github"]), default="text", help="Format of the report."
 )
 @options.option("--output", type=click.Path(path_type=Path), help="File to write the report to instead of printing it.")
+@options.option("--time-limit", type=click.FloatRange(min=1), help="Seconds that scoring may take; beyond is an error.")
 @options.option("--junit", type=click.Path(path_type=Path), help="File to write a JUnit report to as well.")
 def check_submissions(
-    paths: tuple[Path, ...], against: str | None, report: str, output: Path | None, junit: Path | None
+    paths: tuple[Path, ...],
+    against: str | None,
+    report: str,
+    output: Path | None,
+    time_limit: float | None,
+    junit: Path | None,
 ) -> None:
     """Check submissions: structure, frozen ids, and every score recomputed from the predictions.
 
@@ -49,38 +56,40 @@ def check_submissions(
     from grue.render.problems import REPORTS
 
     if against is None:
-        checked, problems = _check(paths or (Path("submissions"),))
+        checked, problems = _check(paths or (Path("submissions"),), seconds=time_limit)
     else:
-        checked, problems = _check_against(paths, against)
+        checked, problems = _check_against(paths, against, time_limit)
     if junit is not None:
         files.write_text(junit, REPORTS["junit"](problems, checked))
     _report(problems, checked, report, output)
 
 
-def _check(paths: Sequence[Path]) -> "tuple[list[Path], list[Problem]]":
+def _check(
+    paths: Sequence[Path], reviews: "Reviews | None" = None, seconds: float | None = None
+) -> "tuple[list[Path], list[Problem]]":
     """Check the submissions in some folders; return their folders, and the problems."""
     from grue.cli.progress import error_console
     from grue.submissions.checks import check
     from grue.submissions.folder import systems
 
     checked = list(dict.fromkeys(system for path in paths for system in systems(path)))
-    problems: dict[Problem, None] = {}
-    for path in paths:
-        with error_console().status(f"Rescoring {ascii(str(path))[1:-1]} …"):
-            problems |= dict.fromkeys(check(path))
-    return checked, list(problems)
+    if not checked:
+        return [], []
+    with error_console().status(f"Rescoring {', '.join(ascii(str(path))[1:-1] for path in paths)} …"):
+        return checked, check(paths, reviews=reviews, seconds=seconds)
 
 
-def _check_against(paths: Sequence[Path], ref: str) -> "tuple[list[Path], list[Problem]]":
+def _check_against(paths: Sequence[Path], ref: str, seconds: float | None) -> "tuple[list[Path], list[Problem]]":
     """Check submissions, the other changes, and whether a row got worse."""
     import numpy as np
 
     from grue.cli.progress import error_console
-    from grue.submissions.against import changes_since, check_changes, check_regression
+    from grue.submissions.against import changes_since, check_changes, check_regression, reviewed_at
 
     changes = [changes_since(home, ref) for home in dict.fromkeys(map(_home, paths or (Path("submissions"),)))]
     touched = {(one.folder / system): (one, system) for one in changes for system in one.systems()}
-    checked, problems = _check(paths or [folder for folder in touched if folder.is_dir()])
+    reviews = {key: review for one in changes for key, review in reviewed_at(one.folder, ref).items()}
+    checked, problems = _check(paths or [folder for folder in touched if folder.is_dir()], reviews, seconds)
     problems = [problem for one in changes for problem in check_changes(one)] + problems
     for folder, (one, system) in touched.items():
         if folder in checked and not _errors_in(folder, problems):

@@ -12,6 +12,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from grue.lm.model import eos_id, is_seq2seq
+from grue.records import legible
 from grue.tasks import Prompt
 
 
@@ -93,8 +94,12 @@ def _padded(model: PreTrainedModel, rows: Sequence[Sequence[int]], filler: int, 
 
 
 def decode_responses(tokenizer: PreTrainedTokenizerBase, responses: Tokens) -> list[str]:
-    """Return the text of the tokens that count, without special tokens, unknown ids and surrounding white space."""
-    return [str(text).strip() for text in tokenizer.batch_decode(responses.lists(), skip_special_tokens=True)]
+    """Return the text of the tokens that count.
+
+    Special tokens, unknown ids, surrounding white space and characters that nobody sees are left out.
+    """
+    texts = tokenizer.batch_decode(responses.lists(), skip_special_tokens=True)
+    return [legible(str(text)).strip() for text in texts]
 
 
 def length_batches(mask: Tensor, rows: Tensor, size: int) -> list[Tensor]:

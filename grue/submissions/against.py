@@ -7,6 +7,7 @@ switched off, and only names are read from it. The row to compare with comes fro
 import os
 import re
 import subprocess
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,11 +24,12 @@ from grue.records import Prediction
 from grue.stats.paired import DRAWS, holm
 from grue.submissions.folder import RESULT, SUBMISSION, predictions_of, read_result, read_submission
 from grue.submissions.problems import Problem, error, warning
+from grue.submissions.reviewed import REVIEWED, Reviews, parse_reviewed
 from grue.task_files import SUITES, load_task, task_names
 
 LEVEL = 0.05  # of the tests for a regression, all tasks together
-BOARD = "leaderboard/"  # written from the submissions by `grue leaderboard --publish`, and checked by `--check`
-_MAINTAINERS = re.compile(r"README\.md|reproduced\.toml|[a-z]+/[\w.-]+\.reported\.json")
+BOARD = "leaderboard/"  # written from the submissions after merging
+_MAINTAINERS = re.compile(r"README\.md|reviewed\.toml|reproduced\.toml|[a-z]+/[\w.-]+\.reported\.json")
 _SYSTEM = re.compile(r"([^./][^/]*/[^./][^/]*)/.+", re.DOTALL)
 _LISTED = re.compile(r"\d+ blob ([0-9a-f]+) +(\d+)\t(.+)", re.DOTALL)
 _RUN = re.compile(rf"([^/]+)/{RESULT.pattern}")
@@ -138,7 +140,7 @@ def _git_bytes(folder: Path, *arguments: str, hint: str = "") -> bytes:
 
 
 def check_changes(changes: Changes) -> list[Problem]:
-    """Return what a submission changes outside its own folder (GRUE-S040, 043), and on the board (GRUE-S041)."""
+    """Return what a submission changes outside its own folder (GRUE-S040, 043, 053), and on the board (GRUE-S041)."""
     systems = changes.systems()
     found = list(_strays(changes, bool(systems)))
     for system in systems:
@@ -146,9 +148,8 @@ def check_changes(changes: Changes) -> list[Problem]:
             found += _on_known(changes, system, alone=len(systems) == 1)
     if systems:
         found += [
-            error(43, Path(path), f"is {change}, and is not part of a submission.")
+            error(53 if path.startswith(BOARD) else 43, Path(path), f"is {change}, and is not part of a submission.")
             for path, change in sorted(changes.beyond.items())
-            if not path.startswith(BOARD)
         ]
     return found
 
@@ -206,6 +207,27 @@ def _evidence(changes: Changes, result: str) -> str:
 def _listed(results: Sequence[str]) -> str:
     names = [f"{path.split('/')[-2]} {path.split('/')[-1].removesuffix('.result.json')}" for path in results]
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def reviewed_at(folder: Path, ref: str) -> Reviews:
+    """Return the reviews in `submissions/` at a commit: a pull request cannot write its own.
+
+    Raises:
+        ConfigError: The file at that commit has another shape, or git fails.
+    """
+    prefix = _git(folder, "rev-parse", "--show-prefix").rstrip("\n")
+    top = Path(_git(folder, "rev-parse", "--show-toplevel").rstrip("\n"))
+    path = f"{prefix}{REVIEWED}"
+    known = _blobs(top, ref, path).get(path)
+    if known is None:
+        return {}
+    if known[1] > _MAX_BYTES:
+        raise ConfigError(f"{path}: {known[1]:,} bytes at {ref}; expected {_MAX_BYTES:,} at most.")
+    try:
+        tables = tomllib.loads(_git_bytes(top, "cat-file", "blob", known[0]).decode("utf-8"))
+    except (ValueError, RecursionError) as refusal:
+        raise ConfigError(f"{path} at {ref}: not valid TOML: {refusal}.") from refusal
+    return parse_reviewed(tables, f"{path} at {ref}")
 
 
 # --- whether a row got worse -----------------------------------------------------------------------------------------

@@ -6,13 +6,13 @@ submission none of another submission.
 
 import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from concurrent.futures import ProcessPoolExecutor, wait
+from multiprocessing import active_children, get_context
 from pathlib import Path
 
 from grue.errors import Unavailable
 from grue.submissions.folder import place_of, systems
-from grue.submissions.problems import Problem, warning
+from grue.submissions.problems import Problem, error, warning
 from grue.submissions.rescoring import Findings, TaskRuns, check_task
 from grue.submissions.reviewed import Reviews, accepted, read_reviewed
 from grue.submissions.structure import Contents, read_system
@@ -23,17 +23,23 @@ ONE_PROCESS = 20  # results up to which one process is faster than starting seve
 
 
 def check(
-    folder: Path, others: Path | None = None, processes: int | None = None, reviews: Reviews | None = None
+    folder: Path | Sequence[Path],
+    others: Path | None = None,
+    processes: int | None = None,
+    reviews: Reviews | None = None,
+    seconds: float | None = None,
 ) -> list[Problem]:
     """Return every problem of the submissions in `folder`, sorted by path and id.
 
-    A submission is also compared with the systems beside it, whose names and predictions it must not share.
+    A submission is also compared with the systems beside it, whose names and predictions it must not share. What is
+    usual on a task is read off those that are not checked, if there are any: nobody vouches for himself.
 
     Args:
-        folder: `submissions/`, a suite's folder in it, or a system's.
+        folder: `submissions/`, a suite's folder in it, or a system's; several of them are checked together.
         others: A further folder `submissions/` of systems to compare with, such as the merge base's.
         processes: How many score in parallel. None: one for each processor, or a single one for few results.
         reviews: What maintainers have accepted. None: what `reviewed.toml` beside the suites says.
+        seconds: How long scoring may take; what is not done then is an error. None: without limit.
 
     Raises:
         DataError: There is no such folder.
@@ -41,19 +47,20 @@ def check(
         Unavailable: There is no error, but this machine lacks what scoring all of them needs. If there is an error,
             what is missing is a warning beside it.
     """
-    read = [read_system(system) for system in systems(folder)]
+    folders = [folder] if isinstance(folder, Path) else list(folder)
+    read = [read_system(system) for system in dict.fromkeys(system for path in folders for system in systems(path))]
     problems = [problem for one in read for problem in one.problems]
     beside = [read_system(system) for system in _systems_beside(read, others)]
     for one in read:
         names = {other.system.name: other.system for other in (*read, *beside) if other.suite == one.suite}
         problems += check_name(one.system, names, one.is_reference)
-    findings = _check_tasks(read, beside, processes)
+    findings = _check_tasks(read, beside, processes, seconds)
     problems += [problem for found in findings for problem in found.problems]
     problems = [_reviewed(problem, read, reviews) for problem in problems]
     missing = list(dict.fromkeys(line for found in findings for line in found.missing))
     if missing and all(problem.severity == "warning" for problem in problems):
         raise Unavailable("\n".join(["This machine could not check everything:", *missing]))
-    problems += [warning(39, folder, line) for line in missing]
+    problems += [warning(39, folders[0], line) for line in missing]
     return sorted(problems, key=lambda problem: (problem.path, problem.id, problem.message))
 
 
@@ -79,7 +86,9 @@ def _systems_beside(read: Sequence[Contents], others: Path | None) -> list[Path]
     return list(found.values())
 
 
-def _check_tasks(read: Sequence[Contents], beside: Sequence[Contents], processes: int | None) -> list[Findings]:
+def _check_tasks(
+    read: Sequence[Contents], beside: Sequence[Contents], processes: int | None, seconds: float | None
+) -> list[Findings]:
     jobs = [
         (suite, task, tuple(_task_runs(read, beside, suite, task)))
         for suite in SUITES
@@ -87,13 +96,30 @@ def _check_tasks(read: Sequence[Contents], beside: Sequence[Contents], processes
         if any(one.suite == suite and task in one.runs for one in read)
     ]
     results = sum(len(runs.runs) for _, _, systems_of in jobs for runs in systems_of if runs.is_checked)
-    wanted = processes or (1 if results <= ONE_PROCESS else os.cpu_count() or 1)
-    if min(wanted, len(jobs)) <= 1:
+    wanted = min(processes or (1 if results <= ONE_PROCESS else os.cpu_count() or 1), len(jobs))
+    if wanted <= 1 and seconds is None:
         return [check_task(*job) for job in jobs]
+    return _in_processes(jobs, max(wanted, 1), seconds)
+
+
+def _in_processes(
+    jobs: Sequence[tuple[str, str, tuple[TaskRuns, ...]]], processes: int, seconds: float | None
+) -> list[Findings]:
+    """Check tasks side by side; those that are not done after `seconds` are an error."""
     # One thread for each process: torch with several threads in several processes slows them all down.
     context = get_context("spawn")
-    with ProcessPoolExecutor(min(wanted, len(jobs)), context, _use_one_thread) as pool:
-        return [future.result() for future in [pool.submit(check_task, *job) for job in jobs]]
+    with ProcessPoolExecutor(processes, context, _use_one_thread) as pool:
+        tasks = {pool.submit(check_task, *job): job for job in jobs}
+        done, late = wait(tasks, seconds)
+        if late:  # leaving the pool would wait for them
+            for process in active_children():
+                process.terminate()
+        return [task.result() if task in done else _too_late(*tasks[task], seconds or 0) for task in tasks]
+
+
+def _too_late(suite: str, name: str, systems: Sequence[TaskRuns], seconds: float) -> Findings:
+    checked = [runs.system / name for runs in systems if runs.is_checked]
+    return Findings(tuple(error(54, path, f"was not checked within {seconds:g} seconds.") for path in checked))
 
 
 def _task_runs(read: Sequence[Contents], beside: Sequence[Contents], suite: str, task: str) -> Iterator[TaskRuns]:

@@ -122,6 +122,7 @@ _ERRORS = {
         "an error that did not happen here",
         "Score the predictions again: `errors` may name only metrics that cannot be computed.",
     ),
+    54: ("the check took too long", "Shorten the texts, or hand in fewer runs at once."),
     53: (
         "comes with boards",
         "Leave `leaderboard/` as it is: the boards are written after merging.",

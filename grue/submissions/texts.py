@@ -1,15 +1,13 @@
 """Suspicious texts of a system: copied, memorised or repeated ones, too even or too good scores."""
 
 import math
-import re
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean, stdev
 
-from grue.records import Example, Prediction
+from grue.records import Example, Prediction, unseen
 from grue.stats.intervals import satterthwaite_interval
 from grue.submissions.likeness import SketchedRun, limit
 from grue.submissions.problems import Problem, error, review, warning
@@ -25,7 +23,6 @@ LETTERS = 25  # characters of a text for each token that the task allows; a toke
 EVEN = 0.1  # of the spread that as many different texts have at least
 POINTS = 10.0  # standard deviation of one text's preference that is assumed for that, 0–100
 
-_UNSEEN = re.compile(r"[^\x20-\x7e\n\t]")
 _MOST_TRAINING = 50_000  # examples that are compared with
 
 
@@ -74,12 +71,10 @@ class Sources:
 
 def check_characters(path: Path, predictions: Sequence[Prediction]) -> Iterator[Problem]:
     """Yield the characters of a run's texts that cannot be seen, and may deceive who reads them."""
-    found = {sign for prediction in predictions for sign in _UNSEEN.findall(prediction.text)}
-    hidden = sorted(sign for sign in found if unicodedata.category(sign) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp"))
-    if hidden:
-        texts = sum(any(sign in prediction.text for sign in hidden) for prediction in predictions)
-        signs = ", ".join(f"U+{ord(sign):04X}" for sign in hidden[:5])
-        yield error(46, path, f"{texts:,} texts have {signs}.")
+    found = [signs for prediction in predictions if (signs := unseen(prediction.text))]
+    if found:
+        named = ", ".join(f"U+{ord(sign):04X}" for sign in sorted(set().union(*found))[:5])
+        yield error(46, path, f"{len(found):,} text{'s have' if len(found) > 1 else ' has'} {named}.")
 
 
 def check_lengths(

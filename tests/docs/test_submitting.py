@@ -15,6 +15,8 @@ from support.paths import ROOT
 
 PAGE = (ROOT / "docs/how-to/submitting.md").read_text(encoding="utf-8")
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
+BOARDS = ROOT / ".github/workflows/boards.yml"  # the one that may write, and that no stranger can start
+READERS = [path for path in WORKFLOWS if path != BOARDS]
 
 
 def blocks(heading: str) -> list[str]:
@@ -66,12 +68,14 @@ def test_the_road_is_walked_as_written(clone: Path, road: str, system: str, task
     printed = run(clone, block)
     assert "1 submission checked: " in printed
     assert "0 errors" not in printed and " error" not in printed.split("1 submission checked: ")[-1]
-    pushed = run(clone, f"git ls-tree -r --name-only origin/{system} -- submissions leaderboard").split()
+    assert "GRUE-S036" not in printed  # answers and prompts in the folder change no code
+    pushed = run(clone, f"git ls-tree -r --name-only origin/{system} -- submissions").split()
     runs = [f"submissions/mini/{system}/{task}/seed-{n}" for n in (1, 2, 3)]
     expected = {f"{one}.{kind}" for one in runs for kind in ("result.json", "predictions.jsonl.gz")}
     expected |= {f"submissions/mini/{system}/{name}" for name in ("submission.toml", "MANIFEST.sha256")}
     assert expected == {name for name in pushed if name.startswith("submissions/mini/")}
     assert run(clone, "git status --porcelain -- submissions leaderboard") == ""
+    run(clone, f"git checkout --quiet main && git merge --quiet {system} && grue leaderboard --publish leaderboard")
     board = json.loads((clone / "leaderboard/mini.json").read_text(encoding="utf-8"))
     rows = board["rows"] if "rows" in board else board["board"]["rows"]
     assert [(row["system"], row["status"], row["rank"]) for row in rows] == [(system, "rescored", None)]
@@ -96,11 +100,23 @@ def steps(path: Path) -> list[dict[str, Any]]:
     return [step for job in parsed(path)["jobs"].values() for step in job["steps"]]
 
 
-def test_there_are_three_workflows() -> None:
-    assert [path.name for path in WORKFLOWS] == ["ci.yml", "release.yml", "submissions.yml"]
+def test_there_are_four_workflows_which_end_in_time() -> None:
+    assert [path.name for path in WORKFLOWS] == ["boards.yml", "ci.yml", "release.yml", "submissions.yml"]
+    for path in WORKFLOWS:
+        assert all(job["timeout-minutes"] <= 120 for job in parsed(path)["jobs"].values())
 
 
-@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_the_boards_are_written_on_main_alone() -> None:
+    workflow, text = parsed(BOARDS), BOARDS.read_text(encoding="utf-8")
+    assert list(workflow[True]) == ["push"]
+    assert workflow[True]["push"]["branches"] == ["main"]
+    assert workflow["permissions"] == {"contents": "write"}
+    assert "${{" not in text
+    assert [step["with"] for step in steps(BOARDS) if "actions/checkout" in step.get("uses", "")] == [{"ref": "main"}]
+    assert "git add leaderboard\n" in text
+
+
+@pytest.mark.parametrize("path", READERS, ids=lambda path: path.name)
 def test_a_workflow_can_only_read(path: Path) -> None:
     """No secret, no right to write, no event that runs a stranger's code with the project's rights."""
     workflow, text = parsed(path), path.read_text(encoding="utf-8")
@@ -111,10 +127,10 @@ def test_a_workflow_can_only_read(path: Path) -> None:
     assert "secrets." not in text and "github.token" not in text
 
 
-@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", READERS, ids=lambda path: path.name)
 def test_a_workflow_puts_nothing_of_a_stranger_into_a_script(path: Path) -> None:
     """What an event says reaches scripts as environment variables; GitHub would paste an expression as it is."""
-    allowed = {"github.event.pull_request.base.sha", "github.event.pull_request.number", "github.ref", "runner.temp"}
+    allowed = {f"github.event.pull_request.{side}.sha" for side in ("base", "head")} | {"github.ref", "runner.temp"}
     allowed |= {"matrix.python", "matrix.kind"}  # of the workflow itself
     for step in steps(path):
         assert "${{" not in step.get("run", "")
@@ -128,7 +144,7 @@ def test_the_submissions_of_a_pull_request_are_data() -> None:
     path = ROOT / ".github/workflows/submissions.yml"
     base, submitted = [step["with"] for step in steps(path) if "actions/checkout" in step.get("uses", "")]
     assert (base["path"], base["ref"]) == ("base", "${{ github.event.pull_request.base.sha }}")
-    assert submitted["path"] == "submitted"
+    assert (submitted["path"], submitted["ref"]) == ("submitted", "${{ github.event.pull_request.head.sha }}")
     assert submitted["sparse-checkout"].split() == ["/submissions/", "/leaderboard/"]
     assert submitted["sparse-checkout-cone-mode"] is False
     scripts = [step for step in steps(path) if "run" in step]
@@ -140,7 +156,7 @@ def test_the_submissions_of_a_pull_request_are_data() -> None:
         else:
             assert (step["working-directory"], step["run"]) == ("base", "make install")
     (check,) = [step["run"] for step in scripts if "submit check" in step["run"]]
-    assert 'submit check --against "$BASE" --report github' in check
+    assert 'submit check --against "$BASE" --time-limit 2400 --report github' in check
     stop, start = check.index("::stop-commands::$token"), check.index('echo "::$token::"')
     assert stop < check.index("submit check") < start < check.index("cat ")
 

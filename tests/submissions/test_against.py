@@ -14,7 +14,7 @@ from support.factories import a_result
 from grue.errors import ConfigError, DataError
 from grue.records import Example, Prediction
 from grue.submissions import against
-from grue.submissions.against import changes_since, check_changes, check_regression
+from grue.submissions.against import changes_since, check_changes, check_regression, reviewed_at
 from grue.submissions.collect import PackedRun, failed_run
 from grue.submissions.describe import describe
 from grue.submissions.pack import pack
@@ -105,10 +105,8 @@ def touch(path: Path, text: str = "changed\n") -> None:
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_a_new_submission_with_its_board_is_fine(home: Path, committed: bool) -> None:
+def test_a_new_submission_is_fine(home: Path, committed: bool) -> None:
     submit(home / "submissions", {1: texts(1)}, "new")
-    touch(home / "leaderboard/mini.md")
-    touch(home / "leaderboard/grue.html")
     touch(home / "answers/1.jsonl") if not committed else None  # git does not know it, so it is in no pull request
     if committed:
         commit(home)
@@ -116,10 +114,65 @@ def test_a_new_submission_with_its_board_is_fine(home: Path, committed: bool) ->
     assert changes_since(home / "submissions", "main").systems() == ["mini/new"]
 
 
+def test_boards_are_not_handed_in(home: Path) -> None:
+    """They are written after merging; a page with a script of its own, or a link, would be shown as the project's."""
+    submit(home / "submissions", {1: texts(1)}, "new")
+    touch(home / "leaderboard/mini.md")
+    touch(home / "leaderboard/index.html", "<script>")
+    (home / "leaderboard/passwd").symlink_to("/etc/passwd")
+    (home / "leaderboard/examples").mkdir()
+    (home / "leaderboard/examples/mini.js").write_text("alert(1)")
+    commit(home)
+    said = told(home)
+    assert {name for name, _, _ in said} == {"GRUE-S053"}
+    assert [path for _, path, _ in said] == [
+        f"leaderboard/{name}" for name in ("examples/mini.js", "index.html", "mini.md", "passwd")
+    ]
+
+
+def test_a_submission_reviews_itself_in_vain(home: Path) -> None:
+    """The reviews are those of the base, not those of the branch, and writing them is no part of a submission."""
+    review = '["mini/new".GRUE-S034]\nmanifest = "x"\nby = "A"\ndate = "2026-01-31"\nwhy = "{}"\n'
+    git(home, "checkout", "--quiet", "main")
+    touch(home / "submissions/reviewed.toml", review.format("read"))
+    commit(home)
+    git(home, "checkout", "--quiet", "-b", "other")
+    submit(home / "submissions", {1: texts(1)}, "new")
+    touch(home / "submissions/reviewed.toml", review.format("mine"))
+    commit(home)
+    assert [(name, path) for name, path, _ in told(home)] == [("GRUE-S040", "submissions/reviewed.toml")]
+    (known,) = reviewed_at(home / "submissions", "main").values()
+    assert known.why == "read"
+    assert reviewed_at(home / "submissions", "branch") == {}
+    for text, said in (
+        ("x = 1", "must be a table"),
+        ("[a.GRUE-S001]", "is not a check that asks"),
+        ("[", "not valid TOML"),
+    ):
+        touch(home / "submissions/reviewed.toml", text)
+        with pytest.raises(ConfigError, match=said):
+            reviewed_at(home / "submissions", commit(home))
+
+
+def test_two_submissions_that_are_open_at_once_do_not_collide(home: Path) -> None:
+    """Both pass, both merge, in either order, and the boards that follow have both."""
+    for name in ("one", "two"):
+        git(home, "checkout", "--quiet", "-b", name, "main")
+        submit(home / "submissions", {1: texts(1), 2: texts(2)}, name)
+        commit(home)
+        assert told(home) == []
+    git(home, "checkout", "--quiet", "main")
+    git(home, "merge", "--quiet", "--no-edit", "one")
+    git(home, "merge", "--quiet", "--no-edit", "two")
+    assert told(home, "two") == []
+    assert {path.name for path in (home / "submissions/mini").iterdir()} == {"one", "ours", "theirs", "two"}
+
+
 def test_work_on_code_is_no_submission(home: Path) -> None:
     touch(home / "grue/code.py")
     touch(home / "submissions/README.md")
     touch(home / "submissions/reproduced.toml")
+    touch(home / "submissions/reviewed.toml")
     touch(home / "submissions/grue/paper2023.reported.json")
     commit(home)
     assert told(home) == []

@@ -1,0 +1,270 @@
+"""What a cheat would try, and its neighbours: each attack with the check that stops it.
+
+The board has two honest systems. `STOPPED` is the table of `docs/reference/checks.md`'s classes of attacks.
+"""
+
+import hashlib
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support.good_submission import (
+    EXAMPLES,
+    OTHER_WAY,
+    PEOPLE,
+    SEEDS,
+    edit,
+    hand_in,
+    say,
+    seal,
+    texts_of,
+    use_few_examples,
+    write_good,
+)
+
+from grue.records import Prediction
+from grue.submissions import rescoring
+from grue.submissions.checks import check
+from grue.submissions.reviewed import read_reviewed
+from grue.submissions.sketch import alike, bare, equal, sketch
+
+
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a suite with two honest systems."""
+    suite = tmp_path_factory.mktemp("honest") / "submissions/mini"
+    write_good(suite / "first", how="Soon a {0} runs right through the {1}.")
+    write_good(suite / "second", how=OTHER_WAY)
+    return suite
+
+
+@pytest.fixture
+def board(honest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    use_few_examples(monkeypatch)
+    monkeypatch.setattr(rescoring, "_preference_of_references", lambda *_: 100.0)
+    return Path(shutil.copytree(honest, tmp_path / "submissions/mini"))
+
+
+def found(board: Path, seeds: dict[int, dict[str, str]]) -> set[str]:
+    """Hand texts in as "cheat"; return the numbers of what keeps it off the board."""
+    cheat = board / "cheat"
+    shutil.rmtree(cheat, ignore_errors=True)
+    say(cheat)
+    for seed, texts in seeds.items():
+        hand_in(cheat, seed, texts)
+    seal(cheat)
+    return {p.id.removeprefix("GRUE-S0") for p in check(cheat) if p.severity != "warning"}
+
+
+def references(which: int = 0) -> dict[str, str]:
+    return {example.id: example.references[which] for example in EXAMPLES}
+
+
+Change = Callable[[str], str]
+
+
+def everywhere(change: Change, texts: dict[str, str]) -> dict[str, str]:
+    return {key: change(text) for key, text in texts.items()}
+
+
+# --- references ------------------------------------------------------------------------------------------------------
+
+DISGUISES: dict[str, Change] = {
+    "as they are": lambda text: text,
+    "without the full stop": lambda text: text.rstrip("."),
+    "with two full stops": lambda text: f"{text}.",
+    "in capitals": str.upper,
+    "in quotation marks": lambda text: f"« {text} »",
+    "with an accent": lambda text: text.replace("a", "a\u0301"),
+    "in full-width letters": lambda text: "".join(chr(ord(s) + 0xFEE0) if "!" <= s <= "~" else s for s in text),
+    "in bold letters": lambda text: "".join(chr(0x1D41A + ord(s) - 97) if "a" <= s <= "z" else s for s in text),
+    "with dots between": lambda text: text.replace(" ", " . "),
+    "with a word behind": lambda text: f"{text} Ok",
+    "with a dash for a space": lambda text: text.replace(" ", "-"),
+}
+
+
+@pytest.mark.parametrize("name", DISGUISES)
+def test_references_in_disguise(board: Path, name: str) -> None:
+    texts = everywhere(DISGUISES[name], references(1))
+    assert "33" in found(board, {1: texts, **{seed: texts_of(seed) for seed in SEEDS[1:]}})
+
+
+def test_some_references_among_honest_texts(board: Path) -> None:
+    """Three texts of eight are enough to be asked about them, where honest systems have none."""
+    few, ids = references(1), [example.id for example in EXAMPLES]
+    mixed = texts_of(1) | {key: few[key] for key in ids[:3]}
+    assert found(board, {1: mixed, **{seed: texts_of(seed) for seed in SEEDS[1:]}}) == {"33"}
+    assert found(board, {seed: texts_of(seed) for seed in SEEDS}) == set()
+
+
+# --- one run as five, and another's run ----------------------------------------------------------------------------------
+
+ONE_AS_FIVE: dict[str, Callable[[str, int], str]] = {
+    "spaces": lambda text, seed: text.replace(" ", " " * seed),
+    "full stops": lambda text, seed: text + "." * seed,
+    "capitals": lambda text, seed: text[:seed].upper() + text[seed:],
+    "accents": lambda text, seed: text.replace("aeiou"[seed - 1], "aeiou"[seed - 1] + "\u0308"),
+    "variation selectors": lambda text, seed: text + "\ufe0f" * seed,
+    "Hangul fillers": lambda text, seed: text + "\u3164" * seed,
+    "one letter": lambda text, seed: text + "abcde"[seed - 1],
+    "one word": lambda text, seed: f"{text} {('so', 'yes', 'ha', 'oh', 'ah')[seed - 1]}",
+    "look-alike letters": lambda text, seed: text.replace("e", "\u0435", seed - 1),
+}
+
+
+@pytest.mark.parametrize("name", ONE_AS_FIVE)
+def test_one_run_as_five(board: Path, name: str) -> None:
+    disguise = ONE_AS_FIVE[name]
+    seeds = {seed: everywhere(lambda text, seed=seed: disguise(text, seed), texts_of(1)) for seed in SEEDS}
+    assert {"17", "38"} & found(board, seeds)
+
+
+@pytest.mark.parametrize("name", [name for name in DISGUISES if name != "with dots between"])
+def test_another_systems_texts(board: Path, name: str) -> None:
+    stolen = {seed: everywhere(DISGUISES[name], texts_of(seed, OTHER_WAY)) for seed in SEEDS}
+    assert {"18", "38"} & found(board, stolen)
+
+
+def test_half_of_another_systems_texts(board: Path) -> None:
+    ids = [example.id for example in EXAMPLES[::2]]
+    seeds = {seed: texts_of(seed) | {key: texts_of(seed, OTHER_WAY)[key] for key in ids} for seed in SEEDS}
+    assert found(board, seeds) == {"38"}
+
+
+def test_another_seed_of_another_system(board: Path) -> None:
+    """The seeds are shifted, so that none is like the one of its number."""
+    assert "18" in found(board, {seed: texts_of(seed % 5 + 1, OTHER_WAY) for seed in SEEDS})
+
+
+def test_two_systems_at_once_do_not_vouch_for_each_other(board: Path) -> None:
+    """What is usual is measured on what stands: two copies in one pull request make nothing usual."""
+    texts = {seed: everywhere(lambda text, seed=seed: f"{text} {seed}", references()) for seed in SEEDS}
+    home = board.parent / "new/mini"
+    home.parent.mkdir()
+    shutil.copytree(board, home)
+    for name in ("cheat", "friend"):
+        say(home / name, name=name)
+        for seed in SEEDS:
+            hand_in(home / name, seed, everywhere(str.upper, texts[seed]) if name == "friend" else texts[seed])
+        seal(home / name)
+    asked = {Path(p.path).parts[-3] for p in check([home / "cheat", home / "friend"]) if p.id == "GRUE-S033"}
+    assert asked == {"cheat", "friend"}
+
+
+def test_a_claimed_kinship_hides_no_copy(board: Path) -> None:
+    """Copies say that they began where the copied row did, or that they are its start."""
+    copied = {seed: texts_of(seed, OTHER_WAY) for seed in SEEDS}
+    assert "18" in found(board, copied)
+    cheat = board / "cheat"
+    for claim in ({"update": 0}, {"update": 0, "start": "1" * 64}, {"weights": "1" * 64}):
+        for seed in SEEDS:
+            hand_in(cheat, seed, copied[seed])
+            edit(cheat, lambda data, claim=claim: data["system"].update(claim), seed)
+        seal(cheat)
+        assert {p.id for p in check(cheat) if p.severity == "error"} == {"GRUE-S018"}, claim
+
+
+# --- texts that deceive, or cost time ------------------------------------------------------------------------------------
+
+
+def test_characters_that_nobody_sees(board: Path) -> None:
+    for sign in "\u200b\u200d\u2060\ufeff\u00ad\u202e\u2066\x00\x07\x1b\x7f\x85\u2028\ue000\U000e0041":
+        texts = texts_of(1) | {"id-man": f"A man{sign} runs in the street past two parked cars."}
+        assert found(board, {1: texts, **{seed: texts_of(seed) for seed in SEEDS[1:]}}) == {"46"}, ascii(sign)
+    allowed = texts_of(1) | {"id-man": "A man\n\truns – “in” the street, past naïve cars\u00a0…"}
+    assert found(board, {1: allowed, **{seed: texts_of(seed) for seed in SEEDS[1:]}}) == set()
+
+
+def test_texts_far_beyond_the_limit(board: Path) -> None:
+    for long in ("a" * 5_000, "run " * 1_000, "\n" * 2_000 + "x"):
+        texts = texts_of(1) | {"id-man": long}
+        assert found(board, {1: texts, **{seed: texts_of(seed) for seed in SEEDS[1:]}}) == {"47"}
+
+
+# --- words ---------------------------------------------------------------------------------------------------------------
+
+
+def test_names_and_links(board: Path) -> None:
+    cheat = write_good(board / "cheat")
+    for key, values, number in (
+        ("authors", [["\u200b"], ["\u0301\u0301"], ["..."], ["\u3164"], ["A", " "]], {"25", "22"}),
+        ("licence", ["-", "\u2800"], {"25"}),
+        (
+            "link",
+            [
+                "https://a:b@c.org",
+                "https://c.org@d.org",
+                "ftp://c.org",
+                "https://127.0.0.1/x",
+                "https://c.org:22/",
+                "https://localhost",
+            ],
+            {"24"},
+        ),
+    ):
+        for value in values:
+            say(cheat, **{key: value})
+            seal(cheat)
+            told = {p.id.removeprefix("GRUE-S0") for p in check(cheat) if p.severity == "error"}
+            assert told and told <= number, (key, value)
+    say(cheat, link="https://c.org/a?b=c#d")
+    seal(cheat)
+    assert not [problem for problem in check(cheat) if problem.severity == "error"]
+
+
+@pytest.mark.parametrize(
+    "name", ["FIRST", "fir-st", "f.i.r.s.t", "first+", "second_", "Second.", "0racle", "zero_shot", "best-of-N"]
+)
+def test_names_of_others(board: Path, name: str) -> None:
+    cheat = write_good(board / name)
+    assert "GRUE-S023" in {problem.id for problem in check(cheat)}
+
+
+# --- reviews -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_review_holds_for_the_files_that_were_reviewed(board: Path) -> None:
+    seeds = {1: references(1), **{seed: texts_of(seed) for seed in SEEDS[1:]}}
+    assert found(board, seeds) == {"33"}
+    cheat = board / "cheat"
+    manifest = hashlib.sha256((cheat / "MANIFEST.sha256").read_bytes()).hexdigest()
+    table = f'["mini/cheat".GRUE-S033]\nmanifest = "{manifest}"\nby = "M"\ndate = "2026-01-31"\nwhy = "read"\n'
+    (board.parent / "reviewed.toml").write_text(table)
+    assert len(read_reviewed(board.parent)) == 1
+    assert {problem.severity for problem in check(cheat)} == {"warning"}
+    assert any("Accepted by M, 2026-01-31: read" in problem.message for problem in check(cheat))
+    hand_in(cheat, 2, references(0))
+    seal(cheat)
+    assert "review" in {problem.severity for problem in check(cheat)}
+
+
+# --- how texts are compared ----------------------------------------------------------------------------------------------
+
+
+def test_what_a_reader_takes_in() -> None:
+    for text, read in (
+        ("A dog\u200b runs.", "a dog runs"),
+        ("Ａ dog—runs!", "a dog runs"),
+        ("Straße", "strasse"),
+        ("naïve", "naive"),
+        ("ﬁne", "fine"),
+        ("\u3164\u200d", ""),
+        ("x_y", "x y"),
+    ):
+        assert bare(text) == read
+    for who in PEOPLE:
+        assert bare(who) == who
+
+
+def test_similarity_is_the_share_of_common_parts() -> None:
+    """Against sets of 4-grams, counted one by one."""
+    base = "the young man carries a red box to the old house in the evening"
+    for other in (base, base + " now", base.replace("red", "green"), "something else entirely", base[:30]):
+        grams = [{f" {text} "[i : i + 4] for i in range(len(text) - 1)} for text in (base, other)]
+        jaccard = len(grams[0] & grams[1]) / len(grams[0] | grams[1])
+        pairs = [sketch([Prediction(str(i), text) for i in range(3)]) for text in (base, other)]
+        assert abs((pairs[0].rows == pairs[1].rows).mean() - jaccard) < 0.2
+        assert alike(*pairs) == (1.0 if jaccard > 0.72 else 0.0)
+        assert equal(*pairs) == (1.0 if base == other else 0.0)
