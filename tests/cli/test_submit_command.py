@@ -83,9 +83,10 @@ def test_a_submission_whose_name_begins_another_is_not_taken_for_it() -> None:
 def test_the_json_report_says_everything() -> None:
     problem = a_problem(message=HOSTILE)
     assert json.loads(as_json([problem], [HOME])) == {
-        "schema": 1,
+        "schema": 2,
         "checked": ["submissions/mini/ours"],
         "errors": 1,
+        "reviews": 0,
         "warnings": 0,
         "problems": [
             {

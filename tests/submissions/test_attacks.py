@@ -268,3 +268,9 @@ def test_similarity_is_the_share_of_common_parts() -> None:
         assert abs((pairs[0].rows == pairs[1].rows).mean() - jaccard) < 0.2
         assert alike(*pairs) == (1.0 if jaccard > 0.72 else 0.0)
         assert equal(*pairs) == (1.0 if base == other else 0.0)
+
+
+def test_a_check_ends_in_time(board: Path) -> None:
+    """Its processes load Python for longer than that."""
+    problems = check(board / "first", seconds=0.01)
+    assert [(problem.id, Path(problem.path).name) for problem in problems] == [("GRUE-S054", "commongen")]
