@@ -116,7 +116,7 @@ def closest(lengths: Sequence[int], length: int) -> int:
 
 
 LENGTHS = {"shortest": shortest, "closest": closest}
-"""Which reference's length counts: RL4LMs and tensorflow/nmt take the shortest, pycocoevalcap and sacreBLEU the closest."""
+"""Which reference's length counts: RL4LMs and tensorflow/nmt take the first, pycocoevalcap and sacreBLEU the second."""
 
 _COUNTS: WeakValueDictionary[str, Counts] = WeakValueDictionary()  # tokenizer → what all BLEU metrics of it share
 
@@ -276,8 +276,8 @@ def _card(order: int) -> Card:
         family="overlap",
         range=(0, 1),
         definition=f"{ngrams if order > 1 else words}, times the brevity penalty against the shortest reference (an "
-        "option takes the closest, as pycocoevalcap does); words are separated by white space, a corpus is not smoothed. "
-        "A single text is smoothed by one for orders above 1.",
+        "option takes the closest, as pycocoevalcap does); words are separated by white space, a corpus is not "
+        "smoothed. A single text is smoothed by one for orders above 1.",
         source="Papineni et al. 2002; tensorflow/nmt and RL4LMs' bleu",
     )
 

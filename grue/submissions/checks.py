@@ -11,8 +11,10 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from grue.errors import Unavailable
-from grue.submissions.folder import place_of, systems
+from grue.submissions.by_reference import by_reference_files
+from grue.submissions.folder import BY_REFERENCE, place_of, systems
 from grue.submissions.problems import Problem, warning
+from grue.submissions.referred_checks import Fetching, check_referred_systems
 from grue.submissions.rescoring import Findings, TaskRuns, check_task
 from grue.submissions.structure import Contents, read_system
 from grue.submissions.wording import check_name
@@ -21,17 +23,21 @@ from grue.task_files import SUITES, task_names
 ONE_PROCESS = 20  # results up to which one process is faster than starting several
 
 
-def check(folder: Path, others: Path | None = None, processes: int | None = None) -> list[Problem]:
+def check(
+    folder: Path, others: Path | None = None, processes: int | None = None, fetching: Fetching | None = None
+) -> list[Problem]:
     """Return every problem of the submissions in `folder`, sorted by path and id.
 
     A submission is also compared with the systems beside it, whose names and predictions it must not share.
 
     Args:
-        folder: `submissions/`, a suite's folder in it, or a system's.
+        folder: `submissions/`, a suite's folder in it, or a system's: its folder, or its file if it is by reference.
         others: A further folder `submissions/` of systems to compare with, such as the merge base's.
         processes: How many score in parallel. None: one for each processor, or a single one for few results.
+        fetching: How to download the outputs of systems by reference and score them again; None not to.
 
     Raises:
+        ConfigError: The data that `fetching` names is for one task, and there are several.
         DataError: There is no such folder.
         Unavailable: There is no error, but this machine lacks what scoring all of them needs. If there is an error,
             what is missing is a warning beside it.
@@ -41,8 +47,9 @@ def check(folder: Path, others: Path | None = None, processes: int | None = None
     beside = [read_system(system) for system in _systems_beside(read, others)]
     for one in read:
         names = {other.system.name: other.system for other in (*read, *beside) if other.suite == one.suite}
+        names |= {path.name.removesuffix(BY_REFERENCE): path for path in by_reference_files(one.system.parent)}
         problems += check_name(one.system, names)
-    findings = _check_tasks(read, beside, processes)
+    findings = [*_check_tasks(read, beside, processes), *check_referred_systems(folder, fetching)]
     problems += [problem for found in findings for problem in found.problems]
     missing = list(dict.fromkeys(line for found in findings for line in found.missing))
     if missing and not any(problem.severity == "error" for problem in problems):

@@ -178,7 +178,8 @@ def test_a_reference_length_is_one_of_two():
     assert make_metric("bleu4").signature.endswith("|reflen:shortest"), "the suite's figures do not change"
     assert make_metric("bleu4", reference_length="closest").signature.endswith("|reflen:closest")
     with pytest.raises(
-        ConfigError, match=r"^bleu4: reference_length is 'closet'\. Did you mean 'closest'\? Known: shortest, closest\.$"
+        ConfigError,
+        match=r"^bleu4: reference_length is 'closet'\. Did you mean 'closest'\? Known: shortest, closest\.$",
     ):
         make_metric("bleu4", reference_length="closet")
 
