@@ -76,11 +76,11 @@ def download(
         except urllib.error.HTTPError as error:
             if error.code not in TRANSIENT:
                 raise DataError(f"{url}: the server answered {error.code} {error.reason}.") from error
-            _pause(url, error, next(pauses, None), error.headers.get("Retry-After"))
+            _pause(url, part, error, next(pauses, None), error.headers.get("Retry-After"))
         except (ValueError, http.client.InvalidURL) as error:
             raise DataError(f"{url}: this address, or what it leads to, is malformed: {error}.") from error
         except (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError) as error:
-            _pause(url, error, next(pauses, None), None)
+            _pause(url, part, error, next(pauses, None), None)
     found = files.sha256_file(part)
     if sha256 and found != sha256:
         _discard(part)
@@ -92,12 +92,16 @@ def download(
     _discard(part)
 
 
-def _pause(url: str, error: Exception, pause: float | None, retry_after: str | None) -> None:
+def _pause(url: str, part: Path, error: Exception, pause: float | None, retry_after: str | None) -> None:
     wait = None if pause is None else requested_wait(retry_after, pause)
     if wait is None or wait > LONGEST_WAIT:
         reason = getattr(error, "reason", None) or error
         later = f" The server asked to retry after {wait:.0f} s." if wait else ""
-        cure = "What was received is kept; rerun the command later to resume."
+        cure = (
+            "What was received is kept; rerun the command later to resume."
+            if part.exists()
+            else "Rerun the command later."
+        )
         raise Unavailable(f"{url}: cannot be downloaded: {reason}.{later} {cure}") from error
     time.sleep(wait)
 
