@@ -463,6 +463,16 @@ def test_a_row_by_reference_says_what_it_was_computed_from_in_every_format(made:
         assert all(said in done.stdout for said in ("theirs", "recomputed", "75")), form
 
 
+def test_what_a_row_by_reference_says_is_escaped(made: Path, task: Task) -> None:
+    edit(made, "tasks", "commongen", "data", "source", value="<script>alert(1)</script>\x1b[2J")
+    done = grue("leaderboard", "--suite", "grue", "--task", "commongen", "--no-local", "--format", "html")
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in done.stdout
+    for form in ("html", "markdown", "json", "csv", "latex"):
+        done = grue("leaderboard", "--suite", "grue", "--task", "commongen", "--no-local", "--format", form)
+        assert "\x1b" not in done.stdout
+    assert [problem.id for problem in check(made)] == ["GRUE-S022"]
+
+
 def test_a_row_without_a_metric_of_preference_has_no_preference(made: Path, task: Task) -> None:
     edit(made, "tasks", "commongen", "figures", "coverage", value=None)
     edit(made, "tasks", "commongen", "not_computed", value=["coverage", "spice"])
@@ -482,6 +492,14 @@ def test_a_file_that_contradicts_itself_is_on_no_board(made: Path, task: Task) -
     edit(made, "tasks", "commongen", "figures", "bleu4", "value", value=2.0)
     done = grue("leaderboard", "--suite", "grue", "--task", "commongen", "--no-local")
     assert (done.exit_code, "figures.bleu4: value: 2 is not within 0–1." in done.stderr) == (3, True)
+
+
+def test_a_row_by_reference_is_not_compared(made: Path) -> None:
+    done = grue("compare", "theirs", "ours", "--suite", "grue")
+    assert (done.exit_code, "theirs: its texts are published elsewhere, and only its figures" in done.stderr) == (
+        3,
+        True,
+    )
 
 
 # --- the rows of the repository --------------------------------------------------------------------------------------
