@@ -14,7 +14,7 @@ from grue.errors import Unavailable
 from grue.submissions.by_reference import by_reference_files
 from grue.submissions.folder import BY_REFERENCE, place_of, systems
 from grue.submissions.problems import Problem, warning
-from grue.submissions.referred_checks import Fetching, check_referred_systems
+from grue.submissions.referred_checks import Fetching, check_not_by_reference, check_referred_systems
 from grue.submissions.rescoring import Findings, TaskRuns, check_task
 from grue.submissions.structure import Contents, read_system
 from grue.submissions.wording import check_name
@@ -48,14 +48,14 @@ def check(
     for one in read:
         names = {other.system.name: other.system for other in (*read, *beside) if other.suite == one.suite}
         names |= {path.name.removesuffix(BY_REFERENCE): path for path in by_reference_files(one.system.parent)}
-        problems += check_name(one.system, names)
+        problems += [*check_name(one.system, names), *check_not_by_reference(one.system)]
     findings = [*_check_tasks(read, beside, processes), *check_referred_systems(folder, fetching)]
     problems += [problem for found in findings for problem in found.problems]
     missing = list(dict.fromkeys(line for found in findings for line in found.missing))
     if missing and not any(problem.severity == "error" for problem in problems):
         raise Unavailable("\n".join(["This machine could not check everything:", *missing]))
     problems += [warning(39, folder, line) for line in missing]
-    return sorted(problems, key=lambda problem: (problem.path, problem.id, problem.message))
+    return sorted(set(problems), key=lambda problem: (problem.path, problem.id, problem.message))
 
 
 def _systems_beside(read: Sequence[Contents], others: Path | None) -> list[Path]:

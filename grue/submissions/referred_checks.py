@@ -110,12 +110,19 @@ def _wording(path: Path, referred: Referred) -> Iterator[Problem]:
     yield from check_wording(said, path)
 
 
+def check_not_by_reference(system: Path) -> Iterator[Problem]:
+    """Yield that a submitted system has the name of one by reference, whose authors it may not be of."""
+    beside = system.with_name(f"{system.name}{BY_REFERENCE}")
+    if beside.exists():
+        yield error(76, system, f"has the name of {beside.name}; choose another, or have a maintainer remove that row.")
+
+
 def _names(path: Path, referred: Referred) -> Iterator[Problem]:
     """Yield the systems beside this one that have its name, or one that looks like it."""
     beside = {other.name.removesuffix(BY_REFERENCE): other for other in path.parent.iterdir() if other != path}
     for name, other in sorted(beside.items()):
         if other.is_dir() and name == referred.name:
-            yield error(76, path, f"name: {name!r} is also a submitted system; remove the one or the other.")
+            yield from check_not_by_reference(other)
         elif (other.is_dir() or other.name.endswith(BY_REFERENCE)) and skeleton(name) == skeleton(referred.name):
             yield error(23, path, f"looks like {name!r}, which is another system.")
 

@@ -377,8 +377,10 @@ def test_a_link_a_folder_and_a_wrong_place(made: Path, home: Path) -> None:
 
 def test_a_name_that_is_anothers(made: Path) -> None:
     (made.parent / "theirs").mkdir()
-    told = [problem for problem in check(made) if problem.path == str(made)]
-    assert [(problem.id, "is also a submitted system" in problem.message) for problem in told] == [("GRUE-S076", True)]
+    said = "has the name of theirs.by-reference.toml; choose another, or have a maintainer remove that row."
+    for checked in (made, made.parent, made.parent / "theirs"):
+        told = [problem for problem in check(checked) if problem.id == "GRUE-S076"]
+        assert [(problem.path, problem.message) for problem in told] == [(str(made.parent / "theirs"), said)]
     (made.parent / "theirs").rmdir()
     shutil.copy(made, made.with_name("the1rs.by-reference.toml"))
     edit(made.with_name("the1rs.by-reference.toml"), "name", value="the1rs")
