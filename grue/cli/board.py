@@ -114,6 +114,7 @@ def board_of(
     from grue.leaderboard.order import sorted_by
     from grue.leaderboard.published import shipped
     from grue.leaderboard.rank import rank
+    from grue.submissions.by_reference import recomputed
     from grue.submissions.folder import results
     from grue.submissions.reported import read_reported
     from grue.task_files import load_task, task_names
@@ -125,6 +126,7 @@ def board_of(
     board = rank(
         [
             *(results(submissions, of_suite) if here else ()),
+            *(recomputed(submissions, of_suite) if here else ()),
             *(() if no_local else find_results(runs, of_suite)),
         ],
         tasks,
@@ -195,13 +197,15 @@ def _publish(folder: Path, submissions: Path, check: bool) -> None:
 def _published(folder: Path, submissions: Path) -> Iterator[tuple[Path, str]]:
     """Yield the path and the text of every file of the published boards."""
     from grue.leaderboard.rank import rank
+    from grue.submissions.by_reference import recomputed
     from grue.submissions.folder import results
     from grue.submissions.reported import read_reported
     from grue.task_files import SUITES, load_task, task_names
 
     for suite in sorted(SUITES):
         tasks = [load_task(name, suite) for name in task_names(suite)]
-        board = rank(results(submissions, suite), tasks, reported=read_reported(submissions, suite))
+        entries = [*results(submissions, suite), *recomputed(submissions, suite)]
+        board = rank(entries, tasks, reported=read_reported(submissions, suite))
         for form, ending in PUBLISHED.items():
             yield folder / f"{suite}.{ending}", _render(board, form)
 

@@ -7,20 +7,22 @@ import click
 
 @click.command()
 @click.argument(
-    "kind", type=click.Choice(["result", "submission", "task", "example", "prediction", "board", "reported"])
+    "kind",
+    type=click.Choice(["result", "submission", "task", "example", "prediction", "board", "reported", "by-reference"]),
 )
 def schema(kind: str) -> None:
-    """Print the JSON Schema of a kind of file; submission and task are written in TOML."""
+    """Print the JSON Schema of a kind of file; submission, task and by-reference are in TOML."""
     from grue.leaderboard.board import Board
     from grue.records import Example, Prediction, Result
     from grue.shapes import json_schema
+    from grue.submissions.by_reference import Referred
     from grue.submissions.folder import Submission
     from grue.submissions.reported import Reported
     from grue.task_files import task_schema
 
     classes = {
         **{"result": Result, "submission": Submission, "example": Example, "prediction": Prediction},
-        **{"board": Board, "reported": Reported},
+        **{"board": Board, "reported": Reported, "by-reference": Referred},
     }
     click.echo(json.dumps(task_schema() if kind == "task" else json_schema(classes[kind]), indent=2))
 

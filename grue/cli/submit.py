@@ -8,12 +8,14 @@ import click
 
 from grue import files
 from grue.cli import options
+from grue.cli.refer import refer
 from grue.errors import ConfigError, SubmissionError
 
 if TYPE_CHECKING:
     from grue.submissions.collect import PackedRun
     from grue.submissions.folder import Submission
     from grue.submissions.problems import Problem
+    from grue.submissions.referred_checks import Fetching
     from grue.submissions.reviewed import Reviews
 
 SEED = 0  # for the randomisation tests for regressions, so that equal files give equal reports
@@ -22,6 +24,9 @@ SEED = 0  # for the randomisation tests for regressions, so that equal files giv
 @click.group()
 def submit() -> None:
     """Pack runs into a submission, and check submissions."""
+
+
+submit.add_command(refer)
 
 
 # --- check -----------------------------------------------------------------------------------------------------------
@@ -41,6 +46,10 @@ def submit() -> None:
 @options.option("--output", type=click.Path(path_type=Path), help="File to write the report to instead of printing it.")
 @options.option("--time-limit", type=click.FloatRange(min=1), help="Seconds that scoring may take; beyond is an error.")
 @options.option("--junit", type=click.Path(path_type=Path), help="File to write a JUnit report to as well.")
+@options.option(
+    "--fetch", is_flag=True, help="Also download the outputs of systems by reference, and recompute their figures."
+)
+@options.data
 def check_submissions(
     paths: tuple[Path, ...],
     against: str | None,
@@ -48,15 +57,24 @@ def check_submissions(
     output: Path | None,
     time_limit: float | None,
     junit: Path | None,
+    fetch: bool,
+    data_dir: Path | None,
+    offline: bool,
 ) -> None:
     """Check submissions: structure, frozen ids, and every score recomputed from the predictions.
 
-    PATH is `submissions` (the default), or a system's folder in it.
+    PATH is `submissions` (the default), a system's folder in it, or the file of a system by reference.
     """
     from grue.render.problems import REPORTS
+    from grue.submissions.referred_checks import Fetching
 
+    if data_dir is not None and not fetch:
+        raise ConfigError(f"--data-dir {data_dir}: is the data to recompute figures by reference on; add --fetch.")
+    if fetch and against is not None:
+        raise ConfigError("--against compares with submitted predictions; check systems by reference by themselves.")
     if against is None:
-        checked, problems = _check(paths or (Path("submissions"),), seconds=time_limit)
+        fetching = Fetching(data_dir, offline) if fetch else None
+        checked, problems = _check(paths or (Path("submissions"),), seconds=time_limit, fetching=fetching)
     else:
         checked, problems = _check_against(paths, against, time_limit)
     if junit is not None:
@@ -65,18 +83,22 @@ def check_submissions(
 
 
 def _check(
-    paths: Sequence[Path], reviews: "Reviews | None" = None, seconds: float | None = None
+    paths: Sequence[Path],
+    reviews: "Reviews | None" = None,
+    seconds: float | None = None,
+    fetching: "Fetching | None" = None,
 ) -> "tuple[list[Path], list[Problem]]":
-    """Check the submissions in some folders; return their folders, and the problems."""
+    """Check the submissions in some folders; return their folders or files, and the problems."""
     from grue.cli.progress import error_console
+    from grue.submissions.by_reference import by_reference_files
     from grue.submissions.checks import check
     from grue.submissions.folder import systems
 
-    checked = list(dict.fromkeys(system for path in paths for system in systems(path)))
+    checked = list(dict.fromkeys(one for path in paths for one in (*systems(path), *by_reference_files(path))))
     if not checked:
         return [], []
     with error_console().status(f"Rescoring {', '.join(ascii(str(path))[1:-1] for path in paths)} …"):
-        return checked, check(paths, reviews=reviews, seconds=seconds)
+        return checked, check(paths, reviews=reviews, seconds=seconds, fetching=fetching)
 
 
 def _check_against(paths: Sequence[Path], ref: str, seconds: float | None) -> "tuple[list[Path], list[Problem]]":
@@ -100,10 +122,10 @@ def _check_against(paths: Sequence[Path], ref: str, seconds: float | None) -> "t
 
 def _home(path: Path) -> Path:
     """Return the folder `submissions/` of a path, which is that folder, a suite's or a system's."""
-    from grue.submissions.folder import SUBMISSION
+    from grue.submissions.folder import BY_REFERENCE, SUBMISSION
     from grue.task_files import SUITES
 
-    if (path / SUBMISSION).is_file():
+    if (path / SUBMISSION).is_file() or path.name.endswith(BY_REFERENCE):
         return path.parent.parent
     return path.parent if path.name in SUITES else path
 

@@ -92,11 +92,11 @@ def _cell(entries: Sequence[Entry], task: BoardTask) -> Cell:
 
 
 def _axis(entries: Sequence[Entry], axis: Literal["preference", "naturalness"]) -> Estimate | None:
-    """Return the estimate of an axis; None if a seed's naturalness could not be computed."""
+    """Return the estimate of an axis; None if it was not computed: naturalness, or any of outputs by reference."""
     by_seed = {}
     for entry in entries:
         value = getattr(entry.result, axis) if entry.result.status == "complete" else FLOOR
-        if value is None and axis == "naturalness" and entry.result.errors:
+        if value is None and (axis == "naturalness" or entry.status == "recomputed") and entry.result.errors:
             return None
         if value is None:
             why = "".join(f" It was not scored by {error}" for error in entry.result.errors)

@@ -8,12 +8,15 @@ import numpy as np
 
 from grue.leaderboard.board import BoardTask, Cell, IntervalKind, Row, Standing
 from grue.leaderboard.trained_on import held_out, held_out_columns
+from grue.records import Status
 from grue.stats.intervals import Interval, bootstrap_interval, mean_over_tasks, satterthwaite_interval
 from grue.stats.robust import iqm
 from grue.submissions.folder import PRELIMINARY_SEEDS, RANKED_SEEDS
 
 LEVEL = 0.95
 NEVER_RANKED: tuple[Standing, ...] = ("limited", "no predictions", "reference")
+ELSEWHERE: Status = "recomputed"
+"""The status of rows whose outputs are published elsewhere: always partial, in no rank and in no mean over tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +45,10 @@ def with_headline(row: Row, tasks: Sequence[BoardTask], method: Method) -> Row:
         )
         for name, cell in row.cells.items()
     }
-    preference = _over_tasks(cells, tasks, "preference")
-    naturalness = _over_tasks(cells, tasks, "naturalness")
-    rest = _over_tasks(cells, tasks, "held_out")
+    summed = {} if row.status == ELSEWHERE else cells
+    preference = _over_tasks(summed, tasks, "preference")
+    naturalness = _over_tasks(summed, tasks, "naturalness")
+    rest = _over_tasks(summed, tasks, "held_out")
     return replace(
         row,
         standing=_standing(row, tasks),
@@ -91,6 +95,8 @@ def _standing(row: Row, tasks: Sequence[BoardTask]) -> Standing:
     """Return the standing of a row, by its tasks and seeds unless it can never be ranked."""
     if row.standing in NEVER_RANKED:
         return row.standing
+    if row.status == ELSEWHERE:
+        return "partial"
     if len(row.cells) < len(tasks):
         return "partial"
     seeds = min(len(cell.seeds) for cell in row.cells.values())

@@ -11,6 +11,7 @@ from grue.tasks import Task
 def notes_on(misfits: Sequence[tuple[Entry, str]], shown: Sequence[Entry], rows: Sequence[Row]) -> Iterator[str]:
     """Yield the notes of a board of the entries `shown`, without the `misfits`, each with its reason."""
     yield from _misfit_notes(misfits)
+    yield from _reference_notes(shown)
     yield from _failure_notes(rows)
     yield from _unmoved_notes(shown)
     yield from _unnamed_reward_notes(shown)
@@ -56,6 +57,20 @@ def _seeds(numbers: Iterable[int]) -> str:
     return f"seed{'s' if len(distinct) > 1 else ''} {', '.join(map(str, distinct))}"
 
 
+def _reference_notes(entries: Sequence[Entry]) -> Iterator[str]:
+    """Yield what the figures of systems by reference were computed from, since their texts are not here."""
+    for entry in (entry for entry in entries if entry.status == "recomputed"):
+        result, data = entry.result, entry.result.data
+        lacking = ", ".join(error.partition(": ")[0] for error in result.errors)
+        yield (
+            f"{result.task}: {result.system['name']} ({result.system['year']}) was computed by grue "
+            f"{result.grue['version']} from outputs that are published elsewhere, {data['outputs']} (sha256 "
+            f"{data['outputs_sha256'][:12]}…), on {data['examples']:,} examples of the split {result.split!r} "
+            f"({data['source_split']!r} at the source, {data['source']}); "
+            f"{f'not computed: {lacking}; ' if lacking else ''}one output for each example, so it has no rank."
+        )
+
+
 def _failure_notes(rows: Sequence[Row]) -> Iterator[str]:
     for row in rows:
         for task, cell in row.cells.items():
@@ -86,7 +101,7 @@ def _unnamed_reward_notes(entries: Sequence[Entry]) -> Iterator[str]:
 def _error_notes(entries: Sequence[Entry]) -> Iterator[str]:
     """Yield what could not be scored; the reasons are long and name local paths, so they stay in the results."""
     found: dict[tuple[str, str], list[Result]] = {}
-    for result in (entry.result for entry in entries):
+    for result in (entry.result for entry in entries if entry.status != "recomputed"):
         for error in result.errors:
             found.setdefault((result.task, error.partition(": ")[0]), []).append(result)
     for (task, metric), results in sorted(found.items(), key=lambda item: item[0]):

@@ -14,7 +14,7 @@ from grue.leaderboard import compat
 from grue.leaderboard.board import BOARD_SCHEMA, Board, BoardTask, IntervalKind, Row, Scoring, Standing
 from grue.leaderboard.cells import board_task, row_of
 from grue.leaderboard.entries import of_suite, refuse_twins, row_key
-from grue.leaderboard.headline import LEVEL, NEVER_RANKED, Method, with_headline
+from grue.leaderboard.headline import ELSEWHERE, LEVEL, NEVER_RANKED, Method, with_headline
 from grue.leaderboard.notes import misfit, notes_on
 from grue.leaderboard.places import Scores, shared_ranks
 from grue.leaderboard.published import notes_on_shipped, rows_on
@@ -143,7 +143,8 @@ def _scores(row: Row, tasks: Sequence[str]) -> Scores | None:
 def _on_task(row: Row, task: str) -> Scores | None:
     """Return a system's preference on a task, by seed; None if it is not ranked there."""
     cell = row.cells.get(task)
-    if cell is None or len(cell.seeds) < RANKED_SEEDS or row.standing in NEVER_RANKED:
+    unranked = row.standing in NEVER_RANKED or row.status == ELSEWHERE
+    if cell is None or len(cell.seeds) < RANKED_SEEDS or unranked:
         return None
     return _scores(row, [task])
 

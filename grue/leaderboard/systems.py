@@ -43,7 +43,8 @@ def find_system(given: str, suite: str, submissions: Path, runs: Path) -> FoundS
     Raises:
         UnknownName: No system has the name.
         ConfigError: A submission and local runs have the name; or the folder holds several systems, or none.
-        DataError: A result cannot be read, or two claim the same system, task and seed.
+        DataError: A result cannot be read, two claim the same system, task and seed, or the system's texts are not here
+            but published elsewhere.
     """
     if "/" in given or os.sep in given:
         return _in_folder(Path(given), suite)
@@ -59,6 +60,12 @@ def find_system(given: str, suite: str, submissions: Path, runs: Path) -> FoundS
     places = [where for where, entries in matching.items() if entries]
     if not places:
         names = sorted({_name(entry) for entries in searched.values() for entry in entries})
+        elsewhere = submissions / suite / f"{name}{submitted.BY_REFERENCE}"
+        if elsewhere.is_file():
+            raise DataError(
+                f"{name}: its texts are published elsewhere, and only its figures are here: download the file that "
+                f"{elsewhere} names, and evaluate or pack its texts under another name."
+            )
         folders = " or ".join(str({"submissions": submissions, "runs": runs}[where]) for where in searched)
         raise UnknownName(
             f"No system {name!r} of the suite {suite} in {folders}.{did_you_mean(name, names)} "

@@ -115,11 +115,14 @@ def closest(lengths: Sequence[int], length: int) -> int:
     return min(lengths, key=lambda one: (abs(one - length), one))
 
 
+LENGTHS = {"shortest": shortest, "closest": closest}
+"""Which reference's length counts: RL4LMs and tensorflow/nmt take the first, pycocoevalcap and sacreBLEU the second."""
+
 _COUNTS: WeakValueDictionary[str, Counts] = WeakValueDictionary()  # tokenizer → what all BLEU metrics of it share
 
 
 class Bleu:
-    """BLEU-n, 0–1: a corpus is not smoothed, and the shortest reference gives the reference length.
+    """BLEU-n, 0–1: a corpus is not smoothed.
 
     A single example is smoothed after Lin & Och (2004), one more match and one more possible n-gram for each order
     above 1, so that an exact copy of any length scores 1 and a text without a common word 0.
@@ -127,13 +130,27 @@ class Bleu:
     Args:
         order: Longest n-gram.
         tokenizer: "whitespace", as in the published numbers, "words" or "treebank".
+        reference_length: Which reference the brevity penalty compares with: the "shortest", as RL4LMs does, or the
+            "closest", as pycocoevalcap and with it CommonGen's official scorer do.
+
+    Raises:
+        UnknownName: There is no such tokenizer.
+        ConfigError: `reference_length` is another word.
     """
 
     direction: Direction = "higher"
 
-    def __init__(self, order: int, tokenizer: str = "whitespace") -> None:
+    def __init__(self, order: int, tokenizer: str = "whitespace", reference_length: str = "shortest") -> None:
+        if reference_length not in LENGTHS:
+            raise ConfigError(
+                f"bleu{order}: reference_length is {reference_length!r}.{did_you_mean(reference_length, LENGTHS)} "
+                f"Known: {', '.join(LENGTHS)}."
+            )
         self.order = order
-        self.signature = f"bleu{order}|case:mixed|tok:{tokenizer}|smooth:none|refs:clipped-union|reflen:shortest"
+        self.signature = (
+            f"bleu{order}|case:mixed|tok:{tokenizer}|smooth:none|refs:clipped-union|reflen:{reference_length}"
+        )
+        self._reference_length = LENGTHS[reference_length]
         self._counts = _COUNTS.setdefault(tokenizer, Counts(TOKENIZERS[tokenizer]))
 
     def prepare(self, examples: Sequence[Example]) -> None:
@@ -144,7 +161,7 @@ class Bleu:
     def statistics(self, examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
         """Return [N, 2 + 2·order] counts; see the module's docstring."""
         require_references(examples, f"bleu{self.order}")
-        return self._counts.statistics(examples, texts, self.order, shortest)
+        return self._counts.statistics(examples, texts, self.order, self._reference_length)
 
     def per_example(self, statistics: FloatArray) -> FloatArray:
         """Return [N] smoothed sentence BLEU."""
@@ -258,8 +275,9 @@ def _card(order: int) -> Card:
         partial(Bleu, order),
         family="overlap",
         range=(0, 1),
-        definition=f"{ngrams if order > 1 else words}, times the brevity penalty against the shortest reference; words "
-        "are separated by white space, a corpus is not smoothed. A single text is smoothed by one for orders above 1.",
+        definition=f"{ngrams if order > 1 else words}, times the brevity penalty against the shortest reference (an "
+        "option takes the closest, as pycocoevalcap does); words are separated by white space, a corpus is not "
+        "smoothed. A single text is smoothed by one for orders above 1.",
         source="Papineni et al. 2002; tensorflow/nmt and RL4LMs' bleu",
     )
 

@@ -14,11 +14,12 @@ _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 def reported_tables(board: Board) -> tuple[TextTable, ...]:
     """Return the tables to show beside a board.
 
-    All tables for a single task; the quality on each task for a suite without rows; else none.
+    All tables for a single task; the quality on each task for a suite without rows, or with rows by reference alone,
+    which stand above them; else none.
     """
     if len(board.tasks) == 1:
         return tuple(_table(table, reported.source) for reported, table in _of(board))
-    if board.rows:
+    if _has_runs(board):
         return ()
     return tuple(
         _table(table, reported.source, without=DIVERSITY)
@@ -34,12 +35,16 @@ def about_reported(board: Board) -> tuple[str, ...]:
         return ()
     many = f"{len(tables)} table{'s' if len(tables) > 1 else ''} of papers' figures"
     command = f"`grue leaderboard --suite {board.suite} --task {tables[0][1].task}`"
-    if len(board.tasks) > 1 and board.rows:
+    if len(board.tasks) > 1 and _has_runs(board):
         return (f"{many}, task by task: {command}.",)
     lines = ["Figures as printed, not recomputed here: compare them with each other, not with other tables."]
     if len(board.tasks) > 1:
         lines.append(f"Of {many}, one a task stands here; {command} shows all of a task.")
     return (*lines, *(_cited(source) for source in dict.fromkeys(reported.source for reported, _ in tables)))
+
+
+def _has_runs(board: Board) -> bool:
+    return any(row.status != "recomputed" for row in board.rows)
 
 
 def _of(board: Board) -> Iterator[tuple[Reported, ReportedTable]]:

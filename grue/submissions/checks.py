@@ -11,8 +11,10 @@ from multiprocessing import active_children, get_context
 from pathlib import Path
 
 from grue.errors import Unavailable
-from grue.submissions.folder import place_of, systems
+from grue.submissions.by_reference import by_reference_files
+from grue.submissions.folder import BY_REFERENCE, place_of, systems
 from grue.submissions.problems import Problem, error, warning
+from grue.submissions.referred_checks import Fetching, check_not_by_reference, check_referred_systems
 from grue.submissions.rescoring import Findings, TaskRuns, check_task
 from grue.submissions.reviewed import Reviews, accepted, read_reviewed
 from grue.submissions.structure import Contents, read_system
@@ -28,6 +30,7 @@ def check(
     processes: int | None = None,
     reviews: Reviews | None = None,
     seconds: float | None = None,
+    fetching: Fetching | None = None,
 ) -> list[Problem]:
     """Return every problem of the submissions in `folder`, sorted by path and id.
 
@@ -35,13 +38,16 @@ def check(
     usual on a task is read off those that are not checked, if there are any: nobody vouches for himself.
 
     Args:
-        folder: `submissions/`, a suite's folder in it, or a system's; several of them are checked together.
+        folder: `submissions/`, a suite's folder in it, or a system's: its folder, or its file if it is by reference.
+            Several are checked together.
         others: A further folder `submissions/` of systems to compare with, such as the merge base's.
         processes: How many score in parallel. None: one for each processor, or a single one for few results.
         reviews: What maintainers have accepted. None: what `reviewed.toml` beside the suites says.
         seconds: How long scoring may take; what is not done then is an error. None: without limit.
+        fetching: How to download the outputs of systems by reference and score them again; None not to.
 
     Raises:
+        ConfigError: The data that `fetching` names is for one task, and there are several.
         DataError: There is no such folder.
         ConfigError: `reviewed.toml` cannot be read.
         Unavailable: There is no error, but this machine lacks what scoring all of them needs. If there is an error,
@@ -53,15 +59,17 @@ def check(
     beside = [read_system(system) for system in _systems_beside(read, others)]
     for one in read:
         names = {other.system.name: other.system for other in (*read, *beside) if other.suite == one.suite}
-        problems += check_name(one.system, names, one.is_reference)
+        names |= {path.name.removesuffix(BY_REFERENCE): path for path in by_reference_files(one.system.parent)}
+        problems += [*check_name(one.system, names, one.is_reference), *check_not_by_reference(one.system)]
     findings = _check_tasks(read, beside, processes, seconds)
+    findings += [found for path in folders for found in check_referred_systems(path, fetching)]
     problems += [problem for found in findings for problem in found.problems]
     problems = [_reviewed(problem, read, reviews) for problem in problems]
     missing = list(dict.fromkeys(line for found in findings for line in found.missing))
     if missing and all(problem.severity == "warning" for problem in problems):
         raise Unavailable("\n".join(["This machine could not check everything:", *missing]))
     problems += [warning(39, folders[0], line) for line in missing]
-    return sorted(problems, key=lambda problem: (problem.path, problem.id, problem.message))
+    return sorted(set(problems), key=lambda problem: (problem.path, problem.id, problem.message))
 
 
 def _reviewed(problem: Problem, read: Sequence[Contents], reviews: Reviews | None) -> Problem:

@@ -59,9 +59,14 @@ def _other_scores(result: Result, scored: Scored, invented: list[str]) -> Iterat
     yield from (f"{metric}: is not computed for this task." for metric in claimed if metric not in unknown)
 
 
+def agrees(metric: str, stated: float, computed: float) -> bool:
+    """Whether a stated value of a metric is the computed one, up to rounding."""
+    tolerance = MODEL_TOLERANCE if "model" in metric_parameters(metric) else TOLERANCE
+    return math.isclose(stated, computed, rel_tol=tolerance, abs_tol=tolerance)
+
+
 def _parts_that_differ(claim: Score, score: Score) -> Iterator[str]:
-    tolerance = MODEL_TOLERANCE if "model" in metric_parameters(score.metric) else TOLERANCE
-    if not math.isclose(claim.value, score.value, rel_tol=tolerance, abs_tol=tolerance):
+    if not agrees(score.metric, claim.value, score.value):
         yield f"{score.metric}: states {claim.value:.10g}; computed: {score.value:.10g}."
     for part in ("axis", "n", "direction", "signature"):
         said, computed = getattr(claim, part), getattr(score, part)

@@ -4,6 +4,7 @@
     submissions/<suite>/<system>/MANIFEST.sha256
     submissions/<suite>/<system>/<task>/seed-<n>.result.json
     submissions/<suite>/<system>/<task>/seed-<n>.predictions.jsonl.gz
+    submissions/<suite>/<system>.by-reference.toml  systems whose outputs are published elsewhere
     submissions/<suite>/<key>.reported.json         figures of papers, which cannot be recomputed
     submissions/reproduced.toml                     systems that maintainers reproduced: "<suite>/<system>" → how
 
@@ -27,6 +28,7 @@ SUBMISSIONS = "submissions"
 SUBMISSION = "submission.toml"
 MANIFEST = "MANIFEST.sha256"
 REPRODUCED = "reproduced.toml"
+BY_REFERENCE = ".by-reference.toml"
 RESULT = re.compile(r"seed-(0|[1-9]\d*)\.result\.json")
 SYSTEM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
 RANKED_SEEDS = 5  # per task, for a rank; with fewer a row is preliminary
@@ -178,9 +180,13 @@ def about_submission(submission: Submission) -> About:
 def systems(folder: Path) -> list[Path]:
     """Return the folders of systems in `folder`, which is `submissions/`, a suite's folder in it, or one system's.
 
+    A file of a system by reference holds none.
+
     Raises:
         DataError: There is no such folder.
     """
+    if folder.name.endswith(BY_REFERENCE) and folder.is_file():
+        return []
     if not folder.is_dir():
         raise DataError(f"{folder}: there is no such folder of submissions.")
     if (folder / SUBMISSION).is_file() or _lacks_its_toml(folder):

@@ -143,6 +143,23 @@ _ERRORS = {
         "comes with changes to code, tasks or workflows",
         "Open two pull requests, one with the submission alone.",
     ),
+    75: (
+        "a file of a system by reference cannot be read",
+        "Write it with `grue submit refer`; docs/how-to/submitting.md shows how.",
+    ),
+    76: (
+        "a system by reference contradicts itself, the board or the task",
+        "Correct the field, or write the file again with `grue submit refer`.",
+    ),
+    77: (
+        "a published file is not the one described",
+        "Give the address and the sha256 of the file that was scored, and how its lines are the split's examples; "
+        "remove the row if the file is gone.",
+    ),
+    78: (
+        "a figure does not follow from the published file",
+        "Write the figures again with `grue submit refer`, on the task's own data.",
+    ),
 }
 
 _WARNINGS = {
@@ -160,6 +177,10 @@ _WARNINGS = {
     45: (
         "declared to have kept its initial policy",
         "Check that the texts are those of a system that it can have started from; training then improved nothing.",
+    ),
+    79: (
+        "figures of published outputs were not recomputed",
+        "Check with --fetch, which downloads the published files and scores them again.",
     ),
 }
 

@@ -24,7 +24,7 @@ def test_the_schema_lists_what_a_result_must_say():
     assert schema["additionalProperties"] is False
 
 
-@pytest.mark.parametrize("kind", ["task", "example", "prediction", "submission", "board", "reported"])
+@pytest.mark.parametrize("kind", ["task", "example", "prediction", "submission", "board", "reported", "by-reference"])
 def test_every_kind_of_file_has_a_schema(kind):
     assert json.loads(grue("schema", kind).stdout)["type"] == "object"
 

@@ -15,7 +15,7 @@ from grue.data.backoff import requested_wait
 from grue.data.download import download
 from grue.data.load import load_examples
 from grue.data.unpack import unpack
-from grue.errors import DataError
+from grue.errors import DataError, Unavailable
 from grue.tasks import Source
 
 
@@ -125,6 +125,29 @@ def test_what_cannot_be_downloaded(hub, waited, tmp_path):
     hub.faults = [Fault("/a", status=429, headers={"Retry-After": "3600"})]
     with pytest.raises(DataError, match="The server asked to retry after 3600 s"):
         download(f"{hub.address}/a", tmp_path / "a")
+
+
+def test_a_download_is_of_the_web_and_no_larger_than_allowed(hub, waited, tmp_path):
+    (tmp_path / "secret").write_text("secret")
+    for url in (f"file://{tmp_path}/secret", "ftp://127.0.0.1/a", f"{tmp_path}/secret", "data:text/plain,a"):
+        with pytest.raises(DataError, match="is not an address that begins with https:// or http://"):
+            download(url, tmp_path / "a")
+    for url in ("http://[", "http://127.0.0.1:port/a", "http://a b/c", "https://" + "a" * 70 + "/b"):
+        with pytest.raises(DataError, match="this address, or what it leads to, is malformed"):
+            download(url, tmp_path / "a")
+    hub.faults = [Fault("/moved", status=302, headers={"Location": "http://["})]
+    with pytest.raises(DataError, match="this address, or what it leads to, is malformed"):
+        download(f"{hub.address}/moved", tmp_path / "a")
+    assert waited == []
+    hub.faults = [Fault("/moved", status=302, headers={"Location": "ftp://127.0.0.1:9/a"}, times=9)]
+    with pytest.raises(Unavailable, match="unknown url type: ftp"):
+        download(f"{hub.address}/moved", tmp_path / "a")
+    hub.plain["/a"] = b"x" * 1_001
+    with pytest.raises(DataError, match=r"/a: has more than 1,000 bytes\.$"):
+        download(f"{hub.address}/a", tmp_path / "a", most=1_000)
+    assert sorted(path.name for path in tmp_path.glob("a*")) == []
+    download(f"{hub.address}/a", tmp_path / "a", most=1_001)
+    assert (tmp_path / "a").read_bytes() == hub.plain["/a"]
 
 
 def test_the_wait_that_a_server_asks_for(monkeypatch):

@@ -83,7 +83,16 @@ def test_the_road_is_walked_as_written(clone: Path, road: str, system: str, task
 
 def test_the_page_names_no_option_that_is_not_there() -> None:
     known = set()
-    for command in ("train", "evaluate", "submit pack", "submit check", "leaderboard", "data export", "compare"):
+    for command in (
+        "train",
+        "evaluate",
+        "submit pack",
+        "submit check",
+        "submit refer",
+        "leaderboard",
+        "data export",
+        "compare",
+    ):
         known |= set(re.findall(r"--[a-z][a-z-]+", run(ROOT, f"grue {command} --help")))
     of_others = {"--check"}  # sha256sum's
     assert set(re.findall(r"--[a-z][a-z-]+", PAGE)) - of_others <= known

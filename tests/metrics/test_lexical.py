@@ -9,6 +9,7 @@ from nltk.translate.meteor_score import meteor_score
 from rouge_score.rouge_scorer import RougeScorer
 from sacrebleu.metrics import BLEU
 
+from grue.errors import ConfigError
 from grue.metrics import meteor
 from grue.metrics.registry import make_metric
 from grue.metrics.tokens import words
@@ -129,6 +130,58 @@ def test_bleu_metrics_that_share_their_counts_do_not_mix_them():
         for given in (examples, others):
             found = metric.corpus(metric.statistics(given, texts))
             assert found == pytest.approx(slow_bleu(given, texts, order), abs=1e-12)
+
+
+def coco_bleu(examples, texts, order):
+    """BLEU as pycocoevalcap publishes it: closest length, tiny constants against division by zero."""
+    tiny, small = 1e-15, 1e-9
+    correct, guessed, length, wanted = [0] * order, [0] * order, 0, 0
+    for example, text in zip(examples, texts, strict=True):
+        tokens, references = text.split(), [reference.split() for reference in example.references]
+        length += len(tokens)
+        wanted += min((abs(len(reference) - len(tokens)), len(reference)) for reference in references)[1]
+        for n in range(1, order + 1):
+            grams = [tuple(tokens[i : i + n]) for i in range(len(tokens) - n + 1)]
+            guessed[n - 1] += len(grams)
+            for gram in set(grams):
+                most = max(sum(tuple(r[i : i + n]) == gram for i in range(len(r))) for r in references)
+                correct[n - 1] += min(grams.count(gram), most)
+    bleu = 1.0
+    for n in range(order):
+        bleu *= (correct[n] + tiny) / (guessed[n] + small)
+    bleu **= 1 / order
+    ratio = (length + tiny) / (wanted + small)
+    return bleu * math.exp(1 - 1 / ratio) if ratio < 1 else bleu
+
+
+@pytest.mark.parametrize("order", [1, 3, 4])
+def test_bleu_against_the_closest_reference_is_pycocoevalcaps(order):
+    examples, texts = draw(5, vocabulary=["a", "b", "c"], longest=12)
+    texts = [text[: len(text) * 2 // 3] for text in texts]  # shorter than the references, so that lengths count
+    found = corpus(f"bleu{order}", examples, texts, reference_length="closest")
+    assert found == pytest.approx(coco_bleu(examples, texts, order), abs=1e-8)
+    assert found < corpus(f"bleu{order}", examples, texts) - 0.01, "the shortest reference asks for less"
+
+
+def test_the_closest_reference_by_hand():
+    """Four words; references of two, five and nine: 2 is the shortest, 5 the closest. Of 3 and 5, 3 is taken."""
+    text, long = "the dog runs home", "the dog runs home every day with a ball"
+    examples = [Example("a", "", ("a dog", "the dog runs home fast", long))]
+    assert corpus("bleu4", examples, [text]) == 1.0
+    assert corpus("bleu4", examples, [text], reference_length="closest") == pytest.approx(math.exp(1 - 5 / 4))
+    assert values("bleu4", examples, [text], reference_length="closest")[0] == pytest.approx(math.exp(1 - 5 / 4))
+    tied = [Example("a", "", ("the dog runs home fast", "a dog runs"))]
+    assert corpus("bleu1", tied, [text], reference_length="closest") == 1.0
+
+
+def test_a_reference_length_is_one_of_two():
+    assert make_metric("bleu4").signature.endswith("|reflen:shortest"), "the suite's figures do not change"
+    assert make_metric("bleu4", reference_length="closest").signature.endswith("|reflen:closest")
+    with pytest.raises(
+        ConfigError,
+        match=r"^bleu4: reference_length is 'closet'\. Did you mean 'closest'\? Known: shortest, closest\.$",
+    ):
+        make_metric("bleu4", reference_length="closet")
 
 
 def test_bleu_of_a_single_text():
