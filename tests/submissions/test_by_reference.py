@@ -322,7 +322,7 @@ def test_what_a_file_cannot_say(made: Path, task: Task) -> None:
         (("name",), None, "GRUE-S075", "missing"),
         (("year",), 20, "GRUE-S076", "year: 20 is no year."),
         (("link",), "javascript:alert(1)", "GRUE-S076", "link: 'javascript:alert(1)' is not an address"),
-        (("authors",), [], "GRUE-S025", "authors: has no letter."),
+        (("authors",), [], "GRUE-S025", "authors: has no letter or digit."),
         (("licence",), "\u202eevil", "GRUE-S022", "licence: has U+202E."),
         (("backbone",), "x" * 1001, "GRUE-S026", "backbone: has 1,001 characters"),
         (("tasks",), {}, "GRUE-S076", "tasks: has figures of no task."),
