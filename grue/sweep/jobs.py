@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from grue import files
 from grue.errors import ConfigError, DataError, did_you_mean
 from grue.lookups.find import find_lookup
-from grue.records import BASELINES, LOOKUPS, SEEDLESS
-from grue.submissions.folder import SYSTEM_NAME
+from grue.records import BASELINES, LOOKUPS, SEEDLESS, check_system_name
 from grue.sweep.grid import GridEntry, SweepGrid
 from grue.task_files import load_task
 from grue.tasks import Task
@@ -146,9 +145,7 @@ def in_order(jobs: Mapping[str, Job]) -> list[Job]:
 
 
 def _jobs_of(entry: GridEntry, source: str, task: Task, seed: int, grid: SweepGrid) -> list[Job]:
-    system = entry.system or entry.algorithm
-    if not SYSTEM_NAME.fullmatch(system):
-        raise ConfigError(f"The system name {system!r} has other characters than letters, digits and _ . + -.")
+    system = check_system_name(entry.algorithm if entry.system is None else entry.system)
     about: dict[str, Any] = {"suite": task.suite, "task": task.name, "source": source, "seed": seed}
     if entry.algorithm in BASELINES:
         _check_baseline(entry, system, task)
