@@ -1,7 +1,7 @@
 """The folder of a run: who holds it, whether it is finished, and whose configuration it is.
 
-While a run is not finished, the file `run_id` tells it from another run of the same configuration: it holds an id that is
-drawn at the run's start, and its states repeat it.
+While a run is not finished, the file `run_id` tells it from another run of the same configuration: it holds an id that
+is drawn at the run's start, and its states repeat it.
 """
 
 import secrets

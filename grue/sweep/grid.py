@@ -158,28 +158,35 @@ def parse_seeds(text: str) -> list[int]:
     """Parse seeds written as 1-5 or 1,2,7.
 
     Raises:
-        ConfigError: The text has another form, or they are too many or too large.
+        ConfigError: The text has another form, or the seeds are too large or too many.
     """
     found: dict[int, None] = {}
     for part in text.split(","):
-        first, dash, last = (one.strip() for one in part.partition("-"))
-        if not _is_seed(first) or (dash and not _is_seed(last)) or (dash and int(last) < int(first)):
-            raise ConfigError(
-                f"seeds {_cut(text)}: write a range such as 1-5, or a list such as 1,2,7, of numbers from 0 to "
-                f"{LARGEST_SEED}."
-            )
-        if len(found) + int(last or first) - int(first) >= MOST_SEEDS:
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise _no_seeds(text)
+        low, high = _seed(first, text), _seed(last or first, text)
+        if high < low:
+            raise _no_seeds(text)
+        if len(found) + high - low >= MOST_SEEDS:
             raise ConfigError(f"seeds {_cut(text)}: more than {MOST_SEEDS:,} at once.")
-        found |= dict.fromkeys(range(int(first), int(last or first) + 1))
+        found |= dict.fromkeys(range(low, high + 1))
     return list(found)
 
 
-def _is_seed(digits: str) -> bool:
-    return digits.isdecimal() and len(digits) <= len(str(LARGEST_SEED)) and int(digits) <= LARGEST_SEED
+def _no_seeds(text: str) -> ConfigError:
+    return ConfigError(f"seeds {_cut(text)}: write a range such as 1-5, or a list such as 1,2,7.")
+
+
+def _seed(digits: str, text: str) -> int:
+    """Return a number that may have more digits than can be one."""
+    if len(digits) > len(str(LARGEST_SEED)) or int(digits) > LARGEST_SEED:
+        raise ConfigError(f"seeds {_cut(text)}: choose whole numbers from 0 to {LARGEST_SEED}.")
+    return int(digits)
 
 
 def _cut(text: str) -> str:
-    return ascii(text if len(text) <= 40 else f"{text[:40]}…")
+    return repr(text if len(text) <= 40 else f"{text[:40]}…")
 
 
 def _word(value: Any) -> str:

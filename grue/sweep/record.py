@@ -181,5 +181,6 @@ def _read_events(path: Path) -> Iterator[SweepEvent]:
             yield from_dict(SweepEvent, line, f"{path}, line {number}")
     except (ConfigError, DataError) as error:
         raise DataError(
-            f"{error} Remove the file: a sweep recognises finished runs by their own files, and does not run them again."
+            f"{error} Remove the file: a sweep recognises finished runs by their own files, and does not run them "
+            "again."
         ) from error
