@@ -339,7 +339,8 @@ def _picking(plain: Subject, n: int, pick_by: str | None, runs: Path) -> Subject
     from grue.evaluation.best_of import choose_best_of
     from grue.evaluation.evaluate import with_best_of
 
-    check_system_name(plain.system.name)  # a checkpoint's own file gives it, and it becomes a folder
+    if Path(plain.system.name).name != plain.system.name:  # a checkpoint's own file gives it, and it becomes a folder
+        check_system_name(plain.system.name)
     task, system = plain.task, with_best_of(plain.system, choose_best_of(plain.task, n, pick_by))
     place = Path(task.suite) / task.name / plain.system.name / f"seed-{system.seed}"
     home = plain.folder.absolute()

@@ -58,9 +58,11 @@ def read_end(path: Path) -> list[dict[str, Any]]:
         raise DataError(f"{path}: cannot be read: {reason(error)}.") from error
     whole = [line for line in lines[1 if size > TAIL else 0 : -1] if line]
     try:
-        found = [dict(json.loads(line)) for line in whole]
-    except (ValueError, TypeError) as error:
+        found = [json.loads(line) for line in whole]
+    except ValueError as error:
         raise DataError(f"{path}: one of its last lines is damaged: {error}.") from error
+    if not all(isinstance(line, dict) for line in found):
+        raise DataError(f"{path}: one of its last lines is damaged: it is no object.")
     places = [f"line {place} from the end" for place in range(len(found), 0, -1)]
     _refuse_disorder(path, list(zip(places, found, strict=True)), begun=size <= TAIL)
     return found
