@@ -49,7 +49,7 @@ def claim(folder: Path, identity: Mapping[str, Any], warn: Callable[[str], None]
     if name == PREDICTIONS and (folder / PREDICTIONS).exists():
         raise DataError(
             f"{folder / name}: {what}: these are not the answers that were scored. Restore the file, or answer and "
-            "score anew with --force; `grue score` scores any file of predictions as it is."
+            "score anew with `grue evaluate --force`; `grue score` scores any file of predictions as it is."
         )
     if (folder / RESULT).exists():
         warn(f"{folder / name}: {what}; {'answering' if name == PREDICTIONS else 'scoring'} again.")

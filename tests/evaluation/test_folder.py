@@ -95,7 +95,7 @@ def test_predictions_that_were_changed_are_neither_finished_nor_scored(damage, o
     path = re.escape(str(output / "predictions.jsonl"))
     assert re.match(
         rf"Error: {path}: .*: these are not the answers that were scored\. Restore the file, or answer and score anew "
-        r"with --force; `grue score` scores any file of predictions as it is\.\n",
+        r"with `grue evaluate --force`; `grue score` scores any file of predictions as it is\.\n",
         refused.stderr,
     ), refused.stderr
     assert contents(output) == before
