@@ -115,7 +115,8 @@ def stages_of(job: Job, task: Task, runs: Path, data_dir: Path | None = None, of
 def refuse_other_runs(jobs: Iterable[Job], runs: Path, data_dir: Path | None = None) -> None:
     """Refuse jobs whose folder holds a run of another configuration.
 
-    A job whose warm start is missing or damaged is skipped: its worker will report it.
+    A job whose configuration cannot be read, or whose warm start is missing or damaged, is skipped: its worker will
+    report it, and the others run.
 
     Raises:
         ConfigError: There is such a folder; names the first, and how many more there are.
@@ -127,6 +128,10 @@ def refuse_other_runs(jobs: Iterable[Job], runs: Path, data_dir: Path | None = N
         if job.is_baseline or not (runs / job.id / "config.toml").exists():
             continue
         plan = stages_of(job, load_task(job.source, job.suite), runs, data_dir)[-1]
+        try:
+            files.read_toml(runs / job.id / "config.toml")
+        except ConfigError:
+            continue
         try:
             claim_folder(plan)  # writes nothing, as a configuration exists
         except ConfigError as error:

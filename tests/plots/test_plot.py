@@ -165,6 +165,17 @@ def test_a_damaged_line_is_named(tmp_path: Path, line: str, told: str) -> None:
         read_figures(path)
 
 
+def test_a_log_that_lost_a_line_is_not_drawn(runs: Path, tmp_path: Path) -> None:
+    path = runs / "mini/commongen/ppo/seed-1/train.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([*lines[:2], *lines[3:]]))
+    told = refused(DataError, "curves", "--task", "commongen", "--runs", runs, "-o", tmp_path / "x.svg")
+    assert told == (
+        f"{path}, line 3: update 3 follows update 1. Lines are missing or repeated, or are another run's; restore the log."
+    )
+    assert not (tmp_path / "x.svg").exists()
+
+
 def test_a_folder_of_another_name_is_no_seed(tmp_path: Path) -> None:
     write_run(tmp_path, "ppo", 1, a_log([1.0]))
     (tmp_path / "ppo" / "seed-old").mkdir()

@@ -393,6 +393,15 @@ def test_folders_with_runs_of_another_configuration_are_refused_before_anything_
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.parametrize("text", ["seed = ", "seed = 1\nseed = 2\n"])
+def test_a_configuration_that_was_cut_is_left_to_its_worker_and_stops_no_other(tmp_path, text):
+    path = claim_folder_of(tmp_path, "ppo") / "seed-1" / "config.toml"
+    path.write_text(text)
+    refuse_other_runs(plan_jobs(SweepGrid(tasks=("imdb",), algorithms=("ppo",), seeds="1-2")), tmp_path)
+    with pytest.raises(ConfigError, match=r"config\.toml: "):
+        claim_folder(stages_of(RunRequest(task=load_task("imdb"), runs=tmp_path))[-1])
+
+
 def claim_folder_of(runs, algorithm):
     """Claim a run's folder; return its system's."""
     plan = stages_of(RunRequest(task=load_task("imdb"), algorithm=algorithm, runs=runs))[-1]
