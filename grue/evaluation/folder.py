@@ -31,6 +31,8 @@ def claim(folder: Path, identity: Mapping[str, Any], warn: Callable[[str], None]
     if not path.exists():
         # First what may be another's, then the claim: in between, a kill leaves a folder that holds nothing.
         if folder.is_dir():
+            if (folder / RESULT).exists():
+                warn(f"{folder}: holds a result, and no {CLAIM} that says of what; evaluating anew.")
             discard(folder)
         files.write_json(path, identity)
         return None

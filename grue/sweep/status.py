@@ -66,23 +66,25 @@ def counts(rows: Iterable[JobRow]) -> dict[State, int]:
 
 
 def _row(record: Record, job: Job, state: State) -> JobRow:
-    last, messages = record.last(job), []
+    last, folder, messages = record.last(job), record.runs / job.id, []
     if last is not None and last.message and state in ("failed", "blocked"):
         messages.append(last.message)
-    if last is not None and last.state == "finished" and (fault := record.fault(job)):
-        messages.append(f"it was finished, but {fault} The same `grue sweep` looks after it.")
+    if last is not None and last.state == "finished" and state == "waiting" and (fault := record.fault(job)):
+        messages.append(f"it was finished, but {fault} The same `grue sweep` sees to it.")
     updates: list[dict[str, Any]] = []
-    if state in ("running", "stopped", "failed"):
-        try:
-            updates = [line for line in read_end(record.runs / job.id / LOG) if is_update(line)]
-        except DataError as error:
-            messages.append(str(error))
+    preference = None
+    try:
+        if state in ("running", "stopped", "failed"):
+            updates = [line for line in read_end(folder / LOG) if is_update(line)]
+        elif state == "finished" and job.evaluate:
+            preference = files.load_json(folder / RESULT, Result).preference
+    except DataError as error:
+        messages.append(str(error))
     newest = updates[-1] if updates else {}
     done, total = newest.get("update"), newest.get("of")
     left = None
     if state == "running" and done is not None and total is not None and done < total:
         left = (total - done) * sum(line["seconds"] for line in updates) / len(updates)
-    evaluated = state == "finished" and job.evaluate and not messages
     return JobRow(
         job=job,
         state=state,
@@ -92,7 +94,7 @@ def _row(record: Record, job: Job, state: State) -> JobRow:
         reward=newest.get("objective/reward"),
         kl=newest.get("objective/kl_sequence"),
         seconds_left=left,
-        preference=files.load_json(record.runs / job.id / RESULT, Result).preference if evaluated else None,
+        preference=preference,
         message=" ".join(messages) or None,
     )
 

@@ -174,6 +174,17 @@ def test_a_claim_that_cannot_be_read_is_told(text, output):
     assert evaluate(output, "--force").exit_code == 0
 
 
+def test_a_result_that_says_not_whose_it_is_is_replaced_with_a_word(output, evaluated):
+    (output / "evaluation.json").unlink()
+    (output / "predictions.jsonl").write_text('{"id": "another", "text": "s"}\n')
+    again = evaluate(output)
+    assert again.exit_code == 0, again.output
+    assert again.stderr.startswith(
+        f"Warning: {output}: holds a result, and no evaluation.json that says of what; evaluating anew.\n"
+    )
+    assert content(output) == content(evaluated)
+
+
 def test_a_kill_before_the_result_is_written_is_scored_again(output, evaluated, monkeypatch):
     shutil.rmtree(output)
 
