@@ -59,7 +59,7 @@ def read_end(path: Path) -> list[dict[str, Any]]:
     whole = [line for line in lines[1 if size > TAIL else 0 : -1] if line]
     try:
         found = [json.loads(line) for line in whole]
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: one of its last lines is damaged: {error}.") from error
     if not all(isinstance(line, dict) for line in found):
         raise DataError(f"{path}: one of its last lines is damaged: it is no object.")

@@ -85,7 +85,7 @@ def test_the_end_of_a_long_log_is_read_alone(tmp_path):
         log.read_end(path)
 
 
-@pytest.mark.parametrize("line", ["{broken", "[1]", "7", '"text"', "\x00"])
+@pytest.mark.parametrize("line", ["{broken", "[1]", "7", '"text"', "\x00", "[" * 8000])
 def test_a_damaged_end_is_an_error_of_ours(line, tmp_path):
     path = written(tmp_path, WHOLE[:2])
     path.write_text(path.read_text() + line + "\n")
