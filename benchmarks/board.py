@@ -107,7 +107,7 @@ def _varied(result: Result, system: int, seed: int, share: float) -> Result:
 def measured(runs: Path) -> Iterator[tuple[str, float]]:
     """Yield what was done and the seconds of processor that it took, the peak of memory in MiB at last."""
     tasks = [load_task(name, SUITE) for name in task_names(SUITE)]
-    seconds, entries = _timed(lambda: find_results(runs, SUITE))
+    seconds, (entries, _) = _timed(lambda: find_results(runs, SUITE))
     yield f"read {len(entries)} results, s", seconds
     boards = {}
     for kind in KINDS:

@@ -4,13 +4,14 @@ What is heavy is imported when it is needed: a script that only scores never loa
 """
 
 import atexit
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from grue.errors import ConfigError, DataError, SubmissionError
-from grue.records import BASELINES, Axis, Example, Prediction, Result
+from grue.records import BASELINES, Axis, Example, Prediction, Result, check_seed, check_system_name
 from grue.task_files import load_task, task_names
 from grue.tasks import Task
 
@@ -236,6 +237,7 @@ def evaluate(
     data_dir: str | Path | None = None,
     offline: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
+    warn: Callable[[str], None] = warnings.warn,
 ) -> Result:
     """Write a system's predictions for a split and score them, as `grue evaluate` does.
 
@@ -254,12 +256,15 @@ def evaluate(
         output: Folder for predictions.jsonl, scores.jsonl and result.json. [default: the run's]
         force: Replace an evaluation that is there.
         progress: Called with (done, total) examples.
+        warn: Called where a finished evaluation is scored again, because its files are not what was written.
 
     Raises:
-        ConfigError: The task is not named, or the folder holds another evaluation.
-        DataError: Data or the model is not available.
+        ConfigError: The task is not named, a seed cannot be, or the folder holds another evaluation.
+        DataError: Data or the model is not available, or the predictions of a finished evaluation were changed.
+        Unavailable: No metric of the task can be computed on this machine.
     """
     from grue.evaluation import evaluate as evaluation
+    from grue.evaluation.folder import discard
 
     if not isinstance(what, Subject):
         what = subject(what, task, seed=seed, suite=suite, best_of=best_of, pick_by=pick_by, runs=runs)
@@ -269,7 +274,7 @@ def evaluate(
 
         system = with_frontier(system, Path(frontier), what.folder)
     if force:
-        evaluation.discard(folder)
+        discard(folder)
     return evaluation.evaluate(
         what.task,
         system,
@@ -280,6 +285,7 @@ def evaluate(
         data_dir=_path(data_dir),
         offline=offline,
         progress=progress,
+        warn=warn,
     )
 
 
@@ -306,6 +312,7 @@ def subject(
     from grue.lm.checkpoint import find_checkpoint, is_checkpoint, read_manifest
 
     name = str(what)
+    check_seed(seed)
     if kind is None and (isinstance(what, Trained) or is_checkpoint(Path(what))):
         kind = "checkpoint"
     if kind == "checkpoint":
@@ -332,6 +339,8 @@ def _picking(plain: Subject, n: int, pick_by: str | None, runs: Path) -> Subject
     from grue.evaluation.best_of import choose_best_of
     from grue.evaluation.evaluate import with_best_of
 
+    if Path(plain.system.name).name != plain.system.name:  # a checkpoint's own file gives it, and it becomes a folder
+        check_system_name(plain.system.name)
     task, system = plain.task, with_best_of(plain.system, choose_best_of(plain.task, n, pick_by))
     place = Path(task.suite) / task.name / plain.system.name / f"seed-{system.seed}"
     home = plain.folder.absolute()
@@ -508,7 +517,6 @@ def _path(given: str | Path | None) -> Path | None:
 
 def _warner(observers: "Sequence[Observer]") -> Callable[[int, str], None]:
     """Return what reports a tracker's warning: to the observers, or as a Python warning where there is none."""
-    import warnings
 
     def warn(done: int, message: str) -> None:
         for observer in observers:

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import tomli_w
 
@@ -27,6 +27,11 @@ from grue.errors import ConfigError, DataError, GrueError
 from grue.shapes import from_dict, shown
 
 T = TypeVar("T")
+
+LOCK = ".lock"
+"""The file of a folder's lock; it stays there when the lock is released."""
+TORN = "{}: the last line is incomplete, as after a kill, and was left out."
+"""What a reader says of a file whose last line has no end."""
 
 
 # --- TOML ------------------------------------------------------------------------------------------------------------
@@ -158,6 +163,23 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     except (OSError, EOFError, zlib.error) as error:
         after = f" after line {number}" if number else ""
         raise DataError(f"{path}: cannot be read{after}: {_reason(error)}.") from error
+
+
+def read_growing_jsonl(path: Path) -> tuple[list[tuple[int, dict[str, Any]]], bool]:
+    """Read a JSON-lines file that may still be written: its whole lines, numbered, and whether the last one is torn.
+
+    A last line without its end is being written, or was cut off by a kill; it is left out (`TORN` says so).
+
+    Raises:
+        DataError: As for `read_jsonl`, of whole lines.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {_reason(error)}.") from error
+    *lines, rest = content.split(b"\n")
+    parsed = ((number, _parse_line(raw, f"{path}, line {number}")) for number, raw in enumerate(lines, start=1))
+    return [(number, record) for number, record in parsed if record is not None], bool(rest)
 
 
 def _parse_line(raw: bytes, where: str) -> dict[str, Any] | None:
@@ -330,17 +352,47 @@ def sole_owner(folder: Path, refusal: str) -> Iterator[None]:
 
     Raises:
         ConfigError: Another process holds it; the message is `refusal`.
-        DataError: The folder cannot be written.
+        DataError: The folder cannot be written, or its file system gives no locks.
     """
-    path = folder / ".lock"
+    path = folder / LOCK
     try:
         folder.mkdir(parents=True, exist_ok=True)
         handle = path.open("w")
     except OSError as error:
         raise DataError(f"{path}: cannot be written: {error.strerror}.") from error
     with handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise ConfigError(refusal) from error
+        if not _locked(handle, path, fcntl.LOCK_EX):
+            raise ConfigError(refusal)
         yield
+
+
+def is_held(folder: Path) -> bool:
+    """Whether a process holds the lock of a folder; looking makes no folder.
+
+    Raises:
+        DataError: The lock cannot be read, or the file system gives none.
+    """
+    path = folder / LOCK
+    try:
+        handle = path.open("r")
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {_reason(error)}.") from error
+    with handle:
+        return not _locked(handle, path, fcntl.LOCK_SH)
+
+
+def _locked(handle: IO[str], path: Path, kind: int) -> bool:
+    """Lock an open file, which closing it undoes; return False where another process holds it."""
+    try:
+        fcntl.flock(handle, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        raise DataError(
+            f"{path}: cannot be locked: {_reason(error)}. Without a lock two processes could write here at once; some "
+            "network file systems give none. Choose a folder on another file system with --runs, or mount this one "
+            "with locks."
+        ) from error
+    return True

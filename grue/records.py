@@ -1,10 +1,13 @@
 """The records that the package passes around and writes to files: examples, predictions, scores, results."""
 
+import re
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
+
+from grue.errors import ConfigError
 
 SCHEMA_VERSION = 1
 
@@ -31,6 +34,10 @@ LOOKUPS = ("nearest", "template", "lexicon", "extract", "mbr", "best-of-n")
 SEEDLESS = ("null", "copy", "lead", "nearest", "template", "lexicon", "extract", "mbr", "oracle")
 """The baselines whose output depends on no seed, so that one run stands for all."""
 
+SYSTEM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
+LONGEST_NAME = 60
+"""Characters of a name that is asked for; what grue adds to one, as in `ppo+best-of-8`, may make it longer."""
+LARGEST_SEED = 2**32 - 1
 _UNSEEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")  # categories of Unicode
 
 LIKELIHOOD, CONSENSUS = "likelihood", "consensus"
@@ -181,3 +188,29 @@ class Entry:
     path: Path
     status: Status
     about: About = About()
+
+
+def check_system_name(name: str) -> str:
+    """Return the name of a system, which is also that of its folder.
+
+    Raises:
+        ConfigError: It cannot be one.
+    """
+    if len(name) > LONGEST_NAME or not SYSTEM_NAME.fullmatch(name):
+        shown = ascii(name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…")
+        raise ConfigError(
+            f"The system name {shown}: use at most {LONGEST_NAME} letters (a to z), digits and _ . + -, and "
+            "begin with a letter or a digit."
+        )
+    return name
+
+
+def check_seed(seed: int) -> int:
+    """Return a seed.
+
+    Raises:
+        ConfigError: It is below 0 or too large.
+    """
+    if not 0 <= seed <= LARGEST_SEED:
+        raise ConfigError(f"seed {seed}: choose a whole number from 0 to {LARGEST_SEED}.")
+    return seed

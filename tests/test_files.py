@@ -374,3 +374,69 @@ def test_half_an_append_is_taken_back(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_hashes_are_sha256(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes("ü".encode())
     assert files.sha256_file(tmp_path / "f") == files.sha256_text("ü") == hashlib.sha256(b"\xc3\xbc").hexdigest()
+
+
+# --- files that are still written ------------------------------------------------------------------------------------
+
+
+def test_a_file_that_is_still_written_is_read_up_to_its_last_whole_line(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(b'{"a":1}\n\n{"a":2}\n')
+    assert files.read_growing_jsonl(path) == ([(1, {"a": 1}), (3, {"a": 2})], False)
+    path.write_bytes(b'{"a":1}\n{"a":2}')  # an object, but not known to be the whole line
+    assert files.read_growing_jsonl(path) == ([(1, {"a": 1})], True)
+    path.write_bytes(b'{"a":1}\n{"a":"\xc3')
+    assert files.read_growing_jsonl(path) == ([(1, {"a": 1})], True)
+    path.write_bytes(b"")
+    assert files.read_growing_jsonl(path) == ([], False)
+
+
+@pytest.mark.parametrize("line", [b"{", b"[1]", b"\xff", b'{"a":NaN}'])
+def test_a_whole_line_that_is_damaged_is_an_error_also_where_the_file_is_still_written(
+    tmp_path: Path, line: bytes
+) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(b'{"a":1}\n' + line + b"\n" + b'{"a"')
+    with pytest.raises(DataError, match=f"^{re.escape(str(path))}, line 2: "):
+        files.read_growing_jsonl(path)
+    with pytest.raises(DataError, match=f"^{re.escape(str(path.parent))}: cannot be read: Is a directory"):
+        files.read_growing_jsonl(tmp_path)
+
+
+# --- locks -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EIO])
+def test_a_lock_that_the_file_system_cannot_give_is_no_other_process(
+    tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".lock").touch()
+
+    def flock(handle: object, kind: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(files.fcntl, "flock", flock)
+    for look in (lambda: files.is_held(tmp_path), lambda: files.sole_owner(tmp_path, "another").__enter__()):
+        with pytest.raises(DataError) as caught:
+            look()
+        assert str(caught.value) == (
+            f"{tmp_path / '.lock'}: cannot be locked: {os.strerror(number)}. Without a lock two processes could write "
+            "here at once; some network file systems give none. Choose a folder on another file system with --runs, or "
+            "mount this one with locks."
+        )
+
+
+def test_a_folder_is_held_by_one_and_let_go_of(tmp_path: Path) -> None:
+    assert not files.is_held(tmp_path)
+    with files.sole_owner(tmp_path, "it is taken"):
+        assert files.is_held(tmp_path)
+        with pytest.raises(ConfigError, match="^it is taken$"), files.sole_owner(tmp_path, "it is taken"):
+            pytest.fail("it was let in")
+        assert files.is_held(tmp_path)
+    assert not files.is_held(tmp_path)
+
+
+def test_a_lock_that_cannot_be_opened_is_told(tmp_path: Path) -> None:
+    (tmp_path / ".lock").mkdir()
+    with pytest.raises(DataError, match=r"\.lock: cannot be read: Is a directory"):
+        files.is_held(tmp_path)

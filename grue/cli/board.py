@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from grue.leaderboard.board import Board
+    from grue.leaderboard.entries import LeftOut
     from grue.render.layout import TextTable
 
 PUBLISHED = {
@@ -80,7 +82,8 @@ def leaderboard(
         _refuse_beside_publish(context)
         _publish(publish or Path("leaderboard"), asked["submissions"], check)
         return
-    board = board_of(context, **asked)
+    board, out = board_of(context, **asked)
+    board = replace(board, notes=(*board.notes, *(one.note for one in out)))
     form = form or ("rich" if output is None and sys.stdout.isatty() else "markdown")
     if form == "rich":
         if output is not None:
@@ -106,11 +109,11 @@ def board_of(
     runs: Path,
     submissions: Path,
     no_local: bool,
-) -> "Board":
-    """Return the board for the options."""
+) -> "tuple[Board, list[LeftOut]]":
+    """Return the board for the options, and the local results that it leaves out."""
     import numpy as np
 
-    from grue.leaderboard.entries import find_results
+    from grue.leaderboard.entries import find_results, incomplete
     from grue.leaderboard.order import sorted_by
     from grue.leaderboard.published import shipped
     from grue.leaderboard.rank import rank
@@ -123,11 +126,14 @@ def board_of(
     of_suite = tasks[0].suite if tasks else suite
     chosen = context.get_parameter_source("submissions") is not ParameterSource.DEFAULT
     here = chosen or submissions.is_dir()
+    local, out = ([], []) if no_local else find_results(runs, of_suite)
+    out += incomplete(local, tasks)
+    unfit = {one.path for one in out}
     board = rank(
         [
             *(results(submissions, of_suite) if here else ()),
             *(recomputed(submissions, of_suite) if here else ()),
-            *(() if no_local else find_results(runs, of_suite)),
+            *(entry for entry in local if entry.path not in unfit),
         ],
         tasks,
         interval_kind=interval_kind,
@@ -137,7 +143,7 @@ def board_of(
         iqm=iqm,
         shipped=None if here else shipped(of_suite),
     )
-    return sorted_by(board, column)
+    return sorted_by(board, column), out
 
 
 def _render(board: "Board", form: str) -> str:

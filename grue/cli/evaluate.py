@@ -136,6 +136,7 @@ def evaluate(
                 data_dir=data_dir,
                 offline=offline,
                 progress=progress,
+                warn=lambda message: click.echo(f"Warning: {message}", err=True),
             )
         results.append(result)
         for error in result.errors:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from grue.errors import ConfigError
+from grue.records import check_seed
 from grue.sweep.grid import parse_seeds as read_seeds
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -122,9 +123,9 @@ def parse_seeds(seed: tuple[int, ...], seed_range: str | None) -> list[int]:
     """Return the seeds of --seed and --seeds, 1 if there are none.
 
     Raises:
-        ConfigError: --seeds is written in another way than 1-5 or 1,2,7.
+        ConfigError: One cannot be a seed, or --seeds is written in another way than 1-5 or 1,2,7.
     """
-    found = [*seed, *(read_seeds(seed_range) if seed_range else ())]
+    found = [*map(check_seed, seed), *(() if seed_range is None else read_seeds(seed_range))]
     return list(dict.fromkeys(found)) or [1]
 
 

@@ -164,7 +164,8 @@ def tradeoff(
     from grue.plots.drawing import draw_tradeoff
     from grue.plots.tradeoff import points_of
 
-    board = board_of(context, suite, task_name, column="rank", interval_kind="t", compat=None, iqm=False, **places)
+    board, out = board_of(context, suite, task_name, column="rank", interval_kind="t", compat=None, iqm=False, **places)
+    _report(one.note for one in out)
     points, notes = points_of(board, systems)
     _report(notes)
     whole_suite = f"Suite {board.suite}: mean over {len(board.tasks)} tasks"

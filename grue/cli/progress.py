@@ -148,8 +148,10 @@ class TrainingProgress:
 
 def logged(plan: "Plan") -> list[Mapping[str, float]]:
     """Return the logged updates of a run that resumes."""
-    log = plan.folder / "train.jsonl"
-    return [line for _, line in files.read_jsonl(log) if "seconds" in line] if log.exists() else []
+    from grue.runs.log import NAME, is_update, read_log
+
+    path = plan.folder / NAME
+    return [line for _, line in read_log(path)[0] if is_update(line)] if path.exists() else []
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from grue import files
 from grue.cli import options
 from grue.cli.refer import refer
 from grue.errors import ConfigError, SubmissionError
+from grue.records import check_system_name
 
 if TYPE_CHECKING:
     from grue.submissions.collect import PackedRun
@@ -227,6 +228,9 @@ def pack_runs(
     """  # noqa: D301 (click reads the escape)
     from grue.submissions.describe import describe
 
+    for asked in (system, given["name"]):
+        if asked is not None:
+            check_system_name(asked)
     named = system is not None and sweep is None
     if sum([bool(run_paths), named, predictions is not None, sweep is not None]) != 1:
         raise ConfigError("Choose what to pack: one of RUN..., --system NAME, --predictions FOLDER or --sweep RUNS.")

@@ -1,6 +1,7 @@
 """Evaluation: a system's predictions for a split, their scores, and the record of how both came about."""
 
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,8 +13,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from grue import files
 from grue.data.load import Loaded, file_id, is_file, load_examples
-from grue.errors import ConfigError, GrueError
+from grue.errors import ConfigError, GrueError, Unavailable, UnknownName, did_you_mean
 from grue.evaluation.best_of import BestOf, make_judge, predict_best_of, sampling, shown
+from grue.evaluation.folder import PREDICTIONS, SCORES, claim, discard, seal
 from grue.evaluation.predict import Answer, predict_file, write_predictions
 from grue.evaluation.scoring import Scored, score_predictions, write_per_example
 from grue.lm import checkpoint
@@ -23,7 +25,7 @@ from grue.lm.load import Family, LoadedModel, load_language_model, weights_id
 from grue.lookups.find import find_lookup
 from grue.metrics.tokens import sentences
 from grue.provenance import code_version, package_versions
-from grue.records import LOOKUPS, SCHEMA_VERSION, Example, Prediction, Result
+from grue.records import BASELINES, LOOKUPS, SCHEMA_VERSION, Example, Prediction, Result
 from grue.tasks import Task
 
 LEAD_SENTENCES = 3
@@ -99,7 +101,7 @@ def _reward_of(folder: Path, manifest: checkpoint.CheckpointManifest) -> str | N
 def model_system(task: Task, name: str, seed: int) -> System:
     """Return the system of a Hugging Face model trained elsewhere: a folder, or a hub id."""
     model, tokenizer = _load(task.backbone.family, name)
-    title = Path(name).name
+    title = (Path(name).resolve() if Path(name).is_dir() else Path(name)).name  # "." and ".." name no folder of results
     record = {
         "name": title,
         "algorithm": "external",
@@ -113,9 +115,13 @@ def baseline_system(task: Task, baseline: str, seed: int) -> System:
     """Return one of `BASELINES` as a system.
 
     Raises:
+        UnknownName: There is no such baseline.
         ConfigError: It is a lookup that the task does not have.
         DataError: The backbone of zero-shot is not available.
     """
+    if baseline not in BASELINES:
+        known = ", ".join(BASELINES)
+        raise UnknownName(f"There is no baseline {baseline!r}.{did_you_mean(baseline, BASELINES)} Known: {known}.")
     if baseline in LOOKUPS:
         find_lookup(task, baseline)
     if baseline != "zero-shot":
@@ -157,6 +163,7 @@ def evaluate(
     data_dir: Path | None = None,
     offline: bool = False,
     progress: Progress = lambda done, total: None,
+    warn: Callable[[str], None] = warnings.warn,
 ) -> Result:
     """Write `predictions.jsonl`, `scores.jsonl` and `result.json` into `folder`, and return the result.
 
@@ -164,10 +171,13 @@ def evaluate(
 
     Args:
         split: A split of the task, or a file of rows (.jsonl, .jsonl.gz) in the data set's columns.
+        warn: Called where a finished evaluation is scored again, because its files are not what was written.
 
     Raises:
         ConfigError: The folder holds an evaluation of another system or with other settings.
-        DataError: Data is not available, or something cannot be written.
+        DataError: Data is not available, something cannot be written, or the predictions of a finished evaluation were
+            changed.
+        Unavailable: No metric of the task can be computed on this machine.
     """
     split = split or task.data.evaluation
     identity = {
@@ -181,19 +191,20 @@ def evaluate(
         "best_of": None if system.best_of is None else files.plain(system.best_of),
         "frontier": system.record.get("frontier"),
     }
-    if _claim(folder, identity):
-        return files.load_json(folder / "result.json", Result)
+    finished = claim(folder, identity, warn)
+    if finished is not None:
+        return finished
     try:
         loaded = load_examples(task, split, data_dir, offline)
         examples = loaded.examples[:limit]
         train = load_examples(task, "train", data_dir, offline) if system.name in READING else None
         answer = _answerer(task, system, examples)
     except GrueError:
-        if not (folder / "predictions.jsonl").exists():
+        if not (folder / PREDICTIONS).exists():
             discard(folder)  # what never began must not stand in the way of another evaluation
         raise
     started = time.monotonic()
-    path = folder / "predictions.jsonl"
+    path = folder / PREDICTIONS
     if system.model is None:
         if train is not None:
             system = replace(system, record={**system.record, "read": _read(train)})
@@ -216,41 +227,35 @@ def evaluate(
         )
     generated = time.monotonic()
     scored = score_predictions(task, split, examples, predictions)
+    _refuse_unscored(task, scored, path)
     timing = {"generation_seconds": generated - started, "scoring_seconds": time.monotonic() - generated}
     if is_file(task, split):
         split, limited = Path(split).name, True
     else:
         limited = limit is not None
     result = make_result(task, split, scored, loaded, system, timing, limited=limited, batch_size=batch_size)
-    write_per_example(folder / "scores.jsonl", scored)
-    files.write_json(folder / "result.json", result)
+    write_per_example(folder / SCORES, scored)
+    seal(folder, identity, result)
     return result
 
 
-def _claim(folder: Path, identity: Mapping[str, Any]) -> bool:
-    """Return whether the folder holds this very evaluation, finished; make the folder ours if it holds none."""
-    path = folder / "evaluation.json"
-    if not path.exists():
-        # First what may be another's, then the claim: in between, a kill leaves a folder that holds nothing.
-        if folder.is_dir():
-            discard(folder)
-        files.write_json(path, identity)
-        return False
-    found = files.read_json(path)
-    differing = [key for key in identity if found.get(key) != identity[key]]
-    if differing:
-        key = differing[0]
-        raise ConfigError(
-            f"{folder}: holds an evaluation with {key} = {found.get(key)!r}, not {identity[key]!r}. "
-            "Write elsewhere with --output, or replace it with --force."
+def _refuse_unscored(task: Task, scored: Scored, path: Path) -> None:
+    """Refuse scores of which none is of a metric of the task.
+
+    Raises:
+        Unavailable: This machine can compute none of them.
+    """
+    names = {spec.name for spec in task.metrics}
+    if scored.errors and not any(score.metric in names for score in scored.scores):
+        raise Unavailable(
+            "\n  ".join(
+                [
+                    f"{path}: no metric of {task.suite}/{task.name} can be computed on this machine, and there is no "
+                    "result. The answers are kept: once a metric can be computed, the same command scores them.",
+                    *scored.errors,
+                ]
+            )
         )
-    return (folder / "result.json").exists()
-
-
-def discard(folder: Path) -> None:
-    """Remove an evaluation, and nothing else, from a run's folder."""
-    for name in ("evaluation.json", "predictions.jsonl", "scores.jsonl", "result.json"):
-        (folder / name).unlink(missing_ok=True)
 
 
 def _answerer(task: Task, system: System, examples: Sequence[Example]) -> Answer | None:

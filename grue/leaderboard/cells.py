@@ -1,11 +1,10 @@
 """From entries to rows with scores on every task, before intervals, standings and ranks."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Literal
 
 from grue.errors import DataError
 from grue.leaderboard.board import BoardTask, Cell, Column, Estimate, Row, Standing
-from grue.leaderboard.entries import row_key
+from grue.leaderboard.entries import ScoredAxis, lacking, lacks, row_key
 from grue.leaderboard.lineage import DIGITS, line
 from grue.leaderboard.trained_on import rewards_of, terms_of
 from grue.records import Entry
@@ -91,16 +90,15 @@ def _cell(entries: Sequence[Entry], task: BoardTask) -> Cell:
     )
 
 
-def _axis(entries: Sequence[Entry], axis: Literal["preference", "naturalness"]) -> Estimate | None:
+def _axis(entries: Sequence[Entry], axis: ScoredAxis) -> Estimate | None:
     """Return the estimate of an axis; None if it was not computed: naturalness, or any of outputs by reference."""
     by_seed = {}
     for entry in entries:
         value = getattr(entry.result, axis) if entry.result.status == "complete" else FLOOR
-        if value is None and (axis == "naturalness" or entry.status == "recomputed") and entry.result.errors:
-            return None
+        if entry.status != "recomputed" and lacks(entry.result, axis):
+            raise DataError(lacking(entry, axis))
         if value is None:
-            why = "".join(f" It was not scored by {error}" for error in entry.result.errors)
-            raise DataError(f"{entry.path}: {axis} is missing, although the task scores it; score the run again.{why}")
+            return None
         by_seed[entry.result.seed] = value
     return estimate(by_seed)
 

@@ -1,21 +1,56 @@
 """Results of runs as entries of a board, in an order that does not depend on how they were found."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Literal
 
 from grue.errors import DataError
 from grue.records import SEEDLESS, About, Entry, Result, Status
 from grue.submissions.folder import read_result
+from grue.tasks import Task
+
+ScoredAxis = Literal["preference", "naturalness"]
+SCORED_AXES: tuple[ScoredAxis, ...] = ("preference", "naturalness")
 
 
-def find_results(runs: Path, suite: str = "*") -> list[Entry]:
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A local result that cannot be shown, and why; it stops no other."""
+
+    path: Path
+    why: str
+
+    @property
+    def note(self) -> str:
+        """What a board says of it."""
+        return f"Left out: {self.why} Evaluate the run again with `grue evaluate --force`, or remove the file."
+
+
+def find_results(runs: Path, suite: str = "*") -> tuple[list[Entry], list[LeftOut]]:
     """Read `runs/<suite>/<task>/<system>/seed-<n>/result.json`; a missing folder holds none.
 
-    Raises:
-        DataError: One of the files cannot be read.
+    Returns:
+        The results, and those that cannot be read or that a copy of another's folder repeats.
     """
-    return [local_entry(path) for path in sorted(runs.glob(f"{suite}/*/*/seed-*/result.json"))]
+    entries: list[Entry] = []
+    out: list[LeftOut] = []
+    for path in sorted(runs.glob(f"{suite}/*/*/seed-*/result.json")):
+        try:
+            entries.append(local_entry(path))
+        except DataError as error:
+            out.append(LeftOut(path, str(error)))
+    by_run: dict[tuple[object, ...], list[Entry]] = {}
+    for entry in entries:
+        by_run.setdefault((entry.result.suite, *_order(entry)[:3]), []).append(entry)
+    for same in by_run.values():
+        at_home = [entry for entry in same if _is_at_home(entry)]
+        for entry in same if len(same) > 1 else ():
+            if entry not in at_home:
+                out.append(LeftOut(entry.path, _twin(entry, [*at_home, *(one for one in same if one is not entry)][0])))
+    unfit = {one.path for one in out}
+    return [entry for entry in entries if entry.path not in unfit], sorted(out, key=lambda one: one.path)
 
 
 def local_entry(path: Path) -> Entry:
@@ -25,7 +60,48 @@ def local_entry(path: Path) -> Entry:
         DataError: It cannot be read.
     """
     result = read_result(path)
+    parameters = result.system.get("parameters")
+    if parameters is not None and not isinstance(parameters, int):
+        raise DataError(f"{path}: system: parameters: expected a whole number, found {parameters!r}.")
     return Entry(result, path, "local", _about(result))
+
+
+def incomplete(entries: Iterable[Entry], tasks: Iterable[Task]) -> list[LeftOut]:
+    """Return those of local results that lack a score which their task asks for."""
+    by_name = {task.name: task for task in tasks}
+    out = []
+    for entry in entries:
+        missing = [axis for axis in SCORED_AXES if lacks(entry.result, axis)]
+        task = by_name.get(entry.result.task) if missing else None
+        if task is None or task.hash != entry.result.task_hash:
+            continue
+        asked = [axis for axis in missing if any(spec.axis == axis for spec in task.metrics)]
+        out += [LeftOut(entry.path, lacking(entry, axis)) for axis in asked[:1]]
+    return out
+
+
+def lacks(result: Result, axis: ScoredAxis) -> bool:
+    """Whether a result has no value of an axis that its task scores; naturalness may be what no machine computes."""
+    unscored = result.status == "complete" and getattr(result, axis) is None
+    return unscored and not (axis == "naturalness" and result.errors)
+
+
+def lacking(entry: Entry, axis: ScoredAxis) -> str:
+    """Return what to say of a result that lacks an axis."""
+    why = "".join(f" It was not scored by {error}" for error in entry.result.errors)
+    return f"{entry.path}: {axis} is missing, although the task scores it; score the run again.{why}"
+
+
+def _is_at_home(entry: Entry) -> bool:
+    """Whether a result lies in the folder of the run that it names."""
+    result = entry.result
+    return entry.path.parts[-5:-1] == (result.suite, result.task, result.system["name"], f"seed-{result.seed}")
+
+
+def _twin(entry: Entry, other: Entry) -> str:
+    result = entry.result
+    name = result.system["name"]
+    return f"{entry.path}: claims to be {name} on {result.task} with seed {result.seed}, as {other.path} does."
 
 
 def _about(result: Result) -> About:

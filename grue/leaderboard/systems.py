@@ -1,12 +1,12 @@
 """Finding a system with its results: by its name on the board, or by a folder."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from grue.errors import ConfigError, DataError, UnknownName, did_you_mean
-from grue.leaderboard.entries import find_results, local_entry, of_suite, refuse_twins
+from grue.leaderboard.entries import LeftOut, find_results, local_entry, of_suite, refuse_twins
 from grue.records import Entry
 from grue.submissions import folder as submitted
 from grue.task_files import task_names
@@ -51,10 +51,10 @@ def find_system(given: str, suite: str, submissions: Path, runs: Path) -> FoundS
     origin, _, name = given.rpartition(":")
     if origin and origin not in ORIGINS:
         raise ConfigError(f"{given}: write submissions:{name} or runs:{name}, or a folder with a '/' in it.")
-    found = {
-        "submissions": submitted.results(submissions, suite) if submissions.is_dir() else [],
-        "runs": find_results(runs, suite),
-    }
+    local, out = find_results(runs, suite)
+    found = {"submissions": submitted.results(submissions, suite) if submissions.is_dir() else [], "runs": local}
+    if origin != "submissions":
+        _refuse_left_out(name, out)
     searched = {where: found[where] for where in ORIGINS if where in (origin or where)}
     matching = {where: [e for e in entries if _name(e) == name] for where, entries in searched.items()}
     places = [where for where, entries in matching.items() if entries]
@@ -75,6 +75,17 @@ def find_system(given: str, suite: str, submissions: Path, runs: Path) -> FoundS
         raise ConfigError(f"{name}: names both a submission and runs; write submissions:{name} or runs:{name}.")
     unfinished = _unfinished(runs / suite, name) if places == ["runs"] else ()
     return replace(_system(matching[places[0]], places[0]), unfinished=tuple(unfinished))
+
+
+def _refuse_left_out(name: str, out: Iterable[LeftOut]) -> None:
+    """Refuse a system of which a local result cannot be used; those of others are not asked for.
+
+    Raises:
+        DataError: One is in a folder of that name.
+    """
+    for one in out:
+        if one.path.parts[-3] == name:
+            raise DataError(f"{one.why} Evaluate the run again with `grue evaluate --force`, or remove the file.")
 
 
 def _in_folder(folder: Path, suite: str) -> FoundSystem:

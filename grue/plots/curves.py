@@ -3,11 +3,12 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby, islice
+from itertools import groupby
 from pathlib import Path
 
-from grue import files
 from grue.errors import DataError, UnknownName, did_you_mean
+from grue.files import TORN
+from grue.runs.log import read_log
 from grue.stats.intervals import mean
 
 CURVES = ("objective/reward", "validation/preference", "objective/kl_sequence")
@@ -82,10 +83,10 @@ def read_logs(folder: Path, systems: Sequence[str] = ()) -> tuple[list[Log], lis
             lacking = [f"seed {_seed(run)}" for run in runs if run / "train.jsonl" not in paths]
             notes.append(f"{_of(system, lacking)}: left out, since there is no train.jsonl.")
         for path in paths:
-            figures, is_whole = read_figures(path)
+            figures, torn = read_figures(path)
             logs.append(Log(system, _seed(path.parent), figures))
-            if not is_whole:
-                notes.append(f"{path}: the last line is incomplete, as after a kill, and was left out.")
+            if torn:
+                notes.append(TORN.format(path))
     if untrained:
         notes.append(f"{', '.join(untrained)}: left out, since only trained systems have a train.jsonl.")
     if not any(log.figures for log in logs):
@@ -105,29 +106,26 @@ def _of(system: str, seeds: Sequence[str]) -> str:
 
 
 def read_figures(path: Path) -> tuple[dict[str, dict[int, float]], bool]:
-    """Read a `train.jsonl` as figure → update → value, and whether its last line is complete.
+    """Read a `train.jsonl` as figure → update → value, and whether its last line is torn.
 
     The mask's figures are dropped for runs without a mask, in which all tokens are open at every update.
 
     Raises:
-        DataError: The file cannot be read, or one of its complete lines is damaged.
+        DataError: The file cannot be read, one of its whole lines is damaged, or lines are missing or another run's.
     """
-    content = files.read_text(path)
+    lines, torn = read_log(path)
     figures: dict[str, dict[int, float]] = {}
-    for number, line in islice(files.read_jsonl(path), content.count("\n")):
-        if "update" not in line:  # the summary at the end of a finished run
+    for number, line in lines:
+        if line.get("finished"):
             continue
-        update = line.pop("update")
-        line.pop("of", None)
-        if not isinstance(update, int) or isinstance(update, bool):
-            raise DataError(f"{path}, line {number}: update: expected a whole number, found {update!r}.")
         for figure, value in line.items():
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise DataError(f"{path}, line {number}: {figure}: expected a number, found {value!r}.")
-            figures.setdefault(figure, {})[update] = float(value)
+            if figure not in ("update", "of"):
+                figures.setdefault(figure, {})[line["update"]] = float(value)
     if set(figures.get("mask/size", {}).values()) <= {1.0}:
         figures = {name: values for name, values in figures.items() if not name.startswith("mask/")}
-    return figures, not content or content.endswith("\n")
+    return figures, torn
 
 
 def logged(logs: Sequence[Log]) -> list[str]:

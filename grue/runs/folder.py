@@ -1,13 +1,21 @@
-"""The folder of a run: who holds it, whether it is finished, and whose configuration it is."""
+"""The folder of a run: who holds it, whether it is finished, and whose configuration it is.
 
+While a run is not finished, the file `run_id` tells it from another run of the same configuration: it holds an id that
+is drawn at the run's start, and its states repeat it.
+"""
+
+import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from grue import files
-from grue.errors import ConfigError
+from grue.errors import ConfigError, DataError
+from grue.runs import log
 from grue.runs.plan import Plan
+
+CONFIG, RUN_ID = "config.toml", "run_id"
 
 
 def finished(plan: Plan) -> bool:
@@ -15,23 +23,29 @@ def finished(plan: Plan) -> bool:
 
     Raises:
         ConfigError: It holds a run of another configuration.
+        DataError: It holds a finished run of a configuration that is gone.
     """
-    log = plan.folder / "train.jsonl"
-    if not log.exists() or not (plan.folder / "config.toml").exists():
+    path = plan.folder / log.NAME
+    if not path.exists():
         return False
-    lines = log.read_bytes().rstrip(b"\n").rsplit(b"\n", 1)
+    lines = path.read_bytes().rstrip(b"\n").rsplit(b"\n", 1)
     if not lines[-1].startswith(b'{"finished":true'):
         return False
+    if not (plan.folder / CONFIG).exists():
+        raise DataError(
+            f"{plan.folder}: holds a finished run without its {CONFIG}. Restore the file, or remove the folder to "
+            "train again."
+        )
     _refuse_other_configuration(plan)
     return True
 
 
 def claim_folder(plan: Plan) -> None:
     """Write `config.toml`, or make sure that the one that is there says the same."""
-    if (plan.folder / "config.toml").exists():
+    if (plan.folder / CONFIG).exists():
         _refuse_other_configuration(plan)
     else:
-        files.write_toml(plan.folder / "config.toml", plan.record())
+        files.write_toml(plan.folder / CONFIG, plan.record())
 
 
 @contextmanager
@@ -47,8 +61,29 @@ def sole_owner(folder: Path) -> Iterator[None]:
         yield
 
 
+def owner_of(plan: Plan) -> dict[str, str | int]:
+    """Return what says whose a state is: which run, of which configuration, in which folder.
+
+    Raises:
+        DataError: The folder's run id cannot be read.
+    """
+    path = plan.folder / RUN_ID
+    return {
+        "task": f"{plan.task.suite}/{plan.task.name}",
+        "system": plan.system,
+        "seed": plan.seed,
+        "configuration": files.sha256_json(plan.record()),
+        "run id": files.read_text(path).strip() if path.exists() else "",
+    }
+
+
+def begin(plan: Plan) -> None:
+    """Give the run that begins in the folder an id of its own."""
+    files.write_text(plan.folder / RUN_ID, f"{secrets.token_hex(16)}\n")
+
+
 def _refuse_other_configuration(plan: Plan) -> None:
-    path = plan.folder / "config.toml"
+    path = plan.folder / CONFIG
     old, new = _flat(files.read_toml(path)), _flat(plan.record())
     differing = [key for key in sorted(old | new) if old.get(key) != new.get(key)]
     if differing:

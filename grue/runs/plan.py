@@ -9,6 +9,7 @@ from grue.data.load import local_data_id
 from grue.errors import ConfigError
 from grue.lm import checkpoint
 from grue.lm.load import weights_id
+from grue.records import check_seed, check_system_name
 from grue.rl.settings import Common
 from grue.runs.algorithms import split_algorithm, system_of
 from grue.runs.recipes import make_config
@@ -77,8 +78,9 @@ def stages_of(request: RunRequest) -> list[Plan]:
     """Return the runs that a request takes: `supervised+nlpo` is two, the first shared by all that start from it.
 
     Raises:
-        UnknownName, ConfigError: The algorithm, one of its settings or a value is wrong.
+        UnknownName, ConfigError: The algorithm, one of its settings, the system's name, the seed or a value is wrong.
     """
+    check_seed(request.seed)
     task, algorithm = request.task, request.algorithm
     stages, backbone = split_algorithm(algorithm), request.backbone
     if request.warm_start:
@@ -92,7 +94,7 @@ def stages_of(request: RunRequest) -> list[Plan]:
     for stage in stages:
         last = stage == stages[-1]
         name = algorithm if last else stage  # a warm start keeps its name, and with it its recipe
-        title = (request.system or system_of(algorithm)) if last else stage
+        title = check_system_name(system_of(name) if request.system is None or not last else request.system)
         start = None if request.init is None else checkpoint.find_checkpoint(request.init)
         plans.append(
             Plan(

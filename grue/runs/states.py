@@ -1,7 +1,8 @@
 """The states that an interrupted run resumes from: its last few, each with the hash that shows whether it is whole.
 
 A state is the file `state-<update>.pt`: what `torch.save` wrote and, behind it, a line with the sha256 of that. It is
-filled under a temporary name, brought to the disk and renamed, and only then do older ones go.
+filled under a temporary name, brought to the disk and renamed, and only then do older ones go. It says whose it is: a
+state of another run is refused, and so is one that says nothing of that, as older versions wrote them.
 """
 
 import hashlib
@@ -16,24 +17,27 @@ from typing import Any, BinaryIO
 
 import torch
 
-from grue import files
 from grue.errors import DataError
 from grue.files import flush_to_disk, reason
 
 NAME = re.compile(r"state-(\d+)\.pt")
-TEMPORARY = re.compile(r"\.(config\.toml|train\.jsonl)\.[0-9a-f]{16}")  # of `files.write_text`
+TEMPORARY = re.compile(r"\.(config\.toml|run_id)\.[0-9a-f]{16}")  # of `files.write_text`
 SEAL = "\nsha256 {}\n"
 SEAL_BYTES = len(SEAL.format("0" * 64))
 CHUNK = 1 << 20
 
+Owner = Mapping[str, str | int]
+"""What says whose a state is, the most telling first."""
 
-def save_state(folder: Path, update: int, state: Mapping[str, Any], keep_last: int) -> None:
+
+def save_state(folder: Path, update: int, state: Mapping[str, Any], keep_last: int, owner: Owner) -> None:
     """Write everything that an interrupted run needs to resume, and remove all but the last `keep_last` states.
 
     Args:
         folder: The run's folder of states; it is made if it is not there.
         update: Updates behind the state.
         state: Tensors, numbers, texts, and lists and dictionaries of them.
+        owner: What says whose state it is: see `grue.runs.folder.owner_of`.
 
     Raises:
         DataError: It cannot be written; the states before are untouched.
@@ -45,7 +49,7 @@ def save_state(folder: Path, update: int, state: Mapping[str, Any], keep_last: i
             folder.mkdir(parents=True)
             flush_to_disk(folder.parent)
         remove(*folder.glob(".state-*.new"))  # of a process that was killed while it wrote
-        _write_sealed(temporary, state)
+        _write_sealed(temporary, {"owner": {**owner, "update": update}, "state": dict(state)})
         os.replace(temporary, path)
         flush_to_disk(folder)
         before = [old for number, old in _states(folder) if number < update]
@@ -59,23 +63,27 @@ def save_state(folder: Path, update: int, state: Mapping[str, Any], keep_last: i
         ) from error
 
 
-def newest_state(folder: Path, warn: Callable[[str], None]) -> tuple[int, dict[str, Any]] | None:
+def newest_state(folder: Path, owner: Owner, warn: Callable[[str], None]) -> tuple[int, dict[str, Any]] | None:
     """Return the newest whole state and the updates behind it, or None if none was ever saved.
 
     A damaged state is set aside under another name, with a warning, where an older one is whole.
 
+    Args:
+        owner: What the state must say of itself.
+
     Raises:
-        DataError: None is whole, or it cannot be read.
+        DataError: None is whole, or it cannot be read, or is another run's.
     """
     found = _states(folder)
     try:
         for index, (update, path) in enumerate(found):
             if _is_whole(path):
+                state = _load(path, {**owner, "update": update})
                 for _, damaged in found[:index]:
                     aside = damaged.with_name(f"{damaged.name}.damaged")
                     os.replace(damaged, aside)
                     warn(f"{damaged}: damaged, and set aside as {aside.name}; going on from update {update} instead.")
-                return update, _load(path)
+                return update, state
     except OSError as error:
         raise DataError(f"{folder}: cannot be read: {reason(error)}.") from error
     if found:
@@ -104,36 +112,6 @@ def discard_states(folder: Path) -> None:
 def clear_leavings(folder: Path) -> None:
     """Remove what a process that was killed while it wrote left in a run's folder under temporary names."""
     remove(*(path for path in folder.iterdir() if TEMPORARY.fullmatch(path.name)))
-
-
-def rewind_log(path: Path, update: int) -> None:
-    """Cut a log back to what it was when the state of `update` was saved.
-
-    Raises:
-        DataError: The log ends before that update, or is damaged.
-    """
-    lines = []
-    if path.exists():
-        files.drop_torn_line(path)
-        lines = [line for _, line in files.read_jsonl(path) if line.get("update", 0) <= update]
-    if not lines or lines[-1].get("update") != update:
-        raise DataError(
-            f"{path}: does not reach update {update}, where the saved state resumes. Restore the file, "
-            f"or remove {path.parent} to start the run again."
-        )
-    files.write_jsonl(path, lines)
-
-
-def settle_log(path: Path) -> None:
-    """Bring a log to the disk, so that no state is ever ahead of it.
-
-    Raises:
-        DataError: The disk cannot take it.
-    """
-    try:
-        flush_to_disk(path)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be written: {reason(error)}. The states before are untouched.") from error
 
 
 def remove(*paths: Path) -> None:
@@ -177,13 +155,38 @@ def _digest(handle: BinaryIO, size: int) -> str:
     return digest.hexdigest()
 
 
-def _load(path: Path) -> dict[str, Any]:
-    """Read a state that is whole; a zip archive may have more behind it, so torch reads it seal and all."""
+def _load(path: Path, owner: Owner) -> dict[str, Any]:
+    """Read a state that is whole; a zip archive may have more behind it, so torch reads it seal and all.
+
+    Raises:
+        DataError: torch cannot read it, or it is another run's.
+    """
     try:
-        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        saved: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     except (RuntimeError, ValueError, KeyError, EOFError, UnpicklingError) as error:
         raise DataError(
             f"{path}: whole, but torch {torch.__version__} cannot read it: {reason(error)}. "
             "Go on with the version of torch that saved it."
         ) from error
+    _refuse_other_owner(path, saved.get("owner") if isinstance(saved, dict) else None, owner)
+    state: dict[str, Any] = saved["state"]
     return state
+
+
+def _refuse_other_owner(path: Path, found: object, owner: Owner) -> None:
+    """Refuse the state of another run, before any of it is used.
+
+    Raises:
+        DataError: It is another's, or does not say whose it is.
+    """
+    if not isinstance(found, dict):
+        raise DataError(
+            f"{path}: does not say which run saved it, as states of older versions of grue do not. Go on with the "
+            f"version that saved it, or remove {path.parent.parent} to start the run again."
+        )
+    for key, expected in owner.items():
+        if found.get(key) != expected:
+            raise DataError(
+                f"{path}: the state of another run: its {key} is {found.get(key)!r}, not {expected!r}. Remove it: the "
+                "same command then resumes from the states that this run saved itself."
+            )

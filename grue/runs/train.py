@@ -16,7 +16,7 @@ import torch
 
 from grue import files
 from grue.data.load import load_examples
-from grue.errors import ConfigError, GrueError
+from grue.errors import ConfigError, DataError, GrueError
 from grue.evaluation.rewards import make_reward
 from grue.lm import checkpoint
 from grue.lm.adapters import adapt, merged
@@ -29,11 +29,11 @@ from grue.lm.sharding import check_sharding, model_of, shard, whole
 from grue.records import Example
 from grue.rl.settings import Common, RolloutConfig
 from grue.rl.trainer import Algorithm, Trainer, TrainState, set_learning_rate
-from grue.runs import states
+from grue.runs import log, states
 from grue.runs.alarms import alarms
 from grue.runs.algorithms import find_algorithm, split_algorithm
 from grue.runs.card import card, training_versions
-from grue.runs.folder import claim_folder, finished, sole_owner
+from grue.runs.folder import RUN_ID, begin, claim_folder, finished, owner_of, sole_owner
 from grue.runs.observers import Observer
 from grue.runs.plan import Plan
 from grue.runs.validate import validate
@@ -59,6 +59,7 @@ class Run:
         figures: Of the last validation.
         lines: What was logged of every update so far; alarms are computed from it.
         parts: Updates between two validations, if `validate_every` is 1.
+        owner: What its states say of themselves.
     """
 
     plan: Plan
@@ -73,6 +74,7 @@ class Run:
     lines: list[Mapping[str, float]] = field(default_factory=list)
     clock: float = field(default_factory=time.monotonic)
     parts: int = 1
+    owner: states.Owner = field(default_factory=dict)
 
     @property
     def is_main(self) -> bool:
@@ -87,7 +89,7 @@ class Run:
     @property
     def log_path(self) -> Path:
         """One line an update."""
-        return self.plan.folder / "train.jsonl"
+        return self.plan.folder / log.NAME
 
     def carry_out(self, algorithm: Algorithm[Any]) -> None:
         """Make every update that is left.
@@ -123,11 +125,13 @@ class Run:
             state.load_state_dict(saved["learner"])
             self.best, self.training = saved["best"], saved["training"]
         if self.is_main and found is not None:
-            states.rewind_log(self.log_path, done)
+            log.rewind(self.log_path, found[1]["log"], done)
             checkpoint.check_best(self.plan.checkpoint)
-            self.lines = [line for _, line in files.read_jsonl(self.log_path) if "seconds" in line]
+            self.lines = [line for _, line in log.read_log(self.log_path)[0] if log.is_update(line)]
         elif self.is_main:
             self.log_path.unlink(missing_ok=True)
+            begin(self.plan)
+            self.owner = owner_of(self.plan)
         self.observer.started(self.plan, done, total)
         for message in warnings:
             self.observer.warned(done, message)
@@ -137,9 +141,10 @@ class Run:
 
     def _newest_state(self, warn: Callable[[str], None]) -> tuple[int, dict[str, Any]] | None:
         """Read the newest whole state: first the main process alone, which sets damaged ones aside."""
-        found = states.newest_state(self.states_folder, warn) if self.is_main else None
+        self.owner = owner_of(self.plan)
+        found = states.newest_state(self.states_folder, self.owner, warn) if self.is_main else None
         self.trainer.distributed.barrier()
-        return found if self.is_main else states.newest_state(self.states_folder, warn)
+        return found if self.is_main else states.newest_state(self.states_folder, self.owner, warn)
 
     def end_update(self, done: int, total: int, figures: Mapping[str, float], state: TrainState) -> None:
         """Log an update; validate, keep the best and the last, save the state and stop, each when it is due.
@@ -177,8 +182,8 @@ class Run:
         saved = {"learner": state.state_dict(), "best": self.best, "training": self.training}
         saved = whole(saved, keep=self.is_main)
         if self.is_main:
-            states.settle_log(self.log_path)
-            states.save_state(self.states_folder, done, saved, self.plan.config.keep_last)
+            saved["log"] = log.mark(self.log_path)
+            states.save_state(self.states_folder, done, saved, self.plan.config.keep_last, self.owner)
 
     def _log(self, line: Mapping[str, Any]) -> None:
         if self.is_main:
@@ -247,12 +252,29 @@ def train(
     distributed.barrier()
     if not finished(plan):
         _carry_out(plan, observer, stop, distributed)
+    elif distributed.is_main:
+        _refuse_lost_checkpoint(plan)
     distributed.barrier()
     if distributed.is_main:
         states.discard_states(plan.folder / STATES)  # a kill after the log's last line leaves them
+        states.remove(plan.folder / RUN_ID)
     distributed.barrier()
     observer.finished(plan)
     return plan.checkpoint
+
+
+def _refuse_lost_checkpoint(plan: Plan) -> None:
+    """Make sure that a finished run still has the checkpoint that it kept.
+
+    Raises:
+        DataError: It is missing or damaged.
+    """
+    try:
+        checkpoint.read_manifest(plan.checkpoint)
+    except DataError as error:
+        raise DataError(
+            f"{error} The run is finished; restore its checkpoint, or remove {plan.folder} to train again."
+        ) from error
 
 
 def _carry_out(plan: Plan, observer: Observer, stop: Callable[[], bool], distributed: DistributedContext) -> None:

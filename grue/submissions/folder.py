@@ -30,7 +30,6 @@ MANIFEST = "MANIFEST.sha256"
 REPRODUCED = "reproduced.toml"
 BY_REFERENCE = ".by-reference.toml"
 RESULT = re.compile(r"seed-(0|[1-9]\d*)\.result\.json")
-SYSTEM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
 RANKED_SEEDS = 5  # per task, for a rank; with fewer a row is preliminary
 PRELIMINARY_SEEDS = 3
 DEEPEST = 20  # nested tables and lists; files that grue writes have five

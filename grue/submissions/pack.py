@@ -12,9 +12,9 @@ from pathlib import Path
 
 from grue import files
 from grue.errors import ConfigError, DataError, SubmissionError
-from grue.records import Prediction
+from grue.records import SYSTEM_NAME, Prediction
 from grue.submissions.collect import PackedRun
-from grue.submissions.folder import MANIFEST, SUBMISSION, SYSTEM_NAME, Submission, predictions_of
+from grue.submissions.folder import MANIFEST, SUBMISSION, Submission, predictions_of
 from grue.submissions.refusals import refusals
 
 

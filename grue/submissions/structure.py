@@ -6,13 +6,12 @@ from pathlib import Path
 
 from grue.errors import ConfigError, DataError
 from grue.files import canonical_json
-from grue.records import Result
+from grue.records import SYSTEM_NAME, Result
 from grue.submissions.folder import (
     PRELIMINARY_SEEDS,
     RANKED_SEEDS,
     RESULT,
     SUBMISSION,
-    SYSTEM_NAME,
     Submission,
     does_not_compete,
     place_of,

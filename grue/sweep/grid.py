@@ -8,10 +8,12 @@ from typing import Any
 
 from grue import files
 from grue.errors import ConfigError
+from grue.records import LARGEST_SEED, check_seed
 from grue.task_files import SUITES, task_names
 
 # What may vary beside the keys of an algorithm's configuration.
 ABOUT_A_RUN = ("reward", "preset", "backbone")
+MOST_SEEDS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,9 +107,11 @@ class SweepGrid:
         """Return the seeds in order, each once.
 
         Raises:
-            ConfigError: They cannot be parsed, or there is none.
+            ConfigError: They cannot be parsed, one cannot be a seed, or there is none.
         """
-        seeds = parse_seeds(self.seeds) if isinstance(self.seeds, str) else list(dict.fromkeys(self.seeds))
+        seeds = (
+            parse_seeds(self.seeds) if isinstance(self.seeds, str) else list(dict.fromkeys(map(check_seed, self.seeds)))
+        )
         if not seeds:
             raise ConfigError("A sweep needs at least one seed, such as seeds = [1, 2, 3].")
         return seeds
@@ -154,15 +158,35 @@ def parse_seeds(text: str) -> list[int]:
     """Parse seeds written as 1-5 or 1,2,7.
 
     Raises:
-        ConfigError: The text has another form.
+        ConfigError: The text has another form, or the seeds are too large or too many.
     """
-    found: list[int] = []
+    found: dict[int, None] = {}
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()) or (dash and int(last) < int(first)):
-            raise ConfigError(f"seeds {text!r}: write a range such as 1-5, or a list such as 1,2,7.")
-        found += range(int(first), int(last or first) + 1)
-    return list(dict.fromkeys(found))
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise _no_seeds(text)
+        low, high = _seed(first, text), _seed(last or first, text)
+        if high < low:
+            raise _no_seeds(text)
+        if len(found) + high - low >= MOST_SEEDS:
+            raise ConfigError(f"seeds {_cut(text)}: more than {MOST_SEEDS:,} at once.")
+        found |= dict.fromkeys(range(low, high + 1))
+    return list(found)
+
+
+def _no_seeds(text: str) -> ConfigError:
+    return ConfigError(f"seeds {_cut(text)}: write a range such as 1-5, or a list such as 1,2,7.")
+
+
+def _seed(digits: str, text: str) -> int:
+    """Return a number that may have more digits than can be one."""
+    if len(digits) > len(str(LARGEST_SEED)) or int(digits) > LARGEST_SEED:
+        raise ConfigError(f"seeds {_cut(text)}: choose whole numbers from 0 to {LARGEST_SEED}.")
+    return int(digits)
+
+
+def _cut(text: str) -> str:
+    return repr(text if len(text) <= 40 else f"{text[:40]}…")
 
 
 def _word(value: Any) -> str:

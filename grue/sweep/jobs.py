@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from grue import files
 from grue.errors import ConfigError, DataError, did_you_mean
 from grue.lookups.find import find_lookup
-from grue.records import BASELINES, LOOKUPS, SEEDLESS
-from grue.submissions.folder import SYSTEM_NAME
+from grue.records import BASELINES, LOOKUPS, SEEDLESS, check_system_name
 from grue.sweep.grid import GridEntry, SweepGrid
 from grue.task_files import load_task
 from grue.tasks import Task
@@ -116,7 +115,8 @@ def stages_of(job: Job, task: Task, runs: Path, data_dir: Path | None = None, of
 def refuse_other_runs(jobs: Iterable[Job], runs: Path, data_dir: Path | None = None) -> None:
     """Refuse jobs whose folder holds a run of another configuration.
 
-    A job whose warm start is missing or damaged is skipped: its worker will report it.
+    A job whose configuration cannot be read, or whose warm start is missing or damaged, is skipped: its worker will
+    report it, and the others run.
 
     Raises:
         ConfigError: There is such a folder; names the first, and how many more there are.
@@ -128,6 +128,10 @@ def refuse_other_runs(jobs: Iterable[Job], runs: Path, data_dir: Path | None = N
         if job.is_baseline or not (runs / job.id / "config.toml").exists():
             continue
         plan = stages_of(job, load_task(job.source, job.suite), runs, data_dir)[-1]
+        try:
+            files.read_toml(runs / job.id / "config.toml")
+        except ConfigError:
+            continue
         try:
             claim_folder(plan)  # writes nothing, as a configuration exists
         except ConfigError as error:
@@ -146,9 +150,7 @@ def in_order(jobs: Mapping[str, Job]) -> list[Job]:
 
 
 def _jobs_of(entry: GridEntry, source: str, task: Task, seed: int, grid: SweepGrid) -> list[Job]:
-    system = entry.system or entry.algorithm
-    if not SYSTEM_NAME.fullmatch(system):
-        raise ConfigError(f"The system name {system!r} has other characters than letters, digits and _ . + -.")
+    system = check_system_name(entry.algorithm if entry.system is None else entry.system)
     about: dict[str, Any] = {"suite": task.suite, "task": task.name, "source": source, "seed": seed}
     if entry.algorithm in BASELINES:
         _check_baseline(entry, system, task)

@@ -5,8 +5,6 @@ end; `logs/` has the output of the workers. A run's own files decide whether it 
 would check every run again, and train none twice.
 """
 
-import fcntl
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ from typing import Any, Literal
 
 from grue import files
 from grue.errors import ConfigError, DataError
+from grue.evaluation.folder import RESULT, fault_of, weights_of
 from grue.shapes import from_dict
 from grue.sweep.grid import SweepGrid, read_grid, write_grid
 from grue.sweep.jobs import Job, plan_jobs
@@ -109,13 +108,32 @@ class Record:
         return sum(event.state == "running" and event.identity == job.identity for event in events)
 
     def finished(self, job: Job) -> bool:
-        """Whether the job is finished and its files still exist."""
+        """Whether the job is finished, and its files are those that it left."""
         last = self.last(job)
-        if last is None or last.state != "finished":
-            return False
+        return last is not None and last.state == "finished" and self.fault(job) is None
+
+    def fault(self, job: Job) -> str | None:
+        """Return what keeps a job that ended well from being finished; None if nothing does.
+
+        The weights themselves are not read, which takes long: whoever loads them compares their hashes.
+        """
+        from grue.lm.checkpoint import MANIFEST, CheckpointManifest
+
         folder = self.runs / job.id
-        made = [] if job.is_baseline else [folder / "checkpoint"]
-        return all(path.exists() for path in [*made, *([folder / "result.json"] if job.evaluate else [])])
+        try:
+            manifest = None
+            if not job.is_baseline:
+                manifest = files.load_json(folder / "checkpoint" / MANIFEST, CheckpointManifest)
+            if not job.evaluate:
+                return None
+            fault = fault_of(folder)
+            if fault is not None:
+                return f"{folder / fault[0]}: {fault[1]}."
+            if manifest is not None and weights_of(folder) not in ("", manifest.weights):
+                return f"{folder / RESULT}: of other weights than those of the checkpoint now."
+        except DataError as error:
+            return str(error)
+        return None
 
     def ended(self) -> Sequence[SweepEvent]:
         """Return every event with seconds."""
@@ -125,15 +143,12 @@ class Record:
         self.events.setdefault(event.job, []).append(event)
 
     def held(self) -> bool:
-        """Whether a sweep is running in the folder."""
-        try:
-            with (self.folder / ".lock").open("r") as handle:
-                fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except FileNotFoundError:
-            return False
-        except BlockingIOError:
-            return True
-        return False
+        """Whether a sweep is running in the folder.
+
+        Raises:
+            DataError: The file system does not say.
+        """
+        return files.is_held(self.folder)
 
     @contextmanager
     def sole_owner(self) -> Iterator[None]:
@@ -159,12 +174,13 @@ def _read_events(path: Path) -> Iterator[SweepEvent]:
     Raises:
         DataError: The file is damaged.
     """
-    *lines, _ = path.read_bytes().split(b"\n") if path.exists() else [b""]
-    for number, line in enumerate(lines, start=1):
-        try:
-            yield from_dict(SweepEvent, json.loads(line), f"{path}, line {number}")
-        except (ValueError, ConfigError) as error:
-            raise DataError(
-                f"{path}, line {number}: is not an event: {error} Remove the file: a sweep recognises finished "
-                "runs by their own files, and does not run them again."
-            ) from error
+    if not path.exists():
+        return
+    try:
+        for number, line in files.read_growing_jsonl(path)[0]:
+            yield from_dict(SweepEvent, line, f"{path}, line {number}")
+    except (ConfigError, DataError) as error:
+        raise DataError(
+            f"{error} Remove the file: a sweep recognises finished runs by their own files, and does not run them "
+            "again."
+        ) from error

@@ -1,18 +1,18 @@
 """The status of a sweep: every job with its state and the latest figures of its log."""
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from grue import files
+from grue.errors import DataError
+from grue.evaluation.folder import RESULT
+from grue.records import Result
+from grue.runs.log import NAME as LOG
+from grue.runs.log import is_update, read_end
 from grue.sweep.jobs import Job
 from grue.sweep.record import Record, State
-
-# Bytes at the end of a log, enough for the line of an update and of a validation.
-TAIL = 8192
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class JobRow:
         kl: KL from the initial policy, nats per sequence.
         seconds_left: Remaining seconds of training at the pace so far; None if unknown.
         preference: Preference of an evaluated run, 0–100.
-        message: Why it failed.
+        message: Why it failed, or what is wrong with its files.
     """
 
     job: Job
@@ -66,9 +66,20 @@ def counts(rows: Iterable[JobRow]) -> dict[State, int]:
 
 
 def _row(record: Record, job: Job, state: State) -> JobRow:
-    last = record.last(job)
-    log = _tail(record.runs / job.id / "train.jsonl") if state in ("running", "stopped", "failed") else []
-    updates = [line for line in log if "seconds" in line]
+    last, folder, messages = record.last(job), record.runs / job.id, []
+    if last is not None and last.message and state in ("failed", "blocked"):
+        messages.append(last.message)
+    if last is not None and last.state == "finished" and state == "waiting" and (fault := record.fault(job)):
+        messages.append(f"it was finished, but {fault} The same `grue sweep` sees to it.")
+    updates: list[dict[str, Any]] = []
+    preference = None
+    try:
+        if state in ("running", "stopped", "failed"):
+            updates = [line for line in read_end(folder / LOG) if is_update(line)]
+        elif state == "finished" and job.evaluate:
+            preference = files.load_json(folder / RESULT, Result).preference
+    except DataError as error:
+        messages.append(str(error))
     newest = updates[-1] if updates else {}
     done, total = newest.get("update"), newest.get("of")
     left = None
@@ -83,25 +94,9 @@ def _row(record: Record, job: Job, state: State) -> JobRow:
         reward=newest.get("objective/reward"),
         kl=newest.get("objective/kl_sequence"),
         seconds_left=left,
-        preference=_preference(record.runs / job.id / "result.json") if state == "finished" else None,
-        message=last.message if last is not None and state in ("failed", "blocked") else None,
+        preference=preference,
+        message=" ".join(messages) or None,
     )
-
-
-def _tail(path: Path) -> list[dict[str, Any]]:
-    """Return the last complete lines of a log."""
-    if not path.exists():
-        return []
-    with path.open("rb") as file:
-        size = file.seek(0, 2)
-        file.seek(max(0, size - TAIL))
-        lines = file.read().split(b"\n")
-    whole = lines[1 if size > TAIL else 0 : -1]
-    return [json.loads(line) for line in whole if line]
-
-
-def _preference(path: Path) -> float | None:
-    return files.read_json(path).get("preference") if path.exists() else None
 
 
 def systems(jobs: Sequence[Job]) -> dict[tuple[str, str], list[Job]]:

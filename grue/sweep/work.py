@@ -110,7 +110,15 @@ def _do(job: Job, place: JobContext, stop: Callable[[], bool], seconds: dict[str
             if done < total and stop():
                 raise Interrupted(f"{folder}: stopped during evaluation; the answers so far are kept.")
 
-        evaluation.evaluate(task, system, folder, data_dir=place.data_dir, offline=place.offline, progress=on_progress)
+        evaluation.evaluate(
+            task,
+            system,
+            folder,
+            data_dir=place.data_dir,
+            offline=place.offline,
+            progress=on_progress,
+            warn=lambda message: print(message, file=sys.stderr),
+        )
 
 
 @contextlib.contextmanager

@@ -339,6 +339,9 @@ def test_an_interrupted_evaluation_goes_on_with_what_is_there(reviews, batch_siz
     assert first.exit_code == 0, first.output
     assert (tmp_path / "predictions.jsonl").read_bytes() == whole
     (tmp_path / "result.json").unlink()
+    claim = json.loads((tmp_path / "evaluation.json").read_text())
+    claim.pop("sha256")  # which only a finished evaluation has
+    (tmp_path / "evaluation.json").write_text(json.dumps(claim))
     (tmp_path / "predictions.jsonl").write_bytes(b"".join(whole.splitlines(keepends=True)[:3]))
     assert grue(*options, "--output", tmp_path, "--batch-size", batch_size).exit_code == 0
     assert (tmp_path / "predictions.jsonl").read_bytes() == whole

@@ -12,9 +12,9 @@ from support.factories import LIKED, a_result, a_score, a_task, entries
 from grue import files
 from grue.errors import ConfigError, DataError
 from grue.leaderboard.board import Board, Row
-from grue.leaderboard.entries import find_results
+from grue.leaderboard.entries import find_results, incomplete
 from grue.leaderboard.rank import rank
-from grue.records import Entry
+from grue.records import Entry, Result
 from grue.tasks import Split, Task
 
 STORIES = a_task("stories")
@@ -31,6 +31,11 @@ def both(system: str, centre: float, **changes: Any) -> list[Entry]:
         *entries(STORIES, system, five(centre), **changes),
         *entries(JOKES, system, five(centre), naturalness=None, **changes),
     ]
+
+
+def entry(result: Result) -> Entry:
+    place = Path(f"runs/mini/{result.task}/{result.system['name']}/seed-{result.seed}/result.json")
+    return Entry(result, place, "local")
 
 
 def row(board: Board, system: str) -> Row:
@@ -288,23 +293,69 @@ def test_no_order_matters() -> None:
 
 
 def test_results_are_found_where_runs_put_them(tmp_path: Path) -> None:
-    assert find_results(tmp_path / "runs") == []
+    assert find_results(tmp_path / "runs") == ([], [])
     for seed in (1, 10, 2):
         result = a_result(STORIES, "ppo", seed, 40.0 + seed)
         files.write_json(tmp_path / f"runs/mini/stories/ppo/seed-{seed}/result.json", result)
     (tmp_path / "runs/mini/stories/ppo/seed-3").mkdir()
-    found = find_results(tmp_path / "runs")
+    found, out = find_results(tmp_path / "runs")
+    assert out == []
     assert sorted(entry.result.seed for entry in found) == [1, 2, 10]
     assert {entry.status for entry in found} == {"local"}
     assert found[0].result == a_result(STORIES, "ppo", found[0].result.seed, 40.0 + found[0].result.seed)
 
 
-def test_a_damaged_result_names_its_file(tmp_path: Path) -> None:
+def test_a_damaged_result_names_its_file_and_stops_no_other(tmp_path: Path) -> None:
+    files.write_json(tmp_path / "mini/stories/ppo/seed-2/result.json", a_result(STORIES, "ppo", 2, 40.0))
     path = tmp_path / "mini/stories/ppo/seed-1/result.json"
     path.parent.mkdir(parents=True)
     path.write_text('{"schema": 1, "seed": NaN}')
-    with pytest.raises(DataError, match=f"^{re.escape(str(path))}: not valid JSON: NaN is not a JSON number"):
-        find_results(tmp_path)
+    found, out = find_results(tmp_path)
+    assert [entry.result.seed for entry in found] == [2]
+    assert [one.path for one in out] == [path]
+    assert out[0].note == (
+        f"Left out: {path}: not valid JSON: NaN is not a JSON number. Evaluate the run again with "
+        "`grue evaluate --force`, or remove the file."
+    )
+
+
+def test_a_copy_of_a_run_beside_it_is_left_out(tmp_path: Path) -> None:
+    folder = tmp_path / "mini/stories/ppo"
+    for name in ("seed-1", "seed-1.bak", "seed-2"):
+        files.write_json(folder / name / "result.json", a_result(STORIES, "ppo", 1, 40.0))
+    found, out = find_results(tmp_path)
+    assert [entry.path for entry in found] == [folder / "seed-1/result.json"]
+    assert [one.why for one in out] == [
+        f"{folder / name / 'result.json'}: claims to be ppo on stories with seed 1, as {folder / 'seed-1/result.json'} does."
+        for name in ("seed-1.bak", "seed-2")
+    ]
+
+
+def test_of_two_copies_away_from_home_neither_is_taken(tmp_path: Path) -> None:
+    paths = [tmp_path / f"mini/stories/{name}/seed-1/result.json" for name in ("mine", "yours")]
+    for path in paths:
+        files.write_json(path, a_result(STORIES, "ppo", 1, 40.0))
+    found, out = find_results(tmp_path)
+    assert (found, [one.path for one in out]) == ([], paths)
+    paths[1].unlink()
+    assert [entry.path for entry in find_results(tmp_path)[0]] == paths[:1]  # a run's folder may have another name
+
+
+def test_a_local_result_without_a_score_of_its_task_is_incomplete() -> None:
+    lacking = replace(a_result(STORIES, "ppo", 1, None), errors=("liked: no model",))
+    found = [entry(lacking), entry(a_result(STORIES, "ppo", 2, 40.0)), entry(a_result(STORIES, "ppo", 3, 40.0, None))]
+    out = incomplete(found, [STORIES])
+    assert [one.why for one in out] == [
+        f"{found[0].path}: preference is missing, although the task scores it; score the run again. It was not scored "
+        "by liked: no model",
+        f"{found[2].path}: naturalness is missing, although the task scores it; score the run again.",
+    ]
+    unmeasured = entry(replace(found[2].result, errors=("fluent: no model",)))  # the board says that of naturalness
+    other = entry(replace(lacking, task_hash="0"))  # left out anyhow, as a misfit
+    failed = entry(replace(lacking, status="failed"))
+    assert incomplete([unmeasured, other, failed], [STORIES]) == []
+    with pytest.raises(DataError, match="preference is missing"):
+        rank([found[0]], [STORIES])
 
 
 @pytest.mark.parametrize(
@@ -313,11 +364,12 @@ def test_a_damaged_result_names_its_file(tmp_path: Path) -> None:
         ({"schema": 2}, "not a result of schema 1, which this version of grue reads: 2."),
         ({"seed": "1"}, "seed: expected a whole number, found str '1'."),
         ({"system": {}}, "system: the key 'name' is missing or no string."),
+        ({"system": {"name": "ppo", "parameters": "9"}}, "system: parameters: expected a whole number, found '9'."),
         ({"colour": 1}, "unknown key 'colour'. Known: schema, status, "),
     ],
 )
 def test_a_file_that_is_no_result_says_why(tmp_path: Path, change: dict[str, object], message: str) -> None:
     path = tmp_path / "mini/stories/ppo/seed-1/result.json"
     files.write_json(path, files.plain(a_result(STORIES, "ppo", 1, 40.0)) | change)
-    with pytest.raises(DataError, match=f"^{re.escape(f'{path}: {message}')}"):
-        find_results(tmp_path)
+    found, out = find_results(tmp_path)
+    assert found == [] and out[0].why.startswith(f"{path}: {message}")

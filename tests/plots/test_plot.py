@@ -107,7 +107,16 @@ def test_a_curve_ends_where_its_shortest_seed_ends(tmp_path: Path) -> None:
 def test_what_is_missing_is_told(runs: Path) -> None:
     task = runs / "mini/commongen"
     (task / "ppo" / "seed-7").mkdir()
-    write_run(task, "ppo", 8, [{"update": 0, PREFERENCE: 10.0}, {"update": 3, PREFERENCE: 20.0}])
+    write_run(
+        task,
+        "ppo",
+        8,
+        [
+            {"update": 0, PREFERENCE: 10.0},
+            *({"update": n, "seconds": 1.0} for n in (1, 2, 3)),
+            {"update": 3, PREFERENCE: 20.0},
+        ],
+    )
     logs, notes = read_logs(task)
     assert notes == [
         "ppo, seed 7: left out, since there is no train.jsonl.",
@@ -143,14 +152,28 @@ def test_a_torn_last_line_is_left_out_and_told(tmp_path: Path) -> None:
     [
         ('{"update": 1, "objective/rew', "line 2: not valid JSON"),
         ('{"update": 1.5, "objective/reward": 1.0}', "line 2: update: expected a whole number, found 1.5"),
-        ('{"update": 1, "objective/reward": "high"}', "line 2: objective/reward: expected a number, found 'high'"),
+        (
+            '{"update": 1, "seconds": 1.0, "objective/reward": "high"}',
+            "line 2: objective/reward: expected a number, found 'high'",
+        ),
     ],
 )
 def test_a_damaged_line_is_named(tmp_path: Path, line: str, told: str) -> None:
     path = tmp_path / "train.jsonl"
-    path.write_text(f'{{"update": 0}}\n{line}\n{{"update": 2}}\n')
+    path.write_text(f'{{"update": 0}}\n{line}\n{{"update": 2, "seconds": 1.0}}\n')
     with pytest.raises(DataError, match=f"{re.escape(str(path))}, {told}"):
         read_figures(path)
+
+
+def test_a_log_that_lost_a_line_is_not_drawn(runs: Path, tmp_path: Path) -> None:
+    path = runs / "mini/commongen/ppo/seed-1/train.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([*lines[:2], *lines[3:]]))
+    told = refused(DataError, "curves", "--task", "commongen", "--runs", runs, "-o", tmp_path / "x.svg")
+    assert told == (
+        f"{path}, line 3: update 3 follows update 1. Lines are missing or repeated, or are another run's; restore the log."
+    )
+    assert not (tmp_path / "x.svg").exists()
 
 
 def test_a_folder_of_another_name_is_no_seed(tmp_path: Path) -> None:

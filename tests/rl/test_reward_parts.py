@@ -15,7 +15,8 @@ from grue.algorithms.reinforce import ReinforceConfig
 from grue.errors import ConfigError, TrainingError
 from grue.evaluation.rewards import make_reward
 from grue.rl import functional as rl
-from grue.rl.experience import Rewarded, advantages_and_returns, collect, describe, summed
+from grue.rl.experience import advantages_and_returns, collect, describe
+from grue.rl.scores import Rewarded, summed
 from grue.rl.trainer import start
 from grue.runs.recipes import make_config
 

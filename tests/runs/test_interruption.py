@@ -127,6 +127,38 @@ def test_a_finished_run_is_left_as_it_is(whole):
     assert contents(whole) == before
 
 
+def model_of(folder):
+    return folder / "checkpoint" / "model.safetensors"
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (lambda folder: shutil.rmtree(folder / "checkpoint"), "no such checkpoint folder"),
+        (lambda folder: (folder / "checkpoint/grue.json").unlink(), "not a checkpoint"),
+        (lambda folder: model_of(folder).write_bytes(model_of(folder).read_bytes()[:-1]), "model.safetensors differs"),
+        (lambda folder: (folder / "config.toml").unlink(), "holds a finished run without its config.toml."),
+    ],
+)
+def test_a_finished_run_that_lost_something_is_neither_finished_nor_begun_again(damage, told, whole, tmp_path):
+    shutil.copytree(whole, tmp_path / "runs")
+    damage(run_folder(tmp_path / "runs"))
+    before = contents(tmp_path / "runs")
+    refused = here(*train_command(tmp_path / "runs"))
+    assert refused.exit_code == 3, refused.output
+    assert told in refused.stderr
+    assert (
+        f"remove {run_folder(tmp_path / 'runs')} to train again." in refused.stderr
+        or "remove the folder" in refused.stderr
+    )
+    assert refused.stdout == ""
+    assert contents(tmp_path / "runs") == before
+
+
+def test_a_run_id_does_not_outlive_the_run(whole):
+    assert not (run_folder(whole) / "run_id").exists()
+
+
 def test_other_settings_in_the_same_folder_are_refused(whole):
     before = contents(whole)
     refused = here(*train_command(whole, clip=0.3))

@@ -2,12 +2,15 @@
 
 import errno
 import os
+import re
+import shutil
 import subprocess
 import sys
 
 import pytest
 import torch
 from support import tiny
+from support.commands import contents
 
 from grue.errors import DataError
 from grue.runs import states
@@ -22,9 +25,16 @@ def refuse(message):
     raise AssertionError(f"a warning that nobody asked for: {message}")
 
 
-def save(folder, *updates, keep_last=2):
+OWNER = {"task": "mini/imdb", "system": "ppo", "seed": 1, "configuration": "a" * 64, "run id": "b" * 32}
+
+
+def save(folder, *updates, keep_last=2, owner=OWNER):
     for update in updates:
-        states.save_state(folder, update, {"weights": torch.arange(update), "done": update}, keep_last)
+        states.save_state(folder, update, {"weights": torch.arange(update), "done": update}, keep_last, owner)
+
+
+def newest(folder, warn=refuse):
+    return states.newest_state(folder, OWNER, warn)
 
 
 # --- saving and finding ----------------------------------------------------------------------------------------------
@@ -36,8 +46,8 @@ def test_what_is_saved_comes_back(tmp_path):
         "best": None,
         "seen": {"a": [1, 2.5]},
     }
-    states.save_state(tmp_path, 7, state, keep_last=2)
-    update, found = states.newest_state(tmp_path, refuse)
+    states.save_state(tmp_path, 7, state, 2, OWNER)
+    update, found = newest(tmp_path)
     assert update == 7
     assert torch.equal(found.pop("tensor"), state["tensor"])
     assert found == {"best": None, "seen": {"a": [1, 2.5]}}
@@ -48,13 +58,13 @@ def test_the_last_states_are_kept(keep_last, tmp_path):
     save(tmp_path, 10, 20, 30, 1_000_000, keep_last=keep_last)
     kept = ["state-000010.pt", "state-000020.pt", "state-000030.pt", "state-1000000.pt"][-keep_last:]
     assert names(tmp_path) == sorted(kept)
-    assert states.newest_state(tmp_path, refuse)[0] == 1_000_000
+    assert newest(tmp_path)[0] == 1_000_000
 
 
 def test_where_nothing_was_saved_there_is_none(tmp_path):
-    assert states.newest_state(tmp_path / "nowhere", refuse) is None
+    assert newest(tmp_path / "nowhere") is None
     (tmp_path / ".state-000001.pt.new").write_bytes(b"half of a state that was never named")
-    assert states.newest_state(tmp_path, refuse) is None
+    assert newest(tmp_path) is None
 
 
 def test_leavings_of_a_killed_writer_are_cleared_away(tmp_path):
@@ -113,12 +123,12 @@ def test_a_damaged_state_is_set_aside_and_the_one_before_is_used(damage, tmp_pat
     save(tmp_path, 10, 20)
     damage(tmp_path / "state-000020.pt")
     told = []
-    update, state = states.newest_state(tmp_path, told.append)
+    update, state = newest(tmp_path, told.append)
     assert (update, state["done"]) == (10, 10)
     path = tmp_path / "state-000020.pt"
     assert told == [f"{path}: damaged, and set aside as state-000020.pt.damaged; going on from update 10 instead."]
     assert names(tmp_path) == ["state-000010.pt", "state-000020.pt.damaged"]
-    assert states.newest_state(tmp_path, refuse)[0] == 10
+    assert newest(tmp_path)[0] == 10
     save(tmp_path, 20)
     assert names(tmp_path) == ["state-000010.pt", "state-000020.pt", "state-000020.pt.damaged"]
 
@@ -131,7 +141,7 @@ def test_without_a_whole_state_nothing_starts_again_by_itself(damage, tmp_path):
         damage(folder / name)
     for _ in range(2):  # the second attempt must meet the same error
         with pytest.raises(DataError) as caught:
-            states.newest_state(folder, refuse)
+            newest(folder)
         assert str(caught.value) == (
             f"{folder}: no saved state is whole (state-000020.pt, state-000010.pt), so the run cannot resume. "
             f"Restore a copy of one, or remove {tmp_path / 'run'} to start the run again."
@@ -140,13 +150,13 @@ def test_without_a_whole_state_nothing_starts_again_by_itself(damage, tmp_path):
 
 def test_every_byte_counts(tmp_path):
     """Also those of the seal."""
-    states.save_state(tmp_path, 1, {"done": 1}, keep_last=2)
+    states.save_state(tmp_path, 1, {"done": 1}, 2, OWNER)
     path = tmp_path / "state-000001.pt"
     whole = path.read_bytes()
     for place in range(0, len(whole), 7):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 255]) + whole[place + 1 :])
         with pytest.raises(DataError, match="no saved state is whole"):
-            states.newest_state(tmp_path, refuse)
+            newest(tmp_path)
 
 
 def test_a_whole_state_that_torch_cannot_read_is_no_damaged_one(tmp_path, monkeypatch):
@@ -159,7 +169,7 @@ def test_a_whole_state_that_torch_cannot_read_is_no_damaged_one(tmp_path, monkey
     with pytest.raises(
         DataError, match=r"state-000020.pt: whole, but torch .* cannot read it: version 11 .* not supported"
     ):
-        states.newest_state(tmp_path, refuse)
+        newest(tmp_path)
     assert names(tmp_path) == ["state-000010.pt", "state-000020.pt"]
 
 
@@ -168,9 +178,55 @@ def test_a_state_runs_no_code(tmp_path):
         def __reduce__(self):
             return os.abort, ()
 
-    states.save_state(tmp_path, 1, {"learner": Bomb()}, keep_last=2)
+    states.save_state(tmp_path, 1, {"learner": Bomb()}, 2, OWNER)
     with pytest.raises(DataError, match="whole, but torch"):
-        states.newest_state(tmp_path, refuse)
+        newest(tmp_path)
+
+
+# --- whose it is -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("task", "mini/commongen"),
+        ("system", "ppo-2"),
+        ("seed", 2),
+        ("configuration", "c" * 64),
+        ("run id", "d" * 32),
+        ("run id", ""),
+    ],
+)
+def test_the_state_of_another_run_is_refused(key, value, tmp_path):
+    folder = tmp_path / "run" / "states"
+    save(folder, 3, owner={**OWNER, key: value})
+    with pytest.raises(DataError) as caught:
+        newest(folder)
+    assert str(caught.value) == (
+        f"{folder / 'state-000003.pt'}: the state of another run: its {key} is {value!r}, not {OWNER[key]!r}. "
+        "Remove it: the same command then resumes from the states that this run saved itself."
+    )
+    assert names(folder) == ["state-000003.pt"]
+
+
+def test_a_state_under_another_ones_name_is_refused(tmp_path):
+    save(tmp_path, 3)
+    (tmp_path / "state-000003.pt").rename(tmp_path / "state-000009.pt")
+    with pytest.raises(DataError, match=r"state-000009.pt: the state of another run: its update is 3, not 9\."):
+        newest(tmp_path)
+
+
+@pytest.mark.parametrize("saved", [{"learner": {}, "best": None, "training": {}}, [1, 2]])
+def test_a_state_that_does_not_say_whose_it_is_is_refused(saved, tmp_path, monkeypatch):
+    """As older versions saved them."""
+    save(tmp_path, 3)
+    monkeypatch.setattr(torch, "load", lambda *arguments, **named: saved)
+    with pytest.raises(DataError) as caught:
+        newest(tmp_path)
+    assert str(caught.value) == (
+        f"{tmp_path / 'state-000003.pt'}: does not say which run saved it, as states of older versions of grue do not. "
+        f"Go on with the version that saved it, or remove {tmp_path.parent} to start the run again."
+    )
 
 
 # --- a full disk -----------------------------------------------------------------------------------------------------
@@ -192,7 +248,7 @@ def test_a_full_disk_leaves_the_states_before(failing, tmp_path, monkeypatch):
         "once there is room, the same command resumes from the last of them."
     )
     assert names(tmp_path) == ["state-000001.pt"]
-    assert states.newest_state(tmp_path, refuse)[0] == 1
+    assert newest(tmp_path)[0] == 1
 
 
 WRITER = """
@@ -201,11 +257,11 @@ from pathlib import Path
 from grue.errors import DataError
 from grue.runs import states
 folder, limits = Path(sys.argv[1]), [int(limit) for limit in sys.argv[2:]]
-states.save_state(folder, 1, {"weights": torch.zeros(10)}, 2)
+states.save_state(folder, 1, {"weights": torch.zeros(10)}, 2, {})
 for limit in limits or [resource.RLIM_INFINITY]:
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
     try:
-        states.save_state(folder, 2, {"weights": torch.zeros(1_000_000)}, 2)
+        states.save_state(folder, 2, {"weights": torch.zeros(1_000_000)}, 2, {})
     except DataError as error:
         print(error)
 """
@@ -223,7 +279,7 @@ def test_a_file_that_may_not_grow_is_told_of_plainly(tmp_path):
     expected = f"{path}: cannot be written: File too large. The states before are untouched: once there is room, "
     assert told == [expected + "the same command resumes from the last of them."] * 3
     assert names(tmp_path) == ["state-000001.pt"]
-    assert states.newest_state(tmp_path, refuse)[0] == 1
+    assert states.newest_state(tmp_path, {}, refuse)[0] == 1
 
 
 @pytest.mark.slow
@@ -235,33 +291,9 @@ def test_a_disk_that_is_really_full(tmp_path):
         told = write_in_a_process(tmp_path / "states")
         assert "state-000002.pt: cannot be written: No space left on device." in told[0]
         assert names(tmp_path / "states") == ["state-000001.pt"]
-        assert states.newest_state(tmp_path / "states", refuse)[0] == 1
+        assert states.newest_state(tmp_path / "states", {}, refuse)[0] == 1
     finally:
         subprocess.run(["umount", str(tmp_path)], check=True)
-
-
-# --- the log ---------------------------------------------------------------------------------------------------------
-
-
-def test_the_log_goes_back_with_the_state(tmp_path):
-    log = tmp_path / "train.jsonl"
-    kept = b'{"update":0,"x":1}\n{"update":1}\n{"update":2}\n{"update":2,"v":3}\n'
-    log.write_bytes(kept + b'{"update":3}\n{"update":4,"torn')
-    states.rewind_log(log, 2)
-    assert log.read_bytes() == kept
-
-
-@pytest.mark.parametrize("content", [None, b"", b'{"update":1}\n', b'{"update":1}\n{"update":2,"tor'])
-def test_a_log_that_lost_updates_is_refused(content, tmp_path):
-    log = tmp_path / "train.jsonl"
-    if content is not None:
-        log.write_bytes(content)
-    with pytest.raises(DataError) as caught:
-        states.rewind_log(log, 2)
-    assert str(caught.value) == (
-        f"{log}: does not reach update 2, where the saved state resumes. Restore the file, or remove {tmp_path} "
-        "to start the run again."
-    )
 
 
 # --- whole runs ------------------------------------------------------------------------------------------------------
@@ -312,3 +344,85 @@ def test_a_run_whose_log_is_gone_is_not_gone_on_with(tmp_path):
     (tmp_path / "train.jsonl").unlink()
     with pytest.raises(DataError, match="train.jsonl: does not reach update 2"):
         tiny.train(tiny.run("causal", "ppo", tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        ({"seed": 2}, "its seed is 2, not 1"),
+        ({"learning_rate": 0.1}, "its configuration is '"),
+        ({}, "its run id is '"),
+    ],
+)
+def test_a_run_does_not_go_on_from_the_states_of_another(other, told, tmp_path):
+    """Of another seed, of another configuration, and of the same configuration: all are whole."""
+    stopped(tmp_path / "here", 1)
+    stopped(tmp_path / "other", 2, **other)
+    shutil.copy(tmp_path / "other/states/state-000002.pt", tmp_path / "here/states")
+    before = contents(tmp_path / "here")
+    with pytest.raises(DataError) as caught:
+        tiny.train(tiny.run("causal", "ppo", tmp_path / "here"))
+    assert told in str(caught.value) and "state-000002.pt: the state of another run" in str(caught.value)
+    assert contents(tmp_path / "here") == before
+    (tmp_path / "here/states/state-000002.pt").unlink()
+    again = tiny.train(tiny.run("causal", "ppo", tmp_path / "here"))
+    assert again.observer.begin == (1, 4)
+
+
+def test_a_run_whose_id_is_gone_does_not_go_on(tmp_path):
+    stopped(tmp_path, 2)
+    (tmp_path / "run_id").unlink()
+    with pytest.raises(DataError, match=r"state-000002.pt: the state of another run: its run id is '\w{32}', not ''\."):
+        tiny.train(tiny.run("causal", "ppo", tmp_path))
+
+
+def test_a_folder_that_was_moved_goes_on(tmp_path):
+    stopped(tmp_path / "here", 2)
+    (tmp_path / "here").rename(tmp_path / "there")
+    assert tiny.train(tiny.run("causal", "ppo", tmp_path / "there")).observer.begin == (2, 4)
+
+
+def swap(lines):
+    lines[1], lines[2] = lines[2], lines[1]
+
+
+def change(lines):
+    lines[1] = lines[1].replace('"objective/reward":', '"objective/reward":1')
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (lambda lines: lines.pop(2), r"does not reach update 3, where the saved state resumes\."),
+        (lambda lines: lines.insert(2, lines[1]), r"line 3: update 1 follows update 1\..*resumes at update 3\."),
+        (swap, r"line 2: update 2 follows update 0\."),
+        (change, r"not what was logged up to update 3, where the saved state resumes\."),
+        (lambda lines: lines.insert(2, "{broken}\n"), r"line 3: not valid JSON.*resumes at update 3\."),
+    ],
+)
+def test_a_log_that_is_not_what_was_logged_is_not_gone_on_with(damage, told, tmp_path):
+    """A line is missing in the middle, is there twice, out of order, edited, broken."""
+    stopped(tmp_path, 3)
+    path = tmp_path / "train.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    damage(lines)
+    path.write_text("".join(lines))
+    with pytest.raises(DataError) as caught:
+        tiny.train(tiny.run("causal", "ppo", tmp_path))
+    assert re.search(told, str(caught.value)), caught.value
+    assert str(caught.value).startswith(str(path))
+    assert str(caught.value).endswith(f"Restore the file, or remove {tmp_path} to start the run again.")
+    assert path.read_text() == "".join(lines)
+
+
+@pytest.mark.parametrize(
+    "more", [b'{"update":4,"sec', b'{"update":4,"seconds":1.0}\n', b'{"update":1,"seconds":1.0}\n\xff']
+)
+def test_what_stands_behind_the_state_in_the_log_goes(more, tmp_path):
+    """A torn line, an update that is made again, lines of another run."""
+    stopped(tmp_path / "here", 3)
+    with (tmp_path / "here/train.jsonl").open("ab") as file:
+        file.write(more)
+    tiny.train(tiny.run("causal", "ppo", tmp_path / "here"))
+    tiny.train(tiny.run("causal", "ppo", tmp_path / "whole"))
+    assert tiny.logged(tmp_path / "here") == tiny.logged(tmp_path / "whole")

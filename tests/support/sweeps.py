@@ -8,8 +8,11 @@ import sys
 import time
 from pathlib import Path
 
+from support.factories import a_result, a_task
 from support.paths import ROOT
 
+from grue.files import write_json
+from grue.lm.checkpoint import CheckpointManifest
 from grue.sweep.jobs import Job
 from grue.sweep.record import Record
 from grue.sweep.schedule import Outcome
@@ -44,9 +47,26 @@ def leave_results(record, job, preference=50.0):
     folder = record.runs / job.id
     folder.mkdir(parents=True, exist_ok=True)
     if not job.is_baseline:
-        (folder / "checkpoint").mkdir(exist_ok=True)
+        write_json(folder / "checkpoint" / "grue.json", a_manifest(job))
     if job.evaluate:
-        (folder / "result.json").write_text(json.dumps({"preference": preference}))
+        write_json(folder / "result.json", a_result(a_task(job.task), job.system, job.seed, preference))
+
+
+def a_manifest(job):
+    """What a checkpoint says of itself."""
+    return CheckpointManifest(
+        suite=job.suite,
+        task=job.task,
+        task_hash="",
+        system=job.system,
+        algorithm=job.algorithm,
+        backbone="",
+        seed=job.seed,
+        update=2,
+        config_sha256="",
+        validation={},
+        training={},
+    )
 
 
 def finish(record, job, **about):

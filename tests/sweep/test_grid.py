@@ -175,8 +175,8 @@ def test_seeds_that_are_none_are_refused(text):
         (SweepGrid(systems=(GridEntry(algorithm="ppo", vary={"gamma": ()}),)), ConfigError, "vary.gamma of ppo: is empty; list the values."),
         (SweepGrid(systems=(GridEntry(algorithm="ppo", preset="paper"),)), ConfigError, "The preset 'paper' is one of nlpo"),
         (SweepGrid(systems=(GridEntry(algorithm="nlpo", preset="papre"),)), UnknownName, "Did you mean 'paper'?"),
-        (SweepGrid(systems=(GridEntry(algorithm="ppo", system="a b"),)), ConfigError, "The system name 'a b' has other characters"),
-        (SweepGrid(systems=(GridEntry(algorithm="ppo", system="../x"),)), ConfigError, "The system name '../x' has other characters"),
+        (SweepGrid(systems=(GridEntry(algorithm="ppo", system="a b"),)), ConfigError, "The system name 'a b': use at most 60 letters"),
+        (SweepGrid(systems=(GridEntry(algorithm="ppo", system="../x"),)), ConfigError, "The system name '../x': use at most 60 letters"),
         (SweepGrid(systems=(GridEntry(algorithm="ppo", system="p{clip}", vary={"gamma": (1.0,)}),)), ConfigError, "The system name 'p{clip}' cannot be filled in; the varied keys are {gamma}."),
         (SweepGrid(systems=(GridEntry(algorithm="ppo", system="p{}", vary={"gamma": (1.0,)}),)), ConfigError, "'p{}' cannot be filled in"),
         (SweepGrid(systems=(GridEntry(algorithm="ppo", system="p{gamma.x}", vary={"gamma": (1.0,)}),)), ConfigError, "'p{gamma.x}' cannot be filled in"),
@@ -391,6 +391,15 @@ def test_folders_with_runs_of_another_configuration_are_refused_before_anything_
     assert f"{tmp_path}/mini/imdb/ppo/seed-1/config.toml: this folder holds a run with config.gamma = 0.5, not" in said
     assert said.endswith("And 1 more folders of this sweep hold other runs. Nothing was started.")
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("text", ["seed = ", "seed = 1\nseed = 2\n"])
+def test_a_configuration_that_was_cut_is_left_to_its_worker_and_stops_no_other(tmp_path, text):
+    path = claim_folder_of(tmp_path, "ppo") / "seed-1" / "config.toml"
+    path.write_text(text)
+    refuse_other_runs(plan_jobs(SweepGrid(tasks=("imdb",), algorithms=("ppo",), seeds="1-2")), tmp_path)
+    with pytest.raises(ConfigError, match=r"config\.toml: "):
+        claim_folder(stages_of(RunRequest(task=load_task("imdb"), runs=tmp_path))[-1])
 
 
 def claim_folder_of(runs, algorithm):

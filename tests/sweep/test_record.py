@@ -1,5 +1,6 @@
 """What a sweep writes down: what counts as finished, what a kill leaves, who may work in a folder, what status shows."""
 
+import errno
 import json
 import os
 import resource
@@ -8,12 +9,18 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
+from support.factories import a_result, a_task
 from support.paths import ROOT
-from support.sweeps import a_job, finish, leave_results
+from support.sweeps import a_job, a_manifest, finish, leave_results
 
+from grue.cli.sweep_view import status_text
 from grue.errors import ConfigError, DataError
+from grue.evaluation.folder import seal
+from grue.files import write_json
+from grue.lm.checkpoint import CheckpointManifest
 from grue.sweep.estimate import TimeEstimate, estimate
 from grue.sweep.grid import SweepGrid
 from grue.sweep.record import Record
@@ -32,6 +39,55 @@ def test_finished_is_what_was_written_down_as_such_and_still_lies_there(tmp_path
     leave_results(record, job)
     shutil.rmtree(tmp_path / job.id / "checkpoint")
     assert not Record(tmp_path).finished(job)
+
+
+@pytest.mark.parametrize("text", ["", '{"schema": 1', "[]", "{}", '{"preference": 50.0}'])
+def test_a_run_whose_result_cannot_be_read_is_not_finished_and_stops_no_other(tmp_path, text):
+    record, job, other = Record(tmp_path), a_job(), a_job(seed=2)
+    finish(record, job)
+    finish(record, other)
+    (tmp_path / job.id / "result.json").write_text(text)
+    assert (record.finished(job), record.finished(other)) == (False, True)
+    broken, whole = rows_of(record, [job, other])
+    assert (broken.state, broken.preference, whole.state, whole.preference) == ("waiting", None, "finished", 50.0)
+    assert broken.message.startswith(f"it was finished, but {tmp_path / job.id / 'result.json'}: ")
+    assert whole.message is None
+    rows_of(record, [job, other], {job.id: "finished", other.id: "finished"})  # as at the end of a sweep
+
+
+def test_a_folder_that_is_half_a_checkpoint_is_none(tmp_path):
+    record, job = Record(tmp_path), a_job()
+    finish(record, job)
+    manifest = tmp_path / job.id / "checkpoint" / "grue.json"
+    whole = manifest.read_text()
+    for broken in (whole[:50], "", "{}"):
+        manifest.write_text(broken)
+        assert not record.finished(job)
+    manifest.unlink()
+    (manifest.parent / "model.safetensors").write_bytes(b"half")
+    assert not record.finished(job)
+    manifest.write_text(whole)
+    assert record.finished(job)
+
+
+def test_what_was_changed_after_a_run_was_finished_is_told(tmp_path):
+    record, job = Record(tmp_path), a_job()
+    finish(record, job)
+    folder = tmp_path / job.id
+    weights = CheckpointManifest(**json.loads((folder / "checkpoint/grue.json").read_text())).weights
+    (folder / "predictions.jsonl").write_text('{"id":"a","text":"b"}\n')
+    (folder / "scores.jsonl").write_text('{"id":"a"}\n')
+    seal(folder, {"weights": weights}, a_result(a_task(job.task), job.system, job.seed, 50.0))
+    assert record.finished(job)
+    (folder / "scores.jsonl").write_text("")
+    assert record.fault(job) == f"{folder / 'scores.jsonl'}: was changed after the evaluation."
+    (folder / "scores.jsonl").write_text('{"id":"a"}\n')
+    (folder / "predictions.jsonl").write_text('{"id":"a","text":"c"}\n')
+    assert record.fault(job) == f"{folder / 'predictions.jsonl'}: was changed after the evaluation."
+    (folder / "predictions.jsonl").write_text('{"id":"a","text":"b"}\n')
+    assert record.finished(job)
+    write_json(folder / "checkpoint/grue.json", replace(a_manifest(job), files={"model.safetensors": "0"}))
+    assert record.fault(job) == f"{folder / 'result.json'}: of other weights than those of the checkpoint now."
 
 
 def test_what_lies_there_without_an_event_is_not_finished(tmp_path):
@@ -240,6 +296,43 @@ def test_a_run_that_is_trained_has_no_time_left_to_show(tmp_path):
     logged(record, job, update(1, of=2), update(2, of=2), {"finished": True, "training": {"seconds": 4.0}})
     (row,) = rows_of(record, [job], {job.id: "running"})
     assert (row.update, row.updates, row.seconds_left) == (2, 2, None)
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        ([update(1), update(2), update(5)], "update 5 follows update 2"),
+        ([update(1), update(2), update(2)], "update 2 follows update 2"),
+        ([update(1), update(2, of=90)], "is of a run of 90 updates, after lines of one of 10"),
+        ([update(1), [], update(2)], "one of its last lines is damaged"),
+    ],
+)
+def test_a_log_that_cannot_be_one_runs_is_told_and_stops_no_other(tmp_path, lines, told):
+    record, job, other = Record(tmp_path), a_job(), a_job(seed=2)
+    for one in (job, other):
+        record.add(one, "running")
+    path = logged(record, job, *lines)
+    logged(record, other, update(1))
+    for states in (None, {job.id: "running", other.id: "running"}):
+        broken, whole = rows_of(record, [job, other], states)
+        assert (broken.update, whole.update, whole.message) == (None, 1, None)
+        assert str(path) in broken.message and told in broken.message
+    assert told in status_text([broken, whole])
+
+
+def test_a_file_system_without_locks_is_told(tmp_path, monkeypatch):
+    record, job = Record(tmp_path), a_job()
+    with record.sole_owner():
+        record.add(job, "running")
+
+    def flock(handle, kind):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    with pytest.raises(DataError, match=r"\.lock: cannot be locked: No locks available\."), record.sole_owner():
+        pytest.fail("it was let in")
+    with pytest.raises(DataError, match=r"\.lock: cannot be locked: No locks available\."):
+        state_of(record, job)
 
 
 def test_rows_of_what_ended_show_the_result_or_why_there_is_none(tmp_path):

@@ -15,6 +15,7 @@ from grue.cli.live import clock
 from grue.cli.main import main
 from grue.cli.sweep_view import SweepView, status_text, table
 from grue.errors import DataError
+from grue.files import write_jsonl
 from grue.runs.folder import claim_folder
 from grue.runs.plan import stages_of
 from grue.runs.request import RunRequest
@@ -257,9 +258,9 @@ def some_runs(tmp_path):
     record.add(bad, "failed", message="the gradient is not finite.")
     for attempt in (1, 2):
         record.add(killed, "running", attempt=attempt)
-    line = {"update": 3, "of": 8, "seconds": 1.0, "objective/reward": 0.25, "objective/kl_sequence": 1.0}
+    line = {"of": 8, "seconds": 1.0, "objective/reward": 0.25, "objective/kl_sequence": 1.0}
     (tmp_path / killed.id).mkdir(parents=True)
-    (tmp_path / killed.id / "train.jsonl").write_text(json.dumps(line) + "\n")
+    write_jsonl(tmp_path / killed.id / "train.jsonl", ({"update": n, **line} for n in (1, 2, 3)))
     return tmp_path
 
 
@@ -344,9 +345,9 @@ def test_the_live_table_at_80_columns(tmp_path):
     jobs = [a_job("ppo", seed, set={"updates": 20}) for seed in (1, 2, 3, 4)]
     finish(record, jobs[0], seconds={"train": 50.0, "evaluate": 10.0})
     record.add(jobs[1], "running")
-    line = {"update": 5, "of": 20, "seconds": 2.0, "objective/reward": 0.25, "objective/kl_sequence": 1.0}
+    line = {"of": 20, "seconds": 2.0, "objective/reward": 0.25, "objective/kl_sequence": 1.0}
     (tmp_path / jobs[1].id).mkdir(parents=True)
-    (tmp_path / jobs[1].id / "train.jsonl").write_text(json.dumps(line) + "\n")
+    write_jsonl(tmp_path / jobs[1].id / "train.jsonl", ({"update": n, **line} for n in range(1, 6)))
     console, _ = view()
     with SweepView(console, record, jobs) as shown:
         shown.changed(jobs[1], "running", None)

@@ -1,0 +1,140 @@
+"""The folder of an evaluation: whose it is, whether it is finished, and whether its files are still what was written.
+
+`evaluation.json` says what is evaluated (the claim) and, once everything is scored, the sha256 of the other files. The
+result is written last: it makes the evaluation finished.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from grue import files
+from grue.errors import ConfigError, DataError, GrueError
+from grue.evaluation.predictions import read_predictions
+from grue.records import Result
+
+CLAIM, PREDICTIONS, SCORES, RESULT = "evaluation.json", "predictions.jsonl", "scores.jsonl", "result.json"
+SHA256 = "sha256"
+"""The key of the claim that holds the hashes of the files."""
+
+
+def claim(folder: Path, identity: Mapping[str, Any], warn: Callable[[str], None]) -> Result | None:
+    """Return the result if the folder holds this very evaluation, finished; make the folder ours if it holds none.
+
+    An evaluation whose scores or result are not what was written is warned of, and is not finished.
+
+    Raises:
+        ConfigError: It holds another evaluation.
+        DataError: Its predictions are not those that were made, or whose it is cannot be read.
+    """
+    path = folder / CLAIM
+    if not path.exists():
+        # First what may be another's, then the claim: in between, a kill leaves a folder that holds nothing.
+        if folder.is_dir():
+            if (folder / RESULT).exists():
+                warn(f"{folder}: holds a result, and no {CLAIM} that says of what; evaluating anew.")
+            discard(folder)
+        files.write_json(path, identity)
+        return None
+    found = _read_claim(folder)
+    differing = [key for key in identity if found.get(key) != identity[key]]
+    if differing:
+        key = differing[0]
+        raise ConfigError(
+            f"{folder}: holds an evaluation with {key} = {found.get(key)!r}, not {identity[key]!r}. "
+            "Write elsewhere with --output, or replace it with --force."
+        )
+    fault = fault_of(folder)
+    if fault is None:
+        return files.load_json(folder / RESULT, Result)
+    name, what = fault
+    if name == PREDICTIONS and (folder / PREDICTIONS).exists():
+        raise DataError(
+            f"{folder / name}: {what}: these are not the answers that were scored. Restore the file, or answer and "
+            "score anew with `grue evaluate --force`; `grue score` scores any file of predictions as it is."
+        )
+    if (folder / RESULT).exists():
+        warn(f"{folder / name}: {what}; {'answering' if name == PREDICTIONS else 'scoring'} again.")
+        (folder / RESULT).unlink()
+    if name == PREDICTIONS:
+        files.write_json(path, identity)  # else answers made until the next kill would be taken for changed ones
+    return None
+
+
+def seal(folder: Path, identity: Mapping[str, Any], result: Result) -> None:
+    """Write the result of an evaluation whose predictions and scores are written, and what identifies all three.
+
+    Raises:
+        DataError: The folder cannot be written.
+    """
+    text = files.indented_json(result)
+    sums = {name: files.sha256_file(folder / name) for name in (PREDICTIONS, SCORES)}
+    files.write_json(folder / CLAIM, {**identity, SHA256: {**sums, RESULT: files.sha256_text(text)}})
+    files.write_text(folder / RESULT, text)
+
+
+def fault_of(folder: Path) -> tuple[str, str] | None:
+    """Return the file of an evaluation that is not what was written, and what is wrong with it; None if all are.
+
+    Evaluations of older versions, which kept no hashes of files, are held against the predictions' hash in the result.
+
+    Raises:
+        DataError: A file is there and cannot be read.
+    """
+    sums = _read_claim(folder).get(SHA256) if (folder / CLAIM).exists() else None
+    if not isinstance(sums, dict):
+        return _fault_by_result(folder)
+    for name in (PREDICTIONS, SCORES, RESULT):
+        if not (folder / name).exists():
+            return name, "is missing"
+        if files.sha256_file(folder / name) != sums.get(name):
+            return name, "was changed after the evaluation"
+    return None
+
+
+def _fault_by_result(folder: Path) -> tuple[str, str] | None:
+    path = folder / PREDICTIONS
+    try:
+        made = files.load_json(folder / RESULT, Result).hashes.get("predictions")
+    except DataError as error:
+        return RESULT, str(error).removeprefix(f"{folder / RESULT}: ").rstrip(".")
+    if made is None:
+        return None
+    if not path.exists():
+        return PREDICTIONS, "is missing"
+    try:
+        found = files.sha256_json(read_predictions(path))
+    except GrueError as error:
+        return PREDICTIONS, str(error).removeprefix(str(path)).lstrip(":, ").rstrip(".")
+    return None if found == made else (PREDICTIONS, "was changed after the evaluation")
+
+
+def weights_of(folder: Path) -> str:
+    """Return what identifies the weights that were evaluated; empty if the folder does not say.
+
+    Raises:
+        DataError: The claim cannot be read.
+    """
+    return str(_read_claim(folder).get("weights", "")) if (folder / CLAIM).exists() else ""
+
+
+def discard(folder: Path) -> None:
+    """Remove an evaluation, and nothing else, from a run's folder."""
+    for name in (CLAIM, PREDICTIONS, SCORES, RESULT):
+        (folder / name).unlink(missing_ok=True)
+
+
+def _read_claim(folder: Path) -> dict[str, Any]:
+    """Read whose evaluation a folder holds.
+
+    Raises:
+        DataError: It cannot be read.
+    """
+    path = folder / CLAIM
+    try:
+        found = files.read_json(path)
+    except DataError as error:
+        raise DataError(f"{error} Restore the file, or replace the evaluation with --force.") from error
+    if not isinstance(found, dict):
+        raise DataError(f"{path}: expected an object. Restore the file, or replace the evaluation with --force.")
+    return found

@@ -1,0 +1,152 @@
+"""A run's log, `train.jsonl`: a line an update, a line a validation, and last one that says that the run is finished.
+
+Updates are logged once each, in order, and a validation after the update that it measures. A log in which they are not
+has lost lines, or has lines of another run: it is refused rather than read as if nothing had happened to it.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from grue import files
+from grue.errors import DataError
+from grue.files import flush_to_disk, reason
+
+NAME = "train.jsonl"
+TAIL = 8192
+"""Bytes at the end of a log, enough for the line of an update and of a validation."""
+
+Line = Mapping[str, Any]
+
+
+def is_update(line: Line) -> bool:
+    """Whether a line is of an update, and not of a validation or the last."""
+    return "seconds" in line
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------
+
+
+def read_log(path: Path) -> tuple[list[tuple[int, dict[str, Any]]], bool]:
+    """Return the whole lines of a log, numbered, and whether a torn one follows, as a kill leaves it.
+
+    Raises:
+        DataError: It cannot be read, a line is damaged, or updates are missing, repeated or of another run.
+    """
+    lines, torn = files.read_growing_jsonl(path)
+    _refuse_disorder(path, [(f"line {number}", line) for number, line in lines], begun=True)
+    return lines, torn
+
+
+def read_end(path: Path) -> list[dict[str, Any]]:
+    """Return the last whole lines of a log, which may be long; none if there is no log.
+
+    Raises:
+        DataError: As for `read_log`, of these lines.
+    """
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - TAIL))
+            lines = file.read().split(b"\n")
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {reason(error)}.") from error
+    whole = [line for line in lines[1 if size > TAIL else 0 : -1] if line]
+    try:
+        found = [json.loads(line) for line in whole]
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path}: one of its last lines is damaged: {error}.") from error
+    if not all(isinstance(line, dict) for line in found):
+        raise DataError(f"{path}: one of its last lines is damaged: it is no object.")
+    places = [f"line {place} from the end" for place in range(len(found), 0, -1)]
+    _refuse_disorder(path, list(zip(places, found, strict=True)), begun=size <= TAIL)
+    return found
+
+
+def _refuse_disorder(path: Path, lines: Sequence[tuple[str, Line]], begun: bool) -> None:
+    """Refuse lines, each with its place, that do not follow one another.
+
+    Args:
+        begun: Whether the first line is the log's first.
+
+    Raises:
+        DataError: One does not; names it.
+    """
+    previous: Line | None = {"update": 0} if begun else None
+    for place, line in lines:
+        fault = _fault(line, previous)
+        if fault is not None:
+            raise DataError(f"{path}, {place}: {fault}")
+        previous = {"of": (previous or {}).get("of"), **line}
+
+
+def _fault(line: Line, previous: Line | None) -> str | None:
+    """Return what is wrong with a line behind a previous one; None if nothing is."""
+    restore = "Lines are missing or repeated, or are another run's; restore the log."
+    if previous is not None and previous.get("finished"):
+        return f"stands behind the line that says that the run is finished. {restore}"
+    if line.get("finished"):
+        return None
+    update = line.get("update")
+    if not isinstance(update, int) or isinstance(update, bool):
+        return f"update: expected a whole number, found {update!r}."
+    if previous is None:
+        return None
+    if update != previous["update"] + is_update(line):
+        what = "update" if is_update(line) else "the validation of update"
+        return f"{what} {update} follows update {previous['update']}. {restore}"
+    if not is_update(line) and update > 0 and not is_update(previous):
+        return f"update {update} is validated a second time. {restore}"
+    before = previous.get("of")
+    if before is not None and line.get("of", before) != before:
+        return f"is of a run of {line['of']} updates, after lines of one of {before}. {restore}"
+    return None
+
+
+# --- going back to a state -------------------------------------------------------------------------------------------
+
+
+def mark(path: Path) -> dict[str, Any]:
+    """Bring a log to the disk, so that no state is ever ahead of it; return what identifies all that it holds.
+
+    Raises:
+        DataError: The disk cannot take it.
+    """
+    try:
+        flush_to_disk(path)
+        content = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written: {reason(error)}. The states before are untouched.") from error
+    return {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def rewind(path: Path, marked: Mapping[str, Any], update: int) -> None:
+    """Cut a log back to what it was when the state of `update` was saved; a torn last line goes with what came later.
+
+    Args:
+        marked: What `mark` returned then.
+
+    Raises:
+        DataError: The log is not what was logged until then; nothing is cut.
+    """
+    content = path.read_bytes() if path.exists() else b""
+    if hashlib.sha256(content[: marked["size"]]).hexdigest() != marked["sha256"]:
+        raise DataError(_why_not(path, len(content) < marked["size"], update))
+    if len(content) > marked["size"]:
+        os.truncate(path, marked["size"])
+
+
+def _why_not(path: Path, short: bool, update: int) -> str:
+    advice = f"Restore the file, or remove {path.parent} to start the run again."
+    if short:
+        return f"{path}: does not reach update {update}, where the saved state resumes. {advice}"
+    try:
+        read_log(path)
+    except DataError as error:
+        return f"{error} The saved state resumes at update {update}. {advice}"
+    return f"{path}: not what was logged up to update {update}, where the saved state resumes. {advice}"

@@ -1,0 +1,76 @@
+"""Local results that are broken: the board shows the others, and what asks for a broken one says so."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from support.factories import a_result
+
+from grue import files
+from grue.cli.main import main
+from grue.task_files import load_task
+
+IMDB = load_task("imdb")
+
+
+def write(runs: Path, system: str, seed: int, preference: float | None = 40.0) -> Path:
+    path = runs / f"mini/imdb/{system}/seed-{seed}/result.json"
+    files.write_json(path, a_result(IMDB, system, seed, preference))
+    return path
+
+
+def grue(*arguments: object) -> Result:
+    return CliRunner().invoke(main, list(map(str, arguments)), env={"COLUMNS": "200"})
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> Path:
+    """Six runs: two whole ones, a cut result, an empty one, one without preference, and a copy."""
+    runs = tmp_path / "runs"
+    (tmp_path / "submissions").mkdir()
+    for seed in (1, 2):
+        write(runs, "whole", seed)
+    cut = write(runs, "cut", 1)
+    cut.write_text(cut.read_text()[:100])
+    write(runs, "empty", 1).write_text("")
+    write(runs, "unscored", 1, None)
+    files.write_json(runs / "mini/imdb/whole/seed-1-copy/result.json", a_result(IMDB, "whole", 1, 99.0))
+    return tmp_path
+
+
+def test_the_board_leaves_out_what_is_broken_and_says_so(broken: Path) -> None:
+    places = ("--runs", broken / "runs", "--submissions", broken / "submissions")
+    done = grue("leaderboard", "--task", "imdb", "--format", "markdown", *places)
+    assert done.exit_code == 0, done.output
+    rows = [line for line in done.stdout.splitlines() if line.startswith("| ")]
+    assert [name for name in ("whole", "cut", "empty", "unscored") if any(name in line for line in rows)] == ["whole"]
+    assert "99.0" not in done.stdout
+    for name in ("cut/seed-1", "empty/seed-1", "unscored/seed-1", "whole/seed-1-copy"):
+        (note,) = [line for line in done.stdout.splitlines() if f"{name}/result.json" in line]
+        assert "Left out: " in note and "remove the file." in note
+    done = grue("leaderboard", "--task", "imdb", "--format", "json", *places, "--output", broken / "board.json")
+    assert done.exit_code == 0, done.output
+    notes = files.read_json(broken / "board.json")["notes"]
+    assert sum("Left out: " in note for note in notes) == 4
+
+
+def test_a_picture_of_the_board_says_so_too(broken: Path) -> None:
+    places = ("--runs", broken / "runs", "--submissions", broken / "submissions")
+    done = grue("plot", "tradeoff", "--task", "imdb", *places, "-o", broken / "picture.svg")
+    assert done.exit_code == 0, done.output
+    assert sum(line.startswith("Left out: ") for line in done.stderr.splitlines()) == 4
+
+
+def test_what_asks_for_a_broken_result_is_refused_and_nothing_else(broken: Path) -> None:
+    places = ("--runs", broken / "runs", "--submissions", broken / "submissions")
+    write(broken / "runs", "other", 1)
+    for system, told in (
+        ("cut", "cut/seed-1/result.json: not valid JSON"),
+        ("whole", "seed-1-copy/result.json: claims"),
+    ):
+        refused = grue("compare", system, "other", *places)
+        assert refused.exit_code == 3 and told in refused.stderr, refused.output
+    fine = grue("compare", "other", "other", *places)  # as far as its predictions, which it lacks
+    assert fine.exit_code == 3 and "predictions.jsonl" in fine.stderr and "cut" not in fine.stderr
+    packed = grue("submit", "pack", broken / "runs/mini/imdb/cut", "--licence", "CC-BY-4.0", "-o", broken / "packed")
+    assert packed.exit_code == 3 and "cut/seed-1/result.json: not valid JSON" in packed.stderr

@@ -1,0 +1,95 @@
+"""A run's log: what is read from it, and what is refused because it cannot be one run's whole log."""
+
+import json
+import re
+
+import pytest
+
+from grue.errors import DataError
+from grue.runs import log
+
+
+def update(number, of=3, **more):
+    return {"update": number, "of": of, "seconds": 1.0, **more}
+
+
+def validation(number):
+    return {"update": number, "validation/reward": 0.5}
+
+
+FINISHED = {"finished": True, "training": {"seconds": 3.0}}
+WHOLE = [validation(0), update(1), update(2), validation(2), update(3), validation(3), FINISHED]
+
+
+def written(folder, lines, torn=""):
+    path = folder / "train.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines) + torn)
+    return path
+
+
+def test_a_log_is_read_as_far_as_it_was_written(tmp_path):
+    """Every beginning of a log is one."""
+    for length in range(len(WHOLE) + 1):
+        lines, torn = log.read_log(written(tmp_path, WHOLE[:length]))
+        assert ([line for _, line in lines], torn) == (WHOLE[:length], False)
+        assert [number for number, _ in lines] == list(range(1, length + 1))
+        lines, torn = log.read_log(written(tmp_path, WHOLE[:length], '{"update": 2, "re'))
+        assert ([line for _, line in lines], torn) == (WHOLE[:length], True)
+
+
+DAMAGED = [
+    ([0, 1, 4, 5, 6], "line 3", "update 3 follows update 1."),
+    ([0, 2, 3, 4, 5, 6], "line 2", "update 2 follows update 0."),
+    ([0, 1, 1, 2, 3, 4, 5, 6], "line 3", "update 1 follows update 1."),
+    ([0, 1, 2, 3, 3, 4, 5, 6], "line 5", "update 2 is validated a second time."),
+    ([0, 1, 3, 4, 5, 6], "line 3", "the validation of update 2 follows update 1."),
+    ([0, 1, 2, 3, 4, 5, 6, 0, 1], "line 8", "stands behind the line that says that the run is finished."),
+]
+
+
+@pytest.mark.parametrize(("kept", "where", "told"), DAMAGED)
+def test_lines_that_are_missing_or_repeated_are_named(kept, where, told, tmp_path):
+    path = written(tmp_path, [WHOLE[index] for index in kept])
+    tail = "Lines are missing or repeated, or are another run's; restore the log."
+    with pytest.raises(DataError) as caught:
+        log.read_log(path)
+    assert str(caught.value) == f"{path}, {where}: {told} {tail}"
+    from_the_end = len(kept) - int(where.removeprefix("line ")) + 1
+    with pytest.raises(DataError) as caught:
+        log.read_end(path)
+    assert str(caught.value) == f"{path}, line {from_the_end} from the end: {told} {tail}"
+
+
+def test_lines_of_a_longer_run_are_another_runs(tmp_path):
+    path = written(tmp_path, [validation(0), update(1, of=3), validation(1), update(2, of=9)])
+    with pytest.raises(DataError, match="line 4: is of a run of 9 updates, after lines of one of 3."):
+        log.read_log(path)
+
+
+@pytest.mark.parametrize("wrong", [None, "1", 1.0, True])
+def test_an_update_is_a_whole_number(wrong, tmp_path):
+    path = written(tmp_path, [validation(0), {"update": wrong, "seconds": 1.0}])
+    for read in (log.read_log, log.read_end):
+        with pytest.raises(DataError, match=f"update: expected a whole number, found {wrong!r}"):
+            read(path)
+
+
+def test_the_end_of_a_long_log_is_read_alone(tmp_path):
+    lines = [validation(0), *(update(number, 500) for number in range(1, 401))]
+    path = written(tmp_path, lines, '{"upd')
+    assert len(path.read_bytes()) > 2 * log.TAIL
+    found = log.read_end(path)
+    assert 10 < len(found) < 400 and found == lines[-len(found) :]
+    written(tmp_path, [*lines, update(402, 500)])
+    with pytest.raises(DataError, match="line 1 from the end: update 402 follows update 400"):
+        log.read_end(path)
+
+
+@pytest.mark.parametrize("line", ["{broken", "[1]", "7", '"text"', "\x00", "[" * 8000])
+def test_a_damaged_end_is_an_error_of_ours(line, tmp_path):
+    path = written(tmp_path, WHOLE[:2])
+    path.write_text(path.read_text() + line + "\n")
+    for read in (log.read_log, log.read_end):
+        with pytest.raises(DataError, match=re.escape(str(path))):
+            read(path)
+    assert log.read_end(tmp_path / "nowhere" / "train.jsonl") == []
