@@ -16,9 +16,9 @@ from grue import files
 from grue.errors import ConfigError, DataError, did_you_mean
 from grue.evaluation.scoring import SCORED, axis_mean, chosen_metrics
 from grue.metrics.registry import CARDS
-from grue.records import SCHEMA_VERSION, About, Entry, Example, Result, Score
+from grue.records import SCHEMA_VERSION, SYSTEM_NAME, About, Entry, Example, Result, Score
 from grue.shapes import from_dict
-from grue.submissions.folder import BY_REFERENCE, SYSTEM_NAME, nests_too_deep, place_of
+from grue.submissions.folder import BY_REFERENCE, nests_too_deep, place_of
 from grue.task_files import SUITES, load_task, task_names
 from grue.tasks import MetricSpec, Task
 
