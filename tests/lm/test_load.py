@@ -219,7 +219,7 @@ def test_other_family_is_an_error():
 def test_language_model_is_no_classifier(tmp_path):
     small_gpt2(tmp_path)
     small_tokenizer(pad_token="<pad>", eos_token="<eos>").save_pretrained(tmp_path)
-    with pytest.raises(DataError, match=r"is not a text classifier: weights are missing or misshapen \(score.weight\)"):
+    with pytest.raises(DataError, match=r"is not a text classifier: weights are missing \(score.weight\)"):
         load_classifier(str(tmp_path))
 
 
@@ -230,7 +230,7 @@ def test_empty_folder_is_an_error(tmp_path):
 
 def test_broken_weights_are_an_error(tmp_path):
     (small_gpt2(tmp_path) / "model.safetensors").write_bytes(b"garbage")
-    with pytest.raises(DataError, match="cannot be loaded as a causal language model"):
+    with pytest.raises(DataError, match=r"model\.safetensors: not a complete safetensors file: 7 bytes"):
         load_language_model("causal", str(tmp_path))
 
 
