@@ -22,7 +22,7 @@ LARGEST_JSON = 16 * 1000**2  # bytes; configurations are a few kB, an index of s
 LARGEST_TEXT = 512 * 1000**2  # bytes of a vocabulary or tokenizer
 LARGEST_HEADER = 32 * 1000**2  # bytes; about 200,000 tensors
 MOST_LAYERS = 4096  # also experts, which are modules too: a million of them take hours to make
-COUNT = re.compile(r"(.*_)?(n|num)_(.+_)?(layers?|blocks|groups|experts)|(en|de)coder_layers")
+COUNT = re.compile(r"(.*_)?(n|num)_(.+_)?(layers?|blocks|groups|experts|heads?)|(en|de)coder_layers")
 
 CONFIG, TOKENIZER_CONFIG = "config.json", "tokenizer_config.json"
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -168,7 +168,8 @@ def weight_shapes(name: str, folder: Path, auto: str) -> Shapes:
     else:
         raise no_safetensors(name, [path.name for path in folder.iterdir()], auto, Path(name).is_dir())
     for key, value in _items(read_object(folder / CONFIG)):
-        _check_count(folder / CONFIG, key, value, 64 + 4 * len(found))  # a layer has weights, except where it is shared
+        if "head" not in key:  # a layer has weights of its own, except where several share them
+            _check_count(folder / CONFIG, key, value, 64 + 4 * len(found))
     return found
 
 

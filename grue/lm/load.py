@@ -313,9 +313,10 @@ def model_folder(name: str, revision: str = "", weights: bool = True) -> Path:
     if where.is_dir():
         return where
     try:
-        return fetch_model(name, revision, weights)
+        with quiet():
+            return fetch_model(name, revision, weights)
     except DataError as error:
-        found = _cached(name, revision)
+        found = _cached(name, revision, weights)
         if found is not None:
             return found
         if isinstance(error, Unavailable):
@@ -328,12 +329,11 @@ def model_folder(name: str, revision: str = "", weights: bool = True) -> Path:
         ) from error
 
 
-def _cached(name: str, revision: str) -> Path | None:
-    from huggingface_hub import snapshot_download
+def _cached(name: str, revision: str, weights: bool) -> Path | None:
     from huggingface_hub.errors import LocalEntryNotFoundError
 
     try:
-        return Path(snapshot_download(name, revision=revision or None, local_files_only=True))
+        return _snapshot(name, revision, weights, local=True)
     except (LocalEntryNotFoundError, ValueError):  # a name that no repository can have is a ValueError
         return None
 
@@ -348,16 +348,24 @@ def fetch_model(name: str, revision: str = "", weights: bool = True) -> Path:
         DataError: It cannot be downloaded.
         Unavailable: Its weights are not in safetensors; says how to convert them.
     """
-    from huggingface_hub import HfApi, snapshot_download
+    from huggingface_hub import HfApi
 
-    wanted = [*TEXT_FILES, *(["*.safetensors"] if weights else [])]
-
-    def fetch() -> str:
+    def fetch() -> Path:
         info = HfApi().model_info(name, revision=revision or None, timeout=30)
         held = [file.rfilename for file in info.siblings or () if "/" not in file.rfilename]
         if weights and not any(file.endswith(".safetensors") for file in held):
             raise no_safetensors(name, held, "AutoModel", local=False)
-        return snapshot_download(name, revision=revision or None, allow_patterns=wanted, ignore_patterns=["*/*"])
+        return _snapshot(name, revision, weights)
 
     with translate_hub_errors(f"the model {name}" + (f" at {revision}" if revision else "")):
-        return Path(retrying(fetch))
+        return retrying(fetch)
+
+
+def _snapshot(name: str, revision: str, weights: bool, local: bool = False) -> Path:
+    from huggingface_hub import snapshot_download
+
+    wanted = [*TEXT_FILES, *(["*.safetensors"] if weights else [])]
+    folder = snapshot_download(
+        name, revision=revision or None, allow_patterns=wanted, ignore_patterns=["*/*"], local_files_only=local
+    )
+    return Path(folder)
