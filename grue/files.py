@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import tomli_w
 
@@ -27,6 +27,9 @@ from grue.errors import ConfigError, DataError, GrueError
 from grue.shapes import from_dict, shown
 
 T = TypeVar("T")
+
+LONGEST_LINE = 64 * 1000**2
+"""Bytes of a line of data; no example of a data set has a tenth of it."""
 
 
 # --- TOML ------------------------------------------------------------------------------------------------------------
@@ -150,7 +153,7 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     number = 0
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as handle:
-            for number, raw in enumerate(handle, start=1):
+            for number, raw in enumerate(lines_of(handle, path), start=1):
                 line = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
                 record = _parse_line(line, f"{path}, line {number}")
                 if record is not None:
@@ -158,6 +161,20 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     except (OSError, EOFError, zlib.error) as error:
         after = f" after line {number}" if number else ""
         raise DataError(f"{path}: cannot be read{after}: {_reason(error)}.") from error
+
+
+def lines_of(handle: IO[bytes] | gzip.GzipFile, where: object) -> Iterator[bytes]:
+    r"""Yield the lines of a file with their ends; they end at "\n" only.
+
+    Raises:
+        DataError: A line is longer than `LONGEST_LINE`, as of a small file that decompresses to zeros; names it.
+    """
+    number = 0
+    while line := handle.readline(LONGEST_LINE + 1):
+        number += 1
+        if len(line) > LONGEST_LINE:
+            raise DataError(f"{where}, line {number}: longer than the {LONGEST_LINE:,} bytes that a line may have.")
+        yield line
 
 
 def _parse_line(raw: bytes, where: str) -> dict[str, Any] | None:

@@ -206,7 +206,8 @@ def _check_length(url: str, part: Path, found: int, expected: int, exact: bool) 
         _discard(part)
         bound = "expected are" if expected else "at most allowed are"
         raise DataError(
-            f"{url}: the file has {found:,} bytes or more, {bound} {most:,}. It has changed, or is not the one asked for."
+            f"{url}: the file has {found:,} bytes or more, {bound} {most:,}. It has changed, or is not the one asked "
+            "for."
         )
 
 

@@ -158,7 +158,7 @@ def _download(source: Source, commit: str, file: HubFile, folder: Path, progress
     if size != file.size or sha256 != file.sha256:
         path.unlink()
         raise DataError(
-            f"{source.name}/{escaped(file.path)}: damaged in transfer: {size} bytes with sha256 {sha256[:12]}, the hub says "
-            f"{file.size} and {escaped(file.sha256[:12])}. Rerun the command to download it again."
+            f"{source.name}/{escaped(file.path)}: damaged in transfer: {size} bytes with sha256 {sha256[:12]}, the hub "
+            f"says {file.size} and {escaped(file.sha256[:12])}. Rerun the command to download it again."
         )
     return path
