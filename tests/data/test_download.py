@@ -2,13 +2,13 @@
 
 import dataclasses
 import hashlib
-import io
 import os
 import tarfile
 import zipfile
 
 import pytest
-from support.hub_server import Fault, row, small
+from support.hub_server import Fault, small
+from support.official import OFFICIAL, from_files, zipped
 
 from grue.data import backoff
 from grue.data.backoff import requested_wait
@@ -16,34 +16,6 @@ from grue.data.download import download
 from grue.data.load import load_examples
 from grue.data.unpack import unpack
 from grue.errors import DataError
-from grue.tasks import Source
-
-
-def from_files(task, url, sha256=""):
-    """The task with official files as its only source."""
-    source = Source("files", task.data.format, urls=(url,), sha256={url: sha256} if sha256 else {})
-    return dataclasses.replace(task, data=dataclasses.replace(task.data, sources=(source,)))
-
-
-def zipped(files):
-    sink = io.BytesIO()
-    with zipfile.ZipFile(sink, "w") as archive:
-        for name, content in files.items():
-            archive.writestr(name, content)
-    return sink.getvalue()
-
-
-def dialogues(split):
-    rows = [row("dailydialog", split, number) for number in range(3)]
-    lines = {
-        "dialogues": [" __eou__ ".join(each["dialog"]) + " __eou__" for each in rows],
-        "dialogues_act": [" ".join(map(str, each["act"])) for each in rows],
-        "dialogues_emotion": [" ".join(map(str, each["emotion"])) for each in rows],
-    }
-    return zipped({f"{split}/{kind}_{split}.txt": "\n".join(each) + "\n" for kind, each in lines.items()})
-
-
-OFFICIAL = zipped({f"ijcnlp_dailydialog/{split}.zip": dialogues(split) for split in ("train", "validation", "test")})
 
 
 def test_official_files_stand_in_for_the_hub(hub, waited, tmp_path):
