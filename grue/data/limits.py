@@ -12,7 +12,7 @@ from zipfile import ZipFile, ZipInfo
 from grue.errors import DataError, escaped
 
 LARGEST = 20 * 1000**3  # bytes that an archive may unpack to, or one of its members
-RATIO, SLACK = 1000, 16 * 1000**2  # times its packed size that data may have unpacked, beyond the slack
+RATIO, SLACK = 200, 16 * 1000**2  # times its packed size that data may have unpacked; text has up to 20 times
 MOST_MEMBERS = 300_000  # of an archive
 LARGEST_DIRECTORY = 128 * 1000**2  # bytes of a zip archive's list of members
 LARGEST_READ = 64 * 1000**2  # bytes that a tar archive's header may ask to be read at once

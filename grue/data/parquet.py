@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from grue.data.cache import writing
 from grue.data.limits import LARGEST_BATCH, MOST_COLUMNS, MOST_ROWS
 from grue.data.rows import Row
-from grue.errors import DataError
+from grue.errors import DataError, escaped
 
 BATCH = 4096  # rows in memory at a time
 
@@ -26,8 +26,10 @@ def translate_parquet_errors(what: str) -> Iterator[None]:
     """
     try:
         yield
-    except pa.ArrowException as error:
-        reason = str(error).strip().split("\n")[0].rstrip(".")
+    except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # of the disk; pyarrow's own have no number
+        reason = escaped(str(error).strip().split("\n")[0].rstrip("."))
         raise DataError(f"{what}: not a complete parquet file: {reason}.") from error
 
 

@@ -35,7 +35,8 @@ DAMAGED = (
     RuntimeError,
     ValueError,
 )
-CLASH = (errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG)  # what names of members can do to each other
+DAMAGE = (errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.EINVAL)
+"""What the system says of names in each other's way, and of places before the beginning of a file."""
 OPEN: Mapping[str, Callable[[Path], Any]] = {
     ".tar": lambda path: path.open("rb"),
     ".tgz": gzip.open,
@@ -72,7 +73,7 @@ def unpack(archive: Path, folder: Path, largest: int = LARGEST) -> None:
             reason = escaped(error) or type(error).__name__
             raise DataError(f"{archive}: the archive is damaged: {reason}. Delete it and fetch it again.") from error
         except OSError as error:
-            if error.errno in CLASH or (error.errno is None and name.endswith(tuple(OPEN))):  # bz2's own has no number
+            if error.errno in DAMAGE or error.errno is None:  # the system's have a number, that of bz2 has none
                 reason = error.strerror or escaped(error)
                 raise DataError(
                     f"{archive}: the archive is damaged: {reason}. Delete it and fetch it again."
