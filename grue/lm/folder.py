@@ -22,7 +22,7 @@ LARGEST_JSON = 16 * 1000**2  # bytes; configurations are a few kB, an index of s
 LARGEST_TEXT = 512 * 1000**2  # bytes of a vocabulary or tokenizer
 LARGEST_HEADER = 32 * 1000**2  # bytes; about 200,000 tensors
 MOST_LAYERS = 4096  # also experts, which are modules too: a million of them take hours to make
-COUNT = re.compile(r"(.*_)?(n|num)_(.+_)?(layers?|blocks|groups|experts|heads?)|(en|de)coder_layers")
+COUNT = re.compile(r"(.*_)?(n|num)_(.+_)?(layers?|blocks|groups|experts|heads?|labels)|(en|de)coder_layers")
 
 CONFIG, TOKENIZER_CONFIG = "config.json", "tokenizer_config.json"
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -36,6 +36,8 @@ REFUSED_KEYS = {
     "compression_config": "asks for compressed weights, which are not read; save the model decompressed",
     "use_kernels": "asks for kernels from the hub, which are never run; remove it",
     "kernel_config": "asks for kernels from the hub, which are never run; remove it",
+    "use_pretrained_backbone": "asks for the weights of another model; remove it",
+    "use_timm_backbone": "asks for the weights of another model; remove it",
     "fusion_config": "asks for other modules than the architecture's; remove it",
     "distributed_config": "asks for several devices; remove it",
     "transformers_weights": f"names other weights than {WEIGHTS}; remove it",
@@ -58,7 +60,11 @@ def check_folder(name: str, folder: Path) -> None:
         DataError: It has a special file, an adapter, or a file that is too large; or a configuration is no JSON object
             or asks for something that is never done.
     """
-    for path in sorted(folder.iterdir()):
+    try:
+        paths = sorted(folder.iterdir())
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be read: {error.strerror}.") from error
+    for path in paths:
         check_file(path, LARGEST_JSON if path.name in JSON else LARGEST_TEXT)
     if (folder / "adapter_config.json").exists():
         raise DataError(
@@ -168,7 +174,7 @@ def weight_shapes(name: str, folder: Path, auto: str) -> Shapes:
     else:
         raise no_safetensors(name, [path.name for path in folder.iterdir()], auto, Path(name).is_dir())
     for key, value in _items(read_object(folder / CONFIG)):
-        if "head" not in key:  # a layer has weights of its own, except where several share them
+        if not key.endswith(("head", "heads", "labels")):  # a layer has weights, unless several share them
             _check_count(folder / CONFIG, key, value, 64 + 4 * len(found))
     return found
 
@@ -179,7 +185,7 @@ def _sharded(folder: Path) -> Shapes:
         raise DataError(f"{folder / INDEX}: `weight_map` must map weights to safetensors files of this folder.")
     shards = {shard: header(folder / shard) for shard in sorted(set(listed.values()))}
     found = {key: (shard, shape) for shard, shapes in shards.items() for key, shape in shapes.items()}
-    moved = sorted(key for key in {*listed, *found} if listed.get(key) != found.get(key, ("",))[0])
+    moved = sorted(key for key, shard in listed.items() if found.get(key, ("",))[0] != shard)
     if moved:
         raise DataError(f"{folder / INDEX}: {escaped(moved[0])} is not in the file that `weight_map` says.")
     return {key: shape for key, (_, shape) in found.items()}

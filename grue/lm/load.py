@@ -55,7 +55,8 @@ _PURPOSE = {
     AutoModel: "an encoder",
 }
 TEXT_FILES = ("*.json", "*.txt", "*.model", "*.tiktoken", "*.jinja")
-SLACK = 1 << 27  # weights that a model may have beside those in its files: buffers, and a head of its own
+FEW = 1 << 22  # weights that a model may have beside those in its files, such as a pooler
+MASKS = 1 << 27  # numbers in its buffers: GPT-Neo has a mask of all pairs of positions in each layer
 
 
 def locate_model(name: str) -> str:
@@ -191,12 +192,12 @@ def _check_size(auto: Any, name: str, config: PretrainedConfig, shapes: Shapes) 
     with torch.device("meta"), no_init_weights():
         model = auto.from_config(copy.deepcopy(config), trust_remote_code=False)
     wanted = {key: tuple(value.shape) for key, value in model.named_parameters(remove_duplicate=False)}
-    asked = sum(value.numel() for value in (*model.parameters(), *model.buffers()))
+    asked, masks = (sum(value.numel() for value in values) for values in (model.parameters(), model.buffers()))
     held = sum(math.prod(shape) for shape in shapes.values())
-    if asked > 4 * held + SLACK:  # shared weights are stored once, and counted up to four times here
+    if asked > 4 * held + FEW or masks > 4 * held + MASKS:  # T5's embedding is stored once, and counted four times here
         raise DataError(
-            f"{name}: {CONFIG} describes a model of {asked:,} weights, and its files hold {held:,}; give the {CONFIG} "
-            "that the weights were saved with."
+            f"{name}: {CONFIG} describes a model of {asked + masks:,} weights, and its files hold {held:,}; give the "
+            f"{CONFIG} that the weights were saved with."
         )
     prefix = f"{model.base_model_prefix}."
     found = []

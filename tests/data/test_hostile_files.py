@@ -87,8 +87,9 @@ def test_devices_of_a_zip_are_refused(tmp_path):
         assert "'device', which is neither file nor folder" in refused(tmp_path / "a.zip", tmp_path / "to")
 
 
-def test_what_unpacks_to_far_more_than_it_has_is_refused(tmp_path):
-    zeros = bytes(30_000_000)
+def test_what_unpacks_to_far_more_than_it_has_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(limits, "SLACK", 1_000_000)
+    zeros = bytes(3_000_000)
     sink = io.BytesIO()
     with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("zeros", zeros)
@@ -100,7 +101,7 @@ def test_what_unpacks_to_far_more_than_it_has_is_refused(tmp_path):
         assert "more than is allowed" in refused(tmp_path / name, tmp_path / "to")
     with pytest.raises(DataError, match="more than is allowed"):
         list(archives.lines(File(tmp_path / "a.zip", ("zeros",))))
-    several = zipped({f"{number}.txt": bytes(10_000_000) for number in range(3)}, zipfile.ZIP_BZIP2)
+    several = zipped({f"{number}.txt": bytes(900_000) for number in range(3)}, zipfile.ZIP_BZIP2)
     (tmp_path / "b.zip").write_bytes(several)
     assert "more than is allowed" in refused(tmp_path / "b.zip", tmp_path / "to"), "each is small, all are not"
 

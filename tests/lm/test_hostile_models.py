@@ -13,11 +13,14 @@ import time
 
 import pytest
 import torch
+from click.testing import CliRunner
 from safetensors.torch import load_file, save_file
 from support import tiny
+from support.hub_server import add_data_sets, suite
 from support.paths import ROOT
 from support.saved import MANIFEST, SAMPLED, save
 
+from grue.cli.main import main
 from grue.errors import DataError, Unavailable
 from grue.lm import checkpoint, folder
 from grue.lm.load import fetch_model, load_language_model, load_tokenizer
@@ -115,6 +118,7 @@ def test_every_call_of_from_pretrained_forbids_code():
 def test_a_kernel_or_another_file_is_not_fetched(model):
     for key, value in {
         "use_kernels": True,
+        "use_pretrained_backbone": True,
         "kernel_config": {"RMSNorm": "someone/kernel"},
         "attn_implementation": "someone/kernel",
         "_attn_implementation": {"": "sdpa", "text_config": "someone/kernel:flash"},
@@ -179,6 +183,20 @@ def test_of_a_hub_model_only_safetensors_are_downloaded(saved, hub, waited, tmp_
         with pytest.raises(DataError, match=r"tokenizer_config.json: `auto_map` names Python code"):
             load_it("some/code")
     assert not (tmp_path / "ran").exists()
+
+
+def test_a_model_that_is_only_pickled_does_not_keep_the_others_from_being_fetched(saved, hub, waited, tmp_path):
+    add_data_sets(hub, "imdb")
+    content = {path.name: path.read_bytes() for path in saved.iterdir()}
+    for name in ("lvwerra/distilbert-imdb", "openai-community/gpt2"):
+        hub.add("models", name, content)
+    hub.add("models", "lvwerra/gpt2-imdb", {"config.json": b"{}", "pytorch_model.bin": b"old"})
+    done = CliRunner().invoke(main, ["data", "fetch", "imdb", "--suite", str(suite(tmp_path, "imdb")), "--models"])
+    assert done.exit_code == 3
+    assert "model lvwerra/distilbert-imdb: " in done.output
+    assert "model openai-community/gpt2: " in done.output
+    assert "Error: lvwerra/gpt2-imdb: its weights are pickled (pytorch_model.bin)" in done.output
+    assert not hub.bytes_of(r"\.bin")
 
 
 def test_a_hub_model_is_read_from_the_cache_without_a_connection(saved, hub, waited):
@@ -287,6 +305,7 @@ def test_a_configuration_that_cannot_be_is_one_error_and_takes_no_memory(model):
         ({"n_layer": 0}, "its files hold more layers than config.json describes"),
         ({"n_layer": 1}, "its files hold more layers than config.json describes (transformer.h.1."),
         ({"n_layer": 3}, "weights are missing (transformer.h.2."),
+        ({"num_labels": 10**9}, f"{config}: `num_labels` must be 0 to 4,096 here"),
         ({"n_head": 0}, "config.json: ZeroDivisionError"),
         ({"n_head": -2}, f"{config}: `n_head` must be 0 to 4,096 here, found -2"),
         ({"vocab_size": 10**12}, "config.json describes a model of 64,000,000,0"),
