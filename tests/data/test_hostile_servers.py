@@ -16,6 +16,7 @@ from grue.data import mirror
 from grue.data.backoff import requested_wait
 from grue.data.cache import mirror_folder
 from grue.data.download import download
+from grue.data.hub.errors import translate_hub_errors
 from grue.data.hub.listing import HubFile
 from grue.data.hub.transfer import RangeFile
 from grue.data.load import load_examples
@@ -311,3 +312,16 @@ def test_a_commit_of_the_hub_is_one(hub, waited, tmp_path):
     with pytest.raises(DataError, match="the hub gives its commit as ../../../evil, which is none"):
         mirror.fetch(source, "test", mirror_folder(), "")
     assert not list(tmp_path.rglob("*evil*"))
+
+
+def test_a_repository_without_end_is_not_listed_to_its_end(hub, waited, monkeypatch):
+    add_data_sets(hub, "imdb")
+    monkeypatch.setattr("grue.data.hub.listing.MOST_FILES", 3)
+    with pytest.raises(DataError, match="has more than the 3 files that are looked through"):
+        mirror.fetch(small("imdb").data.sources[0], "test", mirror_folder(), "")
+
+
+def test_what_the_hub_says_cannot_control_the_terminal():
+    with pytest.raises(DataError) as caught, translate_hub_errors("the data set x"):
+        raise ConnectionError("\x1b[2J\x1b[31mgone\nand more")
+    assert str(caught.value) == r"the data set x: the hub cannot be reached: ConnectionError: \x1b[2J\x1b[31mgone."
