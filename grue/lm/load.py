@@ -211,22 +211,22 @@ def _check_size(auto: Any, name: str, config: PretrainedConfig, shapes: Shapes) 
 
 
 def _check_weights(auto: Any, name: str, model: PreTrainedModel, info: dict[str, Any], held: int) -> None:
-    """Refuse a model some of whose weights were not in its files, and files with more layers than the model."""
-    absent = sorted(info["missing_keys"])
+    """Refuse a model some of whose weights were not in its files, and files with more layers than the model has."""
+    absent = sorted({*info["missing_keys"], *(str(key) for key in info["mismatched_keys"])})
     if auto is AutoModel:  # many checkpoints lack the pooler, which no layer's output needs
         absent = [key for key in absent if not key.startswith("pooler.")]
     if absent:
         raise DataError(
-            f"{name} is not {_PURPOSE[auto]}: weights are missing ({_some(absent)}); give a model that was saved as "
-            "one."
+            f"{name} is not {_PURPOSE[auto]}: weights are missing or misshapen ({_some(absent)}); give a model that was "
+            "saved as one."
         )
     kinds = {_without_numbers(key) for key in model.state_dict()}
     unread = sorted(info["unexpected_keys"])  # a head that is not needed here, such as BERT's, is no fault
     further = [key for key in unread if _without_numbers(key) in kinds] or (unread if 2 * len(unread) > held else [])
     if further:
         raise DataError(
-            f"{name}: its files hold more layers than {CONFIG} describes ({_some(further)}); give the {CONFIG} that "
-            "the weights were saved with."
+            f"{name}: its files hold weights that {CONFIG} does not describe ({_some(further)}); give the {CONFIG} that "
+            "they were saved with."
         )
 
 

@@ -302,9 +302,9 @@ def test_a_configuration_that_cannot_be_is_one_error_and_takes_no_memory(model):
         ({"n_layer": -1}, f"{config}: `n_layer` must be 0 to 4,096 here, found -1"),
         ({"n_layer": 10**6}, f"{config}: `n_layer` must be 0 to 4,096 here, found 1000000"),
         ({"n_layer": 4000}, f"{config}: `n_layer` must be 0 to "),
-        ({"n_layer": 0}, "its files hold more layers than config.json describes"),
-        ({"n_layer": 1}, "its files hold more layers than config.json describes (transformer.h.1."),
-        ({"n_layer": 3}, "weights are missing (transformer.h.2."),
+        ({"n_layer": 0}, "its files hold weights that config.json does not describe"),
+        ({"n_layer": 1}, "its files hold weights that config.json does not describe (transformer.h.1."),
+        ({"n_layer": 3}, "weights are missing or misshapen (transformer.h.2."),
         ({"num_labels": 10**9}, f"{config}: `num_labels` must be 0 to 4,096 here"),
         ({"n_head": 0}, "config.json: ZeroDivisionError"),
         ({"n_head": -2}, f"{config}: `n_head` must be 0 to 4,096 here, found -2"),
@@ -413,7 +413,7 @@ def test_weights_that_do_not_fit_are_named(model):
     name = "transformer.h.1.mlp.c_fc.weight"
     rest = {key: value for key, value in weights.items() if key != name}
     for changed, expected in [
-        (rest, f"weights are missing ({name})"),
+        (rest, f"weights are missing or misshapen ({name})"),
         ({**rest, name: torch.zeros(2, 2)}, f"({name} is [2, 2], config.json says [32, 128])"),
     ]:
         save_file(changed, path, {"format": "pt"})
