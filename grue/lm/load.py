@@ -217,16 +217,16 @@ def _check_weights(auto: Any, name: str, model: PreTrainedModel, info: dict[str,
         absent = [key for key in absent if not key.startswith("pooler.")]
     if absent:
         raise DataError(
-            f"{name} is not {_PURPOSE[auto]}: weights are missing or misshapen ({_some(absent)}); give a model that was "
-            "saved as one."
+            f"{name} is not {_PURPOSE[auto]}: weights are missing or misshapen ({_some(absent)}); give a model that "
+            "was saved as one."
         )
     kinds = {_without_numbers(key) for key in model.state_dict()}
     unread = sorted(info["unexpected_keys"])  # a head that is not needed here, such as BERT's, is no fault
     further = [key for key in unread if _without_numbers(key) in kinds] or (unread if 2 * len(unread) > held else [])
     if further:
         raise DataError(
-            f"{name}: its files hold weights that {CONFIG} does not describe ({_some(further)}); give the {CONFIG} that "
-            "they were saved with."
+            f"{name}: its files hold weights that {CONFIG} does not describe ({_some(further)}); give the {CONFIG} "
+            "that they were saved with."
         )
 
 
