@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import transformers
 
-from grue.lm.load import load_tokenizer, locate_model, quiet
+from grue.lm.load import load_tokenizer, locate_model
+from grue.lm.quiet import quiet
 from grue.metrics.metric import FloatArray
 from grue.metrics.registry import make_metric
 from grue.mini.assets import read_rows
@@ -46,7 +47,8 @@ def held_out_figures() -> None:
     for name, recipe in RECIPES.items():
         with quiet():
             architecture = getattr(transformers, recipe.architecture)
-            model = architecture.from_pretrained(locate_model(f"mini:{name}"), dtype="float32").eval()
+            where = locate_model(f"mini:{name}")
+            model = architecture.from_pretrained(where, dtype="float32", trust_remote_code=False).eval()
             found = LESSONS[recipe.lesson].figures(recipe, load_tokenizer(f"mini:{name}"), model)
         for figure, value in found.items():
             print(f"{name:12} {figure:44} {manifest[name].held_out[figure]:9.4f} {value:9.4f}", flush=True)

@@ -52,6 +52,17 @@ class TrainingError(GrueError):
     """A training run that cannot continue."""
 
 
+def escaped(text: object, longest: int = 200) -> str:
+    r"""Return text of someone else's in one line that cannot control a terminal: ESC becomes `\x1b`.
+
+    Args:
+        longest: Characters after which the text is cut.
+    """
+    found = str(text)
+    cut = found if len(found) <= longest else f"{found[: longest - 1]}…"
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in cut)
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return `` Did you mean 'x'?`` for the closest known spelling, or an empty string."""
     close = get_close_matches(name, sorted(known), n=1, cutoff=0.6)

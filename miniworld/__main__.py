@@ -60,7 +60,7 @@ def held_back(task: str, seed: int, count: int, out: Path) -> None:
 @to_folder
 def models(only: tuple[str, ...], out: Path) -> None:
     """Train the small models from nothing: the same bytes only with the same machine, libraries and threads."""
-    from grue.lm.load import quiet
+    from grue.lm.quiet import quiet
     from miniworld.build import build
 
     with quiet():

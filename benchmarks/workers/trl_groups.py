@@ -85,7 +85,7 @@ def make_trainer(setting: Setting, peer: Peer, folder: str) -> GRPOTrainer | RLO
         "use_cpu": setting.device == "cpu",
     }
     random_model(setting).save_pretrained(folder)  # TRL loads the reference from where the policy came from
-    policy = AutoModelForCausalLM.from_pretrained(folder)
+    policy = AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=False)
     tokenizer = make_tokenizer(setting)
     tokenizer.padding_side = "left"
     arguments = {

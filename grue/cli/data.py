@@ -58,10 +58,17 @@ def fetch(
                 loaded, origin = fetch_split(task, split, offline, progress)
             place = "nothing to fetch" if origin.held is None else str(origin.held.folder / origin.held.file)
             click.echo(f"{task.suite}/{task.name} {split}: {_figures(loaded)} → {place}")
+    failed = []
     for name, revision in dict.fromkeys(pair for task in tasks if models for pair in needed_models(task)):
-        with _bar(name):
-            place = str(fetch_model(name, revision))
+        try:
+            with _bar(name):
+                place = str(fetch_model(name, revision))
+        except DataError as error:  # the others can still be fetched
+            failed.append(str(error))
+            continue
         click.echo(f"model {name}: {place}")
+    if failed:
+        raise DataError("\n".join(failed))
     click.echo(f"Offline from now on: --offline, or HF_HUB_OFFLINE=1. The mirror is {mirror_folder()}.", err=True)
 
 

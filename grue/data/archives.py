@@ -6,19 +6,26 @@ Archives are read in place, and archives within archives too, which `zipfile.Pat
 import csv
 import io
 import json
+import struct
 import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from lzma import LZMAError
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
-from zipfile import BadZipFile, ZipFile
+from zipfile import BadZipFile
 
-from grue.errors import DataError
+from grue.data.limits import LARGEST_TEXT, LONGEST_CELL, MOST_COLUMNS, check_member, open_zip
+from grue.errors import DataError, escaped
+from grue.files import LONGEST_LINE, lines_of
 
 DEPTH = 6  # levels of nested folders and archives that are searched
-LONGEST_FIELD = 1 << 24  # characters; the csv module stops at 131,072, and articles may be longer
-DAMAGED = (OSError, EOFError, BadZipFile, zlib.error, NotImplementedError, RuntimeError)  # what zipfile raises
+DAMAGED = (
+    *(OSError, EOFError, BadZipFile, zlib.error, LZMAError, struct.error),
+    *(NotImplementedError, RuntimeError, ValueError),
+)
+"""What zipfile raises for what is no archive, or a damaged one."""
 SPELLINGS = {"validation": ("validation", "valid", "val", "dev")}
 
 
@@ -112,7 +119,7 @@ def _children(container: File) -> Iterator[File]:
         return
     with opened(container) as handle:
         try:
-            names = ZipFile(handle).namelist()
+            names = open_zip(handle, container).namelist()
         except DAMAGED as error:
             raise DataError(f"{container}: not a readable zip archive: {error}.") from error
     for name in names:
@@ -135,11 +142,13 @@ def opened(file: File) -> Iterator[IO[bytes]]:
         try:
             handle: IO[bytes] = stack.enter_context(file.path.open("rb"))
             for member in file.inside:
-                handle = stack.enter_context(stack.enter_context(ZipFile(handle)).open(member))
+                archive = stack.enter_context(open_zip(handle, file))
+                check_member(file.path, archive.getinfo(member))
+                handle = stack.enter_context(archive.open(member))
             yield handle
         except (*DAMAGED, KeyError) as error:
-            reason = (isinstance(error, OSError) and error.strerror) or error
-            raise DataError(f"{file}: cannot be read: {reason}.") from error
+            reason = (isinstance(error, OSError) and error.strerror) or escaped(error)
+            raise DataError(f"{escaped(file)}: cannot be read: {reason}.") from error
 
 
 def text(file: File) -> str:
@@ -149,7 +158,10 @@ def text(file: File) -> str:
         DataError: It is missing, damaged or not UTF-8.
     """
     with opened(file) as handle:
-        return _decoded(handle.read(), str(file))
+        content = handle.read(LARGEST_TEXT + 1)
+        if len(content) > LARGEST_TEXT:
+            raise DataError(f"{escaped(file)}: more than the {LARGEST_TEXT:,} bytes that are read at once.")
+        return _decoded(content, str(file))
 
 
 def lines(file: File) -> Iterator[str]:
@@ -161,7 +173,7 @@ def lines(file: File) -> Iterator[str]:
         DataError: The file is missing, damaged or not UTF-8; names the line.
     """
     with opened(file) as handle:
-        for number, raw in enumerate(handle, start=1):
+        for number, raw in enumerate(lines_of(handle, file), start=1):
             yield _decoded(raw, f"{file}, line {number}").removesuffix("\n").removesuffix("\r")
 
 
@@ -197,20 +209,38 @@ def csv_rows(file: File, *columns: str) -> Iterator[dict[str, str]]:
     Raises:
         DataError: The file cannot be read, lacks one of the columns, or has a row with more or fewer fields.
     """
-    csv.field_size_limit(LONGEST_FIELD)
-    with opened(file) as handle, io.TextIOWrapper(handle, encoding="utf-8-sig", newline="") as decoded:
-        reader = csv.DictReader(decoded)
+    csv.field_size_limit(LONGEST_CELL)
+    with opened(file) as handle:
+        row_bytes = [0]
+        reader = csv.DictReader(_csv_lines(file, handle, row_bytes))
         try:
             missing = [column for column in columns if column not in (reader.fieldnames or ())]
             if missing:
-                found = ", ".join(reader.fieldnames or ()) or "nothing"
+                found = escaped(", ".join(reader.fieldnames or ())) or "nothing"
                 raise DataError(f"{file}: no column {' and no column '.join(missing)}; found {found}.")
+            if len(reader.fieldnames or ()) > MOST_COLUMNS:
+                raise DataError(f"{file}: more than {MOST_COLUMNS:,} columns.")
             for row in reader:
+                row_bytes[0] = 0
                 if None in row or None in row.values():
                     raise DataError(f"{file}, line {reader.line_num}: more or fewer fields than the first line names.")
                 yield row
         except (csv.Error, UnicodeDecodeError) as error:
             raise DataError(f"{file}, line {reader.line_num + 1}: not a csv file in UTF-8: {error}.") from error
+
+
+def _csv_lines(file: File, handle: IO[bytes], row_bytes: list[int]) -> Iterator[str]:
+    """Yield the lines of a csv file, and count what they have into `row_bytes`, which the reader of rows sets to 0.
+
+    A row may have several lines, since line ends may be quoted, but not without end.
+    """
+    encoding = "utf-8-sig"
+    for line in lines_of(handle, file):
+        row_bytes[0] += len(line)
+        if row_bytes[0] > LONGEST_LINE:
+            raise DataError(f"{file}: a row is longer than {LONGEST_LINE:,} bytes; is a quotation mark missing?")
+        yield from io.StringIO(line.decode(encoding), newline="")
+        encoding = "utf-8"
 
 
 def _decoded(raw: bytes, where: str) -> str:

@@ -19,8 +19,8 @@ def requested_wait(retry_after: str | None, otherwise: float) -> float:
     """Return the seconds to wait: those of the header Retry-After, a number or a date, else `otherwise`."""
     if not retry_after:
         return otherwise
-    if retry_after.strip().isdigit():
+    if retry_after.isascii() and retry_after.strip().isdigit():
         return float(retry_after)
-    with suppress(ValueError):
+    with suppress(ValueError, OverflowError):
         return max(0.0, email.utils.parsedate_to_datetime(retry_after).timestamp() - time.time())
     return otherwise

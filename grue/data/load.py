@@ -25,6 +25,7 @@ from grue.data.cache import cache_folder, locked, mirror_folder
 from grue.data.download import Progress, no_progress
 from grue.data.examples import ExampleFile, write_examples
 from grue.data.formats import FORMATS, LAYOUTS, read_folder
+from grue.data.limits import MOST_ROWS
 from grue.data.rows import Rows
 from grue.data.tables import read_rows
 from grue.errors import DataError, did_you_mean
@@ -331,6 +332,8 @@ def _build(task: Task, split: str, origin: LocalRows, path: Path, data_dir: Path
         nonlocal rows
         for row in origin.rows():
             rows += 1
+            if rows > MOST_ROWS:
+                raise DataError(f"{origin.source}: more than the {MOST_ROWS:,} rows that a split may have.")
             yield row
 
     left_out = _left_out(task, wanted, data_dir, offline)

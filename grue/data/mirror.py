@@ -25,7 +25,7 @@ from grue.data.hub.listing import COMMIT, HubFile, Listing, find_files, find_loc
 from grue.data.hub.transfer import save_columns
 from grue.data.parquet import join_parquet, parquet_rows
 from grue.data.unpack import unpack
-from grue.errors import ConfigError, DataError
+from grue.errors import ConfigError, DataError, escaped
 from grue.tasks import Source
 
 SCHEMA_VERSION = 1
@@ -58,6 +58,8 @@ class MirrorManifest:
         revision: The commit that it stood for at the time; for official files, the hash of their addresses.
         files: File name → file; a split's rows are in `<split>.parquet`.
         unpacked: Hash of the names and sizes of everything that official files unpack to.
+        contents: Hash of the names and sha256s of the same; empty if an older version of grue fetched it. It pins
+            official files whose address has no sha256 in the task file: fetched again, they must hold the same.
         ids: Task → split → hash of the example ids after fetching.
         grue: The version of grue that fetched it.
         fetched: When it was fetched, in UTC.
@@ -74,6 +76,7 @@ class MirrorManifest:
     fetched: str
     files: Mapping[str, HeldFile]
     unpacked: str = ""
+    contents: str = ""
     ids: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
@@ -132,6 +135,11 @@ def _folder_of(root: Path, source: Source) -> Path:
 
 def _read_manifest(folder: Path) -> MirrorManifest:
     manifest = files.load_json(folder / "manifest.json", MirrorManifest)
+    if manifest.revision != folder.name:
+        raise DataError(
+            f"{folder / 'manifest.json'}: it is of the revision {escaped(manifest.revision)}, not of that of its "
+            "folder; fetch the data again."
+        )
     if manifest.schema != SCHEMA_VERSION:
         raise DataError(
             f"{folder / 'manifest.json'}: schema {manifest.schema}, this version of grue reads {SCHEMA_VERSION}; fetch "
@@ -164,8 +172,14 @@ def check(held: Held) -> None:
         found = files.sha256_file(path)
         if found != listed.sha256:
             raise DataError(f"{path}: sha256 is {found}, manifest.json says {listed.sha256}: it is damaged. {cure}")
-    if held.manifest.kind == "files" and _unpacked_hash(held.folder / "unpacked") != held.manifest.unpacked:
+    if held.manifest.kind == "files" and not _holds_the_same(held.folder / "unpacked", held.manifest):
         raise DataError(f"{held.folder / 'unpacked'}: differs from what the official files unpack to. {cure}")
+
+
+def _holds_the_same(unpacked: Path, manifest: MirrorManifest) -> bool:
+    if manifest.contents:
+        return _contents_hash(unpacked) == manifest.contents
+    return _unpacked_hash(unpacked) == manifest.unpacked
 
 
 def rows(held: Held) -> Iterator[Mapping[str, Any]]:
@@ -223,7 +237,13 @@ def _undamaged(held: Held) -> bool:
 
 
 def _record(
-    folder: Path, source: Source, revision: str, licence: str, added: Mapping[str, HeldFile], unpacked: str = ""
+    folder: Path,
+    source: Source,
+    revision: str,
+    licence: str,
+    added: Mapping[str, HeldFile],
+    unpacked: str = "",
+    contents: str = "",
 ) -> MirrorManifest:
     """Write the folder's manifest, with files added to those it lists already."""
     path = folder / "manifest.json"
@@ -240,6 +260,7 @@ def _record(
         fetched=datetime.now(UTC).isoformat(timespec="milliseconds"),
         files={**(before.files if before else {}), **added},
         unpacked=unpacked,
+        contents=contents,
         ids=before.ids if before else {},
     )
     files.write_json(path, manifest)
@@ -321,26 +342,53 @@ def _fetch_files(source: Source, split: str, root: Path, licence: str, offline: 
         held = find(source, split, [root])
         if held is not None and _undamaged(held):
             return held
+        before = _read_manifest(folder) if (folder / "manifest.json").exists() else None
         fetched = {}
-        for url in source.urls:
-            path = folder / PurePosixPath(urlsplit(url).path).name
+        for name, url in _names(source).items():
+            path = folder / name
             expected = source.sha256.get(url, "")
-            if not path.exists() or (expected and files.sha256_file(path) != expected):
+            pinned = expected or (before.files[name].sha256 if before and name in before.files else "")
+            if not path.exists() or (pinned and files.sha256_file(path) != pinned):
                 download(url, path, expected, progress)
-            fetched[path.name] = HeldFile(path.stat().st_size, files.sha256_file(path), (url,))
+            fetched[name] = HeldFile(path.stat().st_size, files.sha256_file(path), (url,))
         unpacked = folder / "unpacked"
-        _replace_unpacked([folder / name for name in fetched], unpacked)
-        manifest = _record(folder, source, revision, licence, fetched, _unpacked_hash(unpacked))
+        _replace_unpacked([folder / name for name in fetched], unpacked, before)
+        sums = _unpacked_hash(unpacked), _contents_hash(unpacked)
+        manifest = _record(folder, source, revision, licence, fetched, *sums)
     return Held(folder, manifest, split)
 
 
-def _replace_unpacked(archives: list[Path], folder: Path) -> None:
-    """Unpack into a temporary folder beside the folder, and put it in its place."""
+def _names(source: Source) -> dict[str, str]:
+    """Return the official files' names in the mirror, with their addresses.
+
+    Raises:
+        ConfigError: An address names no file, one that is the mirror's own, or one that another names, too.
+    """
+    named = {PurePosixPath(urlsplit(url).path).name: url for url in source.urls}
+    strange = [name for name in named if not name or name.startswith(".") or name in ("manifest.json", "unpacked")]
+    if strange or len(named) < len(source.urls):
+        raise ConfigError(
+            f"the source {source.name!r}: each of its urls must end in a file name of its own, not in manifest.json."
+        )
+    return named
+
+
+def _replace_unpacked(archives: list[Path], folder: Path, before: MirrorManifest | None) -> None:
+    """Unpack into a temporary folder beside the folder, and put it in its place.
+
+    Raises:
+        DataError: An archive is refused, or holds something else than when it was first fetched.
+    """
     temporary = folder.with_name(".unpacking")
     shutil.rmtree(temporary, ignore_errors=True)
     try:
         for archive in archives:
             unpack(archive, temporary)
+        if before is not None and not _holds_the_same(temporary, before):
+            raise DataError(
+                f"{folder}: the official files have changed since they were fetched first, {before.fetched}. If that "
+                f"is meant to be, delete {folder.parent} and fetch them again."
+            )
         shutil.rmtree(folder, ignore_errors=True)
         temporary.rename(folder)
     finally:
@@ -352,3 +400,8 @@ def _unpacked_hash(folder: Path) -> str:
         (path.relative_to(folder).as_posix(), path.stat().st_size) for path in folder.rglob("*") if path.is_file()
     )
     return files.sha256_json(found)
+
+
+def _contents_hash(folder: Path) -> str:
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    return files.sha256_json([(path.relative_to(folder).as_posix(), files.sha256_file(path)) for path in paths])

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from grue.data.cache import writing
+from grue.data.limits import LARGEST_BATCH, MOST_COLUMNS, MOST_ROWS
 from grue.data.rows import Row
-from grue.errors import DataError
+from grue.errors import DataError, escaped
 
 BATCH = 4096  # rows in memory at a time
 
@@ -25,8 +26,10 @@ def translate_parquet_errors(what: str) -> Iterator[None]:
     """
     try:
         yield
-    except pa.ArrowException as error:
-        reason = str(error).strip().split("\n")[0].rstrip(".")
+    except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # of the disk; pyarrow's own have no number
+        reason = escaped(str(error).strip().split("\n")[0].rstrip("."))
         raise DataError(f"{what}: not a complete parquet file: {reason}.") from error
 
 
@@ -37,8 +40,30 @@ def parquet_rows(path: Path) -> Iterator[Row]:
         DataError: The file is damaged.
     """
     with translate_parquet_errors(str(path)), pq.ParquetFile(path, memory_map=True) as opened:
-        for batch in opened.iter_batches(BATCH, use_threads=False):
+        for batch in batches(str(path), opened):
             yield from batch.to_pylist()
+
+
+def batches(what: str, opened: pq.ParquetFile, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a parquet file, a bounded number and size of them at a time.
+
+    Args:
+        what: The file's name, for messages.
+        columns: Paths of the leaf columns; None means all.
+
+    Raises:
+        DataError: It has more rows or columns, or larger rows, than any table of data.
+    """
+    about = opened.metadata
+    if about.num_rows > MOST_ROWS or about.num_columns > MOST_COLUMNS:
+        raise DataError(
+            f"{what}: refused: {about.num_rows:,} rows of {about.num_columns:,} columns, at most {MOST_ROWS:,} of "
+            f"{MOST_COLUMNS:,} are read."
+        )
+    for batch in opened.iter_batches(BATCH, columns=columns, use_threads=False):
+        if batch.nbytes > LARGEST_BATCH:
+            raise DataError(f"{what}: refused: {batch.num_rows:,} of its rows take {batch.nbytes:,} bytes.")
+        yield batch
 
 
 def open_parquet(what: str, file: Path | io.RawIOBase) -> pq.ParquetFile:
@@ -90,7 +115,7 @@ def copy_columns(
     with translate_parquet_errors(what), writing(target) as temporary:
         schema = opened.read_row_groups([], columns=leaves).schema.remove_metadata()
         with pq.ParquetWriter(temporary, schema, compression="zstd", write_page_checksum=True) as writer:
-            for batch in opened.iter_batches(BATCH, columns=leaves, use_threads=False):
+            for batch in batches(what, opened, leaves):
                 writer.write_batch(batch.replace_schema_metadata(None))
                 after_batch()
 
@@ -106,6 +131,6 @@ def join_parquet(parts: Sequence[Path], target: Path) -> int:
         schema = opened[0].schema_arrow
         with pq.ParquetWriter(temporary, schema, compression="zstd", write_page_checksum=True) as writer:
             for part in opened:
-                for batch in part.iter_batches(BATCH, use_threads=False):
+                for batch in batches(str(target), part):
                     writer.write_batch(batch.cast(schema) if batch.schema != schema else batch)
     return sum(part.metadata.num_rows for part in opened)

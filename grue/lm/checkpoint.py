@@ -17,10 +17,11 @@ from safetensors import SafetensorError
 from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from grue import files
-from grue.errors import DataError
+from grue.errors import DataError, escaped
 from grue.files import flush_to_disk, reason, sha256_json
-from grue.lm.load import quiet
+from grue.lm.folder import CONFIG, LARGEST_JSON, check_file, read_object
 from grue.lm.model import is_seq2seq, start_id
+from grue.lm.quiet import quiet
 from grue.tasks import Backbone, Generation, Task
 
 MANIFEST, README = "grue.json", "README.md"
@@ -90,7 +91,7 @@ def save_checkpoint(
         shutil.rmtree(temporary, ignore_errors=True)  # left by a process that was killed while writing
         temporary.mkdir(parents=True)
         _write_model(temporary, model, tokenizer, decoding)
-        sums = {path.name: files.sha256_file(path) for path in sorted(temporary.iterdir())}
+        sums = {name: files.sha256_file(temporary / name) for name in sorted(_contents(temporary))}
         files.write_json(temporary / MANIFEST, dataclasses.replace(manifest, files=sums))
         files.write_text(temporary / README, readme)
         for path in temporary.iterdir():
@@ -196,7 +197,8 @@ def read_manifest(folder: Path) -> CheckpointManifest:
     """Read a checkpoint's manifest and verify its files.
 
     Raises:
-        DataError: The folder is not a checkpoint of GRUE, or one of its files is missing or damaged.
+        DataError: The folder is not a checkpoint of GRUE, one of its files is missing or damaged, or it holds more than
+            the manifest lists: transformers would read an adapter or a shard that lies beside verified weights.
     """
     restore_interrupted(folder)
     if not folder.is_dir():
@@ -207,19 +209,45 @@ def read_manifest(folder: Path) -> CheckpointManifest:
             f"{folder}: not a checkpoint of grue: it has no {MANIFEST}. Give the `checkpoint` folder of a run; "
             "pass a model trained elsewhere with --model."
         )
+    held = _contents(folder)
+    check_file(path, LARGEST_JSON)
     manifest = files.load_json(path, CheckpointManifest)
     if manifest.schema != SCHEMA_VERSION:
         raise DataError(
             f"{path}: schema: this version of grue reads {SCHEMA_VERSION}, found {manifest.schema}; upgrade grue."
         )
+    strangers = sorted(held - {MANIFEST, README, *manifest.files})
+    if strangers:
+        named = ", ".join(map(escaped, strangers[:3])) + (f" and {len(strangers) - 3} more" if strangers[3:] else "")
+        raise DataError(
+            f"{folder}: damaged: it holds {named}, which {MANIFEST} does not list: it could change what is loaded. "
+            "Remove what does not belong there, or copy the whole folder anew."
+        )
     for name, expected in manifest.files.items():
-        if not (folder / name).is_file():
-            raise DataError(f"{folder}: damaged: {name} is missing. Train again, or copy the whole folder.")
+        if name not in held:
+            raise DataError(f"{folder}: damaged: {escaped(name)} is missing. Train again, or copy the whole folder.")
         if files.sha256_file(folder / name) != expected:
             raise DataError(
                 f"{folder}: damaged: {name} differs from the saved file. Train again, or copy the whole folder."
             )
     return manifest
+
+
+def _contents(folder: Path) -> set[str]:
+    """Return the names of a checkpoint's files, those of its folders included.
+
+    Raises:
+        DataError: One is neither a file nor a folder of its own, such as a link.
+    """
+    found = set()
+    for path in folder.rglob("*"):
+        if path.is_symlink() or not (path.is_file() or path.is_dir()):
+            raise DataError(
+                f"{escaped(path)}: a link or a special file, which a checkpoint does not have; put a file there."
+            )
+        if path.is_file():
+            found.add(path.relative_to(folder).as_posix())
+    return found
 
 
 def last_of_run(folder: Path, manifest: CheckpointManifest) -> CheckpointManifest | None:
@@ -239,14 +267,14 @@ def check_task(manifest: CheckpointManifest, folder: Path, task: Task) -> None:
     """Refuse a checkpoint of another task or of a model family that the task cannot use.
 
     Raises:
-        DataError: It belongs to another task, or its model is of the other family.
+        DataError: It belongs to another task, its model is of the other family, or its configuration is no object.
     """
     if (manifest.suite, manifest.task) != (task.suite, task.name):
         raise DataError(
             f"{folder}: trained on {manifest.suite}/{manifest.task}, not on {task.suite}/{task.name}; "
             f"use --suite {manifest.suite} --task {manifest.task}, or another checkpoint."
         )
-    config = files.read_json(folder / "config.json")
+    config = read_object(folder / CONFIG)
     family = "seq2seq" if config.get("is_encoder_decoder", False) else "causal"
     if family != task.backbone.family:
         raise DataError(

@@ -6,16 +6,21 @@ the CPU; the caller moves it.
 Padding. A tokenizer without a pad token (GPT-2) pads with its end-of-text token; the vocabulary is never resized. This
 is safe because masks are made with a batch and carried by position, never recovered from ids. The small models of the
 mini suite have a pad token of their own.
+
+Trust. Whatever transformers reads lies in a folder, that of a hub model too, and `lm/folder.py` looks at it first. No
+code of a model runs, no pickle is opened, and nothing is asked.
 """
 
-from collections.abc import Iterator
+import copy
+import math
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from safetensors import SafetensorError
 from transformers import (
     AutoConfig,
     AutoModel,
@@ -28,13 +33,16 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
-from transformers.utils import logging
+from transformers.initialization import no_init_weights
 
 from grue import files
 from grue.data.hub.errors import translate_hub_errors
 from grue.data.hub.retry import retrying
-from grue.errors import DataError, Unavailable
+from grue.errors import DataError, GrueError, Unavailable, escaped
+from grue.lm.checkpoint import MANIFEST, read_manifest
+from grue.lm.folder import CONFIG, Shapes, check_folder, no_safetensors, weight_shapes
 from grue.lm.model import start_id
+from grue.lm.quiet import quiet
 from grue.mini import assets
 
 Family = Literal["causal", "seq2seq"]
@@ -46,6 +54,9 @@ _PURPOSE = {
     AutoModelForSequenceClassification: "a text classifier",
     AutoModel: "an encoder",
 }
+TEXT_FILES = ("*.json", "*.txt", "*.model", "*.tiktoken", "*.jinja")
+FEW = 1 << 22  # weights that a model may have beside those in its files, such as a pooler
+MASKS = 1 << 27  # numbers in its buffers: GPT-Neo has a mask of all pairs of positions in each layer
 
 
 def locate_model(name: str) -> str:
@@ -122,14 +133,9 @@ def load_tokenizer(name: str, revision: str = "") -> PreTrainedTokenizerBase:
 
     Args and errors as in `load_language_model`.
     """
-    where = locate_model(name)
-    origin: dict[str, Any] = {} if Path(where).is_dir() else {"revision": revision or "main"}
-    try:
-        with quiet():
-            tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(where, **origin)
-    except (OSError, ValueError) as error:
-        raise _unloadable("a tokenizer", name, revision, error) from error
-    return tokenizer
+    folder = model_folder(name, revision, weights=False)
+    check_folder(name, folder)
+    return _read_tokenizer(name, folder)
 
 
 def load_pretrained(auto: Any, name: str, revision: str) -> LoadedModel:
@@ -143,28 +149,93 @@ def load_pretrained(auto: Any, name: str, revision: str) -> LoadedModel:
     Raises:
         DataError: As `load_language_model`.
     """
-    where = locate_model(name)
-    origin: dict[str, Any] = {} if Path(where).is_dir() else {"revision": revision or "main"}
-    try:
-        with quiet():
-            config = _without_dropout(AutoConfig.from_pretrained(where, **origin))
-            _check_family(auto, name, config)
-            model, info = auto.from_pretrained(
-                where, config=config, dtype=torch.float32, output_loading_info=True, **origin
-            )
-    except (OSError, ValueError, SafetensorError) as error:
-        raise _unloadable(_PURPOSE[auto], name, revision, error) from error
+    folder, purpose = model_folder(name, revision), _PURPOSE[auto]
+    if Path(locate_model(name)).is_dir() and (folder / MANIFEST).exists():
+        read_manifest(folder)
+    if not (folder / CONFIG).exists():
+        raise _unloadable(purpose, name, f"it has no {CONFIG}")
+    check_folder(name, folder)
+    shapes = weight_shapes(name, folder, auto.__name__)
+    with _reading(purpose, name, CONFIG):
+        config = _without_dropout(AutoConfig.from_pretrained(folder, trust_remote_code=False))
+        _check_family(auto, name, config)
+        misshapen = _check_size(auto, name, config, shapes)
+    with _reading(purpose, name, f"the weights ({', '.join(misshapen[:3])})" if misshapen else "the weights"):
+        model, info = auto.from_pretrained(
+            folder,
+            config=config,
+            dtype=torch.float32,
+            output_loading_info=True,
+            trust_remote_code=False,
+            use_safetensors=True,
+        )
+    _check_weights(auto, name, model, info, len(shapes))
+    tokenizer = _read_tokenizer(name, folder)
+    _check_tokenizer(name, model, tokenizer)
+    model.name_or_path = model.config.name_or_path = locate_model(name)
+    return model.eval(), tokenizer
+
+
+def _read_tokenizer(name: str, folder: Path) -> PreTrainedTokenizerBase:
+    with _reading("a tokenizer", name, "its files"):
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        tokenizer.name_or_path = locate_model(name)
+    return tokenizer
+
+
+def _check_size(auto: Any, name: str, config: PretrainedConfig, shapes: Shapes) -> list[str]:
+    """Refuse a configuration of a far larger model than the files hold, before memory is reserved for it.
+
+    Returns:
+        The weights whose shapes differ, each with both of them, for the error that transformers then raises.
+    """
+    with torch.device("meta"), no_init_weights():
+        model = auto.from_config(copy.deepcopy(config), trust_remote_code=False)
+    wanted = {key: tuple(value.shape) for key, value in model.named_parameters(remove_duplicate=False)}
+    asked, masks = (sum(value.numel() for value in values) for values in (model.parameters(), model.buffers()))
+    held = sum(math.prod(shape) for shape in shapes.values())
+    if asked > 4 * held + FEW or masks > 4 * held + MASKS:  # T5's embedding is stored once, and counted four times here
+        raise DataError(
+            f"{name}: {CONFIG} describes a model of {asked + masks:,} weights, and its files hold {held:,}; give the "
+            f"{CONFIG} that the weights were saved with."
+        )
+    prefix = f"{model.base_model_prefix}."
+    found = []
+    for key, shape in shapes.items():
+        asked_for = next(
+            (wanted[each] for each in (key, prefix + key, key.removeprefix(prefix)) if each in wanted), shape
+        )
+        if asked_for != shape:
+            found.append(f"{escaped(key)} is {list(shape)}, {CONFIG} says {list(asked_for)}")
+    return found
+
+
+def _check_weights(auto: Any, name: str, model: PreTrainedModel, info: dict[str, Any], held: int) -> None:
+    """Refuse a model some of whose weights were not in its files, and files with more layers than the model has."""
     absent = sorted({*info["missing_keys"], *(str(key) for key in info["mismatched_keys"])})
     if auto is AutoModel:  # many checkpoints lack the pooler, which no layer's output needs
         absent = [key for key in absent if not key.startswith("pooler.")]
     if absent:
         raise DataError(
-            f"{name} is not {_PURPOSE[auto]}: weights are missing or misshapen ({', '.join(absent[:3])}"
-            f"{', …' if len(absent) > 3 else ''}); give a model that was saved as one."
+            f"{name} is not {_PURPOSE[auto]}: weights are missing or misshapen ({_some(absent)}); give a model that "
+            "was saved as one."
         )
-    tokenizer = load_tokenizer(name, revision)
-    _check_tokenizer(name, model, tokenizer)
-    return model.eval(), tokenizer
+    kinds = {_without_numbers(key) for key in model.state_dict()}
+    unread = sorted(info["unexpected_keys"])  # a head that is not needed here, such as BERT's, is no fault
+    further = [key for key in unread if _without_numbers(key) in kinds] or (unread if 2 * len(unread) > held else [])
+    if further:
+        raise DataError(
+            f"{name}: its files hold weights that {CONFIG} does not describe ({_some(further)}); give the {CONFIG} "
+            "that they were saved with."
+        )
+
+
+def _some(names: Sequence[str]) -> str:
+    return escaped(", ".join(names[:3])) + (", …" if len(names) > 3 else "")
+
+
+def _without_numbers(key: str) -> str:
+    return re.sub(r"\d+", "#", key)
 
 
 def _check_family(auto: Any, name: str, config: PretrainedConfig) -> None:
@@ -199,50 +270,103 @@ def _without_dropout(config: PretrainedConfig) -> PretrainedConfig:
     return config
 
 
-def _unloadable(purpose: str, name: str, revision: str, error: Exception) -> DataError:
-    detail = str(error).strip().splitlines()[0].rstrip(".")
-    if name.startswith("mini:") or Path(name).is_dir():
-        return DataError(
-            f"{name} cannot be loaded as {purpose}: {detail}. "
-            "The folder must hold config.json, model.safetensors and the tokenizer's files, written by save_pretrained."
-        )
-    pinned = f" at revision {revision}" if revision else ""
-    return Unavailable(
-        f"{name}{pinned} is neither a local folder nor available from the hub: {detail}. Download it once while "
-        f"online (`hf download {name}`), give the path of a folder, or use the mini suite, whose models ship with grue."
+@contextmanager
+def _reading(purpose: str, name: str, what: str) -> Iterator[None]:
+    """Let transformers read quietly, and report whatever it raises: a damaged file can make it raise anything.
+
+    Raises:
+        DataError: It failed; names what it read.
+    """
+    try:
+        with quiet():
+            yield
+    except GrueError:
+        raise
+    except Exception as error:
+        lines = " ".join(str(error).split()).rstrip(".")
+        kind = "" if isinstance(error, OSError | ValueError) and lines else f"{type(error).__name__}: "
+        raise _unloadable(purpose, name, f"{what}: {kind}{escaped(lines, 400)}") from error
+
+
+def _unloadable(purpose: str, name: str, detail: str) -> DataError:
+    return DataError(
+        f"{name} cannot be loaded as {purpose}: {detail}. "
+        f"The folder must hold {CONFIG}, model.safetensors and the tokenizer's files, written by save_pretrained."
     )
 
 
-def fetch_model(name: str, revision: str = "") -> Path:
-    """Download a model into the hub's cache: weights in one format, safetensors if available, tokenizer, configuration.
+# --- hub models ------------------------------------------------------------------------------------------------------
+
+
+def model_folder(name: str, revision: str = "", weights: bool = True) -> Path:
+    """Return the folder that a model is read from; that of a hub model is in the hub's cache, fetched if need be.
+
+    Args:
+        name: See `locate_model`.
+        revision: As in `load_language_model`.
+        weights: Whether the weights are needed, or only configuration and tokenizer.
+
+    Raises:
+        DataError: As `locate_model`.
+        Unavailable: It is a hub model, not in the local cache, and the hub cannot be reached or has it only pickled.
+    """
+    where = Path(locate_model(name))
+    if where.is_dir():
+        return where
+    try:
+        with quiet():
+            return fetch_model(name, revision, weights)
+    except DataError as error:
+        found = _cached(name, revision, weights)
+        if found is not None:
+            return found
+        if isinstance(error, Unavailable):
+            raise
+        pinned = f" at revision {revision}" if revision else ""
+        raise Unavailable(
+            f"{name}{pinned} is neither a local folder nor available from the hub: {str(error).rstrip('.')}. Download "
+            f"it once while online (`hf download {name}`), give the path of a folder, or use the mini suite, whose "
+            "models ship with grue."
+        ) from error
+
+
+def _cached(name: str, revision: str, weights: bool) -> Path | None:
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    try:
+        return _snapshot(name, revision, weights, local=True)
+    except (LocalEntryNotFoundError, ValueError):  # a name that no repository can have is a ValueError
+        return None
+
+
+def fetch_model(name: str, revision: str = "", weights: bool = True) -> Path:
+    """Download a model into the hub's cache: its safetensors, tokenizer and configuration.
+
+    Args:
+        weights: Whether the weights are wanted, too.
 
     Raises:
         DataError: It cannot be downloaded.
+        Unavailable: Its weights are not in safetensors; says how to convert them.
     """
-    from huggingface_hub import HfApi, snapshot_download
+    from huggingface_hub import HfApi
 
-    def fetch() -> str:
+    def fetch() -> Path:
         info = HfApi().model_info(name, revision=revision or None, timeout=30)
-        names = [file.rfilename for file in info.siblings or ()]
-        safe = any(file.endswith(".safetensors") and "/" not in file for file in names)
-        skipped = ["*/*", "*.h5", "*.msgpack", "*.ot", "*.onnx", "*.tflite", "*.gguf", "*.md"]
-        skipped += ["*.bin", "*.pt", "*.pth"] if safe else []
-        return snapshot_download(name, revision=revision or None, ignore_patterns=skipped)
+        held = [file.rfilename for file in info.siblings or () if "/" not in file.rfilename]
+        if weights and not any(file.endswith(".safetensors") for file in held):
+            raise no_safetensors(name, held, "AutoModel", local=False)
+        return _snapshot(name, revision, weights)
 
     with translate_hub_errors(f"the model {name}" + (f" at {revision}" if revision else "")):
-        return Path(retrying(fetch))
+        return retrying(fetch)
 
 
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Silence transformers' progress bars and loading reports; `load_pretrained` checks what they report."""
-    switches: Any = logging
-    verbosity, bars = switches.get_verbosity(), switches.is_progress_bar_enabled()
-    switches.set_verbosity_error()
-    switches.disable_progress_bar()
-    try:
-        yield
-    finally:
-        switches.set_verbosity(verbosity)
-        if bars:
-            switches.enable_progress_bar()
+def _snapshot(name: str, revision: str, weights: bool, local: bool = False) -> Path:
+    from huggingface_hub import snapshot_download
+
+    wanted = [*TEXT_FILES, *(["*.safetensors"] if weights else [])]
+    folder = snapshot_download(
+        name, revision=revision or None, allow_patterns=wanted, ignore_patterns=["*/*"], local_files_only=local
+    )
+    return Path(folder)

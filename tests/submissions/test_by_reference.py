@@ -274,7 +274,7 @@ def test_a_server_with_another_file(made: Path, data: Path, hub: Hub, monkeypatc
         (LINES.replace(b"park", b"bark"), [], f"the file states {sha256(LINES)}."),
         (LINES, [Fault("outputs", truncate=5)], f"the file states {sha256(LINES)}."),
         (LINES, [Fault("outputs", damage=True)], f"the file states {sha256(LINES)}."),
-        (LINES * 200_000, [], "has more than 10,000,000 bytes."),
+        (LINES * 200_000, [], "at most allowed are 10,000,000. It has changed, or is not the one asked for."),
         (LINES, [Fault("outputs", status=302, headers={"Location": "http://["})], "is malformed"),
     ):
         ((identity, message),) = serve(content, *faults)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from grue.errors import DataError
+from grue.errors import DataError, escaped
 
 
 @contextmanager
@@ -61,9 +61,9 @@ def _page(error: Any) -> str:
 
     found = re.search(r"/(?:api/)?(datasets/|models/)?([^/]+/[^/?]+)", error.response.request.url.path)
     kind = "datasets/" if found and found[1] == "datasets/" else ""
-    return f"{constants.ENDPOINT}/{kind}{found[2]}" if found else str(constants.ENDPOINT)
+    return f"{constants.ENDPOINT}/{kind}{escaped(found[2])}" if found else str(constants.ENDPOINT)
 
 
 def _first_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0].rstrip(".") if lines else type(error).__name__
+    return escaped(lines[0].rstrip("."), 400) if lines else type(error).__name__

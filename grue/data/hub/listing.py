@@ -3,16 +3,18 @@
 import fnmatch
 import re
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from grue.data.hub.errors import translate_hub_errors
 from grue.data.hub.retry import retrying
-from grue.errors import DataError
+from grue.errors import DataError, escaped
 from grue.tasks import Source
 
 # Where the hub keeps a split's parquet files if the task file does not say it.
 USUAL = ("{config}/{split}-*.parquet", "data/{split}-*.parquet", "{config}/{split}/*.parquet", "{split}-*.parquet")
 COMMIT = re.compile("[0-9a-f]{40}")
+MOST_FILES = 100_000  # of a repository
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +48,14 @@ def find_files(source: Source, split: str) -> Listing:
     with translate_hub_errors(_named(source)):
         info = retrying(lambda: api.dataset_info(source.name, revision=source.revision or None, timeout=30))
         tree = api.list_repo_tree(source.name, repo_type="dataset", revision=info.sha, recursive=True)
-        found = [HubFile(f.path, f.size, f.lfs.sha256 if f.lfs else "") for f in tree if isinstance(f, RepoFile)]
-    return Listing(str(info.sha), _matching(source, split, found))
+        listed = islice((file for file in tree if isinstance(file, RepoFile)), MOST_FILES + 1)
+        found = [HubFile(file.path, file.size, file.lfs.sha256 if file.lfs else "") for file in listed]
+    commit = str(info.sha)
+    if not COMMIT.fullmatch(commit):  # it becomes the name of a folder
+        raise DataError(f"{_named(source)}: the hub gives its commit as {escaped(commit)}, which is none.")
+    if len(found) > MOST_FILES:
+        raise DataError(f"{_named(source)} has more than the {MOST_FILES:,} files that are looked through.")
+    return Listing(commit, _matching(source, split, found))
 
 
 def find_local_files(source: Source, split: str) -> Listing:
@@ -94,7 +102,7 @@ def _matching(source: Source, split: str, found: list[HubFile]) -> tuple[HubFile
             return tuple(sorted(matching, key=lambda file: file.path))
     patterns = ", ".join(_patterns(source, split))
     parquet = [file.path for file in found if file.path.endswith(".parquet")]
-    shown = f"it has {', '.join(parquet[:4])}{' …' if len(parquet) > 4 else ''}" if parquet else "it has none"
+    shown = f"it has {escaped(', '.join(parquet[:4]))}{' …' if len(parquet) > 4 else ''}" if parquet else "it has none"
     raise DataError(f"{_named(source)} has no parquet file {patterns} for the split {split!r}; {shown}.")
 
 
@@ -104,4 +112,4 @@ def _check_shards(source: Source, found: list[HubFile]) -> None:
         numbered = re.search(r"-of-(\d+)\.parquet$", file.path)
         if numbered and len(found) != int(numbered[1]):
             counts = f"only {len(found)} of the {int(numbered[1])}"
-            raise DataError(f"{_named(source)}: {counts} files like {file.path} exist.")
+            raise DataError(f"{_named(source)}: {counts} files like {escaped(file.path)} exist.")

@@ -11,8 +11,9 @@ from grue.data.download import Progress
 from grue.data.hub.errors import translate_hub_errors
 from grue.data.hub.listing import HubFile, Listing
 from grue.data.hub.retry import retrying
+from grue.data.pace import PACE, Pace
 from grue.data.parquet import copy_columns, leaf_columns, open_parquet
-from grue.errors import DataError
+from grue.errors import DataError, escaped
 from grue.tasks import Source
 
 
@@ -28,7 +29,7 @@ def save_columns(source: Source, listing: Listing, file: HubFile, target: Path, 
     Raises:
         DataError: The file is damaged or truncated, has no such column, or cannot be transferred or written.
     """
-    what = f"{source.name}/{file.path} at {listing.commit[:12]}"
+    what = f"{source.name}/{escaped(file.path)} at {listing.commit[:12]}"
     with translate_hub_errors(what):
         if listing.folder is not None:
             return copy_columns(what, open_parquet(what, listing.folder / file.path), source.columns, target)
@@ -51,11 +52,11 @@ class RangeFile(io.RawIOBase):
         transferred: Bytes received so far.
     """
 
-    def __init__(self, source: Source, commit: str, file: HubFile) -> None:
+    def __init__(self, source: Source, commit: str, file: HubFile, pace: Pace = PACE) -> None:
         from huggingface_hub import hf_hub_url
 
         self._url = hf_hub_url(source.name, file.path, repo_type="dataset", revision=commit)
-        self._size, self._position, self.transferred = file.size, 0, 0
+        self._size, self._position, self._pace, self.transferred = file.size, 0, pace, 0
 
     def readable(self) -> bool:
         """Return True."""
@@ -80,24 +81,36 @@ class RangeFile(io.RawIOBase):
         Raises:
             DataError: The answer is not the range that was asked for.
         """
-        from huggingface_hub import utils
-
-        library: Any = utils  # it does not declare what it exports
         first, last = self._position, self._size if size < 0 else min(self._size, self._position + size)
         if last <= first:
             return b""
-        headers = library.build_hf_headers() | {"Range": f"bytes={first}-{last - 1}", "Accept-Encoding": "identity"}
-        response = library.http_backoff("GET", self._url, headers=headers, timeout=30, follow_redirects=True)
-        library.hf_raise_for_status(response)
-        content: bytes = response.content
-        if response.status_code != 206 or len(content) != last - first:
-            raise DataError(
-                f"{self._url}: asked for {last - first} bytes of it, got {len(content)} (status "
-                f"{response.status_code}): the file is truncated, or a proxy does not support ranges."
-            )
+        content = retrying(lambda: self._range(first, last))
         self._position = last
         self.transferred += len(content)
         return content
+
+    def _range(self, first: int, last: int) -> bytes:
+        from huggingface_hub import utils
+
+        library: Any = utils  # it does not declare what it exports
+        headers = library.build_hf_headers() | {"Range": f"bytes={first}-{last - 1}", "Accept-Encoding": "identity"}
+        asked = {"headers": headers, "timeout": 30, "follow_redirects": True, "max_retries": 0}
+        content = bytearray()
+        with library.http_stream_backoff("GET", self._url, **asked) as response:
+            library.hf_raise_for_status(response)
+            told = response.headers.get("Content-Range", "")
+            if response.status_code == 206 and told.startswith(f"bytes {first}-{last - 1}/"):
+                for chunk in self._pace.watch(response.iter_raw()):
+                    content += chunk
+                    if len(content) > last - first:
+                        break
+        if len(content) != last - first:
+            raise DataError(
+                f"{self._url}: asked for the bytes {first}-{last - 1}, got {len(content):,} of them (status "
+                f"{response.status_code}, {escaped(told) or 'no range'}): the file is truncated, or a proxy does not "
+                "support ranges."
+            )
+        return bytes(content)
 
 
 def _download(source: Source, commit: str, file: HubFile, folder: Path, progress: Progress) -> Path:
@@ -145,7 +158,7 @@ def _download(source: Source, commit: str, file: HubFile, folder: Path, progress
     if size != file.size or sha256 != file.sha256:
         path.unlink()
         raise DataError(
-            f"{source.name}/{file.path}: damaged in transfer: {size} bytes with sha256 {sha256[:12]}, the hub says "
-            f"{file.size} and {file.sha256[:12]}. Rerun the command to download it again."
+            f"{source.name}/{escaped(file.path)}: damaged in transfer: {size} bytes with sha256 {sha256[:12]}, the hub "
+            f"says {file.size} and {escaped(file.sha256[:12])}. Rerun the command to download it again."
         )
     return path

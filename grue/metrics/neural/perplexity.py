@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from grue.errors import ConfigError, DataError
-from grue.lm.load import quiet
+from grue.lm.quiet import quiet
 from grue.lm.scorers import load_scoring_model, signed
 from grue.metrics.metric import FloatArray, OfCorpusOnly, references_of
 from grue.metrics.neural.batching import batches, require_finite, seam, window

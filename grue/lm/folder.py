@@ -1,0 +1,240 @@
+"""What a model's folder may hold: looked at before transformers opens any of it, since anyone may have made it.
+
+transformers asks on the terminal whether to run code that a configuration names, adds an adapter that lies beside the
+weights, unpickles weights, fetches kernels, and reserves as much memory as a configuration asks for. Here such a folder
+is refused first. Nothing but JSON and the headers of safetensors is read.
+"""
+
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+
+from grue import files
+from grue.errors import DataError, Unavailable, escaped
+from grue.shapes import shown
+
+LARGEST_JSON = 16 * 1000**2  # bytes; configurations are a few kB, an index of shards some hundred
+LARGEST_TEXT = 512 * 1000**2  # bytes of a vocabulary or tokenizer
+LARGEST_HEADER = 32 * 1000**2  # bytes; about 200,000 tensors
+MOST_LAYERS = 4096  # also experts, which are modules too: a million of them take hours to make
+COUNT = re.compile(r"(.*_)?(n|num)_(.+_)?(layers?|blocks|groups|experts|heads?|labels)|(en|de)coder_layers")
+
+CONFIG, TOKENIZER_CONFIG = "config.json", "tokenizer_config.json"
+WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+JSON = (CONFIG, TOKENIZER_CONFIG, INDEX, "generation_config.json", "special_tokens_map.json", "added_tokens.json")
+TEXT_ENDINGS = (".json", ".txt", ".model", ".jinja", ".tiktoken")
+PICKLE_ENDINGS = (".bin", ".pt", ".pth", ".pkl", ".ckpt", ".pickle")
+
+REFUSED_KEYS = {
+    "auto_map": "names Python code, which is never run; without the key it is a model of transformers' own, or none",
+    "quantization_config": "asks for quantised weights, which are not read; save the model dequantised",
+    "compression_config": "asks for compressed weights, which are not read; save the model decompressed",
+    "use_kernels": "asks for kernels from the hub, which are never run; remove it",
+    "kernel_config": "asks for kernels from the hub, which are never run; remove it",
+    "use_pretrained_backbone": "asks for the weights of another model; remove it",
+    "use_timm_backbone": "asks for the weights of another model; remove it",
+    "fusion_config": "asks for other modules than the architecture's; remove it",
+    "distributed_config": "asks for several devices; remove it",
+    "transformers_weights": f"names other weights than {WEIGHTS}; remove it",
+    "configuration_files": f"names other configurations than {CONFIG}; remove it",
+    "fast_tokenizer_files": "names other files than tokenizer.json; remove it",
+}
+IMPLEMENTATIONS = ("eager", "sdpa", "batched_mm", "grouped_mm")
+"""Ways of computing attention and experts that are part of transformers; any other may come from the hub."""
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+def check_folder(name: str, folder: Path) -> None:
+    """Refuse a model's folder that could run code, hang or exhaust memory when transformers reads it.
+
+    Args:
+        name: The model's name, for messages.
+
+    Raises:
+        DataError: It has a special file, an adapter, or a file that is too large; or a configuration is no JSON object
+            or asks for something that is never done.
+    """
+    try:
+        paths = sorted(folder.iterdir())
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be read: {error.strerror}.") from error
+    for path in paths:
+        check_file(path, LARGEST_JSON if path.name in JSON else LARGEST_TEXT)
+    if (folder / "adapter_config.json").exists():
+        raise DataError(
+            f"{name}: {folder / 'adapter_config.json'} would add an adapter to the weights. Merge it into them "
+            "(merge_and_unload of peft) and save the result, or remove it."
+        )
+    for path in (folder / file for file in JSON):
+        if path.exists():
+            _check_configuration(path, read_object(path))
+
+
+def check_file(path: Path, largest: int) -> None:
+    """Refuse what blocks a reader, such as a pipe, and text that would fill the memory.
+
+    Args:
+        largest: Bytes that it may have, if its name is one of text.
+
+    Raises:
+        DataError: It is neither a file nor a folder, or too large.
+    """
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise DataError(f"{escaped(path)}: cannot be read: {error.strerror}.") from error
+    if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
+        raise DataError(f"{escaped(path)}: neither a file nor a folder; remove it from the model's folder.")
+    if path.name.endswith(TEXT_ENDINGS) and found.st_size > largest:
+        raise DataError(f"{escaped(path)}: {found.st_size:,} bytes, more than the {largest:,} of any such file.")
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Return the object in a JSON file of a model.
+
+    Raises:
+        DataError: It is too large, or no object in strict JSON.
+    """
+    check_file(path, LARGEST_JSON)
+    found = files.read_json(path)
+    if not isinstance(found, dict):
+        raise DataError(f"{path}: expected an object, found {shown(found)}.")
+    return found
+
+
+# --- configurations --------------------------------------------------------------------------------------------------
+
+
+def _check_configuration(path: Path, config: dict[str, Any]) -> None:
+    for key, value in _items(config):
+        if key in REFUSED_KEYS and value:
+            raise DataError(f"{path}: `{key}` {REFUSED_KEYS[key]}.")
+        if key.endswith(("attn_implementation", "experts_implementation")):
+            _check_implementation(path, key, value)
+        if path.name == CONFIG:
+            _check_count(path, key, value, MOST_LAYERS)
+        if key == "__float__" and value == "NaN":  # how transformers writes what JSON has no number for
+            raise DataError(f"{path}: a value is not a number (NaN); correct it.")
+
+
+def _items(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the keys and values of an object and of all within it."""
+    pending: list[Any] = [config]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, dict):
+            yield from value.items()
+            pending += value.values()
+        elif isinstance(value, list):
+            pending += value
+
+
+def _check_implementation(path: Path, key: str, value: Any) -> None:
+    named = list(value.values()) if isinstance(value, dict) else [value]
+    strange = [one for one in named if one is not None and one not in IMPLEMENTATIONS]
+    if strange:
+        raise DataError(
+            f"{path}: `{key}` is {strange[0]!r:.80}, which may be code of the hub and is never run; remove the key, or "
+            f"take one of {', '.join(IMPLEMENTATIONS)}."
+        )
+
+
+def _check_count(path: Path, key: str, value: Any, most: int) -> None:
+    if isinstance(value, int) and COUNT.fullmatch(key) and not 0 <= value <= most:
+        raise DataError(f"{path}: `{key}` must be 0 to {most:,} here, found {value!r:.40}.")
+
+
+# --- weights ---------------------------------------------------------------------------------------------------------
+
+
+def weight_shapes(name: str, folder: Path, auto: str) -> Shapes:
+    """Return the shapes of the weights that transformers will read, from the headers of their files.
+
+    Args:
+        name: The model's name, for messages.
+        auto: The class of transformers that loads it, for messages.
+
+    Raises:
+        DataError: There are none in safetensors, or a file is incomplete or is not what the index says.
+        Unavailable: So for a model of the hub, whose folder is in its cache.
+    """
+    sharded = [path.name for path in folder.glob("shard-*-model-*-of-*.safetensors")]
+    if sharded:
+        raise DataError(f"{name}: {escaped(sharded[0])} is a distributed checkpoint's; save the model whole.")
+    if (folder / WEIGHTS).exists():
+        found: Shapes = header(folder / WEIGHTS)
+    elif (folder / INDEX).exists():
+        found = _sharded(folder)
+    else:
+        raise no_safetensors(name, [path.name for path in folder.iterdir()], auto, Path(name).is_dir())
+    for key, value in _items(read_object(folder / CONFIG)):
+        if not key.endswith(("head", "heads", "labels")):  # a layer has weights, unless several share them
+            _check_count(folder / CONFIG, key, value, 64 + 4 * len(found))
+    return found
+
+
+def _sharded(folder: Path) -> Shapes:
+    listed = read_object(folder / INDEX).get("weight_map")
+    if not isinstance(listed, dict) or not all(_is_shard(shard) for shard in listed.values()):
+        raise DataError(f"{folder / INDEX}: `weight_map` must map weights to safetensors files of this folder.")
+    shards = {shard: header(folder / shard) for shard in sorted(set(listed.values()))}
+    found = {key: (shard, shape) for shard, shapes in shards.items() for key, shape in shapes.items()}
+    moved = sorted(key for key, shard in listed.items() if found.get(key, ("",))[0] != shard)
+    if moved:
+        raise DataError(f"{folder / INDEX}: {escaped(moved[0])} is not in the file that `weight_map` says.")
+    return {key: shape for key, (_, shape) in found.items()}
+
+
+def _is_shard(shard: Any) -> bool:
+    return isinstance(shard, str) and Path(shard).name == shard and shard.endswith(".safetensors")
+
+
+def header(path: Path) -> dict[str, tuple[int, ...]]:
+    """Return the shapes in a safetensors file, whose header must describe exactly the bytes behind it.
+
+    Raises:
+        DataError: It is missing, incomplete or contradicts itself.
+    """
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as handle:
+            length = int.from_bytes(handle.read(8), "little")
+        if size < 8 or length > min(size - 8, LARGEST_HEADER):
+            told = f"{size:,} bytes, and a header of {length:,}"
+            raise DataError(f"{escaped(path)}: not a complete safetensors file: {told}.")
+        with safe_open(path, "pt") as opened:
+            return {key: tuple(opened.get_slice(key).get_shape()) for key in opened.keys()}  # noqa: SIM118
+    except OSError as error:
+        raise DataError(f"{escaped(path)}: cannot be read: {error.strerror or error}.") from error
+    except SafetensorError as error:
+        raise DataError(f"{escaped(path)}: not a complete safetensors file: {escaped(error)}.") from error
+
+
+def no_safetensors(name: str, held: list[str], auto: str, local: bool) -> DataError:
+    """Return the error for a model without safetensors.
+
+    Args:
+        held: The names of its files.
+        auto: The class of transformers that loads it.
+        local: Whether the name is that of a folder.
+    """
+    pickled = sorted(file for file in held if file.endswith(PICKLE_ENDINGS))
+    if not pickled:
+        kind = DataError if local else Unavailable
+        return kind(f"{name}: it has no {WEIGHTS}. A model's folder is written by save_pretrained, in safetensors.")
+    read = "import sys; from transformers import {} as M; M.from_pretrained(sys.argv[1]).save_pretrained(sys.argv[2])"
+    target = name if local else "FOLDER"
+    named = escaped(", ".join(pickled[:3]))
+    told = (
+        f"{name}: its weights are pickled ({named}), which can run code; only safetensors are read. "
+        f'If you trust it, convert it once: python -c "{read.format(auto)}" {quote(name)} {quote(target)}'
+    )
+    if local:
+        return DataError(told)
+    return Unavailable(f"{told}; save its tokenizer there likewise (AutoTokenizer), and give the folder.")
