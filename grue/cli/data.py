@@ -43,7 +43,8 @@ def fetch(
     """Fetch data, and with --models the models, so that everything else works offline.
 
     Without TASK: all tasks of the suite. Complete files are not fetched again; an interrupted fetch resumes when rerun.
-    To use a mirror elsewhere, copy its folder and name it with GRUE_DATA.
+    To use a mirror elsewhere, copy its folder and name it with GRUE_DATA. Weights that exist only pickled are converted
+    into safetensors; no code in them runs.
     """
     from grue.data.places import fetch_split
     from grue.evaluation.needed_models import needed_models
@@ -62,7 +63,7 @@ def fetch(
     for name, revision in dict.fromkeys(pair for task in tasks if models for pair in needed_models(task)):
         try:
             with _bar(name):
-                place = str(fetch_model(name, revision))
+                place = str(fetch_model(name, revision, pickled=True))
         except DataError as error:  # the others can still be fetched
             failed.append(str(error))
             continue

@@ -237,4 +237,7 @@ def no_safetensors(name: str, held: list[str], auto: str, local: bool) -> DataEr
     )
     if local:
         return DataError(told)
-    return Unavailable(f"{told}; save its tokenizer there likewise (AutoTokenizer), and give the folder.")
+    return Unavailable(
+        f"{told}; save its tokenizer there likewise (AutoTokenizer), and give the folder. "
+        "A task's own model is converted by `grue data fetch TASK --models`."
+    )

@@ -40,7 +40,8 @@ from grue.data.hub.errors import translate_hub_errors
 from grue.data.hub.retry import retrying
 from grue.errors import DataError, GrueError, Unavailable, escaped
 from grue.lm.checkpoint import MANIFEST, read_manifest
-from grue.lm.folder import CONFIG, Shapes, check_folder, no_safetensors, weight_shapes
+from grue.lm.convert import PICKLED, convert, converted_folder
+from grue.lm.folder import CONFIG, WEIGHTS, Shapes, check_folder, no_safetensors, weight_shapes
 from grue.lm.model import start_id
 from grue.lm.quiet import quiet
 from grue.mini import assets
@@ -313,6 +314,8 @@ def model_folder(name: str, revision: str = "", weights: bool = True) -> Path:
     where = Path(locate_model(name))
     if where.is_dir():
         return where
+    if (converted_folder(name, revision) / WEIGHTS).is_file():
+        return converted_folder(name, revision)
     try:
         with quiet():
             return fetch_model(name, revision, weights)
@@ -339,14 +342,15 @@ def _cached(name: str, revision: str, weights: bool) -> Path | None:
         return None
 
 
-def fetch_model(name: str, revision: str = "", weights: bool = True) -> Path:
+def fetch_model(name: str, revision: str = "", weights: bool = True, pickled: bool = False) -> Path:
     """Download a model into the hub's cache: its safetensors, tokenizer and configuration.
 
     Args:
         weights: Whether the weights are wanted, too.
+        pickled: Whether weights that exist only pickled are converted; see `grue.lm.convert`.
 
     Raises:
-        DataError: It cannot be downloaded.
+        DataError: It cannot be downloaded or converted.
         Unavailable: Its weights are not in safetensors; says how to convert them.
     """
     from huggingface_hub import HfApi
@@ -354,18 +358,22 @@ def fetch_model(name: str, revision: str = "", weights: bool = True) -> Path:
     def fetch() -> Path:
         info = HfApi().model_info(name, revision=revision or None, timeout=30)
         held = [file.rfilename for file in info.siblings or () if "/" not in file.rfilename]
-        if weights and not any(file.endswith(".safetensors") for file in held):
+        if not weights or any(file.endswith(".safetensors") for file in held):
+            return _snapshot(name, revision, weights)
+        if not pickled:
             raise no_safetensors(name, held, "AutoModel", local=False)
-        return _snapshot(name, revision, weights)
+        if not (converted_folder(name, revision) / WEIGHTS).is_file():
+            convert(name, revision, _snapshot(name, revision, weights, also=(PICKLED,)))
+        return converted_folder(name, revision)
 
     with translate_hub_errors(f"the model {name}" + (f" at {revision}" if revision else "")):
         return retrying(fetch)
 
 
-def _snapshot(name: str, revision: str, weights: bool, local: bool = False) -> Path:
+def _snapshot(name: str, revision: str, weights: bool, local: bool = False, also: Sequence[str] = ()) -> Path:
     from huggingface_hub import snapshot_download
 
-    wanted = [*TEXT_FILES, *(["*.safetensors"] if weights else [])]
+    wanted = [*TEXT_FILES, *(["*.safetensors"] if weights else []), *also]
     folder = snapshot_download(
         name, revision=revision or None, allow_patterns=wanted, ignore_patterns=["*/*"], local_files_only=local
     )

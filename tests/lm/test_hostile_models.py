@@ -185,18 +185,26 @@ def test_of_a_hub_model_only_safetensors_are_downloaded(saved, hub, waited, tmp_
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_model_that_is_only_pickled_does_not_keep_the_others_from_being_fetched(saved, hub, waited, tmp_path):
+def test_a_tasks_model_that_is_only_pickled_is_converted_and_no_code_in_it_runs(
+    saved, hub, waited, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("GRUE_CACHE", str(tmp_path / "cache"))
     add_data_sets(hub, "imdb")
     content = {path.name: path.read_bytes() for path in saved.iterdir()}
-    for name in ("lvwerra/distilbert-imdb", "openai-community/gpt2"):
-        hub.add("models", name, content)
-    hub.add("models", "lvwerra/gpt2-imdb", {"config.json": b"{}", "pytorch_model.bin": b"old"})
-    done = CliRunner().invoke(main, ["data", "fetch", "imdb", "--suite", str(suite(tmp_path, "imdb")), "--models"])
+    weights = {key: value for key, value in tiny.model("causal").state_dict().items() if key != "lm_head.weight"}
+    torch.save(weights, tmp_path / "weights.bin")
+    old = {name: text for name, text in content.items() if name != "model.safetensors"}
+    hub.add("models", "openai-community/gpt2", content)
+    hub.add("models", "lvwerra/gpt2-imdb", old | {"pytorch_model.bin": (tmp_path / "weights.bin").read_bytes()})
+    hub.add("models", "lvwerra/distilbert-imdb", old | {"pytorch_model.bin": pickle.dumps(Bomb(tmp_path / "ran"))})
+    command = ["data", "fetch", "imdb", "--suite", str(suite(tmp_path, "imdb")), "--models"]
+    done = CliRunner().invoke(main, command)
     assert done.exit_code == 3
-    assert "model lvwerra/distilbert-imdb: " in done.output
-    assert "model openai-community/gpt2: " in done.output
-    assert "Error: lvwerra/gpt2-imdb: its weights are pickled (pytorch_model.bin)" in done.output
-    assert not hub.bytes_of(r"\.bin")
+    assert "lvwerra/distilbert-imdb: pytorch_model.bin holds more than weights" in done.output
+    assert not (tmp_path / "ran").exists()
+    hub.revisions.clear()  # the converted copy needs no connection
+    loaded, _ = load_language_model("causal", "lvwerra/gpt2-imdb")
+    assert torch.equal(tiny.weights(loaded), tiny.weights(tiny.model("causal")))
 
 
 def test_a_hub_model_is_read_from_the_cache_without_a_connection(saved, hub, waited):
