@@ -152,9 +152,9 @@ class Entry:
     """A result for the board, with its file and how far it is verified.
 
     Attributes:
-        status: "local" for the runs of this machine, "reported" without predictions, "recomputed" from published outputs
-            that are kept elsewhere, "rescored" if the scores were computed again from submitted predictions,
-            "reproduced" if a maintainer also drew the predictions again from the checkpoint, "retrained" if also
+        status: "local" for the runs of this machine, "reported" without predictions, "recomputed" from published
+            outputs that are kept elsewhere, "rescored" if the scores were computed again from submitted predictions,
+            "reproduced" if a maintainer also drew the predictions again from the checkpoint, "retrained" if one
             trained it again from its configuration.
     """
 

@@ -1,7 +1,7 @@
 """Finding and loading models and their tokenizers: the small ones that ship, local folders, pinned hub models.
 
 Every model is float32, in evaluation mode and without dropout, which `.train()` does not bring back. It is loaded on
-the CPU; the caller moves it.
+the CPU; the caller moves it. Code that a model's folder brings along is never run, nor asked about.
 
 Padding. A tokenizer without a pad token (GPT-2) pads with its end-of-text token; the vocabulary is never resized. This
 is safe because masks are made with a batch and carried by position, never recovered from ids. The small models of the
@@ -126,7 +126,7 @@ def load_tokenizer(name: str, revision: str = "") -> PreTrainedTokenizerBase:
     origin: dict[str, Any] = {} if Path(where).is_dir() else {"revision": revision or "main"}
     try:
         with quiet():
-            tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(where, **origin)
+            tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(where, trust_remote_code=False, **origin)
     except (OSError, ValueError) as error:
         raise _unloadable("a tokenizer", name, revision, error) from error
     return tokenizer
@@ -147,10 +147,15 @@ def load_pretrained(auto: Any, name: str, revision: str) -> LoadedModel:
     origin: dict[str, Any] = {} if Path(where).is_dir() else {"revision": revision or "main"}
     try:
         with quiet():
-            config = _without_dropout(AutoConfig.from_pretrained(where, **origin))
+            config = _without_dropout(AutoConfig.from_pretrained(where, trust_remote_code=False, **origin))
             _check_family(auto, name, config)
             model, info = auto.from_pretrained(
-                where, config=config, dtype=torch.float32, output_loading_info=True, **origin
+                where,
+                config=config,
+                dtype=torch.float32,
+                output_loading_info=True,
+                trust_remote_code=False,
+                **origin,
             )
     except (OSError, ValueError, SafetensorError) as error:
         raise _unloadable(_PURPOSE[auto], name, revision, error) from error

@@ -27,7 +27,7 @@ from grue.task_files import SUITES, load_task, task_names
 
 LEVEL = 0.05  # of the tests for a regression, all tasks together
 BOARD = "leaderboard/"  # written from the submissions by `grue leaderboard --publish`, and checked by `--check`
-_MAINTAINERS = re.compile(r"README\.md|reproduced\.toml|[a-z]+/[\w.-]+\.reported\.json")
+_MAINTAINERS = re.compile(r"README\.md|[a-z]+/[\w.-]+\.reported\.json|[a-z]+/[\w.+-]+\.trust\.json")
 _SYSTEM = re.compile(r"([^./][^/]*/[^./][^/]*)/.+", re.DOTALL)
 _LISTED = re.compile(r"\d+ blob ([0-9a-f]+) +(\d+)\t(.+)", re.DOTALL)
 _RUN = re.compile(rf"([^/]+)/{RESULT.pattern}")
