@@ -11,7 +11,7 @@ from grue.cli import options
 from grue.errors import ConfigError
 
 if TYPE_CHECKING:
-    from grue.submissions.again import Observer
+    from grue.submissions.again import Witness
     from grue.submissions.rows import Target
     from grue.submissions.trust import Seen
 
@@ -67,12 +67,12 @@ def reproduce(
     from grue.submissions.reproduce import find_models, reproduce
     from grue.submissions.rows import targets
 
-    observer = _observer(record, by, day, threads)
+    by_whom = _witness(record, by, day, threads)
 
     def found() -> "Iterator[tuple[Target, Seen]]":
         for model in find_models(targets(submission, tasks, seeds), checkpoint):
             with evaluation_progress(str(model.target)) as progress:
-                seen = reproduce(model, observer, progress)
+                seen = reproduce(model, by_whom, progress)
             yield model.target, seen
 
     _tell(found(), record)
@@ -124,20 +124,20 @@ def retrain(
     if dry_run:
         click.echo("\n".join(describe(stage) for one in planned for stage in one.stages))
         return
-    observer = _observer(record, by, day, threads)
+    by_whom = _witness(record, by, day, threads)
 
     def found() -> "Iterator[tuple[Target, Seen]]":
         for one in planned:
             with stop_on_signal() as stopped, TrainingProgress(error_console()) as watching:
-                train_again(one, observer, watching, lambda: bool(stopped))
+                train_again(one, by_whom, watching, lambda: bool(stopped))
             with evaluation_progress(str(one.target)) as progress:
-                seen = compare(one, observer, progress)
+                seen = compare(one, by_whom, progress)
             yield one.target, seen
 
     _tell(found(), record)
 
 
-def _observer(record: bool, by: str, day: str | None, threads: int | None) -> "Observer":
+def _witness(record: bool, by: str, day: str | None, threads: int | None) -> "Witness":
     """Return who looks.
 
     Raises:
@@ -146,7 +146,7 @@ def _observer(record: bool, by: str, day: str | None, threads: int | None) -> "O
     import torch
 
     from grue.provenance import code_is_changed
-    from grue.submissions.again import observer
+    from grue.submissions.again import witness
 
     if threads:
         torch.set_num_threads(threads)
@@ -158,7 +158,7 @@ def _observer(record: bool, by: str, day: str | None, threads: int | None) -> "O
         when = date.fromisoformat(day) if day else date.today()
     except ValueError as error:
         raise ConfigError(f"--date {day}: write it as 2026-01-31.") from error
-    return observer(by.strip(), when.isoformat())
+    return witness(by.strip(), when.isoformat())
 
 
 def _tell(found: "Iterator[tuple[Target, Seen]]", record: bool) -> None:

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from grue import files
 from grue.errors import SubmissionError
 from grue.evaluation.evaluate import System, evaluate
@@ -21,7 +19,7 @@ MOST_AT_ONCE = 1024  # prompts in a batch
 
 
 @dataclass(frozen=True, slots=True)
-class Observer:
+class Witness:
     """Who looks, when, and with what.
 
     Attributes:
@@ -35,11 +33,13 @@ class Observer:
     packages: Mapping[str, str]
 
 
-def observer(by: str, date: str) -> Observer:
-    """Return an observer at this machine."""
+def witness(by: str, date: str) -> Witness:
+    """Return a witness at this machine."""
+    import torch
+
     code = code_version()
     kind = machine(str(scoring_device()), torch.get_num_threads())
-    return Observer(by, date, {key: code[key] for key in ("version", "commit")}, kind, package_versions())
+    return Witness(by, date, {key: code[key] for key in ("version", "commit")}, kind, package_versions())
 
 
 def answer_again(
@@ -65,16 +65,16 @@ def weights_of(target: Target) -> str:
     return said if isinstance(said, str) else ""
 
 
-def seen(target: Target, observer: Observer, **what: Any) -> Seen:
+def seen(target: Target, by: Witness, **what: Any) -> Seen:
     """Return what was seen of a run of the row."""
     return Seen(
         task=target.task.name,
         seed=target.seed,
-        by=observer.by,
-        date=observer.date,
-        grue=observer.grue,
-        machine=observer.machine,
-        packages=observer.packages,
+        by=by.by,
+        date=by.date,
+        grue=by.grue,
+        machine=by.machine,
+        packages=by.packages,
         predictions=files.sha256_file(target.predictions),
         then=scores_of(target.result),
         weights_then=weights_of(target),

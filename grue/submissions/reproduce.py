@@ -12,7 +12,7 @@ from grue.evaluation.evaluate import System, checkpoint_system, model_system, wi
 from grue.lm import checkpoint
 from grue.lm.load import fetch_model
 from grue.records import CONSENSUS, LIKELIHOOD
-from grue.submissions.again import Observer, answer_again, seen, weights_of
+from grue.submissions.again import Witness, answer_again, seen, weights_of
 from grue.submissions.agreement import judge_reproduced
 from grue.submissions.configuration import HUB_ID, foreign_terms
 from grue.submissions.rows import Target
@@ -113,7 +113,7 @@ def _other_weights(target: Target, place: str, weights: str) -> str:
     return f"{place}: has the weights {weights!r}; {target} was answered with {recorded or 'unknown ones'!r}."
 
 
-def reproduce(model: Model, by: Observer, progress: Callable[[int, int], None]) -> Seen:
+def reproduce(model: Model, by: Witness, progress: Callable[[int, int], None]) -> Seen:
     """Draw a run's predictions again, and compare them with the row's.
 
     Raises:

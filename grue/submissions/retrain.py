@@ -17,10 +17,10 @@ from grue.lm.load import weights_id
 from grue.rl.settings import RolloutConfig
 from grue.runs import train as training
 from grue.runs.algorithms import find_algorithm
-from grue.runs.observers import Observer as RunObserver
+from grue.runs.observers import Observer
 from grue.runs.plan import Plan
 from grue.runs.recipes import checked_settings, make_config
-from grue.submissions.again import Observer, answer_again, seen, weights_of
+from grue.submissions.again import Witness, answer_again, seen, weights_of
 from grue.submissions.agreement import judge_retrained
 from grue.submissions.configuration import (
     ALGORITHMS,
@@ -203,7 +203,7 @@ def planned_texts(plan: Plan) -> int:
 
 
 def train_again(
-    planned: Retraining, by: Observer, watching: RunObserver, stop: Callable[[], bool] = lambda: False
+    planned: Retraining, by: Witness, watching: Observer, stop: Callable[[], bool] = lambda: False
 ) -> None:
     """Carry out the runs; the same call resumes what was interrupted.
 
@@ -217,7 +217,7 @@ def train_again(
         training.train(plan, watching, stop)
 
 
-def compare(planned: Retraining, by: Observer, progress: Callable[[int, int], None]) -> Seen:
+def compare(planned: Retraining, by: Witness, progress: Callable[[int, int], None]) -> Seen:
     """Evaluate the run that was trained again, and compare it with the row.
 
     Raises:
@@ -241,7 +241,7 @@ def compare(planned: Retraining, by: Observer, progress: Callable[[int, int], No
     )
 
 
-def _claim(folder: Path, by: Observer) -> None:
+def _claim(folder: Path, by: Witness) -> None:
     """Note which code trains in a folder: what older code trained says nothing of this one."""
     path, mine = folder / CODE, dict(by.grue)
     if not path.exists():
