@@ -38,8 +38,7 @@ def _of_the_row(function: F) -> F:
 @options.option("--seed", "seeds", type=int, multiple=True, help="Only this seed; repeat for several.")
 @options.option(
     "--checkpoint",
-    required=True,
-    help="A run or checkpoint; a folder of runs; a path with {task} and {seed}; or a hub id.",
+    help="A run or checkpoint; a folder of runs; a path with {task} and {seed}; or a hub id. Baselines need none.",
 )
 @options.option("--threads", type=click.IntRange(min=1), help="CPU threads of torch. [default: torch's choice]")
 @_of_the_record
@@ -48,7 +47,7 @@ def reproduce(
     submission: Path,
     tasks: tuple[str, ...],
     seeds: tuple[int, ...],
-    checkpoint: str,
+    checkpoint: str | None,
     threads: int | None,
     record: bool,
     by: str,

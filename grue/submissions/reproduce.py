@@ -6,12 +6,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from grue.errors import DataError, SubmissionError
+from grue.errors import ConfigError, DataError, SubmissionError
 from grue.evaluation.best_of import choose_best_of
-from grue.evaluation.evaluate import System, checkpoint_system, model_system, with_best_of
+from grue.evaluation.evaluate import System, baseline_system, checkpoint_system, model_system, with_best_of
 from grue.lm import checkpoint
 from grue.lm.load import fetch_model
-from grue.records import CONSENSUS, LIKELIHOOD
+from grue.records import BASELINES, CONSENSUS, LIKELIHOOD
 from grue.submissions.again import Witness, answer_again, seen, weights_of
 from grue.submissions.agreement import judge_reproduced
 from grue.submissions.configuration import HUB_ID, foreign_terms
@@ -23,28 +23,43 @@ MOST_SAMPLES = 256  # of a row that picks the best of several
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """Where the model behind a run is: its folder, or the id of a model on the hub that is no checkpoint of grue."""
+    """Where the model behind a run is.
+
+    Attributes:
+        place: Its folder, or the id of a model on the hub that is no checkpoint of grue; None for what grue itself
+            answers without training.
+    """
 
     target: Target
-    place: Path | str
+    place: Path | str | None
 
 
-def find_models(found: Sequence[Target], given: str) -> list[Model]:
+def find_models(found: Sequence[Target], given: str | None) -> list[Model]:
     """Return the model of each run, its weights compared with those that the row records.
 
     Args:
         given: A checkpoint or a run's folder; a folder of runs, RUNS/SUITE/TASK/SYSTEM/seed-N; a path with {task} and
-            {seed} for those of each run; or a hub id, also with them.
+            {seed} for those of each run; or a hub id, also with them. None for a row of grue's own baselines.
 
     Raises:
+        ConfigError: Nothing is given, and the row is none of those.
         DataError: There is no model, or a checkpoint is damaged.
         SubmissionError: A checkpoint is another than the row's; names all of them, with both hashes.
     """
+    if given is None:
+        _refuse_trained(found)
+        return [Model(target, None) for target in found]
     models = [Model(target, place) for target, place in _places(found, given)]
     faults = [fault for model in models for fault in _faults(model)]
     if faults:
         raise SubmissionError("\n  ".join(["These are not the row's checkpoints:", *faults]))
     return models
+
+
+def _refuse_trained(found: Sequence[Target]) -> None:
+    trained = [str(one) for one in found if one.result.system.get("algorithm") not in BASELINES]
+    if trained:
+        raise ConfigError(f"{trained[0]}: was answered by a model of its authors; say where it is, with --checkpoint.")
 
 
 def _places(found: Sequence[Target], given: str) -> list[tuple[Target, Path | str]]:
@@ -96,7 +111,7 @@ def _place(name: str) -> Path | str:
 
 def _faults(model: Model) -> list[str]:
     target, place = model.target, model.place
-    if isinstance(place, str) or not checkpoint.is_checkpoint(place):
+    if not isinstance(place, Path) or not checkpoint.is_checkpoint(place):
         return []  # it is compared when it is loaded
     manifest = checkpoint.read_manifest(place)
     faults = []
@@ -132,6 +147,8 @@ def reproduce(model: Model, by: Witness, progress: Callable[[int, int], None]) -
 
 def _load(model: Model) -> System:
     task, place = model.target.task, model.place
+    if place is None:
+        return baseline_system(task, model.target.result.system["algorithm"], model.target.seed)
     if isinstance(place, Path) and checkpoint.is_checkpoint(place):
         return checkpoint_system(task, place)
     return model_system(task, str(place), model.target.seed)

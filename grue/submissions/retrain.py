@@ -40,7 +40,7 @@ from grue.submissions.trust import Seen
 from grue.tasks import Backbone, Task
 
 MOST_TEXTS = 2_000_000
-"""Texts of a run, sampled or learned from; the largest of ours takes a fortieth of them."""
+"""Texts of a run, sampled or learned from; the largest of ours takes a fiftieth of them."""
 LARGEST = {"lora_rank": 1024, "micro_batch_size": 4096}  # what takes memory at once
 OF_THE_MACHINE = ("save_every", "keep_last")  # settings that change no weight
 PASSES = ("epochs", "critic_epochs", "cg_steps", "line_search_steps")
@@ -202,9 +202,7 @@ def planned_texts(plan: Plan) -> int:
 # --- carrying it out -------------------------------------------------------------------------------------------------
 
 
-def train_again(
-    planned: Retraining, by: Witness, watching: Observer, stop: Callable[[], bool] = lambda: False
-) -> None:
+def train_again(planned: Retraining, by: Witness, watching: Observer, stop: Callable[[], bool] = lambda: False) -> None:
     """Carry out the runs; the same call resumes what was interrupted.
 
     Raises:

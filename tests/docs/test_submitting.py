@@ -147,3 +147,14 @@ def test_the_submissions_of_a_pull_request_are_data() -> None:
 
 def test_ci_runs_what_guards_main() -> None:
     assert ".ci/run" in [step.get("run") for step in steps(ROOT / ".github/workflows/ci.yml")]
+
+
+def test_every_trained_row_is_trained_again_by_the_week_and_one_by_every_push() -> None:
+    """`make retrain` is in .ci/run; the schedule has every committed row that was trained, with every task."""
+    rows = [path for path in (ROOT / "submissions/mini").iterdir() if path.name.startswith("supervised")]
+    matrix = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())["jobs"]["retrain"]["strategy"]["matrix"]
+    assert sorted(matrix["row"]) == sorted(path.name for path in rows if path.is_dir())
+    for row in matrix["row"]:
+        tasks = {path.parent.name for path in (ROOT / "submissions/mini" / row).glob("*/seed-1.result.json")}
+        assert tasks == set(matrix["task"])
+    assert "\nmake retrain" in (ROOT / ".ci/run").read_text()

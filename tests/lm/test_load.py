@@ -310,6 +310,5 @@ def test_code_in_a_models_folder_is_neither_run_nor_asked_about(tmp_path, monkey
     path = tmp_path / "tokenizer_config.json"
     settings = {"tokenizer_class": "Theirs", "auto_map": {"AutoTokenizer": ["theirs.Theirs", None]}}
     path.write_text(json.dumps(json.loads(path.read_text()) | settings))
-    with pytest.raises(DataError, match="cannot be loaded as a tokenizer"):
-        load_language_model("causal", str(tmp_path))
+    load_language_model("causal", str(tmp_path))  # with the class that transformers has for such a file
     assert not asked and not (tmp_path / "ran").exists()

@@ -410,7 +410,6 @@ def a_setting_of_another_version(ours: Path, _: pytest.MonkeyPatch) -> None:
     configure(ours, config={"epochs": 1, "momentum": 0.9})
 
 
-
 @pytest.mark.parametrize(
     ("number", "violation"), [pytest.param(*pair, id=f"{pair[0]:03}-{pair[1].__name__}") for pair in VIOLATIONS]
 )

@@ -5,6 +5,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,15 @@ import pytest
 from click.testing import CliRunner, Result
 from support.good_submission import seal
 from support.paths import ROOT
-from support.tiny_row import SEEDS, configure, few_examples, make_row
+from support.tiny_row import SAID, SEEDS, configure, few_examples, make_row
 
-from grue import files
+from grue import api, files
 from grue.cli.main import main
 from grue.lm import checkpoint
 from grue.submissions import reproduce as reproducing
+from grue.submissions.collect import read_run
 from grue.submissions.folder import results
+from grue.submissions.pack import pack
 from grue.submissions.retrain import plan_retraining
 from grue.submissions.rows import targets
 from grue.submissions.structure import read_system
@@ -175,6 +178,19 @@ def test_a_row_that_picks_by_code_is_refused(made: Path, row: Path) -> None:
         seal(row)
         code, error = told("reproduce", row, "--checkpoint", made / "runs/mini/imdb/ours/seed-1")
         assert code == 1 and "which is not done again here" in error
+
+
+def test_a_baseline_is_reproduced_without_a_checkpoint(row: Path, tmp_path: Path) -> None:
+    for name in ("copy", "nearest", "zero-shot"):
+        api.evaluate(name, "imdb", runs=tmp_path / "runs")
+        runs = [read_run(tmp_path / f"runs/mini/imdb/{name}/seed-1")]
+        folder = pack(runs, replace(SAID, name=name, seeds=(1,), deterministic=True), tmp_path / "submissions")
+        assert grue("reproduce", folder).stdout.startswith(
+            "imdb seed 1: equal texts (equal weights; 100.0% equal texts"
+        )
+    code, error = told("reproduce", row)
+    assert code == 2
+    assert error == "Error: imdb seed 1: was answered by a model of its authors; say where it is, with --checkpoint."
 
 
 # --- retraining ------------------------------------------------------------------------------------------------------
