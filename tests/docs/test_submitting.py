@@ -79,7 +79,8 @@ def test_the_road_is_walked_as_written(clone: Path, road: str, system: str, task
 
 def test_the_page_names_no_option_that_is_not_there() -> None:
     known = set()
-    for command in ("train", "evaluate", "submit pack", "submit check", "leaderboard", "data export", "compare"):
+    commands = ["train", "evaluate", "leaderboard", "data export", "compare"]
+    for command in (*commands, *(f"submit {verb}" for verb in ("pack", "check", "reproduce", "retrain"))):
         known |= set(re.findall(r"--[a-z][a-z-]+", run(ROOT, f"grue {command} --help")))
     of_others = {"--check"}  # sha256sum's
     assert set(re.findall(r"--[a-z][a-z-]+", PAGE)) - of_others <= known
@@ -105,7 +106,7 @@ def test_a_workflow_can_only_read(path: Path) -> None:
     """No secret, no right to write, no event that runs a stranger's code with the project's rights."""
     workflow, text = parsed(path), path.read_text(encoding="utf-8")
     triggers = workflow[True]  # YAML takes the word "on" for a truth value
-    assert set(triggers) <= {"push", "pull_request"}
+    assert set(triggers) <= {"push", "pull_request", "schedule"}
     assert workflow["permissions"] == {"contents": "read"}
     assert not any("permissions" in job for job in workflow["jobs"].values())
     assert "secrets." not in text and "github.token" not in text
@@ -115,7 +116,7 @@ def test_a_workflow_can_only_read(path: Path) -> None:
 def test_a_workflow_puts_nothing_of_a_stranger_into_a_script(path: Path) -> None:
     """What an event says reaches scripts as environment variables; GitHub would paste an expression as it is."""
     allowed = {"github.event.pull_request.base.sha", "github.event.pull_request.number", "github.ref", "runner.temp"}
-    allowed |= {"matrix.python", "matrix.kind"}  # of the workflow itself
+    allowed |= {"matrix.python", "matrix.kind", "matrix.row", "matrix.task"}  # of the workflow itself
     for step in steps(path):
         assert "${{" not in step.get("run", "")
         if "actions/checkout" in step.get("uses", ""):
