@@ -40,7 +40,7 @@ def _of_the_row(function: F) -> F:
     "--checkpoint",
     help="A run or checkpoint; a folder of runs; a path with {task} and {seed}; or a hub id. Baselines need none.",
 )
-@options.option("--threads", type=click.IntRange(min=1), help="CPU threads of torch. [default: torch's choice]")
+@options.option("--threads", type=click.IntRange(min=1), help="CPU threads of torch. [default: the row's]")
 @_of_the_record
 @options.offline
 def reproduce(
@@ -63,13 +63,15 @@ def reproduce(
     grue submit reproduce submissions/mini/my-ppo --checkpoint 'me/my-ppo-{task}-{seed}' --task imdb
     """  # noqa: D301 (click reads the escape)
     from grue.cli.progress import evaluation_progress
+    from grue.submissions.again import threads_of
     from grue.submissions.reproduce import find_models, reproduce
     from grue.submissions.rows import targets
 
-    by_whom = _witness(record, by, day, threads)
+    chosen = targets(submission, tasks, seeds)
+    by_whom = _witness(record, by, day, threads or threads_of(chosen))
 
     def found() -> "Iterator[tuple[Target, Seen]]":
-        for model in find_models(targets(submission, tasks, seeds), checkpoint):
+        for model in find_models(chosen, checkpoint):
             with evaluation_progress(str(model.target)) as progress:
                 seen = reproduce(model, by_whom, progress)
             yield model.target, seen
@@ -85,7 +87,7 @@ def reproduce(
 )
 @options.option("--at-most", type=click.IntRange(min=1), help="Texts that a run may take. [default: 2,000,000]")
 @options.option("--allow-download", is_flag=True, help="Load a model of the hub that the configuration names.")
-@options.option("--threads", type=click.IntRange(min=1), help="CPU threads of torch. [default: torch's choice]")
+@options.option("--threads", type=click.IntRange(min=1), help="CPU threads of torch. [default: the row's]")
 @options.option("--dry-run", is_flag=True, help="Print what would be trained, and do nothing.")
 @_of_the_record
 @options.offline
@@ -113,6 +115,7 @@ def retrain(
     """  # noqa: D301 (click reads the escape)
     from grue.cli.progress import TrainingProgress, error_console, evaluation_progress
     from grue.cli.train import describe, stop_on_signal
+    from grue.submissions.again import threads_of
     from grue.submissions.retrain import MOST_TEXTS, compare, plan_retraining, train_again
     from grue.submissions.rows import targets
 
@@ -123,7 +126,7 @@ def retrain(
     if dry_run:
         click.echo("\n".join(describe(stage) for one in planned for stage in one.stages))
         return
-    by_whom = _witness(record, by, day, threads)
+    by_whom = _witness(record, by, day, threads or threads_of(chosen))
 
     def found() -> "Iterator[tuple[Target, Seen]]":
         for one in planned:

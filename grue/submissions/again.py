@@ -1,6 +1,6 @@
 """Predictions of a run that was made again, beside those of the row: what is seen, as a line and for the record."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from grue.submissions.rows import Target, scores_of
 from grue.submissions.trust import Scores, Seen
 
 MOST_AT_ONCE = 1024  # prompts in a batch
+MOST_THREADS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,12 @@ def answer_again(
     result = evaluate(target.task, system, folder, batch_size=size, progress=progress)
     now = {one.id: one for one in read_predictions(folder / "predictions.jsonl")}
     return equal_share(then, [now[one.id] for one in then]), scores_of(result)
+
+
+def threads_of(found: Sequence[Target]) -> int | None:
+    """Return with how many threads a row was made, since sums depend on it; None if it does not say."""
+    said = [one.result.determinism.get("threads") for one in found]
+    return next((one for one in said if type(one) is int and 0 < one <= MOST_THREADS), None)
 
 
 def weights_of(target: Target) -> str:

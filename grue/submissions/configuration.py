@@ -140,7 +140,7 @@ def demands(configuration: Configuration, task: Task) -> Iterator[str]:
 def foreign_terms(reward: str) -> list[str]:
     """Return the terms of a reward that are not grue's own; all of it if it cannot be read as a sum of terms."""
     try:
-        names = [name for _, name in parse_reward(reward)]
+        names = [name for _, name in parse_reward(reward)] if reward.isprintable() else [reward]
     except ConfigError:
         return [reward]  # a function that was passed as an object
     return [name for name in names if name not in CARDS and name not in REWARDS.built_in()]
@@ -151,7 +151,8 @@ def origin_of(backbone: str, task: Task) -> Origin:
 
     What could be a hub's id and is also a file or folder here is taken for a path, since loading would take it for one.
     """
-    if backbone in (task.backbone.model, task.backbone.warm_start) or re.fullmatch(r"mini:[a-z0-9_-]+", backbone):
+    own = {task.backbone.model, task.backbone.warm_start} - {""}
+    if backbone in own or re.fullmatch(r"mini:[a-z0-9_-]+", backbone):
         return "known"
     return "hub" if HUB_ID.fullmatch(backbone) and not Path(backbone).exists() else "path"
 

@@ -271,6 +271,7 @@ HOSTILE: tuple[tuple[dict[str, Any], str], ...] = (
     ({"reward": "sentiment + 0*evil:reward"}, "reward 'evil:reward' is code that is not grue's"),
     ({"reward": "evaluate:evil"}, "reward 'evaluate:evil' is code that is not grue's"),
     ({"reward": "evil:reward (sha256 0123456789abcdef)"}, "is code that is not grue's"),
+    ({"backbone": ""}, "backbone '' is a folder of one machine"),  # the working directory
     ({"backbone": "/etc"}, "backbone '/etc' is a folder of one machine"),
     ({"backbone": "../model"}, "backbone '../model' is a folder of one machine"),
     ({"backbone": "mini:../../model"}, "is a folder of one machine"),
