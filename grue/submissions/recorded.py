@@ -10,7 +10,7 @@ from grue import files
 from grue.records import Result
 from grue.shapes import from_dict
 from grue.submissions.configuration import SCHEMA_VERSION, Configuration, Stage, demands, names_of_stages
-from grue.task_files import load_task
+from grue.task_files import SUITES, load_task, task_names
 
 GAINED = 2  # settings that an algorithm may have gained since a run
 SAVED_EVERY = range(1, 51)  # values of `save_every`, which changes no weight, that a record is tried with
@@ -19,20 +19,22 @@ SAVED_EVERY = range(1, 51)  # values of `save_every`, which changes no weight, t
 def configuration_of_run(folder: Path, result: Result) -> tuple[Configuration | None, str]:
     """Return the configuration of a run's folder, whose result is `result`, or why it cannot be submitted.
 
-    Both are nothing for what was not trained.
+    Both are nothing for what was not trained, or not on a task of a board.
 
     Raises:
         ConfigError: A `config.toml` cannot be read, or is none.
     """
     recorded = result.system.get("config_sha256")
-    if result.status == "failed" or not isinstance(recorded, str):
+    on_board = result.suite in SUITES and result.task in task_names(result.suite)
+    if result.status == "failed" or not isinstance(recorded, str) or not on_board:
         return None, ""
     if not (folder / "config.toml").is_file():
         return None, f"{folder} has no config.toml"
     record = files.read_toml(folder / "config.toml")
     if record.get("data_dir"):
         return None, f"{folder} was trained on a folder of this machine (--data-dir)"
-    asked = demands(Configuration(SCHEMA_VERSION, (stage_of(record),)), load_task(result.task, result.suite))
+    stage = stage_of(record, str(folder / "config.toml"))
+    asked = demands(Configuration(SCHEMA_VERSION, (stage,)), load_task(result.task, result.suite))
     if (why := next(asked, None)) is not None:
         return None, f"{folder}: {why.rstrip('.')}"
     start = record.get("init_sha256")
@@ -57,6 +59,7 @@ def _first_stage(folder: Path, record: Mapping[str, Any]) -> Stage | None:
     manifest, found = files.load_json(path, checkpoint.CheckpointManifest), files.read_toml(beside / "config.toml")
     if manifest.weights != record["init_sha256"] or found.get("init_sha256") or found.get("data_dir"):
         return None
+    stage_of(found, str(beside / "config.toml"))
     return as_recorded(found, manifest.config_sha256) or stage_of(_with_all_settings(found))
 
 
@@ -101,10 +104,14 @@ def _defaults(algorithm: str) -> dict[str, Any]:
     return {field.name: None if field.name in optional else field.default for field in fields(settings)}
 
 
-def stage_of(record: Mapping[str, Any]) -> Stage:
-    """Return the stage that a record tells of, as it is."""
+def stage_of(record: Mapping[str, Any], where: str = "config.toml") -> Stage:
+    """Return the stage that a record tells of, as it is.
+
+    Raises:
+        ConfigError: It is no record of a run; names `where` it is from.
+    """
     own = {field.name for field in fields(Stage)}
-    return from_dict(Stage, {key: value for key, value in record.items() if key in own}, "config.toml")
+    return from_dict(Stage, {key: value for key, value in record.items() if key in own}, where)
 
 
 def shared(found: Sequence[Configuration | None]) -> Configuration | None:

@@ -11,6 +11,7 @@ from support.factories import a_result
 
 from grue import files
 from grue.cli.submit import _tell_withheld
+from grue.errors import ConfigError
 from grue.lm.checkpoint import CheckpointManifest
 from grue.runs.algorithms import find_algorithm
 from grue.submissions.collect import PackedRun
@@ -131,6 +132,10 @@ def test_what_was_not_trained_has_none(tmp_path: Path) -> None:
     assert configuration_of_run(tmp_path, result) == (None, f"{tmp_path} has no config.toml")
     assert configuration_of_run(tmp_path, replace(result, status="failed")) == (None, "")
     assert configuration_of_run(tmp_path, a_result(TASK, "nearest", 1, 50.0)) == (None, "")
+    assert configuration_of_run(tmp_path, replace(result, suite="/my/suite")) == (None, "")  # refused as a whole
+    files.write_toml(tmp_path / "config.toml", {"suite": "mini"})
+    with pytest.raises(ConfigError, match=r"config\.toml: the key 'task' is missing"):
+        configuration_of_run(tmp_path, result)
 
 
 def test_seeds_that_differ_are_packed_without(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
