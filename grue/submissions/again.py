@@ -96,8 +96,8 @@ def describe(one: Seen) -> str:
         for axis in ("preference", "naturalness")
         if getattr(one.then, axis) is not None and getattr(one.now, axis) is not None
     ]
-    same = {True: "equal weights", False: "other weights"}.get(one.weights_then == one.weights_now, "")
-    known = [same] if one.weights_then and one.weights_now else []
+    weights = "equal weights" if one.weights_then == one.weights_now else "other weights"
+    known = [weights] if one.weights_then else []
     parts = [*known, f"{one.equal_texts:.1%} equal texts", *axes]
     return f"{one.task} seed {one.seed}: {one.verdict} ({'; '.join(parts)})"
 

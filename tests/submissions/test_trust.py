@@ -19,6 +19,7 @@ from grue import api, files
 from grue.cli.main import main
 from grue.lm import checkpoint
 from grue.submissions import reproduce as reproducing
+from grue.submissions.again import threads_of
 from grue.submissions.collect import read_run
 from grue.submissions.folder import results
 from grue.submissions.pack import pack
@@ -191,6 +192,16 @@ def test_a_baseline_is_reproduced_without_a_checkpoint(row: Path, tmp_path: Path
     code, error = told("reproduce", row)
     assert code == 2
     assert error == "Error: imdb seed 1: was answered by a model of its authors; say where it is, with --checkpoint."
+
+
+def test_the_rows_threads_are_used_within_reason(row: Path) -> None:
+    path = row / "imdb/seed-1.result.json"
+    result = files.read_json(path)
+    for threads, used in ((3, 3), (10**6, None), (0, None), ("2", None), (True, None)):
+        result["determinism"]["threads"] = threads
+        files.write_json(path, result)
+        seal(row)
+        assert threads_of(targets(row, seeds=[1])) == used
 
 
 # --- retraining ------------------------------------------------------------------------------------------------------
