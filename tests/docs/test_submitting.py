@@ -70,6 +70,9 @@ def test_the_road_is_walked_as_written(clone: Path, road: str, system: str, task
     runs = [f"submissions/mini/{system}/{task}/seed-{n}" for n in (1, 2, 3)]
     expected = {f"{one}.{kind}" for one in runs for kind in ("result.json", "predictions.jsonl.gz")}
     expected |= {f"submissions/mini/{system}/{name}" for name in ("submission.toml", "MANIFEST.sha256")}
+    expected |= (
+        {f"submissions/mini/{system}/{task}/config.json"} if road.startswith("A") else set()
+    )  # B trained nothing
     assert expected == {name for name in pushed if name.startswith("submissions/mini/")}
     assert run(clone, "git status --porcelain -- submissions leaderboard") == ""
     board = json.loads((clone / "leaderboard/mini.json").read_text(encoding="utf-8"))
