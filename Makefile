@@ -10,8 +10,13 @@ export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM := false
 export HF_HUB_OFFLINE ?= 1
 
+# What `make retrain` trains again.
+ROW ?= supervised
+TASK ?= imdb
+SEED ?= 1
+
 .PHONY: help install demo test test-slow test-all check lint types tasks pages boards docs bench findings leaderboard \
-	check-submissions clean
+	check-submissions retrain clean
 .DEFAULT_GOAL := help
 
 help:  ## List the targets; times are those of two cores.
@@ -81,5 +86,9 @@ leaderboard: $(READY)  ## Regenerate leaderboard/ from submissions/ (seconds).
 check-submissions: $(READY)  ## Score every submission again from its predictions (8 minutes).
 	$(GRUE) submit check submissions
 
+retrain: $(READY)  ## Train a run of a committed row again, and compare (2 minutes; ROW, TASK and SEED choose another).
+	rm -rf .retrain # a finished run would not be trained again
+	$(GRUE) submit retrain submissions/mini/$(ROW) --task $(TASK) --seed $(SEED) --runs .retrain
+
 clean:  ## Remove everything that make made.
-	rm -rf $(VENV) .demo build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .demo .retrain build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

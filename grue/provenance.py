@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 import subprocess
 from collections.abc import Iterable
 from importlib.metadata import version
@@ -20,17 +21,33 @@ def code_version() -> dict[str, Any]:
     root = Path(grue.__file__).parent.parent
     if not (root / ".git").exists():
         return {"version": grue.__version__, "commit": "", "dirty": False}
-    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
-
-    def git(*arguments: str) -> str:
-        done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, env=environment)
-        return done.stdout.strip()
-
     return {
         "version": grue.__version__,
-        "commit": git("rev-parse", "HEAD"),
-        "dirty": bool(git("status", "--porcelain", "--", *CODE)),
+        "commit": _git(root, "rev-parse", "HEAD"),
+        "dirty": bool(_git(root, "status", "--porcelain", "--", *CODE)),
     }
+
+
+def _git(root: Path, *arguments: str) -> str:
+    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
+    done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, env=environment)
+    return done.stdout.strip()
+
+
+def code_is_changed() -> bool:
+    """Whether the checkout's code or tasks differ from its commit; False outside a checkout."""
+    root = Path(grue.__file__).parent.parent
+    return (root / ".git").exists() and bool(_git(root, "status", "--porcelain", "--", "grue", "tasks"))
+
+
+def machine(device: str, threads: int) -> str:
+    """Return the kind of this machine in words: system, processor, device and threads."""
+    kind = platform.processor() or platform.machine()
+    cpus = Path("/proc/cpuinfo")
+    if cpus.is_file():
+        named = re.search(r"^model name\s*: (.+)$", cpus.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
+        kind = named[1] if named else kind
+    return f"{platform.system()} {platform.machine()}, {kind}, {device}, {threads} thread{'s' if threads > 1 else ''}"
 
 
 def package_versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:

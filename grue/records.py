@@ -34,7 +34,7 @@ LOOKUPS = ("nearest", "template", "lexicon", "extract", "mbr", "best-of-n")
 SEEDLESS = ("null", "copy", "lead", "nearest", "template", "lexicon", "extract", "mbr", "oracle")
 """The baselines whose output depends on no seed, so that one run stands for all."""
 
-SYSTEM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
+SYSTEM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*(?<!\.json)(?<!\.toml)")
 LONGEST_NAME = 60
 """Characters of a name that is asked for; what grue adds to one, as in `ppo+best-of-8`, may make it longer."""
 LARGEST_SEED = 2**32 - 1
@@ -180,7 +180,7 @@ class Entry:
     Attributes:
         status: "local" for the runs of this machine, "reported" without predictions, "recomputed" from published
             outputs that are kept elsewhere, "rescored" if the scores were computed again from submitted predictions,
-            "reproduced" if a maintainer also drew the predictions again from the checkpoint, "retrained" if also
+            "reproduced" if a maintainer also drew the predictions again from the checkpoint, "retrained" if one
             trained it again from its configuration.
     """
 

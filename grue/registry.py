@@ -50,6 +50,10 @@ class Registry(Generic[T]):
         """Return every known name, sorted, plug-ins included."""
         return sorted({*self._things, *self._modules, *self._plugins()})
 
+    def built_in(self) -> list[str]:
+        """Return the known names that no plug-in offers, sorted; loads nothing."""
+        return sorted({*self._things, *self._modules} - self._plugins().keys())
+
     def __contains__(self, name: str) -> bool:
         """Whether something has that name; loads nothing."""
         return name in self._things or name in self._modules or name in self._plugins()

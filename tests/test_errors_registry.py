@@ -86,6 +86,7 @@ def test_plug_ins_are_searched_at_the_first_miss(monkeypatch: pytest.MonkeyPatch
     assert things.names() == ["own", "tau"]
     assert "tau" in things
     assert things["tau"] == pytest.approx(6.283185307179586)
+    assert things.built_in() == ["own"]  # also once the plug-in is loaded
     assert "other" not in things
 
 

@@ -9,6 +9,7 @@ import click
 from grue import files
 from grue.cli import options
 from grue.cli.refer import refer
+from grue.cli.trust import reproduce, retrain
 from grue.errors import ConfigError, SubmissionError
 from grue.records import check_system_name
 
@@ -273,8 +274,21 @@ def _write(packed: "Sequence[tuple[list[PackedRun], Submission]]", output: Path,
         size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
         tasks = len({run.result.task for run in runs})
         click.echo(f"{folder}: {len(runs)} runs, {tasks} task{'s' if tasks > 1 else ''}, {size / 1000:,.0f} kB")
+        _tell_withheld(runs)
         folders.append(folder)
     return folders
+
+
+def _tell_withheld(runs: "Sequence[PackedRun]") -> None:
+    """Print which tasks are submitted without a configuration, though they were trained."""
+    from grue.submissions.pack import configurations
+
+    for task, configuration in configurations(runs).items():
+        why = [run.withheld for run in runs if run.result.task == task and run.withheld]
+        trained = any(run.configuration for run in runs if run.result.task == task)
+        if configuration is None and (why or trained):
+            reason = why[0] if why else "its seeds were trained with different ones"
+            click.echo(f"{task} is packed without its configuration, and cannot be retrained: {reason}.", err=True)
 
 
 def _collect(
@@ -329,3 +343,7 @@ def _made() -> dict[str, Any]:
     from grue.provenance import code_version, package_versions
 
     return {"grue": code_version(), "packages": package_versions()}
+
+
+submit.add_command(reproduce)
+submit.add_command(retrain)

@@ -113,6 +113,8 @@ def _write_model(
     if backend is not None:  # else tokenizer.json would store the last batch's truncation and padding
         backend.no_truncation()
         backend.no_padding()
+    if "local_files_only" in tokenizer.init_kwargs:  # else a checkpoint's bytes would tell whether it was made offline
+        tokenizer.init_kwargs["local_files_only"] = False
     usual = model.generation_config
     try:
         model.generation_config = generation_config(model, tokenizer, decoding)

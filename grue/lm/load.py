@@ -1,7 +1,7 @@
 """Finding and loading models and their tokenizers: the small ones that ship, local folders, pinned hub models.
 
 Every model is float32, in evaluation mode and without dropout, which `.train()` does not bring back. It is loaded on
-the CPU; the caller moves it.
+the CPU; the caller moves it. Code that a model's folder brings along is never run, nor asked about.
 
 Padding. A tokenizer without a pad token (GPT-2) pads with its end-of-text token; the vocabulary is never resized. This
 is safe because masks are made with a batch and carried by position, never recovered from ids. The small models of the

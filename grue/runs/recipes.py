@@ -40,7 +40,16 @@ def make_config(task: Task, algorithm: str, overrides: Mapping[str, Any], preset
     idle = sorted(found.without_effect & overrides.keys())
     if idle:
         raise ConfigError(f"{where}: {idle[0]} has no effect on {stage}; leave it out.")
-    config: Common = from_dict(found.settings, {**recipe, **overrides}, where)
+    return checked_settings(found.settings, {**recipe, **overrides}, task, where)
+
+
+def checked_settings(settings: type[Common], values: Mapping[str, Any], task: Task, where: str) -> Common:
+    """Return values as an algorithm's settings on a task; what is not given has its default.
+
+    Raises:
+        ConfigError: A key that the algorithm does not have, or a value that cannot be; names `where` it is from.
+    """
+    config = from_dict(settings, values, where)
     for problem in chain(violations(config), config.problems()):
         raise ConfigError(f"{where}: {problem}")
     if config.freeze_encoder and task.backbone.family == "causal":

@@ -79,6 +79,24 @@ def satterthwaite_interval(scores: Mapping[str, Collection[float]], level: float
     return Interval(centre - half, centre + half)
 
 
+def prediction_interval(values: Collection[float], level: float = 0.95) -> Interval | None:
+    """Return the interval in which one further value of the same normal distribution lies; None for a single value.
+
+    It is mean ± t·s·√(1 + 1/n), where t is Student's quantile of n - 1 degrees of freedom: s·√(1 + 1/n) is the standard
+    error of the difference between a new value and the mean of n others.
+
+    Args:
+        values: What is known of the distribution, such as a system's scores with several seeds.
+        level: The share of such intervals that contain the further value, between 0 and 1.
+    """
+    spread = sd(values)
+    if spread is None:
+        return None
+    n, centre = len(values), mean(values)
+    half = student_t_quantile((1 + level) / 2, n - 1) * spread * math.sqrt(1 + 1 / n)
+    return Interval(centre - half, centre + half)
+
+
 def _unit(values: Collection[float]) -> float:
     """Return a power of two near the largest value: division by it is exact, and squares stay in range."""
     return math.ldexp(1.0, math.frexp(max(abs(value) for value in values))[1] - 1)

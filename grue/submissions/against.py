@@ -29,9 +29,7 @@ from grue.task_files import SUITES, load_task, task_names
 
 LEVEL = 0.05  # of the tests for a regression, all tasks together
 BOARD = "leaderboard/"  # written from the submissions after merging
-_MAINTAINERS = re.compile(
-    r"README\.md|reviewed\.toml|reproduced\.toml|[a-z]+/[\w.+-]+\.(reported\.json|by-reference\.toml)"
-)
+_MAINTAINERS = re.compile(r"README\.md|reviewed\.toml|[a-z]+/[\w.+-]+\.(reported\.json|trust\.json|by-reference\.toml)")
 _SYSTEM = re.compile(r"([^./][^/]*/[^./][^/]*)/.+", re.DOTALL)
 _LISTED = re.compile(r"\d+ blob ([0-9a-f]+) +(\d+)\t(.+)", re.DOTALL)
 _RUN = re.compile(rf"([^/]+)/{RESULT.pattern}")

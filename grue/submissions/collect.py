@@ -10,7 +10,9 @@ from grue.errors import ConfigError, DataError, SubmissionError
 from grue.evaluation.predictions import read_predictions
 from grue.evaluation.scoring import score_predictions
 from grue.records import SCHEMA_VERSION, Prediction, Result
+from grue.submissions.configuration import Configuration
 from grue.submissions.folder import read_result
+from grue.submissions.recorded import configuration_of_run
 from grue.task_files import load_task, task_names
 from grue.tasks import Task
 
@@ -22,11 +24,15 @@ class PackedRun:
     Attributes:
         predictions: None for a failed run.
         origin: Its folder, file or option, for messages.
+        configuration: What it was trained with; None if it was not trained, or that cannot be submitted.
+        withheld: Why it cannot; empty if there is nothing to withhold.
     """
 
     result: Result
     predictions: tuple[Prediction, ...] | None
     origin: str
+    configuration: Configuration | None = None
+    withheld: str = ""
 
 
 def find_runs(paths: Iterable[Path]) -> list[Path]:
@@ -71,7 +77,7 @@ def read_run(folder: Path) -> PackedRun:
         )
     result = read_result(folder / "result.json")
     predictions = None if result.status == "failed" else tuple(read_predictions(folder / "predictions.jsonl"))
-    return PackedRun(result, predictions, str(folder))
+    return PackedRun(result, predictions, str(folder), *configuration_of_run(folder, result))
 
 
 def find_predictions(folder: Path, suite: str) -> list[tuple[Task, int, Path]]:

@@ -4,9 +4,11 @@
     submissions/<suite>/<system>/MANIFEST.sha256
     submissions/<suite>/<system>/<task>/seed-<n>.result.json
     submissions/<suite>/<system>/<task>/seed-<n>.predictions.jsonl.gz
-    submissions/<suite>/<system>.by-reference.toml  systems whose outputs are published elsewhere
-    submissions/<suite>/<key>.reported.json         figures of papers, which cannot be recomputed
-    submissions/reproduced.toml                     systems that maintainers reproduced: "<suite>/<system>" → how
+    submissions/<suite>/<system>/<task>/config.json  what its runs were trained with
+    submissions/<suite>/<system>.trust.json          what maintainers saw who made runs of the system again
+    submissions/<suite>/<system>.by-reference.toml   systems whose outputs are published elsewhere
+    submissions/<suite>/<key>.reported.json          figures of papers, which cannot be recomputed
+    submissions/reviewed.toml                        what maintainers have looked at and accepted
 
 Submissions are untrusted data: nothing in them is executed, and nothing in them can switch off a check.
 """
@@ -14,7 +16,7 @@ Submissions are untrusted data: nothing in them is executed, and nothing in them
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +24,12 @@ from grue.errors import ConfigError, DataError
 from grue.files import read_json, read_toml
 from grue.records import LOOKUPS, SCHEMA_VERSION, About, Entry, Result, Status
 from grue.shapes import from_dict
+from grue.submissions.trust import record_of, rung_of
 from grue.task_files import SUITES
 
 SUBMISSIONS = "submissions"
 SUBMISSION = "submission.toml"
 MANIFEST = "MANIFEST.sha256"
-REPRODUCED = "reproduced.toml"
 BY_REFERENCE = ".by-reference.toml"
 RESULT = re.compile(r"seed-(0|[1-9]\d*)\.result\.json")
 RANKED_SEEDS = 5  # per task, for a rank; with fewer a row is preliminary
@@ -60,15 +62,6 @@ class Submission:
     contact: str = ""
     deterministic: bool = False
     regression: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Reproduction:
-    """How a maintainer reproduced the scores of a submitted system by training it from its configuration."""
-
-    by: str
-    date: str
-    commit: str
 
 
 def read_result(path: Path) -> Result:
@@ -128,37 +121,28 @@ def nests_too_deep(value: Any) -> bool:
     return bool(level)
 
 
-def read_reproduced(folder: Path) -> Mapping[str, Reproduction]:
-    """Read which systems maintainers reproduced: "<suite>/<system>" → how; empty if there is no such file.
-
-    Raises:
-        ConfigError: The file has another shape.
-    """
-    path = folder / REPRODUCED
-    if not path.exists():
-        return {}
-    return {name: from_dict(Reproduction, table, f"{path}: {name}") for name, table in read_toml(path).items()}
-
-
 def results(folder: Path, suite: str | None = None) -> list[Entry]:
     """Read the results of every submission in `folder`, unchecked: see `grue.submissions.checks`.
 
     Raises:
-        DataError: There is no such folder, or a result cannot be read.
-        ConfigError: A submission.toml or reproduced.toml cannot be read.
+        DataError: There is no such folder, or a result or a record of trust cannot be read.
+        ConfigError: A submission.toml cannot be read.
     """
-    reproduced = read_reproduced(folder)
     found = []
     for system in systems(folder):
-        if suite is None or place_of(system).parent.name == suite:
+        place = place_of(system)
+        if suite is None or place.parent.name == suite:
             about = about_submission(read_submission(system))
-            again = "/".join(place_of(system).parts[-2:]) in reproduced
-            for path in sorted(system.glob("*/seed-*.result.json")):
-                result = read_result(path)
+            paths = sorted(system.glob("*/seed-*.result.json"))
+            known = {path: read_result(path) for path in paths}
+            rung = rung_of(place, {path.parent.name for path in paths if known[path].status == "complete"})
+            if rung is not None:
+                about = replace(about, log=f"{SUBMISSIONS}/{place.parent.name}/{record_of(place).name}")
+            for path, result in known.items():
                 # A failed run has no predictions to rescore.
-                known = result.status == "failed" or predictions_of(path).is_file()
-                status: Status = "reported" if not known else "reproduced" if again else "rescored"
-                found.append(Entry(result, path, status, about))
+                there = result.status == "failed" or predictions_of(path).is_file()
+                status: Status = (rung or "rescored") if there else "reported"
+                found.append(Entry(result, path, status, about if there else replace(about, log="")))
     return found
 
 

@@ -14,7 +14,9 @@ from grue import files
 from grue.errors import ConfigError, DataError, SubmissionError
 from grue.records import SYSTEM_NAME, Prediction
 from grue.submissions.collect import PackedRun
+from grue.submissions.configuration import CONFIG, Configuration
 from grue.submissions.folder import MANIFEST, SUBMISSION, Submission, predictions_of
+from grue.submissions.recorded import shared
 from grue.submissions.refusals import refusals
 
 
@@ -65,7 +67,19 @@ def _fill(folder: Path, runs: Sequence[PackedRun], submission: Submission) -> No
         files.write_json(path, named)
         if run.predictions is not None:
             predictions_of(path).write_bytes(zipped(run.predictions))
+    for task, configuration in configurations(runs).items():
+        if configuration is not None:
+            files.write_json(folder / task / CONFIG, configuration)
     (folder / MANIFEST).write_text(manifest(folder), encoding="utf-8", newline="\n")
+
+
+def configurations(runs: Iterable[PackedRun]) -> dict[str, Configuration | None]:
+    """Return task → what all of its seeds were trained with; None if that is not one and the same, or not known."""
+    found: dict[str, list[Configuration | None]] = {}
+    for run in runs:
+        if run.predictions is not None:
+            found.setdefault(run.result.task, []).append(run.configuration)
+    return {task: shared(of_task) for task, of_task in found.items()}
 
 
 def zipped(predictions: Iterable[Prediction]) -> bytes:

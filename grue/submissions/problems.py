@@ -44,8 +44,8 @@ class Problem:
 _ERRORS = {
     1: (
         "an unexpected or missing file or folder",
-        "Keep submission.toml, MANIFEST.sha256 and <task>/seed-<n>.result.json with its .predictions.jsonl.gz; "
-        "nothing else.",
+        "Keep submission.toml, MANIFEST.sha256, <task>/seed-<n>.result.json with its .predictions.jsonl.gz, and "
+        "<task>/config.json; nothing else.",
     ),
     2: ("submission.toml cannot be read", "Correct submission.toml; submissions/README.md shows one."),
     3: ("a result.json cannot be read", "Submit the result.json that `grue evaluate` wrote, unchanged."),
@@ -160,6 +160,15 @@ _ERRORS = {
         "a figure does not follow from the published file",
         "Write the figures again with `grue submit refer`, on the task's own data.",
     ),
+    70: ("a config.json cannot be read", "Submit the config.json that `grue submit pack` wrote, or none."),
+    71: (
+        "a configuration is not that of the results",
+        "Submit results and config.json of the same runs, or no config.json.",
+    ),
+    72: (
+        "a configuration asks for code or files that are not grue's",
+        "Leave config.json out; the row then cannot be retrained.",
+    ),
 }
 
 _WARNINGS = {
@@ -177,6 +186,10 @@ _WARNINGS = {
     45: (
         "declared to have kept its initial policy",
         "Check that the texts are those of a system that it can have started from; training then improved nothing.",
+    ),
+    73: (
+        "a configuration that this version of grue cannot train",
+        "Retrain with the version of grue that the results name.",
     ),
     79: (
         "figures of published outputs were not recomputed",

@@ -7,6 +7,7 @@ from pathlib import Path
 from grue.errors import ConfigError, DataError
 from grue.files import canonical_json
 from grue.records import SYSTEM_NAME, Result
+from grue.submissions.configuration import check_configurations
 from grue.submissions.folder import (
     PRELIMINARY_SEEDS,
     RANKED_SEEDS,
@@ -69,7 +70,8 @@ def read_system(system: Path) -> Contents:
         predictions = predictions_of(path).relative_to(system).as_posix()
         problems += _check_predictions(path, result, predictions in found.present)
     problems += _check_completeness(system, suite, found, is_reference)
-    problems += _check_configurations(results)
+    problems += _check_same_settings(results)
+    problems += check_configurations(system, found, results)
     runs = {task: _runs(system / task, found, results, altered) for task in _tasks_of(found)}
     return Contents(system, suite, tuple(problems), runs, is_reference)
 
@@ -160,7 +162,7 @@ def _check_predictions(path: Path, result: Result, there: bool) -> Iterator[Prob
         yield error(21, path, "declares the run failed, but has scores.")
 
 
-def _check_configurations(results: Mapping[Path, Result]) -> Iterator[Problem]:
+def _check_same_settings(results: Mapping[Path, Result]) -> Iterator[Problem]:
     """Yield settings that differ between the seeds of a task."""
     for folder in dict.fromkeys(path.parent for path in results):
         complete = [r for path, r in results.items() if path.parent == folder and r.status == "complete"]

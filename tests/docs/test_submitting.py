@@ -73,6 +73,9 @@ def test_the_road_is_walked_as_written(clone: Path, road: str, system: str, task
     runs = [f"submissions/mini/{system}/{task}/seed-{n}" for n in (1, 2, 3)]
     expected = {f"{one}.{kind}" for one in runs for kind in ("result.json", "predictions.jsonl.gz")}
     expected |= {f"submissions/mini/{system}/{name}" for name in ("submission.toml", "MANIFEST.sha256")}
+    expected |= (
+        {f"submissions/mini/{system}/{task}/config.json"} if road.startswith("A") else set()
+    )  # B trained nothing
     assert expected == {name for name in pushed if name.startswith("submissions/mini/")}
     assert run(clone, "git status --porcelain -- submissions leaderboard") == ""
     run(clone, f"git checkout --quiet main && git merge --quiet {system} && grue leaderboard --publish leaderboard")
@@ -83,16 +86,8 @@ def test_the_road_is_walked_as_written(clone: Path, road: str, system: str, task
 
 def test_the_page_names_no_option_that_is_not_there() -> None:
     known = set()
-    for command in (
-        "train",
-        "evaluate",
-        "submit pack",
-        "submit check",
-        "submit refer",
-        "leaderboard",
-        "data export",
-        "compare",
-    ):
+    commands = ["train", "evaluate", "leaderboard", "data export", "compare"]
+    for command in (*commands, *(f"submit {verb}" for verb in ("pack", "check", "refer", "reproduce", "retrain"))):
         known |= set(re.findall(r"--[a-z][a-z-]+", run(ROOT, f"grue {command} --help")))
     of_others = {"--check"}  # sha256sum's
     assert set(re.findall(r"--[a-z][a-z-]+", PAGE)) - of_others <= known
@@ -130,7 +125,7 @@ def test_a_workflow_can_only_read(path: Path) -> None:
     """No secret, no right to write, no event that runs a stranger's code with the project's rights."""
     workflow, text = parsed(path), path.read_text(encoding="utf-8")
     triggers = workflow[True]  # YAML takes the word "on" for a truth value
-    assert set(triggers) <= {"push", "pull_request"}
+    assert set(triggers) <= {"push", "pull_request", "schedule"}
     assert workflow["permissions"] == {"contents": "read"}
     assert not any("permissions" in job for job in workflow["jobs"].values())
     assert "secrets." not in text and "github.token" not in text
@@ -140,7 +135,7 @@ def test_a_workflow_can_only_read(path: Path) -> None:
 def test_a_workflow_puts_nothing_of_a_stranger_into_a_script(path: Path) -> None:
     """What an event says reaches scripts as environment variables; GitHub would paste an expression as it is."""
     allowed = {f"github.event.pull_request.{side}.sha" for side in ("base", "head")} | {"github.ref", "runner.temp"}
-    allowed |= {"matrix.python", "matrix.kind"}  # of the workflow itself
+    allowed |= {"matrix.python", "matrix.kind", "matrix.row", "matrix.task"}  # of the workflow itself
     for step in steps(path):
         assert "${{" not in step.get("run", "")
         if "actions/checkout" in step.get("uses", ""):
@@ -172,3 +167,14 @@ def test_the_submissions_of_a_pull_request_are_data() -> None:
 
 def test_ci_runs_what_guards_main() -> None:
     assert ".ci/run" in [step.get("run") for step in steps(ROOT / ".github/workflows/ci.yml")]
+
+
+def test_every_trained_row_is_trained_again_by_the_week_and_one_by_every_push() -> None:
+    """`make retrain` is in .ci/run; the schedule has every committed row that was trained, with every task."""
+    rows = [path for path in (ROOT / "submissions/mini").iterdir() if path.name.startswith("supervised")]
+    matrix = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())["jobs"]["retrain"]["strategy"]["matrix"]
+    assert sorted(matrix["row"]) == sorted(path.name for path in rows if path.is_dir())
+    for row in matrix["row"]:
+        tasks = {path.parent.name for path in (ROOT / "submissions/mini" / row).glob("*/seed-1.result.json")}
+        assert tasks == set(matrix["task"])
+    assert "\nmake retrain" in (ROOT / ".ci/run").read_text()

@@ -336,3 +336,15 @@ def test_the_best_checkpoint_is_kept_not_the_last(tmp_path):
         module.validate = original
     assert [(done, best) for done, _, best in run.observer.validations] == [(0, True), (2, True), (4, False)]
     assert checkpoint.read_manifest(tmp_path / "checkpoint").update == 2
+
+
+def test_a_checkpoint_does_not_tell_whether_it_was_made_offline(tmp_path):
+    """Transformers notes that in tokenizer_config.json, and the weights' hash would depend on it."""
+    model = tiny.model("causal")
+    hashes = []
+    for offline in (False, True):
+        tokenizer = tiny.tokenizer("causal")
+        tokenizer.init_kwargs["local_files_only"] = offline
+        checkpoint.save_checkpoint(tmp_path / str(offline), model, tokenizer, MANIFEST, SAMPLED, "# A card\n")
+        hashes.append(checkpoint.read_manifest(tmp_path / str(offline)).weights)
+    assert hashes[0] == hashes[1]

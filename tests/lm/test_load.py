@@ -292,3 +292,23 @@ def test_policies_are_fresh_and_scorers_are_shared(name):
     shared, _ = load_scoring_model(family(name), f"mini:{name}")
     assert shared is load_scoring_model(family(name), f"mini:{name}")[0]
     assert not any(p.requires_grad for p in shared.parameters())
+
+
+def test_code_in_a_models_folder_is_neither_run_nor_asked_about(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr("builtins.input", lambda *prompt: asked.append(prompt) or "y")
+    model, tokenizer = load_language_model("causal", "mini:causal")
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    (tmp_path / "theirs.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    config = json.loads((tmp_path / "config.json").read_text())
+    named = {"AutoConfig": "theirs.Config", "AutoModelForCausalLM": "theirs.Model"}
+    (tmp_path / "config.json").write_text(json.dumps(config | {"model_type": "theirs", "auto_map": named}))
+    with pytest.raises(DataError, match="cannot be loaded as a causal language model"):
+        load_language_model("causal", str(tmp_path))
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    path = tmp_path / "tokenizer_config.json"
+    settings = {"tokenizer_class": "Theirs", "auto_map": {"AutoTokenizer": ["theirs.Theirs", None]}}
+    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
+    load_language_model("causal", str(tmp_path))  # with the class that transformers has for such a file
+    assert not asked and not (tmp_path / "ran").exists()

@@ -171,11 +171,19 @@ def test_two_submissions_that_are_open_at_once_do_not_collide(home: Path) -> Non
 def test_work_on_code_is_no_submission(home: Path) -> None:
     touch(home / "grue/code.py")
     touch(home / "submissions/README.md")
-    touch(home / "submissions/reproduced.toml")
     touch(home / "submissions/reviewed.toml")
+    touch(home / "submissions/mini/our+own.trust.json")
     touch(home / "submissions/grue/paper2023.reported.json")
     commit(home)
     assert told(home) == []
+
+
+def test_a_submission_brings_no_record_of_trust(home: Path) -> None:
+    submit(home / "submissions", {1: texts(1)}, "new")
+    touch(home / "submissions/mini/new.trust.json")
+    assert told(home) == [
+        ("GRUE-S040", "submissions/mini/new.trust.json", "is added, and is in no submission's folder.")
+    ]
 
 
 def test_what_lies_in_no_submission_is_told(home: Path) -> None:

@@ -15,6 +15,7 @@ from support.good_submission import (
     RESULT,
     SEEDS,
     TASK,
+    configure,
     edit,
     hand_in,
     no_examples,
@@ -411,6 +412,52 @@ def a_scorer_that_is_not_here(ours: Path, monkeypatch: pytest.MonkeyPatch) -> No
     (ours / "notes.txt").write_text("x")
 
 
+@violates(70)
+def a_configuration_that_names_a_folder(ours: Path, _: pytest.MonkeyPatch) -> None:
+    configure(ours, agreeing=False, data_dir="/home")
+
+
+@violates(70)
+def a_configuration_without_a_run(ours: Path, _: pytest.MonkeyPatch) -> None:
+    (ours / "commongen/config.json").write_text('{"schema": 1, "stages": []}')
+
+
+@violates(70)
+def a_configuration_that_nests_deeply(ours: Path, _: pytest.MonkeyPatch) -> None:
+    (ours / "commongen/config.json").write_text("[" * 1000 + "]" * 1000)
+
+
+@violates(71)
+def a_configuration_of_other_runs(ours: Path, _: pytest.MonkeyPatch) -> None:
+    configure(ours)
+    configure(ours, agreeing=False, config={"epochs": 2, "train_share": None})
+
+
+@violates(71)
+def a_configuration_of_what_was_not_trained(ours: Path, _: pytest.MonkeyPatch) -> None:
+    configure(ours, agreeing=False)
+
+
+@violates(72)
+def an_algorithm_of_their_own(ours: Path, _: pytest.MonkeyPatch) -> None:
+    configure(ours, algorithm="theirs:ALGORITHM")
+
+
+@violates(72)
+def a_reward_of_their_own(ours: Path, _: pytest.MonkeyPatch) -> None:
+    configure(ours, reward="0.5*meteor + os:system")
+
+
+@violates(72)
+def a_backbone_on_their_disk(ours: Path, _: pytest.MonkeyPatch) -> None:
+    configure(ours, backbone="/home/me/model")
+
+
+@violates(73)
+def a_setting_of_another_version(ours: Path, _: pytest.MonkeyPatch) -> None:
+    configure(ours, config={"epochs": 1, "momentum": 0.9})
+
+
 @pytest.mark.parametrize(
     ("number", "violation"), [pytest.param(*pair, id=f"{pair[0]:03}-{pair[1].__name__}") for pair in VIOLATIONS]
 )
@@ -435,7 +482,7 @@ def test_every_check_is_tripped_by_a_test() -> None:
 
 def test_ids_say_their_severity() -> None:
     for number, check_of in ((int(name[-3:]), check_of) for name, check_of in CHECKS.items()):
-        warned, reviewed = (30, 31, 32, 35, 36, 37, 39, 44, 45, 79), (33, 34, 38, 49, 50, 51, 52)
+        warned, reviewed = (30, 31, 32, 35, 36, 37, 39, 44, 45, 73, 79), (33, 34, 38, 49, 50, 51, 52)
         assert check_of.severity == ("warning" if number in warned else "review" if number in reviewed else "error")
         assert check_of.id == f"GRUE-S{number:03}"
         assert check_of.cure.endswith(".")

@@ -109,6 +109,23 @@ def test_files_that_do_not_belong_are_told(ours: Path) -> None:
     ]
 
 
+def test_a_system_is_not_called_like_the_files_of_its_suite(ours: Path) -> None:
+    """A folder of that name would be read in place of another system's record, and break the board."""
+    for name in ("theirs.trust.json", "theirs.reported.json"):
+        there = write_good(ours.with_name(name))
+        wrong = "is not a valid name of a system: use letters, digits, '_', '-', '+' and '.'."
+        assert ("GRUE-S001", ".", wrong) in told(there)
+        shutil.rmtree(there)
+
+
+def test_a_configuration_belongs_to_results(ours: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(structure, "task_names", lambda suite: ["commongen", "imdb"])
+    (ours / "imdb").mkdir()
+    (ours / "imdb/config.json").write_text("{}")
+    seal(ours)
+    assert ("GRUE-S001", "imdb/config.json", "belongs to no result.") in told(ours)
+
+
 def test_a_submission_needs_a_suite_a_name_and_a_result(tmp_path: Path) -> None:
     (tmp_path / "maxi/ours").mkdir(parents=True)
     (tmp_path / "mini/our system").mkdir(parents=True)

@@ -131,3 +131,28 @@ def say(system: Path, **said: Any) -> None:
 def told(system: Path) -> list[tuple[str, str, str]]:
     """Check, and return (id, path below the system, message) of every problem."""
     return [(p.id, Path(p.path).relative_to(system).as_posix(), p.message) for p in check(system)]
+
+
+STAGE = {
+    "suite": "mini",
+    "task": "commongen",
+    "task_hash": TASK.hash,
+    "algorithm": "supervised",
+    "reward": "meteor",
+    "backbone": "mini:seq2seq",
+    "backbone_weights": "0" * 64,
+    "data_sha256": "",
+    "config": {"epochs": 1, "train_share": None},
+}
+
+
+def configure(system: Path, agreeing: bool = True, **changes: Any) -> None:
+    """Write a configuration, changed; let the results agree with it."""
+    stage = {**STAGE, **changes}
+    (system / "commongen/config.json").write_text(json.dumps({"schema": 1, "stages": [stage]}), encoding="utf-8")
+    for seed in SEEDS if agreeing else ():
+        record = {**stage, "seed": seed, "data_dir": "", "init_sha256": ""}
+        text = json.dumps(record, sort_keys=True, separators=(",", ":"))
+        known = {key: stage[key] for key in ("algorithm", "backbone")}
+        known["config_sha256"] = hashlib.sha256(text.encode()).hexdigest()
+        edit(system, lambda data, known=known: data["system"].update(known), seed)  # type: ignore[misc]

@@ -1,0 +1,76 @@
+"""A row of the board that was trained in seconds: three seeds of supervised+ppo on a few examples of IMDB."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.good_submission import seal
+
+from grue import api
+from grue.data import load
+from grue.evaluation import evaluate
+from grue.runs import train
+from grue.submissions import rows
+from grue.submissions.collect import find_runs, read_run
+from grue.submissions.folder import Submission
+from grue.submissions.pack import pack
+
+SEEDS = (1, 2, 3)
+FEW = 16
+SETTINGS: dict[str, Any] = {
+    "learning_rate": 1e-3,
+    "updates": 3,
+    "rollouts": 16,
+    "minibatch_size": 16,
+    "epochs": 1,
+    "validation_examples": 4,
+    "validate_every": 1,
+    "value_model": "shared",
+}
+SAID = Submission("ours", ("A. Author",), "CC0", "supervised+ppo", "mini:causal", SEEDS, "none", "seconds")
+
+
+@contextmanager
+def few_examples() -> Iterator[None]:
+    """Let every split have its first examples only."""
+
+    def few(*arguments: Any, **named: Any) -> load.Loaded:
+        loaded = load.load_examples(*arguments, **named)
+        return replace(loaded, examples=loaded.examples[:FEW])
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (evaluate, train, rows):
+            patch.setattr(module, "load_examples", few)
+        yield
+
+
+def make_row(home: Path) -> Path:
+    """Train, evaluate and pack; the runs stay in `home/runs`."""
+    for seed in SEEDS:
+        made = api.train("imdb", "supervised+ppo", seed=seed, runs=home / "runs", system="ours", **SETTINGS)
+        api.evaluate(made)
+    runs = [read_run(folder) for folder in find_runs([home / "runs/mini/imdb/ours"])]
+    return pack(runs, SAID, home / "submissions")
+
+
+def configure(row: Path, change: Callable[[dict[str, Any]], object], stage: int = -1) -> None:
+    """Change a stage of the configuration as an author could: the results agree with it, and the manifest."""
+    path = row / "imdb/config.json"
+    data = json.loads(path.read_text(encoding="utf-8"))
+    change(data["stages"][stage])
+    path.write_text(json.dumps(data), encoding="utf-8")
+    last = data["stages"][-1]
+    for result in row.glob("imdb/seed-*.result.json"):
+        said = json.loads(result.read_text(encoding="utf-8"))
+        system = said["system"]
+        record = {**last, "seed": said["seed"], "data_dir": "", "init_sha256": system["start"]}
+        text = json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        system["config_sha256"] = hashlib.sha256(text.encode()).hexdigest()
+        system |= {key: last[key] for key in ("algorithm", "backbone", "reward")}
+        result.write_text(json.dumps(said), encoding="utf-8")
+    seal(row)
