@@ -118,7 +118,7 @@ def board_of(
     from grue.leaderboard.published import shipped
     from grue.leaderboard.rank import rank
     from grue.submissions.by_reference import recomputed
-    from grue.submissions.folder import results
+    from grue.submissions.entries import results
     from grue.submissions.reported import read_reported
     from grue.task_files import load_task, task_names
 
@@ -204,7 +204,7 @@ def _published(folder: Path, submissions: Path) -> Iterator[tuple[Path, str]]:
     """Yield the path and the text of every file of the published boards."""
     from grue.leaderboard.rank import rank
     from grue.submissions.by_reference import recomputed
-    from grue.submissions.folder import results
+    from grue.submissions.entries import results
     from grue.submissions.reported import read_reported
     from grue.task_files import SUITES, load_task, task_names
 

@@ -9,6 +9,7 @@ from grue.errors import ConfigError, DataError, UnknownName, did_you_mean
 from grue.leaderboard.entries import LeftOut, find_results, local_entry, of_suite, refuse_twins
 from grue.records import Entry
 from grue.submissions import folder as submitted
+from grue.submissions.entries import results
 from grue.task_files import task_names
 
 ORIGINS = ("submissions", "runs")
@@ -52,7 +53,7 @@ def find_system(given: str, suite: str, submissions: Path, runs: Path) -> FoundS
     if origin and origin not in ORIGINS:
         raise ConfigError(f"{given}: write submissions:{name} or runs:{name}, or a folder with a '/' in it.")
     local, out = find_results(runs, suite)
-    found = {"submissions": submitted.results(submissions, suite) if submissions.is_dir() else [], "runs": local}
+    found = {"submissions": results(submissions, suite) if submissions.is_dir() else [], "runs": local}
     if origin != "submissions":
         _refuse_left_out(name, out)
     searched = {where: found[where] for where in ORIGINS if where in (origin or where)}
@@ -92,9 +93,7 @@ def _in_folder(folder: Path, suite: str) -> FoundSystem:
     if not folder.is_dir():
         raise DataError(f"{folder}: there is no such folder. (A system's name has no '/'.)")
     is_submission = (folder / submitted.SUBMISSION).is_file()
-    entries = (
-        submitted.results(folder) if is_submission else list(map(local_entry, sorted(folder.rglob("result.json"))))
-    )
+    entries = results(folder) if is_submission else list(map(local_entry, sorted(folder.rglob("result.json"))))
     names = sorted(set(map(_name, entries)))
     if not names:
         raise ConfigError(f"{folder}: holds no result; name the folder of a submission or of evaluated runs.")

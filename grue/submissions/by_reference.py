@@ -19,6 +19,7 @@ from grue.metrics.registry import CARDS
 from grue.records import SCHEMA_VERSION, SYSTEM_NAME, About, Entry, Example, Result, Score
 from grue.shapes import from_dict
 from grue.submissions.folder import BY_REFERENCE, nests_too_deep, place_of
+from grue.submissions.reading import refuse_strange
 from grue.task_files import SUITES, load_task, task_names
 from grue.tasks import MetricSpec, Task
 
@@ -142,8 +143,7 @@ def read_referred(path: Path) -> Referred:
         DataError: It cannot be read, is too large, or has another shape.
     """
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise DataError(f"{path}: has more than {MOST_BYTES:,} bytes.")
+        refuse_strange(path, MOST_BYTES)
         data = files.read_toml(path)
         if nests_too_deep(data):
             raise DataError(f"{path}: nests too deeply.")

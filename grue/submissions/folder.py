@@ -16,15 +16,14 @@ Submissions are untrusted data: nothing in them is executed, and nothing in them
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from grue.errors import ConfigError, DataError
 from grue.files import read_json, read_toml
-from grue.records import LOOKUPS, SCHEMA_VERSION, About, Entry, Result, Status
+from grue.records import LOOKUPS, SCHEMA_VERSION, Result
 from grue.shapes import from_dict
-from grue.submissions.trust import record_of, rung_of
 from grue.task_files import SUITES
 
 SUBMISSIONS = "submissions"
@@ -119,45 +118,6 @@ def nests_too_deep(value: Any) -> bool:
         contents = (outer.values() if isinstance(outer, dict) else outer for outer in level)
         level = [inner for content in contents for inner in content if isinstance(inner, containers)]
     return bool(level)
-
-
-def results(folder: Path, suite: str | None = None) -> list[Entry]:
-    """Read the results of every submission in `folder`, unchecked: see `grue.submissions.checks`.
-
-    Raises:
-        DataError: There is no such folder, or a result or a record of trust cannot be read.
-        ConfigError: A submission.toml cannot be read.
-    """
-    found = []
-    for system in systems(folder):
-        place = place_of(system)
-        if suite is None or place.parent.name == suite:
-            about = about_submission(read_submission(system))
-            paths = sorted(system.glob("*/seed-*.result.json"))
-            known = {path: read_result(path) for path in paths}
-            rung = rung_of(place, {path.parent.name for path in paths if known[path].status == "complete"})
-            if rung is not None:
-                about = replace(about, log=f"{SUBMISSIONS}/{place.parent.name}/{record_of(place).name}")
-            for path, result in known.items():
-                # A failed run has no predictions to rescore.
-                there = result.status == "failed" or predictions_of(path).is_file()
-                status: Status = (rung or "rescored") if there else "reported"
-                found.append(Entry(result, path, status, about if there else replace(about, log="")))
-    return found
-
-
-def about_submission(submission: Submission) -> About:
-    """Return what the board shows about a submitted system."""
-    return About(
-        algorithm=submission.algorithm,
-        backbone=submission.backbone,
-        authors=submission.authors,
-        licence=submission.licence,
-        training_data=submission.training_data,
-        budget=submission.budget,
-        link=submission.link,
-        deterministic=submission.deterministic,
-    )
 
 
 def systems(folder: Path) -> list[Path]:

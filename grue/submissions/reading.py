@@ -49,8 +49,24 @@ class Scan:
     was_entered: bool = True
 
 
-def scan(system: Path, tasks: list[str]) -> Scan:
-    """List a system's folder without following links, opening special files or unpacking beyond the limit."""
+def refuse_strange(path: Path, most: int = MOST_BYTES) -> None:
+    """Refuse to read a link, a special file, or one that is too large.
+
+    Raises:
+        DataError: It is one.
+    """
+    if path.is_symlink() or not path.is_file():
+        raise DataError(f"{path}: is a link or no file; it is not read.")
+    if path.stat().st_size > most:
+        raise DataError(f"{path}: has {path.stat().st_size:,} bytes, more than {most:,}; it is not read.")
+
+
+def scan(system: Path, tasks: list[str], texts: bool = True) -> Scan:
+    """List a system's folder without following links, opening special files or unpacking beyond the limit.
+
+    Args:
+        texts: Whether files are looked into, for bombs, long lines and nothing.
+    """
     links = [path for path in (system.parent, system) if path.is_symlink()]
     if links:  # a link may lead anywhere: nothing is read
         return Scan(frozenset(), frozenset(), tuple(error(13, path, "is a link.") for path in links), was_entered=False)
@@ -66,7 +82,7 @@ def scan(system: Path, tasks: list[str]) -> Scan:
     for entry in entries:
         path = Path(entry.path)
         name = path.relative_to(system).as_posix()
-        found = list(_faults(entry, path, bool(shape.fullmatch(name))))
+        found = list(_faults(entry, path, bool(shape.fullmatch(name)), texts))
         problems += found
         if entry.is_symlink() or not entry.is_dir():
             present.add(name)
@@ -89,7 +105,7 @@ def _listing(folder: Path) -> list[os.DirEntry[str]]:
         return sorted(islice(found, MOST_FILES + 1), key=lambda entry: entry.name)
 
 
-def _faults(entry: os.DirEntry[str], path: Path, belongs: bool) -> Iterator[Problem]:
+def _faults(entry: os.DirEntry[str], path: Path, belongs: bool, texts: bool) -> Iterator[Problem]:
     """Yield what keeps a file from being read."""
     if entry.is_symlink():
         yield error(13, path, "is a link.")
@@ -100,16 +116,18 @@ def _faults(entry: os.DirEntry[str], path: Path, belongs: bool) -> Iterator[Prob
     elif not belongs:
         yield error(1, path, "is not a file of a submission.")
     else:
-        yield from _too_heavy(path, entry.stat(follow_symlinks=False).st_size)
+        yield from _too_heavy(path, entry.stat(follow_symlinks=False).st_size, texts)
 
 
-def _too_heavy(path: Path, size: int) -> Iterator[Problem]:
+def _too_heavy(path: Path, size: int, texts: bool) -> Iterator[Problem]:
     most = MOST_BYTES_OF.get(path.name, MOST_BYTES_OF.get(path.suffix, MOST_BYTES))
     if not size:
         yield error(16, path, "is empty.")
         return
     if size > most:
         yield error(14, path, f"has {size:,} bytes, more than {most:,}.")
+        return
+    if not texts:
         return
     packed = path.suffix == ".gz"
     content = _unpacked(path, most) if packed else path.read_bytes()

@@ -13,6 +13,7 @@ from typing import Literal, TypeVar
 from grue import files
 from grue.errors import DataError, did_you_mean
 from grue.records import Direction
+from grue.submissions.reading import refuse_strange
 from grue.task_files import task_names
 
 T = TypeVar("T", bound=Hashable)
@@ -112,6 +113,7 @@ def read_reported(folder: Path, suite: str) -> tuple[Reported, ...]:
 
 
 def _read(path: Path, suite: str) -> Reported:
+    refuse_strange(path)
     reported = files.load_json(path, Reported)
     if path.name != f"{reported.source.key}.reported.json":
         raise DataError(

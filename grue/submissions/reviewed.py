@@ -17,6 +17,7 @@ from grue.files import read_toml, sha256_file
 from grue.shapes import from_dict
 from grue.submissions.folder import MANIFEST, place_of
 from grue.submissions.problems import CHECKS, Problem
+from grue.submissions.reading import refuse_strange
 
 REVIEWED = "reviewed.toml"
 
@@ -40,9 +41,13 @@ def read_reviewed(folder: Path) -> Reviews:
 
     Raises:
         ConfigError: The file has another shape, or names a check that needs no review.
+        DataError: It is a link or no file.
     """
     path = folder / REVIEWED
-    return parse_reviewed(read_toml(path), str(path)) if path.exists() else {}
+    if not path.exists():
+        return {}
+    refuse_strange(path)
+    return parse_reviewed(read_toml(path), str(path))
 
 
 def parse_reviewed(tables: Mapping[str, Any], where: str) -> Reviews:

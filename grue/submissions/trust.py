@@ -13,6 +13,7 @@ from typing import Literal
 
 from grue import files
 from grue.errors import DataError
+from grue.submissions.reading import refuse_strange
 
 SCHEMA_VERSION = 1
 Rung = Literal["reproduced", "retrained"]
@@ -92,10 +93,9 @@ def read_seen(system: Path) -> tuple[Seen, ...]:
         DataError: The record cannot be read, or is none of this schema.
     """
     path = record_of(system)
-    if path.is_symlink():
-        raise DataError(f"{path}: is a link; replace it by the record itself.")
-    if not path.exists():
+    if not path.exists() and not path.is_symlink():
         return ()
+    refuse_strange(path)
     found = files.load_json(path, Trust)
     if found.schema != SCHEMA_VERSION:
         raise DataError(f"{path}: schema: this version of grue reads {SCHEMA_VERSION}, found {found.schema}.")

@@ -16,7 +16,7 @@ from grue.leaderboard import published
 from grue.leaderboard.rank import rank
 from grue.records import Score
 from grue.render import as_json
-from grue.submissions.folder import results
+from grue.submissions.entries import results
 from grue.task_files import load_task, task_names
 from grue.tasks import Task
 

@@ -14,7 +14,7 @@ from grue.records import Prediction
 from grue.stats.intervals import prediction_interval
 from grue.submissions.agreement import equal_share, judge_reproduced, judge_retrained
 from grue.submissions.checks import check
-from grue.submissions.folder import results
+from grue.submissions.entries import results
 from grue.submissions.trust import Scores, Seen, read_seen, record, rung_of
 
 SEEN = Seen(

@@ -4,6 +4,7 @@ The board has two honest systems. `STOPPED` is the table of `docs/reference/chec
 """
 
 import hashlib
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -23,9 +24,13 @@ from support.good_submission import (
     write_good,
 )
 
+from grue.errors import DataError
 from grue.records import Prediction
 from grue.submissions import rescoring
+from grue.submissions.by_reference import recomputed
 from grue.submissions.checks import check
+from grue.submissions.entries import results
+from grue.submissions.reported import read_reported
 from grue.submissions.reviewed import read_reviewed
 from grue.submissions.sketch import alike, bare, equal, sketch
 
@@ -274,3 +279,39 @@ def test_a_check_ends_in_time(board: Path) -> None:
     """Its processes load Python for longer than that."""
     problems = check(board / "first", seconds=0.01)
     assert [(problem.id, Path(problem.path).name) for problem in problems] == [("GRUE-S054", "commongen")]
+
+
+# --- boards --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_board_reads_no_more_than_the_check(board: Path) -> None:
+    """A result that is /dev/zero was read until memory ended."""
+    assert len(results(board)) == 2 * len(SEEDS)
+    victim = board / "first/commongen/seed-1.result.json"
+    kept = victim.read_bytes()
+
+    def refused(said: str) -> None:
+        with pytest.raises(DataError, match=said):
+            results(board)
+
+    for target in ("/dev/zero", "/etc/passwd", "seed-2.result.json"):
+        victim.unlink()
+        victim.symlink_to(target)
+        refused("is a link")
+    victim.unlink()
+    os.mkfifo(victim)
+    refused("neither a file nor a folder")
+    victim.unlink()
+    victim.write_bytes(b" " * 300_000)
+    refused("more than 200,000")
+    victim.write_bytes(kept)
+    (board / "first/evil.py").write_text("x")
+    refused("is not a file of a submission")
+    (board / "first/evil.py").unlink()
+    assert len(results(board)) == 2 * len(SEEDS)
+    for name in ("first.trust.json", "paper.reported.json", "x.by-reference.toml"):
+        (board / name).symlink_to("/dev/zero")
+    refused("is a link or no file")
+    for read in (lambda: read_reported(board.parent, "mini"), lambda: recomputed(board.parent, "mini")):
+        with pytest.raises(DataError, match="is a link or no file"):
+            read()

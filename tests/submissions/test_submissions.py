@@ -39,7 +39,8 @@ from grue.records import Score
 from grue.submissions import checks, rescoring, structure
 from grue.submissions.checks import check
 from grue.submissions.claims import check_claims
-from grue.submissions.folder import results, systems
+from grue.submissions.entries import results
+from grue.submissions.folder import systems
 from grue.submissions.problems import error, visible
 from grue.submissions.reading import MOST_FILES
 from grue.submissions.wording import skeleton

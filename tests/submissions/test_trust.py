@@ -21,7 +21,7 @@ from grue.lm import checkpoint
 from grue.submissions import reproduce as reproducing
 from grue.submissions.again import threads_of
 from grue.submissions.collect import read_run
-from grue.submissions.folder import results
+from grue.submissions.entries import results
 from grue.submissions.pack import pack
 from grue.submissions.retrain import plan_retraining
 from grue.submissions.rows import targets

@@ -1,0 +1,69 @@
+"""Submitted results as entries of a board, read as carefully as the check reads them (`grue.submissions.reading`)."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from grue.errors import DataError
+from grue.records import About, Entry, Result, Status
+from grue.submissions.folder import (
+    RESULT,
+    SUBMISSIONS,
+    Submission,
+    place_of,
+    predictions_of,
+    read_result,
+    read_submission,
+    systems,
+)
+from grue.submissions.reading import scan
+from grue.submissions.trust import record_of, rung_of
+from grue.task_files import SUITES, task_names
+
+
+def results(folder: Path, suite: str | None = None) -> list[Entry]:
+    """Read the results of every submission in `folder`; their scores are not checked, see `grue.submissions.checks`.
+
+    Raises:
+        DataError: There is no such folder; a system's folder holds what does not belong there, a link or a special
+            file; or a result or a record of trust cannot be read.
+        ConfigError: A submission.toml cannot be read.
+    """
+    places = [(system, place_of(system).parent.name) for system in systems(folder)]
+    return [entry for system, of in places if suite in (None, of) for entry in _of_system(system, of)]
+
+
+def _of_system(system: Path, suite: str) -> list[Entry]:
+    if suite not in SUITES:
+        raise DataError(f"{system}: {suite!r} is not a suite; submissions are in folders {' and '.join(SUITES)}.")
+    found = scan(system, task_names(suite), texts=False)
+    for problem in found.problems:
+        raise DataError(f"{problem.path}: {problem.message} See `grue submit check {system}`.")
+    about = about_submission(read_submission(system))
+    paths = [system / name for name in sorted(found.readable) if RESULT.fullmatch(Path(name).name)]
+    known = {path: read_result(path) for path in paths}
+    place = place_of(system)
+    rung = rung_of(place, {path.parent.name for path in paths if known[path].status == "complete"})
+    if rung is not None:
+        about = replace(about, log=f"{SUBMISSIONS}/{suite}/{record_of(place).name}")
+    return [_entry(path, result, rung or "rescored", about) for path, result in known.items()]
+
+
+def _entry(path: Path, result: Result, status: Status, about: About) -> Entry:
+    # A failed run has no predictions to rescore.
+    if result.status == "failed" or predictions_of(path).is_file():
+        return Entry(result, path, status, about)
+    return Entry(result, path, "reported", replace(about, log=""))
+
+
+def about_submission(submission: Submission) -> About:
+    """Return what the board shows about a submitted system."""
+    return About(
+        algorithm=submission.algorithm,
+        backbone=submission.backbone,
+        authors=submission.authors,
+        licence=submission.licence,
+        training_data=submission.training_data,
+        budget=submission.budget,
+        link=submission.link,
+        deterministic=submission.deterministic,
+    )
