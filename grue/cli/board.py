@@ -1,7 +1,7 @@
 """`grue leaderboard`."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from grue.leaderboard.board import Board
+    from grue.records import Entry, Example
     from grue.render.layout import TextTable
+    from grue.tasks import Task
 
 PUBLISHED = {
     "markdown": "md",
@@ -138,12 +140,27 @@ def board_of(
     return sorted_by(board, column)
 
 
-def _render(board: "Board", form: str) -> str:
+def _render(board: "Board", form: str, shown: Collection[str] = ()) -> str:
+    """Return the board in a format; `shown` are the tasks with a file of examples beside the page."""
     from importlib import import_module
 
+    if form == "html":
+        from grue.render import html
+
+        return html.render(board, _illustrations(board), shown)
     module = {"json": "as_json", "csv": "as_csv"}.get(form, form)
     text: str = import_module(f"grue.render.{module}").render(board)
     return text
+
+
+def _illustrations(board: "Board") -> dict[str, "Example"]:
+    """Return an example of each task of our suites whose data is on this machine."""
+    from grue.leaderboard.examples import illustration
+    from grue.task_files import SUITES, load_task, task_names
+
+    known = set(task_names(board.suite)) if board.suite in SUITES else set()
+    loaded = {task.name: _examples_of(load_task(task.name, board.suite)) for task in board.tasks if task.name in known}
+    return {name: found for name, examples in loaded.items() if examples and (found := illustration(examples))}
 
 
 # --- the files of leaderboard/ ---------------------------------------------------------------------------------------
@@ -176,24 +193,29 @@ def _publish(folder: Path, submissions: Path, check: bool) -> None:
         SubmissionError: Files are not current; names each.
     """
     texts = dict(_published(folder, submissions))
-    stale = [path for path, text in texts.items() if not _is(path, text)]
+    stale = [path for path, text in texts.items() if (path.exists() if text is None else not _is(path, text))]
     if check and stale:
         raise SubmissionError(
             f"{_listed(stale)} {'is' if len(stale) == 1 else 'are'} not current with {submissions}; run "
             f"`grue leaderboard --publish {folder}` and commit {'it' if len(stale) == 1 else 'them'}."
         )
+    count = sum(text is not None for text in texts.values())
     if check:
-        click.echo(f"The {len(texts)} files of {folder} are current with {submissions}.", err=True)
+        click.echo(f"The {count} files of {folder} are current with {submissions}.", err=True)
         return
     for path in stale:
-        files.write_text(path, texts[path])
-        click.echo(str(path))
+        text = texts[path]
+        if text is None:
+            path.unlink()
+        else:
+            files.write_text(path, text)
+        click.echo(str(path) if text is not None else f"{path} (removed)")
     if not stale:
-        click.echo(f"The {len(texts)} files of {folder} are already current with {submissions}.", err=True)
+        click.echo(f"The {count} files of {folder} are already current with {submissions}.", err=True)
 
 
-def _published(folder: Path, submissions: Path) -> Iterator[tuple[Path, str]]:
-    """Yield the path and the text of every file of the published boards."""
+def _published(folder: Path, submissions: Path) -> Iterator[tuple[Path, str | None]]:
+    """Yield the path and the text of every file of the published boards; None for a file that is not to be there."""
     from grue.leaderboard.rank import rank
     from grue.submissions.folder import results
     from grue.submissions.reported import read_reported
@@ -201,9 +223,53 @@ def _published(folder: Path, submissions: Path) -> Iterator[tuple[Path, str]]:
 
     for suite in sorted(SUITES):
         tasks = [load_task(name, suite) for name in task_names(suite)]
-        board = rank(results(submissions, suite), tasks, reported=read_reported(submissions, suite))
+        entries = results(submissions, suite)
+        board = rank(entries, tasks, reported=read_reported(submissions, suite))
+        examples = {task.name: _examples_of(task) for task in tasks}
+        beside = {
+            path: text
+            for task in tasks
+            for path, text in _example_file(folder / "examples" / suite, task, board, entries, examples[task.name])
+        }
+        yield from beside.items()
+        shown = [path.stem for path, text in beside.items() if text is not None]
         for form, ending in PUBLISHED.items():
-            yield folder / f"{suite}.{ending}", _render(board, form)
+            yield folder / f"{suite}.{ending}", _render(board, form, shown)
+
+
+def _example_file(
+    folder: Path, task: "Task", board: "Board", entries: "Sequence[Entry]", examples: "Sequence[Example] | None"
+) -> Iterator[tuple[Path, str | None]]:
+    """Yield the path and the text of a task's file of examples, if there is one or is to be one.
+
+    Without the task's data on this machine, the existing file stays what it is.
+    """
+    from grue.leaderboard.examples import task_examples
+    from grue.render import as_examples
+
+    path = folder / f"{task.name}.js"
+    if examples is None:
+        if path.is_file():
+            yield path, files.read_text(path)
+        return
+    found = task_examples(task, board, entries, examples)
+    if found is not None:
+        yield path, as_examples.render(found)
+    elif path.is_file():
+        yield path, None
+
+
+def _examples_of(task: "Task") -> "Sequence[Example] | None":
+    """Return the examples of a task's evaluation split; None if its data is not on this machine."""
+    from grue.data.load import load_examples
+    from grue.errors import DataError
+
+    try:
+        return load_examples(task, task.data.evaluation, offline=True).examples
+    except DataError:
+        if any(source.kind == "mini" for source in task.data.sources):  # embedded: it is damaged, not missing
+            raise
+        return None
 
 
 def _is(path: Path, text: str) -> bool:

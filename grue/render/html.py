@@ -1,10 +1,12 @@
-"""The board as one self-contained page: no network requests, readable without its script, deterministic.
+"""The board as one self-contained page: readable without its script, deterministic, no request to any other place.
 
-Jinja2 escapes the texts of submissions; a content security policy allows only the page's own style and script.
+Jinja2 escapes the texts of submissions; a content security policy allows only the page's own style and script, and
+scripts beside it: the files of examples (`grue.render.as_examples`), which the page loads when they are asked for.
 """
 
 import base64
 import hashlib
+from collections.abc import Collection, Mapping
 from functools import cache
 from importlib import resources
 
@@ -12,6 +14,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from grue.leaderboard.board import Board
+from grue.records import Example
 from grue.render.legend import HELD_OUT, HONESTY, RANKS
 from grue.render.text import printable
 from grue.render.web import view, words
@@ -19,12 +22,22 @@ from grue.render.web.embed import embedded
 from grue.render.web.papers import REFERENCE, paper_tables, summaries
 from grue.submissions.folder import PRELIMINARY_SEEDS, RANKED_SEEDS
 
-SCRIPTS = ("statistics.js", "data.js", "tables.js", "tooltip.js", "compare.js", "download.js", "page.js")
+SCRIPTS = (
+    *("statistics.js", "data.js", "words.js", "tables.js", "filters.js", "tooltip.js", "compare.js", "system.js"),
+    *("examples.js", "download.js", "page.js"),
+)
 SUITES = ("mini", "grue")
 
 
-def render(board: Board) -> str:
-    """Return the board as an HTML page that needs no other file."""
+def render(board: Board, illustrations: Mapping[str, Example] | None = None, shown: Collection[str] = ()) -> str:
+    """Return the board as an HTML page that needs no other file but those of examples.
+
+    Args:
+        board: Any board.
+        illustrations: Task → an example that explains it.
+        shown: Tasks with a file of examples beside the page, `examples/<suite>/<task>.js`; the page asks for no other.
+    """
+    illustrations = illustrations or {}
     style = _lean(_source("page.css"), "/*")
     script = '"use strict";\n(() => {\n' + _lean("\n".join(map(_source, SCRIPTS)), "//") + "\n})();"
     text = (
@@ -35,11 +48,16 @@ def render(board: Board) -> str:
             lead=words.lead(board),
             overview=view.overview(board),
             panels=[view.task_panel(board, task) for task in board.tasks],
+            leads={task.name: words.task_lead(board, task) for task in board.tasks},
+            illustrations={task.name: words.illustrated(illustrations.get(task.name)) for task in board.tasks},
+            shown=[task.name for task in board.tasks if task.name in shown],
+            made_from=words.made_from(board),
+            code=words.code_behind(board),
             systems=[view.system_of(i, row, len(board.tasks)) for i, row in enumerate(board.rows)],
             glossary=words.glossary(board.tasks),
             papers={task.name: paper_tables(board.reported, task.name) for task in board.tasks},
             summaries=summaries(board.reported, [task.name for task in board.tasks]),
-            data=embedded(board),
+            data=embedded(board, shown),
             style=Markup(style),
             script=Markup(script),
             policy=_policy(style, script),
@@ -81,9 +99,9 @@ def _lean(source: str, comment: str) -> str:
 
 
 def _policy(style: str, script: str) -> str:
-    """Return the content security policy: only this style, this script and the embedded icon."""
+    """Return the content security policy: only this style, this script, files beside the page and the embedded icon."""
     return (
-        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
+        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)} 'self' file:; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
 

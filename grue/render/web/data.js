@@ -1,6 +1,7 @@
 // The data of the page: the embedded numbers, and the raw metrics in the tables.
 
 const board = JSON.parse(document.getElementById("data").textContent);
+const AXES = ["preference", "naturalness"];
 const all = (selector, within = document) => [...within.querySelectorAll(selector)];
 const inSvg = (name, attributes) => {
   const element = document.createElementNS("http://www.w3.org/2000/svg", name);
@@ -18,10 +19,34 @@ for (const system of board.systems) {
     return { rank, seeds, failed, preference, naturalness };
   });
 }
+// Systems of one name are told apart by what they are: the key is what an address says.
+const keys = board.systems.map(({ system, status, standing }, index) => {
+  const twins = board.systems.filter((other) => other.system === system);
+  return twins.length > 1 && twins[0] !== board.systems[index] ? `${system} (${status}, ${standing})` : system;
+});
+const indexOf = (key) => keys.indexOf(key);
+
+// What a system's runs on a task took, as [seeds, tokens, episodes, seconds, reward calls, parameters, updates kept]; each
+// cost is [how many seeds state it, their sum], or null. Means are over seeds.
+const COSTS = { tokens: 1, episodes: 2, seconds: 3, calls: 4 };
+const spentOn = (index, task) => board.spent[task]?.[index] ?? null;
+function costOn(index, task, cost) {
+  const found = spentOn(index, task)?.[COSTS[cost]];
+  return found ? { mean: found[1] / found[0], sum: found[1] } : null;
+}
+
+// The cost of one seed: on a task, or of all tasks together if every one of them states it.
+function costOf(index, table, cost) {
+  if (taskIndex.has(table)) return costOn(index, taskIndex.get(table), cost)?.mean ?? null;
+  const found = board.tasks.flatMap((_, i) => (board.systems[index].cells[i] ? [costOn(index, i, cost)] : []));
+  return found.length && found.every(Boolean) ? found.reduce((sum, one) => sum + one.mean, 0) : null;
+}
+
 const cellOf = (system, task) => system.cells[taskIndex.get(task)];
 const meanOf = (values) => (values ? mean(values) : null);
 
 const raw = board.tasks.map(() => new Map()); // task → system's index → metric → number, read from the tables once
+const texts = board.tasks.map(() => new Map()); // the same as printed
 
 function readRaw() {
   for (const table of all("table[data-table]")) {
@@ -30,11 +55,16 @@ function readRaw() {
     const heads = all("thead th", table);
     for (const row of all("tr[data-r]", table)) {
       const found = raw[task].get(row.dataset.r) ?? {};
+      const printed = texts[task].get(row.dataset.r) ?? {};
       heads.forEach((head, i) => {
-        const number = Number(row.cells[i].textContent);
-        if (head.dataset.key?.startsWith("m:") && !Number.isNaN(number)) found[head.dataset.key.slice(2)] = number;
+        if (!head.dataset.key?.startsWith("m:")) return;
+        const text = row.cells[i].textContent.trim();
+        if (Number.isNaN(Number(text))) return;
+        found[head.dataset.key.slice(2)] = Number(text);
+        printed[head.dataset.key.slice(2)] = text;
       });
       raw[task].set(row.dataset.r, found);
+      texts[task].set(row.dataset.r, printed);
     }
   }
 }
@@ -62,13 +92,14 @@ function sortValue(index, table, key) {
   if (key.startsWith("t:")) return meanOf(cellOf(system, key.slice(2))?.preference);
   if (key.startsWith("m:")) return raw[taskIndex.get(table)].get(String(index))?.[key.slice(2)] ?? null;
   if (key === "held_out") return (cell ? system.held?.[taskIndex.get(table)] : system.heldOut) ?? null;
+  if (key.startsWith("c:")) return costOf(index, table, key.slice(2));
   if (key === "rank") return (cell ?? system).rank;
   return cell ? meanOf(cell[key]) : system[key];
 }
 
 // Whether a column is sorted from its lowest value when it is first chosen.
 function lowFirst(table, key) {
-  if (key === "rank" || key === "system") return true;
+  if (key === "rank" || key === "system" || key.startsWith("c:")) return true;
   const metric = board.tasks[taskIndex.get(table)]?.metrics.find(([name]) => `m:${name}` === key);
   return metric !== undefined && metric[1] !== "diversity" && metric[2] === "lower";
 }

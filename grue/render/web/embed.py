@@ -5,24 +5,27 @@ them from the tables, so that the page holds them once.
 """
 
 import json
-from collections.abc import Mapping, Sequence, Set
-from itertools import combinations
+import math
+from collections.abc import Collection, Mapping, Sequence, Set
 from statistics import NormalDist
 from typing import Any
 
+import numpy as np
 from markupsafe import Markup
 
-from grue.leaderboard.board import Board, BoardTask, Cell, Estimate, Row
-from grue.leaderboard.lineage import are_pairs, made_on
+from grue.leaderboard.board import COSTS, Board, BoardTask, Cell, Estimate, Row
+from grue.leaderboard.lineage import made_on, pairs_of
+from grue.leaderboard.made import reward_calls
 from grue.render.text import printable
-from grue.stats.intervals import Interval, student_t_quantile
+from grue.render.web.words import family_of
+from grue.stats.intervals import Interval, satterthwaite_interval, student_t_quantile
 
 STEPS = 50  # of the table of Student's t; the script interpolates, with an error below 0.05 %
 _ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
 
-def embedded(board: Board) -> Markup:
-    """Return the board's numbers as JSON for a script element."""
+def embedded(board: Board, shown: Collection[str] = ()) -> Markup:
+    """Return the board's numbers as JSON for a script element; `shown` are the tasks with a file of examples."""
     made = made_on(board.rows)
     data = {
         "suite": board.suite,
@@ -30,17 +33,48 @@ def embedded(board: Board) -> Markup:
         "level": board.level,
         "quantiles": quantiles(board.level),
         "tasks": [_task(task) for task in board.tasks],
+        "shown": [task.name for task in board.tasks if task.name in shown],
         "systems": [_system(row, board) for row in board.rows],
+        "spent": [_spent(board.rows, task.name) for task in board.tasks],
         "pairs": [_pairs(board.rows, task.name, made.get(task.name, {})) for task in board.tasks],
     }
+    return Markup(script_json(data))
+
+
+def script_json(data: Any) -> str:
+    """Return data as JSON that can neither end nor comment out the script it stands in."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return Markup(text.translate(_ESCAPES))
+    return text.translate(_ESCAPES)
 
 
-def _pairs(rows: Sequence[Row], task: str, made: Mapping[int, Set[str]]) -> list[tuple[int, int]]:
-    """Return the places of every two systems whose seeds are pairs on a task."""
+def _pairs(rows: Sequence[Row], task: str, made: Mapping[int, Set[str]]) -> list[str]:
+    """Return for each system, as digits of 4 bits, with which others its seeds are pairs on a task; [] without any."""
     cells = {i: cell for i, row in enumerate(rows) if (cell := row.cells.get(task)) is not None and cell.lineage}
-    return [(i, j) for i, j in combinations(cells, 2) if are_pairs(cells[i], cells[j], made)]
+    if not cells:
+        return []
+    table = np.zeros((len(rows), -(-len(rows) // 4) * 4), dtype=np.bool_)
+    table[np.ix_(list(cells), list(cells))] = pairs_of(list(cells.values()), made)
+    np.fill_diagonal(table, False)
+    digits = table.reshape(len(rows), -1, 4) @ np.array([8, 4, 2, 1])
+    return ["".join(f"{digit:x}" for digit in row).rstrip("0") for row in digits.tolist()] if table.any() else []
+
+
+def _spent(rows: Sequence[Row], task: str) -> dict[int, list[Any]]:
+    """Return place of a row → what its runs on a task took, all seeds together: see `data.js`."""
+    calls = reward_calls(rows, task)
+    found: dict[int, list[Any]] = {}
+    for i, row in enumerate(rows):
+        cell = row.cells.get(task)
+        if cell is not None and (cell.training or cell.updates or cell.parameters):
+            sums = [_sum(cell.training.get(cost)) for cost in COSTS]
+            updates = [cell.updates.get(seed) for seed in cell.seeds] if cell.updates else []
+            found[i] = [len(cell.seeds), *sums, _sum(calls.get(i)), cell.parameters, updates]
+    return found
+
+
+def _sum(by_seed: Mapping[int, float] | None) -> list[float] | None:
+    """Return the number of seeds and their sum; None if nothing is known."""
+    return [len(by_seed), round(math.fsum(by_seed.values()))] if by_seed else None
 
 
 def quantiles(level: float) -> list[float]:
@@ -68,6 +102,9 @@ def _system(row: Row, board: Board) -> dict[str, Any]:
         "status": row.status,
         "standing": row.standing,
         "about": printable(f"{row.about.algorithm} {row.about.backbone}"),
+        "family": family_of(row),
+        **({"log": printable(row.about.log)} if row.about.log else {}),
+        "code": sorted({text for cell in row.cells.values() for text in cell.code}),
         "seeds": _first_seeds(row),
         "fixed": row.about.deterministic,
         "rank": row.rank,
@@ -76,7 +113,21 @@ def _system(row: Row, board: Board) -> dict[str, Any]:
         "naturalness": _short(row.naturalness, 4),
         **({"heldOut": _short(row.held_out, 4), "held": held} if any(value is not None for value in held) else {}),
         "cells": [_cell(cell, task, row) if cell else None for cell, task in zip(cells, board.tasks, strict=True)],
+        "spread": [_spreads(cell, task, board) if cell else [] for cell, task in zip(cells, board.tasks, strict=True)],
     }
+
+
+def _spreads(cell: Cell, task: BoardTask, board: Board) -> list[float | None]:
+    """Return half the t interval of each metric of the score, in two digits."""
+    if board.interval_kind != "t":
+        return []
+    estimates = [cell.metrics.get(column.metric) for column in task.columns if column.axis != "diversity"]
+    intervals = [
+        satterthwaite_interval({"": e.by_seed.values()}, board.level) if e is not None and len(e.by_seed) > 1 else None
+        for e in estimates
+    ]
+    found = [None if one is None else float(f"{one.half_width:.2g}") for one in intervals]
+    return found if any(value is not None for value in found) else []
 
 
 def _cell(cell: Cell, task: BoardTask, row: Row) -> list[Any]:
