@@ -70,11 +70,11 @@ def code_of(results: Iterable[Result]) -> tuple[str, ...]:
     return tuple(sorted({text for result in results if (text := _code(result.grue))}))
 
 
-def _code(grue: Mapping[str, Any]) -> str:
-    version, commit = str(grue.get("version", "")), str(grue.get("commit", ""))
+def _code(made_by: Mapping[str, Any]) -> str:
+    version, commit = str(made_by.get("version", "")), str(made_by.get("commit", ""))
     if not VERSION.fullmatch(version):
         return ""
-    changed = "+" if grue.get("dirty") is True else ""
+    changed = "+" if made_by.get("dirty") is True else ""
     return f"{version} ({commit[:7]}{changed})" if COMMIT.fullmatch(commit) else version
 
 

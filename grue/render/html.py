@@ -6,6 +6,7 @@ scripts beside it: the files of examples (`grue.render.as_examples`), which the 
 
 import base64
 import hashlib
+import re
 from collections.abc import Collection, Mapping
 from functools import cache
 from importlib import resources
@@ -18,6 +19,7 @@ from grue.records import Example
 from grue.render.legend import HELD_OUT, HONESTY, RANKS
 from grue.render.text import printable
 from grue.render.web import view, words
+from grue.render.web.axes import number
 from grue.render.web.embed import embedded
 from grue.render.web.papers import REFERENCE, paper_tables, summaries
 from grue.submissions.folder import PRELIMINARY_SEEDS, RANKED_SEEDS
@@ -38,8 +40,8 @@ def render(board: Board, illustrations: Mapping[str, Example] | None = None, sho
         shown: Tasks with a file of examples beside the page, `examples/<suite>/<task>.js`; the page asks for no other.
     """
     illustrations = illustrations or {}
-    style = _lean(_source("page.css"), "/*")
-    script = '"use strict";\n(() => {\n' + _lean("\n".join(map(_source, SCRIPTS)), "//") + "\n})();"
+    style = _lean_style(_source("page.css"))
+    script = '"use strict";\n(() => {\n' + _lean_script("\n".join(map(_source, SCRIPTS))) + "\n})();"
     text = (
         _environment()
         .get_template("page.html")
@@ -62,6 +64,7 @@ def render(board: Board, illustrations: Mapping[str, Example] | None = None, sho
             script=Markup(script),
             policy=_policy(style, script),
             suites=SUITES,
+            colours=view.COLOURS,
             reference=REFERENCE,
             honesty=HONESTY,
             ranks=RANKS,
@@ -83,6 +86,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["printable"] = printable
+    environment.filters["number"] = number
     environment.globals |= {"scale_groups": words.scale_groups, "scale_numbers": words.scale_numbers}
     return environment
 
@@ -96,6 +100,31 @@ def _lean(source: str, comment: str) -> str:
     """Return our own style or script without indentation, empty lines and comment lines."""
     lines = (line.strip() for line in source.splitlines())
     return "\n".join(line for line in lines if line and not line.startswith(comment))
+
+
+def _lean_style(source: str) -> str:
+    """Return our own style without comments, and without the spaces that only a reader needs."""
+    return re.sub(r" ?([{};,]) ?|(: )", lambda found: found[1] or ":", _lean(source, "/*"))
+
+
+def _lean_script(source: str) -> str:
+    """Return our own script without comments, and without spaces around signs.
+
+    Strings stay as they are, and so do lines with a regular expression, and templates, none of which has two lines.
+    """
+    return "\n".join(
+        line if re.search(r"/(?! )", line) else _without_spaces(line) for line in _lean(source, "//").splitlines()
+    )
+
+
+def _without_spaces(line: str) -> str:
+    before, *template = re.split(r"(`.*`)", line)
+    if template:
+        return _without_spaces(before) + template[0] + _without_spaces(template[1])
+    parts = re.split(r'("(?:[^"\\]|\\.)*")', line)
+    return "".join(
+        part if i % 2 else re.sub(r" ?([=<>&|?:,;{}()+*/!-]+) ?", r"\1", part) for i, part in enumerate(parts)
+    )
 
 
 def _policy(style: str, script: str) -> str:

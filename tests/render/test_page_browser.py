@@ -14,7 +14,7 @@ from grue.render.web.embed import quantiles
 from grue.stats.intervals import satterthwaite_interval
 
 pytestmark = pytest.mark.slow
-TABS = ["overview", "task-reviews", "task-stories", "compare", "method"]
+TABS = ["overview", "task-reviews", "task-stories", "examples", "compare", "method"]
 
 
 @pytest.fixture(scope="module")

@@ -103,5 +103,8 @@ def _drawn(task: Task, system: str, seed: int, quality: float, generator: random
     }
     preference, naturalness = (sum(values) / len(values) for values in means.values())
     scores += [a_score(name, generator.uniform(0.2, 900), "diversity") for name in DIVERSITY]
+    training = {"tokens": generator.uniform(1e5, 1e6), "episodes": 8000.0 + seed, "seconds": generator.uniform(60, 900)}
+    made = {"training": training, "update": generator.choice((0, 8, 16)), "parameters": 1_417_600}
     changes = {"scores": tuple(scores), "split": task.data.evaluation}
-    return a_result(task, system, seed, preference, naturalness, **changes)
+    result = a_result(task, system, seed, preference, naturalness, **changes)
+    return replace(result, system={**result.system, **made})

@@ -11,28 +11,35 @@ const inSvg = (name, attributes) => {
 const taskIndex = new Map(board.tasks.map((task, index) => [task.name, index]));
 
 // A system's cells come as [rank, preference by seed, naturalness by seed, failed seeds, seeds], the last two only if
-// a seed failed or the seeds differ from those of the system's first task. A metric: name, axis, direction, range, reference.
+// a seed failed or the seeds differ from those of the system's first task, scores in hundredths. A metric: name, axis,
+// direction, range, reference; of diversity, the name alone.
+for (const task of board.tasks) {
+  task.metrics = task.metrics.map((metric) => (Array.isArray(metric) ? metric : [metric, "diversity", "higher", null, null]));
+}
 for (const system of board.systems) {
+  system.standing ??= "ranked";
+  system.seeds ??= [1, 2, 3, 4, 5];
+  system.fixed ??= false;
   system.cells = system.cells.map((cell) => {
     if (!cell) return null;
     const [rank, preference, naturalness, failed = [], seeds = system.seeds] = cell;
-    return { rank, seeds, failed, preference, naturalness };
+    const [liked, natural] = [preference, naturalness].map((values) => values?.map((value) => value / 100) ?? null);
+    return { rank, seeds, failed, preference: liked, naturalness: natural };
   });
 }
-// Systems of one name are told apart by what they are: the key is what an address says.
-const keys = board.systems.map(({ system, status, standing }, index) => {
-  const twins = board.systems.filter((other) => other.system === system);
-  return twins.length > 1 && twins[0] !== board.systems[index] ? `${system} (${status}, ${standing})` : system;
-});
-const indexOf = (key) => keys.indexOf(key);
-
-// What a system's runs on a task took, as [seeds, tokens, episodes, seconds, reward calls, parameters, updates kept]; each
-// cost is [how many seeds state it, their sum], or null. Means are over seeds.
-const COSTS = { tokens: 1, episodes: 2, seconds: 3, calls: 4 };
-const spentOn = (index, task) => board.spent[task]?.[index] ?? null;
+// What a system's runs on a task took, as [tokens, reward calls, seconds, updates kept, parameters], or 0; a cost is the sum
+// over all seeds, or [sum, how many seeds state it], or null; the updates are one number if all seeds have the same.
+const COSTS = { tokens: 0, calls: 1, seconds: 2 };
+const spentOn = (index, task) => board.spent[task]?.[index] || null;
 function costOn(index, task, cost) {
-  const found = spentOn(index, task)?.[COSTS[cost]];
-  return found ? { mean: found[1] / found[0], sum: found[1] } : null;
+  const found = spentOn(index, task)?.[COSTS[cost]] ?? null;
+  if (found === null) return null;
+  const [sum, seeds] = Array.isArray(found) ? found : [found, board.systems[index].cells[task].seeds.length];
+  return { mean: sum / seeds, sum };
+}
+function updatesOn(index, task) {
+  const kept = spentOn(index, task)?.[3] ?? null;
+  return Array.isArray(kept) || kept === null ? (kept ?? []) : board.systems[index].cells[task].seeds.map(() => kept);
 }
 
 // The cost of one seed: on a task, or of all tasks together if every one of them states it.
@@ -41,6 +48,15 @@ function costOf(index, table, cost) {
   const found = board.tasks.flatMap((_, i) => (board.systems[index].cells[i] ? [costOn(index, i, cost)] : []));
   return found.length && found.every(Boolean) ? found.reduce((sum, one) => sum + one.mean, 0) : null;
 }
+
+// Systems of one name are told apart by what they are: the key is what an address says.
+const named = new Map();
+const keys = board.systems.map(({ system, status, standing }) => {
+  const isTwin = named.has(system);
+  named.set(system, true);
+  return isTwin ? `${system} (${status}, ${standing})` : system;
+});
+const indexOf = (key) => keys.indexOf(key);
 
 const cellOf = (system, task) => system.cells[taskIndex.get(task)];
 const meanOf = (values) => (values ? mean(values) : null);

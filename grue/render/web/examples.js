@@ -132,9 +132,9 @@ function drawGallery() {
   const drawn = data.examples.filter((one) => one.drawn).length;
   const count = document.getElementById("count");
   const rest = data.examples.length - drawn;
-  const how = `${data.examples.length} of ${data.of} examples of the split ${data.split}: ${drawn} drawn by the hash of their ids${rest ? `, ${rest} where the competing systems differ most` : ""}.`;
+  const how = `of ${data.of.toLocaleString("en")} in the split ${data.split}, ${drawn} drawn by the hash of their ids${rest ? ` and ${rest} where the competing systems differ most` : ""} are here.`;
   if (example) count.replaceChildren(found.length ? "One example. " : `There is no example ${example} here. `, make("a", { href: `#${galleryAddress({ ...chosen, example: "" })}` }, "All examples"));
-  else count.textContent = found.length ? `${plural(found.length, "example")}, of ${how}` : `No example fits; there are ${how}`;
+  else count.textContent = `${found.length ? plural(found.length, "example") : "No example fits"}; ${how}`;
   gallery.replaceChildren(...shown.map((one) => exampleCard(one, data, chosen)));
   const further = document.getElementById("further");
   further.hidden = found.length <= shown.length;

@@ -35,13 +35,16 @@ function makeFilters(choose) {
     select.addEventListener("change", () => choose({ [key]: select.value }));
   }
   const costs = filters.querySelector("[name=costs]");
-  costs.parentElement.hidden = !board.spent.some((task) => Object.keys(task).length);
+  costs.parentElement.hidden = !board.spent.some((task) => task.length);
   costs.addEventListener("change", () => choose({ costs: costs.checked }));
   document.getElementById("clear").addEventListener("click", () => choose({ family: "", start: "", status: "", query: "" }));
 }
 
-// Says what the filters are, and if nothing is left, that nothing is.
-function showFilters(state, fits, hasTable) {
+// Says what the filters are, above a panel's first table, and if nothing is left, that nothing is.
+function showFilters(state, fits, panel) {
+  const table = panel.querySelector("table[data-low]");
+  const hasTable = table !== null;
+  table?.parentElement.before(filters, nothing);
   for (const key of CHOICES) filters.querySelector(`[name=${key}]`).value = state[key];
   filters.querySelector("[name=costs]").checked = state.costs;
   const isFiltered = state.query !== "" || CHOICES.some((key) => state[key]);
@@ -50,6 +53,7 @@ function showFilters(state, fits, hasTable) {
   nothing.hidden = !hasTable || !isFiltered || fits.some(Boolean);
   const words = CHOICES.map((key) => state[key] && (FAMILIES[state[key]] ?? STARTS[state[key]] ?? state[key])).filter(Boolean);
   if (state.query) words.unshift(`“${state.query}”`);
+  if (hasTable) table.parentElement.hidden = !nothing.hidden;
   nothing.firstChild.textContent = `No system fits ${words.join(", ")}. `;
 }
 

@@ -94,7 +94,7 @@ function show(part) {
     const left = fits.filter(Boolean).length;
     document.getElementById("said").textContent = left < fits.length ? `${left} of ${board.systems.length} systems` : "";
   }
-  if (isAny(part, "tab", "query", "costs", ...CHOICES)) showFilters(state, fits, hasTable(panels[state.tab]));
+  if (isAny(part, "tab", "query", "costs", ...CHOICES)) showFilters(state, fits, panels[state.tab]);
   if (isAny(part, "tab", "costs")) showCosts(panels[state.tab], state.costs);
   if ("isRaw" in part) {
     showScale(state.isRaw);
@@ -104,8 +104,6 @@ function show(part) {
   if (isAny(part, "a", "b")) compareSystems(state.a, state.b);
   if (names[state.tab] === "examples" && isAny(part, "tab", "task", "outputs", ...OF_EXAMPLES)) showExamples(state);
 }
-
-const hasTable = (panel) => all("table[data-low]", panel).length > 0;
 
 function showTab() {
   if (state.tab === SYSTEM) showSystem(state.system);

@@ -1,6 +1,6 @@
 """The plot of preference against naturalness: positions of points, whiskers and labels."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from grue.render.web.axes import Axis, axis_over
@@ -12,7 +12,7 @@ LETTER, LINE = 6.6, 14  # size of a letter and a line of a label, in pixels; mea
 LONGEST = 26  # letters of a label
 LOST = 1.0  # points of naturalness below the start: from there on a gain in preference counts as reward hacking
 NAMED = 5  # points in the summary; the table has them all
-LABELS = 16  # more would be unreadable; the script names every point on hover
+LABELS = 12  # more would be unreadable; the script names every point on hover
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +31,11 @@ class PlotPoint:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A point: the path of its whiskers, empty without any, and that of its marker."""
+    """A point, or an arrow towards one: a path that starts at the point and continues along the whiskers."""
 
     index: int
-    kind: str
     colour: int
-    whiskers: str
-    marker: str
+    path: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +68,7 @@ class ScatterPlot:
     """The content of the plot's template; `summary` describes it in words.
 
     Attributes:
+        marks: Kind → its points.
         outside: Arrows towards the references that are beyond the axes.
         hacked: The area of reward hacking; None without a start to compare with.
         beyond: How many references are outside.
@@ -77,7 +76,7 @@ class ScatterPlot:
 
     x: Axis
     y: Axis
-    marks: tuple[Mark, ...]
+    marks: Mapping[str, tuple[Mark, ...]]
     outside: tuple[Mark, ...]
     labels: tuple[Label, ...]
     summary: str
@@ -124,7 +123,10 @@ def plot_of(points: Sequence[PlotPoint], start: str = "", zoomed: bool = True) -
     return ScatterPlot(
         x=x,
         y=y,
-        marks=tuple(_mark(point, x, y) for point in held),
+        marks={
+            kind: tuple(Mark(point.index, point.colour, _path(point, x, y)) for point in held if point.kind == kind)
+            for kind in dict.fromkeys(point.kind for point in held)
+        },
         outside=tuple(arrows),
         labels=(*outside, *_labels(held, x, y, taken)),
         summary=f"Preference and naturalness: {summary}{rest}.",
@@ -155,17 +157,18 @@ def _ends(points: Iterable[PlotPoint], axis: str) -> list[float]:
     return found
 
 
-def _mark(point: PlotPoint, x: Axis, y: Axis) -> Mark:
+def _path(point: PlotPoint, x: Axis, y: Axis) -> str:
     across, up = round(x.place(point.x)), round(y.place(point.y))
-    whiskers = ""
+    if point.x_interval is None and point.y_interval is None:
+        return f"M{across},{up}h0"
+    path = f"M{across},{up}"
     if point.x_interval is not None:
         left, right = round(x.place(point.x_interval.low)), round(x.place(point.x_interval.high))
-        whiskers += f"M{left},{up}h{right - left}"
+        path += f"h{left - across}h{right - left}"
     if point.y_interval is not None:
         low, high = round(y.place(point.y_interval.low)), round(y.place(point.y_interval.high))
-        whiskers += f"M{across},{low}v{high - low}"
-    marker = f"M{across},{up - 5}l5,5l-5,5l-5,-5z" if point.kind == "reference" else f"M{across},{up}h0"
-    return Mark(point.index, point.kind, point.colour, whiskers, marker)
+        path += f"M{across},{low}v{high - low}"
+    return path
 
 
 # --- what is outside, and the area of reward hacking -----------------------------------------------------------------
@@ -180,7 +183,7 @@ def _outside(points: Sequence[PlotPoint], x: Axis, y: Axis, taken: list[Extent])
     for (right, up), group in sides.items():
         across = round(x.place(sum(point.x for point in group) / len(group)))
         height = round(y.place(sum(point.y for point in group) / len(group)))
-        arrows.append(Mark(group[0].index, "reference", 0, "", _arrow(across, height, right, up)))
+        arrows.append(Mark(group[0].index, 0, _arrow(across, height, right, up)))
         named = sorted(group, key=lambda point: (-point.y, point.x))
         first = height + 4 if not up else height + 16 if up > 0 else height - 10 - LINE * (len(named) - 1)
         for place, point in enumerate(named):

@@ -43,8 +43,8 @@ function systemCard(system, index) {
   const row = document.querySelector(`#described tr[data-r="${index}"]`);
   const [, algorithm, backbone, authors, trainingData, budget, licence] = [...row.cells].map((cell) => cell.textContent.trim());
   const link = row.querySelector("th a");
-  const sizes = [...new Set(board.tasks.map((_, i) => spentOn(index, i)?.[5]).filter(Boolean))].sort((a, b) => a - b);
-  const stated = row.dataset.parameters ? [Number(row.dataset.parameters)] : sizes;
+  const sizes = [...new Set(board.tasks.map((_, i) => spentOn(index, i)?.[4]).filter(Boolean))].sort((a, b) => a - b);
+  const stated = system.size ? [system.size] : sizes;
   const failed = board.tasks.flatMap((task, i) => (system.cells[i]?.failed.length ? [`${task.name} ${system.cells[i].failed.join(", ")}`] : []));
   const seeds = [...new Set(system.cells.filter(Boolean).map((cell) => cell.seeds.join(", ")))];
   const record = system.log && isInside(system.log) ? make("a", { href: `../${system.log}` }, "the record") : system.log;
@@ -72,13 +72,13 @@ const isInside = (path) => /^[\w+-][\w.+/-]*$/.test(path) && !path.split("/").in
 
 function trainingTable(system, index) {
   const lines = board.tasks.flatMap((task, i) => (spentOn(index, i) ? [[task.name, i]] : []));
-  if (!lines.some(([, i]) => Object.keys(COSTS).some((cost) => costOn(index, i, cost)) || spentOn(index, i)[6].length)) return null;
+  if (!lines.some(([, i]) => Object.keys(COSTS).some((cost) => costOn(index, i, cost)) || updatesOn(index, i).length)) return null;
   const both = (i, cost, text) => {
     const found = costOn(index, i, cost);
     return found ? make("span", {}, text(found.mean), make("i", {}, ` ${text(found.sum)}`)) : "–";
   };
   const kept = (i) => {
-    const updates = spentOn(index, i)[6];
+    const updates = updatesOn(index, i);
     const starts = updates.filter((update) => update === 0).length;
     if (!updates.length) return "–";
     return make("span", {}, updates.map((update) => update ?? "–").join(", "), starts ? make("i", {}, ` start kept${starts === updates.length ? "" : ` ${starts} of ${updates.length} times`}`) : null);
@@ -116,17 +116,23 @@ function figures(system, index, task, i) {
   for (const metric of task.metrics) {
     const [name, axis] = metric;
     if (!(name in printed)) continue;
-    const half = system.spread[i][scored.indexOf(metric)];
-    const value = make("span", {}, printed[name], half ? make("i", {}, ` ± ${half}`) : null);
+    const half = halfWidth(system.spread[i][scored.indexOf(metric)], metric);
+    const value = make("span", {}, printed[name], half === undefined ? null : make("i", {}, ` ± ${Number(half.toPrecision(2))}`));
     rows.push([name, value, axis === "diversity" ? "" : scaled(Number(printed[name]), metric).toFixed(1), axis]);
   }
-  const table = textTable("figures", `${task.name}: every figure`, ["", "Mean", "0–100", "Axis"], rows);
+  const table = textTable("every", `${task.name}: every figure`, ["", "Mean", "0–100", "Axis, or each seed"], rows);
   const rank = cell.rank === null ? "" : ` · rank ${cell.rank}`;
   const heading = make("h4", {}, make("a", { href: `#task-${encodeURIComponent(task.name)}` }, breakable(task.name)), make("small", {}, rank));
   const example = board.shown.includes(task.name)
     ? make("p", { className: "facts" }, make("a", { href: `#examples&${new URLSearchParams({ task: task.name, systems: system.system })}` }, `Its texts on ${task.name}`))
     : null;
   return make("section", {}, heading, scrolling(`${task.name}: every figure`, table), example);
+}
+
+// Half an interval as a raw value; it comes in tenths of a point of the range, if there is one.
+function halfWidth(spread, [, , , range]) {
+  if (spread === null || spread === undefined) return undefined;
+  return range ? (spread * Math.abs(range[1] - range[0])) / 1000 : spread;
 }
 
 function meanText(values) {

@@ -142,7 +142,7 @@ const lines = (places, colour) =>
 
 // The name of every point on hover; the tables have them, too.
 function namePoints() {
-  for (const mark of all(".plot g[data-r]")) {
+  for (const mark of all(".plot path[data-r]")) {
     const system = board.systems[mark.dataset.r];
     const cell = system.cells[taskIndex.get(mark.closest("section").dataset.task ?? "")];
     const [preference, naturalness] = AXES.map((axis) => (cell ? meanOf(cell[axis]) : system[axis]));

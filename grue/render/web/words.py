@@ -20,7 +20,7 @@ def lead(board: Board) -> str:
     ranked = [row for row in board.rows if row.rank is not None]
     if not ranked:
         return f"No system is ranked yet: a rank takes every task, with {RANKED_SEEDS} seeds each."
-    found = [Placed(row.system, row.rank or 0, row.preference or 0.0, row.interval) for row in ranked]
+    found = [RankedSystem(row.system, row.rank or 0, row.preference or 0.0, row.interval) for row in ranked]
     best = max(ranked, key=lambda row: row.preference or 0.0)
     return _led(found, "a mean preference", board.level) + _higher(board.rows, best)
 
@@ -28,7 +28,7 @@ def lead(board: Board) -> str:
 def task_lead(board: Board, task: BoardTask) -> str:
     """Return the same for one task; empty if no system is ranked on it."""
     found = [
-        Placed(row.system, row.task_ranks[task.name], cell.preference.mean, cell.interval)
+        RankedSystem(row.system, row.task_ranks[task.name], cell.preference.mean, cell.interval)
         for row in board.rows
         if task.name in row.task_ranks and (cell := row.cells[task.name]).preference is not None
     ]
@@ -36,7 +36,7 @@ def task_lead(board: Board, task: BoardTask) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class RankedSystem:
     """A ranked system and its preference."""
 
     name: str
@@ -45,7 +45,7 @@ class Placed:
     interval: Interval | None
 
 
-def _led(placed: Sequence[Placed], measure: str, level: float) -> str:
+def _led(placed: Sequence[RankedSystem], measure: str, level: float) -> str:
     """Return who leads with what, by how much, who is too close, and how many ranks there are."""
     best, *others = sorted(placed, key=lambda one: -one.preference)
     reach = f", {100 * level:g} % interval {best.interval.low:.1f} to {best.interval.high:.1f}" if best.interval else ""
@@ -141,7 +141,7 @@ def scale_numbers(task: BoardTask) -> Mapping[str, int]:
 
 
 def glossary(tasks: Sequence[BoardTask]) -> Mapping[str, tuple[str, str]]:
-    """Return metric → direction with range, and definition with source, for every metric of the tasks."""
+    """Return metric → direction with range, and definition, for every metric of the tasks."""
     found = {}
     for column in (column for task in tasks for column in task.columns):
         card = CARDS.get(column.metric)
@@ -150,6 +150,6 @@ def glossary(tasks: Sequence[BoardTask]) -> Mapping[str, tuple[str, str]]:
         else:
             direction = f"{column.direction} is better"
         reach = f", from {card.bounds.replace('–', ' to ', 1)}" if card else ""
-        words = f"{card.definition} Source: {card.source}." if card else "A metric of a plug-in, which defines it."
+        words = card.definition if card else "A metric of a plug-in, which defines it."
         found[column.metric] = (direction + reach, words)
     return dict(sorted(found.items(), key=lambda item: item[0].lower()))
