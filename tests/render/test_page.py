@@ -186,7 +186,11 @@ def test_the_embedded_numbers_are_those_of_the_board():
 def test_boards_with_little_on_them_have_every_section(name):
     page = Reader(html.render(BOARDS[name]()))
     sections = [attributes["id"] for attributes in page.all("section")]
-    assert sections[0] == "overview" and sections[-4:] == ["examples", "compare", "method", "system"] and "task-stories" in sections
+    assert (
+        sections[0] == "overview"
+        and sections[-4:] == ["examples", "compare", "method", "system"]
+        and "task-stories" in sections
+    )
 
 
 def test_a_board_without_intervals_and_one_on_the_papers_scale_say_so():

@@ -63,6 +63,8 @@ function showCosts(panel, isShown) {
     if (!panel.contains(found.table) || !found.table.dataset.low) continue;
     if (isShown && !found.hasCosts) addCosts(found);
     found.table.classList.toggle("thrifty", !isShown);
+    found.isWide ??= found.table.parentElement.classList.contains("wide");
+    found.table.parentElement.classList.toggle("wide", found.isWide || isShown);
   }
 }
 

@@ -187,7 +187,10 @@ makeFilters(change);
 makeExamples(change);
 makeDownloads();
 fillSystems(() => change({ a: Number(firstSystem.value), b: Number(secondSystem.value) }));
-search.addEventListener("input", () => change({ query: search.value }));
+search.addEventListener("input", () => {
+  const isElsewhere = !panels[state.tab].querySelector("table[data-low]");
+  change({ query: search.value, ...(isElsewhere ? { tab: 0, system: -1 } : {}) });
+});
 nothing.querySelector("button").addEventListener("click", () => {
   change({ family: "", start: "", status: "", query: "" });
   search.focus();

@@ -118,7 +118,7 @@ def plot_of(points: Sequence[PlotPoint], start: str = "", zoomed: bool = True) -
     beyond = [point for point in points if not (x.holds(point.x) and y.holds(point.y))]
     summary = "; ".join(f"{point.name} {point.x:.1f}, {point.y:.1f}" for point in points[:NAMED])
     rest = f"; and {len(points) - NAMED} more" if len(points) > NAMED else ""
-    taken: list[Extent] = []
+    taken = [box for point in held for box in (_dot(point, x, y), *_whisker_boxes(point, x, y))]
     arrows, outside = _outside(beyond, x, y, taken)
     return ScatterPlot(
         x=x,
@@ -175,25 +175,32 @@ def _path(point: PlotPoint, x: Axis, y: Axis) -> str:
 
 
 def _outside(points: Sequence[PlotPoint], x: Axis, y: Axis, taken: list[Extent]) -> tuple[list[Mark], list[Label]]:
-    """Return an arrow towards the points beyond each edge or corner, and their names beside it, one below the other."""
-    sides: dict[tuple[int, int], list[PlotPoint]] = {}
-    for point in points:
-        sides.setdefault((_side(point.x, x), _side(point.y, y)), []).append(point)
-    arrows, labels = [], []
-    for (right, up), group in sides.items():
-        across = round(x.place(sum(point.x for point in group) / len(group)))
-        height = round(y.place(sum(point.y for point in group) / len(group)))
-        arrows.append(Mark(group[0].index, 0, _arrow(across, height, right, up)))
-        named = sorted(group, key=lambda point: (-point.y, point.x))
-        first = height + 4 if not up else height + 16 if up > 0 else height - 10 - LINE * (len(named) - 1)
-        for place, point in enumerate(named):
-            text = f"{_cut(point.name)} ({point.x:.0f}, {point.y:.0f})"
-            anchor = "end" if right > 0 or across > (LEFT + WIDTH) / 2 else "start"
-            at = across - 14 if anchor == "end" else across + 14
-            label = Label(point.index, text, at, first + place * LINE, anchor, "")
+    """Return an arrow at the edge towards each point, one for those beyond a corner, and their names inside of it."""
+    arrows: dict[tuple[int, int, int, int], Mark] = {}
+    labels = []
+    for point in sorted(points, key=lambda point: (-point.y, point.x)):
+        right, up = _side(point.x, x), _side(point.y, y)
+        tip = round(x.place(point.x)), round(y.place(point.y))
+        arrows.setdefault((*tip, right, up), Mark(point.index, 0, _arrow(*tip, right, up)))
+        text = f"{_cut(point.name)} ({point.x:.0f}, {point.y:.0f})"
+        label = _inside(text, point.index, tip, right, up, taken)
+        if label is not None:
             labels.append(label)
-            taken.append(_box(text, label.x, label.y, anchor))
-    return arrows, labels
+    return list(arrows.values()), labels
+
+
+def _inside(text: str, index: int, tip: tuple[int, int], right: int, up: int, taken: list[Extent]) -> Label | None:
+    """Return a name at the first free line beside an arrow, towards the middle; None if there is none."""
+    anchor = "end" if right > 0 or (right == 0 and tip[0] > (LEFT + WIDTH) / 2) else "start"
+    across = tip[0] + (14 if anchor == "start" else -14)
+    for line in range(12):
+        steps = line if up else (line + 1) // 2 * (-1) ** line
+        height = tip[1] + (16 + line * LINE if up > 0 else -8 - line * LINE if up < 0 else 4 + steps * LINE)
+        box = _box(text, across, height, anchor)
+        if not any(box.meets(other) for other in taken) and LEFT <= box.left and box.right <= WIDTH:
+            taken.append(box)
+            return Label(index, text, across, height, anchor, "")
+    return None
 
 
 def _side(value: float, axis: Axis) -> int:
@@ -250,8 +257,6 @@ _FAR = tuple(
 def _labels(points: Sequence[PlotPoint], x: Axis, y: Axis, taken: list[Extent]) -> Iterator[Label]:
     """Yield a label for references and the first systems, each where it meets no point, no other label and no edge."""
     places = [(round(x.place(point.x)), round(y.place(point.y))) for point in points]
-    taken += [Extent(across - 5, up - 5, across + 5, up + 5) for across, up in places]
-    taken += [box for point in points for box in _whisker_boxes(point, x, y)]
     first = {point.index for point in [p for p in points if p.kind != "reference"][:LABELS]}
     for point, (across, up) in zip(points, places, strict=True):
         if point.kind == "reference" or point.index in first:
@@ -277,6 +282,11 @@ def _label(text: str, index: int, x: int, y: int, reach: int, taken: list[Extent
             leader = f"M{x},{y}L{x + dx},{y + dy - 4}" if (offset, dy, anchor) in _FAR else ""
             return Label(index, text, x + dx, y + dy, anchor, leader)
     return None
+
+
+def _dot(point: PlotPoint, x: Axis, y: Axis) -> Extent:
+    across, up = round(x.place(point.x)), round(y.place(point.y))
+    return Extent(across - 5, up - 5, across + 5, up + 5)
 
 
 def _whisker_boxes(point: PlotPoint, x: Axis, y: Axis) -> Iterator[Extent]:
