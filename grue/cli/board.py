@@ -66,7 +66,7 @@ BOOTSTRAP_SEED = 0  # of --ci bootstrap, so that equal results have equal interv
 @options.option(
     "--publish",
     type=click.Path(path_type=Path),
-    help="Folder to write the boards of all suites to, in every format and without local rows.",
+    help="Folder to write the boards of all suites to, in every format and without local rows, and what systems wrote.",
 )
 @options.option(
     "--check",
