@@ -157,7 +157,7 @@ def _name(curve: Curve) -> str:
 
 
 def draw_tradeoff(points: Sequence[TradeoffPoint], title: str, path: Path) -> None:
-    """Draw naturalness over preference, as the board's page does: systems as dots with bars for their intervals, references as diamonds.
+    """Draw naturalness over preference, as the board's page does: systems as dots with bars, references as diamonds.
 
     Args:
         points: At least one.
