@@ -142,8 +142,10 @@ def _of(scores: Mapping[int, float], seeds: Sequence[int] | None) -> tuple[float
 
 
 def _holm(p: FloatArray) -> FloatArray:
-    """Return p values corrected for their number, as `grue.stats.paired.holm` does."""
-    order = np.argsort(p, kind="stable")
-    corrected = np.empty_like(p)
-    corrected[order] = np.maximum.accumulate(np.minimum(1.0, np.arange(len(p), 0, -1) * p[order]))
+    """Return p values corrected for their number, as `grue.stats.paired.holm` does; 1 for those from 5 % on."""
+    low = np.flatnonzero(p < 1 - LEVEL)
+    order = low[np.argsort(p[low])]
+    corrected = np.ones_like(p)
+    steps = len(p) - np.arange(len(order))
+    corrected[order] = np.maximum.accumulate(np.minimum(1.0, steps * p[order]))
     return corrected

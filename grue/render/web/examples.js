@@ -60,6 +60,7 @@ function showExamples(state) {
   control("only").value = state.only;
   document.getElementById("count").textContent = "Loading …";
   loadExamples(task, () => {
+    if (control("task").value !== task) return; // another task was chosen meanwhile
     const data = loaded.get(task);
     if (!data) {
       document.getElementById("count").textContent = `examples/${board.suite}/${task}.js is not beside this page, or is of another version of the task.`;

@@ -41,7 +41,7 @@ function readAddress(hash = location.hash) {
     theme: ["light", "dark"].find((name) => name === values.get("theme")) ?? null,
     a: place("a", 0),
     b: place("b", 1),
-    family: of("family") in FAMILIES ? of("family") : "",
+    family: board.systems.some((one) => one.family === of("family")) ? of("family") : "",
     start: of("start") in STARTS ? of("start") : "",
     status: board.systems.some((one) => one.status === of("status")) ? of("status") : "",
     costs: values.get("costs") === "1",
