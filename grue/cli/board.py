@@ -231,7 +231,10 @@ def _published(folder: Path, submissions: Path) -> Iterator[tuple[Path, str | No
             for task in tasks
             for path, text in _example_file(folder / "examples" / suite, task, board, entries, examples[task.name])
         }
-        yield from beside.items()
+        strays = set((folder / "examples" / suite).glob("*.js")) - {
+            folder / "examples" / suite / f"{task.name}.js" for task in tasks
+        }
+        yield from {**beside, **dict.fromkeys(sorted(strays))}.items()
         shown = [path.stem for path, text in beside.items() if text is not None]
         for form, ending in PUBLISHED.items():
             yield folder / f"{suite}.{ending}", _render(board, form, shown)

@@ -284,6 +284,8 @@ def test_examples_with_outputs_are_published_beside_the_page(here: Path) -> None
     assert "leaderboard/examples/mini/imdb.js (removed)" in grue("--publish", "leaderboard").stdout
     assert not written.exists()
     assert grue("--check").exit_code == 0
+    files.write_text(written.with_name("renamed.js"), "grueExamples(of a task that is no more);")
+    assert "leaderboard/examples/mini/renamed.js is not current" in grue("--check").stderr
 
 
 def test_files_of_examples_stay_where_the_data_is_not_on_this_machine(here: Path) -> None:
