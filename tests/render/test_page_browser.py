@@ -517,6 +517,12 @@ def test_a_hostile_name_runs_nothing(opened):
     assert names(page, "overview") == [HOSTILE.replace("\u202e", "�")]
     for tab in TABS:
         click(page, f"#tab-{tab}")
+    click(page, "#tab-overview")
+    click(page, "table[data-table=overview] tr[data-r] th a")
+    shown = HOSTILE.replace("\u202e", "�")
+    assert script(page, "return document.querySelector('#h-system').firstChild.textContent") == shown
+    page.refresh()
+    assert shown_panels(page)[0] == "system"
     assert script(page, "return document.scripts.length") == 2
 
 
