@@ -154,12 +154,13 @@ def _render(board: "Board", form: str, shown: Collection[str] = ()) -> str:
 
 
 def _illustrations(board: "Board") -> dict[str, "Example"]:
-    """Return an example of each task of our suites whose data is on this machine."""
+    """Return an example of each task whose data ships with grue: a page must not depend on what else a machine has."""
     from grue.leaderboard.examples import illustration
     from grue.task_files import SUITES, load_task, task_names
 
     known = set(task_names(board.suite)) if board.suite in SUITES else set()
-    loaded = {task.name: _examples_of(load_task(task.name, board.suite)) for task in board.tasks if task.name in known}
+    tasks = [load_task(task.name, board.suite) for task in board.tasks if task.name in known]
+    loaded = {task.name: _examples_of(task) for task in tasks if _is_embedded(task)}
     return {name: found for name, examples in loaded.items() if examples and (found := illustration(examples))}
 
 
@@ -225,41 +226,34 @@ def _published(folder: Path, submissions: Path) -> Iterator[tuple[Path, str | No
         tasks = [load_task(name, suite) for name in task_names(suite)]
         entries = results(submissions, suite)
         board = rank(entries, tasks, reported=read_reported(submissions, suite))
-        examples = {task.name: _examples_of(task) for task in tasks}
-        beside = {
-            path: text
-            for task in tasks
-            for path, text in _example_file(folder / "examples" / suite, task, board, entries, examples[task.name])
-        }
-        strays = set((folder / "examples" / suite).glob("*.js")) - {
-            folder / "examples" / suite / f"{task.name}.js" for task in tasks
-        }
-        yield from {**beside, **dict.fromkeys(sorted(strays))}.items()
+        place = folder / "examples" / suite
+        beside = {place / f"{task.name}.js": _example_file(place, task, board, entries) for task in tasks}
         shown = [path.stem for path, text in beside.items() if text is not None]
+        gone = [path for path in sorted(place.glob("*.js")) if beside.get(path) is None]
+        yield from ((path, text) for path, text in beside.items() if text not in (None, KEPT))
+        yield from ((path, None) for path in gone)
         for form, ending in PUBLISHED.items():
             yield folder / f"{suite}.{ending}", _render(board, form, shown)
 
 
-def _example_file(
-    folder: Path, task: "Task", board: "Board", entries: "Sequence[Entry]", examples: "Sequence[Example] | None"
-) -> Iterator[tuple[Path, str | None]]:
-    """Yield the path and the text of a task's file of examples, if there is one or is to be one.
+KEPT = ""  # of a file that stays what it is
 
-    Without the task's data on this machine, the existing file stays what it is.
+
+def _example_file(place: Path, task: "Task", board: "Board", entries: "Sequence[Entry]") -> str | None:
+    """Return the text of a task's file of examples; None if there is to be none.
+
+    A file stays what it is where the task's data is not on this machine.
     """
     from grue.leaderboard.examples import task_examples
     from grue.render import as_examples
 
-    path = folder / f"{task.name}.js"
+    if all(task.name not in row.cells for row in board.rows):
+        return None
+    examples = _examples_of(task)
     if examples is None:
-        if path.is_file():
-            yield path, files.read_text(path)
-        return
+        return KEPT if (place / f"{task.name}.js").is_file() else None
     found = task_examples(task, board, entries, examples)
-    if found is not None:
-        yield path, as_examples.render(found)
-    elif path.is_file():
-        yield path, None
+    return None if found is None else as_examples.render(found)
 
 
 def _examples_of(task: "Task") -> "Sequence[Example] | None":
@@ -270,9 +264,13 @@ def _examples_of(task: "Task") -> "Sequence[Example] | None":
     try:
         return load_examples(task, task.data.evaluation, offline=True).examples
     except DataError:
-        if any(source.kind == "mini" for source in task.data.sources):  # embedded: it is damaged, not missing
+        if _is_embedded(task):  # it is damaged, not missing
             raise
         return None
+
+
+def _is_embedded(task: "Task") -> bool:
+    return any(source.kind == "mini" for source in task.data.sources)
 
 
 def _is(path: Path, text: str) -> bool:

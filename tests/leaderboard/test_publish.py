@@ -298,6 +298,13 @@ def test_files_of_examples_stay_where_the_data_is_not_on_this_machine(here: Path
     assert grue("--check").exit_code == 0
 
 
+def test_a_page_does_not_depend_on_the_data_of_a_machine(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = grue("--suite", "grue", "--format", "html", "--no-local").stdout
+    submitted = load_examples(load_task("imdb"), "test")
+    monkeypatch.setattr("grue.data.load.load_examples", lambda *_, **__: submitted)
+    assert grue("--suite", "grue", "--format", "html", "--no-local").stdout == before
+
+
 def test_damaged_data_of_mini_is_not_taken_for_missing(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def damaged(*_: object, **__: object) -> None:
         raise DataError("mini: test.parquet is damaged.")

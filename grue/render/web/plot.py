@@ -197,7 +197,7 @@ def _inside(text: str, index: int, tip: tuple[int, int], right: int, up: int, ta
         steps = line if up else (line + 1) // 2 * (-1) ** line
         height = tip[1] + (16 + line * LINE if up > 0 else -8 - line * LINE if up < 0 else 4 + steps * LINE)
         box = _box(text, across, height, anchor)
-        if not any(box.meets(other) for other in taken) and LEFT <= box.left and box.right <= WIDTH:
+        if not any(box.meets(other) for other in taken) and box.left >= LEFT and box.right <= WIDTH:
             taken.append(box)
             return Label(index, text, across, height, anchor, "")
     return None
