@@ -115,16 +115,15 @@ def task_examples(
                 example,
                 drawn,
                 differences[example.id],
-                tuple(
-                    Output(known[example.id].text, known[example.id].truncated, scores[name][example.id])
-                    if example.id in known
-                    else None
-                    for name, known in by_name.items()
-                ),
+                tuple(_output(known.get(example.id), scores[name]) for name, known in by_name.items()),
             )
             for example, drawn in chosen
         ),
     )
+
+
+def _output(prediction: Prediction | None, scores: Mapping[str, tuple[float, ...]]) -> Output | None:
+    return None if prediction is None else Output(prediction.text, prediction.truncated, scores[prediction.id])
 
 
 def _texts(task: Task, board: Board, entries: Iterable[Entry]) -> dict[tuple[str, int], Mapping[str, Prediction]]:

@@ -155,7 +155,7 @@ function galleryAddress({ task, outputs, data, example, find, order, only }) {
 
 function exampleCard(one, data, { outputs, task }) {
   const link = make("a", { href: `#${galleryAddress({ ...chosen, task, example: one.id })}` }, breakable(one.id));
-  const differing = outputs.length > 1 ? ` · ${Math.round(100 * one.difference)} % of the competing systems' words differ` : "";
+  const differing = one.difference ? ` · ${Math.round(100 * one.difference)} % of the competing systems' words differ` : " · the competing systems wrote the same";
   const heading = make("h3", {}, link, make("small", {}, differing));
   const references = one.references.map((reference) => writing(reference, "text"));
   const given = make(

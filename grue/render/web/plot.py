@@ -118,8 +118,9 @@ def plot_of(points: Sequence[PlotPoint], start: str = "", zoomed: bool = True) -
     beyond = [point for point in points if not (x.holds(point.x) and y.holds(point.y))]
     summary = "; ".join(f"{point.name} {point.x:.1f}, {point.y:.1f}" for point in points[:NAMED])
     rest = f"; and {len(points) - NAMED} more" if len(points) > NAMED else ""
-    taken = [box for point in held for box in (_dot(point, x, y), *_whisker_boxes(point, x, y))]
-    arrows, outside = _outside(beyond, x, y, taken)
+    whiskers = [box for point in held for box in _whisker_boxes(point, x, y)]
+    taken = [_dot(point, x, y) for point in held]
+    arrows, outside = _outside(beyond, x, y, taken, whiskers)
     return ScatterPlot(
         x=x,
         y=y,
@@ -128,7 +129,7 @@ def plot_of(points: Sequence[PlotPoint], start: str = "", zoomed: bool = True) -
             for kind in dict.fromkeys(point.kind for point in held)
         },
         outside=tuple(arrows),
-        labels=(*outside, *_labels(held, x, y, taken)),
+        labels=(*outside, *_labels(held, x, y, taken, whiskers)),
         summary=f"Preference and naturalness: {summary}{rest}.",
         hacked=_hacked(points, start, x, y),
         beyond=len(beyond),
@@ -174,7 +175,9 @@ def _path(point: PlotPoint, x: Axis, y: Axis) -> str:
 # --- what is outside, and the area of reward hacking -----------------------------------------------------------------
 
 
-def _outside(points: Sequence[PlotPoint], x: Axis, y: Axis, taken: list[Extent]) -> tuple[list[Mark], list[Label]]:
+def _outside(
+    points: Sequence[PlotPoint], x: Axis, y: Axis, taken: list[Extent], whiskers: Sequence[Extent]
+) -> tuple[list[Mark], list[Label]]:
     """Return an arrow at the edge towards each point, one for those beyond a corner, and their names inside of it."""
     arrows: dict[tuple[int, int, int, int], Mark] = {}
     labels = []
@@ -183,13 +186,15 @@ def _outside(points: Sequence[PlotPoint], x: Axis, y: Axis, taken: list[Extent])
         tip = round(x.place(point.x)), round(y.place(point.y))
         arrows.setdefault((*tip, right, up), Mark(point.index, 0, _arrow(*tip, right, up)))
         text = f"{_cut(point.name)} ({point.x:.0f}, {point.y:.0f})"
-        label = _inside(text, point.index, tip, right, up, taken)
+        label = _inside(text, point.index, tip, right, up, taken, whiskers)
         if label is not None:
             labels.append(label)
     return list(arrows.values()), labels
 
 
-def _inside(text: str, index: int, tip: tuple[int, int], right: int, up: int, taken: list[Extent]) -> Label | None:
+def _inside(
+    text: str, index: int, tip: tuple[int, int], right: int, up: int, taken: list[Extent], whiskers: Sequence[Extent]
+) -> Label | None:
     """Return a name at the first free line beside an arrow, towards the middle; None if there is none."""
     anchor = "end" if right > 0 or (right == 0 and tip[0] > (LEFT + WIDTH) / 2) else "start"
     across = tip[0] + (14 if anchor == "start" else -14)
@@ -197,7 +202,7 @@ def _inside(text: str, index: int, tip: tuple[int, int], right: int, up: int, ta
         steps = line if up else (line + 1) // 2 * (-1) ** line
         height = tip[1] + (16 + line * LINE if up > 0 else -8 - line * LINE if up < 0 else 4 + steps * LINE)
         box = _box(text, across, height, anchor)
-        if not any(box.meets(other) for other in taken) and box.left >= LEFT and box.right <= WIDTH:
+        if not any(box.meets(other) for other in (*taken, *whiskers)) and box.left >= LEFT and box.right <= WIDTH:
             taken.append(box)
             return Label(index, text, across, height, anchor, "")
     return None
@@ -254,15 +259,21 @@ _FAR = tuple(
 )
 
 
-def _labels(points: Sequence[PlotPoint], x: Axis, y: Axis, taken: list[Extent]) -> Iterator[Label]:
-    """Yield a label for references and the first systems, each where it meets no point, no other label and no edge."""
+def _labels(
+    points: Sequence[PlotPoint], x: Axis, y: Axis, taken: list[Extent], whiskers: Sequence[Extent]
+) -> Iterator[Label]:
+    """Yield a label for references and the first systems, each where it meets no point, no other label and no edge.
+
+    It meets no whisker either, unless there is no other place.
+    """
     places = [(round(x.place(point.x)), round(y.place(point.y))) for point in points]
     first = {point.index for point in [p for p in points if p.kind != "reference"][:LABELS]}
     for point, (across, up) in zip(points, places, strict=True):
         if point.kind == "reference" or point.index in first:
             half = point.x_interval.half_width if point.x_interval else 0.0
             reach = round(abs(x.place(x.low + half) - x.place(x.low)))
-            label = _label(_cut(point.name), point.index, across, up, reach, taken)
+            label = _label(_cut(point.name), point.index, across, up, reach, taken, whiskers)
+            label = label or _label(_cut(point.name), point.index, across, up, 0, taken, ())
             if label is not None:
                 yield label
 
@@ -271,13 +282,15 @@ def _cut(name: str) -> str:
     return name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
 
 
-def _label(text: str, index: int, x: int, y: int, reach: int, taken: list[Extent]) -> Label | None:
+def _label(
+    text: str, index: int, x: int, y: int, reach: int, taken: list[Extent], whiskers: Sequence[Extent]
+) -> Label | None:
     """Return the label at the first free place, which is then taken; None if there is none."""
     for offset, dy, anchor in (*_NEAR, *_FAR):
         dx = offset + {"start": reach, "middle": 0, "end": -reach}[anchor]
         box = _box(text, x + dx, y + dy, anchor)
         inside = box.left >= LEFT and box.right <= WIDTH and box.top >= TOP and box.bottom <= HEIGHT - BOTTOM
-        if inside and not any(box.meets(other) for other in taken):
+        if inside and not any(box.meets(other) for other in (*taken, *whiskers)):
             taken.append(box)
             leader = f"M{x},{y}L{x + dx},{y + dy - 4}" if (offset, dy, anchor) in _FAR else ""
             return Label(index, text, x + dx, y + dy, anchor, leader)
