@@ -247,10 +247,8 @@ def _hacked(points: Sequence[PlotPoint], start: str, x: Axis, y: Axis) -> Hacked
 # --- labels ----------------------------------------------------------------------------------------------------------
 
 # Offset of a label's nearest corner or edge from its point, and its anchor; the first place that is free is taken.
-_NEAR = (
-    *((9, 4, "start"), (-9, 4, "end"), (0, -9, "middle"), (0, 18, "middle")),
-    *((8, -6, "start"), (-8, -6, "end"), (8, 14, "start"), (-8, 14, "end")),
-)
+_CORNERS = ((8, -6, "start"), (-8, -6, "end"), (8, 14, "start"), (-8, 14, "end"))
+_NEAR = ((9, 4, "start"), (-9, 4, "end"), (0, -9, "middle"), (0, 18, "middle"), *_CORNERS)
 _FAR = tuple(
     (side * dx, dy, "start" if side > 0 else "end")
     for dx in (18, 34, 54)
@@ -272,8 +270,8 @@ def _labels(
         if point.kind == "reference" or point.index in first:
             half = point.x_interval.half_width if point.x_interval else 0.0
             reach = round(abs(x.place(x.low + half) - x.place(x.low)))
-            label = _label(_cut(point.name), point.index, across, up, reach, taken, whiskers)
-            label = label or _label(_cut(point.name), point.index, across, up, 0, taken, ())
+            label = _label(_cut(point.name), point.index, across, up, reach, taken, whiskers, (*_NEAR, *_FAR))
+            label = label or _label(_cut(point.name), point.index, across, up, 0, taken, (), (*_CORNERS, *_FAR))
             if label is not None:
                 yield label
 
@@ -283,10 +281,17 @@ def _cut(name: str) -> str:
 
 
 def _label(
-    text: str, index: int, x: int, y: int, reach: int, taken: list[Extent], whiskers: Sequence[Extent]
+    text: str,
+    index: int,
+    x: int,
+    y: int,
+    reach: int,
+    taken: list[Extent],
+    whiskers: Sequence[Extent],
+    ways: Sequence[tuple[int, int, str]],
 ) -> Label | None:
     """Return the label at the first free place, which is then taken; None if there is none."""
-    for offset, dy, anchor in (*_NEAR, *_FAR):
+    for offset, dy, anchor in ways:
         dx = offset + {"start": reach, "middle": 0, "end": -reach}[anchor]
         box = _box(text, x + dx, y + dy, anchor)
         inside = box.left >= LEFT and box.right <= WIDTH and box.top >= TOP and box.bottom <= HEIGHT - BOTTOM
