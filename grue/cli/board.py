@@ -1,7 +1,7 @@
 """`grue leaderboard`."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from click.core import ParameterSource
 from grue import files
 from grue.cli import options
 from grue.errors import ConfigError, SubmissionError
+from grue.render.formats import FORMATS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,13 +21,6 @@ if TYPE_CHECKING:
     from grue.leaderboard.entries import LeftOut
     from grue.render.layout import TextTable
 
-PUBLISHED = {
-    "markdown": "md",
-    "json": "json",
-    "csv": "csv",
-    "latex": "tex",
-    "html": "html",
-}  # format → ending of the file name
 BOOTSTRAP_SEED = 0  # of --ci bootstrap, so that equal results have equal intervals
 
 
@@ -36,7 +30,7 @@ BOOTSTRAP_SEED = 0  # of --ci bootstrap, so that equal results have equal interv
 @options.option(
     "--format",
     "form",
-    type=click.Choice(["rich", *PUBLISHED]),
+    type=click.Choice(["rich", *FORMATS]),
     help="[default: rich on a terminal, else markdown]",
 )
 @options.option(
@@ -66,7 +60,7 @@ BOOTSTRAP_SEED = 0  # of --ci bootstrap, so that equal results have equal interv
 @options.option(
     "--publish",
     type=click.Path(path_type=Path),
-    help="Folder to write the boards of all suites to, in every format and without local rows.",
+    help="Folder to write the boards of all suites to, in every format and without local rows, and what systems wrote.",
 )
 @options.option(
     "--check",
@@ -82,19 +76,21 @@ def leaderboard(
         _refuse_beside_publish(context)
         _publish(publish or Path("leaderboard"), asked["submissions"], check)
         return
+    from grue.render.publish import is_current, render
+
     board, out = board_of(context, **asked)
     board = replace(board, notes=(*board.notes, *(one.note for one in out)))
     form = form or ("rich" if output is None and sys.stdout.isatty() else "markdown")
     if form == "rich":
         if output is not None:
-            raise ConfigError(f"--format rich is for a terminal, not for a file; choose {_listed(PUBLISHED)}.")
+            raise ConfigError(f"--format rich is for a terminal, not for a file; choose {_listed(FORMATS)}.")
         _print_tables(board)
     elif output is None:
-        click.echo(_render(board, form), nl=False)
+        click.echo(render(board, form), nl=False)
     elif not check:
-        files.write_text(output, _render(board, form))
+        files.write_text(output, render(board, form))
         click.echo(str(output))
-    elif not _is(output, _render(board, form)):
+    elif not is_current(output, render(board, form)):
         raise SubmissionError(f"{output} does not match the results; run `make leaderboard` and commit it.")
 
 
@@ -146,14 +142,6 @@ def board_of(
     return sorted_by(board, column), out
 
 
-def _render(board: "Board", form: str) -> str:
-    from importlib import import_module
-
-    module = {"json": "as_json", "csv": "as_csv"}.get(form, form)
-    text: str = import_module(f"grue.render.{module}").render(board)
-    return text
-
-
 # --- the files of leaderboard/ ---------------------------------------------------------------------------------------
 
 
@@ -178,47 +166,38 @@ def _refuse_beside_publish(context: click.Context) -> None:
 
 
 def _publish(folder: Path, submissions: Path, check: bool) -> None:
-    """Write the boards of all suites, or check that the existing files are current.
+    """Write the boards of all suites, or check that the folder holds them and nothing else.
 
     Raises:
-        SubmissionError: Files are not current; names each.
+        SubmissionError: Files are not current, or do not belong there; names each.
+        DataError: A file to write is a link.
     """
-    texts = dict(_published(folder, submissions))
-    stale = [path for path, text in texts.items() if not _is(path, text)]
-    if check and stale:
-        raise SubmissionError(
-            f"{_listed(stale)} {'is' if len(stale) == 1 else 'are'} not current with {submissions}; run "
-            f"`grue leaderboard --publish {folder}` and commit {'it' if len(stale) == 1 else 'them'}."
-        )
+    from grue.render.publish import published, stale, strays
+
+    texts = published(folder, submissions)
+    old = stale(texts)
+    count = sum(text is not None for text in texts.values())
     if check:
-        click.echo(f"The {len(texts)} files of {folder} are current with {submissions}.", err=True)
+        if unknown := strays(folder, texts):
+            raise SubmissionError(
+                f"{_listed(unknown)}: not written by `grue leaderboard --publish {folder}`; remove it."
+            )
+        if old:
+            raise SubmissionError(
+                f"{_listed(old)} {'is' if len(old) == 1 else 'are'} not current with {submissions}; run "
+                f"`grue leaderboard --publish {folder}` and commit {'it' if len(old) == 1 else 'them'}."
+            )
+        click.echo(f"The {count} files of {folder} are current with {submissions}.", err=True)
         return
-    for path in stale:
-        files.write_text(path, texts[path])
-        click.echo(str(path))
-    if not stale:
-        click.echo(f"The {len(texts)} files of {folder} are already current with {submissions}.", err=True)
-
-
-def _published(folder: Path, submissions: Path) -> Iterator[tuple[Path, str]]:
-    """Yield the path and the text of every file of the published boards."""
-    from grue.leaderboard.rank import rank
-    from grue.submissions.by_reference import recomputed
-    from grue.submissions.entries import results
-    from grue.submissions.reported import read_reported
-    from grue.task_files import SUITES, load_task, task_names
-
-    for suite in sorted(SUITES):
-        tasks = [load_task(name, suite) for name in task_names(suite)]
-        entries = [*results(submissions, suite), *recomputed(submissions, suite)]
-        board = rank(entries, tasks, reported=read_reported(submissions, suite))
-        for form, ending in PUBLISHED.items():
-            yield folder / f"{suite}.{ending}", _render(board, form)
-
-
-def _is(path: Path, text: str) -> bool:
-    """Whether a file has this content, byte for byte."""
-    return path.is_file() and path.read_bytes() == text.encode("utf-8")
+    for path in old:
+        text = texts[path]
+        if text is None:
+            path.unlink()
+        else:
+            files.write_text(path, text)
+        click.echo(str(path) if text is not None else f"{path} (removed)")
+    if not old:
+        click.echo(f"The {count} files of {folder} are already current with {submissions}.", err=True)
 
 
 def _listed(things: Iterable[object]) -> str:

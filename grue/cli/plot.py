@@ -17,7 +17,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _output(function: F) -> F:
-    explained = "File to write: .png or .svg."
+    explained = "File to write: .png, .svg or .pdf."
     return options.option("-o", "--output", type=click.Path(path_type=Path), required=True, help=explained)(function)
 
 

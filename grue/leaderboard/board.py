@@ -8,7 +8,7 @@ from grue.records import About, Axis, Direction, Status
 from grue.stats.intervals import Interval
 from grue.submissions.reported import Reported
 
-BOARD_SCHEMA = 3
+BOARD_SCHEMA = 4
 
 RANK_TEST = "t over seeds, paired or Welch, Holm 5 %"
 """What `Row.rank` and `Row.task_ranks` rest on: see `grue/leaderboard/places.py`."""
@@ -16,6 +16,8 @@ RANK_TEST = "t over seeds, paired or Welch, Holm 5 %"
 Standing = Literal["ranked", "preliminary", "too few seeds", "partial", "limited", "no predictions", "reference"]
 IntervalKind = Literal["t", "bootstrap", "none"]
 Scoring = Literal["grue-1", "paper"]
+Cost = Literal["tokens", "episodes", "seconds"]
+COSTS: tuple[Cost, ...] = ("tokens", "episodes", "seconds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,8 @@ class BoardTask:
     Attributes:
         rewards: The terms of the task's default reward.
         families: Groups of metrics that move together, as in the task file.
+        description: What is asked for, in a sentence.
+        decoding: How texts are drawn from a system, in words.
     """
 
     name: str
@@ -45,6 +49,8 @@ class BoardTask:
     columns: tuple[Column, ...]
     rewards: tuple[str, ...] = ()
     families: tuple[tuple[str, ...], ...] = ()
+    description: str = ""
+    decoding: str = ""
 
     def has(self, axis: Axis) -> bool:
         """Whether a metric of the task counts towards `axis`."""
@@ -74,6 +80,11 @@ class Cell:
             if there is none. See `grue/leaderboard/trained_on.py`.
         lineage: Seed → the first digits of the hash of the weights, then of those that training began from, as far as
             the result states them.
+        training: "tokens", "episodes" (sequences: read, or drawn and rewarded) or "seconds" → seed → what its training
+            took, that of the weights it began from included, as far as the result states it.
+        updates: Seed → the update that was kept; 0 is the start itself.
+        parameters: Of the system; None where the results state none.
+        code: Versions of grue that made the results, each with the first digits of its commit.
     """
 
     seeds: tuple[int, ...]
@@ -85,6 +96,10 @@ class Cell:
     rewards: tuple[str, ...] = ()
     held_out: Estimate | None = None
     lineage: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    training: Mapping[Cost, Mapping[int, float]] = field(default_factory=dict)
+    updates: Mapping[int, int] = field(default_factory=dict)
+    parameters: int | None = None
+    code: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from grue.errors import DataError
 from grue.leaderboard.board import BoardTask, Cell, Column, Estimate, Row, Standing
 from grue.leaderboard.entries import ScoredAxis, lacking, lacks, row_key
 from grue.leaderboard.lineage import DIGITS, line
+from grue.leaderboard.made import code_of, in_words, kept_updates, parameters_of, training_of
 from grue.leaderboard.trained_on import rewards_of, terms_of
 from grue.records import Entry
 from grue.stats.intervals import mean, sd
@@ -31,7 +32,17 @@ def board_task(task: Task, entries: Sequence[Entry], others: Collection[Column] 
                 if score.metric not in named:
                     found[score.metric] = Column(score.metric, "diversity", score.direction)
     columns = (*named.values(), *(found[name] for name in sorted(found) if name not in named))
-    return BoardTask(task.name, task.title, task.version, task.hash, columns, terms_of(task.reward), task.families)
+    return BoardTask(
+        name=task.name,
+        title=task.title,
+        version=task.version,
+        hash=task.hash,
+        columns=columns,
+        rewards=terms_of(task.reward),
+        families=task.families,
+        description=task.description,
+        decoding=in_words(task.decoding),
+    )
 
 
 def _column(spec: MetricSpec) -> Column:
@@ -87,6 +98,10 @@ def _cell(entries: Sequence[Entry], task: BoardTask) -> Cell:
         metrics={metric: estimate(by_seed) for metric, by_seed in values.items() if by_seed},
         rewards=rewards_of(results, task.rewards),
         lineage={result.seed: tuple(each[:DIGITS] for each in found) for result in results if (found := line(result))},
+        training=training_of(results),
+        updates=kept_updates(results),
+        parameters=parameters_of(results),
+        code=code_of(results),
     )
 
 

@@ -1,7 +1,11 @@
 """Which weights systems began from: what makes the seeds of two systems pairs."""
 
-from collections.abc import Iterable, Mapping, Set
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
 
 from grue.leaderboard.board import Cell, Row
 from grue.records import Result
@@ -51,6 +55,24 @@ def are_pairs(a: Cell, b: Cell, made: Mapping[int, Set[str]]) -> bool:
         made: Seed → weights, of that task.
     """
     return share_starts(_known(a, made), _known(b, made))
+
+
+def pairs_of(cells: Sequence[Cell], made: Mapping[int, Set[str]]) -> NDArray[np.bool_]:
+    """Return [cells, cells], whether the seeds of every two cells of a task are pairs (`are_pairs`).
+
+    Only weights that two cells share can make pairs. Without the others few distinct lineages are left to compare,
+    since the systems of a board began from few starts.
+    """
+    known = [_known(cell, made) for cell in cells]
+    owners = Counter((seed, weights) for one in known for seed, found in one.items() for weights in found)
+    kept = [
+        tuple((seed, frozenset(w for w in one[seed] if owners[seed, w] > 1)) for seed in sorted(one)) for one in known
+    ]
+    lineages = list(dict.fromkeys(kept))
+    alike = np.array([[share_starts(dict(a), dict(b)) for b in lineages] for a in lineages], dtype=np.bool_)
+    number = {lineage: i for i, lineage in enumerate(lineages)}
+    places = np.array([number[one] for one in kept], dtype=np.intp)
+    return alike[np.ix_(places, places)] if len(cells) else np.zeros((0, 0), dtype=np.bool_)
 
 
 def _known(cell: Cell, made: Mapping[int, Set[str]]) -> dict[int, Set[str]]:

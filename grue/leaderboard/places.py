@@ -1,15 +1,25 @@
-"""Ranks by pairs: who is significantly above whom, over seeds, with Holm's correction over all pairs of a table."""
+"""Ranks by pairs: who is significantly above whom, over seeds, with Holm's correction over all pairs of a table.
 
-from collections.abc import Mapping, Sequence
-from itertools import combinations
+The test of two systems is `grue.stats.paired.judge_seeds`; here it is computed for all pairs of a table at once.
+"""
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
 
 from grue.leaderboard.board import Row
-from grue.leaderboard.lineage import Made, are_pairs, made_on
+from grue.leaderboard.lineage import Made, made_on, pairs_of
 from grue.records import Direction
-from grue.stats.paired import LEVEL, Contrast, holm, judge_seeds
+from grue.stats.intervals import mean, sd, student_t_p_each
+from grue.stats.paired import LEVEL, Contrast, judge_seeds
 
 Scores = Mapping[str, Mapping[int, float]]
 """Task → seed → score."""
+NORMAL = 1.95  # the normal distribution's t of a p above 5 %, and no t distribution's is lower
+FloatArray = NDArray[np.float64]
+Pairs = tuple[NDArray[np.intp], NDArray[np.intp]]
 
 
 def shared_ranks(
@@ -25,26 +35,117 @@ def shared_ranks(
         scores: What each row is compared by, on the same tasks; None for a row that does not compete.
         direction: Whether higher or lower is better.
     """
-    competing = {i: known for i, known in enumerate(scores) if known is not None}
-    pairs = list(combinations(competing, 2))
-    made = made_on(rows) if pairs else {}
-    found = [judge_seeds(_contrasts(rows[i], rows[j], competing[i], competing[j], made)) for i, j in pairs]
-    above = dict.fromkeys(competing, 0)
-    for (i, j), one, p in zip(pairs, found, holm([one.p for one in found]), strict=True):
-        if p < 1 - LEVEL:
-            above[j if (one.value > 0) == (direction == "higher") else i] += 1
-    return [1 + above[i] if i in competing else None for i in range(len(rows))]
+    competing = [i for i, known in enumerate(scores) if known is not None]
+    ranks: list[int | None] = [None] * len(rows)
+    above = _above([rows[i] for i in competing], [known for known in scores if known is not None], made_on(rows))
+    for i, count in zip(competing, above.sum(axis=0 if direction == "higher" else 1), strict=True):
+        ranks[i] = 1 + int(count)
+    return ranks
 
 
-def _contrasts(a: Row, b: Row, scores_a: Scores, scores_b: Scores, made: Made) -> list[Contrast]:
-    contrasts = []
-    for task in scores_a:
-        of_a, of_b = scores_a[task], scores_b[task]
-        paired = of_a.keys() == of_b.keys() and are_pairs(a.cells[task], b.cells[task], made.get(task, {}))
-        seeds = sorted(of_a) if paired else None
-        contrasts.append(Contrast(_of(of_a, seeds), _of(of_b, seeds), paired=paired))
-    return contrasts
+def _above(rows: Sequence[Row], scores: Sequence[Scores], made: Made) -> NDArray[np.bool_]:
+    """Return [systems, systems], whether the first is significantly higher than the second."""
+    above = np.zeros((len(rows), len(rows)), dtype=np.bool_)
+    if len(rows) < 2:
+        return above
+    pairs: Pairs = np.triu_indices(len(rows), 1)
+    tasks = [_on(task, rows, scores, pairs, made.get(task, {})) for task in scores[0]]
+    value = np.sum([task.value for task in tasks], axis=0) / len(tasks)
+    sure = _holm(_p(tasks, value, rows, scores, pairs)) < 1 - LEVEL
+    higher = value > 0
+    above[pairs[0][sure & higher], pairs[1][sure & higher]] = True
+    above[pairs[1][sure & ~higher], pairs[0][sure & ~higher]] = True
+    return above
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairsOnTask:
+    """All pairs of systems on one task; arrays of [pairs].
+
+    Attributes:
+        value: The first's mean minus the second's.
+        variance: Its squared standard error.
+        uncertain: Σ variance² / degrees of freedom of its parts, as Satterthwaite adds them up.
+        alone: Whether one of the two has a single seed, which leaves no verdict.
+        paired: Whether the seeds are pairs.
+    """
+
+    value: FloatArray
+    variance: FloatArray
+    uncertain: FloatArray
+    alone: NDArray[np.bool_]
+    paired: NDArray[np.bool_]
+
+
+def _on(
+    task: str, rows: Sequence[Row], scores: Sequence[Scores], pairs: Pairs, made: Mapping[int, Set[str]]
+) -> PairsOnTask:
+    first, second = pairs
+    by_seed = [known[task] for known in scores]
+    centres = np.array([mean(values.values()) for values in by_seed])
+    variances = np.array([(sd(values.values()) or 0.0) ** 2 / len(values) for values in by_seed])
+    sizes = np.array([len(values) for values in by_seed])
+    shares = variances**2 / np.maximum(sizes - 1, 1)
+    variance, uncertain = variances[first] + variances[second], shares[first] + shares[second]
+    paired = pairs_of([row.cells[task] for row in rows], made)[pairs]
+    for seeds in {tuple(sorted(values)) for values in by_seed}:
+        alike = np.array([values.keys() == set(seeds) for values in by_seed])
+        here = np.flatnonzero(paired & alike[first] & alike[second])
+        if len(here):
+            table = np.array([[values.get(seed, 0.0) for seed in seeds] for values in by_seed])
+            variance[here] = _variance_of_mean(table[first[here]] - table[second[here]])
+            uncertain[here] = variance[here] ** 2 / (len(seeds) - 1)
+    alone = np.minimum(sizes[first], sizes[second]) < 2
+    return PairsOnTask(centres[first] - centres[second], variance, uncertain, alone, paired)
+
+
+def _variance_of_mean(values: FloatArray) -> FloatArray:
+    """Return the squared standard error of the mean of each row of [N, seeds]; exactly 0 where all are equal."""
+    seeds = values.shape[1]
+    deviations = values - values.mean(axis=1, keepdims=True)
+    found: FloatArray = (deviations**2).sum(axis=1) / (seeds - 1) / seeds
+    found[values.min(axis=1) == values.max(axis=1)] = 0.0
+    return found
+
+
+def _p(
+    tasks: Sequence[PairsOnTask], value: FloatArray, rows: Sequence[Row], scores: Sequence[Scores], pairs: Pairs
+) -> FloatArray:
+    """Return [pairs] how often chance alone gives a difference at least as large; 1 where that is above 5 % anyway."""
+    variance = np.sum([task.variance for task in tasks], axis=0)
+    uncertain = np.sum([task.uncertain for task in tasks], axis=0)
+    alone = np.any([task.alone for task in tasks], axis=0)
+    # Squares of tiny variances underflow, and rounding decides where nothing varies: these few are judged one by one.
+    plain = (uncertain > 1e-200) & ~alone
+    p = np.ones(len(value))
+    t = np.abs(value) * len(tasks) / np.sqrt(np.where(plain, variance, 1.0))
+    told = plain & (t > NORMAL)
+    p[told] = student_t_p_each(t[told], variance[told] ** 2 / uncertain[told])
+    names = list(scores[0])
+    for place in np.flatnonzero(~plain & ~alone):
+        i, j = int(pairs[0][place]), int(pairs[1][place])
+        contrasts = [
+            _contrast(scores[i][n], scores[j][n], bool(t.paired[place])) for n, t in zip(names, tasks, strict=True)
+        ]
+        p[place] = judge_seeds(contrasts).p
+    return p
+
+
+def _contrast(a: Mapping[int, float], b: Mapping[int, float], paired: bool) -> Contrast:
+    paired = paired and a.keys() == b.keys()
+    seeds = sorted(a) if paired else None
+    return Contrast(_of(a, seeds), _of(b, seeds), paired=paired)
 
 
 def _of(scores: Mapping[int, float], seeds: Sequence[int] | None) -> tuple[float, ...]:
     return tuple(scores.values()) if seeds is None else tuple(scores[seed] for seed in seeds)
+
+
+def _holm(p: FloatArray) -> FloatArray:
+    """Return p values corrected for their number, as `grue.stats.paired.holm` does; 1 for those from 5 % on."""
+    low = np.flatnonzero(p < 1 - LEVEL)
+    order = low[np.argsort(p[low])]
+    corrected = np.ones_like(p)
+    steps = len(p) - np.arange(len(order))
+    corrected[order] = np.maximum.accumulate(np.minimum(1.0, steps * p[order]))
+    return corrected

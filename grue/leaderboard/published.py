@@ -65,6 +65,11 @@ def _with_whole_seeds(row: Row, path: Path) -> Row:
             metrics={name: estimate(values, task) for name, values in old.metrics.items()},
             held_out=old.held_out and estimate(old.held_out, task),
             lineage={whole(seed, task): weights for seed, weights in old.lineage.items()},
+            training={
+                cost: {whole(seed, task): value for seed, value in spent.items()}
+                for cost, spent in old.training.items()
+            },
+            updates={whole(seed, task): update for seed, update in old.updates.items()},
         )
 
     return replace(row, cells={task: cell(old, task) for task, old in row.cells.items()})

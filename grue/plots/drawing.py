@@ -1,4 +1,4 @@
-"""Drawing to a PNG or SVG file, in colours that are safe for the colour-blind; equal numbers give equal bytes."""
+"""Drawing to a PNG, SVG or PDF file, in colours that are safe for the colour-blind; equal numbers give equal bytes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -77,6 +77,7 @@ STYLE = {
     "ytick.color": GREY,
     "legend.frameon": False,
     "svg.fonttype": "none",  # keeps texts searchable and readable aloud
+    "pdf.fonttype": 42,  # letters, not outlines of them
     "svg.hashsalt": "grue",
 }
 WIDTH = 8.0  # inches; 800 pixels at 100 dpi
@@ -90,7 +91,7 @@ def draw_curves(panels: Sequence[CurvePanel], systems: Sequence[str], title: str
         panels: At least one.
         systems: Their order decides the colours and the order of the legend; some may have no curve.
         title: Title of the figure.
-        path: Ends in .png or .svg; an existing file is replaced.
+        path: Ends in .png, .svg or .pdf; an existing file is replaced.
 
     Raises:
         ConfigError: The path has another ending, or there are more systems than styles.
@@ -156,12 +157,12 @@ def _name(curve: Curve) -> str:
 
 
 def draw_tradeoff(points: Sequence[TradeoffPoint], title: str, path: Path) -> None:
-    """Draw preference over naturalness: systems as dots with bars for their intervals, references as diamonds.
+    """Draw naturalness over preference, as the board's page does: systems as dots with bars, references as diamonds.
 
     Args:
         points: At least one.
         title: Title of the figure.
-        path: Ends in .png or .svg; an existing file is replaced.
+        path: Ends in .png, .svg or .pdf; an existing file is replaced.
 
     Raises:
         ConfigError: The path has another ending.
@@ -172,8 +173,8 @@ def draw_tradeoff(points: Sequence[TradeoffPoint], title: str, path: Path) -> No
         figure.set_size_inches(WIDTH, 5.6)
         axes = figure.add_subplot()
         axes.margins(0.08)
-        axes.set_xlabel("naturalness (score, 0–100)")
-        axes.set_ylabel("preference (score, 0–100)")
+        axes.set_xlabel("preference (score, 0–100)")
+        axes.set_ylabel("naturalness (score, 0–100)")
         systems = [point.label for point in points if not point.is_reference]
         colours = {label: COLOURS[i % len(COLOURS)] for i, label in enumerate(systems)}
         for point in points:
@@ -186,11 +187,11 @@ def draw_tradeoff(points: Sequence[TradeoffPoint], title: str, path: Path) -> No
 
 
 def _draw_point(axes: "Axes", point: TradeoffPoint, colour: str) -> None:
-    x, y = point.naturalness, point.preference
-    if point.naturalness_interval is not None:
-        axes.plot([point.naturalness_interval.low, point.naturalness_interval.high], [y, y], color=colour)
+    x, y = point.preference, point.naturalness
     if point.preference_interval is not None:
-        axes.plot([x, x], [point.preference_interval.low, point.preference_interval.high], color=colour)
+        axes.plot([point.preference_interval.low, point.preference_interval.high], [y, y], color=colour)
+    if point.naturalness_interval is not None:
+        axes.plot([x, x], [point.naturalness_interval.low, point.naturalness_interval.high], color=colour)
     mark = _mark(point.is_reference, colour)
     mark.set_data([x], [y])
     axes.add_line(mark)
@@ -208,7 +209,7 @@ def _write_names(figure: "Figure", axes: "Axes", points: Sequence[TradeoffPoint]
     """Write each point's name where it covers nothing, with a thin line to a distant point."""
     figure.draw_without_rendering()  # sizes are known only after the layout
     figure.set_layout_engine("none")
-    centres = [_pixels(axes, point.naturalness, point.preference) for point in points]
+    centres = [_pixels(axes, point.preference, point.naturalness) for point in points]
     names = [figure.text(0, 0, point.label) for point in points]
     sizes = [(extent.width, extent.height) for extent in (name.get_window_extent() for name in names)]
     room = axes.get_window_extent()
@@ -220,7 +221,7 @@ def _write_names(figure: "Figure", axes: "Axes", points: Sequence[TradeoffPoint]
         where = ((near[0] - box.left) / box.width, (near[1] - box.bottom) / box.height)
         axes.annotate(
             point.label,
-            (point.naturalness, point.preference),
+            (point.preference, point.naturalness),
             ((box.left - x) * 72 / figure.dpi, (box.bottom - y) * 72 / figure.dpi),
             textcoords="offset points",
             va="bottom",
@@ -232,11 +233,11 @@ def _write_names(figure: "Figure", axes: "Axes", points: Sequence[TradeoffPoint]
 def _marks(axes: "Axes", points: Sequence[TradeoffPoint]) -> Iterator[Box]:
     """Yield what the points and their bars cover, in pixels."""
     for point in points:
-        x, y = _pixels(axes, point.naturalness, point.preference)
+        x, y = _pixels(axes, point.preference, point.naturalness)
         yield Box(x - 5, y - 5, x + 5, y + 5)
-        if (across := point.naturalness_interval) is not None:
+        if (across := point.preference_interval) is not None:
             yield Box(_pixels(axes, across.low, 0)[0], y - 1, _pixels(axes, across.high, 0)[0], y + 1)
-        if (along := point.preference_interval) is not None:
+        if (along := point.naturalness_interval) is not None:
             yield Box(x - 1, _pixels(axes, 0, along.low)[1], x + 1, _pixels(axes, 0, along.high)[1])
 
 
@@ -254,7 +255,7 @@ def draw_frontier(found: "Frontier", runs: "Sequence[Placed]", title: str, path:
     Args:
         runs: Those of one system, named by the folder above the run's, have one colour.
         title: Title of the figure.
-        path: Ends in .png or .svg; an existing file is replaced.
+        path: Ends in .png, .svg or .pdf; an existing file is replaced.
 
     Raises:
         ConfigError: The path has another ending, or there are more systems than styles.
@@ -294,8 +295,8 @@ def draw_frontier(found: "Frontier", runs: "Sequence[Placed]", title: str, path:
 def _drawing(path: Path) -> Iterator["Figure"]:
     """Yield an empty figure in our style, whatever the user's matplotlib style is, and write it to the path."""
     form = path.suffix.lower().removeprefix(".")
-    if form not in ("png", "svg"):
-        raise ConfigError(f"{path}: a plot is a .png or an .svg file; give it one of these endings.")
+    if form not in WRITERS:
+        raise ConfigError(f"{path}: a plot is a .png, an .svg or a .pdf file; give it one of these endings.")
     try:
         from matplotlib import style
         from matplotlib.figure import Figure
@@ -304,7 +305,7 @@ def _drawing(path: Path) -> Iterator["Figure"]:
     with style.context(["default", STYLE]):
         figure = Figure(layout="constrained")
         yield figure
-        drawn = _svg(figure) if form == "svg" else _png(figure)
+        drawn = WRITERS[form](figure)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(drawn)
@@ -327,6 +328,16 @@ def _png(figure: "Figure") -> bytes:
     image = Image.open(drawn).convert("RGB").quantize(256, dither=Image.Dither.NONE)
     image.save(smaller, "png", optimize=True)
     return smaller.getvalue()
+
+
+def _pdf(figure: "Figure") -> bytes:
+    drawn = BytesIO()
+    nothing = {"CreationDate": None, "ModDate": None, "Producer": None, "Creator": "grue"}
+    figure.savefig(drawn, format="pdf", metadata=nothing)
+    return drawn.getvalue()
+
+
+WRITERS = {"png": _png, "svg": _svg, "pdf": _pdf}
 
 
 def _explain(figure: "Figure", caption: str, marks: Mapping[str, "Line2D"]) -> None:

@@ -1,10 +1,13 @@
-"""The board as one self-contained page: no network requests, readable without its script, deterministic.
+"""The board as one self-contained page: readable without its script, deterministic, no request to any other place.
 
-Jinja2 escapes the texts of submissions; a content security policy allows only the page's own style and script.
+Jinja2 escapes the texts of submissions; a content security policy allows only the page's own style and script, and
+scripts beside it: the files of examples (`grue.render.as_examples`), which the page loads when they are asked for.
 """
 
 import base64
 import hashlib
+import re
+from collections.abc import Collection, Mapping
 from functools import cache
 from importlib import resources
 
@@ -12,21 +15,33 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from grue.leaderboard.board import Board
+from grue.records import Example
 from grue.render.legend import HELD_OUT, HONESTY, RANKS
 from grue.render.text import printable
 from grue.render.web import view, words
+from grue.render.web.axes import number
 from grue.render.web.embed import embedded
 from grue.render.web.papers import REFERENCE, paper_tables, summaries
 from grue.submissions.folder import PRELIMINARY_SEEDS, RANKED_SEEDS
 
-SCRIPTS = ("statistics.js", "data.js", "tables.js", "tooltip.js", "compare.js", "download.js", "page.js")
+SCRIPTS = (
+    *("statistics.js", "data.js", "words.js", "tables.js", "filters.js", "tooltip.js", "compare.js", "system.js"),
+    *("examples.js", "download.js", "page.js"),
+)
 SUITES = ("mini", "grue")
 
 
-def render(board: Board) -> str:
-    """Return the board as an HTML page that needs no other file."""
-    style = _lean(_source("page.css"), "/*")
-    script = '"use strict";\n(() => {\n' + _lean("\n".join(map(_source, SCRIPTS)), "//") + "\n})();"
+def render(board: Board, illustrations: Mapping[str, Example] | None = None, shown: Collection[str] = ()) -> str:
+    """Return the board as an HTML page that needs no other file but those of examples.
+
+    Args:
+        board: Any board.
+        illustrations: Task → an example that explains it.
+        shown: Tasks with a file of examples beside the page, `examples/<suite>/<task>.js`; the page asks for no other.
+    """
+    illustrations = illustrations or {}
+    style = _lean_style(_source("page.css"))
+    script = '"use strict";\n(() => {\n' + _lean_script("\n".join(map(_source, SCRIPTS))) + "\n})();"
     text = (
         _environment()
         .get_template("page.html")
@@ -35,15 +50,21 @@ def render(board: Board) -> str:
             lead=words.lead(board),
             overview=view.overview(board),
             panels=[view.task_panel(board, task) for task in board.tasks],
+            leads={task.name: words.task_lead(board, task) for task in board.tasks},
+            illustrations={task.name: words.illustrated(illustrations.get(task.name)) for task in board.tasks},
+            shown=[task.name for task in board.tasks if task.name in shown],
+            made_from=words.made_from(board),
+            code=words.code_behind(board),
             systems=[view.system_of(i, row, len(board.tasks)) for i, row in enumerate(board.rows)],
             glossary=words.glossary(board.tasks),
             papers={task.name: paper_tables(board.reported, task.name) for task in board.tasks},
             summaries=summaries(board.reported, [task.name for task in board.tasks]),
-            data=embedded(board),
+            data=embedded(board, shown),
             style=Markup(style),
             script=Markup(script),
             policy=_policy(style, script),
             suites=SUITES,
+            colours=view.COLOURS,
             reference=REFERENCE,
             honesty=HONESTY,
             ranks=RANKS,
@@ -65,6 +86,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["printable"] = printable
+    environment.filters["number"] = number
     environment.globals |= {"scale_groups": words.scale_groups, "scale_numbers": words.scale_numbers}
     return environment
 
@@ -80,10 +102,35 @@ def _lean(source: str, comment: str) -> str:
     return "\n".join(line for line in lines if line and not line.startswith(comment))
 
 
+def _lean_style(source: str) -> str:
+    """Return our own style without comments, and without the spaces that only a reader needs."""
+    return re.sub(r" ?([{};,]) ?|(: )", lambda found: found[1] or ":", _lean(source, "/*"))
+
+
+def _lean_script(source: str) -> str:
+    """Return our own script without comments, and without spaces around signs.
+
+    Strings stay as they are, and so do lines with a regular expression, and templates, none of which has two lines.
+    """
+    return "\n".join(
+        line if re.search(r"/(?! )", line) else _without_spaces(line) for line in _lean(source, "//").splitlines()
+    )
+
+
+def _without_spaces(line: str) -> str:
+    before, *template = re.split(r"(`.*`)", line)
+    if template:
+        return _without_spaces(before) + template[0] + _without_spaces(template[1])
+    parts = re.split(r'("(?:[^"\\]|\\.)*")', line)
+    return "".join(
+        part if i % 2 else re.sub(r" ?([=<>&|?:,;{}()+*/!-]+) ?", r"\1", part) for i, part in enumerate(parts)
+    )
+
+
 def _policy(style: str, script: str) -> str:
-    """Return the content security policy: only this style, this script and the embedded icon."""
+    """Return the content security policy: only this style, this script, files beside the page and the embedded icon."""
     return (
-        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
+        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)} 'self' file:; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
 

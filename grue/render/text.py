@@ -1,6 +1,7 @@
 """Numbers and names as text: aligned decimals, and no characters that control a terminal."""
 
 from collections.abc import Mapping, Sequence
+from unicodedata import category
 
 from grue.records import Direction
 
@@ -12,6 +13,12 @@ TRAINED_ON = "†"  # beside the value of a metric that the row's training raise
 def printable(text: str) -> str:
     """Return `text` with control, invisible and direction-changing characters replaced by �."""
     return "".join(character if character.isprintable() else "�" for character in text)
+
+
+def printable_lines(text: str) -> str:
+    """Return `text` as `printable` does, but keep ends of lines, and write any other space as a plain one."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    return "\n".join(printable("".join(" " if category(c) == "Zs" or c == "\t" else c for c in line)) for line in lines)
 
 
 def fixed(pairs: Sequence[tuple[float, float | None] | None], decimals: int) -> list[str]:

@@ -1,5 +1,6 @@
 """`grue leaderboard`: what it reads, what it prints, what it publishes, and what it says when it cannot."""
 
+import gzip
 import json
 import re
 from collections.abc import Iterator
@@ -12,10 +13,13 @@ from support.factories import a_result
 
 from grue import files
 from grue.cli.main import main
+from grue.data.load import load_examples
+from grue.errors import DataError
 from grue.leaderboard import published
 from grue.leaderboard.rank import rank
 from grue.records import Score
 from grue.render import as_json
+from grue.render.publish import strays
 from grue.submissions.entries import results
 from grue.task_files import load_task, task_names
 from grue.tasks import Task
@@ -247,6 +251,70 @@ def test_a_new_submission_makes_its_suites_files_stale(here: Path) -> None:
     ]
 
 
+def write_predictions(system: str, task_name: str, text: str) -> None:
+    """Lay the predictions of seed 1 beside its result."""
+    task = load_task(task_name)
+    lines = [
+        json.dumps({"id": example.id, "text": f"{text} {i % 7}"})
+        for i, example in enumerate(load_examples(task, task.data.evaluation).examples)
+    ]
+    place = Path("submissions/mini") / system / task_name / "seed-1.predictions.jsonl.gz"
+    place.write_bytes(gzip.compress("\n".join(lines).encode()))
+
+
+def test_examples_with_outputs_are_published_beside_the_page(here: Path) -> None:
+    write_predictions("theirs", "imdb", "I liked it, part")
+    assert grue("--publish", "leaderboard").exit_code == 0
+    written = Path("leaderboard/examples/mini/imdb.js")
+    assert [path.as_posix() for path in Path("leaderboard/examples").rglob("*.js")] == [written.as_posix()]
+    assert "I liked it, part 3" in written.read_text() and 20_000 < written.stat().st_size < 100_000
+    page = Path("leaderboard/mini.html").read_text()
+    assert '"shown":["imdb"]' in page and '<a href="#examples&amp;task=imdb">' in page
+    assert '"shown":[]' in grue("--format", "html", "--no-local").stdout, "a page of its own has no file beside it"
+    assert grue("--check").stderr == "The 11 files of leaderboard are current with submissions.\n"
+    before = written.read_bytes()
+    written.write_text("grueExamples({})")
+    assert grue("--check").stderr == (
+        "Error: leaderboard/examples/mini/imdb.js is not current with submissions; run "
+        "`grue leaderboard --publish leaderboard` and commit it.\n"
+    )
+    assert grue("--publish", "leaderboard").stdout == "leaderboard/examples/mini/imdb.js\n"
+    assert written.read_bytes() == before
+    (here / "submissions/mini/theirs/imdb/seed-1.predictions.jsonl.gz").write_bytes(b"")
+    assert grue("--check").exit_code == 1, "a file that nothing is behind any more is stale, too"
+    assert "leaderboard/examples/mini/imdb.js (removed)" in grue("--publish", "leaderboard").stdout
+    assert not written.exists()
+    assert grue("--check").exit_code == 0
+    files.write_text(written.with_name("renamed.js"), "grueExamples(of a task that is no more);")
+    assert "leaderboard/examples/mini/renamed.js is not current" in grue("--check").stderr
+
+
+def test_files_of_examples_stay_where_the_data_is_not_on_this_machine(here: Path) -> None:
+    kept = Path("leaderboard/examples/grue/imdb.js")
+    files.write_text(kept, "grueExamples(of another machine);\n")
+    submit(Path("submissions"), "theirs", 0.4, "grue")
+    assert grue("--publish", "leaderboard").exit_code == 0
+    assert kept.read_text() == "grueExamples(of another machine);\n"
+    assert '"shown":["imdb"]' in Path("leaderboard/grue.html").read_text()
+    assert grue("--check").exit_code == 0
+
+
+def test_a_page_does_not_depend_on_the_data_of_a_machine(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = grue("--suite", "grue", "--format", "html", "--no-local").stdout
+    submitted = load_examples(load_task("imdb"), "test")
+    monkeypatch.setattr("grue.data.load.load_examples", lambda *_, **__: submitted)
+    assert grue("--suite", "grue", "--format", "html", "--no-local").stdout == before
+
+
+def test_damaged_data_of_mini_is_not_taken_for_missing(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def damaged(*_: object, **__: object) -> None:
+        raise DataError("mini: test.parquet is damaged.")
+
+    monkeypatch.setattr("grue.data.load.load_examples", damaged)
+    done = grue("--publish", "leaderboard")
+    assert (done.exit_code, done.stderr) == (3, "Error: mini: test.parquet is damaged.\n")
+
+
 def test_nothing_is_published_without_submissions(here: Path) -> None:
     (here / "submissions").rename(here / "elsewhere")
     done = grue("--publish", "leaderboard")
@@ -279,3 +347,24 @@ def test_results_without_predictions_have_no_rank(here: Path) -> None:
     for path in Path("submissions").rglob("*.predictions.jsonl.gz"):
         path.unlink()
     assert [(r["standing"], r["rank"]) for r in board("--no-local")["rows"]] == [("no predictions", None)]
+
+
+def test_what_nobody_wrote_is_no_part_of_the_boards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page with a script of its own, or a link to a file of the machine, would be served as the project's."""
+    folder = tmp_path / "leaderboard"
+    (folder / "examples/mini").mkdir(parents=True)
+    texts: dict[Path, str | None] = {folder / "mini.md": "a board", folder / "examples/mini/gone.js": None}
+    (folder / "mini.md").write_text("a board")
+    (folder / "README.md").write_text("by hand")
+    assert strays(folder, texts) == []
+    for name in ("index.html", "examples/mini/imdb2.js", ".nojekyll"):
+        (folder / name).write_text("<script>")
+        assert strays(folder, texts) == [folder / name]
+        (folder / name).unlink()
+    for name in ("passwd", "mini.md", "README.md"):
+        (folder / name).unlink(missing_ok=True)
+        (folder / name).symlink_to("/etc/passwd")
+        assert strays(folder, texts) == [folder / name]
+        (folder / name).unlink()
+    (folder / "examples/mini/gone.js").write_text("old")
+    assert strays(folder, texts) == [folder / "examples/mini/gone.js"]

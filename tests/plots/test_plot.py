@@ -312,10 +312,19 @@ def test_nothing_to_draw_is_an_error(runs: Path, tmp_path: Path) -> None:
 
 
 def test_a_file_of_another_kind_is_refused(runs: Path, tmp_path: Path) -> None:
-    asked = ("--task", "commongen", "--runs", runs, "-o", tmp_path / "x.pdf")
+    asked = ("--task", "commongen", "--runs", runs, "-o", tmp_path / "x.gif")
     assert refused(ConfigError, "curves", *asked) == (
-        f"{tmp_path / 'x.pdf'}: a plot is a .png or an .svg file; give it one of these endings."
+        f"{tmp_path / 'x.gif'}: a plot is a .png, an .svg or a .pdf file; give it one of these endings."
     )
+
+
+def test_a_pdf_holds_letters_and_equal_points_give_equal_bytes(tmp_path: Path) -> None:
+    point = TradeoffPoint("ppo", 50.0, 60.0, Interval(49.0, 51.0), Interval(59.0, 61.0), False)
+    for name in ("a.pdf", "b.pdf"):
+        draw_tradeoff([point], "A title", tmp_path / name)
+    drawn = (tmp_path / "a.pdf").read_bytes()
+    assert drawn == (tmp_path / "b.pdf").read_bytes() and drawn.startswith(b"%PDF-")
+    assert b"/FontFile2" in drawn and b"CreationDate" not in drawn
 
 
 def test_a_place_that_cannot_be_written_is_named(runs: Path, tmp_path: Path) -> None:

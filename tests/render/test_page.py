@@ -8,9 +8,11 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
-from support.page_boards import crowded_board, empty_board, hostile_board, small_board, unnatural_board
+from support.page_boards import crowded_board, empty_board, hostile_board, small_board, trained_board, unnatural_board
 from support.paths import ROOT
 
+from grue import __version__
+from grue.records import Example
 from grue.render import html
 from grue.render.web.axes import axis_over
 from grue.render.web.plot import PlotPoint, plot_of
@@ -77,7 +79,7 @@ def test_nothing_is_loaded_from_anywhere(name):
         if tag == "link":
             assert attributes["rel"] == "icon" and attributes["href"].startswith("data:")
         if tag == "a":
-            assert re.match(r"#|https?://|(mini|grue)\.html$", attributes["href"])
+            assert re.match(r"#|https?://|(mini|grue)\.html$|\.\./(README|docs/[a-z/-]+)\.md$", attributes["href"])
     assert not re.search(r"@import|url\((?!#)", html.render(BOARDS[name]()))
 
 
@@ -88,7 +90,7 @@ def test_the_policy_names_the_hashes_of_the_style_and_the_script_and_allows_noth
     hashes = [base64.b64encode(hashlib.sha256(part.encode()).digest()).decode() for part in (style, script)]
     policy = next(a["content"] for a in Reader(text).all("meta") if a.get("http-equiv") == "Content-Security-Policy")
     assert policy == (
-        f"default-src 'none'; style-src 'sha256-{hashes[0]}'; script-src 'sha256-{hashes[1]}'; "
+        f"default-src 'none'; style-src 'sha256-{hashes[0]}'; script-src 'sha256-{hashes[1]}' 'self' file:; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
 
@@ -132,7 +134,15 @@ def test_a_task_shows_its_raw_metrics_and_ranks_whoever_has_the_seeds_for_it():
 
 def test_the_headline_sentence_says_who_leads_and_who_is_too_close():
     text = html.render(small_board())
-    assert "nlpo leads with a mean preference of 63.0, 95 % interval 62.4 to 63.6. Too close to call: ppo." in text
+    assert (
+        "nlpo leads with a mean preference of 63.0, 95 % interval 62.4 to 63.6, 0.5 above ppo. Too close to call: ppo. "
+        "3 ranked systems stand on 2 ranks." in text
+    )
+    # on one task the half width is t of 4 degrees of freedom, 2.776, times (0.625 / 5)^0.5
+    assert (
+        "nlpo leads with a preference of 61.0, 95 % interval 60.0 to 62.0, 0.5 above ppo. Too close to call: ppo. "
+        "4 ranked systems stand on 3 ranks." in text
+    )
     assert "No results yet." in html.render(empty_board())
     assert "No system is ranked yet" in html.render(unnatural_board())
 
@@ -167,10 +177,10 @@ def test_the_embedded_numbers_are_those_of_the_board():
     data = data_of(html.render(board))
     assert [system["system"] for system in data["systems"]] == [row.system for row in board.rows]
     first = data["systems"][0]
-    assert first["seeds"] == [1, 2, 3, 4, 5] and first["rank"] == 1
+    assert "seeds" not in first and data["systems"][3]["seeds"] == [1, 2, 3] and first["rank"] == 1
     assert first["cells"] == [
-        [1, [64.0, 64.5, 65.0, 65.5, 66.0], [45.0] * 5],
-        [1, [60.0, 60.5, 61.0, 61.5, 62.0], [45.0] * 5],
+        [1, [6400, 6450, 6500, 6550, 6600], [4500] * 5],
+        [1, [6000, 6050, 6100, 6150, 6200], [4500] * 5],
     ]
 
 
@@ -178,7 +188,11 @@ def test_the_embedded_numbers_are_those_of_the_board():
 def test_boards_with_little_on_them_have_every_section(name):
     page = Reader(html.render(BOARDS[name]()))
     sections = [attributes["id"] for attributes in page.all("section")]
-    assert sections[0] == "overview" and sections[-2:] == ["compare", "method"] and "task-stories" in sections
+    assert (
+        sections[0] == "overview"
+        and sections[-4:] == ["examples", "compare", "method", "system"]
+        and "task-stories" in sections
+    )
 
 
 def test_a_board_without_intervals_and_one_on_the_papers_scale_say_so():
@@ -186,6 +200,73 @@ def test_a_board_without_intervals_and_one_on_the_papers_scale_say_so():
     plain = replace(small_board(), interval_kind="none", rows=rows)
     assert "made without intervals" in html.render(plain)
     assert "plain means of raw metrics" in html.render(replace(small_board(), scoring="paper"))
+
+
+def test_a_task_is_explained_with_an_example_and_its_decoding():
+    example = Example("1", "Tell <me> a story." + " And on." * 200, ("Once\u202e upon.", "Other."))
+    board = small_board()
+    text = html.render(board, {"stories": example}, ["stories"])
+    page = Reader(text)
+    task = text[text.index('<section id="task-stories"') : text.index('<section id="examples"')]
+    assert "Tell &lt;me&gt; a story." in task and "Once� upon." in task and "Other." not in task
+    assert len(re.search(r"<dt>Prompt<dd>(.*?)<dt>", task, re.S)[1]) < 730
+    assert f"Texts are drawn by {board.tasks[1].decoding}." in task
+    assert 'href="#examples&amp;task=stories"' in task and "#examples&amp;task=reviews" not in text
+    assert "Prompt" not in text[text.index('<section id="task-reviews"') : text.index('<section id="task-stories"')]
+    assert not page.all("img")
+
+
+def test_the_head_says_what_the_page_was_made_from():
+    text = html.render(trained_board())
+    assert f"Made by grue {__version__} from 18 results of 6 systems." in text
+    assert "The results were made by grue 0, 0.1.0 (09d6de5)" in text
+    assert f"Made by grue {__version__}." in html.render(empty_board())
+
+
+def test_a_suite_without_rows_opens_with_what_papers_report():
+    reported = read_reported(ROOT / "submissions", "grue")
+    tasks = tuple(replace(small_board().tasks[0], name=name) for name in ("dailydialog", "totto"))
+    text = html.render(replace(empty_board(), suite="grue", tasks=tasks, reported=reported))
+    overview = text[text.index('<section id="overview"') : text.index('<section id="task-dailydialog"')]
+    assert overview.index('<table class="paper sums">') < overview.index("There are no results of the suite grue yet.")
+    assert "What papers report on the tasks of this suite. No system has been submitted yet." in overview
+    assert "no system has been submitted." in text[text.index('<section id="examples"') :]
+    assert text.count('href="../docs/how-to/submitting.md"') == 4  # the head, the overview and both tasks
+
+
+def test_what_training_took_is_embedded_by_task_and_row():
+    data = data_of(html.render(trained_board()))
+    names = [system["system"] for system in data["systems"]]
+    spent = dict(zip(names, data["spent"][0], strict=True))
+    # tokens are 1000 · (1 + 2 + 3 + 4 + 5); of the episodes of supervised+ppo, 8000 are its start's
+    assert spent["supervised+ppo"] == [15_000, 5 * 2048, 450, 16, 1_417_600]
+    assert spent["supervised"] == [15_000, 0, 450, 16, 1_417_600]
+    assert spent["nlpo"] == [15_000, 5 * 4096, 450, [16, 16, 16, 0, 0], 1_417_600]
+    assert spent["oracle"] == 0
+    assert data_of(html.render(small_board()))["spent"] == [[], []]
+    families = [system["family"] for system in data["systems"]]
+    assert dict(zip(names, families, strict=True)) == {
+        **{"supervised": "supervised", "supervised+ppo": "rl-supervised", "nlpo": "rl-backbone"},
+        **dict.fromkeys(("null", "copy", "oracle"), "reference"),
+    }
+
+
+def test_pairs_of_systems_are_embedded_as_bits():
+    board = trained_board()
+    data = data_of(html.render(board))
+    names = [system["system"] for system in data["systems"]]
+    bits = [f"{int(digits, 16):0{4 * len(digits)}b}" if digits else "" for digits in data["pairs"][0]]
+    pairs = {(names[i], names[j]) for i, row in enumerate(bits) for j, bit in enumerate(row) if bit == "1"}
+    assert pairs == {("supervised", "supervised+ppo"), ("supervised+ppo", "supervised")}
+    assert data_of(html.render(small_board()))["pairs"] == [[], []]
+
+
+def test_our_own_script_and_style_lose_spaces_and_comments_alone():
+    source = '// a\n  const a = b ? "c ? d" : `e + ${f + `g = h`} i`;\n  x = y / z;\n  s.split(/ = /);\n'
+    assert html._lean_script(source) == ('const a=b?"c ? d":`e + ${f + `g = h`} i`;\nx=y/z;\ns.split(/ = /);')
+    assert html._lean_style("/* a */\n  p { color: red; margin: 0 1px; }\n  a :hover, b { x: calc(1px + 2px); }") == (
+        "p{color:red;margin:0 1px;}\na :hover,b{x:calc(1px + 2px);}"
+    )
 
 
 # --- hostile names ---------------------------------------------------------------------------------------------------
@@ -235,6 +316,42 @@ def test_a_system_alone_is_drawn_among_the_references():
     assert not plot_of([alone, other, *references]).x.holds(20.0)
 
 
+def test_references_outside_are_arrows_with_their_position():
+    ours = [PlotPoint(i, f"ours-{i}", "ranked", 60.0 + i, 70.0 + i, None, None) for i in range(3)]
+    far = [
+        PlotPoint(3, "null", "reference", 5.0, 6.0, None, None),
+        PlotPoint(4, "copy", "reference", 9.0, 8.0, None, None),
+    ]
+    right = PlotPoint(5, "oracle", "reference", 99.0, 71.0, None, None)
+    plot = plot_of([*ours, *far, right])
+    texts = {label.text: label for label in plot.labels}
+    assert {"null (5, 6)", "copy (9, 8)", "oracle (99, 71)", "ours-0"} <= set(texts)
+    assert plot.beyond == 3 and len(plot.outside) == 2, "one arrow towards those beyond the same corner"
+    assert texts["null (5, 6)"].y != texts["copy (9, 8)"].y and texts["oracle (99, 71)"].anchor == "end"
+    assert {mark.index for marks in plot.marks.values() for mark in marks} == {0, 1, 2}
+    whole = plot_of([*ours, *far, right], zoomed=False)
+    assert whole.beyond == 0 and not whole.outside and whole.x.holds(5.0) and whole.x.holds(99.0)
+    text = html.render(trained_board())
+    assert text.count("With every reference on the axes") == 2  # the overview and its only task
+
+
+def test_the_area_of_reward_hacking_is_defined_by_the_start():
+    start = PlotPoint(0, "supervised", "ranked", 60.0, 70.0, None, None)
+    natural = PlotPoint(1, "ppo", "ranked", 65.0, 69.5, None, None)
+    hacking = PlotPoint(2, "nlpo", "ranked", 66.0, 50.0, None, None)
+    floor = PlotPoint(3, "null", "reference", 90.0, 10.0, None, None)
+    found = plot_of([start, natural, hacking, floor], "supervised").hacked
+    assert found.words == (
+        "Reward hacking: a preference above that of supervised, 60.0, and a naturalness more than 1 point below its 70.0 "
+        "(shaded). In it: nlpo."
+    )
+    assert found.path
+    near = plot_of([start, natural], "supervised")
+    assert "No system is in it." in near.hacked.words
+    assert bool(near.hacked.path) == (near.y.low < 69.0) and ("(shaded)" in near.hacked.words) == bool(near.hacked.path)
+    assert plot_of([natural, hacking], "supervised").hacked is None
+
+
 def test_labels_of_a_plot_meet_neither_each_other_nor_the_edge():
     points = [
         PlotPoint(i, f"system-{i}", "ranked", 40 + i % 3, 50 + i % 4, Interval(39 + i % 3, 41 + i % 3), None)
@@ -252,5 +369,5 @@ def test_labels_of_a_plot_meet_neither_each_other_nor_the_edge():
             assert a[0] >= b[2] or b[0] >= a[2] or a[1] >= b[3] or b[1] >= a[3]
 
 
-def test_forty_systems_on_seven_tasks_with_five_seeds_take_less_than_255_kilobytes():
-    assert len(html.render(crowded_board(40)).encode()) <= 255_000
+def test_forty_systems_on_seven_tasks_with_five_seeds_take_less_than_300_kilobytes():
+    assert len(html.render(crowded_board(40)).encode()) <= 300_000

@@ -3,18 +3,20 @@
 import csv
 import json
 import time
+from dataclasses import replace
 
 import pytest
 import scipy.stats
 from support.browser import axe_violations, chromium, complaints, requests
-from support.page_boards import HOSTILE, crowded_board, empty_board, hostile_board, small_board
+from support.examples import HOSTILE_TEXTS, some_examples
+from support.page_boards import HOSTILE, crowded_board, empty_board, hostile_board, small_board, trained_board
 
-from grue.render import html
+from grue.render import as_examples, html
 from grue.render.web.embed import quantiles
 from grue.stats.intervals import satterthwaite_interval
 
 pytestmark = pytest.mark.slow
-TABS = ["overview", "task-reviews", "task-stories", "compare", "method"]
+TABS = ["overview", "task-reviews", "task-stories", "examples", "compare", "method"]
 
 
 @pytest.fixture(scope="module")
@@ -32,9 +34,12 @@ def browser(folder):
 def opened(browser, folder):
     """Write a board's page and open it at an address; nothing is asked for but the page, nothing is complained of."""
 
-    def open_page(board, address=""):
+    def open_page(board, address="", examples=None):
         path = folder / "mini.html"
-        path.write_text(html.render(board), encoding="utf-8")
+        path.write_text(html.render(board, shown=["stories"] if examples else ()), encoding="utf-8")
+        if examples is not None:
+            (folder / "examples/mini").mkdir(parents=True, exist_ok=True)
+            (folder / "examples/mini/stories.js").write_text(as_examples.render(examples), encoding="utf-8")
         browser.get("about:blank")
         complaints(browser), requests(browser)
         browser.get(path.as_uri() + address)
@@ -43,7 +48,8 @@ def opened(browser, folder):
     yield open_page
     assert complaints(browser) == []
     asked = {url.partition("#")[0] for url in requests(browser) if not url.startswith(("blob:", "data:"))}
-    assert asked <= {(folder / "mini.html").as_uri(), "about:blank"}
+    beside = (folder / "examples/mini/stories.js").as_uri()
+    assert asked <= {(folder / "mini.html").as_uri(), beside, "about:blank"}
 
 
 def script(browser, text, *arguments):
@@ -216,6 +222,172 @@ def test_what_a_column_means_is_shown_on_focus_and_hover_and_goes_with_escape(op
     assert "Higher is better" in described
 
 
+# --- a system --------------------------------------------------------------------------------------------------------
+
+
+def text_of(browser, selector):
+    """The text that is shown of an element, with single spaces."""
+    return " ".join(script(browser, "return document.querySelector(arguments[0]).innerText", selector).split())
+
+
+def rows_of(browser, selector):
+    """The rows of a table, as lists of texts."""
+    return script(
+        browser,
+        "return [...document.querySelectorAll(`${arguments[0]} tbody tr`)]"
+        ".map(row => [...row.cells].map(cell => cell.innerText.trim().replace(/\\s+/g, ' ')))",
+        selector,
+    )
+
+
+def test_a_systems_name_opens_its_page_and_the_back_button_closes_it(opened):
+    page = opened(trained_board())
+    click(page, "table[data-table=overview] tr[data-r='0'] th a")
+    assert shown_panels(page)[0] == "system" and page.current_url.endswith("#system=supervised+ppo")
+    assert script(page, "return document.activeElement.id") == "h-system"
+    page.refresh()
+    assert text_of(page, "#system h2") == "supervised+ppo retrained"
+    # of five seeds a tenth apart the standard error is (0.025 / 5)^0.5, and t of 4 degrees of freedom 2.776
+    assert text_of(page, "#system .lead") == "Rank 1 among 3 ranked systems, preference 50.3 ± 0.2, naturalness 61.0."
+    card = text_of(page, "#system .card")
+    for said in (
+        "Family RL, supervised start", "Parameters 1.42 M", "Authors Ada", "Licence MIT", "Declared budget an hour",
+        "Seeds 1, 2, 3, 4, 5", "Failed seeds none", "Made by grue 0.1.0 (09d6de5)", "Status retrained: the record",
+    ):  # fmt: skip
+        assert said in card
+    links = script(page, "return [...document.querySelectorAll('#system .card a')].map(a => a.getAttribute('href'))")
+    assert links == ["https://example.org/x", "../docs/log.md"]
+    assert rows_of(page, "#system .spent") == [
+        ["stories", "3 k 15 k", "2.05 k 10.2 k", "90 s 7.5 min", "16, 16, 16, 16, 16"]
+    ]
+    assert rows_of(page, "#system .every")[:3] == [
+        ["preference", "50.3 ± 0.2", "", "50.1 50.2 50.3 50.4 50.5"],
+        ["naturalness", "61.0 ± 0.0", "", "61.0 61.0 61.0 61.0 61.0"],
+        ["liked", "0.503 ± 0.002", "50.3", "preference"],
+    ]
+    page.back()
+    assert shown_panels(page) == ["panel-overview"]
+    script(page, "location.hash = '#system=nlpo&theme=dark'")
+    time.sleep(0.1)
+    assert "0, 0 start kept 2 of 5 times" in text_of(page, "#system .spent")
+    script(page, "location.hash = '#system=nobody'")
+    time.sleep(0.1)
+    assert shown_panels(page) == ["panel-overview"], "no such system: the first tab"
+
+
+def test_a_record_that_leads_out_of_the_repository_is_no_link(opened):
+    for log in ("../../etc/passwd", "/etc/passwd", "https://example.org", "javascript:alert(1)", "a/../../b"):
+        board = trained_board()
+        rows = tuple(replace(row, about=replace(row.about, link="javascript:alert(1)", log=log)) for row in board.rows)
+        page = opened(replace(board, rows=rows), "#system=nlpo")
+        assert f"Status retrained: {log}" in text_of(page, "#system .card")
+        assert script(page, "return document.querySelectorAll('#system .card a').length") == 0
+
+
+def test_systems_are_filtered_and_a_search_without_a_match_says_so(opened):
+    page = opened(trained_board())
+    choose = "const s = document.querySelector(`[name=${arguments[0]}]`); s.value = arguments[1]; s.dispatchEvent(new Event('change', {bubbles: true}))"
+    script(page, choose, "family", "rl-backbone")
+    assert names(page, "overview") == ["nlpo"] and page.current_url.endswith("#overview&family=rl-backbone")
+    script(page, choose, "start", "with")
+    assert names(page, "overview") == []
+    assert text_of(page, "#nothing") == "No system fits RL from the backbone, supervised start. Show all"
+    script(page, choose, "family", "")
+    assert names(page, "overview") == ["supervised+ppo", "supervised"]
+    page.refresh()
+    assert names(page, "overview") == ["supervised+ppo", "supervised"]
+    click(page, "#clear")
+    assert len(names(page, "overview")) == 6
+    script(page, choose, "status", "rescored")
+    assert names(page, "overview") == ["null", "copy", "oracle"]
+    press(page, "xyz", "#search")
+    assert text_of(page, "#nothing") == "No system fits “xyz”, rescored. Show all"
+    click(page, "#nothing button")
+    assert len(names(page, "overview")) == 6 and not page.current_url.endswith("xyz")
+
+
+def test_what_training_took_is_shown_and_sorted_by(opened):
+    page = opened(trained_board(), "#task-stories")
+    cells = (
+        "return [...document.querySelectorAll('#panel-task-stories .board tr[data-r]')].slice(0, 3)"
+        ".map(row => [...row.querySelectorAll('.cost')].filter(c => c.checkVisibility()).map(c => c.textContent))"
+    )
+    assert script(page, cells) == [[], [], []]
+    click(page, "[name=costs]")
+    assert script(page, cells) == [["3 k", "2.05 k", "90 s"], ["3 k", "4.1 k", "90 s"], ["3 k", "0", "90 s"]]
+    click(page, "th[data-key='c:calls'] button")
+    assert names(page, "stories")[:3] == ["supervised", "supervised+ppo", "nlpo"]
+    assert page.current_url.endswith("#task-stories&sort=c%3Acalls.up&costs=1")
+    page.refresh()
+    assert names(page, "stories")[:3] == ["supervised", "supervised+ppo", "nlpo"]
+
+
+# --- examples --------------------------------------------------------------------------------------------------------
+
+
+def articles(browser):
+    return script(browser, "return [...document.querySelectorAll('article h3 a')].map(a => a.textContent)")
+
+
+def test_examples_stand_side_by_side_and_are_found_sorted_and_chosen(opened):
+    page = opened(small_board(), "#examples", some_examples())
+    assert articles(page) == [f"stories-{i}" for i in range(11, 1, -1)], "ten, the most different first"
+    assert text_of(page, "article .written") == (
+        "nlpo seed 1 nlpo wrote 11 meteor 0.24 ppo seed 1 ppo wrote 11 meteor 0.5 · cut off at the length limit"
+    )
+    assert "Tell story 11." in text_of(page, "article .given") and "2 references" in text_of(page, "article .given")
+    click(page, "#further")
+    assert len(articles(page)) == 12
+    assert script(page, "return document.activeElement.textContent") == "stories-1"
+    press(page, "wrote 3", "[name=find]")
+    assert articles(page) == ["stories-3"] and "find=wrote+3" in page.current_url
+    script(page, "location.hash = '#examples&task=stories&only=differ&order=high.meteor&systems=nlpo+ppo'")
+    time.sleep(0.2)
+    assert articles(page)[0] == "stories-11" and "stories-3" not in articles(page), "there both wrote the same"
+    script(page, "location.hash = '#examples&only=drawn&order=low.meteor&systems=nlpo'")
+    time.sleep(0.2)
+    assert articles(page) == [f"stories-{i}" for i in (0, 2, 4, 6, 8, 10)]
+    click(page, "#outputs input[value=oracle]")
+    assert "oracle seed 0 no text" in text_of(page, "article .written") and "systems=nlpo+oracle" in page.current_url
+    click(page, "article h3 a")
+    assert page.current_url.endswith("example=stories-0") and articles(page) == ["stories-0"]
+    page.refresh()
+    time.sleep(0.2)
+    assert articles(page) == ["stories-0"] and "oracle seed 0" in text_of(page, "article .written")
+    page.back()
+    time.sleep(0.2)
+    assert len(articles(page)) == 6
+    script(page, "location.hash = '#examples&find=nowhere'")
+    time.sleep(0.2)
+    assert articles(page) == [] and text_of(page, "#count").startswith("No example fits; of 1,000")
+    assert axe_violations(page) == []
+
+
+@pytest.mark.parametrize("text", HOSTILE_TEXTS)
+def test_a_hostile_text_is_text(opened, text):
+    page = opened(small_board(), "#examples", some_examples(text, count=2))
+    shown = script(page, "return document.querySelector('article .written .text').textContent")
+    assert shown == as_examples.printable_lines(text)[:2000]
+    assert ("the first 2,000 of 5,000 characters" in text_of(page, "article")) == (len(text) == 5000)
+    assert script(page, "return document.querySelectorAll('article img, article script').length") == 0
+
+
+def test_examples_of_another_version_of_the_task_are_not_shown(opened):
+    page = opened(small_board(), "#examples", replace(some_examples(), hash="0" * 64))
+    assert articles(page) == []
+    assert (
+        text_of(page, "#count")
+        == "examples/mini/stories.js is not beside this page, or is of another version of the task."
+    )
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("address", ["system=supervised+ppo", "examples", "overview&costs=1", "overview&q=nobody"])
+def test_axe_finds_nothing_serious_in_what_is_opened(opened, address, theme):
+    page = opened(trained_board(), f"#{address}&theme={theme}", some_examples())
+    assert axe_violations(page) == []
+
+
 # --- compare ---------------------------------------------------------------------------------------------------------
 
 
@@ -315,15 +487,16 @@ def test_axe_finds_nothing_serious(opened, tab, theme):
 
 
 def test_a_phone_sees_no_sideways_scrolling_but_in_tables(opened):
-    page = opened(small_board())
-    page.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride", {"width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": True}
-    )
+    page = opened(trained_board(), "", some_examples("x" * 5_000))
+    script(page, "document.querySelectorAll('details').forEach(d => d.open = true)")
     try:
-        for tab in TABS:
-            script(page, "location.hash = arguments[0]", tab)
-            time.sleep(0.1)
-            assert script(page, "return document.documentElement.scrollWidth") <= 400, tab
+        for width in (400, 800):
+            size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+            page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+            for view in ("overview&costs=1", "task-stories", "examples", "compare", "method", "system=supervised+ppo"):
+                script(page, "location.hash = arguments[0]", view)
+                time.sleep(0.2)
+                assert script(page, "return document.documentElement.scrollWidth") <= width, view
     finally:
         page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
@@ -344,6 +517,12 @@ def test_a_hostile_name_runs_nothing(opened):
     assert names(page, "overview") == [HOSTILE.replace("\u202e", "�")]
     for tab in TABS:
         click(page, f"#tab-{tab}")
+    click(page, "#tab-overview")
+    click(page, "table[data-table=overview] tr[data-r] th a")
+    shown = HOSTILE.replace("\u202e", "�")
+    assert script(page, "return document.querySelector('#h-system').firstChild.textContent") == shown
+    page.refresh()
+    assert shown_panels(page)[0] == "system"
     assert script(page, "return document.scripts.length") == 2
 
 

@@ -45,6 +45,32 @@ def small_board() -> Board:
     return replace(rank(found, [STORIES, REVIEWS]), reported=(a_paper(),))
 
 
+def trained_board() -> Board:
+    """A supervised system, two that were trained from it on stories, one of them hacking its reward, and references."""
+    found: list[Entry] = []
+    costs = {"supervised": 8000.0, "supervised+ppo": 10048.0, "nlpo": 4096.0}
+    for name, at, natural in (("supervised", 40.0, 60.0), ("supervised+ppo", 50.0, 61.0), ("nlpo", 48.0, 40.0)):
+        values = {seed: at + seed / 10 for seed in range(1, 6)}
+        about = About(
+            name, "mini:causal", None, ("Ada",), "MIT", "none", "an hour", "https://example.org/x", log="docs/log.md"
+        )
+        for entry in entries(STORIES, name, values, "retrained", naturalness=natural):
+            seed = entry.result.seed
+            system = {
+                **{"name": name, "algorithm": name, "weights": f"{name}{seed}", "parameters": 1_417_600},
+                **({"start": f"supervised{seed}"} if "+" in name else {}),
+                "training": {"tokens": 1000.0 * seed, "episodes": costs[name], "seconds": 90.0},
+                "update": 0 if name == "nlpo" and seed > 3 else 16,
+                **({} if name == "supervised" else {"reward": "liked"}),
+            }
+            code = {"version": "0.1.0", "commit": "09d6de52ad0c3c98", "dirty": False}
+            found.append(replace(entry, result=replace(entry.result, system=system, grue=code), about=about))
+    for name, at in (("null", 5.0), ("copy", 6.0), ("oracle", 99.0)):
+        about = About(deterministic=True)
+        found += [replace(entry, about=about) for entry in entries(STORIES, name, {0: at}, "rescored", naturalness=at)]
+    return rank(found, [STORIES])
+
+
 def a_paper() -> Reported:
     source = Publication("doe2020", "Jane Doe", "On <writing>", "ACL", 2020, "https://example.org/doe", "version 1")
     columns = (ReportedColumn("liked", "higher", "Counted on <another> set."), ReportedColumn("length", "none"))
@@ -103,5 +129,8 @@ def _drawn(task: Task, system: str, seed: int, quality: float, generator: random
     }
     preference, naturalness = (sum(values) / len(values) for values in means.values())
     scores += [a_score(name, generator.uniform(0.2, 900), "diversity") for name in DIVERSITY]
+    training = {"tokens": generator.uniform(1e5, 1e6), "episodes": 8000.0 + seed, "seconds": generator.uniform(60, 900)}
+    made = {"training": training, "update": generator.choice((0, 8, 16)), "parameters": 1_417_600}
     changes = {"scores": tuple(scores), "split": task.data.evaluation}
-    return a_result(task, system, seed, preference, naturalness, **changes)
+    result = a_result(task, system, seed, preference, naturalness, **changes)
+    return replace(result, system={**result.system, **made})

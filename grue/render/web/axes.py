@@ -72,5 +72,6 @@ def whisker(axis: Axis, centre: float, interval: Interval | None) -> Markup:
         return Markup(f"<path d=M{number(x - 4 * side)},{MIDDLE - 4}l{4 * side},4l{-4 * side},4 />")
     line = f"M{number(x)},{MIDDLE - 5}v10"
     if interval is not None:
-        line += f"M{number(axis.place(interval.low))},{MIDDLE}H{number(axis.place(interval.high))}"
+        low, high = round(axis.place(interval.low) - x), round(axis.place(interval.high) - x)
+        line += f"m{low}-5h{high - low}"
     return Markup(f"<path d={line} />")

@@ -2,16 +2,12 @@
 
 const firstSystem = document.getElementById("first");
 const secondSystem = document.getElementById("second");
-const AXES = ["preference", "naturalness"];
 
 function fillSystems(choose) {
   if (board.systems.length < 2) return;
   document.getElementById("comparison").hidden = false;
   for (const select of [firstSystem, secondSystem]) {
-    board.systems.forEach((system, index) => {
-      const same = board.systems.filter((other) => other.system === system.system).length > 1;
-      select.add(new Option(same ? `${system.system} (${system.status}, ${system.standing})` : system.system, index));
-    });
+    keys.forEach((key, index) => select.add(new Option(key, index)));
     select.addEventListener("change", choose);
   }
   document.getElementById("swap").addEventListener("click", () => {
@@ -20,13 +16,16 @@ function fillSystems(choose) {
   });
 }
 
+// Digits of 4 bits say with whom a system's seeds are pairs.
+const arePairs = (digits, first, second) => ((parseInt(digits[first]?.[second >> 2] ?? "0", 16) >> (3 - (second & 3))) & 1) === 1;
+
 // Returns a line for the mean over the tasks that both have, if more than one, and a line for each task.
 function differences(a, b) {
   const pairs = (key) =>
     board.tasks.map((task, i) => {
       const [one, other] = [a.cells[i]?.[key], b.cells[i]?.[key]];
-      const [first, second] = [a, b].map((system) => board.systems.indexOf(system)).sort((x, y) => x - y);
-      const paired = board.pairs[i].some(([x, y]) => x === first && y === second);
+      const [first, second] = [a, b].map((system) => board.systems.indexOf(system));
+      const paired = arePairs(board.pairs[i], first, second);
       return one && other ? { a: one, b: other, fixedA: a.fixed, fixedB: b.fixed, paired } : null;
     });
   const columns = AXES.map(pairs);

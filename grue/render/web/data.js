@@ -1,6 +1,7 @@
 // The data of the page: the embedded numbers, and the raw metrics in the tables.
 
 const board = JSON.parse(document.getElementById("data").textContent);
+const AXES = ["preference", "naturalness"];
 const all = (selector, within = document) => [...within.querySelectorAll(selector)];
 const inSvg = (name, attributes) => {
   const element = document.createElementNS("http://www.w3.org/2000/svg", name);
@@ -10,18 +11,58 @@ const inSvg = (name, attributes) => {
 const taskIndex = new Map(board.tasks.map((task, index) => [task.name, index]));
 
 // A system's cells come as [rank, preference by seed, naturalness by seed, failed seeds, seeds], the last two only if
-// a seed failed or the seeds differ from those of the system's first task. A metric: name, axis, direction, range, reference.
+// a seed failed or the seeds differ from those of the system's first task, scores in hundredths. A metric: name, axis,
+// direction, range, reference; of diversity, the name alone.
+for (const task of board.tasks) {
+  task.metrics = task.metrics.map((metric) => (Array.isArray(metric) ? metric : [metric, "diversity", "higher", null, null]));
+}
 for (const system of board.systems) {
+  system.standing ??= "ranked";
+  system.seeds ??= [1, 2, 3, 4, 5];
+  system.fixed ??= false;
   system.cells = system.cells.map((cell) => {
     if (!cell) return null;
     const [rank, preference, naturalness, failed = [], seeds = system.seeds] = cell;
-    return { rank, seeds, failed, preference, naturalness };
+    const [liked, natural] = [preference, naturalness].map((values) => values?.map((value) => value / 100) ?? null);
+    return { rank, seeds, failed, preference: liked, naturalness: natural };
   });
 }
+// What a system's runs on a task took, as [tokens, reward calls, seconds, updates kept, parameters], or 0; a cost is the sum
+// over all seeds, or [sum, how many seeds state it], or null; the updates are one number if all seeds have the same.
+const COSTS = { tokens: 0, calls: 1, seconds: 2 };
+const spentOn = (index, task) => board.spent[task]?.[index] || null;
+function costOn(index, task, cost) {
+  const found = spentOn(index, task)?.[COSTS[cost]] ?? null;
+  if (found === null) return null;
+  const [sum, seeds] = Array.isArray(found) ? found : [found, board.systems[index].cells[task].seeds.length];
+  return { mean: sum / seeds, sum };
+}
+function updatesOn(index, task) {
+  const kept = spentOn(index, task)?.[3] ?? null;
+  return Array.isArray(kept) || kept === null ? (kept ?? []) : board.systems[index].cells[task].seeds.map(() => kept);
+}
+
+// The cost of one seed: on a task, or of all tasks together if every one of them states it.
+function costOf(index, table, cost) {
+  if (taskIndex.has(table)) return costOn(index, taskIndex.get(table), cost)?.mean ?? null;
+  const found = board.tasks.flatMap((_, i) => (board.systems[index].cells[i] ? [costOn(index, i, cost)] : []));
+  return found.length && found.every(Boolean) ? found.reduce((sum, one) => sum + one.mean, 0) : null;
+}
+
+// Systems of one name are told apart by what they are: the key is what an address says.
+const named = new Map();
+const keys = board.systems.map(({ system, status, standing }) => {
+  const isTwin = named.has(system);
+  named.set(system, true);
+  return isTwin ? `${system} (${status}, ${standing})` : system;
+});
+const indexOf = (key) => keys.indexOf(key);
+
 const cellOf = (system, task) => system.cells[taskIndex.get(task)];
 const meanOf = (values) => (values ? mean(values) : null);
 
 const raw = board.tasks.map(() => new Map()); // task → system's index → metric → number, read from the tables once
+const texts = board.tasks.map(() => new Map()); // the same as printed
 
 function readRaw() {
   for (const table of all("table[data-table]")) {
@@ -30,11 +71,16 @@ function readRaw() {
     const heads = all("thead th", table);
     for (const row of all("tr[data-r]", table)) {
       const found = raw[task].get(row.dataset.r) ?? {};
+      const printed = texts[task].get(row.dataset.r) ?? {};
       heads.forEach((head, i) => {
-        const number = Number(row.cells[i].textContent);
-        if (head.dataset.key?.startsWith("m:") && !Number.isNaN(number)) found[head.dataset.key.slice(2)] = number;
+        if (!head.dataset.key?.startsWith("m:")) return;
+        const text = row.cells[i].textContent.trim();
+        if (Number.isNaN(Number(text))) return;
+        found[head.dataset.key.slice(2)] = Number(text);
+        printed[head.dataset.key.slice(2)] = text;
       });
       raw[task].set(row.dataset.r, found);
+      texts[task].set(row.dataset.r, printed);
     }
   }
 }
@@ -62,13 +108,14 @@ function sortValue(index, table, key) {
   if (key.startsWith("t:")) return meanOf(cellOf(system, key.slice(2))?.preference);
   if (key.startsWith("m:")) return raw[taskIndex.get(table)].get(String(index))?.[key.slice(2)] ?? null;
   if (key === "held_out") return (cell ? system.held?.[taskIndex.get(table)] : system.heldOut) ?? null;
+  if (key.startsWith("c:")) return costOf(index, table, key.slice(2));
   if (key === "rank") return (cell ?? system).rank;
   return cell ? meanOf(cell[key]) : system[key];
 }
 
 // Whether a column is sorted from its lowest value when it is first chosen.
 function lowFirst(table, key) {
-  if (key === "rank" || key === "system") return true;
+  if (key === "rank" || key === "system" || key.startsWith("c:")) return true;
   const metric = board.tasks[taskIndex.get(table)]?.metrics.find(([name]) => `m:${name}` === key);
   return metric !== undefined && metric[1] !== "diversity" && metric[2] === "lower";
 }

@@ -16,21 +16,22 @@ function makeDownloads() {
 
 const bibtex = () => `${document.getElementById("bibtex").textContent}\n`;
 
-// The systems with all keys, and the raw metrics as in the tables.
+// The systems with all keys, the raw metrics as in the tables, and what a run took, the mean over seeds.
 function spelledOut() {
-  return board.systems.map(({ cells, about, fixed, seeds, ...system }, index) => ({
+  return board.systems.map(({ cells, about, fixed, seeds, spread, held, ...system }, index) => ({
     ...system,
     tasks: Object.fromEntries(
       board.tasks.flatMap((task, i) => {
         const metrics = raw[i].get(String(index)) ?? {};
-        return cells[i] ? [[task.name, { ...cells[i], metrics }]] : [];
+        const costs = Object.keys(COSTS).map((cost) => [cost, costOn(index, i, cost)?.mean ?? null]);
+        return cells[i] ? [[task.name, { ...cells[i], metrics, training: Object.fromEntries(costs), updates: updatesOn(index, i) }]] : [];
       }),
     ),
   }));
 }
 
 function json() {
-  const { quantiles, ...numbers } = board;
+  const { quantiles, pairs, spent, shown, ...numbers } = board;
   return `${JSON.stringify({ ...numbers, systems: spelledOut() }, null, 1)}\n`;
 }
 
@@ -45,6 +46,7 @@ function csv() {
       if (task.rank !== null) add(name, "rank", "", task.rank);
       for (const key of ["preference", "naturalness"]) task[key]?.forEach((value, i) => add(name, key, task.seeds[i], value));
       for (const [metric, value] of Object.entries(task.metrics)) add(name, metric, "", value);
+      for (const [cost, value] of Object.entries(task.training)) if (value !== null) add(name, `training: ${cost}`, "", value);
     }
   }
   return lines.map((line) => `${line.map(csvCell).join(",")}\r\n`).join("");

@@ -5,24 +5,28 @@ them from the tables, so that the page holds them once.
 """
 
 import json
-from collections.abc import Mapping, Sequence, Set
-from itertools import combinations
+import math
+from collections.abc import Collection, Mapping, Sequence, Set
 from statistics import NormalDist
 from typing import Any
 
+import numpy as np
 from markupsafe import Markup
 
 from grue.leaderboard.board import Board, BoardTask, Cell, Estimate, Row
-from grue.leaderboard.lineage import are_pairs, made_on
+from grue.leaderboard.lineage import made_on, pairs_of
+from grue.leaderboard.made import reward_calls
 from grue.render.text import printable
-from grue.stats.intervals import Interval, student_t_quantile
+from grue.render.web.words import family_of
+from grue.stats.intervals import Interval, satterthwaite_interval, student_t_quantile
 
+USUAL_SEEDS = (1, 2, 3, 4, 5)
 STEPS = 50  # of the table of Student's t; the script interpolates, with an error below 0.05 %
 _ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
 
-def embedded(board: Board) -> Markup:
-    """Return the board's numbers as JSON for a script element."""
+def embedded(board: Board, shown: Collection[str] = ()) -> Markup:
+    """Return the board's numbers as JSON for a script element; `shown` are the tasks with a file of examples."""
     made = made_on(board.rows)
     data = {
         "suite": board.suite,
@@ -30,17 +34,57 @@ def embedded(board: Board) -> Markup:
         "level": board.level,
         "quantiles": quantiles(board.level),
         "tasks": [_task(task) for task in board.tasks],
+        "shown": [task.name for task in board.tasks if task.name in shown],
         "systems": [_system(row, board) for row in board.rows],
+        "spent": [_spent(board.rows, task.name) for task in board.tasks],
         "pairs": [_pairs(board.rows, task.name, made.get(task.name, {})) for task in board.tasks],
     }
+    return Markup(script_json(data))
+
+
+def script_json(data: Any) -> str:
+    """Return data as JSON that can neither end nor comment out the script it stands in."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return Markup(text.translate(_ESCAPES))
+    return text.translate(_ESCAPES)
 
 
-def _pairs(rows: Sequence[Row], task: str, made: Mapping[int, Set[str]]) -> list[tuple[int, int]]:
-    """Return the places of every two systems whose seeds are pairs on a task."""
+def _pairs(rows: Sequence[Row], task: str, made: Mapping[int, Set[str]]) -> list[str]:
+    """Return for each system, as digits of 4 bits, with which others its seeds are pairs on a task; [] without any."""
     cells = {i: cell for i, row in enumerate(rows) if (cell := row.cells.get(task)) is not None and cell.lineage}
-    return [(i, j) for i, j in combinations(cells, 2) if are_pairs(cells[i], cells[j], made)]
+    if not cells:
+        return []
+    table = np.zeros((len(rows), -(-len(rows) // 4) * 4), dtype=np.bool_)
+    table[np.ix_(list(cells), list(cells))] = pairs_of(list(cells.values()), made)
+    np.fill_diagonal(table, False)
+    digits = table.reshape(len(rows), -1, 4) @ np.array([8, 4, 2, 1])
+    return ["".join(f"{digit:x}" for digit in row).rstrip("0") for row in digits.tolist()] if table.any() else []
+
+
+def _spent(rows: Sequence[Row], task: str) -> list[list[Any] | int]:
+    """Return what each row's runs on a task took, all seeds together, 0 for nothing known: see `data.js`."""
+    calls = reward_calls(rows, task)
+    found: list[list[Any] | int] = [0] * len(rows)
+    for i, row in enumerate(rows):
+        cell = row.cells.get(task)
+        if cell is not None and (cell.training or cell.updates or cell.parameters):
+            spent = (cell.training.get("tokens"), calls.get(i), cell.training.get("seconds"))
+            size = [cell.parameters] if cell.parameters != row.about.parameters else []
+            found[i] = [*(_sum(by_seed, cell) for by_seed in spent), _updates(cell), *size]
+    return found if any(found) else []
+
+
+def _sum(by_seed: Mapping[int, float] | None, cell: Cell) -> float | list[float] | None:
+    """Return the sum over all seeds; if some do not state it, the sum and how many do; None if nothing is known."""
+    if not by_seed:
+        return None
+    whole = round(math.fsum(by_seed.values()))
+    return whole if len(by_seed) == len(cell.seeds) else [whole, len(by_seed)]
+
+
+def _updates(cell: Cell) -> int | list[int | None] | None:
+    """Return the update that each seed kept, or the one that all did; None if nothing is known."""
+    kept = [cell.updates.get(seed) for seed in cell.seeds]
+    return kept[0] if len(set(kept)) == 1 else kept
 
 
 def quantiles(level: float) -> list[float]:
@@ -56,27 +100,52 @@ def _task(task: BoardTask) -> dict[str, Any]:
         "title": printable(task.title),
         "version": task.version,
         "hash": task.hash,
-        "metrics": [[c.metric, c.axis, c.direction, c.range, c.reference] for c in task.columns],
+        "metrics": [
+            c.metric if c.axis == "diversity" else [c.metric, c.axis, c.direction, c.range, c.reference]
+            for c in task.columns
+        ],
     }
 
 
 def _system(row: Row, board: Board) -> dict[str, Any]:
     cells = [row.cells.get(task.name) for task in board.tasks]
-    held = [_short(cell.held_out.mean) if cell and cell.held_out else None for cell in cells]
+    held = {i: _short(cell.held_out.mean) for i, cell in enumerate(cells) if cell and cell.held_out}
     return {
         "system": printable(row.system),
         "status": row.status,
-        "standing": row.standing,
+        **({} if row.standing == "ranked" else {"standing": row.standing}),
         "about": printable(f"{row.about.algorithm} {row.about.backbone}"),
-        "seeds": _first_seeds(row),
-        "fixed": row.about.deterministic,
+        "family": family_of(row),
+        **({"log": printable(row.about.log)} if row.about.log else {}),
+        "code": sorted({text for cell in row.cells.values() for text in cell.code}),
+        **({} if _first_seeds(row) == USUAL_SEEDS else {"seeds": _first_seeds(row)}),
+        **({"fixed": True} if row.about.deterministic else {}),
         "rank": row.rank,
         "preference": _short(row.preference, 4),
         "interval": _ends(row.interval),
         "naturalness": _short(row.naturalness, 4),
-        **({"heldOut": _short(row.held_out, 4), "held": held} if any(value is not None for value in held) else {}),
+        **({"heldOut": _short(row.held_out, 4), "held": held} if held else {}),
+        **({"size": row.about.parameters} if row.about.parameters else {}),
         "cells": [_cell(cell, task, row) if cell else None for cell, task in zip(cells, board.tasks, strict=True)],
+        "spread": [_spreads(cell, task, board) if cell else [] for cell, task in zip(cells, board.tasks, strict=True)],
     }
+
+
+def _spreads(cell: Cell, task: BoardTask, board: Board) -> list[float | None]:
+    """Return half the t interval of each metric of the score: in tenths of a point where a range scales it."""
+    found: list[float | None] = []
+    for column in task.columns if board.interval_kind == "t" else ():
+        estimate = cell.metrics.get(column.metric)
+        if column.axis == "diversity":
+            continue
+        interval = satterthwaite_interval({"": estimate.by_seed.values()}, board.level) if estimate else None
+        if interval is None:
+            found.append(None)
+        elif column.range is None:
+            found.append(float(f"{interval.half_width:.2g}"))
+        else:
+            found.append(round(1_000 * interval.half_width / abs(column.range[1] - column.range[0])))
+    return found if any(value is not None for value in found) else []
 
 
 def _cell(cell: Cell, task: BoardTask, row: Row) -> list[Any]:
@@ -96,8 +165,12 @@ def _first_seeds(row: Row) -> tuple[int, ...]:
     return next((cell.seeds for cell in row.cells.values()), ())
 
 
-def _by_seed(estimate: Estimate | None, cell: Cell) -> list[float | None] | None:
-    return None if estimate is None else [_short(estimate.by_seed.get(seed)) for seed in cell.seeds]
+def _by_seed(estimate: Estimate | None, cell: Cell) -> list[int | None] | None:
+    """Return the score of each seed in hundredths of a point."""
+    if estimate is None:
+        return None
+    known = [estimate.by_seed.get(seed) for seed in cell.seeds]
+    return [None if value is None else round(100 * value) for value in known]
 
 
 def _ends(interval: Interval | None) -> list[float | None] | None:

@@ -1,87 +1,138 @@
-// The page's state, stored in the address: #tab&sort=key.down&q=words&scale=100&rows=all&theme=dark&a=name&b=name
+// The page's state, stored in the address: #tab&sort=key.down&q=words&scale=100&rows=all&theme=dark&a=name&b=name, with
+// family=, start=, status= and costs=1 of the filters, #system=name, and #examples&task=&systems=&find=&order=&only=&example=
 
 const tabs = all("#tabs a");
-const panels = tabs.map((tab) => document.querySelector(tab.getAttribute("href")));
+const SYSTEM = tabs.length; // the place of the page of a system, which has no tab
+const panels = [...tabs.map((tab) => document.querySelector(tab.getAttribute("href"))), systemPanel];
 const names = tabs.map((tab) => tab.getAttribute("href").slice(1));
 const search = document.getElementById("search");
 const scale = document.getElementById("scale");
 const theme = document.getElementById("theme");
 const darkSystem = matchMedia("(prefers-color-scheme: dark)");
+const OF_EXAMPLES = ["find", "order", "only", "example"];
 let state;
-let fits; // whether each system matches the search
+let fits; // whether each system fits search and filters
 
-function readAddress() {
-  const [tab, ...rest] = location.hash.slice(1).split("&");
+function unescaped(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return ""; // half an escape: no address of ours
+  }
+}
+
+function readAddress(hash = location.hash) {
+  const [first, ...rest] = hash.slice(1).split("&");
   const values = new URLSearchParams(rest.join("&"));
   const [key, direction] = (values.get("sort") ?? "").split(/\.(?=up$|down$)/);
-  const system = (name, otherwise) => {
-    const found = board.systems.findIndex((system) => system.system === values.get(name));
+  const place = (name, otherwise) => {
+    const found = indexOf(values.get(name));
     return found < 0 ? Math.min(otherwise, board.systems.length - 1) : found;
   };
+  const system = first.startsWith("system=") ? indexOf(unescaped(first.slice(7))) : -1;
+  const of = (name) => values.get(name) ?? "";
   return {
-    tab: Math.max(0, names.indexOf(decodeURIComponent(tab))),
+    tab: system >= 0 ? SYSTEM : Math.max(0, names.indexOf(unescaped(first))),
+    system,
     sort: direction ? { key, down: direction === "down" } : null,
-    query: values.get("q") ?? "",
+    query: of("q"),
     isRaw: values.get("scale") !== "100",
     isAll: values.get("rows") === "all",
     theme: ["light", "dark"].find((name) => name === values.get("theme")) ?? null,
-    a: system("a", 0),
-    b: system("b", 1),
+    a: place("a", 0),
+    b: place("b", 1),
+    family: board.systems.some((one) => one.family === of("family")) ? of("family") : "",
+    start: of("start") in STARTS ? of("start") : "",
+    status: board.systems.some((one) => one.status === of("status")) ? of("status") : "",
+    costs: values.get("costs") === "1",
+    task: of("task"),
+    outputs: values.has("systems") ? of("systems").split(" ").filter(Boolean) : null,
+    ...Object.fromEntries(OF_EXAMPLES.map((name) => [name, of(name)])),
   };
 }
 
 function address() {
   const values = new URLSearchParams();
+  const isExamples = names[state.tab] === "examples";
   if (state.sort) values.set("sort", `${state.sort.key}.${state.sort.down ? "down" : "up"}`);
   if (state.query) values.set("q", state.query);
+  for (const key of CHOICES) if (state[key]) values.set(key, state[key]);
+  if (state.costs) values.set("costs", "1");
   if (!state.isRaw) values.set("scale", "100");
   if (state.isAll) values.set("rows", "all");
+  if (isExamples && state.task) values.set("task", state.task);
+  if (isExamples && state.outputs) values.set("systems", state.outputs.join(" "));
+  for (const key of isExamples ? OF_EXAMPLES : []) if (state[key]) values.set(key, state[key]);
   if (state.theme) values.set("theme", state.theme);
   if (board.systems.length > 1 && (names[state.tab] === "compare" || state.a !== 0 || state.b !== 1)) {
-    values.set("a", board.systems[state.a].system);
-    values.set("b", board.systems[state.b].system);
+    values.set("a", keys[state.a]);
+    values.set("b", keys[state.b]);
   }
   const text = values.toString();
-  return `#${encodeURIComponent(names[state.tab])}${text && `&${text}`}`;
+  const place = state.tab === SYSTEM ? systemAddress(state.system) : encodeURIComponent(names[state.tab]);
+  return `#${place}${text && `&${text}`}`;
 }
 
-// Changes the state, the page and the address; the back button undoes a change of the tab.
+// Changes the state, the page and the address; the back button undoes a change of the tab, system, task or example.
 function change(part) {
-  const isStep = part.tab !== undefined && part.tab !== state.tab;
+  const isStep = ["tab", "system", "task", "example"].some((key) => key in part && part[key] !== state[key]);
   state = { ...state, ...part };
   history[isStep ? "pushState" : "replaceState"](null, "", address());
   show(part);
 }
 
+const isAny = (part, ...keys) => keys.some((key) => key in part);
+
 function show(part) {
   if ("theme" in part) showTheme();
-  if ("tab" in part) showTab();
-  if ("query" in part) {
+  if (isAny(part, "tab", "system")) showTab();
+  if (isAny(part, "query", ...CHOICES)) {
     search.value = state.query;
-    fits = matches(state.query);
+    const found = matches(state.query);
+    fits = chosenBy(state).map((isChosen, i) => isChosen && found[i]);
     dimPoints(fits);
-    const found = fits.filter(Boolean).length;
-    document.getElementById("said").textContent = state.query ? `${found} of ${board.systems.length} systems` : "";
+    const left = fits.filter(Boolean).length;
+    document.getElementById("said").textContent = left < fits.length ? `${left} of ${board.systems.length} systems` : "";
   }
+  if (isAny(part, "tab", "query", "costs", ...CHOICES)) showFilters(state, fits, panels[state.tab]);
+  if (isAny(part, "tab", "costs")) showCosts(panels[state.tab], state.costs);
   if ("isRaw" in part) {
     showScale(state.isRaw);
     for (const button of all("button", scale)) button.setAttribute("aria-pressed", String(!!+button.dataset.raw === state.isRaw));
   }
-  if (["tab", "sort", "query", "isAll"].some((key) => key in part)) arrange(panels[state.tab], state.sort, fits, state.isAll);
-  if ("a" in part || "b" in part) compareSystems(state.a, state.b);
+  if (isAny(part, "tab", "sort", "query", "isAll", "costs", ...CHOICES)) arrange(panels[state.tab], state.sort, fits, state.isAll);
+  if (isAny(part, "a", "b")) compareSystems(state.a, state.b);
+  if (names[state.tab] === "examples" && isAny(part, "tab", "task", "outputs", ...OF_EXAMPLES)) showExamples(state);
 }
 
 function showTab() {
+  if (state.tab === SYSTEM) showSystem(state.system);
+  panels.forEach((panel, i) => {
+    panel.hidden = i !== state.tab;
+  });
   tabs.forEach((tab, i) => {
     tab.setAttribute("aria-selected", String(i === state.tab));
-    tab.tabIndex = i === state.tab ? 0 : -1;
-    panels[i].hidden = i !== state.tab;
+    tab.tabIndex = i === state.tab || (state.tab === SYSTEM && i === 0) ? 0 : -1;
   });
   const strip = tabs[0].parentElement;
-  const tab = tabs[state.tab];
+  const tab = tabs[state.tab] ?? tabs[0];
   strip.scrollLeft = tab.offsetLeft - strip.offsetLeft - (strip.clientWidth - tab.offsetWidth) / 2;
   drawSeeds(panels[state.tab]);
   scale.hidden = !all('table[data-table] th[data-key^="m:"]', panels[state.tab]).length;
+  document.title = `${state.tab === SYSTEM ? `${board.systems[state.system].system}, ` : ""}GRUE leaderboard, suite ${board.suite}`;
+}
+
+// Links within the page keep the theme, and are steps that the back button undoes.
+function follow(event) {
+  const link = event.target.closest?.('a[href^="#"]');
+  if (!link || event.defaultPrevented || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+  if (link.closest("#tabs") || link.className === "skip") return;
+  event.preventDefault();
+  state = { ...readAddress(link.hash), theme: state.theme };
+  history.pushState(null, "", address());
+  show(state);
+  scrollTo(0, Math.min(scrollY, document.getElementById("bar").offsetTop));
+  document.getElementById(state.tab === SYSTEM ? "h-system" : "content").focus({ preventScroll: true });
 }
 
 function showTheme() {
@@ -106,15 +157,15 @@ function makeTabs() {
     panel.setAttribute("aria-labelledby", tab.id);
     tab.addEventListener("click", (event) => {
       event.preventDefault();
-      change({ tab: i });
+      change({ tab: i, system: -1 });
     });
   });
   strip.addEventListener("keydown", (event) => {
     const last = tabs.length - 1;
-    const moves = { ArrowRight: state.tab === last ? 0 : state.tab + 1, ArrowLeft: state.tab || last + 1, Home: 0, End: last };
+    const moves = { ArrowRight: state.tab >= last ? 0 : state.tab + 1, ArrowLeft: state.tab || last + 1, Home: 0, End: last };
     if (!(event.key in moves)) return;
     event.preventDefault();
-    change({ tab: event.key === "ArrowLeft" ? moves.ArrowLeft - 1 : moves[event.key] });
+    change({ tab: event.key === "ArrowLeft" ? moves.ArrowLeft - 1 : moves[event.key], system: -1 });
     tabs[state.tab].focus();
   });
 }
@@ -127,19 +178,30 @@ function chooseSort(table, key) {
 }
 
 readRaw();
+linkSystems();
 namePoints();
 makeTabs();
-makeSortable(chooseSort, () => change({ isAll: true }));
 makeTooltips();
+makeSortable(chooseSort, () => change({ isAll: true }));
+makeFilters(change);
+makeExamples(change);
 makeDownloads();
 fillSystems(() => change({ a: Number(firstSystem.value), b: Number(secondSystem.value) }));
-search.addEventListener("input", () => change({ query: search.value }));
+search.addEventListener("input", () => {
+  const isElsewhere = !panels[state.tab].querySelector("table[data-low]");
+  change({ query: search.value, ...(isElsewhere ? { tab: 0, system: -1 } : {}) });
+});
+nothing.querySelector("button").addEventListener("click", () => {
+  change({ family: "", start: "", status: "", query: "" });
+  search.focus();
+});
 scale.addEventListener("click", (event) => "raw" in event.target.dataset && change({ isRaw: event.target.dataset.raw === "1" }));
 theme.addEventListener("click", () => {
   const isDark = state.theme ? state.theme === "dark" : darkSystem.matches;
   change({ theme: isDark ? "light" : "dark" });
 });
 darkSystem.addEventListener("change", showTheme);
+document.addEventListener("click", follow);
 addEventListener("popstate", () => {
   state = readAddress();
   show(state);

@@ -10,13 +10,14 @@ WIDTH, HEIGHT = 720, 430
 LEFT, RIGHT, TOP, BOTTOM = 44, 12, 12, 40
 LETTER, LINE = 6.6, 14  # size of a letter and a line of a label, in pixels; measured on wide system fonts
 LONGEST = 26  # letters of a label
+LOST = 1.0  # points of naturalness below the start: from there on a gain in preference counts as reward hacking
 NAMED = 5  # points in the summary; the table has them all
-LABELS = 16  # more would be unreadable; the script names every point on hover
+LABELS = 12  # more would be unreadable; the script names every point on hover
 
 
 @dataclass(frozen=True, slots=True)
 class PlotPoint:
-    """A system in the plot, in the unit of the scores; `kind` decides its marker."""
+    """A system in the plot, in the unit of the scores; `kind` decides its marker, `colour` its colour."""
 
     index: int
     name: str
@@ -25,6 +26,16 @@ class PlotPoint:
     y: float
     x_interval: Interval | None
     y_interval: Interval | None
+    colour: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A point, or an arrow towards one: a path that starts at the point and continues along the whiskers."""
+
+    index: int
+    colour: int
+    path: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +51,37 @@ class Label:
 
 
 @dataclass(frozen=True, slots=True)
+class Hacked:
+    """Where a system is liked more than the start of training and writes less naturally.
+
+    Attributes:
+        path: The visible part of the area; empty if none of it is.
+        words: Its definition in numbers, and who is in it.
+    """
+
+    path: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
 class ScatterPlot:
     """The content of the plot's template; `summary` describes it in words.
 
     Attributes:
-        marks: Kind → (index, path) of its points: the path starts at the point, where a marker is drawn, and continues
-            along the whiskers.
+        marks: Kind → its points.
+        outside: Arrows towards the references that are beyond the axes.
+        hacked: The area of reward hacking; None without a start to compare with.
+        beyond: How many references are outside.
     """
 
     x: Axis
     y: Axis
-    marks: Mapping[str, tuple[tuple[int, str], ...]]
+    marks: Mapping[str, tuple[Mark, ...]]
+    outside: tuple[Mark, ...]
     labels: tuple[Label, ...]
     summary: str
+    hacked: Hacked | None
+    beyond: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,25 +100,43 @@ class Extent:
         )
 
 
-def plot_of(points: Sequence[PlotPoint]) -> ScatterPlot | None:
+def plot_of(points: Sequence[PlotPoint], start: str = "", zoomed: bool = True) -> ScatterPlot | None:
     """Return the plot of the points; None without any. Labels are placed in their order.
 
-    The axes hold the competing systems and the references near them; other references are drawn at the edge, with their
-    position in the label.
+    Args:
+        points: In the board's order.
+        start: The system that training began from, by name; see `hacked`.
+        zoomed: Whether the axes hold the competing systems and the references near them alone. Other references are
+            then arrows at the edge, with their position in the label.
     """
     if not points:
         return None
-    shown = _shown(points)
-    x = axis_over(_ends(shown, "x"), LEFT, WIDTH - RIGHT, 6)
-    y = axis_over(_ends(shown, "y"), HEIGHT - BOTTOM, TOP, 5)
+    inside = _near(points) if zoomed else list(points)
+    x = axis_over(_ends(inside, "x"), LEFT, WIDTH - RIGHT, 6)
+    y = axis_over(_ends(inside, "y"), HEIGHT - BOTTOM, TOP, 5)
+    held = [point for point in points if x.holds(point.x) and y.holds(point.y)]
+    beyond = [point for point in points if not (x.holds(point.x) and y.holds(point.y))]
     summary = "; ".join(f"{point.name} {point.x:.1f}, {point.y:.1f}" for point in points[:NAMED])
     rest = f"; and {len(points) - NAMED} more" if len(points) > NAMED else ""
-    kinds = dict.fromkeys(point.kind for point in points)
-    marks = {kind: tuple((p.index, _path(p, x, y)) for p in points if p.kind == kind) for kind in kinds}
-    return ScatterPlot(x, y, marks, tuple(_labels(points, x, y)), f"Preference and naturalness: {summary}{rest}.")
+    whiskers = [box for point in held for box in _whisker_boxes(point, x, y)]
+    taken = [_dot(point, x, y) for point in held]
+    arrows, outside = _outside(beyond, x, y, taken, whiskers)
+    return ScatterPlot(
+        x=x,
+        y=y,
+        marks={
+            kind: tuple(Mark(point.index, point.colour, _path(point, x, y)) for point in held if point.kind == kind)
+            for kind in dict.fromkeys(point.kind for point in held)
+        },
+        outside=tuple(arrows),
+        labels=(*outside, *_labels(held, x, y, taken, whiskers)),
+        summary=f"Preference and naturalness: {summary}{rest}.",
+        hacked=_hacked(points, start, x, y),
+        beyond=len(beyond),
+    )
 
 
-def _shown(points: Sequence[PlotPoint]) -> list[PlotPoint]:
+def _near(points: Sequence[PlotPoint]) -> list[PlotPoint]:
     """Return what competes, and the references within half its extent of it; all points if fewer than two compete."""
     competing = [point for point in points if point.kind != "reference"]
     xs, ys = [point.x for point in competing], [point.y for point in competing]
@@ -125,13 +172,83 @@ def _path(point: PlotPoint, x: Axis, y: Axis) -> str:
     return path
 
 
+# --- what is outside, and the area of reward hacking -----------------------------------------------------------------
+
+
+def _outside(
+    points: Sequence[PlotPoint], x: Axis, y: Axis, taken: list[Extent], whiskers: Sequence[Extent]
+) -> tuple[list[Mark], list[Label]]:
+    """Return an arrow at the edge towards each point, one for those beyond a corner, and their names inside of it."""
+    arrows: dict[tuple[int, int, int, int], Mark] = {}
+    labels = []
+    for point in sorted(points, key=lambda point: (-point.y, point.x)):
+        right, up = _side(point.x, x), _side(point.y, y)
+        tip = round(x.place(point.x)), round(y.place(point.y))
+        arrows.setdefault((*tip, right, up), Mark(point.index, 0, _arrow(*tip, right, up)))
+        text = f"{_cut(point.name)} ({point.x:.0f}, {point.y:.0f})"
+        label = _inside(text, point.index, tip, right, up, taken, whiskers)
+        if label is not None:
+            labels.append(label)
+    return list(arrows.values()), labels
+
+
+def _inside(
+    text: str, index: int, tip: tuple[int, int], right: int, up: int, taken: list[Extent], whiskers: Sequence[Extent]
+) -> Label | None:
+    """Return a name at the first free line beside an arrow, towards the middle; None if there is none."""
+    anchor = "end" if right > 0 or (right == 0 and tip[0] > (LEFT + WIDTH) / 2) else "start"
+    across = tip[0] + (14 if anchor == "start" else -14)
+    for line in range(12):
+        steps = line if up else (line + 1) // 2 * (-1) ** line
+        height = tip[1] + (16 + line * LINE if up > 0 else -8 - line * LINE if up < 0 else 4 + steps * LINE)
+        box = _box(text, across, height, anchor)
+        if not any(box.meets(other) for other in (*taken, *whiskers)) and box.left >= LEFT and box.right <= WIDTH:
+            taken.append(box)
+            return Label(index, text, across, height, anchor, "")
+    return None
+
+
+def _side(value: float, axis: Axis) -> int:
+    """Return where a value is: 1 above the axis, -1 below, 0 on it."""
+    return (value > axis.high) - (value < axis.low)
+
+
+def _arrow(x: int, y: int, right: int, up: int) -> str:
+    """Return an arrow whose tip is at a place; `right` and `up` are its direction, each -1, 0 or 1."""
+    head = [(6 * right, 0), (0, -6 * up)]
+    if not (right and up):
+        head = [(5 * right + 4 * up, 4 * right - 5 * up), (5 * right - 4 * up, -4 * right - 5 * up)]
+    (a, b), (c, d) = head
+    return f"M{x - 9 * right},{y + 9 * up}L{x},{y}M{x - a},{y - b}L{x},{y}L{x - c},{y - d}"
+
+
+def _hacked(points: Sequence[PlotPoint], start: str, x: Axis, y: Axis) -> Hacked | None:
+    """Return the area of reward hacking: above the start's preference, more than `LOST` below its naturalness."""
+    began = next((point for point in points if point.name == start and point.kind != "reference"), None)
+    if began is None:
+        return None
+    limit = began.y - LOST
+    inside = [p.name for p in points if p.kind != "reference" and p.x > began.x and p.y < limit]
+    who = (
+        f"In it: {', '.join(inside[:NAMED])}{' and more' if len(inside) > NAMED else ''}."
+        if inside
+        else "No system is in it."
+    )
+    left, top = max(began.x, x.low), min(limit, y.high)
+    visible = left < x.high and top > y.low
+    path = f"M{x.place(left):g},{y.place(top):g}H{x.end:g}V{y.start:g}H{x.place(left):g}z" if visible else ""
+    return Hacked(
+        path,
+        f"Reward hacking: a preference above that of {start}, {began.x:.1f}, and a naturalness more than {LOST:g} "
+        f"point below its {began.y:.1f}{' (shaded)' if path else ''}. {who}",
+    )
+
+
 # --- labels ----------------------------------------------------------------------------------------------------------
 
 # Offset of a label's nearest corner or edge from its point, and its anchor; the first place that is free is taken.
-_NEAR = (
-    *((9, 4, "start"), (-9, 4, "end"), (0, -9, "middle"), (0, 18, "middle")),
-    *((8, -6, "start"), (-8, -6, "end"), (8, 14, "start"), (-8, 14, "end")),
-)
+_CORNERS = ((8, -6, "start"), (-8, -6, "end"), (8, 14, "start"), (-8, 14, "end"))
+_NEAR = ((9, 4, "start"), (-9, 4, "end"), (0, -9, "middle"), (0, 18, "middle"), *_CORNERS)
 _FAR = tuple(
     (side * dx, dy, "start" if side > 0 else "end")
     for dx in (18, 34, 54)
@@ -140,35 +257,54 @@ _FAR = tuple(
 )
 
 
-def _labels(points: Sequence[PlotPoint], x: Axis, y: Axis) -> Iterator[Label]:
-    """Yield a label for references and the first systems, each where it meets no point, no other label and no edge."""
+def _labels(
+    points: Sequence[PlotPoint], x: Axis, y: Axis, taken: list[Extent], whiskers: Sequence[Extent]
+) -> Iterator[Label]:
+    """Yield a label for references and the first systems, each where it meets no point, no other label and no edge.
+
+    It meets no whisker either, unless there is no other place.
+    """
     places = [(round(x.place(point.x)), round(y.place(point.y))) for point in points]
-    taken = [Extent(across - 5, up - 5, across + 5, up + 5) for across, up in places]
-    taken += [box for point in points for box in _whisker_boxes(point, x, y)]
     first = {point.index for point in [p for p in points if p.kind != "reference"][:LABELS]}
     for point, (across, up) in zip(points, places, strict=True):
         if point.kind == "reference" or point.index in first:
-            beyond = not (x.holds(point.x) and y.holds(point.y))
-            text = f"{point.name} ({point.x:.0f}, {point.y:.0f})" if beyond else point.name
             half = point.x_interval.half_width if point.x_interval else 0.0
             reach = round(abs(x.place(x.low + half) - x.place(x.low)))
-            label = _label(text, point.index, across, up, reach, taken)
+            label = _label(_cut(point.name), point.index, across, up, reach, taken, whiskers, (*_NEAR, *_FAR))
+            label = label or _label(_cut(point.name), point.index, across, up, 0, taken, (), (*_CORNERS, *_FAR))
             if label is not None:
                 yield label
 
 
-def _label(name: str, index: int, x: int, y: int, reach: int, taken: list[Extent]) -> Label | None:
+def _cut(name: str) -> str:
+    return name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
+
+
+def _label(
+    text: str,
+    index: int,
+    x: int,
+    y: int,
+    reach: int,
+    taken: list[Extent],
+    whiskers: Sequence[Extent],
+    ways: Sequence[tuple[int, int, str]],
+) -> Label | None:
     """Return the label at the first free place, which is then taken; None if there is none."""
-    text = name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
-    for offset, dy, anchor in (*_NEAR, *_FAR):
+    for offset, dy, anchor in ways:
         dx = offset + {"start": reach, "middle": 0, "end": -reach}[anchor]
         box = _box(text, x + dx, y + dy, anchor)
         inside = box.left >= LEFT and box.right <= WIDTH and box.top >= TOP and box.bottom <= HEIGHT - BOTTOM
-        if inside and not any(box.meets(other) for other in taken):
+        if inside and not any(box.meets(other) for other in (*taken, *whiskers)):
             taken.append(box)
             leader = f"M{x},{y}L{x + dx},{y + dy - 4}" if (offset, dy, anchor) in _FAR else ""
             return Label(index, text, x + dx, y + dy, anchor, leader)
     return None
+
+
+def _dot(point: PlotPoint, x: Axis, y: Axis) -> Extent:
+    across, up = round(x.place(point.x)), round(y.place(point.y))
+    return Extent(across - 5, up - 5, across + 5, up + 5)
 
 
 def _whisker_boxes(point: PlotPoint, x: Axis, y: Axis) -> Iterator[Extent]:

@@ -10,17 +10,34 @@ const tables = all("table[data-table]").map((table) => ({
 
 function makeSortable(choose, showAll) {
   for (const found of tables) {
-    const { heads, name } = found;
+    found.choose = choose;
     found.more = Object.assign(document.createElement("button"), { type: "button", className: "more", hidden: true });
     found.more.addEventListener("click", showAll);
     found.table.parentElement.after(found.more);
-    for (const head of heads) {
-      const button = document.createElement("button");
-      button.type = "button";
-      button.append(...head.childNodes);
-      if (head.dataset.tip) button.setAttribute("aria-describedby", head.dataset.tip);
-      button.addEventListener("click", () => choose(name, head.dataset.key));
-      head.append(button);
+    for (const head of found.heads) makeSortButton(found, head);
+  }
+}
+
+function makeSortButton({ name, choose }, head) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.append(...head.childNodes);
+  if (head.dataset.tip) button.setAttribute("aria-describedby", head.dataset.tip);
+  button.addEventListener("click", () => choose(name, head.dataset.key));
+  head.append(button);
+}
+
+// Every system's name opens its page.
+function linkSystems() {
+  for (const { groups } of tables) {
+    for (const { rows } of groups) {
+      for (const row of rows) {
+        const head = row.querySelector("th");
+        const name = head.firstChild;
+        const link = make("a", { href: `#${systemAddress(Number(row.dataset.r))}` }, breakable(name.textContent.trim()));
+        head.replaceChild(link, name);
+        if (link.nextSibling) link.after(" ");
+      }
     }
   }
 }
@@ -126,6 +143,10 @@ const lines = (places, colour) =>
 // The name of every point on hover; the tables have them, too.
 function namePoints() {
   for (const mark of all(".plot path[data-r]")) {
-    mark.append(Object.assign(inSvg("title", {}), { textContent: board.systems[mark.dataset.r].system }));
+    const system = board.systems[mark.dataset.r];
+    const cell = system.cells[taskIndex.get(mark.closest("section").dataset.task ?? "")];
+    const [preference, naturalness] = AXES.map((axis) => (cell ? meanOf(cell[axis]) : system[axis]));
+    const words = `${system.system}: preference ${preference?.toFixed(1) ?? "–"}, naturalness ${naturalness?.toFixed(1) ?? "–"}`;
+    mark.append(Object.assign(inSvg("title", {}), { textContent: words }));
   }
 }

@@ -1,5 +1,7 @@
 // Explanations of headings and footnotes: shown on hover and focus, hidden by Escape, hoverable themselves.
 
+let addTooltip; // of an element with data-tip
+
 function makeTooltips() {
   const tip = document.getElementById("tip");
   let owner = null;
@@ -33,7 +35,7 @@ function makeTooltips() {
   document.addEventListener("scroll", hide, true);
   tip.addEventListener("mouseenter", () => clearTimeout(leaving));
   tip.addEventListener("mouseleave", later);
-  for (const element of all("[data-tip]")) {
+  addTooltip = (element) => {
     element.addEventListener("mouseenter", () => show(element));
     element.addEventListener("mouseleave", later);
     element.addEventListener("focusin", () => show(element));
@@ -42,5 +44,6 @@ function makeTooltips() {
       element.setAttribute("aria-describedby", element.dataset.tip);
       element.addEventListener("click", (event) => event.preventDefault());
     }
-  }
+  };
+  all("[data-tip]").forEach(addTooltip);
 }

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
@@ -10,11 +10,13 @@ from grue.leaderboard.board import Board, BoardTask, Cell, Column, Estimate, Row
 from grue.render.text import UNKNOWN, printable
 from grue.render.web.axes import Axis, axis_over, number, whisker
 from grue.render.web.plot import PlotPoint, ScatterPlot, plot_of
+from grue.render.web.words import family_of
 from grue.stats.intervals import Interval, mean, satterthwaite_interval
 
 WHISKERS = 190  # pixels
 GROUPS = {"ranked": "", "open": "Not ranked", "reference": "For reference, not competing"}
 SHADES = 7  # of a task's colour scale
+COLOURS = 6  # of systems in plots
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +81,18 @@ class Ruler:
 
 @dataclass(frozen=True, slots=True)
 class TablePanel:
-    """A table with its ruler and plot: the overview, or a task."""
+    """A table with its ruler and plot: the overview, or a task.
+
+    Attributes:
+        plot: On axes that hold what competes.
+        whole_plot: On axes that hold everything; None if `plot` does.
+    """
 
     task: BoardTask | None
     groups: tuple[Group, ...]
     ruler: Ruler
     plot: ScatterPlot | None
+    whole_plot: ScatterPlot | None = None
 
     @property
     def whole(self) -> bool:
@@ -153,6 +161,7 @@ def overview(board: Board) -> TablePanel:
         )
         for row, system in zip(board.rows, systems, strict=True)
     ]
+    colours = colours_of(board.rows)
     points = [
         PlotPoint(
             i,
@@ -162,11 +171,12 @@ def overview(board: Board) -> TablePanel:
             row.naturalness,
             row.interval,
             row.naturalness_interval,
+            colours[i],
         )
         for i, row in enumerate(board.rows)
         if row.preference is not None and row.naturalness is not None
     ]
-    return TablePanel(None, _grouped(lines), ruler, plot_of(points))
+    return _with_plots(TablePanel(None, _grouped(lines), ruler, None), points, start_of(board))
 
 
 def _seed_means(row: Row, tasks: Sequence[BoardTask]) -> list[float]:
@@ -221,9 +231,28 @@ def task_panel(board: Board, task: BoardTask) -> TablePanel:
             tuple(texts[c.metric][place] for c in extras),
         )
         lines.append((_kind(row, rank), line))
-    return TablePanel(
-        task, _grouped(lines), ruler, plot_of([p for i, row, cell in rows if (p := _point(board, task, i, row, cell))])
-    )
+    colours = colours_of(board.rows)
+    points = [point for i, row, cell in rows if (point := _point(board, task, i, row, cell, colours[i]))]
+    return _with_plots(TablePanel(task, _grouped(lines), ruler, None), points, start_of(board))
+
+
+def _with_plots(panel: TablePanel, points: Sequence[PlotPoint], start: str) -> TablePanel:
+    plot = plot_of(points, start)
+    whole = plot_of(points, start, zoomed=False) if plot is not None and plot.beyond else None
+    return replace(panel, plot=plot, whole_plot=whole)
+
+
+def start_of(board: Board) -> str:
+    """Return the supervised system of the board that the others are compared with: the first, by name if it has one."""
+    names = [printable(row.system) for row in board.rows if family_of(row) == "supervised"]
+    return "supervised" if "supervised" in names else next(iter(names), "")
+
+
+def colours_of(rows: Sequence[Row]) -> list[int]:
+    """Return the number of each row's colour, the same in all plots: competing systems in turn."""
+    competing = [i for i, row in enumerate(rows) if row.standing != "reference"]
+    numbers = {i: place % COLOURS for place, i in enumerate(competing)}
+    return [numbers.get(i, 0) for i in range(len(rows))]
 
 
 def _task_order(task: str) -> Callable[[tuple[int, Row, Cell]], tuple[int, int, float, str]]:
@@ -237,7 +266,7 @@ def _task_order(task: str) -> Callable[[tuple[int, Row, Cell]], tuple[int, int, 
     return order
 
 
-def _point(board: Board, task: BoardTask, index: int, row: Row, cell: Cell) -> PlotPoint | None:
+def _point(board: Board, task: BoardTask, index: int, row: Row, cell: Cell, colour: int) -> PlotPoint | None:
     if cell.preference is None or cell.naturalness is None:
         return None
     spread = None
@@ -245,7 +274,7 @@ def _point(board: Board, task: BoardTask, index: int, row: Row, cell: Cell) -> P
         spread = satterthwaite_interval({task.name: cell.naturalness.by_seed.values()}, board.level)
     kind = _kind(row, row.task_ranks.get(task.name))
     name = printable(row.system)
-    return PlotPoint(index, name, kind, cell.preference.mean, cell.naturalness.mean, cell.interval, spread)
+    return PlotPoint(index, name, kind, cell.preference.mean, cell.naturalness.mean, cell.interval, spread, colour)
 
 
 def _metric_texts(column: Column, estimates: Sequence[Estimate | None]) -> list[str]:

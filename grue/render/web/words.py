@@ -1,10 +1,15 @@
 """The sentences of the page: who leads, how raw values become scores, and what every metric is."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
+from grue import __version__
 from grue.leaderboard.board import Board, BoardTask, Row
+from grue.leaderboard.trained_on import UNNAMED
 from grue.metrics.registry import CARDS
-from grue.render.text import printable
+from grue.records import Example
+from grue.render.text import printable, printable_lines
+from grue.stats.intervals import Interval
 from grue.submissions.folder import RANKED_SEEDS
 
 
@@ -15,15 +20,96 @@ def lead(board: Board) -> str:
     ranked = [row for row in board.rows if row.rank is not None]
     if not ranked:
         return f"No system is ranked yet: a rank takes every task, with {RANKED_SEEDS} seeds each."
+    found = [RankedSystem(row.system, row.rank or 0, row.preference or 0.0, row.interval) for row in ranked]
     best = max(ranked, key=lambda row: row.preference or 0.0)
-    level = f"{100 * board.level:g} % interval"
-    reach = f", {level} {best.interval.low:.1f} to {best.interval.high:.1f}" if best.interval else ""
-    verb = "leads with" if len(ranked) > 1 else "is the only ranked system, with"
-    first = f"{printable(best.system)} {verb} a mean preference of {best.preference:.1f}{reach}."
-    peers = [printable(row.system) for row in ranked if row.rank == 1 and row is not best]
+    return _led(found, "a mean preference", board.level) + _higher(board.rows, best)
+
+
+def task_lead(board: Board, task: BoardTask) -> str:
+    """Return the same for one task; empty if no system is ranked on it."""
+    found = [
+        RankedSystem(row.system, row.task_ranks[task.name], cell.preference.mean, cell.interval)
+        for row in board.rows
+        if task.name in row.task_ranks and (cell := row.cells[task.name]).preference is not None
+    ]
+    return _led(found, "a preference", board.level) if found else ""
+
+
+@dataclass(frozen=True, slots=True)
+class RankedSystem:
+    """A ranked system and its preference."""
+
+    name: str
+    rank: int
+    preference: float
+    interval: Interval | None
+
+
+def _led(placed: Sequence[RankedSystem], measure: str, level: float) -> str:
+    """Return who leads with what, by how much, who is too close, and how many ranks there are."""
+    best, *others = sorted(placed, key=lambda one: -one.preference)
+    reach = f", {100 * level:g} % interval {best.interval.low:.1f} to {best.interval.high:.1f}" if best.interval else ""
+    if not others:
+        return f"{printable(best.name)} is the only ranked system, with {measure} of {best.preference:.1f}{reach}."
+    by = f", {best.preference - others[0].preference:.1f} above {printable(others[0].name)}"
+    first = f"{printable(best.name)} leads with {measure} of {best.preference:.1f}{reach}{by}."
+    peers = [printable(one.name) for one in others if one.rank == 1]
     more = f" and {len(peers) - 3} more" if len(peers) > 3 else ""
     close = f" Too close to call: {', '.join(peers[:3])}{more}." if peers else ""
-    return first + close + _higher(board.rows, best)
+    ranks = len({one.rank for one in placed})
+    count = f" {len(placed)} ranked systems stand on {ranks} rank{'s' if ranks > 1 else ''}."
+    return first + close + count
+
+
+# --- what a system is ------------------------------------------------------------------------------------------------
+
+FAMILIES = {
+    "supervised": "supervised",
+    "rl-supervised": "RL, supervised start",
+    "rl-backbone": "RL from the backbone",
+    "other": "other",
+    "reference": "reference",
+}
+"""Family → its name, in the order of the page's filter."""
+
+
+def family_of(row: Row) -> str:
+    """Return the family of a row's algorithm: one of `FAMILIES`."""
+    if row.standing == "reference":
+        return "reference"
+    start, _, last = (row.about.algorithm or row.system).rpartition("+")
+    if last == "supervised":
+        return "supervised"
+    if start.split("+")[-1] == "supervised":
+        return "rl-supervised"
+    return "rl-backbone" if last in UNNAMED else "other"
+
+
+# --- what the page was made from -------------------------------------------------------------------------------------
+
+
+def made_from(board: Board) -> str:
+    """Return how many results of how many systems the page shows."""
+    results = sum(len(cell.seeds) for row in board.rows for cell in row.cells.values())
+    systems = len({row.system for row in board.rows})
+    many = f"{results:,} result{'s' if results != 1 else ''} of {systems} system{'s' if systems != 1 else ''}"
+    return f"Made by grue {__version__} from {many}." if results else f"Made by grue {__version__}."
+
+
+def code_behind(board: Board) -> list[str]:
+    """Return the versions of grue, with their commits, that made the results."""
+    return sorted({text for row in board.rows for cell in row.cells.values() for text in cell.code})
+
+
+SHOWN = 700  # characters of a prompt
+
+
+def illustrated(example: Example | None) -> tuple[str, str] | None:
+    """Return an example's prompt, cut if it is long, and its first reference."""
+    if example is None or not example.references:
+        return None
+    prompt, reference = printable_lines(example.prompt), printable_lines(example.references[0])
+    return (prompt if len(prompt) <= SHOWN else f"{prompt[:SHOWN]} …"), reference[:SHOWN]
 
 
 def _higher(rows: Sequence[Row], best: Row) -> str:
@@ -55,7 +141,7 @@ def scale_numbers(task: BoardTask) -> Mapping[str, int]:
 
 
 def glossary(tasks: Sequence[BoardTask]) -> Mapping[str, tuple[str, str]]:
-    """Return metric → direction with range, and definition with source, for every metric of the tasks."""
+    """Return metric → direction with range, and definition, for every metric of the tasks."""
     found = {}
     for column in (column for task in tasks for column in task.columns):
         card = CARDS.get(column.metric)
@@ -64,6 +150,6 @@ def glossary(tasks: Sequence[BoardTask]) -> Mapping[str, tuple[str, str]]:
         else:
             direction = f"{column.direction} is better"
         reach = f", from {card.bounds.replace('–', ' to ', 1)}" if card else ""
-        words = f"{card.definition} Source: {card.source}." if card else "A metric of a plug-in, which defines it."
+        words = card.definition if card else "A metric of a plug-in, which defines it."
         found[column.metric] = (direction + reach, words)
     return dict(sorted(found.items(), key=lambda item: item[0].lower()))

@@ -1,0 +1,191 @@
+"""What systems wrote: some of a task's examples, with the outputs of its systems side by side.
+
+Examples are chosen without looking at a score: by the hash of their ids, and where the competing systems differ most.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, zip_longest
+from pathlib import Path
+
+from grue.leaderboard.board import Board
+from grue.leaderboard.notes import misfit
+from grue.metrics.registry import metric_factory
+from grue.records import Entry, Example, Prediction
+from grue.stats.intervals import mean
+from grue.submissions.folder import predictions_of
+from grue.submissions.reading import read_untrusted_predictions, scan
+from grue.tasks import Task
+
+CHOSEN = 80
+DRAWN = 40  # of them at least by the hash of their ids
+SCORED = ("meteor", "rougeL", "chrf", "parent", "coverage")
+"""Metrics that are computed for each text, where the task has them: they take no model and no other text."""
+SHORT = 320  # characters of a prompt that illustrates its task
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a system wrote; `scores` are those of `TaskExamples.metrics`."""
+
+    text: str
+    truncated: bool
+    scores: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ShownExample:
+    """An example and what systems wrote.
+
+    Attributes:
+        drawn: Whether the hash of its id chose it; else the differences between systems did.
+        difference: The share of a competing system's words that another does not use, 0–1, on average.
+        outputs: One for each of `TaskExamples.systems`; None where a system has none.
+    """
+
+    example: Example
+    drawn: bool
+    difference: float
+    outputs: tuple[Output | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskExamples:
+    """The examples of a task that are shown.
+
+    Attributes:
+        hash: The task's.
+        of: How many examples the split has.
+        systems: Name and seed, in the board's order.
+        metrics: Names of the metrics of each text.
+        examples: The two ways to choose in turn, so that the first few are of both.
+    """
+
+    suite: str
+    task: str
+    hash: str
+    split: str
+    of: int
+    systems: tuple[tuple[str, int], ...]
+    metrics: tuple[str, ...]
+    examples: tuple[ShownExample, ...]
+
+
+def task_examples(
+    task: Task, board: Board, entries: Iterable[Entry], examples: Sequence[Example]
+) -> TaskExamples | None:
+    """Return the examples of a task that are shown, with the outputs of each system's lowest seed; None without any.
+
+    Files that `grue submit check` would not read are not read here either, and their systems are left out.
+
+    Args:
+        task: A task of the board.
+        board: A board of submissions; its order is that of the systems.
+        entries: Its results.
+        examples: The examples of the task's evaluation split.
+
+    Raises:
+        DataError: A file of predictions is damaged.
+    """
+    texts = _texts(task, board, entries)
+    if not texts:
+        return None
+    competing = {row.system for row in board.rows if row.standing != "reference"}
+    differing = [name for name, _ in texts if name in competing] or [name for name, _ in texts]
+    by_name = {name: known for (name, _), known in texts.items()}
+    differences = {
+        example.id: disagreement([by_name[name][example.id].text for name in differing if example.id in by_name[name]])
+        for example in examples
+    }
+    chosen = _chosen(examples, differences)
+    metrics = [spec for spec in task.metrics if spec.name in SCORED]
+    scores = {name: _scores(task, known, [example for example, _ in chosen]) for name, known in by_name.items()}
+    return TaskExamples(
+        suite=task.suite,
+        task=task.name,
+        hash=task.hash,
+        split=task.data.evaluation,
+        of=len(examples),
+        systems=tuple(texts),
+        metrics=tuple(spec.name for spec in metrics),
+        examples=tuple(
+            ShownExample(
+                example,
+                drawn,
+                differences[example.id],
+                tuple(_output(known.get(example.id), scores[name]) for name, known in by_name.items()),
+            )
+            for example, drawn in chosen
+        ),
+    )
+
+
+def _output(prediction: Prediction | None, scores: Mapping[str, tuple[float, ...]]) -> Output | None:
+    return None if prediction is None else Output(prediction.text, prediction.truncated, scores[prediction.id])
+
+
+def _texts(task: Task, board: Board, entries: Iterable[Entry]) -> dict[tuple[str, int], Mapping[str, Prediction]]:
+    """Return (system, its lowest seed with predictions) → example's id → prediction, in the board's order."""
+    first: dict[str, Entry] = {}
+    task_hash = task.hash
+    for entry in sorted(entries, key=lambda entry: entry.result.seed):
+        result, name = entry.result, str(entry.result.system["name"])
+        fits = result.task == task.name and result.status == "complete" and not misfit(result, task, task_hash)
+        if fits and name not in first and _can_be_read(entry.path, task.name):
+            first[name] = entry
+    names = [name for name in dict.fromkeys(row.system for row in board.rows) if name in first]
+    found = {
+        (name, first[name].result.seed): {
+            prediction.id: prediction for prediction in read_untrusted_predictions(predictions_of(first[name].path))
+        }
+        for name in names
+    }
+    return {key: known for key, known in found.items() if known}
+
+
+def _can_be_read(result: Path, task: str) -> bool:
+    predictions = predictions_of(result)
+    return f"{task}/{predictions.name}" in scan(predictions.parent.parent, [task]).readable
+
+
+def _chosen(examples: Sequence[Example], differences: Mapping[str, float]) -> list[tuple[Example, bool]]:
+    """Return the examples to show, and whether the hash of its id chose each: the two ways in turn."""
+    by_hash = sorted(examples, key=lambda example: hashlib.sha256(example.id.encode()).digest())
+    others = [example for example in by_hash[DRAWN:] if differences[example.id] > 0]
+    differing = sorted(others, key=lambda example: (-differences[example.id], example.id))[: CHOSEN - DRAWN]
+    ids = {example.id for example in differing}
+    drawn = [example for example in by_hash if example.id not in ids][: CHOSEN - len(differing)]
+    turns = chain.from_iterable(zip_longest(differing, drawn))
+    return [(example, example.id not in ids) for example in turns if example is not None]
+
+
+def disagreement(texts: Collection[str]) -> float:
+    """Return the share of a text's words that another text does not have, 0–1: the mean over all texts and others."""
+    bags = [set(text.lower().split()) for text in texts]
+    counts = Counter(word for bag in bags for word in bag)
+    if len(bags) < 2 or not counts:
+        return 0.0
+    others = len(bags) - 1
+    return mean([1 - mean([(counts[word] - 1) / others for word in bag]) if bag else 1.0 for bag in bags])
+
+
+def _scores(task: Task, known: Mapping[str, Prediction], chosen: Sequence[Example]) -> dict[str, tuple[float, ...]]:
+    """Return id → the values of the metrics of each text, for the examples that have one."""
+    here = [example for example in chosen if example.id in known]
+    columns = []
+    for spec in task.metrics:
+        if spec.name in SCORED and here:
+            metric = metric_factory(spec.name, spec.options, task.folder)(**spec.options)
+            metric.prepare(here)
+            statistics = metric.statistics(here, [known[example.id].text for example in here])
+            columns.append([float(value) for value in metric.per_example(statistics)])
+    return {example.id: tuple(column[i] for column in columns) for i, example in enumerate(here)}
+
+
+def illustration(examples: Sequence[Example]) -> Example | None:
+    """Return the first example with a reference and a short prompt, else the first with a reference."""
+    with_reference = [example for example in examples[:200] if example.references]
+    short = (example for example in with_reference if len(example.prompt) <= SHORT)
+    return next(short, next(iter(with_reference), None))

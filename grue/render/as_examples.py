@@ -1,0 +1,60 @@
+"""Examples with systems' outputs as a file of data beside the page: one call of a function, its argument in JSON.
+
+The page loads the file by a script element, which works without a server. The texts are strangers': the JSON cannot end
+a script, and holds no character that controls or turns text. The page shows them as text alone.
+"""
+
+from typing import Any
+
+from grue.leaderboard.examples import Output, ShownExample, TaskExamples
+from grue.render.text import printable_lines
+from grue.render.web.embed import script_json
+
+CALL = "grueExamples"
+MOST_CHARACTERS = 2_000  # of a text
+MOST_BYTES = 550_000  # of a file: seven of them stay below four megabytes
+
+
+def render(found: TaskExamples) -> str:
+    """Return the file: as many of the examples as fit, an example a line."""
+    head = {
+        "suite": found.suite,
+        "task": found.task,
+        "hash": found.hash,
+        "split": found.split,
+        "of": found.of,
+        "metrics": found.metrics,
+        "systems": [{"name": printable_lines(name), "seed": seed} for name, seed in found.systems],
+    }
+    start = f'{CALL}({script_json(head)[:-1]},"examples":['
+    lines: list[str] = []
+    size = len(start.encode())
+    for line in (script_json(_example(shown)) for shown in found.examples):
+        size += len(line.encode()) + 2
+        if size > MOST_BYTES:
+            break
+        lines.append(line)
+    return start + "\n" + ",\n".join(lines) + "\n]});\n"
+
+
+def _example(shown: ShownExample) -> dict[str, Any]:
+    return {
+        "id": printable_lines(shown.example.id),
+        "drawn": shown.drawn,
+        "difference": round(shown.difference, 3),
+        "prompt": _text(shown.example.prompt),
+        "references": [_text(reference) for reference in shown.example.references],
+        "outputs": [None if output is None else _output(output) for output in shown.outputs],
+    }
+
+
+def _output(output: Output) -> list[Any]:
+    """Return text, whether the length limit ended it, and its scores."""
+    return [_text(output.text), int(output.truncated), *(round(score, 2) for score in output.scores)]
+
+
+def _text(text: str) -> str | list[str | int]:
+    """Return a text; of a long one its beginning and the number of its characters."""
+    return (
+        printable_lines(text) if len(text) <= MOST_CHARACTERS else [printable_lines(text[:MOST_CHARACTERS]), len(text)]
+    )

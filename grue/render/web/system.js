@@ -1,0 +1,144 @@
+// A page for a system: who made it and how, what its training took, every figure that it has, and its texts.
+
+const systemPanel = document.getElementById("system");
+
+const systemAddress = (index) => `system=${encodeURIComponent(keys[index]).replaceAll("%2B", "+")}`;
+
+function showSystem(index) {
+  const system = board.systems[index];
+  const parts = [systemHead(system, index), systemCard(system, index)];
+  const trained = trainingTable(system, index);
+  if (trained) parts.push(make("h3", {}, "Training, as measured"), ...trained);
+  parts.push(make("h3", {}, "Scores"), make("div", { className: "figures" }, ...board.tasks.flatMap((task, i) => (system.cells[i] ? [figures(system, index, task, i)] : []))));
+  const missing = board.tasks.filter((_, i) => !system.cells[i]).map((task) => task.name);
+  if (missing.length) parts.push(make("p", { className: "facts" }, `No results on ${missing.join(", ")}.`));
+  systemPanel.replaceChildren(...parts.flat());
+}
+
+function systemHead(system, index) {
+  const badges = [make("b", { className: system.status }, system.status)];
+  if (system.standing !== "ranked") badges.push(make("b", {}, system.standing));
+  const title = make("h2", { id: "h-system", tabIndex: -1 }, breakable(system.system), " ", ...badges);
+  const ranked = board.systems.filter((other) => other.rank !== null).length;
+  const facts = [];
+  if (system.rank !== null) facts.push(`rank ${system.rank} among ${plural(ranked, "ranked system")}`);
+  const half = system.interval ? ` ± ${((system.interval[1] - system.interval[0]) / 2).toFixed(1)}` : "";
+  if (system.preference !== null) facts.push(`preference ${system.preference.toFixed(1)}${half}`);
+  if (system.naturalness !== null) facts.push(`naturalness ${system.naturalness.toFixed(1)}`);
+  const links = [make("a", { href: "#overview" }, "All systems")];
+  const rival = Math.max(0, board.systems.findIndex((_, other) => other !== index));
+  if (board.systems.length > 1) links.push(make("a", { href: `#compare&${new URLSearchParams({ a: keys[index], b: keys[rival] })}` }, "Compare"));
+  const tasks = board.shown.filter((task) => cellOf(system, task));
+  if (tasks.length) links.push(make("a", { href: `#examples&${new URLSearchParams({ task: tasks[0], systems: system.system })}` }, "Its texts"));
+  const words = facts.join(", ");
+  return [
+    make("p", { className: "crumbs" }, ...links.flatMap((link, i) => (i ? [" · ", link] : [link]))),
+    title,
+    words ? make("p", { className: "lead" }, `${words[0].toUpperCase()}${words.slice(1)}.`) : null,
+  ].filter(Boolean);
+}
+
+// The card: what its authors say, from the table under Method, and what its results record.
+function systemCard(system, index) {
+  const row = document.querySelector(`#described tr[data-r="${index}"]`);
+  const [, algorithm, backbone, authors, trainingData, budget, licence] = [...row.cells].map((cell) => cell.textContent.trim());
+  const link = row.querySelector("th a");
+  const sizes = [...new Set(board.tasks.map((_, i) => spentOn(index, i)?.[4]).filter(Boolean))].sort((a, b) => a - b);
+  const stated = system.size ? [system.size] : sizes;
+  const failed = board.tasks.flatMap((task, i) => (system.cells[i]?.failed.length ? [`${task.name} ${system.cells[i].failed.join(", ")}`] : []));
+  const seeds = [...new Set(system.cells.filter(Boolean).map((cell) => cell.seeds.join(", ")))];
+  const record = system.log && isInside(system.log) ? make("a", { href: `../${system.log}` }, "the record") : system.log;
+  const entries = {
+    Algorithm: algorithm,
+    Family: FAMILIES[system.family],
+    Backbone: backbone,
+    Parameters: stated.map(amount).join(", "),
+    Authors: authors,
+    Licence: licence,
+    Link: link ? make("a", { href: link.href, rel: "noopener nofollow" }, link.getAttribute("href")) : "",
+    "Training data": trainingData,
+    "Declared budget": budget,
+    Status: make("span", {}, system.status, record ? ": " : "", record ?? ""),
+    Seeds: seeds.length > 1 ? seeds.map((one) => `${one}`).join("; ") : seeds[0],
+    "Failed seeds": failed.join("; ") || "none",
+    "Made by grue": system.code.join(", "),
+  };
+  const found = Object.entries(entries).filter(([, value]) => value);
+  return [make("dl", { className: "card" }, ...found.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]))];
+}
+
+// A path in the repository that does not lead out of it.
+const isInside = (path) => /^[\w+-][\w.+/-]*$/.test(path) && !path.split("/").includes("..");
+
+function trainingTable(system, index) {
+  const lines = board.tasks.flatMap((task, i) => (spentOn(index, i) ? [[task.name, i]] : []));
+  if (!lines.some(([, i]) => Object.keys(COSTS).some((cost) => costOn(index, i, cost)) || updatesOn(index, i).length)) return null;
+  const both = (i, cost, text) => {
+    const found = costOn(index, i, cost);
+    return found ? make("span", {}, text(found.mean), make("i", {}, ` ${text(found.sum)}`)) : "–";
+  };
+  const kept = (i) => {
+    const updates = updatesOn(index, i);
+    const starts = updates.filter((update) => update === 0).length;
+    if (!updates.length) return "–";
+    return make("span", {}, updates.map((update) => update ?? "–").join(", "), starts ? make("i", {}, ` start kept${starts === updates.length ? "" : ` ${starts} of ${updates.length} times`}`) : null);
+  };
+  const rows = lines.map(([name, i]) => [
+    name,
+    both(i, "tokens", amount),
+    both(i, "calls", amount),
+    both(i, "seconds", duration),
+    kept(i),
+  ]);
+  const total = (cost, text) => {
+    const found = lines.map(([, i]) => costOn(index, i, cost));
+    if (!found.every(Boolean)) return "–";
+    const [means, sums] = ["mean", "sum"].map((key) => found.reduce((sum, one) => sum + one[key], 0));
+    return make("span", {}, text(means), make("i", {}, ` ${text(sums)}`));
+  };
+  if (rows.length > 1) rows.push(["All tasks", total("tokens", amount), total("calls", amount), total("seconds", duration), ""]);
+  const table = textTable("spent", "What training took on each task", ["Task", "Tokens", "Reward calls", "Time", "Update kept, by seed"], rows);
+  if (rows.length > lines.length) table.tBodies[0].lastChild.className = "mean";
+  return [
+    scrolling("What training took", table),
+    make("p", { className: "facts" }, "The mean of a seed, and grey the sum over all seeds. Tokens and time include those of the supervised start; reward calls are texts that were drawn and rewarded. Update 0 is the start itself: no later one was better on validation."),
+  ];
+}
+
+// One task: the two axes with each seed, then every metric with half its interval, raw and from 0 to 100.
+function figures(system, index, task, i) {
+  const cell = system.cells[i];
+  const rows = AXES.flatMap((axis) => (cell[axis] ? [[axis, meanText(cell[axis]), "", seedsText(cell, axis)]] : []));
+  const held = system.held?.[i];
+  if (held !== null && held !== undefined) rows.push(["held-out", held.toFixed(1), "", ""]);
+  const printed = texts[i].get(String(index)) ?? {};
+  const scored = task.metrics.filter(([, axis]) => axis !== "diversity");
+  for (const metric of task.metrics) {
+    const [name, axis] = metric;
+    if (!(name in printed)) continue;
+    const half = halfWidth(system.spread[i][scored.indexOf(metric)], metric);
+    const value = make("span", {}, printed[name], half === undefined ? null : make("i", {}, ` ± ${Number(half.toPrecision(2))}`));
+    rows.push([name, value, axis === "diversity" ? "" : scaled(Number(printed[name]), metric).toFixed(1), axis]);
+  }
+  const table = textTable("every", `${task.name}: every figure`, ["", "Mean", "0–100", "Axis, or each seed"], rows);
+  const rank = cell.rank === null ? "" : ` · rank ${cell.rank}`;
+  const heading = make("h4", {}, make("a", { href: `#task-${encodeURIComponent(task.name)}` }, breakable(task.name)), make("small", {}, rank));
+  const example = board.shown.includes(task.name)
+    ? make("p", { className: "facts" }, make("a", { href: `#examples&${new URLSearchParams({ task: task.name, systems: system.system })}` }, `Its texts on ${task.name}`))
+    : null;
+  return make("section", {}, heading, scrolling(`${task.name}: every figure`, table), example);
+}
+
+// Half an interval as a raw value; it comes in tenths of a point of the range, if there is one.
+function halfWidth(spread, [, , , range]) {
+  if (spread === null || spread === undefined) return undefined;
+  return range ? (spread * Math.abs(range[1] - range[0])) / 1000 : spread;
+}
+
+function meanText(values) {
+  const error = meanError(values, false);
+  const half = error && studentQuantile(board.quantiles, 1 / error.degrees) * Math.sqrt(error.variance);
+  return make("span", {}, mean(values).toFixed(1), half === undefined ? null : make("i", {}, ` ± ${half.toFixed(1)}`));
+}
+
+const seedsText = (cell, axis) => make("i", {}, cell[axis].map((value, seed) => (cell.failed.includes(cell.seeds[seed]) ? "failed" : value.toFixed(1))).join(" "));

@@ -1,0 +1,76 @@
+"""How results were made, as far as they state it, and what a stranger may state."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from support.factories import a_result, a_task, entries
+
+from grue.leaderboard.made import code_of, in_words, kept_updates, parameters_of, reward_calls, training_of
+from grue.leaderboard.rank import rank
+from grue.records import Entry, Result
+from grue.tasks import Generation
+
+TASK = a_task("stories")
+
+
+def made(seed: int, grue: Any = None, **system: Any) -> Result:
+    result = a_result(TASK, "ours", seed, 40.0)
+    return replace(result, system={**result.system, **system}, grue=grue or result.grue)
+
+
+def test_training_is_read_by_cost_and_seed() -> None:
+    results = [made(1, training={"tokens": 10, "seconds": 2.5}), made(2, training={"tokens": 20.0}), made(3)]
+    assert training_of(results) == {"tokens": {1: 10.0, 2: 20.0}, "seconds": {1: 2.5}}
+    assert kept_updates([made(1, update=0), made(2, update=16), made(3)]) == {1: 0, 2: 16}
+    assert parameters_of([made(1, parameters=5), made(2, parameters=7), made(3)]) == 7
+
+
+@pytest.mark.parametrize("value", [-1, True, "many", None, float("nan"), float("inf"), 10**400, [1], {"a": 1}])
+def test_what_is_no_number_from_0_on_is_not_stated(value: Any) -> None:
+    results = [made(1, training={"tokens": value}, update=value, parameters=value), made(2, training=value)]
+    assert training_of(results) == {} and kept_updates(results) == {} and parameters_of(results) is None
+
+
+def test_code_is_named_by_version_and_commit_alone() -> None:
+    commit = "09d6de52ad0c3c988a14ff23fa8cef356e354d07"
+    results = [
+        made(1, {"version": "0.1.0", "commit": commit, "dirty": False}),
+        made(2, {"version": "0.1.0", "commit": commit, "dirty": True}),
+        made(3, {"version": "0.1.0", "commit": "</script>"}),
+        made(4, {"version": "<b>"}),
+    ]
+    assert code_of(results) == ("0.1.0", "0.1.0 (09d6de5)", "0.1.0 (09d6de5+)")
+
+
+def test_rewarded_texts_are_the_episodes_after_the_start_on_the_board() -> None:
+    def runs(name: str, episodes: float, line: dict[str, str], **system: Any) -> list[Entry]:
+        found = []
+        for entry in entries(TASK, name, {1: 40.0, 2: 41.0}):
+            weights = {key: f"{value}{entry.result.seed}" for key, value in line.items()}
+            added = {"training": {"episodes": episodes}, **weights, **system}
+            found.append(replace(entry, result=replace(entry.result, system={**entry.result.system, **added})))
+        return found
+
+    board = rank(
+        [
+            *runs("supervised", 8000, {"weights": "s"}, algorithm="supervised"),
+            *runs("ppo", 10048, {"weights": "p", "start": "s"}, algorithm="supervised+ppo", reward="liked"),
+            *runs("alone", 512, {"weights": "a"}, algorithm="ppo", reward="liked"),
+            *runs("elsewhere", 900, {"weights": "e", "start": "z"}, algorithm="supervised+ppo", reward="liked"),
+        ],
+        [TASK],
+    )
+    names = [row.system for row in board.rows]
+    calls = {names[i]: by_seed for i, by_seed in reward_calls(board.rows, "stories").items()}
+    assert calls == {"supervised": {1: 0, 2: 0}, "ppo": {1: 2048, 2: 2048}, "alone": {1: 512, 2: 512}}
+
+
+def test_decoding_is_said_in_words() -> None:
+    assert in_words(Generation(24, 24, True, top_k=50)) == (
+        "sampling at temperature 1, from the 50 likeliest tokens, exactly 24 tokens"
+    )
+    assert in_words(Generation(40, num_beams=4, length_penalty=0.6)) == (
+        "beam search with 4 beams and a length penalty of 0.6, up to 40 tokens"
+    )
+    assert in_words(Generation(9, 2)) == "the likeliest token at each step, 2 to 9 tokens"

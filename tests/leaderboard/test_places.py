@@ -1,0 +1,104 @@
+"""Ranks of all pairs at once against the test of two systems, pair by pair."""
+
+import random
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.stats
+from support.render_boards import SUITE
+
+from grue.leaderboard.board import Cell, Estimate, Row
+from grue.leaderboard.lineage import are_pairs, made_on, pairs_of
+from grue.leaderboard.places import Scores, shared_ranks
+from grue.records import About
+from grue.stats.intervals import student_t_p_each
+from grue.stats.paired import Contrast, holm, judge_seeds
+
+
+def ranks_pair_by_pair(rows: list[Row], scores: list[Scores | None], direction: str) -> list[int | None]:
+    """Every two systems in turn: `judge_seeds`, then Holm's correction of the list."""
+    competing = {i: known for i, known in enumerate(scores) if known is not None}
+    pairs = list(combinations(competing, 2))
+    made = made_on(rows)
+    found = []
+    for i, j in pairs:
+        contrasts = []
+        for task, a in competing[i].items():
+            b = competing[j][task]
+            paired = a.keys() == b.keys() and are_pairs(rows[i].cells[task], rows[j].cells[task], made.get(task, {}))
+            seeds = sorted(a)
+            values = [[of[seed] for seed in seeds] for of in (a, b)] if paired else [a.values(), b.values()]
+            contrasts.append(Contrast(tuple(values[0]), tuple(values[1]), paired=paired))
+        found.append(judge_seeds(contrasts))
+    above = dict.fromkeys(competing, 0)
+    for (i, j), one, p in zip(pairs, found, holm([one.p for one in found]), strict=True):
+        if p < 0.05:
+            above[j if (one.value > 0) == (direction == "higher") else i] += 1
+    return [1 + above[i] if i in competing else None for i in range(len(rows))]
+
+
+def a_board(seed: int) -> tuple[list[Row], list[Scores | None]]:
+    """Systems on two or three tasks: paired by one of two starts or not, with other seeds, without spread, alone."""
+    draw = random.Random(seed)
+    tasks = ("x", "y", "z")[: draw.choice((1, 2, 3))]
+    rows: list[Row] = []
+    scores: list[Scores | None] = []
+    for i in range(draw.randint(0, 14)):
+        kind = draw.choice(("start", "trained", "trained", "trained", "fixed", "other seeds", "alone", "apart", "twin"))
+        seeds = {"other seeds": (2, 3, 4, 7), "alone": (1,)}.get(kind, (1, 2, 3, 4, 5))
+        cells, known = {}, {}
+        for task in tasks:
+            centre = draw.choice((40.0, 41.0, 44.0, 60.0))
+            spread = 0.0 if kind == "fixed" else draw.choice((0.01, 0.5, 3.0))
+            values = {s: centre + 0.3 * s + spread * draw.gauss(0, 1) for s in seeds}
+            if kind == "fixed":
+                values = dict.fromkeys(seeds, centre)
+            if kind == "twin" and rows and rows[-1].cells[task].seeds == seeds:
+                values = {s: v + 0.25 for s, v in rows[-1].cells[task].preference.by_seed.items()}  # type: ignore[union-attr]
+            line = {
+                s: (f"w{i}{task}{s}", f"start{draw.choice('ab')}{task}{s if kind != 'start' else 0}") for s in seeds
+            }
+            if kind == "start":
+                line = {s: (f"start{'ab'[i % 2]}{task}{s}",) for s in seeds}
+            lineage = {} if kind == "apart" else line
+            cells[task] = Cell(seeds, (), Estimate(0.0, None, values), None, None, {}, lineage=lineage)
+            known[task] = values
+        row = replace(SUITE.rows[0], system=f"s{i}", about=About(), cells=cells)
+        rows.append(row)
+        scores.append(None if kind != "start" and draw.random() < 0.1 else known)
+    return rows, scores
+
+
+def test_ranks_of_all_pairs_at_once_are_those_of_pair_by_pair() -> None:
+    several = 0
+    for seed in range(120):
+        rows, scores = a_board(seed)
+        for direction in ("higher", "lower"):
+            expected = ranks_pair_by_pair(rows, scores, direction)
+            assert shared_ranks(rows, scores, direction) == expected, seed  # type: ignore[arg-type]
+            several += len({rank for rank in expected if rank}) > 2
+    assert several > 40, "the boards are to tell systems apart"
+
+
+def test_pairs_of_all_cells_are_those_of_every_two() -> None:
+    seen: list[Any] = []
+    for seed in range(40):
+        rows, _ = a_board(seed)
+        made = made_on(rows)
+        for task in rows[0].cells if rows else ():
+            cells = [row.cells[task] for row in rows]
+            table = pairs_of(cells, made.get(task, {}))
+            for i, j in combinations(range(len(cells)), 2):
+                assert table[i, j] == table[j, i] == are_pairs(cells[i], cells[j], made.get(task, {}))
+                seen.append(bool(table[i, j]))
+    assert any(seen) and not all(seen)
+
+
+def test_students_p_of_many_values_is_scipys() -> None:
+    generator = np.random.default_rng(1)
+    t = np.concatenate([np.abs(generator.standard_cauchy(2000)), [0.0, 1e-3, 40.0, 1e3]])
+    degrees = np.concatenate([1 + generator.exponential(20, 2000), [4.0, 1.0, 3000.0, 1.0]])
+    assert student_t_p_each(t, degrees) == pytest.approx(2 * scipy.stats.t.sf(t, degrees), rel=1e-10)
