@@ -179,9 +179,7 @@ def _publish(folder: Path, submissions: Path, check: bool) -> None:
     count = sum(text is not None for text in texts.values())
     if check:
         if unknown := strays(folder, texts):
-            raise SubmissionError(
-                f"{_listed(unknown)}: not written by `grue leaderboard --publish {folder}`; remove it."
-            )
+            raise SubmissionError(f"{_listed(unknown)}: no part of the boards of {submissions}; remove it.")
         if old:
             raise SubmissionError(
                 f"{_listed(old)} {'is' if len(old) == 1 else 'are'} not current with {submissions}; run "

@@ -60,8 +60,8 @@ def stale(texts: Mapping[Path, str | None]) -> list[Path]:
 
 
 def strays(folder: Path, texts: Mapping[Path, str | None]) -> list[Path]:
-    """Return what lies in the folder of boards and is none of their files, links included."""
-    known = {path for path, text in texts.items() if text is not None} | {folder / README}
+    """Return what lies in the folder of boards and is none of their files; links are none."""
+    known = {*texts, folder / README}
     return sorted(path for path in folder.rglob("*") if path.is_symlink() or (path not in known and not path.is_dir()))
 
 

@@ -19,7 +19,7 @@ from grue.leaderboard import published
 from grue.leaderboard.rank import rank
 from grue.records import Score
 from grue.render import as_json
-from grue.render.publish import strays
+from grue.render.publish import stale, strays
 from grue.submissions.entries import results
 from grue.task_files import load_task, task_names
 from grue.tasks import Task
@@ -54,7 +54,7 @@ def submit(folder: Path, system: str, share: float, suite: str = "mini") -> None
             files.write_json(
                 place / task.name / f"seed-{seed}.result.json", result(task, system, seed, share + seed / 100)
             )
-            (place / task.name / f"seed-{seed}.predictions.jsonl.gz").write_bytes(b"")
+            (place / task.name / f"seed-{seed}.predictions.jsonl.gz").write_bytes(gzip.compress(b"", mtime=0))
 
 
 def run_locally(folder: Path, system: str, share: float, tasks: list[str] | None = None) -> None:
@@ -280,7 +280,7 @@ def test_examples_with_outputs_are_published_beside_the_page(here: Path) -> None
     )
     assert grue("--publish", "leaderboard").stdout == "leaderboard/examples/mini/imdb.js\n"
     assert written.read_bytes() == before
-    (here / "submissions/mini/theirs/imdb/seed-1.predictions.jsonl.gz").write_bytes(b"")
+    (here / "submissions/mini/theirs/imdb/seed-1.predictions.jsonl.gz").write_bytes(gzip.compress(b"", mtime=0))
     assert grue("--check").exit_code == 1, "a file that nothing is behind any more is stale, too"
     assert "leaderboard/examples/mini/imdb.js (removed)" in grue("--publish", "leaderboard").stdout
     assert not written.exists()
@@ -302,7 +302,7 @@ def test_files_of_examples_stay_where_the_data_is_not_on_this_machine(here: Path
 def test_a_page_does_not_depend_on_the_data_of_a_machine(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = grue("--suite", "grue", "--format", "html", "--no-local").stdout
     submitted = load_examples(load_task("imdb"), "test")
-    monkeypatch.setattr("grue.data.load.load_examples", lambda *_, **__: submitted)
+    monkeypatch.setattr("grue.render.publish.load_examples", lambda *_, **__: submitted)
     assert grue("--suite", "grue", "--format", "html", "--no-local").stdout == before
 
 
@@ -310,7 +310,7 @@ def test_damaged_data_of_mini_is_not_taken_for_missing(here: Path, monkeypatch: 
     def damaged(*_: object, **__: object) -> None:
         raise DataError("mini: test.parquet is damaged.")
 
-    monkeypatch.setattr("grue.data.load.load_examples", damaged)
+    monkeypatch.setattr("grue.render.publish.load_examples", damaged)
     done = grue("--publish", "leaderboard")
     assert (done.exit_code, done.stderr) == (3, "Error: mini: test.parquet is damaged.\n")
 
@@ -367,4 +367,4 @@ def test_what_nobody_wrote_is_no_part_of_the_boards(tmp_path: Path, monkeypatch:
         assert strays(folder, texts) == [folder / name]
         (folder / name).unlink()
     (folder / "examples/mini/gone.js").write_text("old")
-    assert strays(folder, texts) == [folder / "examples/mini/gone.js"]
+    assert (strays(folder, texts), stale(texts)) == ([], [folder / "mini.md", folder / "examples/mini/gone.js"])

@@ -304,11 +304,12 @@ def test_code_in_a_models_folder_is_neither_run_nor_asked_about(tmp_path, monkey
     config = json.loads((tmp_path / "config.json").read_text())
     named = {"AutoConfig": "theirs.Config", "AutoModelForCausalLM": "theirs.Model"}
     (tmp_path / "config.json").write_text(json.dumps(config | {"model_type": "theirs", "auto_map": named}))
-    with pytest.raises(DataError, match="cannot be loaded as a causal language model"):
+    with pytest.raises(DataError, match="`auto_map` names Python code, which is never run"):
         load_language_model("causal", str(tmp_path))
     (tmp_path / "config.json").write_text(json.dumps(config))
     path = tmp_path / "tokenizer_config.json"
     settings = {"tokenizer_class": "Theirs", "auto_map": {"AutoTokenizer": ["theirs.Theirs", None]}}
     path.write_text(json.dumps(json.loads(path.read_text()) | settings))
-    load_language_model("causal", str(tmp_path))  # with the class that transformers has for such a file
+    with pytest.raises(DataError, match="tokenizer_config.json: `auto_map` names Python code"):
+        load_language_model("causal", str(tmp_path))
     assert not asked and not (tmp_path / "ran").exists()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from support.factories import a_result
-from support.sweeps import FakeExecutor
+from support.sweeps import FakeExecutor, a_manifest
 
 from grue import files
 from grue.cli import sweep as sweeping
@@ -52,7 +52,7 @@ def a_sweep(runs, grid=GRID, failed=(), open_=()):
             record.add(job, "failed", message="the gradient is not finite.")
             continue
         if not job.is_baseline:
-            (runs / job.id / "checkpoint").mkdir(parents=True)
+            files.write_json(runs / job.id / "checkpoint/grue.json", a_manifest(job))
         if job.evaluate:
             leave_run(record, job)
         record.add(job, "finished")
