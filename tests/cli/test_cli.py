@@ -203,7 +203,7 @@ def test_the_board_shows_what_was_evaluated(evaluated, tmp_path, monkeypatch):
     board = json.loads(grue("leaderboard", "--task", "commongen", "--format", "json", "--runs", evaluated).stdout)
     local = [(row["system"], row["standing"]) for row in board["rows"] if row["status"] == "local"]
     assert sorted(local) == [("copy", "reference"), ("null", "reference")]
-    assert {row["status"] for row in board["rows"]} == {"local", "rescored"}  # beside the rows that ship
+    assert {row["status"] for row in board["rows"]} == {"local", "rescored", "reproduced"}  # beside the rows that ship
     markdown = grue("leaderboard", "--task", "commongen", "--format", "markdown", "--runs", evaluated).stdout
     assert "| copy" in markdown
     assert "| null" in markdown
