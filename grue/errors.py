@@ -59,8 +59,15 @@ def escaped(text: object, longest: int = 200) -> str:
         longest: Characters after which the text is cut.
     """
     found = str(text)
-    cut = found if len(found) <= longest else f"{found[: longest - 1]}…"
-    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in cut)
+    return visible(found if len(found) <= longest else f"{found[: longest - 1]}…")
+
+
+def visible(text: str) -> str:
+    """Return a text with invisible, control and direction-changing characters escaped.
+
+    Paths and messages quote untrusted text, and are shown on terminals and in the logs of CI.
+    """
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -38,7 +38,7 @@ SYSTEM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*(?<!\.json)(?<!\.toml)")
 LONGEST_NAME = 60
 """Characters of a name that is asked for; what grue adds to one, as in `ppo+best-of-8`, may make it longer."""
 LARGEST_SEED = 2**32 - 1
-_UNSEEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")  # categories of Unicode
+UNSEEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")  # categories of Unicode
 
 LIKELIHOOD, CONSENSUS = "likelihood", "consensus"
 """Ways to pick one of several samples that are no reward."""
@@ -77,7 +77,7 @@ def unseen(text: str) -> set[str]:
     """
     if text.isprintable():  # much faster, and nearly always true
         return set()
-    return {sign for sign in set(text) - {"\n", "\t"} if unicodedata.category(sign) in _UNSEEN}
+    return {sign for sign in set(text) - {"\n", "\t"} if unicodedata.category(sign) in UNSEEN}
 
 
 def legible(text: str) -> str:

@@ -12,7 +12,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from grue import files
-from grue.submissions.problems import CHECKS, Problem, visible
+from grue.errors import visible
+from grue.submissions.problems import CHECKS, Problem
 
 REPORT_SCHEMA = 2
 OUTSIDE = "outside the submissions"  # the group of problems in no submission's folder

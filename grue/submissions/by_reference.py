@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
-from urllib.parse import urlsplit
 
 from grue import files
 from grue.errors import ConfigError, DataError, did_you_mean
@@ -20,6 +19,7 @@ from grue.records import SCHEMA_VERSION, SYSTEM_NAME, About, Entry, Example, Res
 from grue.shapes import from_dict
 from grue.submissions.folder import BY_REFERENCE, nests_too_deep, place_of
 from grue.submissions.reading import refuse_strange
+from grue.submissions.wording import is_web_address
 from grue.task_files import SUITES, load_task, task_names
 from grue.tasks import MetricSpec, Task
 
@@ -179,7 +179,7 @@ def contradictions(path: Path, referred: Referred, suite: str) -> Iterator[str]:
     if not SYSTEM_NAME.fullmatch(referred.name):
         yield f"name: {referred.name!r} is not a valid name of a system: use letters, digits, '_', '-', '+' and '.'."
     if not is_web_address(referred.link):
-        yield f"link: {referred.link!r} is not an address that begins with https:// or http://."
+        yield f"link: {referred.link!r} is not a plain address that begins with https:// or http://."
     if not 1000 <= referred.year <= 9999:
         yield f"year: {referred.year} is no year."
     if not referred.tasks:
@@ -214,23 +214,13 @@ def _problems(of_task: ReferredTask, task: Task) -> Iterator[str]:
 
 def _problems_of_file(file: PublishedFile) -> Iterator[str]:
     if not is_web_address(file.url):
-        yield f"outputs.url: {file.url!r} is not an address that begins with https:// or http://."
+        yield f"outputs.url: {file.url!r} is not a plain address that begins with https:// or http://."
     if not _SHA256.fullmatch(file.sha256):
         yield "outputs.sha256: is not a sha256, 64 hex digits."
     if (file.column > 0) != (file.form == "tsv") or file.column < 0:
         yield f"outputs.column: {file.column}; a tsv has one, counted from 1, and no other form has."
     if bool(file.field) != (file.form == "jsonl"):
         yield f"outputs.field: {file.field!r}; a jsonl has one, and no other form has."
-
-
-def is_web_address(url: str) -> bool:
-    """Whether a text is an address of the web, without a password in it."""
-    try:
-        parts = urlsplit(url)
-        fits = parts.scheme in ("https", "http") and bool(parts.hostname) and "@" not in parts.netloc
-        return fits and url.isascii() and not re.search(r"[\s<>\"\\^`{|}]", url)
-    except ValueError:  # an invalid host
-        return False
 
 
 def outdated(of_task: ReferredTask, task: Task) -> Iterator[str]:

@@ -13,13 +13,13 @@ from pkgutil import iter_modules
 from typing import Any, Literal
 
 from grue import algorithms, files
-from grue.errors import ConfigError, DataError
+from grue.errors import ConfigError, DataError, visible
 from grue.evaluation.rewards import REWARDS, parse_reward
 from grue.metrics.registry import CARDS
 from grue.records import Result
 from grue.shapes import from_dict
 from grue.submissions.folder import nests_too_deep
-from grue.submissions.problems import Problem, error, visible, warning
+from grue.submissions.problems import Problem, error, warning
 from grue.submissions.reading import Scan, without_path
 from grue.task_files import load_task
 from grue.tasks import Task

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from grue.errors import visible
+
 Severity = Literal["error", "review", "warning"]
 LONGEST = 1_000  # characters of a message
 
@@ -263,11 +265,3 @@ def _problem(severity: Severity, number: int, path: Path, message: str) -> Probl
     if check.severity != severity:
         raise ValueError(f"The check {check.id} is of severity {check.severity!r}, not {severity!r}.")
     return Problem(check.id, severity, visible(str(path)), visible(message[:LONGEST]), check.cure)
-
-
-def visible(text: str) -> str:
-    """Return a text with invisible and direction-changing characters escaped.
-
-    Paths and messages quote untrusted text, and are shown on terminals and in the logs of CI.
-    """
-    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from grue.files import plain
-from grue.records import BASELINES, Result
+from grue.records import BASELINES, UNSEEN, Result
 from grue.submissions.folder import Submission
 from grue.submissions.problems import Problem, error
 from grue.submissions.sketch import bare
@@ -18,15 +18,7 @@ LONGEST_TEXT = 1_000
 MOST_AUTHORS = 100
 REQUIRED = ("authors", "licence", "algorithm", "backbone", "training_data", "budget")
 
-_INVISIBLE = (
-    "Cc",
-    "Cf",
-    "Cs",
-    "Co",
-    "Cn",
-    "Zl",
-    "Zp",
-)  # controls, formats, unassigned characters, line ends
+_INVISIBLE = (*UNSEEN, "Cn")  # unassigned characters, too
 _EAST_ASIAN = ("HIRAGANA", "KATAKANA", "CJK", "HANGUL", "BOPOMOFO", "IDEOGRAPHIC")  # mixed within one word
 _OF_ANY_SCRIPT = ("FEMININE", "MASCULINE", "MICRO", "MODIFIER")
 _HOST = re.compile(
@@ -50,7 +42,7 @@ def check_wording(submission: Submission, path: Path) -> Iterator[Problem]:
         values = [said[key]] if isinstance(said[key], str) else said[key]
         if not values or not all(bare(value) for value in values):
             yield error(25, path, f"{key}: has no letter or digit.")
-    if submission.link and not _is_web_address(submission.link):
+    if submission.link and not is_web_address(submission.link):
         yield error(24, path, f"link: {submission.link!r} is not a plain address that begins with https:// or http://.")
 
 
@@ -78,7 +70,8 @@ def skeleton(name: str) -> str:
     return merged
 
 
-def _is_web_address(link: str) -> bool:
+def is_web_address(link: str) -> bool:
+    """Whether a text is an address of a public server of the web, without a password or a port of its own."""
     try:
         parts = urlsplit(link)
         port = parts.port

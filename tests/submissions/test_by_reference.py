@@ -28,6 +28,7 @@ from grue.submissions.by_reference import PublishedFile, by_reference_files, con
 from grue.submissions.checks import check
 from grue.submissions.outputs import read_texts
 from grue.submissions.referred_checks import Fetching
+from grue.submissions.wording import is_web_address
 from grue.task_files import load_task
 from grue.tasks import Task
 
@@ -85,8 +86,13 @@ def refer(url: str, data: Path, *more: str, content: bytes = LINES, name: str = 
 
 
 @pytest.fixture
-def made(task: Task, data: Path, home: Path, hub: Hub, waited: list[float]) -> Path:
-    """A row by reference, whose outputs the local server has."""
+def made(task: Task, data: Path, home: Path, hub: Hub, waited: list[float], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A row by reference, whose outputs the local server has, which stands for one of the web."""
+
+    def of_the_web(address: str) -> bool:
+        return address.startswith(f"{hub.address}/") or is_web_address(address)
+
+    monkeypatch.setattr(by_reference, "is_web_address", of_the_web)
     hub.plain["/outputs.txt"] = LINES
     done = refer(f"{hub.address}/outputs.txt", data)
     assert done.exit_code == 0, done.output
@@ -147,7 +153,11 @@ def test_a_row_is_made_only_of_the_published_file_on_the_boards_data(
         ),
         (grue(*start, "--sha256", sha256(LINES), "--data-dir", data, *WHO, *HOW), 2, "give it together with --data-so"),
         (refer(url, data, "--authors", ""), 2, "theirs.by-reference.toml: is new, and needs --authors."),
-        (refer("ftp://example.org/a", data), 2, "outputs.url: 'ftp://example.org/a' is not an address that begins"),
+        (
+            refer("ftp://example.org/a", data),
+            2,
+            "outputs.url: 'ftp://example.org/a' is not a plain address that begins",
+        ),
         (refer(url, data, "--column", "2"), 2, "outputs.column: 2; a tsv has one, counted from 1, and no other form"),
         (refer(url, data, "--each", "example"), 1, "copy: the file has 4 texts, but the split has 2 examples."),
         (refer(url, data, content=LINES[:-1] + b"\nmore"), 1, "has 5 texts, but the split has 4 references."),
@@ -321,7 +331,7 @@ def test_what_a_file_cannot_say(made: Path, task: Task) -> None:
         (("name",), "other", "GRUE-S076", "name: 'other', but the file is called"),
         (("name",), None, "GRUE-S075", "missing"),
         (("year",), 20, "GRUE-S076", "year: 20 is no year."),
-        (("link",), "javascript:alert(1)", "GRUE-S076", "link: 'javascript:alert(1)' is not an address"),
+        (("link",), "javascript:alert(1)", "GRUE-S076", "link: 'javascript:alert(1)' is not a plain address"),
         (("authors",), [], "GRUE-S025", "authors: has no letter or digit."),
         (("licence",), "\u202eevil", "GRUE-S022", "licence: has U+202E."),
         (("backbone",), "x" * 1001, "GRUE-S026", "backbone: has 1,001 characters"),
@@ -333,6 +343,9 @@ def test_what_a_file_cannot_say(made: Path, task: Task) -> None:
         ((*here, "outputs", "url"), "file:///etc/passwd", "GRUE-S076", "outputs.url: 'file:///etc/passwd' is not"),
         ((*here, "outputs", "url"), "https://me:secret@example.org/a", "GRUE-S076", "outputs.url"),
         ((*here, "outputs", "url"), "https://example.org/a b", "GRUE-S076", "outputs.url"),
+        ((*here, "outputs", "url"), "http://169.254.169.254/latest/meta-data", "GRUE-S076", "outputs.url"),
+        ((*here, "outputs", "url"), "http://localhost/a", "GRUE-S076", "outputs.url"),
+        ((*here, "outputs", "url"), "https://example.org:8080/a", "GRUE-S076", "outputs.url"),
         ((*here, "outputs", "url"), "https://ex\u0430mple.org/a", "GRUE-S076", "outputs.url"),
         ((*here, "outputs", "sha256"), "0" * 63, "GRUE-S076", "outputs.sha256: is not a sha256"),
         ((*here, "outputs", "form"), "pickle", "GRUE-S075", "pickle"),

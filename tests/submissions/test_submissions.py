@@ -33,7 +33,7 @@ from support.good_submission import (
 )
 
 from grue import files
-from grue.errors import DataError, Unavailable
+from grue.errors import DataError, Unavailable, visible
 from grue.evaluation.scoring import Scored
 from grue.records import Score
 from grue.submissions import checks, rescoring, structure
@@ -41,7 +41,7 @@ from grue.submissions.checks import check
 from grue.submissions.claims import check_claims
 from grue.submissions.entries import results
 from grue.submissions.folder import systems
-from grue.submissions.problems import error, visible
+from grue.submissions.problems import error
 from grue.submissions.reading import MOST_FILES
 from grue.submissions.wording import skeleton
 from grue.task_files import load_task
