@@ -1,18 +1,29 @@
 """GRUE: a benchmark harness and leaderboard for reinforcement learning on language generation.
 
-`train`, `diagnose`, `evaluate`, `score`, `examples` and `compare` are those of `grue.api`, which is imported when one
-of them is first used; `__init__.pyi` tells type checkers.
+The names of `__all__` are those of the rooms of `grue.api`, and the module `rewards`, each imported when it is first
+used; `__init__.pyi` tells type checkers.
 """
 
 from importlib import import_module
 from typing import Any
 
 __version__ = "0.1.0"
-__all__ = ["Trained", "compare", "diagnose", "evaluate", "examples", "score", "train"]
+__all__ = [
+    *("Trained", "compare", "diagnose", "evaluate", "examples", "export", "generate", "import_predictions", "push"),
+    *("rewards", "score", "train"),
+]
+
+_ROOMS = {
+    **{"Trained": "train", "compare": "score", "diagnose": "train", "generate": "evaluate"},
+    **dict.fromkeys(("export", "import_predictions", "push"), "exchange"),
+}
+"""Where a name is, if not in the module of its own name."""
 
 
 def __getattr__(name: str) -> Any:
     """Return a name of the API."""
     if name not in __all__:
         raise AttributeError(f"module 'grue' has no attribute {name!r}")
-    return getattr(import_module("grue.api"), name)
+    if name == "rewards":
+        return import_module("grue.rewards")
+    return getattr(import_module(f"grue.api.{_ROOMS.get(name, name)}"), name)

@@ -1,10 +1,28 @@
-from grue.api import Trained as Trained
-from grue.api import compare as compare
-from grue.api import diagnose as diagnose
-from grue.api import evaluate as evaluate
-from grue.api import examples as examples
-from grue.api import score as score
-from grue.api import train as train
+from grue import rewards as rewards
+from grue.api.evaluate import evaluate as evaluate
+from grue.api.evaluate import generate as generate
+from grue.api.examples import examples as examples
+from grue.api.exchange import export as export
+from grue.api.exchange import import_predictions as import_predictions
+from grue.api.exchange import push as push
+from grue.api.score import compare as compare
+from grue.api.score import score as score
+from grue.api.train import Trained as Trained
+from grue.api.train import diagnose as diagnose
+from grue.api.train import train as train
 
 __version__: str
-__all__ = ["Trained", "compare", "diagnose", "evaluate", "examples", "score", "train"]
+__all__ = [
+    "Trained",
+    "compare",
+    "diagnose",
+    "evaluate",
+    "examples",
+    "export",
+    "generate",
+    "import_predictions",
+    "push",
+    "rewards",
+    "score",
+    "train",
+]

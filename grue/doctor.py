@@ -1,10 +1,17 @@
 """What is installed, what is missing, and what it is for."""
 
+import os
+import platform
+import shutil
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
+from grue.data.cache import cache_folder
+from grue.data.hub import state as hub
 from grue.errors import DataError
 from grue.metrics import spice
 from grue.mini import assets
@@ -38,6 +45,9 @@ OPTIONAL = {
 }
 
 
+ENOUGH = 2**30  # bytes free below which a run may not be able to save
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """The result of one check; `needed` if grue does not work without it."""
@@ -49,7 +59,8 @@ class Finding:
 
 
 def examine() -> Iterator[Finding]:
-    """Check packages, the files of the mini suite, and the tools that some metrics need."""
+    """Check machine, packages, the files of the mini suite, the hub, and the tools that some metrics need."""
+    yield from _machine()
     for name in NEEDED:
         found = _version(name)
         yield Finding(name, found is not None, found or "missing", needed=True)
@@ -61,9 +72,24 @@ def examine() -> Iterator[Finding]:
         yield _whole(f"rows of mini/{task}", partial(_read_splits, task, listed))
     for name, model in manifest.models.items():
         yield _whole(f"mini:{name}", partial(assets.locate, name), needed=model.ships)
+    yield Finding("hub", *hub.describe(), needed=False)
     missing = spice.problems(*spice.settings())
     state = "ready" if not missing else f"{' '.join(missing)} It would give the metric spice; spice_lite needs nothing."
     yield Finding("spice", not missing, state, needed=False)
+
+
+def _machine() -> Iterator[Finding]:
+    """Yield what grue runs on; a device that torch does not see is no problem, and a full disk is one."""
+    import torch
+
+    yield Finding("Python", True, f"{platform.python_version()} at {sys.executable}", needed=True)
+    gpus = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+    cores = f"{len(os.sched_getaffinity(0))} CPU cores" if hasattr(os, "sched_getaffinity") else "the CPU"
+    yield Finding("device", True, ", ".join(gpus) or f"{cores}, no GPU that torch sees", needed=False)
+    for what, folder in (("disk of the cache", cache_folder()), ("disk of this folder", Path.cwd())):
+        there = next(parent for parent in (folder, *folder.parents) if parent.exists())
+        free = shutil.disk_usage(there).free
+        yield Finding(what, free >= ENOUGH, f"{free / 2**30:,.1f} GiB free in {there}", needed=False)
 
 
 def _read_splits(task: str, listed: TaskRows) -> None:

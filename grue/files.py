@@ -11,6 +11,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import secrets
 import tomllib
 import zlib
@@ -32,6 +33,8 @@ LOCK = ".lock"
 """The file of a folder's lock; it stays there when the lock is released."""
 TORN = "{}: the last line is incomplete, as after a kill, and was left out."
 """What a reader says of a file whose last line has no end."""
+YAML_KEY = re.compile(r"(?!(?:yes|no|on|off|true|false|null|y|n)$)[a-z_][a-z0-9_-]*", re.IGNORECASE)
+"""A key that YAML takes for a text without quotes."""
 LONGEST_LINE = 64 * 1000**2
 """Bytes of a line of data; no example of a data set has a tenth of it."""
 
@@ -276,6 +279,44 @@ def _refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twin = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
         raise ValueError(f"the key {twin!r} is repeated in an object")
     return found
+
+
+# --- YAML ------------------------------------------------------------------------------------------------------------
+
+
+def yaml_text(value: Mapping[str, Any] | Sequence[Any], indent: str = "") -> str:
+    """Return a table or list as YAML, a key or an item a line; every scalar is spelled as JSON, which is YAML, too.
+
+    Raises:
+        ValueError: It contains NaN or an infinity.
+    """
+    if not isinstance(value, Mapping):
+        return "".join(_yaml_item(item, indent) for item in value)
+    lines = []
+    for name, item in value.items():
+        key = name if YAML_KEY.fullmatch(name) else _yaml_scalar(name)
+        if isinstance(item, Mapping) and item:
+            lines.append(f"{indent}{key}:\n{yaml_text(item, indent + '  ')}")
+        elif isinstance(item, list) and item:
+            lines.append(f"{indent}{key}:\n{yaml_text(item, indent)}")
+        else:
+            lines.append(f"{indent}{key}: {_yaml_scalar(item)}\n")
+    return "".join(lines)
+
+
+def _yaml_item(value: Any, indent: str) -> str:
+    if isinstance(value, Mapping) and value:
+        inner = yaml_text(value, indent + "  ")
+        return f"{indent}- {inner[len(indent) + 2 :]}"
+    return f"{indent}- {_yaml_scalar(value)}\n"
+
+
+def _yaml_scalar(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    if isinstance(value, float) and "." not in text:
+        text = text.replace("e", ".0e")  # YAML 1.1 takes 1e-05 for a text
+    # JSON leaves these as they are; to YAML they are line ends or not printable.
+    return re.sub(r"[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]", lambda m: f"\\u{ord(m[0]):04x}", text)
 
 
 # --- text and hashes -------------------------------------------------------------------------------------------------

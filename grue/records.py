@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from grue.errors import ConfigError
 
@@ -39,6 +39,12 @@ LONGEST_NAME = 60
 """Characters of a name that is asked for; what grue adds to one, as in `ppo+best-of-8`, may make it longer."""
 LARGEST_SEED = 2**32 - 1
 UNSEEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")  # categories of Unicode
+
+Cost = Literal["tokens", "episodes", "seconds", "prompts", "generated_tokens", "reward_calls", "steps"]
+COSTS: tuple[Cost, ...] = get_args(Cost)
+"""What training takes, added up over a run's updates, that of the checkpoint it began from included: tokens learnt
+from, sequences drawn or read, seconds, prompts that responses were drawn to (or pairs that were read), tokens drawn,
+texts that the reward scored, optimiser steps."""
 
 LIKELIHOOD, CONSENSUS = "likelihood", "consensus"
 """Ways to pick one of several samples that are no reward."""
@@ -116,7 +122,8 @@ class Result:
     Attributes:
         preference: Mean of the scaled preference metrics, 0–100; None if the task has none.
         naturalness: Mean of the scaled naturalness metrics, 0–100; None if the task has none.
-        system: Name, algorithm, backbone and revision, parameters, training tokens and seconds.
+        system: Name, algorithm, backbone and revision, parameters, what training took (`COSTS`) until the kept update,
+            and under "last" in the whole run.
         data: The source that was read, its revision, rows and the hash of the ids.
         hashes: sha256 of examples, prompts, predictions and configuration.
         counts: Numbers of examples: expected, scored, empty, truncated.

@@ -83,11 +83,23 @@ class Registry(Generic[T]):
         return self._things[name]
 
     def _plugins(self) -> dict[str, EntryPoint]:
-        found: dict[str, EntryPoint] = {}
-        for entry in entry_points(group=self._entry_points) if self._entry_points else ():
-            if found.setdefault(entry.name, entry).value != entry.value:
-                raise ConfigError(
-                    f"Two installed packages offer a {self.noun} {entry.name!r}: {found[entry.name].value} and "
-                    f"{entry.value}; uninstall one of them."
-                )
-        return found
+        return installed(self._entry_points, self.noun) if self._entry_points else {}
+
+
+def installed(group: str, noun: str) -> dict[str, EntryPoint]:
+    """Return what installed packages offer in a group of entry points, by name; loads nothing.
+
+    Args:
+        noun: What the things are, for messages.
+
+    Raises:
+        ConfigError: Two packages offer different things of one name.
+    """
+    found: dict[str, EntryPoint] = {}
+    for entry in entry_points(group=group):
+        if found.setdefault(entry.name, entry).value != entry.value:
+            raise ConfigError(
+                f"Two installed packages offer a {noun} {entry.name!r}: {found[entry.name].value} and "
+                f"{entry.value}; uninstall one of them."
+            )
+    return found

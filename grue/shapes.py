@@ -5,7 +5,7 @@ A key that a dataclass does not declare is refused, with its place and the neare
 
 import math
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
@@ -14,6 +14,8 @@ from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get
 from grue.errors import ConfigError, did_you_mean
 
 T = TypeVar("T")
+
+MOST_FAULTS = 10  # named in one message
 
 
 def from_dict(cls: type[T], data: Mapping[str, Any], where: str) -> T:
@@ -25,23 +27,30 @@ def from_dict(cls: type[T], data: Mapping[str, Any], where: str) -> T:
         where: The file (and table) that the data is from, for messages.
 
     Raises:
-        ConfigError: An unknown or missing key, or a value of the wrong type; names the key and the nearest spelling.
+        ConfigError: Unknown or missing keys, or values of the wrong type; names each, with the nearest spelling.
     """
     try:
         return cast(T, _reader(cast(Any, cls))(data))
     except _Misfit as misfit:
-        raise ConfigError(f"{where}{misfit.place}: {misfit.why}") from None
+        lines = [f"{where}{place}: {why}" for place, why in misfit.faults]
+        more = [f"{where}: {len(lines) - MOST_FAULTS} more faults."] if len(lines) > MOST_FAULTS else []
+        raise ConfigError("\n".join([*lines[:MOST_FAULTS], *more])) from None
 
 
 class _Misfit(Exception):
-    """A value of the wrong type; its place is built from the inside outwards while the error is raised."""
+    """Values of the wrong type; their places are built from the inside outwards while the error is raised.
 
-    def __init__(self, why: str, place: str = "") -> None:
+    Attributes:
+        faults: (place, what is wrong there).
+    """
+
+    def __init__(self, why: str = "", faults: Sequence[tuple[str, str]] = ()) -> None:
         super().__init__(why)
-        self.why, self.place = why, place
+        self.faults = faults or [("", why)]
 
-    def within(self, place: str) -> "_Misfit":
-        return _Misfit(self.why, place + self.place)
+    def within(self, place: str) -> list[tuple[str, str]]:
+        """Return the faults as seen from outside of `place`."""
+        return [(place + inner, why) for inner, why in self.faults]
 
 
 Reader = Callable[[Any], Any]
@@ -75,20 +84,26 @@ def _dataclass_reader(cls: type) -> Reader:
     def read(data: Any) -> Any:
         if type(data) is not dict and not isinstance(data, Mapping):
             raise _Misfit(f"expected a table, found {shown(data)}.")
+        faults: list[tuple[str, str]] = []
         if data.keys() != readers.keys():
-            for key in data:
-                if key not in readers:
-                    raise _Misfit(f"unknown key {key!r}.{did_you_mean(key, readers)} Known: {', '.join(readers)}.")
-            for name in required:
-                if name not in data:
-                    raise _Misfit(f"the key {name!r} is missing.")
-        values, key = {}, ""
-        try:
-            for key, value in data.items():
-                kind, read_value = readers[key]
+            known = ", ".join(readers)
+            faults += [
+                ("", f"unknown key {key!r}.{did_you_mean(key, readers)} Known: {known}.")
+                for key in data
+                if key not in readers
+            ]
+            faults += [("", f"the key {name!r} is missing.") for name in required if name not in data]
+        values = {}
+        for key, value in data.items():
+            if key not in readers:
+                continue
+            kind, read_value = readers[key]
+            try:
                 values[key] = value if type(value) is kind else read_value(value)
-        except _Misfit as misfit:
-            raise misfit.within(f": {key}") from None
+            except _Misfit as misfit:
+                faults += misfit.within(f": {key}")
+        if faults:
+            raise _Misfit(faults=faults)
         return cls(**values)
 
     return read
@@ -107,12 +122,14 @@ def _mapping_reader(hint: Any) -> Reader:
             raise _Misfit(f"expected a table, found {shown(value)}.")
         if hint is Any:
             return dict(value)
-        items, key = {}, ""
-        try:
-            for key, item in value.items():
+        items, faults = {}, []
+        for key, item in value.items():
+            try:
                 items[key] = item if type(item) is kind else read_item(item)
-        except _Misfit as misfit:
-            raise misfit.within(f".{key}") from None
+            except _Misfit as misfit:
+                faults += misfit.within(f".{key}")
+        if faults:
+            raise _Misfit(faults=faults)
         return items
 
     return read
@@ -126,11 +143,14 @@ def _tuple_reader(args: tuple[Any, ...]) -> Reader:
         if len(hints) != len(value):
             raise _Misfit(f"expected {len(hints)} values, found {len(value)}.")
         items: list[Any] = []
-        try:
-            for hint, item in zip(hints, value, strict=True):
+        faults: list[tuple[str, str]] = []
+        for place, (hint, item) in enumerate(zip(hints, value, strict=True)):
+            try:
                 items.append(_reader(hint)(item))
-        except _Misfit as misfit:
-            raise misfit.within(f"[{len(items)}]") from None
+            except _Misfit as misfit:
+                faults += misfit.within(f"[{place}]")
+        if faults:
+            raise _Misfit(faults=faults)
         return tuple(items)
 
     return read

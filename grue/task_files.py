@@ -2,6 +2,7 @@
 
 import graphlib
 import re
+import string
 from collections.abc import Iterator, Mapping
 from importlib import resources
 from pathlib import Path
@@ -10,11 +11,14 @@ from typing import Any
 from grue import files
 from grue.errors import ConfigError, UnknownName, did_you_mean
 from grue.shapes import from_dict, json_schema
-from grue.tasks import Task
+from grue.task_packages import installed_folder, installed_suites
+from grue.tasks import Chat, Task
 
 SCHEMA_VERSION = 1
 SUITES = ("mini", "grue")
 OWN = "own"  # the suite of a task file without one
+MOST_SHOTS = 32  # examples of the training split in a chat prompt
+NAME_IN_SUITE = re.compile(r"[a-z0-9][a-z0-9_.-]*/[^/]+")
 
 USUAL: Mapping[str, Mapping[str, Any]] = {
     "data": {"format": "examples", "language": "en", "licence": "", "evaluation": "test"},
@@ -34,20 +38,29 @@ def _packaged() -> bool:
 
 
 def suite_folder(suite: str) -> Path:
-    """Return the folder of a suite: one that ships, or any folder of task files.
+    """Return the folder of a suite: one that ships, one of an installed package, or any folder of task files.
 
     Raises:
         UnknownName: There is no such suite and no such folder.
+        ConfigError: An installed package offers it and does not have it.
     """
     if suite in SUITES:
         return task_folder() / suite
+    packaged = installed_folder(suite)
+    if packaged is not None:
+        return packaged
     if Path(suite).is_dir():
         return Path(suite)
     if suite == OWN:
         raise UnknownName(f"A task of the suite {OWN!r} is known by its file: write --task FILE.toml.")
-    known = ", ".join(SUITES)
-    close = did_you_mean(suite, SUITES)
+    suites = (*SUITES, *installed_suites())
+    known, close = ", ".join(suites), did_you_mean(suite, suites)
     raise UnknownName(f"There is no suite {suite!r}.{close} Known: {known}, or the path of a folder of task files.")
+
+
+def is_named(suite: str) -> bool:
+    """Whether a suite is known by its name, wherever one is: it ships, or an installed package does."""
+    return suite in SUITES or suite in installed_suites()
 
 
 def task_names(suite: str) -> list[str]:
@@ -58,23 +71,29 @@ def task_names(suite: str) -> list[str]:
 def load_task(name: str, suite: str = "mini") -> Task:
     """Load a task by name from a suite, or from a file if `name` ends in `.toml`.
 
+    Args:
+        name: "haiku", or with its suite "acme/haiku", whatever `suite` says.
+
     Raises:
         UnknownName: The suite has no such task.
-        ConfigError: The task file has an error.
+        ConfigError: The task file has errors; the message has a line for each.
     """
     if name.endswith(".toml"):
         return _load(Path(name))
+    if NAME_IN_SUITE.fullmatch(name):
+        suite, _, name = name.partition("/")
     known = task_names(suite)
     if name not in known:
         listed = ", ".join(known) or "none"
         raise UnknownName(f"The suite {suite!r} has no task {name!r}.{did_you_mean(name, known)} Known: {listed}.")
     path = suite_folder(suite) / f"{name}.toml"
     task = _load(path)
-    for key, found, wanted in (("name", task.name, path.stem), ("suite", task.suite, path.resolve().parent.name)):
+    packaged = suite not in SUITES and is_named(suite)
+    home = suite if packaged else path.resolve().parent.name
+    for key, found, wanted in (("name", task.name, path.stem), ("suite", task.suite, home)):
         if found != wanted:
-            raise ConfigError(
-                f"{path}: {key}: {found!r} differs from the file's path, which gives {wanted!r}; rename one."
-            )
+            what = "its entry point" if packaged and key == "suite" else "the file's path"
+            raise ConfigError(f"{path}: {key}: {found!r} differs from {what}, which gives {wanted!r}; rename one.")
     return task
 
 
@@ -85,8 +104,9 @@ def _load(path: Path) -> Task:
         cure = "upgrade grue or correct the file"
         raise ConfigError(f"{path}: schema: this version of grue reads {SCHEMA_VERSION}, found {found}; {cure}.")
     task = from_dict(Task, table, str(path))
-    for problem in _problems(task):
-        raise ConfigError(f"{path}: {problem}")
+    problems = list(_problems(task))
+    if problems:
+        raise ConfigError("\n".join(f"{path}: {problem}" for problem in problems))
     return task
 
 
@@ -170,6 +190,41 @@ def _problems(task: Task) -> Iterator[str]:
         if spec.reference is not None and spec.reference <= 0:
             yield f"metrics: {spec.name!r}: its reference must be above 0."
     yield from _problems_of_families(task)
+    if task.prompt.chat is not None:
+        yield from (f"prompt.chat.{problem}" for problem in _problems_of_chat(task.prompt.chat, task))
+
+
+def _problems_of_chat(chat: Chat, task: Task) -> Iterator[str]:
+    if chat.version < 1:
+        yield "version: must be 1 or more."
+    try:
+        places = [name for _, name, _, _ in string.Formatter().parse(chat.user) if name is not None]
+        plain = all(not shape and not convert for _, _, shape, convert in string.Formatter().parse(chat.user))
+    except ValueError as error:
+        yield f"user: {error}; write {{{{ and }}}} for braces."
+        return
+    if not chat.user.strip():
+        yield "user: is empty; write what is asked, with {prompt} in it."
+    elif strange := [name for name in places if name != "prompt"] or ([] if plain else ["prompt with a format"]):
+        yield f"user: unknown placeholder {{{strange[0]}}}; the only one is {{prompt}}, and {{{{ and }}}} are braces."
+    elif not places:
+        yield "user: has no {prompt}, so that every example would be asked the same."
+    for key, count in (("shots", chat.shots), ("seed", chat.seed), ("lines", chat.lines)):
+        if count < 0:
+            yield f"{key}: must not be below 0."
+    if chat.shots > MOST_SHOTS:
+        yield f"shots: at most {MOST_SHOTS} examples are shown, not {chat.shots}."
+    if chat.shots and ("train" not in task.data.splits or task.data.evaluation == "train"):
+        yield "shots: are drawn from the split train, which the task does not have or is evaluated on; write examples."
+    for number, shot in enumerate(chat.examples, start=1):
+        if not shot.prompt.strip() or not shot.answer.strip():
+            yield f"examples[{number - 1}]: an empty prompt or answer shows nothing; fill it in, or leave it out."
+    if chat.marker and chat.pattern:
+        yield "marker: stands beside a pattern; one of them cuts the answer out."
+    try:
+        re.compile(chat.pattern)
+    except re.error as error:
+        yield f"pattern: no regular expression: {error}."
 
 
 def _problems_of_families(task: Task) -> Iterator[str]:

@@ -16,39 +16,62 @@ def versions_file() -> Path:
     return task_folder() / "versions.json"
 
 
+def chat_versions_file() -> Path:
+    """Return the file with the hash of every version of their chat prompts, which change without the tasks."""
+    return task_folder() / "chat-versions.json"
+
+
 def check_version(task: Task) -> None:
-    """Compare a task's hash with the one on record for its version.
+    """Compare a task's hash, and that of its chat prompt, with those on record for their versions.
 
     Raises:
-        ConfigError: The version is recorded with another hash, or not at all.
+        ConfigError: A version is recorded with another hash, or not at all.
     """
-    where = f"{task.suite}/{task.name}, version {task.version}"
-    known = files.read_json(versions_file()).get(f"{task.suite}/{task.name}", {}).get(str(task.version))
+    _check(task, versions_file(), str(task.version), task.hash, "version", "something that affects scores has changed")
+    if task.prompt.chat is not None:
+        number, what = str(task.prompt.chat.version), "the chat prompt has changed"
+        _check(task, chat_versions_file(), number, task.chat_hash, "prompt.chat.version", what)
+
+
+def _check(task: Task, path: Path, version: str, found: str, key: str, what: str) -> None:
+    where = f"{task.suite}/{task.name}, {key.replace('prompt.chat.', 'chat prompt ')} {version}"
+    known = _record(path).get(f"{task.suite}/{task.name}", {}).get(version)
     if known is None:
-        raise ConfigError(f"{where}: not recorded in {versions_file()}; record it with `grue tasks freeze`.")
-    if known != task.hash:
+        raise ConfigError(f"{where}: not recorded in {path}; record it with `grue tasks freeze`.")
+    if known != found:
         raise ConfigError(
-            f"{where}: its hash is {task.hash}, but {known} is recorded: something that affects scores has changed "
-            "(`grue tasks diff HEAD` shows what). Raise the version, give the reason in the changelog, and record it "
+            f"{where}: its hash is {found}, but {known} is recorded: {what} "
+            f"(`grue tasks diff HEAD` shows what). Raise the {key}, give the reason in the changelog, and record it "
             "with `grue tasks freeze`."
         )
 
 
 def freeze_version(task: Task) -> bool:
-    """Record a task's version; return whether it is new.
+    """Record a task's version and that of its chat prompt; return whether either is new.
 
     Raises:
-        ConfigError: The version is recorded with another hash, which stays.
+        ConfigError: A version is recorded with another hash, which stays.
     """
-    path = versions_file()
-    record = files.read_json(path) if path.exists() else {}
+    found = [_freeze(task, versions_file(), task.version, task.hash)]
+    if task.prompt.chat is not None:
+        found.append(_freeze(task, chat_versions_file(), task.prompt.chat.version, task.chat_hash))
+    check_version(task)
+    return any(found)
+
+
+def _freeze(task: Task, path: Path, version: int, found: str) -> bool:
+    record = _record(path)
     versions = record.setdefault(f"{task.suite}/{task.name}", {})
-    if str(task.version) in versions:
-        check_version(task)
+    if str(version) in versions:
         return False
-    versions[str(task.version)] = task.hash
+    versions[str(version)] = found
     files.write_json(path, dict(sorted(record.items())))
     return True
+
+
+def _record(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = files.read_json(path) if path.exists() else {}
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,14 @@ PROSE = (
     ("data", "licence"),
     ("data", "citation"),
     ("backbone", "warm_start"),
+    ("prompt", "chat"),
     ("folder",),
 )
-"""The keys of a task file that cannot change a score; they are not in its hash."""
+"""The keys of a task file that cannot change a score; they are not in its hash.
+
+`prompt.chat` changes those of systems that are asked by it, which are marked wherever they are shown: it has a version
+and a hash of its own (`Task.chat_hash`), so that no other result is touched by it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +99,52 @@ class Data:
 
 
 @dataclass(frozen=True, slots=True)
+class Shot:
+    """An example that is written out in a chat prompt: a prompt, and the answer to it."""
+
+    prompt: str
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """How a task is put to a chat model: what it is told, shown and asked, and what of its reply is the answer.
+
+    Attributes:
+        version: Raised with every change of this table.
+        user: What is asked, with the place of the example's prompt, `{prompt}`; `{{` and `}}` are braces.
+        system: What the model is told first; empty for no such message.
+        examples: Shown before the question, as turns of the conversation, in this order.
+        shots: How many examples of the training split, with their first references, are shown after those.
+        seed: Draws them, by the hashes of seed and example id, so that they do not depend on the order of the rows.
+        marker: The answer is what follows the last place of this text in the reply; the whole reply without it.
+        pattern: The answer is the first group, else the whole, of the first match of this regular expression; the whole
+            reply where it does not match.
+        lines: How many lines of the answer are kept, empty ones left out; 0 keeps all.
+    """
+
+    version: int
+    user: str
+    system: str = ""
+    examples: tuple[Shot, ...] = ()
+    shots: int = 0
+    seed: int = 0
+    marker: str = ""
+    pattern: str = ""
+    lines: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Prompt:
-    """How prompts are truncated: to `max_tokens` tokens, removing the excess on the side `truncation`."""
+    """How prompts are truncated: to `max_tokens` tokens, removing the excess on the side `truncation`.
+
+    Attributes:
+        chat: How chat models are asked; None if the task does not say.
+    """
 
     max_tokens: int
     truncation: Literal["left", "right"]
+    chat: Chat | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +261,11 @@ class Task:
             table = identity[path[0]] if path else identity
             table.pop(key, None)
         return files.sha256_json(identity)
+
+    @property
+    def chat_hash(self) -> str:
+        """sha256 of the chat prompt, as `hash` is of the rest; empty for a task without one."""
+        return "" if self.prompt.chat is None else files.sha256_json(without_defaults(self.prompt.chat))
 
 
 def without_defaults(value: Any) -> Any:

@@ -11,18 +11,26 @@ from imports import Facts, Sources, circles, entry_points, libraries, modules, r
 from support.paths import ROOT
 
 ORDER = """
-    errors registry bounds shapes records files provenance tasks task_files task_versions mini data lm metrics lookups stats evaluation rl
-    algorithms runs submissions leaderboard render sweep plots doctor api cli __main__
+    errors registry bounds shapes records files provenance tasks task_packages task_files task_versions mini data lm metrics lookups stats evaluation rl
+    algorithms runs preferences submissions leaderboard study render sweep plots exchange doctor interop api rewards cli __main__
 """.split()
-LEARNING = r"(lm|rl|algorithms|runs|evaluation|metrics/neural)/.*"
-AT_IMPORT = {"torch": LEARNING, "transformers": LEARNING, "evaluate": "(?!)", "ray": "(?!)", "matplotlib": "(?!)"}
+LEARNING = r"(lm|rl|algorithms|runs|preferences|evaluation|metrics/neural)/.*"
+AT_IMPORT = {
+    "torch": LEARNING,
+    "transformers": LEARNING,
+    "evaluate": "(?!)",
+    "ray": "(?!)",
+    "matplotlib": "(?!)",
+    "scipy": "(?!)",
+}
 ANYWHERE = {
     **{"click": "cli/.*", "rich": "cli/.*", "pandas": "leaderboard/.*|render/.*", "jinja2": "render/.*"},
     **{"datasets": "data/.*", "pyarrow": "data/.*", "huggingface_hub": r"data/hub/.*|lm/load\.py"},
     "miniworld": "(?!)",
+    "scipy": "study/.*",
 }
 BASES = re.compile(
-    r"Exception|\w*Error|nn\.Module|torch\.autograd\.Function|click\.(Group|Command)|io\.RawIOBase|Sequence\[Example\]|Protocol(\[.*\])?|Generic\[.*\]"
+    r"Exception|\w*Error|nn\.Module|torch\.autograd\.Function|click\.(Group|Command)|io\.RawIOBase|Sequence\[Example\]|Protocol(\[.*\])?|Generic\[.*\]|vf\.Task(set)?\[.*\]"
 )
 SETTINGS = re.compile(r"(rl/settings|algorithms/\w+)\.py")
 """Where a settings class may extend another."""
@@ -58,7 +66,7 @@ def violations(sources: Sources) -> list[str]:
 def row(module: str) -> int:
     """Return a module's place in the order; one that has none comes last, so that nothing may import it.
 
-    The package itself comes last too: it hands out the names of `grue.api`.
+    The package itself comes last too: it hands out the names of `grue.api.*`.
     """
     first = module.partition(".")[2].partition(".")[0]
     return ORDER.index(first) if first in ORDER else len(ORDER)
@@ -164,13 +172,15 @@ PLUGIN = {"pyproject.toml": '[project.entry-points."grue.ones"]\none = "grue.sta
         ({"grue/sweep/zero.py": "import ray"}, "sweep/zero.py: imports ray outside its fence"),
         ({"grue/plots/zero.py": "import matplotlib.pyplot"}, "plots/zero.py: imports matplotlib outside its fence"),
         ({"grue/runs/zero.py": "import rich.table"}, "runs/zero.py: imports rich outside its fence"),
-        ({"grue/api.py": "def f():\n    import click"}, "api.py: imports click outside its fence"),
+        ({"grue/api/score.py": "def f():\n    import click"}, "api/score.py: imports click outside its fence"),
         ({ZERO: "def f():\n    import pandas as pd"}, "stats/zero.py: imports pandas outside its fence"),
         ({"grue/leaderboard/zero.py": "import jinja2"}, "leaderboard/zero.py: imports jinja2 outside its fence"),
         ({"grue/lm/zero.py": "import datasets"}, "lm/zero.py: imports datasets outside its fence"),
         ({"grue/mini/zero.py": "import pyarrow.parquet"}, "mini/zero.py: imports pyarrow outside its fence"),
         ({"grue/data/zero.py": "import huggingface_hub"}, "data/zero.py: imports huggingface_hub outside its fence"),
         ({"grue/mini/zero.py": "def f():\n    import miniworld.news"}, "mini/zero.py: imports miniworld outside its"),
+        ({ZERO: "def f():\n    import scipy.stats"}, "stats/zero.py: imports scipy outside its fence"),
+        ({"grue/study/zero.py": "import scipy.stats"}, "study/zero.py: imports scipy outside its fence"),
         ({"grue/mini/zero.py": f"{NAMED}('miniworld')"}, "mini/zero.py: imports miniworld outside its fence"),
         # The rest.
         (
@@ -214,7 +224,7 @@ def test_a_breach_is_seen(added: dict[str, str], breach: str | None) -> None:
 def test_what_checks_and_shows_submissions_loads_no_gpu_stack() -> None:
     code = """
 import importlib, sys
-for module in ("grue.cli.main", "grue.submissions.checks", "grue.leaderboard.rank", "grue.render.markdown"):
+for module in ("grue.cli.main", "grue.submissions.checks.check", "grue.leaderboard.rank", "grue.render.markdown"):
     importlib.import_module(module)
     assert not {"torch", "transformers", "datasets", "evaluate"} & set(sys.modules), module
 """

@@ -77,13 +77,35 @@ def test_a_change_that_affects_scores_needs_a_version(checkout):
     assert record[str(old.version + 1)] == load_task("imdb").hash
 
 
+def test_another_chat_prompt_needs_a_version_of_its_own(checkout):
+    path = checkout / "mini" / "imdb.toml"
+    old = load_task("imdb")
+    edit(path, "You continue film reviews.", "Continue film reviews.")
+    assert load_task("imdb").hash == old.hash
+    result = grue_tasks("validate")
+    assert result.exit_code == 2
+    assert f"mini/imdb, chat prompt version 1: its hash is {load_task('imdb').chat_hash}, but" in result.stderr
+    assert "the chat prompt has changed" in result.stderr and "Raise the prompt.chat.version" in result.stderr
+    assert grue_tasks("freeze").exit_code == 2  # the recorded hash stays
+    result = grue_tasks("diff")
+    assert result.exit_code == 2
+    assert "  mini/imdb: prompt.chat.system: " in result.stdout  # no result of plain prompts is touched
+    assert "mini/imdb: prompt.chat affects the scores of chat models, but its version was not raised" in result.stderr
+    edit(path, "outside the task's hash\nversion = 1", "outside the task's hash\nversion = 2")
+    assert grue_tasks("diff").exit_code == 0
+    assert f"mini/imdb, version {old.version}: recorded" in grue_tasks("freeze").stdout
+    assert grue_tasks("validate").exit_code == 0
+    record = json.loads((checkout / "chat-versions.json").read_text())["mini/imdb"]
+    assert record == {"1": old.chat_hash, "2": load_task("imdb").chat_hash}
+
+
 def test_an_unknown_format_is_invalid(checkout):
     path = checkout / "mini" / "imdb.toml"
     edit(path, 'format = "imdb"', 'format = "imbd"')
     result = grue_tasks("validate", path)
     assert result.exit_code == 2
     assert result.stderr.startswith(
-        "Error: There is no data format 'imbd'. Did you mean 'imdb'? Known: cnn_dailymail, "
+        f"Error: {path}: There is no data format 'imbd'. Did you mean 'imdb'? Known: cnn_dailymail, "
     )
 
 

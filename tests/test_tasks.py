@@ -13,7 +13,7 @@ from support.factories import a_task
 from grue import files
 from grue.errors import ConfigError, UnknownName
 from grue.task_files import SUITES, load_task, suite_folder, task_folder, task_names
-from grue.tasks import Generation, MetricSpec, Source, Split, Task
+from grue.tasks import Chat, Generation, MetricSpec, Prompt, Shot, Source, Split, Task
 
 SHIPPED = [(suite, path.stem) for suite in SUITES for path in sorted((task_folder() / suite).glob("*.toml"))]
 
@@ -95,6 +95,36 @@ def test_your_own_task_file_loads_by_path(tmp_path: Path) -> None:
             "metrics: 'perplexity:bounded': its reference must be above 0.",
         ),
         (
+            lambda t: t["prompt"]["chat"].update(user="Go on: {prompt} {title}"),
+            "prompt.chat.user: unknown placeholder {title}; the only one is {prompt}, and {{ and }} are braces.",
+        ),
+        (lambda t: t["prompt"]["chat"].update(user="{}"), "prompt.chat.user: unknown placeholder {}; the only one is "),
+        (
+            lambda t: t["prompt"]["chat"].update(user="{prompt.__class__}"),
+            "prompt.chat.user: unknown placeholder {prompt.__class__}; ",
+        ),
+        (
+            lambda t: t["prompt"]["chat"].update(user="{prompt!r:>9}"),
+            "prompt.chat.user: unknown placeholder {prompt with a format}; ",
+        ),
+        (lambda t: t["prompt"]["chat"].update(user=" "), "prompt.chat.user: is empty; write what is asked, with "),
+        (lambda t: t["prompt"]["chat"].update(user="Go on."), "prompt.chat.user: has no {prompt}, so that every "),
+        (lambda t: t["prompt"]["chat"].update(user="{prompt"), "prompt.chat.user: expected '}' before end of string; "),
+        (lambda t: t["prompt"]["chat"].update(users="{prompt}"), "prompt: chat: unknown key 'users'. Did you mean "),
+        (lambda t: t["prompt"]["chat"].update(version=0), "prompt.chat.version: must be 1 or more."),
+        (lambda t: t["prompt"]["chat"].update(lines=-1), "prompt.chat.lines: must not be below 0."),
+        (lambda t: t["prompt"]["chat"].update(shots=33), "prompt.chat.shots: at most 32 examples are shown, not 33."),
+        (lambda t: t["data"].update(evaluation="train"), "prompt.chat.shots: are drawn from the split train, which "),
+        (
+            lambda t: t["prompt"]["chat"].update(examples=[{"prompt": "a", "answer": " "}]),
+            "prompt.chat.examples[0]: an empty prompt or answer shows nothing; fill it in, or leave it out.",
+        ),
+        (
+            lambda t: t["prompt"]["chat"].update(marker="A:", pattern="A"),
+            "prompt.chat.marker: stands beside a pattern; one of them cuts the answer out.",
+        ),
+        (lambda t: t["prompt"]["chat"].update(pattern="(a"), "prompt.chat.pattern: no regular expression: missing ), "),
+        (
             lambda t: t.update(schema=2, novelty=1),
             "schema: this version of grue reads 1, found 2; upgrade grue or correct the file.",
         ),
@@ -158,8 +188,13 @@ def test_a_name_cannot_lead_out_of_the_suite(tmp_path: Path) -> None:
         lambda t: t["data"].update(splits=dict(reversed(t["data"]["splits"].items()))),
         lambda t: t["metrics"][0].update(range=[0, 1]),
         lambda t: t["decoding"].update(num_beams=1, temperature=1.0),
+        lambda t: t["prompt"].pop("chat"),
+        lambda t: t["prompt"]["chat"].update(system="Be rude."),
     ],
-    ids=["prose", "licence", "recipes", "key order", "split order", "whole numbers", "defaults spelt out"],
+    ids=[
+        *["prose", "licence", "recipes", "key order", "split order", "whole numbers", "defaults spelt out"],
+        *["no chat prompt", "another chat prompt"],
+    ],
 )
 def test_what_cannot_change_a_score_leaves_the_hash(tmp_path: Path, change: Callable[[dict[str, Any]], object]) -> None:
     assert load_task(str(changed(tmp_path, change))).hash == load_task("imdb").hash
@@ -207,6 +242,27 @@ def test_a_new_key_or_another_default_would_be_seen() -> None:
     assert a_task().data.splits["test"] == Split("test", 0, 0, "", 0.0, 1.0)
     assert a_task().data.sources[0] == Source("mini", "imdb", "", "2", {}, ())
     assert a_task().metrics[0] == MetricSpec("liked", "preference", (0.0, 1.0), None, {})
+
+
+def test_a_chat_prompt_has_a_hash_of_its_own(tmp_path: Path) -> None:
+    identity = '{"examples":[{"answer":"b","prompt":"a"}],"user":"{prompt}","version":1}'
+    chat = Chat(1, "{prompt}", examples=(Shot("a", "b"),))
+    assert a_task(prompt=Prompt(8, "left", chat)).chat_hash == hashlib.sha256(identity.encode()).hexdigest()
+    assert a_task(prompt=Prompt(8, "left", chat)).hash == a_task().hash
+    assert a_task().chat_hash == ""
+    assert chat == Chat(1, "{prompt}", "", chat.examples, 0, 0, "", "", 0)
+    usual = load_task("imdb").chat_hash
+    for key, value in {
+        "version": 2,
+        "user": "{prompt}!",
+        "system": "",
+        "shots": 1,
+        "seed": 2,
+        "lines": 1,
+        "marker": "x",
+    }.items():
+        path = changed(tmp_path, lambda t, key=key, value=value: t["prompt"]["chat"].update({key: value}))
+        assert load_task(str(path)).chat_hash not in ("", usual)
 
 
 # --- scales ----------------------------------------------------------------------------------------------------------

@@ -1,9 +1,13 @@
 """Group relative policy optimisation: a response is judged against its siblings, the other responses to its prompt.
 
 Shao et al. (2024), §4.1. No critic: the advantage of every token is the response's score, standardised within the
-group. The penalty against the reference is part of the loss, not of the scores. `scale_by = "nothing"` is Dr. GRPO's
-advantage (Liu et al. 2025); `clip_high` and `loss_over = "tokens"` are DAPO's (Yu et al. 2025); `normalize_terms` is
-GDPO's advantage (Liu et al. 2026).
+group. The penalty against the reference is part of the loss, not of the scores. Its relatives are its settings, and
+those that other papers chose are presets: `dr_grpo` (Liu et al. 2025, arXiv 2503.20783), `dapo` (Yu et al. 2025,
+2503.14476; `overlong_buffer` is its too) and `gspo` (Zheng et al. 2025, 2507.18071). `normalize_terms` is GDPO's
+advantage (Liu et al. 2026).
+
+What differs from the papers: rewards of any scale, so that a group is flat where its rewards are equal, not where all
+are right or wrong; the group's deviation is the sample's; a group that stays flat still learns the penalty.
 
 B = responses of an update, b = rows of a micro-batch, T = response time.
 """
@@ -16,9 +20,17 @@ from torch import Tensor
 
 from grue.bounds import NON_NEGATIVE, POSITIVE, SEVERAL
 from grue.rl import functional as rl
-from grue.rl.experience import Experience, Minibatch, collect, describe, next_kl_coefficient, score_minibatch
+from grue.rl.experience import (
+    Experience,
+    Minibatch,
+    collect,
+    describe,
+    next_kl_coefficient,
+    regularised,
+    score_minibatch,
+)
 from grue.rl.optimize import optimize
-from grue.rl.settings import RolloutConfig
+from grue.rl.settings import RolloutConfig, rollout_settings
 from grue.rl.trainer import Algorithm, Trainer, TrainState
 
 
@@ -32,7 +44,14 @@ class GRPOConfig(RolloutConfig):
         clip_high: ε above 1 (DAPO's clip-higher); none takes `clip`.
         scale_by: What an advantage is divided by: the group's standard deviation, or nothing (Dr. GRPO). With
             `normalize_terms` the terms are divided instead.
-        loss_over: Mean over all tokens of the batch (DAPO), or of each response's mean (the paper's).
+        ratio_of: What has a ratio, and is clipped: each token, or a response by the mean of its tokens' log-ratios
+            (GSPO, whose ε is about 3e-4).
+        loss_over: Mean over all tokens of the batch (DAPO), or of each response's mean (the paper's), or of each
+            response's sum over the longest length that the task allows ("constant", Dr. GRPO).
+        kl_estimator: The penalty of a token by its log-ratio ℓ against the reference: k1 = ℓ, k2 = ℓ²/2,
+            k3 = exp(−ℓ) − 1 + ℓ (Schulman 2020).
+        kl_corrected: Weight it by the policy ratio, so that its gradient is that of the KL divergence: without, k3's is
+            that of the divergence the other way round, and k1's none.
     """
 
     samples_per_prompt: Annotated[int, SEVERAL] = 8
@@ -41,26 +60,37 @@ class GRPOConfig(RolloutConfig):
     clip: float = 0.2
     clip_high: float | None = None
     scale_by: Literal["group", "nothing"] = "group"
-    loss_over: Literal["tokens", "responses"] = "responses"
+    ratio_of: Literal["tokens", "responses"] = "tokens"
+    loss_over: Literal["tokens", "responses", "constant"] = "responses"
+    kl_estimator: Literal["k1", "k2", "k3"] = "k3"
+    kl_corrected: bool = False
 
     def problems(self) -> Iterator[str]:
         """Yield what is wrong with values together; see `Common.problems`."""
         yield from RolloutConfig.problems(self)
         if self.normalize_terms and self.scale_by == "nothing":
             yield 'scale_by = "nothing" does not go with normalize_terms, which divides each term; drop one of them.'
+        if self.kl_estimator == "k1" and self.kl_coefficient and not self.kl_corrected:
+            yield 'kl_estimator = "k1" has no gradient on average unless kl_corrected = true; set it, or take k2 or k3.'
+        if self.ratio_of == "responses" and self.loss_over != "responses":
+            yield (
+                'ratio_of = "responses" gives a response one loss, which another mean would weigh by its length; '
+                'set loss_over = "responses".'
+            )
 
 
 def update(trainer: Trainer, state: TrainState, config: GRPOConfig, n: int) -> dict[str, float]:
     """Collect rollouts, take the optimiser steps, adapt the penalty's weight; return figures for the log."""
     experience = collect(trainer, state, config, n)
-    weights = token_weights(experience.mask, config)
+    weights = token_weights(experience.mask, config, rollout_settings(trainer.task, config).max_new_tokens)
+    counts = experience.scored.float() if config.loss_over == "constant" else None
     advantages = group_advantages(experience.scores, experience.scored, config)
 
     def losses_of(rows: Tensor) -> Mapping[str, Tensor]:
-        batch = score_minibatch(trainer, state, config, experience, rows)
+        batch = score_minibatch(trainer, state, config, experience, rows, vocabulary=True)
         return token_losses(batch, config, experience, advantages, weights, state.kl_coefficient)
 
-    losses = optimize(trainer, state, config, weights, losses_of, n)
+    losses = optimize(trainer, state, config, weights, losses_of, n, counts)
     flat = {"objective/flat_groups": flat_share(advantages, config)}
     figures = describe(experience, state) | losses | flat
     state.kl_coefficient = next_kl_coefficient(state.kl_coefficient, experience, config)
@@ -86,9 +116,11 @@ def flat_share(advantages: Tensor, config: GRPOConfig) -> float:
     return float((advantages.view(-1, config.samples_per_prompt) == 0).all(1).float().mean())
 
 
-def token_weights(mask: Tensor, config: GRPOConfig) -> Tensor:
-    """Return what each token counts in the loss, [B, T]: 1, or 1 over its response's length."""
-    return mask.float() if config.loss_over == "tokens" else mask / mask.sum(1, keepdim=True).clamp(min=1)
+def token_weights(mask: Tensor, config: GRPOConfig, longest: int) -> Tensor:
+    """Return what each token counts in the loss, [B, T]: 1, or 1 over its response's length or the longest one's."""
+    if config.loss_over == "tokens":
+        return mask.float()
+    return mask / (longest if config.loss_over == "constant" else mask.sum(1, keepdim=True).clamp(min=1))
 
 
 def token_losses(
@@ -106,19 +138,25 @@ def token_losses(
         weights: [B, T].
     """
     now, weight = batch.now, batch.part(weights)
-    policy = rl.clipped_policy_loss(
-        batch.new, batch.old, advantages[batch.rows].unsqueeze(1), config.clip, config.clip_high
-    )
-    penalty = rl.kl_k3(now.over(config.kl_over), batch.part(experience.reference))
-    loss = policy + kl_coefficient * penalty
-    if now.entropy is not None:
-        loss = loss - config.entropy_coefficient * now.entropy
+    log_ratio = batch.new - batch.old
+    new = batch.new if config.ratio_of == "tokens" else batch.old + rl.row_mean(log_ratio, batch.mask)
+    policy = rl.clipped_policy_loss(new, batch.old, advantages[batch.rows].unsqueeze(1), config.clip, config.clip_high)
+    reference = batch.part(experience.reference)
+    penalty = rl.kl_loss(now.over(config.kl_over), reference, log_ratio, config.kl_estimator, config.kl_corrected)
+    loss = regularised(policy + kl_coefficient * penalty, now, config)
     return {
         "loss": (loss * weight).sum(),
         "policy_loss": (policy * weight).sum(),
         "reference_kl": (penalty * weight).sum(),
-        **rl.ratio_figures(batch.new, batch.old, weight, config.clip, config.clip_high),
+        **rl.ratio_figures(new, batch.old, weight, config.clip, config.clip_high),
+        "approx_kl": (rl.kl_k3(batch.old, batch.new.detach()) * weight).sum(),
     }
 
 
-ALGORITHM = Algorithm(settings=GRPOConfig, update=update)
+PRESETS = {
+    "dr_grpo": {"scale_by": "nothing", "loss_over": "constant", "kl_coefficient": 0.0},
+    "dapo": {"clip_high": 0.28, "loss_over": "tokens", "kl_coefficient": 0.0, "redraws": 10},
+    "gspo": {"ratio_of": "responses", "clip": 3e-4, "clip_high": 4e-4, "kl_coefficient": 0.0},
+}
+
+ALGORITHM = Algorithm(settings=GRPOConfig, update=update, presets=PRESETS)

@@ -14,15 +14,14 @@ from typing import Annotated
 from torch import Tensor
 
 from grue.bounds import POSITIVE, Paper
-from grue.lm.sampling import Mask
 from grue.rl import functional as rl
 from grue.rl.experience import (
     Experience,
     Minibatch,
-    ScoredTokens,
     advantages_and_returns,
     describe,
     next_kl_coefficient,
+    regularised,
     score_minibatch,
 )
 from grue.rl.optimize import optimize
@@ -32,8 +31,6 @@ from grue.rl.values import collect_valued, explained_variance
 
 # (minibatch, advantages [b, T]) → the policy's loss of each token [b, T], and sums over the tokens for the log.
 PolicyLoss = Callable[[Minibatch, Tensor], tuple[Tensor, Mapping[str, Tensor]]]
-# What the policy says of the tokens → another term of each token's loss, [b, T].
-Term = Callable[[ScoredTokens], Tensor]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +49,7 @@ class PPOConfig(ActorCriticConfig):
 
 def update(trainer: Trainer, state: TrainState, config: PPOConfig, n: int) -> dict[str, float]:
     """Carry out update `n`; return its figures for the log."""
-    return improve(trainer, state, config, n, partial(clipped_loss, config), vocabulary=config.ratio_over != "support")
+    return improve(trainer, state, config, n, partial(clipped_loss, config))
 
 
 def improve(
@@ -61,25 +58,18 @@ def improve(
     config: ActorCriticConfig,
     n: int,
     policy_loss: PolicyLoss,
-    *,
-    mask: Mask | None = None,
-    term: Term | None = None,
-    vocabulary: bool = True,
 ) -> dict[str, float]:
     """Collect rollouts, estimate advantages, take the optimiser steps, adapt the penalty; return figures for the log.
 
     Args:
         policy_loss: What is minimised over the policy.
-        mask: NLPO's restriction of the sampler.
-        term: Added to each token's loss.
-        vocabulary: Whether a loss needs log-probabilities over the whole vocabulary.
     """
-    experience = collect_valued(trainer, state, config, n, mask)
+    experience = collect_valued(trainer, state, config, n)
     advantages, returns = advantages_and_returns(experience, config)
 
     def losses_of(rows: Tensor) -> Mapping[str, Tensor]:
-        batch = score_minibatch(trainer, state, config, experience, rows, vocabulary)
-        return token_losses(batch, config, experience, advantages, returns, policy_loss, term)
+        batch = score_minibatch(trainer, state, config, experience, rows)
+        return token_losses(batch, config, experience, advantages, returns, policy_loss)
 
     losses = optimize(trainer, state, config, experience.mask.float(), losses_of, n)
     figures = (
@@ -96,7 +86,6 @@ def token_losses(
     advantages: Tensor,
     returns: Tensor,
     policy_loss: PolicyLoss,
-    term: Term | None = None,
 ) -> Mapping[str, Tensor]:
     """Return sums over the tokens of a minibatch: the loss, its parts and what is logged of the ratio.
 
@@ -107,11 +96,7 @@ def token_losses(
     assert now.values is not None and experience.policy.values is not None
     policy, figures = policy_loss(batch, batch.part(advantages))
     value = rl.value_loss(now.values, batch.part(returns), batch.part(experience.policy.values), config.value_clip)
-    loss = policy + config.value_coefficient * value
-    if now.entropy is not None:
-        loss = loss - config.entropy_coefficient * now.entropy
-    if term is not None:
-        loss = loss + term(now)
+    loss = regularised(policy + config.value_coefficient * value, now, config)
     return {
         "loss": (loss * mask).sum(),
         "policy_loss": (policy * mask).sum(),

@@ -13,13 +13,22 @@ B = responses of an update, b = rows of a micro-batch, T = response time.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 
 from torch import Tensor
 
 from grue.bounds import POSITIVE
 from grue.rl import functional as rl
-from grue.rl.experience import Experience, Minibatch, collect, describe, next_kl_coefficient, score_minibatch
+from grue.rl.experience import (
+    Experience,
+    Minibatch,
+    collect,
+    describe,
+    next_kl_coefficient,
+    regularised,
+    score_minibatch,
+)
 from grue.rl.optimize import optimize
 from grue.rl.settings import RolloutConfig
 from grue.rl.trainer import Algorithm, Trainer, TrainState
@@ -46,20 +55,23 @@ class ReinforceConfig(RolloutConfig):
 
 def update(trainer: Trainer, state: TrainState, config: ReinforceConfig, n: int) -> dict[str, float]:
     """Carry out update `n`; return its figures for the log."""
-    return improve(trainer, state, config, n, rl.centre_groups, config.rollouts)
+    return improve(trainer, state, config, n, partial(response_advantages, config, rl.centre_groups, config.rollouts))
 
 
 def improve(
-    trainer: Trainer, state: TrainState, config: ReinforceConfig, n: int, less_baseline: Baseline, size: int
+    trainer: Trainer,
+    state: TrainState,
+    config: ReinforceConfig,
+    n: int,
+    advantages_of: Callable[[Experience], Tensor],
 ) -> dict[str, float]:
     """Collect rollouts, take the optimiser steps, adapt the penalty; return figures for the log.
 
     Args:
-        less_baseline: Takes the baseline off what each response is worth.
-        size: Responses that stand side by side and have a baseline of their own.
+        advantages_of: What the tokens of each response are worth, [B, T], or [B, 1] where that is one number.
     """
     experience = collect(trainer, state, config, n)
-    advantages = response_advantages(experience, config, less_baseline, size)
+    advantages = advantages_of(experience)
 
     def losses_of(rows: Tensor) -> Mapping[str, Tensor]:
         return token_losses(score_minibatch(trainer, state, config, experience, rows), config, advantages)
@@ -70,21 +82,26 @@ def improve(
     return figures
 
 
-def response_advantages(experience: Experience, config: ReinforceConfig, less_baseline: Baseline, size: int) -> Tensor:
-    """Return the advantage of each response, [B]; whitened over the responses if so configured."""
+def response_advantages(config: ReinforceConfig, less_baseline: Baseline, size: int, experience: Experience) -> Tensor:
+    """Return the advantage of each response, [B, 1]; whitened over the responses if so configured.
+
+    Args:
+        less_baseline: Takes the baseline off what each response is worth.
+        size: Responses that stand side by side and have a baseline of their own.
+    """
     advantages = rl.among(experience.scored, less_baseline, experience.rewards.sum(1), size)
-    return rl.whiten(advantages, experience.scored.float()) if config.whiten_advantages else advantages
+    if config.whiten_advantages:
+        advantages = rl.whiten(advantages, experience.scored.float())
+    return advantages.unsqueeze(1)
 
 
 def token_losses(batch: Minibatch, config: ReinforceConfig, advantages: Tensor) -> Mapping[str, Tensor]:
-    """Return sums over the tokens of a minibatch: the loss and what is logged of the ratio.
+    """Return sums over the tokens of a minibatch: the loss and what is logged of the ratio; `advantages` as above.
 
     While the policy is the one that was sampled, the clipped ratio has the gradient of A·log π.
     """
-    policy = rl.clipped_policy_loss(batch.new, batch.old, advantages[batch.rows].unsqueeze(1), config.clip)
-    loss = policy
-    if batch.now.entropy is not None:
-        loss = loss - config.entropy_coefficient * batch.now.entropy
+    policy = rl.clipped_policy_loss(batch.new, batch.old, batch.part(advantages), config.clip)
+    loss = regularised(policy, batch.now, config)
     return {
         "loss": (loss * batch.mask).sum(),
         "policy_loss": (policy * batch.mask).sum(),

@@ -4,6 +4,7 @@ Kool et al. (2019); Ahmadian et al. (2024). All but the baseline is REINFORCE's 
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 
 from grue.algorithms import reinforce
@@ -24,7 +25,8 @@ class RLOOConfig(reinforce.ReinforceConfig):
 
 def update(trainer: Trainer, state: TrainState, config: RLOOConfig, n: int) -> dict[str, float]:
     """Carry out update `n`; return its figures for the log."""
-    return reinforce.improve(trainer, state, config, n, rl.leave_one_out, config.samples_per_prompt)
+    advantages = partial(reinforce.response_advantages, config, rl.leave_one_out, config.samples_per_prompt)
+    return reinforce.improve(trainer, state, config, n, advantages)
 
 
 ALGORITHM = Algorithm(settings=RLOOConfig, update=update)

@@ -11,16 +11,13 @@ from functools import partial
 from typing import Annotated, Literal
 
 import torch
-from torch import Tensor
 
 from grue.bounds import POSITIVE
-from grue.lm import distributions
 from grue.lm.adapters import recomputing
-from grue.lm.forward import forward
 from grue.lm.model import assert_no_dropout
 from grue.lm.seeds import generator
-from grue.lm.tokens import Tokens, encode_prompts, encode_responses
-from grue.rl.optimize import minibatch_gradient, step
+from grue.rl.gradient import minibatch_gradient, step
+from grue.rl.references import encode_pairs, pair_losses
 from grue.rl.settings import Common
 from grue.rl.trainer import Algorithm, Trainer, TrainState, make_optimizer, set_learning_rate
 
@@ -79,29 +76,16 @@ def update(trainer: Trainer, state: TrainState, config: SupervisedConfig, n: int
         "policy/grad_norm": float(torch.stack(norms).mean()),
         "tokens": float(tokens),
         "episodes": float(episodes),
+        "prompts": float(episodes),
+        "generated_tokens": 0.0,
+        "reward_calls": 0.0,
+        "steps": float(len(losses)),
     }
 
 
 def parts(trainer: Trainer, config: SupervisedConfig) -> int:
     """Return the number of updates in an epoch."""
     return math.ceil(math.ceil(len(trainer.pairs) / config.batch_size) / STEPS)
-
-
-def encode_pairs(trainer: Trainer, pairs: Tensor) -> tuple[Tokens, Tokens]:
-    """Return prompts and references of some pairs [N, 2], tokenised."""
-    policy, tokenizer, task = trainer.policy, trainer.tokenizer, trainer.task
-    found = [(trainer.examples[example], reference) for example, reference in pairs.tolist()]
-    prompts = encode_prompts(policy, tokenizer, [example.prompt for example, _ in found], task.prompt)
-    texts = [example.references[reference] for example, reference in found]
-    return prompts, encode_responses(policy, tokenizer, texts, task.rollout.max_new_tokens)
-
-
-def pair_losses(trainer: Trainer, prompts: Tokens, responses: Tokens, rows: Tensor) -> dict[str, Tensor]:
-    """Return the sum over the tokens of some pairs of the negative log-likelihood."""
-    targets = responses.rows(rows)
-    with trainer.autocast():
-        logits, _ = forward(trainer.policy, prompts.rows(rows), targets)
-    return {"loss": -(distributions.log_probs(logits, targets.ids) * targets.mask).sum()}
 
 
 ALGORITHM = Algorithm(settings=SupervisedConfig, update=update, start=start, parts=parts)

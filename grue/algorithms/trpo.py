@@ -39,10 +39,10 @@ from grue.rl.experience import (
     advantages_and_returns,
     describe,
     next_kl_coefficient,
-    rollout_settings,
 )
-from grue.rl.optimize import check_ratio, minibatch_gradient, rows_that_count, step
-from grue.rl.settings import ActorCriticConfig
+from grue.rl.gradient import minibatch_gradient, step
+from grue.rl.optimize import check_ratio, rows_that_count
+from grue.rl.settings import ActorCriticConfig, rollout_settings
 from grue.rl.trainer import Algorithm, Trainer, TrainState, make_optimizer
 from grue.rl.values import collect_valued, explained_variance
 
@@ -96,6 +96,7 @@ def update(trainer: Trainer, state: TrainState, config: TRPOConfig, n: int) -> d
     figures = describe(experience, state) | {"critic/explained_variance": explained_variance(experience, config)}
     figures |= improve_policy(TrustRegion(trainer, state.policy, config, experience, advantages), n)
     figures |= improve_critic(trainer, state, config, experience, returns, n)
+    figures["steps"] += figures["policy/step_size"] > 0.0  # the policy's own, unless the line search found none
     state.kl_coefficient = next_kl_coefficient(state.kl_coefficient, experience, config)
     return figures
 
@@ -257,7 +258,7 @@ def own_parts(region: TrustRegion, rows: Tensor) -> list[Tensor]:
 def improve_critic(
     trainer: Trainer, state: TrainState, config: TRPOConfig, experience: Experience, returns: Tensor, n: int
 ) -> dict[str, float]:
-    """Fit the critic to the returns in some epochs of minibatches; return its mean loss on the way."""
+    """Fit the critic to the returns in some epochs of minibatches; return its mean loss on the way, and its steps."""
     chance, weights = generator(trainer.seed, "critic", n), experience.mask.float()
     learnt = rows_that_count(weights)
     losses_of = partial(value_losses, trainer, state, config, experience, returns)
@@ -268,7 +269,7 @@ def improve_critic(
                 measured = minibatch_gradient(trainer, rows, weights, losses_of, config.micro_batch_size)
             step(trainer, state.optimizer, config, f"update {n}")
             seen.append(measured["loss/total"])
-    return {"loss/value": float(torch.stack(seen).mean())}
+    return {"loss/value": float(torch.stack(seen).mean()), "steps": float(len(seen))}
 
 
 def value_losses(
@@ -321,5 +322,7 @@ ALGORITHM = Algorithm(
     settings=TRPOConfig,
     update=update,
     start=start,
-    without_effect=frozenset({"epochs", "stop_kl", "value_coefficient", "log_prob_chunk"}),
+    without_effect=frozenset(
+        {"epochs", "stop_kl", "value_coefficient", "log_prob_chunk", "supervised_coefficient", "mass_coefficient"}
+    ),
 )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from grue import files
-from grue.cli import options
+from grue.cli import completion, options
 
 if TYPE_CHECKING:
     from grue.runs.reference import AlgorithmReference, Setting
@@ -30,13 +30,14 @@ def list_algorithms(as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([{"name": one.name, "summary": one.summary} for one in found], indent=2))
         return
+    width = max(len(one.name) for one in found) + 2
     for one in found:
-        click.echo(f"{one.name:<12}{one.summary}")
+        click.echo(f"{one.name:<{width}}{one.summary}")
     click.echo("\nAfter supervised training: supervised+NAME. Settings: grue algorithms show NAME")
 
 
 @algorithms.command()
-@click.argument("name")
+@click.argument("name", shell_complete=completion.whole(completion.algorithms))
 @options.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def show(name: str, as_json: bool) -> None:
     """Show every setting of an algorithm: meaning, type, default, bounds and the paper's value.

@@ -113,7 +113,7 @@ def board_of(
     from grue.leaderboard.order import sorted_by
     from grue.leaderboard.published import shipped
     from grue.leaderboard.rank import rank
-    from grue.submissions.by_reference import recomputed
+    from grue.submissions.by_reference.system import recomputed
     from grue.submissions.entries import results
     from grue.submissions.reported import read_reported
     from grue.task_files import load_task, task_names

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from grue import files
-from grue.cli import options
+from grue.cli import completion, options
 from grue.cli.live import printable, shortened
 from grue.stats.paired import DRAWS
 
@@ -30,10 +30,10 @@ UNKNOWN = "–"
 
 
 @click.command()
-@click.argument("a")
-@click.argument("b")
+@click.argument("a", shell_complete=completion.whole(completion.systems))
+@click.argument("b", shell_complete=completion.whole(completion.systems))
 @options.suite
-@options.option("--task", "task_names", multiple=True, help="Compare on this task only; repeat for several.")
+@options.option("--task", "task_names", multiple=True, help="Compare on this task only, by name or file; may repeat.")
 @options.option(
     "--axis", type=click.Choice(["preference", "naturalness"]), default="preference", help="Score to compare."
 )
@@ -77,7 +77,7 @@ def compare(
     grue compare submissions:ppo runs:ppo
     grue compare runs/mini/imdb/ppo ../theirs/imdb/ppo --axis naturalness --json
     """  # noqa: D301 (click reads the escape)
-    from grue import api
+    from grue.api import score as api
     from grue.cli.progress import evaluation_progress
 
     with evaluation_progress("Rescoring") as progress:

@@ -10,7 +10,8 @@ import click
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from grue import files
-from grue.cli import options
+from grue.cli import completion, options
+from grue.cli.check_data import check
 from grue.cli.progress import error_console
 from grue.data.cache import mirror_folder, size_text
 from grue.errors import ConfigError, DataError, did_you_mean
@@ -29,7 +30,7 @@ splits = options.option("--split", "wanted", multiple=True, help="Only this spli
 
 
 @data.command()
-@click.argument("names", metavar="TASK...", nargs=-1)
+@click.argument("names", metavar="TASK...", nargs=-1, shell_complete=completion.whole(completion.tasks))
 @options.suite
 @splits
 @options.option(
@@ -74,7 +75,7 @@ def fetch(
 
 
 @data.command()
-@click.argument("names", metavar="TASK...", nargs=-1)
+@click.argument("names", metavar="TASK...", nargs=-1, shell_complete=completion.whole(completion.tasks))
 @options.suite
 @splits
 @options.offline
@@ -105,7 +106,7 @@ def where(names: tuple[str, ...], suite: str, wanted: tuple[str, ...], offline: 
 
 
 @data.command()
-@click.argument("names", metavar="TASK...", nargs=-1)
+@click.argument("names", metavar="TASK...", nargs=-1, shell_complete=completion.whole(completion.tasks))
 @options.suite
 @splits
 @options.offline
@@ -141,27 +142,61 @@ def verify(names: tuple[str, ...], suite: str, wanted: tuple[str, ...], offline:
 
 
 @data.command()
-@click.argument("name", metavar="TASK")
+@click.argument("name", metavar="TASK", shell_complete=completion.whole(completion.tasks))
 @options.suite
 @options.option("--split", help="Split to write. [default: the task's evaluation split]")
 @options.data
-@options.option(
-    "--output", type=click.Path(path_type=Path), required=True, help="File to write, ending in .jsonl or .parquet."
+@click.option(
+    "--format",
+    "trainer",
+    envvar="GRUE_EXPORT_FORMAT",  # GRUE_FORMAT is that of the board
+    type=click.Choice(("trl", "verl", "openrlhf", "verifiers")),
+    help="Rows as this trainer reads them, for a reward of grue.rewards. [default: as `grue score` reads examples]",
 )
-def export(name: str, suite: str, split: str | None, data_dir: Path | None, offline: bool, output: Path) -> None:
+@options.option("--chat", is_flag=True, help="With --format: prompts as conversations of one message of the user.")
+@options.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="File to write, ending in .jsonl or .parquet.",
+)
+@options.option("--force", is_flag=True, help="Replace a file that is there.")
+def export(
+    name: str,
+    suite: str,
+    split: str | None,
+    data_dir: Path | None,
+    offline: bool,
+    trainer: str | None,
+    chat: bool,
+    output: Path,
+    force: bool,
+) -> None:
     """Write a split's examples to a file: id, prompt, references and what metrics need.
 
-    Any system can read the prompts and write {"id", "text"} lines, which `grue score` reads.
+    Any system can read the prompts and write {"id", "text"} lines, which `grue score` reads. With --format, another
+    trainer reads the file; verl's prompts are conversations always.
     """
-    from grue.data import export as exporting
+    from grue.data.export import export
     from grue.data.load import load_examples
+    from grue.data.trainers import export_for
     from grue.task_files import load_task
 
+    if chat and trainer is None:
+        raise ConfigError("--chat is of a trainer's rows: say which with --format trl, verl, openrlhf or verifiers.")
+    if output.is_dir():
+        raise ConfigError(f"{output}: is a folder; name a file to write.")
+    if output.exists() and not force:
+        raise ConfigError(f"{output}: is there already; choose another file, or replace it with --force.")
     task = load_task(name, suite)
     wanted = split or task.data.evaluation
     _splits(task, [wanted])
     loaded = load_examples(task, wanted, data_dir, offline)
-    exporting.export(loaded.examples, output)
+    if trainer is None:
+        export(loaded.examples, output)
+    else:
+        export_for(trainer, task, wanted, loaded.examples, output, chat)
     click.echo(f"{task.suite}/{task.name} {wanted}: {len(loaded.examples):,} examples → {output}")
 
 
@@ -214,3 +249,6 @@ def _bar(title: str) -> Iterator[Callable[[int, int], None]]:
     ) as bar:
         job = bar.add_task(title, total=None)
         yield lambda done, total: bar.update(job, completed=done, total=total or None)
+
+
+data.add_command(check)

@@ -69,7 +69,7 @@ def diagnose(
     grue diagnose --task imdb --algo supervised+ppo
     grue diagnose --task commongen --algo grpo --init runs/mini/commongen/supervised/seed-1 --set rollouts=256
     """  # noqa: D301 (click reads the escape)
-    from grue import api
+    from grue.api import train as api
     from grue.cli.progress import evaluation_progress
     from grue.runs.remarks import remarks
     from grue.runs.request import RunRequest

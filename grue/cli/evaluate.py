@@ -1,4 +1,4 @@
-"""`grue evaluate` and `grue generate`."""
+"""`grue evaluate`."""
 
 import json
 from collections.abc import Mapping
@@ -28,6 +28,30 @@ Kind = Literal["checkpoint", "model", "baseline"]
 @options.option(
     "--model", help="Hugging Face model trained elsewhere: a folder, a hub id or mini:causal. Needs --task."
 )
+@options.option(
+    "--chat",
+    is_flag=True,
+    help="Ask the --model by the task's chat prompt, in its own chat template; the result is another system's, "
+    "MODEL+chat.",
+)
+@options.option(
+    "--endpoint",
+    "url",
+    help="Ask a server that speaks OpenAI's protocol, such as http://localhost:8000/v1, for the --model that it has.",
+)
+@options.option(
+    "--completions", is_flag=True, help="With --endpoint: let the plain prompts be completed, without a chat prompt."
+)
+@options.option("--api-key-env", default="", help="With --endpoint: environment variable that holds the API key.")
+@options.option("--key-over-http", is_flag=True, help="Send the key unencrypted to another machine.")
+@options.option(
+    "--concurrency", type=click.IntRange(min=1), default=4, help="With --endpoint: questions asked at once."
+)
+@options.option(
+    "--price-in", type=click.FloatRange(min=0), help="With --endpoint: price of a million tokens of prompts."
+)
+@options.option("--price-out", type=click.FloatRange(min=0), help="Price of a million tokens of answers.")
+@options.option("--system", help="Name of the system of a --model. [default: the model's, with +chat or +completions]")
 @options.option(
     "--baseline",
     type=click.Choice(tuple(BASELINES)),
@@ -69,6 +93,15 @@ Kind = Literal["checkpoint", "model", "baseline"]
 def evaluate(
     checkpoint: Path | None,
     model: str | None,
+    chat: bool,
+    url: str | None,
+    completions: bool,
+    api_key_env: str,
+    key_over_http: bool,
+    concurrency: int,
+    price_in: float | None,
+    price_out: float | None,
+    system: str | None,
     baseline: str | None,
     task_name: str | None,
     suite: str,
@@ -92,19 +125,34 @@ def evaluate(
     Writes predictions.jsonl, scores.jsonl and result.json. The same command resumes an interrupted
     evaluation and leaves a finished one alone.
     """
-    from grue import api
+    from grue.api import evaluate as api
     from grue.cli.progress import evaluation_progress
+    from grue.evaluation.endpoint import Endpoint
     from grue.lm.checkpoint import is_checkpoint
 
+    _refuse_alone(url, completions=completions, api_key_env=api_key_env, key_over_http=key_over_http)
+    _refuse_alone(url, price_in=price_in is not None, price_out=price_out is not None)
+    if url is not None and model is None:
+        raise ConfigError("--endpoint asks a server for a model: name it with --model NAME, and nothing else.")
+    if url is not None and chat and completions:
+        raise ConfigError("--chat asks by the chat prompt and --completions by the plain one; leave one out.")
+    if (price_in is None) != (price_out is None):
+        raise ConfigError("--price-in and --price-out belong together; give both, per million tokens.")
     if sum(choice is not None for choice in (checkpoint, model, baseline)) != 1:
         raise ConfigError("Say what to evaluate: one of --checkpoint FOLDER, --model NAME or --baseline NAME.")
     if pick_by is not None and best_of is None:
         raise ConfigError("--pick-by says how the best of several samples is picked; add --best-of N.")
     if checkpoint is None and task_name is None:
         raise ConfigError("--model and --baseline need --task: what should they be evaluated on?")
+    if (chat or system is not None) and model is None:
+        raise ConfigError("--chat and --system are for a --model; a folder of a run may be given as one.")
     if checkpoint is not None and task_name is not None and not is_checkpoint(checkpoint):
         model, checkpoint = str(checkpoint), None  # a model that was trained elsewhere, or not at all
     kind: Kind = "checkpoint" if checkpoint is not None else "model" if model is not None else "baseline"
+    endpoint = None
+    if url is not None:
+        prices = None if price_in is None or price_out is None else (price_in, price_out)
+        endpoint = Endpoint(url, str(model), completions, api_key_env, concurrency, prices, key_over_http)
     results = []
     for one in [0] if checkpoint is not None else options.parse_seeds(seed, seed_range):
         subject = api.subject(
@@ -115,16 +163,19 @@ def evaluate(
             suite=suite,
             best_of=best_of,
             pick_by=pick_by,
+            chat=chat,
+            endpoint=endpoint,
+            system=system,
             runs=runs,
         )
-        system, folder = subject.system, output or subject.folder
-        if system.best_of is not None and system.best_of.oracle:
+        evaluated, folder = subject.system, output or subject.folder
+        if evaluated.best_of is not None and evaluated.best_of.oracle:
             click.echo(
-                f"Warning: {system.best_of.pick_by} reads the references, so picking by it is an oracle: the result "
-                f"({system.name}) shows what the best of {best_of} samples could be, not what a system reaches.",
+                f"Warning: {evaluated.best_of.pick_by} reads the references, so picking by it is an oracle: the result "
+                f"({evaluated.name}) shows what the best of {best_of} samples could be, not what a system reaches.",
                 err=True,
             )
-        with evaluation_progress(f"{system.name} on {subject.task.suite}/{subject.task.name}") as progress:
+        with evaluation_progress(f"{evaluated.name} on {subject.task.suite}/{subject.task.name}") as progress:
             result = api.evaluate(
                 subject,
                 split=split,
@@ -149,49 +200,15 @@ def evaluate(
         click.echo(json.dumps([files.plain(result) for result in results], indent=2))
 
 
-@click.command()
-@options.option(
-    "--checkpoint",
-    type=click.Path(path_type=Path),
-    required=True,
-    help="Checkpoint folder of a run, or the run's folder.",
-)
-@options.option("--output", type=click.Path(path_type=Path), required=True, help="Predictions file to write.")
-@options.option("--split", help="Split to answer, or a file of rows. [default: the task's evaluation split]")
-@options.option("--limit", type=click.IntRange(min=1), help="Answer only the first N examples.")
-@options.option("--batch-size", type=click.IntRange(min=1), default=64, help="Prompts decoded at once.")
-@options.data
-def generate(
-    checkpoint: Path,
-    output: Path,
-    split: str | None,
-    limit: int | None,
-    batch_size: int,
-    data_dir: Path | None,
-    offline: bool,
-) -> None:
-    """Write a checkpoint's predictions, without scoring them."""
-    from grue import api
-    from grue.cli.progress import evaluation_progress
-    from grue.data.load import load_examples
-    from grue.evaluation.predict import predict_file
+def _refuse_alone(url: str | None, **given: object) -> None:
+    """Refuse options of an endpoint without one.
 
-    subject = api.subject(checkpoint, kind="checkpoint")
-    task, system = subject.task, subject.system
-    examples = load_examples(task, split or task.data.evaluation, data_dir, offline).examples[:limit]
-    assert system.model is not None and system.tokenizer is not None
-    with evaluation_progress(f"{system.name} on {task.suite}/{task.name}") as progress:
-        predict_file(
-            system.model,
-            system.tokenizer,
-            task,
-            examples,
-            system.seed,
-            output,
-            batch_size,
-            lambda done: progress(done, len(examples)),
-        )
-    click.echo(str(output))
+    Raises:
+        ConfigError: One is given.
+    """
+    for name, value in given.items():
+        if value and url is None:
+            raise ConfigError(f"--{name.replace('_', '-')} says how a server is asked; add --endpoint URL.")
 
 
 def summary(result: "Result", folder: Path, places: Mapping[str, str]) -> str:
@@ -203,4 +220,18 @@ def summary(result: "Result", folder: Path, places: Mapping[str, str]) -> str:
         f"{result.system['name']} on {result.suite}/{result.task}, {result.split}, seed {result.seed}: {notes}{limited}"
     )
     table = score_table(result.scores, result.preference, result.naturalness, places)
-    return f"{head}\n{table}\n→ {folder / 'result.json'}"
+    return f"{head}\n{table}{_asked(result)}\n→ {folder / 'result.json'}"
+
+
+def _asked(result: "Result") -> str:
+    """Return what an endpoint took, as a line; empty for what answered here."""
+    found = result.system.get("endpoint")
+    if not isinstance(found, Mapping):
+        return ""
+    cost = "" if found.get("cost") is None else f", cost {found['cost']:.4g}"
+    unknown = found["answers_without_usage"]
+    missing = f" ({unknown} answers without a count)" if unknown else ""
+    return (
+        f"\n{found['requests']:,} requests ({found['retries']:,} repeated), {found['tokens']['prompt']:,} + "
+        f"{found['tokens']['completion']:,} tokens{missing}{cost}; sampled by an endpoint, which promises no repeat"
+    )

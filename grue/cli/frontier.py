@@ -62,7 +62,7 @@ def frontier(
     grue frontier --checkpoint runs/mini/imdb/supervised/seed-1 --run runs/mini/imdb/supervised+ppo/seed-1
     grue frontier --checkpoint runs/mini/imdb/supervised/seed-1 -o imdb.json
     """  # noqa: D301 (click reads the escape)
-    from grue import api
+    from grue.api import evaluate as api
     from grue.cli.progress import evaluation_progress
     from grue.data.load import load_examples
     from grue.evaluation.frontier import measure, place

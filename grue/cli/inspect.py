@@ -8,14 +8,17 @@ import click
 @click.command()
 @click.argument(
     "kind",
-    type=click.Choice(["result", "submission", "task", "example", "prediction", "board", "reported", "by-reference"]),
+    type=click.Choice(
+        ["result", "submission", "task", "example", "prediction", "scored", "board", "reported", "by-reference"]
+    ),
 )
 def schema(kind: str) -> None:
     """Print the JSON Schema of a kind of file; submission, task and by-reference are in TOML."""
+    from grue.data.scored import scored_schema
     from grue.leaderboard.board import Board
     from grue.records import Example, Prediction, Result
     from grue.shapes import json_schema
-    from grue.submissions.by_reference import Referred
+    from grue.submissions.by_reference.system import Referred
     from grue.submissions.folder import Submission
     from grue.submissions.reported import Reported
     from grue.task_files import task_schema
@@ -24,17 +27,18 @@ def schema(kind: str) -> None:
         **{"result": Result, "submission": Submission, "example": Example, "prediction": Prediction},
         **{"board": Board, "reported": Reported, "by-reference": Referred},
     }
-    click.echo(json.dumps(task_schema() if kind == "task" else json_schema(classes[kind]), indent=2))
+    composed = {"task": task_schema, "scored": scored_schema}
+    click.echo(json.dumps(composed[kind]() if kind in composed else json_schema(classes[kind]), indent=2))
 
 
 @click.command()
 def doctor() -> None:
-    """List what is installed, what is missing and what needs it."""
+    """Say what grue runs on, what is installed, what is missing and what needs it."""
     from grue.doctor import examine
 
     problems = 0
     for finding in examine():
-        click.echo(f"  {'ok ' if finding.fine else '-- '} {finding.what:<24}{finding.state}")
+        click.echo(f"  {'ok ' if finding.fine else '-- '} {finding.what:<30}{finding.state}")
         problems += not finding.fine and finding.needed
     if problems:
         click.echo(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from grue.cli import options
+from grue.cli import completion, options
 from grue.errors import UnknownName, did_you_mean
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def list_metrics(as_json: bool) -> None:
 
 
 @metrics.command()
-@click.argument("name")
+@click.argument("name", shell_complete=completion.whole(completion.metrics))
 @options.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def show(name: str, as_json: bool) -> None:
     """Show one metric: definition, range, source, what it needs, and its options."""

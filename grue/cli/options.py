@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 import click
 
+from grue.cli.completion import OF_OPTIONS
 from grue.errors import ConfigError
 from grue.records import check_seed
-from grue.sweep.grid import parse_seeds as read_seeds
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -19,7 +19,10 @@ def option(*declarations: str, **settings: Any) -> Callable[[F], F]:
     """Declare an option that can also be set by the environment: `--batch-size` is GRUE_BATCH_SIZE."""
     flag = next(part for part in declarations if part.startswith("--"))
     name = f"GRUE_{flag.removeprefix('--').replace('-', '_').upper()}"
-    return click.option(*declarations, envvar=name, **settings)
+    usual: dict[str, Any] = {"shell_complete": OF_OPTIONS.get(flag)}
+    if settings.get("default") == "":
+        usual["show_default"] = False  # an empty text says nothing
+    return click.option(*declarations, envvar=name, **{**usual, **settings})
 
 
 class GroupedCommand(click.Command):
@@ -45,7 +48,9 @@ class GroupedCommand(click.Command):
 
 def suite(function: F) -> F:
     """Add --suite."""
-    return option("--suite", default="mini", help="mini, grue, or a folder of task files.")(function)
+    return option(
+        "--suite", default="mini", help="mini, grue, that of an installed package, or a folder of task files."
+    )(function)
 
 
 def start(function: F) -> F:
@@ -125,6 +130,8 @@ def parse_seeds(seed: tuple[int, ...], seed_range: str | None) -> list[int]:
     Raises:
         ConfigError: One cannot be a seed, or --seeds is written in another way than 1-5 or 1,2,7.
     """
+    from grue.sweep.grid import parse_seeds as read_seeds
+
     found = [*map(check_seed, seed), *(() if seed_range is None else read_seeds(seed_range))]
     return list(dict.fromkeys(found)) or [1]
 

@@ -11,8 +11,8 @@ from grue.errors import ConfigError, DataError, UnknownName, did_you_mean
 from grue.records import BASELINES, LOOKUPS, SEEDLESS
 
 if TYPE_CHECKING:
-    from grue.submissions.collect import PackedRun
     from grue.submissions.folder import Submission
+    from grue.submissions.packing.collect import PackedRun
     from grue.sweep.jobs import Job
     from grue.sweep.record import Record
 
@@ -68,7 +68,7 @@ def _refuse_unfinished(record: "Record", jobs: "Sequence[Job]") -> None:
 
 def _runs(record: "Record", jobs: "Sequence[Job]", made: Mapping[str, Any]) -> "list[PackedRun]":
     """Read the runs of one system."""
-    from grue.submissions.collect import failed_run, read_run
+    from grue.submissions.packing.collect import failed_run, read_run
     from grue.task_files import load_task
 
     runs = []
@@ -89,7 +89,7 @@ def describe_each(found: "Mapping[str, Sequence[PackedRun]]", given: Mapping[str
     Raises:
         ConfigError: An option applies to one system and there are several, or something is missing.
     """
-    from grue.submissions.describe import describe
+    from grue.submissions.packing.describe import describe
 
     shared = [key for key in OF_ONE if given.get(key)]
     if shared and len(found) > 1:

@@ -48,6 +48,7 @@ class TrainingProgress:
     Args:
         over: Called with the plan of each run that is over.
         now: Returns the seconds of a clock.
+        beside: What `grue evaluate --checkpoint` needs besides, a space before it: the file of a task of one's own.
     """
 
     def __init__(
@@ -55,13 +56,16 @@ class TrainingProgress:
         console: Console | None = None,
         over: "Callable[[Plan], None]" = lambda plan: None,
         now: Callable[[], float] = time.monotonic,
+        beside: str = "",
     ) -> None:
         self.console = console or error_console()
         self._over = over
         self._now = now
+        self._beside = beside
         self.view = LiveView(self.console)
         self._live: Live | None = None
         self._ran = False
+        self._last: Plan | None = None
         self._samples: deque[Sample] = deque(maxlen=SAMPLES)
         self._begun, self._begun_at, self._said_at = 0, 0.0, 0.0
 
@@ -76,20 +80,27 @@ class TrainingProgress:
     def planned(self, plan: "Plan") -> None:
         """Print the stage that starts."""
         self._ran = False
-        where = escape(f"suite {plan.task.suite}, reward {plan.reward} → {plan.folder}")
+        where = escape(f"suite {plan.task.suite}, reward {plan.told_reward} → {plan.folder}")
         self.console.print(f"[bold]{escape(plan.title)}[/bold]  {where}", soft_wrap=True)
 
     def finished(self, plan: "Plan") -> None:
         """Print that a stage is finished, and which update it kept."""
         self._close()
         if not self._ran:
-            next_step = escape(f"grue evaluate --checkpoint {plan.checkpoint}")
-            self.console.print(f"  already finished; nothing to do. Evaluate it: {next_step}", soft_wrap=True)
+            self.console.print("  already finished; nothing to do", soft_wrap=True)
         elif not self.console.quiet:  # the others of several processes may not see the main one's files
-            update = files.read_json(plan.checkpoint / "grue.json")["update"]
-            why = "the best on validation" if update else "training did not beat its start on validation"
-            self.console.print(f"  kept update {update}: {why}")
+            manifest = files.read_json(plan.checkpoint / "grue.json")
+            why = "the best on validation" if manifest["update"] else "training did not beat its start on validation"
+            said = f"  kept update {manifest['update']}: {why}{gains(plan, manifest['update'])}"
+            self.console.print(said, soft_wrap=True)
+        self._last = plan
         self._over(plan)
+
+    def suggest(self) -> None:
+        """Print how the last finished run is evaluated."""
+        if self._last is not None:
+            command = f"grue evaluate --checkpoint {self._last.checkpoint}{self._beside}"
+            self.console.print(f"  next: {escape(command)}", soft_wrap=True)
 
     def started(self, plan: "Plan", done: int, total: int) -> None:
         """Open the live view."""
@@ -152,6 +163,19 @@ def logged(plan: "Plan") -> list[Mapping[str, float]]:
 
     path = plan.folder / NAME
     return [line for _, line in read_log(path)[0] if is_update(line)] if path.exists() else []
+
+
+def gains(plan: "Plan", kept: int) -> str:
+    """Return what validation said of a run's start and of the update that was kept, on both axes."""
+    from grue.runs.log import NAME, read_log
+
+    of_update = {line["update"]: line for _, line in read_log(plan.folder / NAME)[0] if "validation/reward" in line}
+    start, end = of_update.get(0), of_update.get(kept)
+    if not kept or start is None or end is None:
+        return ""
+    axes = [axis for axis in ("preference", "naturalness") if f"validation/{axis}" in end]
+    found = [f"{axis} {start[f'validation/{axis}']:.1f} → {end[f'validation/{axis}']:.1f}" for axis in axes]
+    return f": {', '.join(found)}" if found else ""
 
 
 @contextmanager

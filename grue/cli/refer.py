@@ -80,9 +80,9 @@ def refer(
         --algorithm supervised --backbone "a transformer"
     """  # noqa: D301 (click reads the escape)
     from grue.cli.progress import error_console
-    from grue.submissions.by_reference import PublishedFile
-    from grue.submissions.refer import add_to
-    from grue.submissions.refer import refer as score
+    from grue.submissions.by_reference.refer import add_to
+    from grue.submissions.by_reference.refer import refer as score
+    from grue.submissions.by_reference.system import PublishedFile
     from grue.task_files import load_task
 
     task = load_task(task_name, suite)

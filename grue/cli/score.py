@@ -75,10 +75,13 @@ def score(
     grue score predictions.jsonl --examples mine.jsonl --metrics bertscore \\
         --set bertscore.model=PATH --set bertscore.layer=17
     """  # noqa: D301 (click reads the escape)
-    from grue import api
+    from grue.api import score as api
     from grue.cli.progress import evaluation_progress
     from grue.task_files import load_task
 
+    if per_example is not None:
+        inputs = [predictions, examples_path, *reference_paths, *(Path(one) for one in (task_name, split) if one)]
+        refuse_input(per_example, [one for one in inputs if one is not None])
     wanted = None if metrics is None else [name.strip() for name in metrics.split(",") if name.strip()]
     if wanted == []:
         raise ConfigError(f"--metrics {metrics!r} names no metric; write names such as meteor,rougeL.")
@@ -110,6 +113,17 @@ def score(
     as_on_board = whole and not settings
     places = places_of(task, scored.preference, scored.naturalness) if task is not None and as_on_board else {}
     click.echo(score_table(scored.scores, scored.preference, scored.naturalness, places))
+
+
+def refuse_input(output: Path, inputs: Sequence[Path]) -> None:
+    """Refuse to write over what is read.
+
+    Raises:
+        ConfigError: The file to write is one of the files to read.
+    """
+    for one in inputs:
+        if output.exists() and one.exists() and output.samefile(one):
+            raise ConfigError(f"--per-example {output}: is read as {one}, and would be lost; name another file.")
 
 
 def places_of(task: "Task", preference: float | None, naturalness: float | None) -> dict[str, str]:
@@ -162,8 +176,8 @@ def score_table(
     """Return scores as a small table; `places` says where an axis stands on the board."""
     rows = [
         (
-            f"{s.metric} {'↑' if s.direction == 'higher' else '↓'}",
-            f"{s.value:.4f}",
+            s.metric if s.axis == "diversity" else f"{s.metric} {'↑' if s.direction == 'higher' else '↓'}",
+            f"{s.value:,.0f}" if s.value > 1 and s.value.is_integer() else f"{s.value:.4f}",
             "" if s.scaled is None else f"{s.scaled:.1f}",
             "" if s.axis == "none" else s.axis,
         )

@@ -14,11 +14,11 @@ from grue.errors import ConfigError, SubmissionError
 from grue.records import check_system_name
 
 if TYPE_CHECKING:
-    from grue.submissions.collect import PackedRun
+    from grue.submissions.by_reference.checks import Fetching
+    from grue.submissions.checks.reviewed import Reviews
     from grue.submissions.folder import Submission
+    from grue.submissions.packing.collect import PackedRun
     from grue.submissions.problems import Problem
-    from grue.submissions.referred_checks import Fetching
-    from grue.submissions.reviewed import Reviews
 
 SEED = 0  # for the randomisation tests for regressions, so that equal files give equal reports
 
@@ -49,6 +49,12 @@ submit.add_command(refer)
 @options.option("--time-limit", type=click.FloatRange(min=1), help="Seconds that scoring may take; beyond is an error.")
 @options.option("--junit", type=click.Path(path_type=Path), help="File to write a JUnit report to as well.")
 @options.option(
+    "--sample",
+    metavar="TEXT",
+    help="Recompute the scores of one seed of each system and task only, drawn by TEXT (a commit, say); all else is "
+    "checked of every seed.",
+)
+@options.option(
     "--fetch", is_flag=True, help="Also download the outputs of systems by reference, and recompute their figures."
 )
 @options.data
@@ -59,6 +65,7 @@ def check_submissions(
     output: Path | None,
     time_limit: float | None,
     junit: Path | None,
+    sample: str | None,
     fetch: bool,
     data_dir: Path | None,
     offline: bool,
@@ -68,15 +75,21 @@ def check_submissions(
     PATH is `submissions` (the default), a system's folder in it, or the file of a system by reference.
     """
     from grue.render.problems import REPORTS
-    from grue.submissions.referred_checks import Fetching
+    from grue.submissions.by_reference.checks import Fetching
 
     if data_dir is not None and not fetch:
         raise ConfigError(f"--data-dir {data_dir}: is the data to recompute figures by reference on; add --fetch.")
     if fetch and against is not None:
         raise ConfigError("--against compares with submitted predictions; check systems by reference by themselves.")
+    if sample is not None and against is not None:
+        raise ConfigError("--sample is for submissions that stand; of what is handed in (--against) all is recomputed.")
     if against is None:
         fetching = Fetching(data_dir, offline) if fetch else None
-        checked, problems = _check(paths or (Path("submissions"),), seconds=time_limit, fetching=fetching)
+        folders = paths or (Path("submissions"),)
+        checked, problems = _check(folders, seconds=time_limit, fetching=fetching, sample=sample)
+        if sample is not None:
+            said = "Scores were recomputed for one seed of each system and task, and taken as stated for the others."
+            click.echo(said, err=True)
     else:
         checked, problems = _check_against(paths, against, time_limit)
     if junit is not None:
@@ -89,18 +102,19 @@ def _check(
     reviews: "Reviews | None" = None,
     seconds: float | None = None,
     fetching: "Fetching | None" = None,
+    sample: str | None = None,
 ) -> "tuple[list[Path], list[Problem]]":
     """Check the submissions in some folders; return their folders or files, and the problems."""
     from grue.cli.progress import error_console
-    from grue.submissions.by_reference import by_reference_files
-    from grue.submissions.checks import check
+    from grue.submissions.by_reference.system import by_reference_files
+    from grue.submissions.checks.check import check
     from grue.submissions.folder import systems
 
     checked = list(dict.fromkeys(one for path in paths for one in (*systems(path), *by_reference_files(path))))
     if not checked:
         return [], []
     with error_console().status(f"Rescoring {', '.join(ascii(str(path))[1:-1] for path in paths)} …"):
-        return checked, check(paths, reviews=reviews, seconds=seconds, fetching=fetching)
+        return checked, check(paths, reviews=reviews, seconds=seconds, fetching=fetching, sample=sample)
 
 
 def _check_against(paths: Sequence[Path], ref: str, seconds: float | None) -> "tuple[list[Path], list[Problem]]":
@@ -108,7 +122,7 @@ def _check_against(paths: Sequence[Path], ref: str, seconds: float | None) -> "t
     import numpy as np
 
     from grue.cli.progress import error_console
-    from grue.submissions.against import changes_since, check_changes, check_regression, reviewed_at
+    from grue.submissions.checks.against import changes_since, check_changes, check_regression, reviewed_at
 
     changes = [changes_since(home, ref) for home in dict.fromkeys(map(_home, paths or (Path("submissions"),)))]
     touched = {(one.folder / system): (one, system) for one in changes for system in one.systems()}
@@ -227,7 +241,7 @@ def pack_runs(
         --budget "3 hours, one GPU" --authors "A. Author" --licence CC-BY-4.0 --training-data none
     grue submit pack --sweep runs --authors "A. Author" --licence CC-BY-4.0 --training-data none
     """  # noqa: D301 (click reads the escape)
-    from grue.submissions.describe import describe
+    from grue.submissions.packing.describe import describe
 
     for asked in (system, given["name"]):
         if asked is not None:
@@ -266,7 +280,7 @@ def _packed_sweep(
 
 def _write(packed: "Sequence[tuple[list[PackedRun], Submission]]", output: Path, force: bool) -> list[Path]:
     """Write submissions, and print the size of each."""
-    from grue.submissions.pack import pack
+    from grue.submissions.packing.pack import pack
 
     folders = []
     for runs, submission in packed:
@@ -281,7 +295,7 @@ def _write(packed: "Sequence[tuple[list[PackedRun], Submission]]", output: Path,
 
 def _tell_withheld(runs: "Sequence[PackedRun]") -> None:
     """Print which tasks are submitted without a configuration, though they were trained."""
-    from grue.submissions.pack import configurations
+    from grue.submissions.packing.pack import configurations
 
     for task, configuration in configurations(runs).items():
         why = [run.withheld for run in runs if run.result.task == task and run.withheld]
@@ -295,7 +309,7 @@ def _collect(
     paths: Sequence[Path], system: str | None, runs: Path, suite: str, failed: Sequence[str]
 ) -> "list[PackedRun]":
     """Read runs; a run that is declared failed need not have a result."""
-    from grue.submissions.collect import find_runs, read_run, runs_of
+    from grue.submissions.packing.collect import find_runs, read_run, runs_of
 
     found = find_runs(paths) if system is None else runs_of(system, runs, suite)
     declared = {folder: f"{folder.parent.parent.name}:{folder.name.removeprefix('seed-')}" for folder in found}
@@ -305,7 +319,7 @@ def _collect(
 def _score(folder: Path, suite: str, given: Mapping[str, Any], offline: bool) -> "list[PackedRun]":
     """Score predictions made elsewhere."""
     from grue.cli.progress import evaluation_progress
-    from grue.submissions.collect import find_predictions, score_run
+    from grue.submissions.packing.collect import find_predictions, score_run
 
     missing = [f"--{key}" for key in ("name", "algorithm", "backbone") if not given[key]]
     if missing:
@@ -329,7 +343,7 @@ def _failed(failed: Sequence[str], others: "Sequence[PackedRun]") -> "list[Packe
     Raises:
         ConfigError: There is no other run to name the system.
     """
-    from grue.submissions.collect import failed_run, parse_failed
+    from grue.submissions.packing.collect import failed_run, parse_failed
 
     if not others:
         raise ConfigError("Every run failed: there is no result to submit.")

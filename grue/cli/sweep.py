@@ -87,6 +87,7 @@ def sweep(
     if context.invoked_subcommand is not None:
         return
     from grue.cli.sweep_view import dry_run_text
+    from grue.evaluation.endpoint import checked
     from grue.sweep.jobs import plan_jobs, refuse_other_runs
     from grue.sweep.record import Record
     from grue.sweep.work import JobContext
@@ -99,6 +100,9 @@ def sweep(
     if dry_run:
         click.echo(dry_run_text(record, planned, jobs or default_jobs(threads)))
         return
+    for job in planned:
+        if job.endpoint is not None:
+            checked(replace(job.endpoint, model=str(job.model)))  # a key that is missing is told before anything runs
     with record.sole_owner():
         record = Record(runs.absolute())  # another sweep may have ended before this one got the lock
         refuse_other_runs([job for job in planned if not record.finished(job)], place.runs, data_dir)

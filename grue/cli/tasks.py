@@ -3,14 +3,15 @@
 import json
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from grue import files
-from grue.cli import options
+from grue.cli import completion, options
 from grue.errors import ConfigError, DataError, GrueError
 
 if TYPE_CHECKING:
@@ -26,13 +27,32 @@ def tasks() -> None:
 
 
 @tasks.command("list")
-@options.option("--suite", help="mini, grue, or a folder of task files. [default: mini and grue]")
+@options.option(
+    "--suite", help="mini, grue, that of an installed package, or a folder of task files. [default: all but folders]"
+)
 @options.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def list_tasks(suite: str | None, as_json: bool) -> None:
-    """List the tasks."""
+    """List the tasks, those of installed packages too."""
     from grue.task_files import SUITES, load_task, task_names
+    from grue.task_packages import installed_suites
 
-    found = [load_task(name, each) for each in ([suite] if suite else SUITES) for name in task_names(each)]
+    found: list[Task] = []
+    broken: list[GrueError] = []
+    try:
+        suites = [suite] if suite else [*SUITES, *installed_suites()]
+    except ConfigError as error:
+        suites, broken = list(SUITES), [error]
+    for each in suites:
+        try:
+            found += [load_task(name, each) for name in task_names(each)]
+        except GrueError as error:
+            broken.append(error)
+    _print_tasks(found, as_json)
+    if broken:
+        raise ConfigError("\n  ".join(map(str, broken)))
+
+
+def _print_tasks(found: Sequence["Task"], as_json: bool) -> None:
     if as_json:
         keys = ("name", "suite", "version", "hash", "title")
         click.echo(json.dumps([{key: getattr(t, key) for key in keys} for t in found], indent=2, ensure_ascii=False))
@@ -44,7 +64,7 @@ def list_tasks(suite: str | None, as_json: bool) -> None:
 
 
 @tasks.command()
-@click.argument("name")
+@click.argument("name", shell_complete=completion.whole(completion.tasks))
 @options.suite
 @options.data
 @options.option("--split", help="Split to take the examples from. [default: the task's evaluation split]")
@@ -59,7 +79,8 @@ def show(
 
     task = load_task(name, suite)
     if as_json:
-        click.echo(json.dumps({"hash": task.hash} | files.plain(task), indent=2, ensure_ascii=False))
+        hashes = {"hash": task.hash} | ({"chat_hash": task.chat_hash} if task.chat_hash else {})
+        click.echo(json.dumps(hashes | files.plain(task), indent=2, ensure_ascii=False))
         return
     click.echo("\n".join(settings_of(task)))
     if not count:
@@ -82,6 +103,9 @@ def settings_of(task: "Task") -> Iterator[str]:
     yield f"  backbone    {task.backbone.model} ({task.backbone.family}){start}"
     yield f"  reward      {task.reward}"
     yield f"  prompt      at most {task.prompt.max_tokens} tokens, cut on the {task.prompt.truncation}"
+    if (chat := task.prompt.chat) is not None:
+        shown = len(chat.examples) + chat.shots
+        yield f"  chat        version {chat.version} (hash {task.chat_hash[:12]}), {shown} examples shown"
     yield f"  recipes     {', '.join(task.recipes)}"
     yield f"  licence     {task.data.licence}"
     for spec in task.metrics:
@@ -140,25 +164,54 @@ def length_summary(lengths: Sequence[int], task: "Task") -> str:
 @tasks.command()
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
 def validate(paths: tuple[Path, ...]) -> None:
-    """Check task files: keys, types, format, metrics, recipes; without PATHS those of both suites and their versions.
+    """Check task files: keys, types, local files, reward, metrics, recipes; without PATHS those of both suites.
 
-    A task whose hash differs from the one recorded for its version has changed in something that affects scores.
+    A task of an installed package is named instead of a path: acme/haiku. A task of ours whose hash differs from the
+    one recorded for its version has changed in something that affects scores.
     """
+    from grue.task_files import load_task
+
+    wrong = []
+    for path in paths or _shipped():
+        faults = list(_faults(path, ours=not paths))
+        wrong += faults
+        if not faults:
+            task = load_task(str(path))
+            click.echo(f"{path}: fine ({task.suite}/{task.name}, version {task.version}, hash {task.hash[:12]})")
+    if wrong:
+        raise ConfigError("\n".join(wrong))
+
+
+def _faults(path: Path, ours: bool) -> Iterator[str]:
+    """Yield everything that is wrong with a task file, a line or more each."""
     from grue.data.formats import FORMATS
+    from grue.data.load import local_path
+    from grue.evaluation.rewards import check_reward
     from grue.metrics.registry import metric_factory
     from grue.runs.recipes import check_recipes
     from grue.task_files import load_task
     from grue.task_versions import check_version
 
-    for path in paths or _shipped():
+    try:
         task = load_task(str(path))
-        _ = FORMATS[task.data.format]  # raises UnknownName
-        for spec in task.metrics:
-            metric_factory(spec.name, spec.options, task.folder)
-        check_recipes(task)
-        if not paths:
-            check_version(task)
-        click.echo(f"{path}: fine ({task.suite}/{task.name}, version {task.version}, hash {task.hash[:12]})")
+    except GrueError as error:
+        yield str(error)
+        return
+    local = [source for source in task.data.sources if source.kind == "local"]
+    checks: list[Callable[[], object]] = [
+        lambda: FORMATS[task.data.format],
+        *(partial(local_path, task, source, split) for source in local for split in source.files),
+        lambda: check_reward(task.reward, task),
+        *(partial(metric_factory, spec.name, spec.options, task.folder) for spec in task.metrics),
+        lambda: check_recipes(task),
+    ]
+    if ours:
+        checks.append(lambda: check_version(task))
+    for check in checks:
+        try:
+            check()
+        except GrueError as error:
+            yield f"{path}: {error}"
 
 
 @tasks.command()
@@ -183,7 +236,8 @@ def diff(reference: str) -> None:
     from grue.task_files import load_task
     from grue.task_versions import changes
 
-    forgotten = []
+    forgotten: list[str] = []
+    forgotten_prompts: list[str] = []
     for path in _shipped():
         new = load_task(str(path))
         old = _task_at(reference, path)
@@ -196,10 +250,18 @@ def diff(reference: str) -> None:
             click.echo(f"{mark} {new.suite}/{new.name}: {change.key}: {change.old!r} → {change.new!r}")
         if new.hash != old.hash and new.version <= old.version:
             forgotten.append(f"{new.suite}/{new.name}")
+        before, now = old.prompt.chat, new.prompt.chat
+        if before is not None and now is not None and before != now and now.version <= before.version:
+            forgotten_prompts.append(f"{new.suite}/{new.name}")
     if forgotten:
         raise ConfigError(
             f"{', '.join(forgotten)}: what is marked * affects scores, but the version was not raised; "
             "raise it, and give the reason in the changelog."
+        )
+    if forgotten_prompts:
+        raise ConfigError(
+            f"{', '.join(forgotten_prompts)}: prompt.chat affects the scores of chat models, but its version was not "
+            "raised; raise it, and give the reason in the changelog."
         )
 
 

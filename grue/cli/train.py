@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 GROUPS = {
     "What to train": ("task_name", "suite", "algo", "reward", "seed", "seed_range", "system"),
     "What it starts from": ("init", "backbone", "warm_start"),
-    "Settings of the algorithm": ("preset", "config_path", "settings"),
+    "Settings of the algorithm": ("mask", "preset", "config_path", "settings"),
     "Data and folders": ("runs", "data_dir", "offline"),
     "Carrying it out": ("trackers", "threads", "dry_run"),
 }
@@ -39,6 +39,11 @@ GROUPS = {
 @options.seeds
 @options.option("--system", help="Name of the system, and of its folder. [default: the algorithm]")
 @options.start
+@options.option(
+    "--mask",
+    type=click.Choice(["learned_top_p", "learned_top_k", "top_k"]),
+    help="Restrict the sampler as NLPO does; the system is then called NAME-masked.",
+)
 @options.settings
 @options.runs
 @options.data
@@ -62,6 +67,7 @@ def train(
     init: Path | None,
     backbone: str | None,
     warm_start: bool,
+    mask: str | None,
     preset: str | None,
     config_path: Path | None,
     settings: tuple[str, ...],
@@ -79,13 +85,17 @@ def train(
     """
     from grue.runs import plan
     from grue.runs.request import RunRequest
-    from grue.task_files import load_task
+    from grue.task_files import SUITES, load_task
 
     request = RunRequest(
         task=load_task(task_name, suite),
         algorithm=algo,
         runs=runs,
-        settings={**(files.read_toml(config_path) if config_path else {}), **options.parse_settings(settings)},
+        settings={
+            **(files.read_toml(config_path) if config_path else {}),
+            **({"mask": mask} if mask else {}),
+            **options.parse_settings(settings),
+        },
         preset=preset,
         reward=reward,
         system=system,
@@ -100,13 +110,14 @@ def train(
     if dry_run:
         click.echo("\n".join(describe(stage) for stage in stages))
         return
-    _train_all(requests, trackers, threads)
+    own = f" --task {task_name}" if task_name.endswith(".toml") else f" --task {task_name} --suite {suite}"
+    _train_all(requests, trackers, threads, beside="" if request.task.suite in SUITES else own)
 
 
-def _train_all(requests: Sequence["RunRequest"], trackers: Sequence[str], threads: int | None) -> None:
+def _train_all(requests: Sequence["RunRequest"], trackers: Sequence[str], threads: int | None, beside: str) -> None:
     import torch
 
-    from grue import api
+    from grue.api import train as api
     from grue.cli.progress import TrainingProgress, error_console, no_console
 
     if threads:
@@ -119,10 +130,11 @@ def _train_all(requests: Sequence["RunRequest"], trackers: Sequence[str], thread
     with (
         stop_on_signal() as stop,
         joined_processes() as distributed,
-        TrainingProgress(error_console() if distributed.is_main else no_console(), over) as progress,
+        TrainingProgress(error_console() if distributed.is_main else no_console(), over, beside=beside) as progress,
     ):
         for request in requests:
             api.train(request, trackers=trackers, observer=progress, stop=lambda: bool(stop))
+        progress.suggest()
 
 
 @contextmanager
@@ -171,5 +183,5 @@ def describe(stage: "Plan") -> str:
     start = stage.init or stage.start.model
     return (
         f"{stage.task.suite}/{stage.task.name} · {stage.algorithm} · seed {stage.seed}\n"
-        f"  folder = {stage.folder}\n  starts from = {start}\n  reward = {stage.reward}\n{config}"
+        f"  folder = {stage.folder}\n  starts from = {start}\n  reward = {stage.told_reward}\n{config}"
     )

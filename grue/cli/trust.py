@@ -11,9 +11,9 @@ from grue.cli import options
 from grue.errors import ConfigError
 
 if TYPE_CHECKING:
-    from grue.submissions.again import Witness
-    from grue.submissions.rows import Target
-    from grue.submissions.trust import Seen
+    from grue.submissions.trust.again import Witness
+    from grue.submissions.trust.ladder import Seen
+    from grue.submissions.trust.rows import Target
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -63,9 +63,9 @@ def reproduce(
     grue submit reproduce submissions/mini/my-ppo --checkpoint 'me/my-ppo-{task}-{seed}' --task imdb
     """  # noqa: D301 (click reads the escape)
     from grue.cli.progress import evaluation_progress
-    from grue.submissions.again import threads_of
-    from grue.submissions.reproduce import find_models, reproduce
-    from grue.submissions.rows import targets
+    from grue.submissions.trust.again import threads_of
+    from grue.submissions.trust.reproduce import find_models, reproduce
+    from grue.submissions.trust.rows import targets
 
     chosen = targets(submission, tasks, seeds)
     by_whom = _witness(record, by, day, threads or threads_of(chosen))
@@ -115,9 +115,9 @@ def retrain(
     """  # noqa: D301 (click reads the escape)
     from grue.cli.progress import TrainingProgress, error_console, evaluation_progress
     from grue.cli.train import describe, stop_on_signal
-    from grue.submissions.again import threads_of
-    from grue.submissions.retrain import MOST_TEXTS, compare, plan_retraining, train_again
-    from grue.submissions.rows import targets
+    from grue.submissions.trust.again import threads_of
+    from grue.submissions.trust.retrain import MOST_TEXTS, compare, plan_retraining, train_again
+    from grue.submissions.trust.rows import targets
 
     chosen = targets(submission, tasks, seeds)
     planned = [plan_retraining(target, runs, allow_download, at_most or MOST_TEXTS) for target in chosen]
@@ -148,7 +148,7 @@ def _witness(record: bool, by: str, day: str | None, threads: int | None) -> "Wi
     import torch
 
     from grue.provenance import code_is_changed
-    from grue.submissions.again import witness
+    from grue.submissions.trust.again import witness
 
     if threads:
         torch.set_num_threads(threads)
@@ -169,8 +169,8 @@ def _tell(found: "Iterator[tuple[Target, Seen]]", record: bool) -> None:
     Raises:
         SubmissionError: A run did not pass.
     """
-    from grue.submissions import trust
-    from grue.submissions.again import describe, refuse_failed
+    from grue.submissions.trust import ladder as trust
+    from grue.submissions.trust.again import describe, refuse_failed
 
     all_seen = []
     for target, seen in found:

@@ -10,9 +10,9 @@ LONGEST_WAIT = 60.0  # seconds; a server that asks for more is given up
 TRANSIENT = (408, 425, 429, 500, 502, 503, 504)  # HTTP statuses worth another attempt
 
 
-def waits() -> Iterator[float]:
+def waits(attempts: int = ATTEMPTS) -> Iterator[float]:
     """Yield the seconds to wait after each failed attempt: 1, 2, 4, …; ends when there is no further attempt."""
-    yield from (2.0**attempt for attempt in range(ATTEMPTS - 1))
+    yield from (2.0**attempt for attempt in range(attempts - 1))
 
 
 def requested_wait(retry_after: str | None, otherwise: float) -> float:

@@ -33,8 +33,7 @@ def export(examples: Sequence[Example], path: Path) -> None:
         ConfigError: The name has another ending.
         DataError: The file cannot be written.
     """
-    if path.suffix not in (".jsonl", ".parquet"):
-        raise ConfigError(f"{path}: unknown file type; use a name that ends in .jsonl or .parquet.")
+    check_ending(path)
     with writing(path) as temporary:
         if path.suffix == ".parquet":
             as_dataset(examples).to_parquet(str(temporary))
@@ -42,3 +41,13 @@ def export(examples: Sequence[Example], path: Path) -> None:
         with temporary.open("w", encoding="utf-8", newline="\n") as handle:
             for example in examples:
                 handle.write(files.canonical_json(example) + "\n")
+
+
+def check_ending(path: Path) -> None:
+    """Refuse a file that is neither `.jsonl` nor `.parquet`.
+
+    Raises:
+        ConfigError: The name has another ending.
+    """
+    if path.suffix not in (".jsonl", ".parquet"):
+        raise ConfigError(f"{path}: unknown file type; use a name that ends in .jsonl or .parquet.")

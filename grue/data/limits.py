@@ -20,6 +20,8 @@ LARGEST_TEXT = 1000**3  # bytes of a file that is read at once
 LONGEST_CELL = 1 << 24  # characters; the csv module stops at 131,072, and articles may be longer
 MOST_COLUMNS = 4096
 MOST_ROWS = 100_000_000
+MOST_RESPONSES = 10_000_000  # of a file of scored responses
+LARGEST_REWARD = 1e18  # its square fits into single precision, in which rewards are standardised
 LARGEST_BATCH = 1000**3  # bytes of rows of parquet that are in memory at once
 
 

@@ -7,7 +7,7 @@ no system has: that is an oracle, a bound on what picking could bring, and is ca
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -24,6 +24,7 @@ from grue.lm.seeds import derived_seed, example_uniforms
 from grue.lm.tokens import encode_prompts
 from grue.lookups.consensus import most_central
 from grue.metrics.registry import CARDS, METRICS, is_metric
+from grue.metrics.reward_model import MODEL
 from grue.records import CONSENSUS, LIKELIHOOD, Example, Prediction
 from grue.tasks import Generation, Task
 
@@ -82,6 +83,7 @@ def is_oracle(pick_by: str) -> bool:
 
 
 def _reads_references(name: str) -> bool:
+    name = "model" if name.startswith(MODEL) else name
     if name in CARDS:
         needs = re.split(r"[,;]\s*", CARDS[name].needs)
         return any(hidden in needs for hidden in ("references", *(f"meta.{key}" for key in OF_THE_REFERENCE)))
@@ -152,15 +154,9 @@ def predict_best_of(
     judge: Judge | None,
 ) -> list[Prediction]:
     """Answer a batch of examples with the best of n samples each; of equals, the one drawn first."""
-    settings, eos = sampling(task), eos_id(model, tokenizer)
-    prompts = encode_prompts(model, tokenizer, [example.prompt for example in examples], task.prompt)
-    encoded = encode(model, prompts) if is_seq2seq(model) else None
     drawn: list[list[Prediction]] = []
     worth: list[Sequence[float]] = []
-    for number in range(n):
-        uniforms = example_uniforms(sample_seed(seed, number), examples, settings.max_new_tokens)
-        rollout = sample_responses(model, prompts, settings, uniforms, eos, encoded=encoded)
-        responses = as_responses(tokenizer, rollout.responses, rollout.truncated)
+    for rollout, responses in draws(model, tokenizer, task, examples, sampling(task), seed, n):
         drawn.append(as_predictions(examples, responses))
         if judge is not None:
             worth.append(judge(rollout, examples, responses))
@@ -169,6 +165,29 @@ def predict_best_of(
         return [responses[most_central([response.text for response in responses])] for responses in of_each]
     values = list(zip(*worth, strict=True))
     return [responses[one.index(max(one))] for responses, one in zip(of_each, values, strict=True)]
+
+
+@torch.no_grad()
+def draws(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    task: Task,
+    examples: Sequence[Example],
+    settings: Generation,
+    seed: int,
+    n: int,
+) -> Iterator[tuple[Rollout, list[Response]]]:
+    """Yield n samples of a batch: a response to each of its prompts, with the rollout that it is of.
+
+    A response depends on seed, example id and number alone, not on its batch or on how many are drawn.
+    """
+    eos = eos_id(model, tokenizer)
+    prompts = encode_prompts(model, tokenizer, [example.prompt for example in examples], task.prompt)
+    encoded = encode(model, prompts) if is_seq2seq(model) else None
+    for number in range(n):
+        uniforms = example_uniforms(sample_seed(seed, number), examples, settings.max_new_tokens)
+        rollout = sample_responses(model, prompts, settings, uniforms, eos, encoded=encoded)
+        yield rollout, as_responses(tokenizer, rollout.responses, rollout.truncated)
 
 
 def sample_seed(seed: int, number: int) -> int:

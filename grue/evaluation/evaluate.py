@@ -3,153 +3,39 @@
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from grue import files
 from grue.data.load import Loaded, file_id, is_file, load_examples
-from grue.errors import ConfigError, GrueError, Unavailable, UnknownName, did_you_mean
-from grue.evaluation.best_of import BestOf, make_judge, predict_best_of, sampling, shown
-from grue.evaluation.folder import PREDICTIONS, SCORES, claim, discard, seal
-from grue.evaluation.predict import Answer, predict_file, write_predictions
+from grue.errors import GrueError, Unavailable
+from grue.evaluation.best_of import make_judge, predict_best_of, sampling, shown
+from grue.evaluation.by_endpoint import SAMPLED, answer_all, predictions_of, settings_for, summary
+from grue.evaluation.chat import Chatting, chatting, unbounded
+from grue.evaluation.client import Client
+from grue.evaluation.folder import ANSWERS, PREDICTIONS, SCORES, claim, discard, seal
+from grue.evaluation.predict import Answer, predict_file
+from grue.evaluation.predictions import write_predictions
+from grue.evaluation.prompting import Asking, by_chat
 from grue.evaluation.scoring import Scored, score_predictions, write_per_example
-from grue.lm import checkpoint
+from grue.evaluation.systems import System
+from grue.lm.chat import cut_text
 from grue.lm.checks import check_lengths
-from grue.lm.device import scoring_device
-from grue.lm.load import Family, LoadedModel, load_language_model, weights_id
+from grue.lm.load import load_tokenizer
 from grue.lookups.find import find_lookup
 from grue.metrics.tokens import sentences
 from grue.provenance import code_version, package_versions
-from grue.records import BASELINES, LOOKUPS, SCHEMA_VERSION, Example, Prediction, Result
+from grue.records import LOOKUPS, SCHEMA_VERSION, Example, Prediction, Result
 from grue.tasks import Task
 
 LEAD_SENTENCES = 3
 READING = ("null", *LOOKUPS)  # baselines that read the training split
 
 Progress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True, slots=True)
-class System:
-    """What is evaluated.
-
-    Attributes:
-        record: What the result says of it.
-        seed: The seed that it was trained with, and that its sampling draws from.
-        weights: sha256 of the weights, so that predictions of other weights are never taken for its own.
-        best_of: How it picks one of several samples; None where it decodes as the task says.
-    """
-
-    name: str
-    record: Mapping[str, Any]
-    seed: int
-    weights: str
-    model: PreTrainedModel | None = None
-    tokenizer: PreTrainedTokenizerBase | None = None
-    best_of: BestOf | None = None
-
-
-def checkpoint_system(task: Task, folder: Path) -> System:
-    """Return the system of a checkpoint of ours.
-
-    Raises:
-        DataError: It is no checkpoint, is damaged, or belongs to another task.
-    """
-    manifest = checkpoint.read_manifest(folder)
-    checkpoint.check_task(manifest, folder, task)
-    model, tokenizer = _load(task.backbone.family, str(folder))
-    record = {
-        "name": manifest.system,
-        "algorithm": manifest.algorithm,
-        "backbone": manifest.backbone,
-        "parameters": sum(p.numel() for p in model.parameters()),
-        "training": dict(manifest.training),
-        "update": manifest.update,
-        "validation": dict(manifest.validation),
-        "config_sha256": manifest.config_sha256,
-    }
-    if manifest.start:
-        record["start"] = manifest.start
-    if last := checkpoint.last_of_run(folder, manifest):
-        record["last"] = {"update": last.update, "validation": dict(last.validation)}
-    if (reward := _reward_of(folder, manifest)) is not None:
-        record["reward"] = reward
-    return System(manifest.system, record, manifest.seed, manifest.weights, model, tokenizer)
-
-
-def _reward_of(folder: Path, manifest: checkpoint.CheckpointManifest) -> str | None:
-    """Return the reward that a checkpoint in its run's folder was trained on, "" if on none; None if that is unknown.
-
-    Raises:
-        DataError: The run's configuration cannot be read.
-    """
-    path = folder.resolve().parent / "config.toml"
-    if manifest.algorithm == "supervised":
-        return ""
-    if not path.is_file():
-        return None
-    config = files.read_toml(path)
-    same = all(config.get(key) == getattr(manifest, key) for key in ("suite", "task", "algorithm", "seed"))
-    return config["reward"] if same and isinstance(config.get("reward"), str) else None
-
-
-def model_system(task: Task, name: str, seed: int) -> System:
-    """Return the system of a Hugging Face model trained elsewhere: a folder, or a hub id."""
-    model, tokenizer = _load(task.backbone.family, name)
-    title = (Path(name).resolve() if Path(name).is_dir() else Path(name)).name  # "." and ".." name no folder of results
-    record = {
-        "name": title,
-        "algorithm": "external",
-        "backbone": name,
-        "parameters": sum(p.numel() for p in model.parameters()),
-    }
-    return System(title, record, seed, weights_id(name), model, tokenizer)
-
-
-def baseline_system(task: Task, baseline: str, seed: int) -> System:
-    """Return one of `BASELINES` as a system.
-
-    Raises:
-        UnknownName: There is no such baseline.
-        ConfigError: It is a lookup that the task does not have.
-        DataError: The backbone of zero-shot is not available.
-    """
-    if baseline not in BASELINES:
-        known = ", ".join(BASELINES)
-        raise UnknownName(f"There is no baseline {baseline!r}.{did_you_mean(baseline, BASELINES)} Known: {known}.")
-    if baseline in LOOKUPS:
-        find_lookup(task, baseline)
-    if baseline != "zero-shot":
-        return System(baseline, {"name": baseline, "algorithm": baseline}, seed, baseline)
-    backbone = task.backbone
-    model, tokenizer = _load(backbone.family, backbone.model, backbone.revision)
-    parameters = sum(p.numel() for p in model.parameters())
-    record = {"name": baseline, "algorithm": baseline, "backbone": backbone.model, "parameters": parameters}
-    return System(baseline, record, seed, weights_id(backbone.model, backbone.revision), model, tokenizer)
-
-
-def _load(family: Family, name: str, revision: str = "") -> LoadedModel:
-    """Load a model to where models answer: on the GPU, if there is one."""
-    model, tokenizer = load_language_model(family, name, revision)
-    model.to(scoring_device())  # type: ignore[arg-type]  # a decorated method that the checker cannot read
-    return model, tokenizer
-
-
-def with_best_of(system: System, best_of: BestOf) -> System:
-    """Return the system that draws several samples and picks one: another system, with a name of its own.
-
-    Raises:
-        ConfigError: It has no model to draw from.
-    """
-    if system.model is None:
-        raise ConfigError(f"The baseline {system.name!r} has no model to draw samples from; leave --best-of out.")
-    name = f"{system.name}+{best_of.name}"
-    return replace(system, name=name, record={**system.record, "name": name}, best_of=best_of)
 
 
 def evaluate(
@@ -167,7 +53,8 @@ def evaluate(
 ) -> Result:
     """Write `predictions.jsonl`, `scores.jsonl` and `result.json` into `folder`, and return the result.
 
-    An interrupted evaluation resumes after the predictions that are there; a finished one is only read.
+    An interrupted evaluation resumes after the predictions that are there; a finished one is only read. The replies of
+    an endpoint are kept in `answers.jsonl`.
 
     Args:
         split: A split of the task, or a file of rows (.jsonl, .jsonl.gz) in the data set's columns.
@@ -177,7 +64,7 @@ def evaluate(
         ConfigError: The folder holds an evaluation of another system or with other settings.
         DataError: Data is not available, something cannot be written, or the predictions of a finished evaluation were
             changed.
-        Unavailable: No metric of the task can be computed on this machine.
+        Unavailable: No metric of the task can be computed on this machine, or an endpoint fails again and again.
     """
     split = split or task.data.evaluation
     identity = {
@@ -190,30 +77,48 @@ def evaluate(
         "data_dir": None if data_dir is None else str(data_dir.resolve()),
         "best_of": None if system.best_of is None else files.plain(system.best_of),
         "frontier": system.record.get("frontier"),
+        "chat": task.chat_hash if system.chat else None,
+        "endpoint": None if (at := system.endpoint) is None else f"{at.url}/{at.path} {at.model}",
     }
+    if system.best_of is not None and "reward_models" in system.record:
+        identity["reward_models"] = system.record["reward_models"]
     finished = claim(folder, identity, warn)
     if finished is not None:
         return finished
     try:
         loaded = load_examples(task, split, data_dir, offline)
         examples = loaded.examples[:limit]
-        train = load_examples(task, "train", data_dir, offline) if system.name in READING else None
-        answer = _answerer(task, system, examples)
+        train = load_examples(task, "train", data_dir, offline) if _reads_training(task, system) else None
+        asking = _asking(task, system, loaded.examples, () if train is None else train.examples)
+        chat = _chatting(task, system, asking)
+        if asking is not None and (prompting := asking.record()) is not None:
+            counted = {} if chat is None else {"prompt_tokens": chat.count_tokens(examples)}
+            system = replace(system, prompting={**prompting, **counted})
+        answer = _answerer(task, system, examples) if chat is None else chat.answer
     except GrueError:
-        if not (folder / PREDICTIONS).exists():
+        if not any((folder / name).exists() for name in (PREDICTIONS, ANSWERS)):
             discard(folder)  # what never began must not stand in the way of another evaluation
         raise
     started = time.monotonic()
     path = folder / PREDICTIONS
-    if system.model is None:
+    total = len(examples)
+    if system.endpoint is not None:
+        assert asking is not None
+        client = Client(system.endpoint, settings_for(task, system.seed), warn)
+        questions = {example.id: asking.question(example.prompt) for example in examples}
+        replies = answer_all(client, questions, folder / ANSWERS, lambda done: progress(done, total))
+        system = replace(system, record={**system.record, "endpoint": summary(system.endpoint, replies)})
+        predictions = predictions_of(replies, asking, examples)
+        write_predictions(path, predictions)
+    elif system.model is None:
         if train is not None:
             system = replace(system, record={**system.record, "read": _read(train)})
         predictions = _answer_without_model(task, system, examples, () if train is None else train.examples)
         write_predictions(path, predictions)
     else:
-        check_lengths(system.model, task)
+        if asking is None:
+            check_lengths(system.model, task)
         assert system.tokenizer is not None
-        total = len(examples)
         predictions = predict_file(
             system.model,
             system.tokenizer,
@@ -258,6 +163,28 @@ def _refuse_unscored(task: Task, scored: Scored, path: Path) -> None:
         )
 
 
+def _reads_training(task: Task, system: System) -> bool:
+    """Whether the training split is read: looked things up in, or shown from."""
+    shows = system.chat and task.prompt.chat is not None and task.prompt.chat.shots > 0
+    return shows or (system.model is None and system.endpoint is None and system.name in READING)
+
+
+def _asking(task: Task, system: System, evaluated: Sequence[Example], train: Sequence[Example]) -> Asking | None:
+    """Return how a system is asked, prompts cut by the backbone's tokenizer; None where its own does all of that."""
+    if not system.chat and system.endpoint is None:
+        return None
+    cut = partial(cut_text, load_tokenizer(task.backbone.model, task.backbone.revision), prompt=task.prompt)
+    return by_chat(task, evaluated, train, cut) if system.chat else Asking(cut)
+
+
+def _chatting(task: Task, system: System, asking: Asking | None) -> Chatting | None:
+    """Return the chat model that answers; None where none does, or not here."""
+    if asking is None or system.model is None:
+        return None
+    assert system.tokenizer is not None
+    return chatting(system.name, system.model, system.tokenizer, task, asking, system.seed)
+
+
 def _answerer(task: Task, system: System, examples: Sequence[Example]) -> Answer | None:
     """Return what answers a batch in place of the task's decoding, if anything does."""
     if system.best_of is None:
@@ -269,10 +196,13 @@ def _answerer(task: Task, system: System, examples: Sequence[Example]) -> Answer
 
 
 def _generation(task: Task, system: System) -> dict[str, Any]:
-    """Return what a result says of its decoding."""
+    """Return what a result says of its decoding, and of its prompting where that is not the plain one."""
+    prompting = {} if system.prompting is None else {"prompting": system.prompting}
+    if system.endpoint is not None:
+        settings = {key: value for key, value in settings_for(task, system.seed).items() if key != "seed"}
+        return {"decoding": SAMPLED, **settings, **prompting}
     if system.best_of is None:
-        settings: dict[str, Any] = files.plain(task.decoding)
-        return settings
+        return {**files.plain(unbounded(task.decoding) if system.chat else task.decoding), **prompting}
     best_of = {key: value for key, value in files.plain(system.best_of).items() if key != "name"}
     return {**files.plain(sampling(task)), "decoding": system.best_of.name, "best_of": best_of}
 
@@ -315,7 +245,6 @@ def make_result(
     batch_size: int,
 ) -> Result:
     """Put together everything that `result.json` says."""
-    parameter = next(system.model.parameters(), None) if system.model is not None else None
     return Result(
         schema=SCHEMA_VERSION,
         status="complete",
@@ -329,12 +258,7 @@ def make_result(
         system={**system.record, "weights": system.weights},
         data=loaded.provenance(),
         generation=_generation(task, system),
-        determinism={
-            "batch_size": batch_size,
-            "dtype": "none" if parameter is None else str(parameter.dtype).removeprefix("torch."),
-            "device": "none" if parameter is None else str(parameter.device),
-            "threads": torch.get_num_threads(),
-        },
+        determinism=_determinism(task, system, batch_size),
         scores=scored.scores,
         preference=scored.preference,
         naturalness=scored.naturalness,
@@ -345,3 +269,17 @@ def make_result(
         limited=limited,
         errors=scored.errors,
     )
+
+
+def _determinism(task: Task, system: System, batch_size: int) -> dict[str, Any]:
+    """Return what the answers may depend on beside the model; what a server does is its own affair."""
+    if system.endpoint is not None:
+        asked = {key: value for key, value in settings_for(task, system.seed).items() if key != "max_tokens"}
+        return {"decoding": SAMPLED, **asked, "promised": False, "concurrency": system.endpoint.concurrency}
+    parameter = next(system.model.parameters(), None) if system.model is not None else None
+    return {
+        "batch_size": batch_size,
+        "dtype": "none" if parameter is None else str(parameter.dtype).removeprefix("torch."),
+        "device": "none" if parameter is None else str(parameter.device),
+        "threads": torch.get_num_threads(),
+    }

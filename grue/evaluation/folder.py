@@ -14,6 +14,8 @@ from grue.evaluation.predictions import read_predictions
 from grue.records import Result
 
 CLAIM, PREDICTIONS, SCORES, RESULT = "evaluation.json", "predictions.jsonl", "scores.jsonl", "result.json"
+ANSWERS = "answers.jsonl"
+"""What an endpoint replied, from which the predictions of such an evaluation follow."""
 SHA256 = "sha256"
 """The key of the claim that holds the hashes of the files."""
 
@@ -120,7 +122,7 @@ def weights_of(folder: Path) -> str:
 
 def discard(folder: Path) -> None:
     """Remove an evaluation, and nothing else, from a run's folder."""
-    for name in (CLAIM, PREDICTIONS, SCORES, RESULT):
+    for name in (CLAIM, ANSWERS, PREDICTIONS, SCORES, RESULT):
         (folder / name).unlink(missing_ok=True)
 
 

@@ -17,16 +17,11 @@ import torch
 
 from grue import files
 from grue.errors import ConfigError, DataError
-from grue.evaluation.best_of import OF_THE_REFERENCE, is_oracle, sample_seed, shown
-from grue.evaluation.evaluate import System
-from grue.evaluation.predict import Response, as_responses, plain_sampling, told
+from grue.evaluation.best_of import OF_THE_REFERENCE, draws, is_oracle, shown
+from grue.evaluation.predict import Response, plain_sampling, told
 from grue.evaluation.rewards import Reward, make_reward
+from grue.evaluation.systems import System
 from grue.lm.checkpoint import find_checkpoint, read_manifest
-from grue.lm.forward import encode
-from grue.lm.model import eos_id, is_seq2seq
-from grue.lm.sampling import sample_responses
-from grue.lm.seeds import example_uniforms
-from grue.lm.tokens import encode_prompts
 from grue.records import Example
 from grue.stats.frontier import FloatArray, FrontierPoint, best_of, share_of_gain, tilted
 from grue.tasks import Task
@@ -203,16 +198,12 @@ def draw(
     model, tokenizer = system.model, system.tokenizer
     if model is None or tokenizer is None:
         raise ConfigError(f"{system.name} has no model to draw samples from; give a checkpoint or zero-shot.")
-    settings, eos = plain_sampling(task, temperature), eos_id(model, tokenizer)
+    settings = plain_sampling(task, temperature)
     found: list[list[Response]] = [[] for _ in examples]
     for begin in range(0, len(examples), BATCH):
         batch = examples[begin : begin + BATCH]
-        prompts = encode_prompts(model, tokenizer, [example.prompt for example in batch], task.prompt)
-        encoded = encode(model, prompts) if is_seq2seq(model) else None
-        for number in range(samples):
-            uniforms = example_uniforms(sample_seed(system.seed, number), batch, settings.max_new_tokens)
-            rollout = sample_responses(model, prompts, settings, uniforms, eos, encoded=encoded)
-            for place, one in enumerate(as_responses(tokenizer, rollout.responses, rollout.truncated)):
+        for number, (_, responses) in enumerate(draws(model, tokenizer, task, batch, settings, system.seed, samples)):
+            for place, one in enumerate(responses):
                 found[begin + place].append(one)
             progress(begin * samples + (number + 1) * len(batch), len(examples) * samples)
     return found

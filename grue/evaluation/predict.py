@@ -10,7 +10,7 @@ from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerB
 
 from grue import files
 from grue.errors import DataError
-from grue.evaluation.predictions import read_predictions
+from grue.evaluation.predictions import prediction_record, read_predictions, write_predictions
 from grue.lm.model import eos_id, is_seq2seq, start_id
 from grue.lm.sampling import sample_responses
 from grue.lm.seeds import example_uniforms
@@ -57,11 +57,30 @@ def respond(
     greedy and beam search are Hugging Face's.
     """
     prompts = encode_prompts(model, tokenizer, [example.prompt for example in examples], task.prompt)
+    eos = eos_id(model, tokenizer)
+    return as_responses(tokenizer, *continuations(model, tokenizer, prompts, examples, settings, seed, eos))
+
+
+@torch.no_grad()
+def continuations(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    prompts: Tokens,
+    examples: Sequence[Example],
+    settings: Generation,
+    seed: int,
+    eos: int,
+) -> tuple[Tokens, torch.Tensor]:
+    """Return what a model writes after the prompts of a batch, [B, T], and whether each reached the length limit, [B].
+
+    Args:
+        eos: The id that ends a response.
+    """
     if settings.do_sample:
         uniforms = example_uniforms(seed, examples, settings.max_new_tokens)
-        rollout = sample_responses(model, prompts, settings, uniforms, eos_id(model, tokenizer))
-        return as_responses(tokenizer, rollout.responses, rollout.truncated)
-    return as_responses(tokenizer, *_search(model, tokenizer, prompts, settings))
+        rollout = sample_responses(model, prompts, settings, uniforms, eos)
+        return rollout.responses, rollout.truncated
+    return _search(model, tokenizer, prompts, settings, eos)
 
 
 def plain_sampling(task: Task, temperature: float = 1.0) -> Generation:
@@ -90,10 +109,9 @@ def as_predictions(examples: Sequence[Example], responses: Sequence[Response]) -
 
 
 def _search(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, prompts: Tokens, settings: Generation
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, prompts: Tokens, settings: Generation, eos: int
 ) -> tuple[Tokens, torch.Tensor]:
     """Decode greedily or with beams; the response mask follows the position of the first end token."""
-    eos = eos_id(model, tokenizer)
     config = GenerationConfig(
         max_new_tokens=settings.max_new_tokens,
         min_new_tokens=settings.min_new_tokens or None,
@@ -159,14 +177,3 @@ def predict_file(
     predictions = [done[example.id] for example in examples]
     write_predictions(path, predictions)
     return predictions
-
-
-def prediction_record(prediction: Prediction) -> dict[str, object]:
-    """Return the line of a predictions file: id and text, and `truncated` where it is true."""
-    record: dict[str, object] = {"id": prediction.id, "text": prediction.text}
-    return record | {"truncated": True} if prediction.truncated else record
-
-
-def write_predictions(path: Path, predictions: Sequence[Prediction]) -> None:
-    """Write a whole predictions file, atomically."""
-    files.write_jsonl(path, map(prediction_record, predictions))

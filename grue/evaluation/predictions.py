@@ -50,6 +50,27 @@ def read_predictions(path: Path) -> list[Prediction]:
     return [_prediction(record, f"{path}, line {number}") for number, record in files.read_jsonl(path)]
 
 
+def read_predictions_in_order(path: Path) -> list[Prediction]:
+    """Read predictions that need no ids: as `read_predictions`, or the same lines without ids, or one text a line.
+
+    What has no ids gets the numbers of its lines.
+
+    Raises:
+        DataError, SubmissionError: As for `read_predictions`.
+    """
+    if not files.read_text(path).removeprefix("\ufeff").lstrip().startswith("{"):
+        return read_plain_predictions(path)
+    return [_prediction(record, f"{path}, line {number}") for number, record in _numbered(path)]
+
+
+def _numbered(path: Path) -> Sequence[tuple[int, Mapping[str, Any]]]:
+    """Return the numbered objects of a file, with their numbers as ids if none has an id."""
+    lines = list(files.read_jsonl(path))
+    if any("id" in record for _, record in lines):
+        return lines
+    return [(number, {"id": str(place), **record}) for place, (number, record) in enumerate(lines, start=1)]
+
+
 def _prediction(record: Mapping[str, Any], where: str) -> Prediction:
     try:
         return from_dict(Prediction, record, where)
@@ -62,17 +83,30 @@ def read_plain_predictions(path: Path) -> list[Prediction]:
     return [Prediction(str(number), text) for number, text in enumerate(_plain_lines(path), start=1)]
 
 
+def prediction_record(prediction: Prediction) -> dict[str, object]:
+    """Return the line of a predictions file: id and text, and `truncated` where it is true."""
+    record: dict[str, object] = {"id": prediction.id, "text": prediction.text}
+    return record | {"truncated": True} if prediction.truncated else record
+
+
+def write_predictions(path: Path, predictions: Sequence[Prediction]) -> None:
+    """Write a whole predictions file, atomically."""
+    files.write_jsonl(path, map(prediction_record, predictions))
+
+
 # --- the user's own examples -----------------------------------------------------------------------------------------
 
 
 def read_examples(path: Path) -> list[Example]:
     """Read examples: one JSON object per line, {"id", "references", "prompt", "meta"}; the last two are optional.
 
+    If no line has an id, the numbers of the lines are the ids.
+
     Raises:
         DataError: The file cannot be read or is empty, an id is repeated, or a line is no example.
     """
     examples: dict[str, Example] = {}
-    for number, record in files.read_jsonl(path):
+    for number, record in _numbered(path):
         where = f"{path}, line {number}"
         try:
             example = from_dict(Example, {"prompt": "", **record}, where)

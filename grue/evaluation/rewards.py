@@ -1,7 +1,8 @@
 """Rewards: what a text is worth, as a weighted sum of terms; higher is better.
 
-A reward is written as in a task file: a metric's name, one of `COMBINATIONS`, a function that is not a metric
-(`REWARDS`, `module:function`), or a weighted sum of such terms, "0.25*meteor + 0.75*coverage - 0.01*mean_length".
+A reward is written as in a task file: a metric's name, one of `COMBINATIONS`, a reward model (`model:DIR`, which a
+blank ends), a function that is not a metric (`REWARDS`, `module:function`), or a weighted sum of such terms,
+"0.25*meteor + 0.75*coverage - 0.01*mean_length".
 Values keep the metric's own scale: sacreBLEU counts to 100, CIDEr to 10. Where lower is better they are negated.
 
 A function takes (examples, texts); one with parameters named as in `ASKED` also gets those. It returns for each text a
@@ -20,6 +21,7 @@ from typing import Any
 
 from grue.errors import ConfigError, TrainingError
 from grue.files import sha256_json
+from grue.lm.reward_folder import check_reward_task, read_reward_manifest
 from grue.metrics.own import (
     attribute_of,
     check_count,
@@ -29,7 +31,8 @@ from grue.metrics.own import (
     import_from,
     is_finite,
 )
-from grue.metrics.registry import is_metric, make_metric
+from grue.metrics.registry import is_metric, make_metric, metric_factory
+from grue.metrics.reward_model import MODEL
 from grue.records import Example
 from grue.registry import Registry
 from grue.tasks import Task
@@ -126,8 +129,10 @@ COMBINATIONS: dict[str, tuple[tuple[float, str], ...]] = {
 """Named sums: SPIDEr (Liu et al. 2017), RL4LMs' rouge_combined and ToTTo's METEOR + PARENT."""
 
 TERM = re.compile(
-    r"\s*(?P<sign>[+-])?\s*(?:(?P<weight>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*\*\s*)?(?P<name>[A-Za-z_][\w.:]*)\s*"
+    r"\s*(?P<sign>[+-])?\s*(?:(?P<weight>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*\*\s*)?(?P<name>model:\S+|[A-Za-z_][\w.:]*)\s*"
 )
+MODEL_OPTION = "dir"
+"""The option of the metric `model` that names a reward model's folder."""
 
 
 def make_reward(expression: str, task: Task, examples: Sequence[Example]) -> Reward:
@@ -144,6 +149,18 @@ def make_reward(expression: str, task: Task, examples: Sequence[Example]) -> Rew
     """
     named = [(1.0, expression)] if expression in GIVEN else parse_reward(expression)
     return Reward(tuple(Term(weight, name, _values_of(name, task, examples)) for weight, name in named))
+
+
+def check_reward(expression: str, task: Task) -> None:
+    """Check what an expression names without making it, which may load a model; errors as for `make_reward`."""
+    for _, name in [] if expression in GIVEN else parse_reward(expression):
+        if name in REWARDS:
+            continue
+        if not is_metric(name) and ":" in name:
+            imported_reward(name, _folders(task))
+        else:
+            metric_factory(name, _options(name, task), task.folder)
+            check_model(name, _options(name, task), task)
 
 
 def parse_reward(expression: str) -> list[tuple[float, str]]:
@@ -313,6 +330,29 @@ def _values_of(name: str, task: Task, examples: Sequence[Example]) -> TermFuncti
     if name in REWARDS:
         return function_reward(name, REWARDS[name])
     if not is_metric(name) and ":" in name:
-        return imported_reward(name, [Path(task.folder)] if task.folder else [])
-    options = next((spec.options for spec in task.metrics if spec.name == name), {})
+        return imported_reward(name, _folders(task))
+    options = _options(name, task)
+    check_model(name, options, task)
     return metric_reward(name, options, examples)
+
+
+def check_model(name: str, options: Mapping[str, Any], task: Task) -> None:
+    """Refuse a reward model of another task; any other metric passes.
+
+    Args:
+        options: The metric's, one of which may name the model's folder.
+
+    Raises:
+        DataError: It is of another task, is not there, or is damaged.
+    """
+    place = name.removeprefix(MODEL) if name.startswith(MODEL) else options.get(MODEL_OPTION)
+    if name.startswith(MODEL) or (name == "model" and isinstance(place, str)):
+        check_reward_task(read_reward_manifest(Path(str(place))), Path(str(place)), task)
+
+
+def _folders(task: Task) -> list[Path]:
+    return [Path(task.folder)] if task.folder else []
+
+
+def _options(name: str, task: Task) -> Mapping[str, Any]:
+    return next((spec.options for spec in task.metrics if spec.name == name), {})

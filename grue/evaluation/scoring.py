@@ -12,6 +12,7 @@ import numpy as np
 from grue import files
 from grue.errors import ConfigError, DataError, Unavailable, did_you_mean
 from grue.evaluation.predictions import match
+from grue.evaluation.reward_models import check_metrics
 from grue.metrics.metric import FloatArray, Metric, OfCorpusOnly, Subset
 from grue.metrics.registry import DIVERSITY, metric_factory
 from grue.records import Axis, Example, Prediction, Score
@@ -82,6 +83,7 @@ def score_predictions(
     if not examples:
         raise DataError(f"The split {split!r} of {task.name} has no examples to score.")
     specs = metrics if metrics is not None else chosen_metrics(task)
+    check_metrics(specs, task)
     skip = skip_unavailable or metrics is None
     prepare = prepare or partial(prepared_metric, folder=task.folder)
     scored = score_examples(

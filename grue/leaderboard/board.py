@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from grue.records import About, Axis, Direction, Status
+from grue.records import About, Axis, Cost, Direction, Status
 from grue.stats.intervals import Interval
 from grue.submissions.reported import Reported
 
-BOARD_SCHEMA = 4
+BOARD_SCHEMA = 5
 
 RANK_TEST = "t over seeds, paired or Welch, Holm 5 %"
 """What `Row.rank` and `Row.task_ranks` rest on: see `grue/leaderboard/places.py`."""
@@ -16,8 +16,7 @@ RANK_TEST = "t over seeds, paired or Welch, Holm 5 %"
 Standing = Literal["ranked", "preliminary", "too few seeds", "partial", "limited", "no predictions", "reference"]
 IntervalKind = Literal["t", "bootstrap", "none"]
 Scoring = Literal["grue-1", "paper"]
-Cost = Literal["tokens", "episodes", "seconds"]
-COSTS: tuple[Cost, ...] = ("tokens", "episodes", "seconds")
+Prompting = Literal["plain", "chat"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +79,11 @@ class Cell:
             if there is none. See `grue/leaderboard/trained_on.py`.
         lineage: Seed → the first digits of the hash of the weights, then of those that training began from, as far as
             the result states them.
-        training: "tokens", "episodes" (sequences: read, or drawn and rewarded) or "seconds" → seed → what its training
-            took, that of the weights it began from included, as far as the result states it.
+        training: Name of a cost → seed → what training took until the update that was kept, that of the weights it
+            began from included, as far as the result states it.
         updates: Seed → the update that was kept; 0 is the start itself.
+        whole: The same costs of the whole run, the updates after the kept one included, as far as the result states it.
+        last_updates: Seed → the last update of the run.
         parameters: Of the system; None where the results state none.
         code: Versions of grue that made the results, each with the first digits of its commit.
     """
@@ -98,6 +99,8 @@ class Cell:
     lineage: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     training: Mapping[Cost, Mapping[int, float]] = field(default_factory=dict)
     updates: Mapping[int, int] = field(default_factory=dict)
+    whole: Mapping[Cost, Mapping[int, float]] = field(default_factory=dict)
+    last_updates: Mapping[int, int] = field(default_factory=dict)
     parameters: int | None = None
     code: tuple[str, ...] = ()
 
@@ -118,6 +121,8 @@ class Row:
         cells: Task → scores, for the tasks with results.
         held_out: Mean of the held-out preference over the tasks that have one; None if one of them is missing.
         held_out_interval: Interval of the held-out preference.
+        prompting: How it was asked: by the plain prompts, or by the tasks' chat prompts.
+        by_endpoint: Whether a server answered: there are no weights then, and training is unknown.
     """
 
     system: str
@@ -134,6 +139,8 @@ class Row:
     cells: Mapping[str, Cell]
     held_out: float | None = None
     held_out_interval: Interval | None = None
+    prompting: Prompting = "plain"
+    by_endpoint: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from grue.errors import DataError
 from grue.leaderboard.board import BoardTask, Cell, Column, Estimate, Row, Standing
 from grue.leaderboard.entries import ScoredAxis, lacking, lacks, row_key
 from grue.leaderboard.lineage import DIGITS, line
-from grue.leaderboard.made import code_of, in_words, kept_updates, parameters_of, training_of
+from grue.leaderboard.made import code_of, in_words, kept_updates, last_updates, parameters_of, training_of, whole_of
 from grue.leaderboard.trained_on import rewards_of, terms_of
 from grue.records import Entry
 from grue.stats.intervals import mean, sd
@@ -54,7 +54,7 @@ def row_of(entries: Sequence[Entry], tasks: Sequence[BoardTask]) -> Row:
 
     Its standing is one that the number of seeds cannot change, else "ranked".
     """
-    system, status, _ = row_key(entries[0])
+    system, status, _, prompting, by_endpoint = row_key(entries[0])
     groups = {task: [entry for entry in entries if entry.result.task == task.name] for task in tasks}
     cells = {task.name: _cell(group, task) for task, group in groups.items() if group}
     return Row(
@@ -70,6 +70,8 @@ def row_of(entries: Sequence[Entry], tasks: Sequence[BoardTask]) -> Row:
         naturalness_interval=None,
         iqm=None,
         cells=cells,
+        prompting=prompting,
+        by_endpoint=by_endpoint,
     )
 
 
@@ -100,6 +102,8 @@ def _cell(entries: Sequence[Entry], task: BoardTask) -> Cell:
         lineage={result.seed: tuple(each[:DIGITS] for each in found) for result in results if (found := line(result))},
         training=training_of(results),
         updates=kept_updates(results),
+        whole=whole_of(results),
+        last_updates=last_updates(results),
         parameters=parameters_of(results),
         code=code_of(results),
     )

@@ -13,6 +13,8 @@ from grue.data.load import load_examples
 from grue.errors import DataError, SubmissionError, Unavailable
 from grue.evaluation.comparison import Disagreement, ScoredRun, axis_metrics, contrast_of, disagreements, worth
 from grue.evaluation.predictions import match, read_predictions
+from grue.evaluation.prompting import prompting_of
+from grue.leaderboard.budgets import unlike_calls
 from grue.leaderboard.lineage import line, share_starts
 from grue.leaderboard.notes import misfit
 from grue.leaderboard.systems import FoundSystem
@@ -74,6 +76,14 @@ class Comparison:
     notes: tuple[str, ...]
 
 
+def _asked_differently(a: FoundSystem, b: FoundSystem) -> Iterator[str]:
+    """Yield that two systems were asked by other prompts, which is then compared, too."""
+    found = [{prompting_of(entry.result) for of in one.entries.values() for entry in of.values()} for one in (a, b)]
+    if found[0] != found[1]:
+        asked = [f"{one.name} by {'/'.join(sorted(how))} prompts" for one, how in zip((a, b), found, strict=True)]
+        yield f"{' and '.join(asked)}: the difference is also one of the prompts."
+
+
 def compare_systems(
     a: FoundSystem,
     b: FoundSystem,
@@ -109,12 +119,12 @@ def compare_systems(
         have = "; ".join(f"{one.name} has {', '.join(one.entries) or 'none'}" for one in (a, b))
         raise DataError(f"The systems have no task in common: {have}. Evaluate what is missing with `grue evaluate`.")
     for task in both:
-        _check(a, task)
-        _check(b, task)
+        refuse_unfit(a, task)
+        refuse_unfit(b, task)
     total = sum(len(system.entries[task.name]) for task in both for system in (a, b))
     done = iter(range(1, total + 1))
     met: list[tuple[_Meeting, Noise]] = []
-    notes: list[str] = []
+    notes = list(_asked_differently(a, b))
     progress(0, total)
     for task in both:
         try:
@@ -141,7 +151,7 @@ def compare_systems(
         mean=judge_mean([meeting.contrast for meeting, _ in met], [noise for _, noise in met], generator),
         only_a=_only(a, b, tasks),
         only_b=_only(b, a, tasks),
-        notes=(*notes, *_notes_on(a, both), *_notes_on(b, both)),
+        notes=(*notes, *_notes_on(a, both), *_notes_on(b, both), *_notes_on_budgets(a, b, both)),
     )
 
 
@@ -157,7 +167,7 @@ class _Meeting:
     examples: tuple[Disagreement, ...]
 
 
-def _check(system: FoundSystem, task: Task) -> None:
+def refuse_unfit(system: FoundSystem, task: Task) -> None:
     """Refuse results that are not of the whole current evaluation split, or that lack a declared seed."""
     entries = system.entries[task.name]
     for entry in entries.values():
@@ -181,7 +191,7 @@ def _meet(
 
     def runs(system: FoundSystem) -> Iterator[ScoredRun]:
         for seed, entry in system.entries[task.name].items():
-            predictions = _predictions(entry, examples)
+            predictions = predictions_of(entry, examples)
             yield ScoredRun(seed, predictions, worth(metrics, examples, predictions))
             tick()
 
@@ -204,7 +214,7 @@ def _lines(entries: Mapping[int, Entry]) -> dict[int, frozenset[str]]:
     return {seed: frozenset(line(entry.result)) for seed, entry in entries.items()}
 
 
-def _predictions(entry: Entry, examples: Sequence[Example]) -> list[Prediction] | None:
+def predictions_of(entry: Entry, examples: Sequence[Example]) -> list[Prediction] | None:
     """Return a run's predictions in the split's order; None if it failed."""
     if entry.result.status == "failed":
         return None
@@ -265,3 +275,9 @@ def _notes_on(system: FoundSystem, tasks: Sequence[Task]) -> Iterator[str]:
             f"{system.name} has one seed on {', '.join(single)}: p and intervals do not cover what other seeds "
             "would give."
         )
+
+
+def _notes_on_budgets(a: FoundSystem, b: FoundSystem, tasks: Sequence[Task]) -> Iterator[str]:
+    """Yield where two systems that were trained with a reward asked it unequally often."""
+    both = {task.name: ([*a.entries[task.name].values()], [*b.entries[task.name].values()]) for task in tasks}
+    yield from unlike_calls(a.name, b.name, both)

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Literal
 
 from grue.errors import DataError
+from grue.evaluation.prompting import is_by_endpoint, prompting_of
+from grue.leaderboard.board import Prompting
 from grue.records import SEEDLESS, About, Entry, Result, Status
 from grue.submissions.folder import read_result
 from grue.tasks import Task
@@ -121,15 +123,21 @@ def of_suite(entries: Iterable[Entry], suite: str, tasks: Iterable[str]) -> list
     return sorted((e for e in entries if e.result.suite == suite and e.result.task in names), key=_order)
 
 
-def row_key(entry: Entry) -> tuple[str, Status, bool]:
-    """Return the row that an entry belongs to: system, status, limited.
+RowKey = tuple[str, Status, bool, Prompting, bool]
+"""System, status, limited, prompting, by an endpoint."""
 
-    Results on a part of a split, and results of another status, are never averaged with the rest of a system.
+
+def row_key(entry: Entry) -> RowKey:
+    """Return the row that an entry belongs to.
+
+    Results on a part of a split, of another status or of another prompting are never averaged with the rest of a
+    system, nor a server's answers with those of weights that are here.
     """
-    return entry.result.system["name"], entry.status, entry.result.limited
+    result = entry.result
+    return result.system["name"], entry.status, result.limited, prompting_of(result), is_by_endpoint(result)
 
 
-def _order(entry: Entry) -> tuple[tuple[str, Status, bool], str, int, str]:
+def _order(entry: Entry) -> tuple[RowKey, str, int, str]:
     return row_key(entry), entry.result.task, entry.result.seed, str(entry.path)
 
 

@@ -1,39 +1,46 @@
 """How a system's results were made: what training took, which update was kept, how texts are drawn, by which code.
 
-Results of submissions are what strangers write: a figure that is no finite number from 0 on counts as not stated.
+Results of submissions are what strangers write: a figure that cannot be, see `grue.submissions.checks.budgets.amount`,
+counts as not stated.
 """
 
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from grue.leaderboard.board import COSTS, Cost, Row
-from grue.records import Result
+from grue.leaderboard.board import Cell, Row
+from grue.records import COSTS, Cost, Result
+from grue.submissions.checks.budgets import MOST, amounts, last_of, stated
 from grue.tasks import Generation
 
 COMMIT = re.compile(r"[0-9a-f]{7,64}")
 VERSION = re.compile(r"[0-9][0-9A-Za-z.+-]{0,30}")
-MOST = 2**53  # beyond, not every whole number is a number of JSON
 
 
 def training_of(results: Iterable[Result]) -> dict[Cost, dict[int, float]]:
-    """Return what training took: cost → seed → value, without the costs that no result states."""
+    """Return what training took until the kept update: cost → seed → value, without the costs that no result states."""
+    return _by_seed((result.seed, stated(result)[0]) for result in results)
+
+
+def whole_of(results: Iterable[Result]) -> dict[Cost, dict[int, float]]:
+    """Return the same of the whole run, the updates after the kept one included."""
+    return _by_seed((result.seed, stated(result)[1]) for result in results)
+
+
+def _by_seed(found: Iterable[tuple[int, Mapping[Cost, Any]]]) -> dict[Cost, dict[int, float]]:
     spent: dict[Cost, dict[int, float]] = {}
-    for result in results:
-        stated = result.system.get("training")
-        for cost in COSTS:
-            value = _amount(stated.get(cost)) if isinstance(stated, Mapping) else None
-            if value is not None:
-                spent.setdefault(cost, {})[result.seed] = value
+    for seed, costs in found:
+        for cost, value in amounts(costs).items():
+            spent.setdefault(cost, {})[seed] = value
     return {cost: spent[cost] for cost in COSTS if cost in spent}
 
 
 def reward_calls(rows: Sequence[Row], task: str) -> dict[int, dict[int, float]]:
-    """Return place of a row → seed → how many texts were rewarded in training on a task, as far as that is known.
+    """Return place of a row → seed → the texts rewarded on a task until the kept update, as far as that is known.
 
-    Episodes count those of the start too. They are left out by what the board's run that made the start states; what
-    began from weights of no run of the board has no known number.
+    What a result states counts. Results of older versions state only episodes, which count those of the start too. They
+    are left out by what the board's run that made the start states; what began from weights of no run of the board has
+    no known number.
     """
     cells = {i: cell for i, row in enumerate(rows) if (cell := row.cells.get(task)) is not None}
     made = {
@@ -51,12 +58,37 @@ def reward_calls(rows: Sequence[Row], task: str) -> dict[int, dict[int, float]]:
                 calls.setdefault(i, {})[seed] = 0.0
             elif before is not None and before <= episodes:
                 calls.setdefault(i, {})[seed] = episodes - before
+        if stated := cell.training.get("reward_calls"):
+            calls[i] = {**calls.get(i, {}), **stated}
     return calls
+
+
+def whole_calls(cell: Cell, kept: Mapping[int, float]) -> dict[int, float]:
+    """Return seed → the texts rewarded in the whole run, as far as that is known: what a run may be compared by.
+
+    Results of older versions state it only until the kept update. Their updates are alike, those of all seeds of a task
+    too, so that the last update tells the rest.
+
+    Args:
+        kept: Of the cell, by `reward_calls`.
+    """
+    found = dict(cell.whole.get("reward_calls", {}))
+    rates = {kept[seed] / update for seed, update in cell.updates.items() if update and seed in kept}
+    if len(rates) == 1:
+        (rate,) = rates
+        found = {seed: rate * update for seed, update in cell.last_updates.items() if seed in kept} | found
+    return found
 
 
 def kept_updates(results: Iterable[Result]) -> dict[int, int]:
     """Return seed → the update that was kept, for the results that state one."""
     found = {result.seed: _count(result.system.get("update")) for result in results}
+    return {seed: update for seed, update in found.items() if update is not None}
+
+
+def last_updates(results: Iterable[Result]) -> dict[int, int]:
+    """Return seed → the last update of the run, for the results that state one."""
+    found = {result.seed: _count(last_of(result).get("update")) for result in results}
     return {seed: update for seed, update in found.items() if update is not None}
 
 
@@ -76,11 +108,6 @@ def _code(made_by: Mapping[str, Any]) -> str:
         return ""
     changed = "+" if made_by.get("dirty") is True else ""
     return f"{version} ({commit[:7]}{changed})" if COMMIT.fullmatch(commit) else version
-
-
-def _amount(value: Any) -> float | None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number and 0 <= value <= MOST and math.isfinite(value) else None
 
 
 def _count(value: Any) -> int | None:

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from grue.evaluation.prompting import chat_of
 from grue.leaderboard.board import Row
+from grue.leaderboard.budgets import budget_notes
 from grue.leaderboard.trained_on import names_no_reward
 from grue.records import BASELINES, Entry, Result
 from grue.tasks import Task
@@ -15,6 +17,7 @@ def notes_on(misfits: Sequence[tuple[Entry, str]], shown: Sequence[Entry], rows:
     yield from _failure_notes(rows)
     yield from _unmoved_notes(shown)
     yield from _unnamed_reward_notes(shown)
+    yield from budget_notes(rows)
     yield from _error_notes(shown)
     yield from _signature_notes(shown)
 
@@ -28,6 +31,9 @@ def misfit(result: Result, task: Task, task_hash: str) -> str | None:
         task_hash: Its hash, which is slow to compute.
     """
     split = task.data.splits[task.data.evaluation]
+    said = chat_of(result)
+    if said is not None and (not task.chat_hash or said.get("hash") != task.chat_hash):
+        return "by another chat prompt than the task's"
     if result.task_hash != task_hash:
         return "for another version of the task"
     if result.split != task.data.evaluation:

@@ -8,6 +8,7 @@ from pathlib import Path
 from grue.errors import ConfigError, DataError
 from grue.files import read_json
 from grue.leaderboard.board import BOARD_SCHEMA, Board, Cell, Estimate, Row
+from grue.records import Cost
 from grue.shapes import from_dict
 
 
@@ -57,6 +58,9 @@ def _with_whole_seeds(row: Row, path: Path) -> Row:
     def estimate(old: Estimate, task: str) -> Estimate:
         return replace(old, by_seed={whole(seed, task): value for seed, value in old.by_seed.items()})
 
+    def costs(old: Mapping[Cost, Mapping[int, float]], task: str) -> dict[Cost, dict[int, float]]:
+        return {cost: {whole(seed, task): value for seed, value in spent.items()} for cost, spent in old.items()}
+
     def cell(old: Cell, task: str) -> Cell:
         return replace(
             old,
@@ -65,11 +69,10 @@ def _with_whole_seeds(row: Row, path: Path) -> Row:
             metrics={name: estimate(values, task) for name, values in old.metrics.items()},
             held_out=old.held_out and estimate(old.held_out, task),
             lineage={whole(seed, task): weights for seed, weights in old.lineage.items()},
-            training={
-                cost: {whole(seed, task): value for seed, value in spent.items()}
-                for cost, spent in old.training.items()
-            },
+            training=costs(old.training, task),
             updates={whole(seed, task): update for seed, update in old.updates.items()},
+            whole=costs(old.whole, task),
+            last_updates={whole(seed, task): update for seed, update in old.last_updates.items()},
         )
 
     return replace(row, cells={task: cell(old, task) for task, old in row.cells.items()})

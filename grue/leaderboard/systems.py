@@ -6,13 +6,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from grue.errors import ConfigError, DataError, UnknownName, did_you_mean
+from grue.evaluation.prompting import is_by_endpoint, prompting_of
 from grue.leaderboard.entries import LeftOut, find_results, local_entry, of_suite, refuse_twins
 from grue.records import Entry
 from grue.submissions import folder as submitted
 from grue.submissions.entries import results
 from grue.task_files import task_names
-
-ORIGINS = ("submissions", "runs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,48 +33,85 @@ class FoundSystem:
     unfinished: tuple[tuple[str, str], ...] = ()
 
 
-def find_system(given: str, suite: str, submissions: Path, runs: Path) -> FoundSystem:
-    """Return a system by its name on the board, `submissions:NAME`, `runs:NAME`, or a folder that holds its results.
+def find_systems(
+    given: Sequence[str], suite: str, submissions: Path, runs: Path, tasks: Sequence[str] | None = None
+) -> list[FoundSystem]:
+    """Return systems by name on the board, `submissions:NAME`, `runs:NAME`, or a folder that holds its results.
+
+    A name that both a submission and local runs have is that of the runs, if all the others are (or may be) runs, or
+    else the submission's, if all the others are submissions.
 
     Args:
         given: A text with a '/' is a folder: a submission's, or any with `result.json` files below it.
         suite: Results of other suites are ignored; in a folder they are an error.
+        tasks: Names of the tasks whose results are wanted. [default: all of the suite]
 
     Raises:
-        UnknownName: No system has the name.
-        ConfigError: A submission and local runs have the name; or the folder holds several systems, or none.
-        DataError: A result cannot be read, two claim the same system, task and seed, or the system's texts are not here
+        UnknownName: No system has a name.
+        ConfigError: It cannot be told whether a submission or local runs are meant; or a folder holds several systems,
+            or none.
+        DataError: A result cannot be read, two claim the same system, task and seed, or a system's texts are not here
             but published elsewhere.
     """
-    if "/" in given or os.sep in given:
-        return _in_folder(Path(given), suite)
-    origin, _, name = given.rpartition(":")
-    if origin and origin not in ORIGINS:
-        raise ConfigError(f"{given}: write submissions:{name} or runs:{name}, or a folder with a '/' in it.")
+    tasks = task_names(suite) if tasks is None else tasks
     local, out = find_results(runs, suite)
-    found = {"submissions": results(submissions, suite) if submissions.is_dir() else [], "runs": local}
-    if origin != "submissions":
-        _refuse_left_out(name, out)
-    searched = {where: found[where] for where in ORIGINS if where in (origin or where)}
-    matching = {where: [e for e in entries if _name(e) == name] for where, entries in searched.items()}
-    places = [where for where, entries in matching.items() if entries]
-    if not places:
-        names = sorted({_name(entry) for entries in searched.values() for entry in entries})
-        elsewhere = submissions / suite / f"{name}{submitted.BY_REFERENCE}"
-        if elsewhere.is_file():
-            raise DataError(
-                f"{name}: its texts are published elsewhere, and only its figures are here: download the file that "
-                f"{elsewhere} names, and evaluate or pack its texts under another name."
-            )
-        folders = " or ".join(str({"submissions": submissions, "runs": runs}[where]) for where in searched)
-        raise UnknownName(
-            f"No system {name!r} of the suite {suite} in {folders}.{did_you_mean(name, names)} "
-            f"Known: {', '.join(names) or 'none'}."
+    places = {
+        "submissions": _Place(submissions, results(submissions, suite) if submissions.is_dir() else []),
+        "runs": _Place(runs, local, tuple(out)),
+    }
+    candidates = {name: _candidates(name, suite, places) for name in given if not _is_folder(name)}
+    common = [origin for origin in ("runs", "submissions") if all(origin in found for found in candidates.values())]
+    systems = []
+    for name in given:
+        if _is_folder(name):
+            systems.append(_in_folder(Path(name), suite, tasks))
+            continue
+        found = candidates[name]
+        if len(found) > 1 and (not common or len(candidates) == 1):
+            raise ConfigError(f"{name}: names both a submission and runs; write submissions:{name} or runs:{name}.")
+        origin = common[0] if len(found) > 1 else next(iter(found))
+        unfinished = _unfinished(runs / suite, name.rpartition(":")[2]) if origin == "runs" else ()
+        systems.append(replace(_system(found[origin], origin, tasks), unfinished=tuple(unfinished)))
+    return systems
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    folder: Path
+    entries: Sequence[Entry]
+    out: tuple[LeftOut, ...] = ()
+
+
+def _is_folder(given: str) -> bool:
+    return "/" in given or os.sep in given
+
+
+def _candidates(given: str, suite: str, places: Mapping[str, _Place]) -> dict[str, list[Entry]]:
+    """Return the results of the systems that a name may mean, by where they are: one at least."""
+    origin, _, name = given.rpartition(":")
+    if origin and origin not in places:
+        raise ConfigError(f"{given}: write submissions:{name} or runs:{name}, or a folder with a '/' in it.")
+    searched = {where: place for where, place in places.items() if where in (origin or where)}
+    for place in searched.values():
+        _refuse_left_out(name, place.out)
+    found = {where: [e for e in place.entries if _name(e) == name] for where, place in searched.items()}
+    if any(found.values()):
+        return {where: entries for where, entries in found.items() if entries}
+    elsewhere = places["submissions"].folder / suite / f"{name}{submitted.BY_REFERENCE}"
+    if elsewhere.is_file():
+        raise DataError(
+            f"{name}: its texts are published elsewhere, and only its figures are here: download the file that "
+            f"{elsewhere} names, and evaluate or pack its texts under another name."
         )
-    if len(places) > 1:
-        raise ConfigError(f"{name}: names both a submission and runs; write submissions:{name} or runs:{name}.")
-    unfinished = _unfinished(runs / suite, name) if places == ["runs"] else ()
-    return replace(_system(matching[places[0]], places[0]), unfinished=tuple(unfinished))
+    names = sorted({_name(entry) for place in searched.values() for entry in place.entries})
+    folders = " or ".join(str(place.folder) for place in searched.values())
+    cure = ""
+    if origin != "runs" and not places["submissions"].folder.exists():
+        cure = " The rows that ship have no texts to compare: name the `submissions` of a clone with --submissions."
+    raise UnknownName(
+        f"No system {name!r} of the suite {suite} in {folders}.{did_you_mean(name, names)} "
+        f"Known: {', '.join(names) or 'none'}.{cure}"
+    )
 
 
 def _refuse_left_out(name: str, out: Iterable[LeftOut]) -> None:
@@ -89,7 +125,7 @@ def _refuse_left_out(name: str, out: Iterable[LeftOut]) -> None:
             raise DataError(f"{one.why} Evaluate the run again with `grue evaluate --force`, or remove the file.")
 
 
-def _in_folder(folder: Path, suite: str) -> FoundSystem:
+def _in_folder(folder: Path, suite: str, tasks: Sequence[str]) -> FoundSystem:
     if not folder.is_dir():
         raise DataError(f"{folder}: there is no such folder. (A system's name has no '/'.)")
     is_submission = (folder / submitted.SUBMISSION).is_file()
@@ -102,16 +138,20 @@ def _in_folder(folder: Path, suite: str) -> FoundSystem:
     others = sorted({entry.result.suite for entry in entries} - {suite})
     if others:
         raise ConfigError(f"{folder}: holds results of the suite {others[0]}, not {suite}; add --suite {others[0]}.")
-    return _system(entries, str(folder))
+    return _system(entries, str(folder), tasks)
 
 
 def _name(entry: Entry) -> str:
     return str(entry.result.system["name"])
 
 
-def _system(entries: Sequence[Entry], origin: str) -> FoundSystem:
-    suite = entries[0].result.suite
-    ordered = of_suite(entries, suite, task_names(suite))
+def _system(entries: Sequence[Entry], origin: str, tasks: Sequence[str]) -> FoundSystem:
+    if len({(prompting_of(entry.result), is_by_endpoint(entry.result)) for entry in entries}) > 1:
+        raise ConfigError(
+            f"{_name(entries[0])}: some of its results ({origin}) are of plain prompts and others of chat prompts, or "
+            "of an endpoint: these are several systems under one name. Evaluate each under its own (--system)."
+        )
+    ordered = of_suite(entries, entries[0].result.suite, tasks)
     refuse_twins(ordered)
     by_task: dict[str, dict[int, Entry]] = {}
     for entry in ordered:

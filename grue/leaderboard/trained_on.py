@@ -14,8 +14,11 @@ from grue.evaluation.rewards import parse_reward
 from grue.leaderboard.board import BoardTask, Cell, Column, Estimate
 from grue.records import CONSENSUS, LIKELIHOOD, Result
 from grue.stats.intervals import mean, sd
+from grue.submissions.checks.learned import models_of
 from grue.tasks import MetricSpec
 
+PEOPLE = "people"
+"""The judge of a reward model that learned from people's answers."""
 UNNAMED = ("best-of-n", *(module.name for module in iter_modules(algorithms.__path__) if module.name != "supervised"))
 """Algorithms that raise a reward; where a result of theirs does not name it, it counts as the task's."""
 
@@ -31,6 +34,8 @@ def terms_of(reward: str) -> tuple[str, ...]:
 def rewards_of(results: Iterable[Result], usual: Sequence[str]) -> tuple[str, ...]:
     """Return the terms of all rewards that a system's runs on a task were trained on or picked by.
 
+    A reward model that learned from a metric's judgements counts as that metric, too.
+
     Args:
         usual: The terms of the task's default reward.
     """
@@ -43,6 +48,10 @@ def rewards_of(results: Iterable[Result], usual: Sequence[str]) -> tuple[str, ..
             found.update(usual)
         best_of = result.generation.get("best_of")
         picked = best_of.get("pick_by") if isinstance(best_of, Mapping) else None
+        judges = [
+            str(one.get("judge", "")) for one in models_of(result)
+        ]  # who raises a learned reward raises its judge
+        found.update(term for judge in judges if judge not in ("", PEOPLE) for term in terms_of(judge))
         if isinstance(picked, str) and picked not in (LIKELIHOOD, CONSENSUS):
             found.update(terms_of(picked))
     return tuple(sorted(found))

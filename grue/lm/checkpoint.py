@@ -7,6 +7,7 @@ name never refers to a half-written folder.
 
 import dataclasses
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,6 +26,10 @@ from grue.lm.quiet import quiet
 from grue.tasks import Backbone, Generation, Task
 
 MANIFEST, README = "grue.json", "README.md"
+ANSWERS = "evaluation"
+"""The folder of the answers in a checkpoint's repository on the hub."""
+INERT = re.compile(rf"\.gitattributes|\.eval_results/[\w.-]+\.yaml|{ANSWERS}/[\w.-]+\.jsonl?|\.cache/huggingface/.+")
+"""What `grue push` and the hub leave beside a checkpoint's files; nothing reads it when a model is loaded."""
 FINAL = "final"
 """The folder of a run's last checkpoint, beside that of its best."""
 SCHEMA_VERSION = 1
@@ -38,7 +43,8 @@ class CheckpointManifest:
         algorithm: The algorithm that made it, such as "supervised+nlpo".
         update: Updates of training completed.
         validation: Validation figures at the time of saving.
-        training: Tokens, episodes and seconds of training completed, the warm start's included.
+        training: What training took so far, of `grue.records.COSTS`, the warm start's included; what is unknown is
+            missing.
         files: File name → sha256.
         start: `weights` of the checkpoint that training began from; empty if it was none of ours.
         kept: Why it was saved: as the best on validation, or as the last of its run.
@@ -209,7 +215,7 @@ def read_manifest(folder: Path) -> CheckpointManifest:
     if not path.is_file():
         raise DataError(
             f"{folder}: not a checkpoint of grue: it has no {MANIFEST}. Give the `checkpoint` folder of a run; "
-            "pass a model trained elsewhere with --model."
+            "`grue evaluate --model` takes a model that was trained elsewhere."
         )
     held = _contents(folder)
     check_file(path, LARGEST_JSON)
@@ -218,7 +224,7 @@ def read_manifest(folder: Path) -> CheckpointManifest:
         raise DataError(
             f"{path}: schema: this version of grue reads {SCHEMA_VERSION}, found {manifest.schema}; upgrade grue."
         )
-    strangers = sorted(held - {MANIFEST, README, *manifest.files})
+    strangers = sorted(name for name in held - {MANIFEST, README, *manifest.files} if not INERT.fullmatch(name))
     if strangers:
         named = ", ".join(map(escaped, strangers[:3])) + (f" and {len(strangers) - 3} more" if strangers[3:] else "")
         raise DataError(

@@ -44,6 +44,25 @@ def check_lengths(model: PreTrainedModel, task: Task) -> None:
             )
 
 
+def check_conversation(model: PreTrainedModel, tokens: int, response: int, what: str) -> None:
+    """Refuse a conversation that does not fit into a causal model's positions: it is never cut.
+
+    Args:
+        tokens: Its length.
+        response: The longest reply.
+        what: Whose it is, for the message.
+
+    Raises:
+        ConfigError: It does not fit; says by how much.
+    """
+    room = getattr(model.config, POSITIONS, None)
+    if room is not None and tokens + response > room:
+        raise ConfigError(
+            f"{what}: the conversation takes {tokens} tokens and the reply up to {response}, {display_name(model)} has "
+            f"{room} positions; give a model with more, or a task file whose prompt.chat shows fewer examples."
+        )
+
+
 def _positions(config: PretrainedConfig, side: Literal["encoder", "decoder"]) -> int | None:
     """Return how many positions one side of an encoder-decoder has; None without a limit."""
     own = getattr(config, side, config)  # T5Gemma and EncoderDecoderModel configure each side separately

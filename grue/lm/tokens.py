@@ -53,6 +53,12 @@ def encode_prompts(
     return _padded(model, [row or [nothing] for row in rows], filler, left=not is_seq2seq(model))
 
 
+def encode_rendered(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> Tokens:
+    """Tokenise conversations that a chat template has written: whole, and with no special tokens but its own."""
+    rows = tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"]
+    return _padded(model, rows, eos_id(model, tokenizer), left=not is_seq2seq(model))
+
+
 def encode_responses(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], max_tokens: int
 ) -> Tokens:

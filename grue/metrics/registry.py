@@ -16,6 +16,7 @@ from grue.metrics.card import FAMILIES, Card
 from grue.metrics.evaluate_library import EVALUATE, evaluate_metric
 from grue.metrics.metric import Metric, MetricFactory
 from grue.metrics.own import function_metric
+from grue.metrics.reward_model import MODEL, named_reward_model
 from grue.registry import Registry
 
 DIVERSITY = (
@@ -62,8 +63,8 @@ METRICS: Registry[MetricFactory] = Registry(
 
 
 def is_metric(name: str) -> bool:
-    """Whether `name` is a registered metric or one of the library `evaluate`."""
-    return name in METRICS or name.startswith(EVALUATE)
+    """Whether `name` is a registered metric, a reward model, or one of the library `evaluate`."""
+    return name in METRICS or name.startswith((EVALUATE, MODEL))
 
 
 def make_metric(name: str, /, **options: Any) -> Metric:
@@ -79,9 +80,9 @@ def metric_factory(name: str, options: Mapping[str, Any], folder: str = "") -> M
     """Return what makes the metric `name`, its options checked, without making it (which may load a model).
 
     Args:
-        name: A registered metric, `evaluate:` and a metric of that library, or `module:function`, a function of
-            (examples, texts) that the user wrote. The latter imports the module: never pass a name that a stranger
-            chose.
+        name: A registered metric, `evaluate:` and a metric of that library, `model:` and the folder of a reward model,
+            or `module:function`, a function of (examples, texts) that the user wrote. The latter imports the module:
+            never pass a name that a stranger chose.
         options: Option → value.
         folder: Where such a module is looked up besides the working directory: the task file's folder.
 
@@ -115,6 +116,8 @@ def metric_parameters(name: str, folder: str = "") -> Mapping[str, inspect.Param
 def _factory(name: str, folder: str) -> MetricFactory:
     if name.startswith(EVALUATE):
         return evaluate_metric(name)
+    if name.startswith(MODEL):
+        return named_reward_model(name)
     if name not in METRICS and ":" in name:
         return function_metric(name, [Path(folder)] if folder else [], known=METRICS.names())
     return METRICS[name]

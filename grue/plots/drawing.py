@@ -1,14 +1,18 @@
 """Drawing to a PNG, SVG or PDF file, in colours that are safe for the colour-blind; equal numbers give equal bytes."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
 
 from grue.errors import ConfigError, DataError, Unavailable
 from grue.plots.curves import Curve, CurvePanel
 from grue.plots.labels import Box, leader, place
+from grue.plots.proxy import ProxyCurve
 from grue.plots.tradeoff import TradeoffPoint
 from grue.render.text import printable
 
@@ -50,6 +54,10 @@ FIGURES: Mapping[str, tuple[str, str]] = {
     "seconds": ("Time of an update", "seconds"),
     "tokens": ("Tokens of an update", "tokens"),
     "episodes": ("Sequences of an update", "sequences"),
+    "prompts": ("Prompts of an update", "prompts"),
+    "generated_tokens": ("Tokens drawn in an update", "tokens"),
+    "reward_calls": ("Texts rewarded in an update", "texts"),
+    "steps": ("Optimiser steps of an update", "steps"),
 }
 Dashes = Literal["-", "--", ":"]
 # Okabe and Ito's colours for the colour-blind, without yellow, which is faint on white.
@@ -98,7 +106,7 @@ def draw_curves(panels: Sequence[CurvePanel], systems: Sequence[str], title: str
         Unavailable: matplotlib is not installed.
         DataError: The path cannot be written.
     """
-    with _drawing(path) as figure:
+    with canvas(path) as figure:
         columns = len(panels) if len(panels) < 4 else 2 if len(panels) == 4 else 3
         rows = -(-len(panels) // columns)
         figure.set_size_inches(WIDTH, 0.9 + 2.3 * rows)
@@ -113,7 +121,7 @@ def draw_curves(panels: Sequence[CurvePanel], systems: Sequence[str], title: str
         has_band = any(len(curve.seeds) > 1 for curve in curves.values())
         caption = "Lines: mean over seeds; bands: from the lowest to the highest seed." if has_band else ""
         lines = {_name(curves[name]): _line(*looks[name]) for name in systems if name in curves}
-        _explain(figure, caption, lines)
+        explain(figure, caption, lines)
 
 
 def _looks(systems: Sequence[str]) -> dict[str, tuple[str, Dashes]]:
@@ -169,7 +177,7 @@ def draw_tradeoff(points: Sequence[TradeoffPoint], title: str, path: Path) -> No
         Unavailable: matplotlib is not installed.
         DataError: The path cannot be written.
     """
-    with _drawing(path) as figure:
+    with canvas(path) as figure:
         figure.set_size_inches(WIDTH, 5.6)
         axes = figure.add_subplot()
         axes.margins(0.08)
@@ -182,7 +190,7 @@ def draw_tradeoff(points: Sequence[TradeoffPoint], title: str, path: Path) -> No
         figure.suptitle(title, x=0.01, ha="left", fontsize=11)
         has_bars = any(point.preference_interval or point.naturalness_interval for point in points)
         kinds = {"reference" if point.is_reference else "system": _mark(point.is_reference) for point in points}
-        _explain(figure, "Bars: 95 % intervals of the mean over seeds." if has_bars else "", kinds)
+        explain(figure, "Bars: 95 % intervals of the mean over seeds." if has_bars else "", kinds)
         _write_names(figure, axes, points, colours)
 
 
@@ -262,7 +270,7 @@ def draw_frontier(found: "Frontier", runs: "Sequence[Placed]", title: str, path:
         Unavailable: matplotlib is not installed.
         DataError: The path cannot be written.
     """
-    with _drawing(path) as figure:
+    with canvas(path) as figure:
         figure.set_size_inches(WIDTH, 4.8)
         axes = figure.add_subplot()
         axes.set_xlabel("KL from the start (nats a response)")
@@ -285,14 +293,54 @@ def draw_frontier(found: "Frontier", runs: "Sequence[Placed]", title: str, path:
         figure.suptitle(title, x=0.01, ha="left", fontsize=11)
         marks = {name: line for name, (_, line) in curves.items()}
         marks |= {printable(name): _line(*looks[name], marker="o") for name in names}
-        _explain(figure, "Lines of runs: from validation to validation; dots: the kept checkpoint.", marks)
+        explain(figure, "Lines of runs: from validation to validation; dots: the kept checkpoint.", marks)
+
+
+# --- a learned reward ------------------------------------------------------------------------------------------------
+
+
+def draw_proxies(curves: Sequence[ProxyCurve], title: str, path: Path) -> None:
+    """Draw gold and proxy over the distance from the start, a colour for each number of pairs.
+
+    A seed is a thin line; the mean of the seeds, which have the same points, a bold one. Distances are square roots
+    of the KL, by which Gao et al. (2022, arXiv 2210.10760) fit gold rewards.
+
+    Raises:
+        ConfigError, Unavailable, DataError: As for `draw_frontier`.
+    """
+    counts = sorted({curve.pairs for curve in curves})
+    colours = {count: COLOURS[number % len(COLOURS)] for number, count in enumerate(counts)}
+    dashes: Mapping[str, Dashes] = {"policy": "-", "best-of-n": ":"}
+    with canvas(path) as figure:
+        figure.set_size_inches(WIDTH, 4.2)
+        for number, (key, label) in enumerate({"gold": "gold reward", "proxy": "reward model (sd)"}.items()):
+            axes = figure.add_subplot(1, 2, number + 1)
+            axes.set_xlabel("√KL from the start (nats a response)")
+            axes.set_ylabel(label)
+            groups: dict[tuple[str, int], list[list[tuple[float, float]]]] = {}
+            for curve in curves:
+                points = [(math.sqrt(max(point.kl, 0.0)), getattr(point, key)) for point in curve.points]
+                groups.setdefault((curve.how, curve.pairs), []).append(points)
+            for (how, pairs), seeds in groups.items():
+                style: dict[str, Any] = {"linestyle": dashes[how], "color": colours[pairs]}
+                for points in seeds if len(seeds) > 1 else ():
+                    axes.plot(*zip(*points, strict=True), **style, linewidth=0.6, alpha=0.35)
+                means = [np.mean(at, axis=0) for at in zip(*seeds, strict=True)]
+                axes.plot(*zip(*means, strict=True), **style, linewidth=1.6, marker=".")
+            axes.set_xlim(left=0)
+        figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+        marks = {f"{count:,} pairs": _line(colour, "-") for count, colour in colours.items()}
+        marks |= {how: _line(GREY, dash) for how, dash in dashes.items() if any(one.how == how for one in curves)}
+        count = len({curve.seed for curve in curves})
+        of = "" if count == 1 else f" (means of {count} seeds; thin lines: each)"
+        explain(figure, f"Dots: validations of a policy, or n = 1, 2, 4, …{of}", marks)
 
 
 # --- files -----------------------------------------------------------------------------------------------------------
 
 
 @contextmanager
-def _drawing(path: Path) -> Iterator["Figure"]:
+def canvas(path: Path) -> Iterator["Figure"]:
     """Yield an empty figure in our style, whatever the user's matplotlib style is, and write it to the path."""
     form = path.suffix.lower().removeprefix(".")
     if form not in WRITERS:
@@ -340,7 +388,7 @@ def _pdf(figure: "Figure") -> bytes:
 WRITERS = {"png": _png, "svg": _svg, "pdf": _pdf}
 
 
-def _explain(figure: "Figure", caption: str, marks: Mapping[str, "Line2D"]) -> None:
+def explain(figure: "Figure", caption: str, marks: Mapping[str, "Line2D"]) -> None:
     """Write the legend below the axes, the caption above its entries."""
     longest = max(map(len, marks))
     columns = max(1, min(len(marks), 110 // (longest + 6)))

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from grue.leaderboard.board import Board, BoardTask, Cell
-from grue.render.text import printable
+from grue.leaderboard.board import Board, BoardTask, Cell, Row
+from grue.render.text import named, printable
 from grue.tasks import MetricSpec
 
 COLUMNS = {
@@ -49,7 +49,7 @@ def _lines(board: Board) -> Iterator[tuple[object, ...]]:
     for row in board.rows:
         for name, cell in row.cells.items():
             task = tasks[name]
-            who = (row.system, row.status, row.standing, row.rank, row.task_ranks.get(name), board.rank_test)
+            who = (_system(row), row.status, row.standing, row.rank, row.task_ranks.get(name), board.rank_test)
             for what in _values(task, cell, board.scoring == "grue-1"):
                 yield (board.suite, name, task.version, task.hash[:12], *who, *what)
 
@@ -66,6 +66,11 @@ def _values(task: BoardTask, cell: Cell, scaled: bool) -> Iterator[tuple[object,
         what = (column.axis, column.metric, column.direction)
         for seed, value in estimate.by_seed.items() if estimate else ():
             yield *what, seed, False, column.metric in cell.rewards, value, spec.scale(value) if scaled else None
+
+
+def _system(row: Row) -> str:
+    """Return a row's system, marked as in the tables."""
+    return row.system + named(row).removeprefix(printable(row.system))
 
 
 def _harmless(text: str) -> str:

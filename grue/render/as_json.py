@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from grue.files import plain
-from grue.leaderboard.board import Board
+from grue.leaderboard.board import Board, Row
 
 _encoded = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
@@ -18,10 +18,16 @@ def render(board: Board) -> str:
     Raises:
         ValueError: The board holds NaN or an infinity, which JSON cannot represent.
     """
-    text = _laid_out(plain(board), "\n") + "\n"
+    text = _laid_out({**plain(board), "rows": list(map(_row, board.rows))}, "\n") + "\n"
     if text.replace("\n", "").isprintable():
         return text
     return "".join(c if c == "\n" or c.isprintable() else json.dumps(c)[1:-1] for c in text)
+
+
+def _row(row: Row) -> dict[str, Any]:
+    """Return a row without what is said of no other prompting than the plain one; a reader fills that in."""
+    usual = {"prompting": "plain", "by_endpoint": False}
+    return {key: value for key, value in plain(row).items() if key not in usual or value != usual[key]}
 
 
 def _laid_out(value: Any, end: str) -> str:

@@ -4,20 +4,16 @@ Jinja2 escapes the texts of submissions; a content security policy allows only t
 scripts beside it: the files of examples (`grue.render.as_examples`), which the page loads when they are asked for.
 """
 
-import base64
-import hashlib
-import re
 from collections.abc import Collection, Mapping
 from functools import cache
-from importlib import resources
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
 from grue.leaderboard.board import Board
 from grue.records import Example
 from grue.render.legend import HELD_OUT, HONESTY, RANKS
-from grue.render.text import printable
+from grue.render.page import environment, hashed, lean_script, lean_style, source
 from grue.render.web import view, words
 from grue.render.web.axes import number
 from grue.render.web.embed import embedded
@@ -40,8 +36,8 @@ def render(board: Board, illustrations: Mapping[str, Example] | None = None, sho
         shown: Tasks with a file of examples beside the page, `examples/<suite>/<task>.js`; the page asks for no other.
     """
     illustrations = illustrations or {}
-    style = _lean_style(_source("page.css"))
-    script = '"use strict";\n(() => {\n' + _lean_script("\n".join(map(_source, SCRIPTS))) + "\n})();"
+    style = lean_style(source("page.css"))
+    script = '"use strict";\n(() => {\n' + lean_script("\n".join(map(source, SCRIPTS))) + "\n})();"
     text = (
         _environment()
         .get_template("page.html")
@@ -78,62 +74,15 @@ def render(board: Board, illustrations: Mapping[str, Example] | None = None, sho
 
 @cache
 def _environment() -> Environment:
-    environment = Environment(
-        autoescape=True,
-        loader=FunctionLoader(_source),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["printable"] = printable
-    environment.filters["number"] = number
-    environment.globals |= {"scale_groups": words.scale_groups, "scale_numbers": words.scale_numbers}
-    return environment
-
-
-@cache
-def _source(name: str) -> str:
-    return (resources.files("grue.render.web") / name).read_text(encoding="utf-8")
-
-
-def _lean(source: str, comment: str) -> str:
-    """Return our own style or script without indentation, empty lines and comment lines."""
-    lines = (line.strip() for line in source.splitlines())
-    return "\n".join(line for line in lines if line and not line.startswith(comment))
-
-
-def _lean_style(source: str) -> str:
-    """Return our own style without comments, and without the spaces that only a reader needs."""
-    return re.sub(r" ?([{};,]) ?|(: )", lambda found: found[1] or ":", _lean(source, "/*"))
-
-
-def _lean_script(source: str) -> str:
-    """Return our own script without comments, and without spaces around signs.
-
-    Strings stay as they are, and so do lines with a regular expression, and templates, none of which has two lines.
-    """
-    return "\n".join(
-        line if re.search(r"/(?! )", line) else _without_spaces(line) for line in _lean(source, "//").splitlines()
-    )
-
-
-def _without_spaces(line: str) -> str:
-    before, *template = re.split(r"(`.*`)", line)
-    if template:
-        return _without_spaces(before) + template[0] + _without_spaces(template[1])
-    parts = re.split(r'("(?:[^"\\]|\\.)*")', line)
-    return "".join(
-        part if i % 2 else re.sub(r" ?([=<>&|?:,;{}()+*/!-]+) ?", r"\1", part) for i, part in enumerate(parts)
-    )
+    made = environment().overlay()
+    made.filters = {**made.filters, "number": number}
+    made.globals = {**made.globals, "scale_groups": words.scale_groups, "scale_numbers": words.scale_numbers}
+    return made
 
 
 def _policy(style: str, script: str) -> str:
     """Return the content security policy: only this style, this script, files beside the page and the embedded icon."""
     return (
-        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)} 'self' file:; "
+        f"default-src 'none'; style-src {hashed(style)}; script-src {hashed(script)} 'self' file:; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
-
-
-def _hash(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -26,6 +26,8 @@ _SPECIAL = {
     **{
         "∞": r"$\infty$",
         "†": r"\textdagger{}",
+        "‡": r"\textdaggerdbl{}",
+        "§": r"\textsection{}",
         "α": r"$\alpha$",
         "’": "'",
         "“": r"\textquotedblleft{}",

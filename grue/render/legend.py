@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from grue.leaderboard.board import Board, BoardTask, Column
 from grue.leaderboard.trained_on import held_out_columns
-from grue.render.text import TRAINED_ON, UNKNOWN
+from grue.render.text import BY_CHAT, BY_ENDPOINT, TRAINED_ON, UNKNOWN
 from grue.submissions.folder import PRELIMINARY_SEEDS, RANKED_SEEDS
 
 _SCORES = {
@@ -50,6 +50,7 @@ def _others(board: Board) -> Iterator[str]:
     if any(sum(task.name in row.task_ranks for row in board.rows) > 1 for task in board.tasks):
         yield f"{BOLD}: no ranked system is significantly better, by the same test."
     yield from _trained_on(board)
+    yield from _asked(board)
     if any(row.standing == "reference" for row in board.rows):
         yield (
             "References do not compete: a constant, a copy of the prompt, its lead, lookups (answers from the training "
@@ -82,6 +83,17 @@ def _trained_on(board: Board) -> Iterator[str]:
         yield f"{HELD_OUT}.{nothing}"
     if len(board.tasks) == 1 and any(cell.rewards for row in board.rows for cell in row.cells.values()):
         yield f"{TRAINED_ON} marks a metric that the row was trained on or picked by, as its result states."
+
+
+def _asked(board: Board) -> Iterator[str]:
+    """Yield what the marks of systems mean."""
+    if any(row.prompting == "chat" for row in board.rows):
+        yield f"{BY_CHAT} was asked by the tasks' chat prompts, the other systems by the plain prompts of training."
+    if any(row.by_endpoint for row in board.rows):
+        yield (
+            f"{BY_ENDPOINT} was answered by a server: its weights and its training are unknown here, its decoding is "
+            "its own, and nobody can draw the same texts again for certain."
+        )
 
 
 def _scales(task: BoardTask) -> Iterator[str]:

@@ -11,7 +11,7 @@ from grue.records import Axis, Direction
 from grue.render.as_reported import about_reported, reported_tables
 from grue.render.layout import Heading, Series, TextTable, as_table
 from grue.render.legend import legend
-from grue.render.text import ARROWS, UNKNOWN, fixed, marked, printable
+from grue.render.text import ARROWS, UNKNOWN, fixed, marked, named, printable
 from grue.stats.intervals import Interval
 
 AXES: tuple[Axis, Axis] = ("preference", "naturalness")
@@ -125,8 +125,9 @@ def _references(rows: Sequence[Row], tasks: Sequence[BoardTask]) -> TextTable:
     return as_table(
         "References",
         [
-            Series(Heading("system", is_number=False), [printable(row.system) for row, _ in lines]),
+            Series(Heading("system", is_number=False), [named(row) for row, _ in lines]),
             Series(Heading("axis", is_number=False), [axis for _, axis in lines]),
+            *_whose([row for row, _ in lines]),
             Series(Heading("mean"), _numbers(means)),
             *(
                 Series(Heading(task.name), _numbers([_reached(row, task, axis) for row, axis in lines]))
@@ -154,14 +155,14 @@ def _of_task(board: Board, task: BoardTask) -> Iterator[TextTable]:
     yield as_table("Metrics", [*_who(rows)[:2], *_metrics(board, rows, task, AXES)])
     if task.has("diversity"):
         yield as_table("Diversity, outside the score", [*_who(rows)[:2], *_metrics(board, rows, task, ("diversity",))])
-    names = Series(Heading("system", is_number=False), [printable(row.system) for row in references])
+    names = [Series(Heading("system", is_number=False), [named(row) for row in references]), *_whose(references)]
     means = [Series(Heading(f"{axis} ↑"), _numbers([_reached(row, task, axis) for row in references])) for axis in axes]
     if task.has("preference") and _holds_out(task, references):
         held = [_mean(cell.held_out) if (cell := row.cells.get(task.name)) else None for row in references]
         means.insert(1, Series(Heading("held-out ↑"), _numbers(held)))
-    yield as_table("References", [names, *means, *_metric_means(references, task, AXES)])
+    yield as_table("References", [*names, *means, *_metric_means(references, task, AXES)])
     if task.has("diversity"):
-        yield as_table("References, diversity", [names, *_metric_means(references, task, ("diversity",))])
+        yield as_table("References, diversity", [*names, *_metric_means(references, task, ("diversity",))])
 
 
 def _metrics(board: Board, rows: Sequence[Row], task: BoardTask, axes: Sequence[Axis]) -> Iterator[Series]:
@@ -200,10 +201,17 @@ def _heading(column: Column) -> Heading:
 def _who(rows: Sequence[Row]) -> list[Series]:
     return [
         Series(Heading("rank"), _ranks([row.rank for row in rows])),
-        Series(Heading("system", is_number=False), [printable(row.system) for row in rows]),
+        Series(Heading("system", is_number=False), [named(row) for row in rows]),
         Series(Heading("status", is_number=False), [_status(row) for row in rows]),
         Series(Heading("seeds"), [_seeds(row) for row in rows]),
     ]
+
+
+def _whose(references: Sequence[Row]) -> list[Series]:
+    """Return the status of references, which tells one's own from the board's; none where there are no both."""
+    if len({row.status == "local" for row in references}) < 2:
+        return []
+    return [Series(Heading("status", is_number=False), [row.status for row in references])]
 
 
 def _ranks(ranks: Sequence[int | None]) -> list[str]:

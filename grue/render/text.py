@@ -3,16 +3,25 @@
 from collections.abc import Mapping, Sequence
 from unicodedata import category
 
+from grue.leaderboard.board import Row
 from grue.records import Direction
 
 ARROWS: Mapping[Direction, str] = {"higher": "↑", "lower": "↓"}
 UNKNOWN = "–"
 TRAINED_ON = "†"  # beside the value of a metric that the row's training raised
+BY_CHAT = "‡"  # beside the name of a system that was asked by the tasks' chat prompts
+BY_ENDPOINT = "§"  # and of one that answered behind an address
 
 
 def printable(text: str) -> str:
     """Return `text` with control, invisible and direction-changing characters replaced by �."""
     return "".join(character if character.isprintable() else "�" for character in text)
+
+
+def named(row: Row) -> str:
+    """Return a row's system, with the marks of how it was asked where that is not by plain prompts and here."""
+    marks = (BY_CHAT if row.prompting == "chat" else "") + (BY_ENDPOINT if row.by_endpoint else "")
+    return printable(row.system) + (f" {marks}" if marks else "")
 
 
 def printable_lines(text: str) -> str:

@@ -1,38 +1,28 @@
-"""Experience: responses to an update's prompts, and what each of their tokens is worth.
+"""Experience: an update's responses, and what policy, critic and reference say of each of their tokens.
 
-Every rank samples and scores its own share of the prompts; then everything is gathered, so that what follows
-(advantages, the penalty's controller, the log) is computed alike everywhere, over the whole batch.
+Every rank scores its own share; then everything is gathered, so that what follows (advantages, the penalty's
+controller, the log) is computed alike everywhere, over the whole batch.
 
 B = responses of an update, b = some of them, T = response time.
 """
 
-import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Literal
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from grue.errors import TrainingError
 from grue.lm.critic import Critic
 from grue.lm.distributed import DistributedContext
-from grue.lm.forward import encode
 from grue.lm.log_probs import token_log_probs
-from grue.lm.model import eos_id, is_seq2seq
-from grue.lm.sampling import Mask, Rollout, sample_responses
-from grue.lm.seeds import generator
+from grue.lm.sampling import Rollout
 from grue.lm.sharding import gathered
-from grue.lm.tokens import Tokens, decode_responses, encode_prompts, length_batches
-from grue.records import Example
+from grue.lm.tokens import length_batches
 from grue.rl import functional as rl
-from grue.rl.scores import Rewarded, as_rewarded, gather_rewarded, scaled_scores, summed
-from grue.rl.settings import ActorCriticConfig, RolloutConfig
+from grue.rl.masking import mask_of_update
+from grue.rl.responses import Responses, describe_responses, gather, sample, score
+from grue.rl.settings import ActorCriticConfig, RolloutConfig, rollout_settings
 from grue.rl.trainer import Trainer, TrainState
-from grue.tasks import Generation, Task
-
-SHOWN_SAMPLES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +58,11 @@ class ScoredTokens:
 class Experience:
     """A rollout with all that an update learns from; tensors are [B, T] and 0 where nothing counts.
 
-    A response without a score, to which no term of the reward applies, takes no part: none of its tokens counts, and
-    the others are judged as if it had not been drawn. The log's KL, entropy and lengths are of all responses.
+    A response without a score takes no part: none of its tokens counts, and the others are judged as if it had not
+    been drawn. The log's KL, entropy and lengths are of all responses.
 
     Attributes:
-        scored: [B], True where a response has a score.
-        terms: The reward's terms by name, [B] each, not weighted; NaN where a term does not apply.
-        raw_scores: [B], the reward function's values.
-        scores: [B], the same less the penalty of those that never ended, scaled and clipped; with `normalize_terms`,
-            made of standardised terms.
+        responses: What was drawn, and its scores.
         policy: What the rollout policy said of its tokens.
         log_probs: The same as the ratio needs it.
         kl: Estimate against the reference at each token, as the penalty takes it.
@@ -86,11 +72,7 @@ class Experience:
             to single tokens.
     """
 
-    rollout: Rollout
-    scored: Tensor
-    terms: Mapping[str, Tensor]
-    raw_scores: Tensor
-    scores: Tensor
+    responses: Responses
     policy: ScoredTokens
     log_probs: Tensor
     kl: Tensor
@@ -99,9 +81,29 @@ class Experience:
     rewards: Tensor
 
     @property
+    def rollout(self) -> Rollout:
+        """The responses as they were drawn."""
+        return self.responses.rollout
+
+    @property
+    def scores(self) -> Tensor:
+        """The responses' scores, [B]."""
+        return self.responses.scores
+
+    @property
+    def raw_scores(self) -> Tensor:
+        """What the reward gave to them, [B]."""
+        return self.responses.raw_scores
+
+    @property
+    def scored(self) -> Tensor:
+        """Where a response has a score, [B]."""
+        return self.responses.scored
+
+    @property
     def mask(self) -> Tensor:
         """Where a token of a response with a score counts, [B, T]."""
-        return self.rollout.responses.mask & self.scored.unsqueeze(1)
+        return self.responses.mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +128,8 @@ class Minibatch:
         return values[self.rows, : self.mask.shape[1]]
 
 
-def collect(trainer: Trainer, state: TrainState, config: RolloutConfig, n: int, mask: Mask | None = None) -> Experience:
+def collect(trainer: Trainer, state: TrainState, config: RolloutConfig, n: int) -> Experience:
     """Sample responses to the prompts of update `n`, reward them, and score them under policy, critic and reference.
-
-    Args:
-        mask: NLPO's restriction of the sampler.
 
     Returns:
         The experience of all ranks; responses to the same prompt stand side by side.
@@ -139,87 +138,25 @@ def collect(trainer: Trainer, state: TrainState, config: RolloutConfig, n: int, 
         TrainingError: No response has a score, or one has what cannot be a score.
     """
     temperature, distributed = rollout_settings(trainer.task, config).temperature, trainer.distributed
+    mask = mask_of_update(trainer, state, config)
     with gathered(trainer.sharded):
-        rollout, given = sample(trainer, state.policy, config, n, mask)
+        sampled = sample(trainer, state, config, n, mask)
         with trainer.autocast():
-            now = score_all(state.policy, state.critic, rollout, temperature, config, entropy=True)
-    with state.initial_policy() as reference, trainer.autocast():
-        before = score_all(reference, None, rollout, temperature, config)
-    padded: Literal["left", "right"] = "right" if is_seq2seq(state.policy) else "left"
-    rollout, given = gather_rollout(rollout, distributed, padded), gather_rewarded(given, distributed)
+            now = score_all(state.policy, state.critic, sampled.rollout, temperature, config, entropy=True)
+    with state.reference_policy() as reference, trainer.autocast():
+        before = score_all(reference, None, sampled.rollout, temperature, config)
     now, before = gather_scored(now, distributed), gather_scored(before, distributed)
-    scored = ~given.sums.isnan()
-    if not scored.any():
-        raise TrainingError(
-            f"update {n}: the reward applies to none of {len(scored)} responses (None for all of them), so there is "
-            "nothing to learn from. Add a term that applies to every text, or raise rollouts."
-        )
-    weights = [term.weight for term in trainer.reward.terms]
-    raw_scores = given.sums.masked_fill(~scored, 0.0)
-    scores, own = summed(given, weights, config)
-    scores = scores - config.missing_eos_penalty * rollout.truncated
-    scores, own = scaled_scores(scores, own, scored, state, config)
-    kl_vocabulary = rl.kl_k1(now.over("vocabulary"), before.over("vocabulary"))
+    found = score(trainer, state, config, n, gather(trainer, sampled))
     kl = rl.kl_k1(now.over(config.kl_over), before.over(config.kl_over))
     return Experience(
-        rollout=rollout,
-        scored=scored,
-        terms={term.name: given.terms[:, k] for k, term in enumerate(trainer.reward.terms)},
-        raw_scores=raw_scores,
-        scores=scores,
+        responses=found,
         policy=now,
         log_probs=now.over(config.ratio_over),
         kl=kl,
-        kl_vocabulary=kl_vocabulary,
+        kl_vocabulary=rl.kl_k1(now.over("vocabulary"), before.over("vocabulary")),
         reference=before.over(config.kl_over),
-        rewards=rl.token_rewards(scores, kl, rollout.responses.mask & scored.unsqueeze(1), state.kl_coefficient, own),
+        rewards=rl.token_rewards(found.scores, kl, found.mask, state.kl_coefficient, found.own),
     )
-
-
-def sample(
-    trainer: Trainer, policy: PreTrainedModel, config: RolloutConfig, n: int, mask: Mask | None
-) -> tuple[Rollout, Rewarded]:
-    """Return this rank's share of an update's rollouts, and what the reward gave to them."""
-    drawn = draw_examples(trainer.examples, config.rollouts // config.samples_per_prompt, trainer.seed, n)
-    examples = [example for example in drawn for _ in range(config.samples_per_prompt)]
-    settings = rollout_settings(trainer.task, config)
-    uniforms = torch.rand(len(examples), settings.max_new_tokens, generator=generator(trainer.seed, "rollout", n))
-    share = trainer.distributed.share(len(examples))
-    examples, uniforms = examples[share], uniforms[share]
-    prompts = encode_prompts(policy, trainer.tokenizer, [one.prompt for one in examples], trainer.task.prompt)
-    eos = eos_id(policy, trainer.tokenizer)
-    with torch.no_grad(), trainer.autocast():
-        encoded = encode(policy, prompts) if config.freeze_encoder else None
-        rollout = sample_responses(policy, prompts, settings, uniforms, eos, mask, encoded)
-    responses = rollout.responses
-    texts = decode_responses(trainer.tokenizer, responses)
-    parts = trainer.reward.parts(
-        examples, texts, token_ids=responses.lists(), truncated=rollout.truncated.tolist(), step=n
-    )
-    sums = [math.nan if one is None else one for one in trainer.reward.sums(parts)]
-    for shown in list(zip(examples, texts, sums, strict=True))[:: config.samples_per_prompt][:SHOWN_SAMPLES]:
-        trainer.shown(*shown)
-    return rollout, as_rewarded(sums, parts, responses)
-
-
-def rollout_settings(task: Task, config: RolloutConfig) -> Generation:
-    """Return how rollouts are sampled: the task's settings, overridden by the algorithm's where it has any."""
-    own = {"temperature": config.rollout_temperature, "top_k": config.rollout_top_k}
-    return replace(task.rollout, **{key: value for key, value in own.items() if value is not None})  # type: ignore[arg-type]
-
-
-def draw_examples(examples: Sequence[Example], count: int, seed: int, n: int) -> list[Example]:
-    """Return the examples of update `n`: every example comes once before any comes twice.
-
-    The order is a function of seed and update alone, so that an interrupted run resumes exactly.
-    """
-    drawn: list[Example] = []
-    for position in range(n * count, (n + 1) * count):
-        epoch, index = divmod(position, len(examples))
-        if index == 0 or not drawn:
-            order = torch.randperm(len(examples), generator=generator(seed, "order", epoch)).tolist()
-        drawn.append(examples[order[index]])
-    return drawn
 
 
 def score_minibatch(
@@ -228,13 +165,14 @@ def score_minibatch(
     config: RolloutConfig,
     experience: Experience,
     rows: Tensor,
-    vocabulary: bool = True,
+    vocabulary: bool = False,
 ) -> Minibatch:
     """Score some rows of an experience under the policy and critic as they are, with gradients.
 
     Args:
-        vocabulary: Whether log-probabilities over the whole vocabulary are needed besides those over the support.
+        vocabulary: Whether a loss needs log-probabilities over the whole vocabulary where the settings do not.
     """
+    vocabulary = vocabulary or config.ratio_over == "vocabulary" or config.mass_coefficient != 0.0
     with trainer.autocast():
         now = score_tokens(
             state.policy,
@@ -307,22 +245,6 @@ def score_all(
     return ScoredTokens(**{name: parts.get(name) for name in ScoredTokens.__slots__})  # type: ignore[arg-type]
 
 
-def gather_rollout(rollout: Rollout, distributed: DistributedContext, padded: Literal["left", "right"]) -> Rollout:
-    """Return the rollouts of all ranks as one, with prompts `padded` on the side that they are padded on already."""
-    if distributed.size == 1:
-        return rollout
-
-    def whole(tokens: Tokens, side: Literal["left", "right"]) -> Tokens:
-        return Tokens(distributed.gather_rows(tokens.ids, side=side), distributed.gather_rows(tokens.mask, side=side))
-
-    rest = {
-        name: None if (value := getattr(rollout, name)) is None else distributed.gather_rows(value)
-        for name in ("support", "truncated", "mask_size", "disagreement", "encoded")
-    }
-    responses = whole(rollout.responses, "right")
-    return Rollout(whole(rollout.prompts, padded), responses, **rest)  # type: ignore[arg-type]
-
-
 def gather_scored(scored: ScoredTokens, distributed: DistributedContext) -> ScoredTokens:
     """Return what all ranks scored as one."""
     if distributed.size == 1:
@@ -366,9 +288,7 @@ def describe(experience: Experience, state: TrainState) -> dict[str, float]:
         return float(rl.masked_mean(values, mask))
 
     assert experience.policy.entropy is not None
-    line = {
-        "objective/reward": float(experience.raw_scores[scored].mean()),
-        "objective/reward_sd": float(experience.raw_scores[scored].std(correction=0)),
+    return describe_responses(experience.responses) | {
         "objective/penalised_reward": float(experience.rewards.sum(1)[scored].mean()),
         "objective/kl": mean(experience.kl),
         "objective/kl_k3": mean(rl.kl_k3(experience.reference + experience.kl, experience.reference)),
@@ -376,18 +296,14 @@ def describe(experience: Experience, state: TrainState) -> dict[str, float]:
         "objective/kl_sequence": float(experience.kl.sum(1).mean()),
         "objective/kl_coefficient": state.kl_coefficient,
         "objective/entropy": mean(experience.policy.entropy),
-        "objective/length": float(mask.sum(1).float().mean()),
-        "objective/ended": 1.0 - float(rollout.truncated.float().mean()),
-        "mask/size": mean(rollout.mask_size),
         "mask/mass": mean(experience.policy.log_mass.exp()),
-        "tokens": float(mask.sum()),
-        "episodes": float(len(mask)),
     }
-    if rollout.disagreement is not None:
-        line["mask/disagreement"] = mean(rollout.disagreement)
-    if not scored.all():
-        line["objective/scored"] = float(scored.float().mean())
-    if len(experience.terms) > 1:
-        means = {name: float(values.nanmean()) for name, values in experience.terms.items()}
-        line |= {f"reward/{name}": value for name, value in means.items() if not math.isnan(value)}
-    return line
+
+
+def regularised(loss: Tensor, now: ScoredTokens, config: RolloutConfig) -> Tensor:
+    """Return a loss of each token [b, T] less the weighted entropy, plus the weighted −log(probability in the mask)."""
+    if now.entropy is not None:
+        loss = loss - config.entropy_coefficient * now.entropy
+    if config.mass_coefficient:
+        loss = loss - config.mass_coefficient * now.log_mass
+    return loss

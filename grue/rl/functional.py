@@ -4,6 +4,7 @@ B = batch, T = response time, V = vocabulary. `mask` [B, T] is True where a resp
 is True where the sampler's vocabulary was open, and None where all of it was. Everything is computed in float32.
 """
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -21,6 +22,30 @@ def kl_k3(log_p: Tensor, log_q: Tensor) -> Tensor:
     """Return q/p − 1 − log(q/p) of tokens drawn from p: an unbiased estimate of KL(p‖q) that is never negative."""
     log_ratio = log_q - log_p
     return log_ratio.exp() - 1.0 - log_ratio
+
+
+def kl_loss(new: Tensor, reference: Tensor, log_ratio: Tensor, estimator: str, corrected: bool) -> Tensor:
+    """Return an estimate of KL(π‖π_0) of the drawn tokens, [B, T], as a term of a loss.
+
+    Its gradient on samples of π_old is that of KL(π‖π_0) at the token's place only where it is corrected: k1 and k3
+    times π/π_old, k2 times its value. Not corrected, and with π_old = π, k2's is right too; k3's is that of KL(π_0‖π)
+    and k1's is 0 on average [Tang and Munos 2025; DeepSeek-V3.2's "unbiased KL estimate" is the corrected k3].
+
+    Args:
+        new: log π [B, T], with gradients.
+        reference: log π_0.
+        log_ratio: log π − log π_old, with gradients.
+        estimator: "k1", "k2" or "k3".
+        corrected: Whether it is weighted by π/π_old.
+    """
+    if estimator == "k2":
+        kl = 0.5 * (new - reference).square()
+    else:
+        kl = kl_k1(new, reference) if estimator == "k1" else kl_k3(new, reference)
+    if not corrected:
+        return kl
+    ratio = log_ratio.exp()
+    return kl * (ratio.detach() if estimator == "k2" else ratio)
 
 
 def rl4lms_kl_step(coefficient: float, kl: float, target: float, gain: float = 0.1) -> float:
@@ -54,8 +79,13 @@ def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
     return (values * mask).sum() / mask.sum().clamp(min=1)
 
 
+def row_mean(values: Tensor, mask: Tensor) -> Tensor:
+    """Return the mean over the tokens of each row that count, [B, 1]."""
+    return (values * mask).sum(1, keepdim=True) / mask.sum(1, keepdim=True).clamp(min=1)
+
+
 def token_rewards(scores: Tensor, kl: Tensor, mask: Tensor, coefficient: float, own: Tensor | None = None) -> Tensor:
-    """Return −β·KL at every token that counts, plus the score at the last of them, [B, T] [the paper's Eq. 1].
+    """Return −β·KL at every token that counts, plus the score at the last of them, [B, T] (the paper's Eq. 1).
 
     Args:
         scores: [B].
@@ -68,6 +98,11 @@ def token_rewards(scores: Tensor, kl: Tensor, mask: Tensor, coefficient: float, 
         rewards, scores = rewards + own, scores - own.sum(1)
     last = (mask.sum(1) - 1).clamp(min=0).unsqueeze(1)
     return rewards.scatter_add(1, last, (scores * mask.any(1)).unsqueeze(1).to(rewards.dtype))
+
+
+def rewards_to_go(rewards: Tensor) -> Tensor:
+    """Return the sum of each token's reward and of those behind it, [B, T]."""
+    return rewards.flip(1).cumsum(1).flip(1)
 
 
 def gae(rewards: Tensor, values: Tensor, mask: Tensor, gamma: float, lam: float) -> tuple[Tensor, Tensor]:
@@ -141,11 +176,43 @@ def value_loss(values: Tensor, returns: Tensor, old_values: Tensor, clip: float 
     return torch.maximum(error, (clipped - returns).square())
 
 
+# --- scores ----------------------------------------------------------------------------------------------------------
+
+
+def overlong(lengths: Tensor, limit: int, buffer: int) -> Tensor:
+    """Return how far responses reach into the last `buffer` tokens before the limit, [B], from 0 to 1.
+
+    The soft overlong penalty, without its sign [Yu et al. 2025, Eq. 13].
+
+    Args:
+        lengths: [B], tokens, the end token included.
+    """
+    return ((lengths.float() - (limit - buffer)) / buffer).clamp(0.0, 1.0)
+
+
+def share_below(scores: Tensor, among: Tensor) -> Tensor:
+    """Return the share of other scores that lie below each, ties by half, [B]; NaN where a score has none to compare.
+
+    Args:
+        scores: [B].
+        among: [B, N]; NaN does not count.
+    """
+    known = ~among.isnan()
+    own = scores.unsqueeze(1)
+    below = ((among < own).float() + 0.5 * (among == own).float()) * known
+    return torch.where(scores.isnan(), scores, below.sum(1) / known.sum(1))
+
+
+def tilted(share: Tensor, tilt: float) -> Tensor:
+    """Return sign(t)·exp(t·u) of shares u, [B]; u itself for t = 0 [Balashankar et al. 2024, §4.3]."""
+    return math.copysign(1.0, tilt) * (tilt * share).exp() if tilt else share
+
+
 # --- groups of samples for one prompt ---------------------------------------------------------------------------------
 
 
 def leave_one_out(scores: Tensor, size: int) -> Tensor:
-    """Return each score less the mean of the others of its group, [B] [Kool et al. 2019; Ahmadian et al. 2024, Eq. 6].
+    """Return each score less the mean of the others of its group, [B] (Kool et al. 2019; Ahmadian et al. 2024, Eq. 6).
 
     Args:
         scores: [B], those of a group side by side.
@@ -163,7 +230,7 @@ def centre_groups(scores: Tensor, size: int) -> Tensor:
 
 
 def standardise_groups(scores: Tensor, size: int) -> Tensor:
-    """Return `centre_groups` over the group's standard deviation, [B] [Shao et al. 2024, §4.1.2].
+    """Return `centre_groups` over the group's standard deviation, [B] (Shao et al. 2024, §4.1.2).
 
     The deviation is the sample's, with size − 1 below the line, and 1e-4 is added to it; both as in TRL.
     """

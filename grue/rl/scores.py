@@ -12,10 +12,12 @@ import torch
 from torch import Tensor
 
 from grue.lm.distributed import DistributedContext
-from grue.lm.tokens import Tokens
+from grue.lm.sampling import Rollout
+from grue.lm.tokens import Tokens, decode_responses
+from grue.records import Example
 from grue.rl import functional as rl
-from grue.rl.settings import ActorCriticConfig, RolloutConfig
-from grue.rl.trainer import TrainState
+from grue.rl.settings import ActorCriticConfig, RewardedConfig
+from grue.rl.trainer import Trainer, TrainState
 
 if TYPE_CHECKING:
     from grue.evaluation.rewards import Value
@@ -34,6 +36,20 @@ class Rewarded:
     sums: Tensor
     terms: Tensor
     tokens: Tensor
+
+
+def reward_responses(trainer: Trainer, examples: Sequence[Example], rollout: Rollout, n: int) -> Rewarded:
+    """Return what the reward gives to a rollout of responses to some examples, in update `n`."""
+    responses = rollout.responses
+    parts = trainer.reward.parts(
+        examples,
+        decode_responses(trainer.tokenizer, responses),
+        token_ids=responses.lists(),
+        truncated=rollout.truncated.tolist(),
+        step=n,
+    )
+    sums = [math.nan if one is None else one for one in trainer.reward.sums(parts)]
+    return as_rewarded(sums, parts, responses)
 
 
 def as_rewarded(sums: Sequence[float], parts: Sequence[Sequence["Value"]], responses: Tokens) -> Rewarded:
@@ -55,7 +71,7 @@ def as_rewarded(sums: Sequence[float], parts: Sequence[Sequence["Value"]], respo
     return Rewarded(torch.tensor(sums, dtype=torch.float32, device=device), terms.to(device), tokens.to(device))
 
 
-def summed(given: Rewarded, weights: Sequence[float], config: RolloutConfig) -> tuple[Tensor, Tensor]:
+def summed(given: Rewarded, weights: Sequence[float], config: RewardedConfig) -> tuple[Tensor, Tensor]:
     """Return the weighted sums of the terms, [B], and what of them falls on single tokens, [B, T].
 
     With `normalize_terms` each term is standardised before, within the samples to a prompt if there are several and no
@@ -76,7 +92,7 @@ def summed(given: Rewarded, weights: Sequence[float], config: RolloutConfig) -> 
 
 
 def scaled_scores(
-    scores: Tensor, own: Tensor, scored: Tensor, state: TrainState, config: RolloutConfig
+    scores: Tensor, own: Tensor, scored: Tensor, state: TrainState, config: RewardedConfig
 ) -> tuple[Tensor, Tensor]:
     """Return scores [B], and what of them falls on single tokens [B, T], scaled as the configuration says.
 

@@ -5,11 +5,17 @@ file and the command line; bounds stand on the fields.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from dataclasses import dataclass, fields, replace
+from typing import Annotated, Any, Literal
 
-from grue.bounds import NON_NEGATIVE, POSITIVE, RATE, SHARE, UNIT, Paper
+from grue import files
+from grue.bounds import NON_NEGATIVE, POSITIVE, RATE, SEVERAL, SHARE, UNIT, Paper
+from grue.errors import ConfigError
 from grue.lm.settings import ModelSettings
+from grue.rl.switches import parse_reference, parse_select
+from grue.tasks import Generation, Task
+
+MaskName = Literal["learned_top_p", "learned_top_k", "top_k"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,32 +65,48 @@ class Common(ModelSettings):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RolloutConfig(Common):
-    """Settings of the algorithms that learn from their own samples, rewarded and held near the initial policy.
+class RewardedConfig(Common):
+    """Settings of the algorithms that learn from responses with a reward.
 
     Attributes:
-        updates: How often rollouts are collected and learnt from.
+        updates: How often responses are collected and learnt from.
         rollouts: Sequences of one update.
         samples_per_prompt: Sequences drawn for the same prompt; `rollouts` is a multiple of it.
+        select: Which of the training prompts to learn from; none takes all. "hard:K" lets the start answer each once
+            and keeps the K whose answers the reward likes least (BLEUBERI: Chang et al. 2025). "limr:THETA:RUN" keeps
+            those whose rewards followed the mean of an earlier finished run, with an impact above THETA (LIMR: Li et
+            al. 2025), after its rewards were scaled from their own range to 0–1; RUN is its folder. What the choice
+            took counts as training.
+        reference: What the KL penalty and other terms of the loss compare the policy with; none takes the start.
+            "soup:A,B" takes the mean of the weights of two or more checkpoints (SALSA: Chegini et al. 2024), which is
+            one more model in memory; A and B are folders of runs or checkpoints. Validation's KL stays from the start.
         rollout_temperature: Temperature of the rollouts' sampler; none takes the task's.
         rollout_top_k: Top-k of the rollouts' sampler, 0 for no truncation; none takes the task's.
+        mask: Restricts the sampler as NLPO does: "learned_top_p" and "learned_top_k" take the mask from the masking
+            policy, "top_k" from the policy itself; none masks nothing.
+        top_p: The nucleus of the mask.
+        top_k: Tokens that a top-k mask keeps.
+        min_tokens_to_keep: Likeliest tokens that stay open in any case; RL4LMs keeps 100.
+        always_open: Tokens that no mask closes: the end token, or every special token, as in RL4LMs.
+        mask_updates: μ, the updates between two refreshes of the masking policy.
+        mask_source: "periodic" refreshes the masking policy from the policy every μ updates, as the paper says;
+            "frozen" keeps the initial policy, as RL4LMs really did.
+        redraws: How often a group whose rewards are all equal is drawn again, to another prompt (DAPO's dynamic
+            sampling: Yu et al. 2025, §3.2); a group that is flat after the last keeps its place and teaches nothing.
+        calibration_samples: Samples of the initial policy to each prompt that a reward is compared with: it becomes the
+            share of them that score lower, ties by half (InfAlign: Balashankar et al. 2024); 0 leaves it as it is.
+        calibration_tilt: t of InfAlign's transformation of that share u, sign(t)·exp(t·u): above 0 for best-of-n,
+            below 0 for worst-of-n; 0 leaves u.
         epochs: Passes over the rollouts of one update.
         minibatch_size: Sequences of one optimiser step.
         dropout: Rate of every dropout layer of the policy while it learns, and only then. The paper saw training
             diverge with it (§5.4).
-        entropy_coefficient: Weight of the entropy over what the sampler could draw.
-        kl_coefficient: First value of β; 0 turns the penalty off.
-        kl_target: Nats that the controller steers to, in the controller's unit; none keeps β fixed. Not the
-            `target_kl` of CleanRL and SB3, which is `stop_kl` here.
-        kl_controller: "rl4lms": per token, small steps; "ziegler": per sequence, with a horizon.
-        kl_gain: K_β of "rl4lms".
-        kl_horizon: Samples over which "ziegler" closes a gap.
-        kl_over: "support": both policies renormalised over what the sampler could draw; "vocabulary": the full softmax,
-            as RL4LMs. The two differ only where sampling is truncated, and there the latter can be gamed.
-        ratio_over: The same choice for the policy ratio.
-        stop_kl: Approximate KL of a minibatch to the rollout policy at which the update stops early (`target_kl` in
-            CleanRL and SB3); none never stops.
+        supervised_coefficient: Weight of the references' negative log-likelihood, a mean over tokens, on as many
+            references as the minibatch has sequences (PPO-ptx: Ouyang et al. 2022).
         missing_eos_penalty: Subtracted from the score of a response that never ended.
+        overlong_buffer: Tokens before the length limit over which a response's score falls by up to
+            `overlong_penalty`, in a straight line (DAPO: Yu et al. 2025, Eq. 13); 0 turns it off.
+        overlong_penalty: Subtracted from the score of a response that fills the limit.
         normalize_terms: Standardise each term of the reward before they are added, and then their sum over the batch
             (GDPO: Liu et al. 2026). A term is compared within the samples to a prompt if there are several and no
             critic, else over the batch. Rewards of single tokens count by their sum.
@@ -96,21 +118,27 @@ class RolloutConfig(Common):
     updates: Annotated[int, POSITIVE] = 50
     rollouts: Annotated[int, POSITIVE] = 64
     samples_per_prompt: Annotated[int, POSITIVE] = 1
+    select: str | None = None
+    reference: str | None = None
     rollout_temperature: Annotated[float | None, POSITIVE] = None
     rollout_top_k: Annotated[int | None, NON_NEGATIVE] = None
+    mask: Annotated[MaskName | None, Paper("learned_top_p, of NLPO")] = None
+    top_p: Annotated[float, UNIT] = 0.9
+    top_k: Annotated[int, POSITIVE] = 50
+    min_tokens_to_keep: Annotated[int, Paper("1; its code 100")] = 1
+    always_open: Literal["end", "special"] = "end"
+    mask_updates: Annotated[int, POSITIVE] = 5
+    mask_source: Annotated[Literal["periodic", "frozen"], Paper("periodic; its code frozen")] = "periodic"
+    redraws: Annotated[int, NON_NEGATIVE] = 0
+    calibration_samples: Annotated[int, NON_NEGATIVE] = 0
+    calibration_tilt: float = 0.0
     epochs: Annotated[int, POSITIVE, Paper("5")] = 5
     minibatch_size: Annotated[int, POSITIVE, Paper("64 tokens")] = 64
     dropout: Annotated[float | None, RATE, Paper("none")] = None
-    entropy_coefficient: float = 0.0
-    kl_coefficient: Annotated[float, NON_NEGATIVE] = 0.1
-    kl_target: Annotated[float | None, POSITIVE] = None
-    kl_controller: Annotated[Literal["rl4lms", "ziegler"], Paper("rl4lms")] = "rl4lms"
-    kl_gain: Annotated[float, Paper("0.2; its code 0.1")] = 0.1
-    kl_horizon: Annotated[int, POSITIVE] = 10_000
-    kl_over: Annotated[Literal["support", "vocabulary"], Paper("vocabulary")] = "support"
-    ratio_over: Literal["support", "vocabulary"] = "support"
-    stop_kl: Annotated[float | None, POSITIVE] = None
+    supervised_coefficient: Annotated[float, NON_NEGATIVE] = 0.0
     missing_eos_penalty: float = 0.0
+    overlong_buffer: Annotated[int, NON_NEGATIVE] = 0
+    overlong_penalty: Annotated[float, NON_NEGATIVE] = 1.0
     normalize_terms: bool = False
     reward_scale: Literal["running"] | None = None
     reward_clip: Annotated[float | None, POSITIVE] = None
@@ -120,15 +148,163 @@ class RolloutConfig(Common):
         """How many updates a run has."""
         return self.updates
 
+    @property
+    def prompts(self) -> int:
+        """Prompts of one update."""
+        return self.rollouts // self.samples_per_prompt
+
     def problems(self) -> Iterator[str]:
         """Yield what is wrong with values together; see `Common.problems`."""
         yield from Common.problems(self)
+        yield from self._unread_switches()
+        if self.freeze_encoder and self.reference is not None:
+            yield "reference does not go with freeze_encoder, under which the start's encoder serves all models."
         if self.minibatch_size > self.rollouts:
             yield f"minibatch_size {self.minibatch_size} exceeds rollouts {self.rollouts}."
         if self.rollouts % self.samples_per_prompt:
             yield f"rollouts {self.rollouts} is no multiple of samples_per_prompt {self.samples_per_prompt}."
         if self.normalize_terms and self.rollouts < 2:
             yield "normalize_terms needs at least 2 rollouts to compare; raise rollouts."
+        if self.normalize_terms and self.calibration_samples:
+            yield "calibration_samples does not go with normalize_terms: both say what a reward is compared with."
+        usual = {field.name: field.default for field in fields(RewardedConfig)}
+        for name in OF_A_MASK if self.mask is None else ():
+            if getattr(self, name) != usual[name]:
+                yield f"{name} is about the mask, and there is none; set mask, or leave it out."
+        if self.redraws and self.samples_per_prompt == 1:
+            yield "redraws is about groups whose rewards are all equal; set samples_per_prompt to 2 or more."
+
+    def _unread_switches(self) -> Iterator[str]:
+        """Yield why `select` or `reference` cannot be read."""
+        try:
+            parse_select(self.select)
+            parse_reference(self.reference)
+        except ConfigError as error:
+            yield str(error)
+
+
+LATER: Mapping[str, Any] = {
+    **{"select": None, "reference": None, "redraws": 0, "calibration_samples": 0, "calibration_tilt": 0.0},
+    **{"supervised_coefficient": 0.0, "overlong_buffer": 0, "overlong_penalty": 1.0},
+    **{"ratio_of": "tokens", "kl_estimator": "k3", "kl_corrected": False},
+}
+"""Settings that came after runs were recorded, and the values with which they change nothing."""
+OF_A_MASK = ("top_p", "top_k", "min_tokens_to_keep", "always_open", "mask_updates", "mask_source")
+"""Settings that say nothing where there is no mask."""
+OF_DRAWS = ("sample_from", "mask", "redraws", "reward_scale", "normalize_terms")
+"""Settings that only the samples of an update read."""
+OF_SAMPLES = (
+    *("rollout_temperature", "rollout_top_k", "calibration_samples", "calibration_tilt", "missing_eos_penalty"),
+    *("overlong_buffer", "overlong_penalty", "reward_clip"),
+)
+"""Settings that every drawing and rewarding of samples reads, be it once before the first update."""
+
+
+def recorded(config: Common) -> dict[str, Any]:
+    """Return settings as the record of a run keeps them."""
+    return that_matter(files.plain(config))
+
+
+def that_matter(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings without the later ones that change nothing, so that the hashes of older runs hold."""
+    masked = found.get("mask") is not None
+    return {
+        key: value
+        for key, value in found.items()
+        if not (key in LATER and value == LATER[key])
+        and (masked or key not in (*OF_A_MASK, "mask", "mass_coefficient"))
+    }
+
+
+def rollout_settings(task: Task, config: RewardedConfig) -> Generation:
+    """Return how rollouts are sampled: the task's settings, overridden by the algorithm's where it has any."""
+    own = {"temperature": config.rollout_temperature, "top_k": config.rollout_top_k}
+    return replace(task.rollout, **{key: value for key, value in own.items() if value is not None})  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoredConfig(RewardedConfig):
+    """Settings of the algorithms that learn from scored responses, whoever wrote them.
+
+    The likelihood of a response is the model's own: over the whole vocabulary, at temperature 1.
+
+    Attributes:
+        sample_from: Who draws the responses of an update: the policy as it is ("policy"), or as it was before the first
+            update ("start").
+        data: File of responses that were scored before, to learn from instead of samples; an update takes `rollouts` /
+            `samples_per_prompt` of its lines. Settings of how samples are drawn and scored are then refused, as far as
+            nothing else draws any.
+    """
+
+    samples_per_prompt: Annotated[int, SEVERAL] = 8
+    epochs: Annotated[int, POSITIVE] = 1
+    sample_from: Literal["policy", "start"] = "policy"
+    data: str | None = None
+
+    @property
+    def needs_rewards(self) -> bool:
+        """Whether a file to learn from must state rewards, and not an order alone."""
+        return False
+
+    @property
+    def draws_beside_data(self) -> bool:
+        """Whether the start's samples are drawn and rewarded, too, where a file is learned from."""
+        return False
+
+    @property
+    def unread(self) -> frozenset[str]:
+        """The settings of samples that say nothing, since a file is learned from; none where none is."""
+        if self.data is None:
+            return frozenset()
+        return frozenset(OF_DRAWS if self.draws_beside_data else (*OF_DRAWS, *OF_SAMPLES))
+
+    def problems(self) -> Iterator[str]:
+        """Yield what is wrong with values together; see `Common.problems`."""
+        yield from RewardedConfig.problems(self)
+        for field in fields(self):
+            if field.name in self.unread and getattr(self, field.name) != field.default:
+                yield f"{field.name} is about samples that are drawn, and data has its own; leave {field.name} out."
+        if self.data is not None and (self.select is not None or self.train_share is not None):
+            yield "data says what is learnt from; leave out select and train_share, or choose its lines beforehand."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutConfig(RewardedConfig):
+    """Settings of the algorithms that follow the gradient of their own samples' reward, held near the initial policy.
+
+    Attributes:
+        entropy_coefficient: Weight of the entropy over what the sampler could draw.
+        mass_coefficient: Weight of −log(probability inside the mask) in the loss. 0 in the paper; a little of it keeps
+            the tokens outside, which get no gradient, from drifting up until the next refresh lets them in.
+        kl_coefficient: First value of β; 0 turns the penalty off.
+        kl_target: Nats that the controller steers to, in the controller's unit; none keeps β fixed. Not the
+            `target_kl` of CleanRL and SB3, which is `stop_kl` here.
+        kl_controller: "rl4lms": per token, small steps; "ziegler": per sequence, with a horizon.
+        kl_gain: K_β of "rl4lms".
+        kl_horizon: Samples over which "ziegler" closes a gap.
+        kl_over: "support": both policies renormalised over what the sampler could draw; "vocabulary": the full softmax,
+            as RL4LMs. The two differ only where sampling is truncated, and there the latter can be gamed.
+        ratio_over: The same choice for the policy ratio.
+        stop_kl: Approximate KL of a minibatch to the rollout policy at which the update stops early (`target_kl` in
+            CleanRL and SB3); none never stops.
+    """
+
+    entropy_coefficient: float = 0.0
+    mass_coefficient: Annotated[float, NON_NEGATIVE] = 0.0
+    kl_coefficient: Annotated[float, NON_NEGATIVE] = 0.1
+    kl_target: Annotated[float | None, POSITIVE] = None
+    kl_controller: Annotated[Literal["rl4lms", "ziegler"], Paper("rl4lms")] = "rl4lms"
+    kl_gain: Annotated[float, Paper("0.2; its code 0.1")] = 0.1
+    kl_horizon: Annotated[int, POSITIVE] = 10_000
+    kl_over: Annotated[Literal["support", "vocabulary"], Paper("vocabulary")] = "support"
+    ratio_over: Literal["support", "vocabulary"] = "support"
+    stop_kl: Annotated[float | None, POSITIVE] = None
+
+    def problems(self) -> Iterator[str]:
+        """Yield what is wrong with values together; see `Common.problems`."""
+        yield from RewardedConfig.problems(self)
+        if self.mass_coefficient and self.mask is None:
+            yield "mass_coefficient is about the mask, and there is none; set mask, or leave it out."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

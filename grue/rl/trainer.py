@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from grue.data.scored import ScoredData
 from grue.errors import TrainingError
 from grue.lm.adapters import adapter_off
 from grue.lm.critic import Critic
@@ -22,7 +23,7 @@ from grue.lm.distributed import DistributedContext
 from grue.lm.model import assert_no_dropout, freeze
 from grue.lm.sharding import ShardedWeights, load_whole
 from grue.records import Example
-from grue.rl.settings import ActorCriticConfig, Common, RolloutConfig
+from grue.rl.settings import ActorCriticConfig, Common, RewardedConfig, RolloutConfig
 from grue.tasks import Task
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ C = TypeVar("C", bound=Common)
 
 # Called with an example, a response to it and its reward, which is NaN where the reward does not apply.
 Shown = Callable[[Example, str, float], None]
+
+# Called with examples and what the reward gave to a response to each, NaN where it does not apply; alike on all ranks.
+Graded = Callable[[Sequence[Example], Sequence[float]], None]
 
 
 @dataclass
@@ -46,6 +50,9 @@ class Trainer:
         sharded: Holds the trained weights where they are sharded over the processes.
         precision: Of forward passes.
         shown: Called with a few of an update's samples.
+        graded: Called with the rewards of all of an update's samples.
+        anchor: What `reference` names, to compare the policy with; None where that is the initial policy.
+        data: The file of scored responses that the settings name, where it is read already.
     """
 
     task: Task
@@ -58,6 +65,9 @@ class Trainer:
     sharded: ShardedWeights | None = None
     precision: Literal["float32", "bfloat16"] = "float32"
     shown: Shown = lambda example, text, score: None
+    graded: Graded = lambda examples, rewards: None
+    anchor: PreTrainedModel | None = None
+    data: ScoredData | None = None
 
     @cached_property
     def pairs(self) -> Tensor:
@@ -117,20 +127,26 @@ class TrainState:
         critic: None for algorithms without one.
         reference: The initial policy; None where nothing is compared with it, or where it is the policy with its
             adapter switched off.
+        anchor: What the loss compares the policy with instead of the initial policy; None where that is the same.
         kl_coefficient: β.
         moments: Of the scores, for `reward_scale = "running"`.
-        mask_model: NLPO's masking policy, if it has one of its own.
+        mask_model: The masking policy of a learned mask, if it has one of its own.
         mask_age: Updates since the masking policy was last equal to the policy.
+        memory: What else an algorithm keeps, by name.
+        fixed: Responses of a file to learn from (`rl.groups.FixedGroups`); read again when a run resumes.
     """
 
     policy: PreTrainedModel
     optimizer: torch.optim.Optimizer
     critic: Critic | None = None
     reference: PreTrainedModel | None = None
+    anchor: PreTrainedModel | None = None
     kl_coefficient: float = 0.0
     moments: Moments = field(default_factory=Moments)
     mask_model: PreTrainedModel | None = None
     mask_age: int = 0
+    memory: dict[str, Tensor] = field(default_factory=dict)
+    fixed: Any = None
 
     def trained(self) -> list[nn.Module]:
         """Return the modules that the optimiser trains."""
@@ -138,15 +154,24 @@ class TrainState:
 
     @contextmanager
     def initial_policy(self) -> Iterator[PreTrainedModel]:
-        """Lend the model that the KL penalty is taken against."""
+        """Lend the model that the run began from."""
         if self.reference is not None:
             yield self.reference
         else:
             with adapter_off(self.policy):
                 yield self.policy
 
+    @contextmanager
+    def reference_policy(self) -> Iterator[PreTrainedModel]:
+        """Lend the model that KL penalties, and every π₀ of a loss, are taken against."""
+        if self.anchor is not None:
+            yield self.anchor
+        else:
+            with self.initial_policy() as policy:
+                yield policy
+
     def state_dict(self) -> dict[str, Any]:
-        """Return everything needed to resume, but the reference, which is where the run began."""
+        """Return everything needed to resume, but the reference and the anchor, which never change."""
         return {
             "policy": self.policy.state_dict(),
             "critic": None if self.critic is None else self.critic.state_dict(),
@@ -155,6 +180,7 @@ class TrainState:
             "moments": [self.moments.count, self.moments.mean, self.moments.squares],
             "mask_model": None if self.mask_model is None else self.mask_model.state_dict(),
             "mask_age": self.mask_age,
+            "memory": dict(self.memory),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -165,6 +191,7 @@ class TrainState:
         load_whole(self.optimizer, state["optimizer"])
         self.kl_coefficient, self.mask_age = state["kl_coefficient"], state["mask_age"]
         self.moments = Moments(*state["moments"])
+        self.memory = dict(state["memory"])
         if self.mask_model is not None:
             self.mask_model.load_state_dict(state["mask_model"])
 
@@ -213,17 +240,25 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, config: Common, step: in
     return rate
 
 
-def start(trainer: Trainer, config: RolloutConfig) -> TrainState:
-    """Return the state before the first update: reference and critic are copies of the policy as it comes."""
+def start(trainer: Trainer, config: RewardedConfig) -> TrainState:
+    """Return the state before the first update: reference, critic and masking policy are copies of the policy."""
     policy = trainer.policy
     assert_no_dropout(policy)
     critic = Critic(policy, shared=config.value_model == "shared") if isinstance(config, ActorCriticConfig) else None
+    reference = None if config.lora_rank else freeze(policy)
+    mask_model = None
+    if config.mask in ("learned_top_p", "learned_top_k"):
+        # A frozen mask is the initial policy, of which the reference is a copy already, where there is one.
+        frozen = config.mask_source == "frozen" and reference is not None
+        mask_model = reference if frozen else freeze(policy)
     return TrainState(
         policy=policy,
         critic=critic,
-        reference=None if config.lora_rank else freeze(policy),
+        reference=reference,
+        anchor=trainer.anchor,
         optimizer=make_optimizer([policy] if critic is None else [policy, critic], config),
-        kl_coefficient=config.kl_coefficient,
+        kl_coefficient=config.kl_coefficient if isinstance(config, RolloutConfig) else 0.0,
+        mask_model=mask_model,
     )
 
 
@@ -234,7 +269,8 @@ class Algorithm(Generic[C]):
     Attributes:
         settings: Class of its settings; `length` of them is how long a run is.
         update: (trainer, state, settings, n) → figures of the update, by the name that the log has them under. It
-            changes the state in place; n counts from 0. "tokens" and "episodes" are added up over the run.
+            changes the state in place; n counts from 0. Those named in `grue.records.COSTS` are added up over the run;
+            what an update does not return of them stays unknown.
         start: (trainer, settings) → the state before the first update. Copies of the policy are made here.
         parts: (trainer, settings) → in how many updates it makes one unit of `length`; more than 1 where an epoch is
             the unit.
@@ -244,7 +280,7 @@ class Algorithm(Generic[C]):
 
     settings: type[C]
     update: Callable[[Trainer, TrainState, C, int], Mapping[str, float]]
-    start: Callable[[Trainer, C], TrainState] = start  # type: ignore[assignment]  # C of most is a RolloutConfig
+    start: Callable[[Trainer, C], TrainState] = start  # type: ignore[assignment]  # C of most is a RewardedConfig
     parts: Callable[[Trainer, C], int] = lambda trainer, config: 1
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     without_effect: frozenset[str] = frozenset()

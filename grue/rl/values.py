@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from grue.lm.forward import trunk_states
-from grue.lm.sampling import Mask
 from grue.lm.tokens import length_batches
 from grue.rl import functional as rl
 from grue.rl.experience import Experience, collect, step_rewards
@@ -27,11 +26,9 @@ STRENGTHS = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)
 """Ridge penalties, in units of a feature's variance; the last leaves little but the mean."""
 
 
-def collect_valued(
-    trainer: Trainer, state: TrainState, config: ActorCriticConfig, n: int, mask: Mask | None = None
-) -> Experience:
+def collect_valued(trainer: Trainer, state: TrainState, config: ActorCriticConfig, n: int) -> Experience:
     """Collect the rollouts of update `n`, as `collect`; before the first update, fit the critic to them."""
-    experience = collect(trainer, state, config, n, mask)
+    experience = collect(trainer, state, config, n)
     if n == 0 and config.value_start == "regression":
         values = fit_head(state, config, experience)
         experience = replace(experience, policy=replace(experience.policy, values=values))

@@ -7,12 +7,12 @@ its condition sets in, and again only after it was quiet for `QUIET` updates.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from grue.algorithms.nlpo import NLPOConfig
-from grue.rl.settings import ActorCriticConfig, Common, RolloutConfig
+from grue.rl.settings import ActorCriticConfig, Common, RewardedConfig, RolloutConfig, ScoredConfig
 
 Line = Mapping[str, float]
-Check = Callable[[Line, Sequence[Line], RolloutConfig], str | None]
+Check = Callable[[Line, Sequence[Line], Any], str | None]
 
 # Updates for which a condition must not have held before it is reported again: a flickering one is reported once.
 QUIET = 20
@@ -62,11 +62,12 @@ def alarms(first: Line, recent: Sequence[Line], config: Common) -> list[Alarm]:
             of validations are not among them.
         config: The run's; supervised training has no alarms.
     """
-    if not isinstance(config, RolloutConfig):
+    if not isinstance(config, RewardedConfig):
         return []
     recent = recent[-RECENT:]
     found = []
-    for code, check in CHECKS.items():
+    checks = {**REWARDED, **ROLLOUTS} if isinstance(config, RolloutConfig) else REWARDED
+    for code, check in checks.items():
         message = check(first, recent, config)
         before = range(max(1, len(recent) - QUIET), len(recent))
         if message and not any(check(first, recent[:end], config) for end in before):
@@ -113,7 +114,7 @@ def _falling_mass(first: Line, recent: Sequence[Line], config: RolloutConfig) ->
     if values is None or max(values) >= LOW_MASS or start < LOW_MASS:
         return None
     seen = f"of the policy's probability lies inside what can be sampled, {start:.0%} did in the first update"
-    if not isinstance(config, NLPOConfig):
+    if config.mask is None:
         cure = "Lower learning_rate, or widen top_k and top_p of the task's rollout."
     else:
         more = f"Raise mass_coefficient above {config.mass_coefficient:g}"
@@ -121,7 +122,7 @@ def _falling_mass(first: Line, recent: Sequence[Line], config: RolloutConfig) ->
     return f"only {values[-1]:.0%} {seen}; tokens outside get no gradient and may drift. {cure}"
 
 
-def _shorter_refresh(config: NLPOConfig) -> str:
+def _shorter_refresh(config: RolloutConfig) -> str:
     if config.mask == "top_k" or (config.mask_source == "periodic" and config.mask_updates == 1):
         return ""
     if config.mask_source == "frozen":
@@ -129,7 +130,7 @@ def _shorter_refresh(config: NLPOConfig) -> str:
     return f", or refresh the mask more often: mask_updates below {config.mask_updates}"
 
 
-def _endless_responses(first: Line, recent: Sequence[Line], config: RolloutConfig) -> str | None:
+def _endless_responses(first: Line, recent: Sequence[Line], config: RewardedConfig) -> str | None:
     values, start = _latest(recent, "objective/ended", PATIENCE), first.get("objective/ended", 0.0)
     if values is None or max(values) >= FEW_ENDED or start < SOME_ENDED:
         return None
@@ -137,11 +138,11 @@ def _endless_responses(first: Line, recent: Sequence[Line], config: RolloutConfi
     return (
         f"{values[-1]:.0%} of the responses end by themselves, {start:.0%} did in the first update; the others are "
         f"cut at the limit. {f'Raise missing_eos_penalty above {penalty:g}' if penalty else 'Set missing_eos_penalty'},"
-        " or raise kl_coefficient."
+        f" or {'raise kl_coefficient' if isinstance(config, RolloutConfig) else 'lower learning_rate'}."
     )
 
 
-def _flat_reward(first: Line, recent: Sequence[Line], config: RolloutConfig) -> str | None:
+def _flat_reward(first: Line, recent: Sequence[Line], config: RewardedConfig) -> str | None:
     values = _latest(recent, "objective/reward_sd", 1)
     if values is None or values[0] > NO_SPREAD:
         return None
@@ -149,6 +150,19 @@ def _flat_reward(first: Line, recent: Sequence[Line], config: RolloutConfig) -> 
         f"all responses have the same reward ({recent[-1].get('objective/reward', 0.0):.3f}), so there is nothing to "
         "learn from them. Take a --reward that tells them apart, or raise rollouts; if it is the highest reward there "
         "is, stop."
+    )
+
+
+def _flat_groups(first: Line, recent: Sequence[Line], config: RewardedConfig) -> str | None:
+    values, spread = _latest(recent, "objective/flat_groups", PATIENCE), _latest(recent, "objective/reward_sd", 1)
+    if values is None or min(values) < 1.0 or spread is None or spread[0] <= NO_SPREAD:
+        return None
+    cure = "Raise samples_per_prompt or rollout_temperature, set redraws, or take a --reward that tells responses"
+    if isinstance(config, ScoredConfig) and config.data is not None:
+        cure = "Take a file whose rewards tell responses"
+    return (
+        f"in {PATIENCE} updates no prompt had responses with different rewards, so nothing was learnt from comparing "
+        f"them. {cure} to one prompt apart."
     )
 
 
@@ -176,12 +190,17 @@ def _useless_critic(first: Line, recent: Sequence[Line], config: RolloutConfig) 
     )
 
 
-CHECKS: Mapping[str, Check] = {
+REWARDED: Mapping[str, Check] = {
+    "endless-responses": _endless_responses,
+    "flat-reward": _flat_reward,
+    "flat-groups": _flat_groups,
+}
+"""Of all that learn from rewards."""
+ROLLOUTS: Mapping[str, Check] = {
     "negative-kl": _negative_kl,
     "collapsed-entropy": _collapsed_entropy,
     "falling-mass": _falling_mass,
-    "endless-responses": _endless_responses,
-    "flat-reward": _flat_reward,
     "much-clipping": _much_clipping,
     "useless-critic": _useless_critic,
 }
+"""Of those that follow the gradient of their own samples' reward."""

@@ -9,6 +9,7 @@ from grue.metrics.own import import_from
 from grue.registry import Registry
 from grue.rl.settings import Common
 from grue.rl.trainer import Algorithm
+from grue.runs.request import canonical
 
 SUPERVISED = "supervised"
 BUILT_IN = tuple(sorted(module.name for module in iter_modules(algorithms.__path__)))
@@ -28,6 +29,7 @@ def find_algorithm(name: str) -> Algorithm[Any]:
         ConfigError: The module cannot be imported, or the object is not an algorithm.
     """
     found: Any
+    name = canonical(name)
     if name not in ALGORITHMS and ":" in name:
         found = getattr(import_from(name, "algorithm", known=ALGORITHMS.names()), name.partition(":")[2], None)
     else:
@@ -47,7 +49,7 @@ def split_algorithm(name: str) -> tuple[str, ...]:
         UnknownName: A stage is no algorithm.
         ConfigError: A warm start that is not supervised.
     """
-    stages = tuple(name.split("+"))
+    stages = tuple(canonical(name).split("+"))
     for stage in stages:
         if stage not in ALGORITHMS and ":" not in stage:
             known = with_warm_starts(ALGORITHMS.names())

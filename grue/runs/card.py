@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import grue
+from grue import files
 from grue.lm.checkpoint import CheckpointManifest
 from grue.provenance import package_versions
 from grue.tasks import Generation, Task
@@ -46,7 +47,7 @@ def card(
     name = f"{manifest.suite}/{manifest.task}"
     which = "best on validation" if manifest.kept == "best" else "last"
     parts = [
-        f"---\n{_yaml(_front_matter(task, manifest, hub_id))}---",
+        f"---\n{files.yaml_text(_front_matter(task, manifest, hub_id))}---",
         f"# {_plain(manifest.system)} on {_plain(name)}, seed {manifest.seed}",
         _plain(" ".join(filter(None, (task.title + "." if task.title else "", task.description)))),
         f"The {which} of the models of a training run with [GRUE]"
@@ -108,32 +109,6 @@ def _front_matter(task: Task, manifest: CheckpointManifest, hub_id: str) -> dict
     }
 
 
-def _yaml(value: Mapping[str, Any], indent: str = "") -> str:
-    """Return a table as YAML, a key a line; every scalar is spelled as JSON, which is YAML, too."""
-    lines = []
-    for key, item in value.items():
-        if isinstance(item, Mapping):
-            lines.append(f"{indent}{key}:\n{_yaml(item, indent + '  ')}")
-        elif isinstance(item, list):
-            lines.append(f"{indent}{key}:\n{''.join(_yaml_item(one, indent) for one in item)}")
-        else:
-            lines.append(f"{indent}{key}: {_scalar(item)}\n")
-    return "".join(lines)
-
-
-def _yaml_item(value: Any, indent: str) -> str:
-    if isinstance(value, Mapping):
-        inner = _yaml(value, indent + "  ")
-        return f"{indent}- {inner[len(indent) + 2 :]}"
-    return f"{indent}- {_scalar(value)}\n"
-
-
-def _scalar(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-    # JSON leaves these as they are; to YAML they are line ends or not printable.
-    return re.sub(r"[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]", lambda m: f"\\u{ord(m[0]):04x}", text)
-
-
 # --- text ------------------------------------------------------------------------------------------------------------
 
 
@@ -179,7 +154,7 @@ def _training(manifest: CheckpointManifest, reward: str) -> list[tuple[str, str]
         ("reward", _code(reward)),
         ("seed", str(manifest.seed)),
         ("updates", str(manifest.update)),
-        *((_plain(key), f"{value:.0f}") for key, value in manifest.training.items()),
+        *((_plain(key.replace("_", " ")), f"{value:.0f}") for key, value in manifest.training.items()),
         ("configuration's sha256", _code(manifest.config_sha256[:12])),
     ]
 

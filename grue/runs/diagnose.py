@@ -29,6 +29,7 @@ from grue.rl.trainer import Algorithm, Trainer, TrainState, set_learning_rate
 from grue.runs.algorithms import BUILT_IN, find_algorithm, split_algorithm
 from grue.runs.observers import Observers
 from grue.runs.plan import Plan
+from grue.runs.select import choose, narrowed
 from grue.runs.train import prepare
 from grue.stats.signal import FEWEST, FloatArray, GradientSignal, RewardSpread, gradient_signal, reward_spread
 
@@ -116,27 +117,30 @@ def diagnose(plan: Plan, batches: int, progress: Progress, distributed: Distribu
         progress: Called with (done, total) updates.
 
     Raises:
-        ConfigError: The algorithm takes no rollouts, there are too few batches, or several processes were started.
+        ConfigError: The algorithm follows no gradient of its rollouts' reward, there are too few batches, or several
+            processes were started.
         DataError: Data, the model or the checkpoint to start from cannot be used.
         TrainingError: An update cannot be made: the reward gives no number, say.
     """
     check(plan, batches)
     if distributed.size > 1:
         raise ConfigError(f"{distributed.size} processes were started; grue diagnose runs in one.")
-    run = prepare(plan, Observers([]), lambda: False, distributed)
-    return measure(plan, run.trainer, batches, progress)
+    trainer = prepare(plan, Observers([]), lambda: False, distributed).trainer
+    if isinstance(plan.config, RolloutConfig) and plan.config.select is not None:
+        trainer = narrowed(trainer, choose(plan, trainer))
+    return measure(plan, trainer, batches, progress)
 
 
 def check(plan: Plan, batches: int) -> None:
     """Refuse what cannot be diagnosed, before anything is loaded.
 
     Raises:
-        ConfigError: The algorithm takes no rollouts, or there are too few batches.
+        ConfigError: The algorithm follows no gradient of its rollouts' reward, or there are too few batches.
     """
     if not isinstance(plan.config, RolloutConfig):
         learners = [name for name in BUILT_IN if issubclass(find_algorithm(name).settings, RolloutConfig)]
         raise ConfigError(
-            f"{plan.algorithm} takes no rollouts, so that there is no signal of a reward to look for. "
+            f"{plan.algorithm} follows no gradient of its own rollouts' reward, whose signal this measures. "
             f"Name an algorithm that does: {', '.join(learners)}."
         )
     if batches < FEWEST:
@@ -248,7 +252,8 @@ class Bench:
     def move(self, config: RolloutConfig, tick: Callable[[], None]) -> UpdateMove:
         """Make one update as a run does, measure how far it moved the policy, and take it back.
 
-        The reference is the policy before, so that other rollouts of the policy after tell the KL.
+        The reference is the policy before, whatever the loss compares with, so that other rollouts of the policy after
+        tell the KL.
         """
         self.state.load_state_dict(self.began)
         set_learning_rate(self.state.optimizer, replace(config, warmup=0.0), 0, 1)  # its peak
@@ -256,7 +261,9 @@ class Bench:
         figures = self.algorithm.update(self.drawing("move"), self.state, config, 1)
         seconds = time.perf_counter() - begin
         tick()
+        anchor, self.state.anchor = self.state.anchor, None
         after, _ = still_update(self.drawing("moved"), self.algorithm, self.state, config, 1)
+        self.state.anchor = anchor
         self.state.load_state_dict(self.began)
         tick()
         steps, single = figures.get("policy/steps"), "epochs" in self.algorithm.without_effect
@@ -272,7 +279,12 @@ class Bench:
     def drawing(self, *purpose: str | int) -> Trainer:
         """Return the trainer with draws of their own, and no samples to show."""
         seed = derived_seed(self.trainer.seed, "diagnose", *purpose)
-        return replace(self.trainer, seed=seed, shown=lambda example, text, score: None)
+        return replace(
+            self.trainer,
+            seed=seed,
+            shown=lambda example, text, score: None,
+            graded=lambda examples, rewards: None,
+        )
 
 
 def set_up(trainer: Trainer, algorithm: Algorithm[Any], config: RolloutConfig) -> Bench:

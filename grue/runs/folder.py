@@ -36,16 +36,21 @@ def finished(plan: Plan) -> bool:
             f"{plan.folder}: holds a finished run without its {CONFIG}. Restore the file, or remove the folder to "
             "train again."
         )
-    _refuse_other_configuration(plan)
+    _refuse_other_configuration(plan, plan.record())
     return True
 
 
-def claim_folder(plan: Plan) -> None:
-    """Write `config.toml`, or make sure that the one that is there says the same."""
+def claim_folder(plan: Plan, record: Mapping[str, Any] | None = None) -> None:
+    """Write `config.toml`, or make sure that the one that is there says the same.
+
+    Args:
+        record: `Plan.record`, where that is known.
+    """
+    record = plan.record() if record is None else record
     if (plan.folder / CONFIG).exists():
-        _refuse_other_configuration(plan)
+        _refuse_other_configuration(plan, record)
     else:
-        files.write_toml(plan.folder / CONFIG, plan.record())
+        files.write_toml(plan.folder / CONFIG, record)
 
 
 @contextmanager
@@ -61,8 +66,11 @@ def sole_owner(folder: Path) -> Iterator[None]:
         yield
 
 
-def owner_of(plan: Plan) -> dict[str, str | int]:
+def owner_of(plan: Plan, configuration: str) -> dict[str, str | int]:
     """Return what says whose a state is: which run, of which configuration, in which folder.
+
+    Args:
+        configuration: Hash of the run's record.
 
     Raises:
         DataError: The folder's run id cannot be read.
@@ -72,7 +80,7 @@ def owner_of(plan: Plan) -> dict[str, str | int]:
         "task": f"{plan.task.suite}/{plan.task.name}",
         "system": plan.system,
         "seed": plan.seed,
-        "configuration": files.sha256_json(plan.record()),
+        "configuration": configuration,
         "run id": files.read_text(path).strip() if path.exists() else "",
     }
 
@@ -82,9 +90,9 @@ def begin(plan: Plan) -> None:
     files.write_text(plan.folder / RUN_ID, f"{secrets.token_hex(16)}\n")
 
 
-def _refuse_other_configuration(plan: Plan) -> None:
+def _refuse_other_configuration(plan: Plan, record: Mapping[str, Any]) -> None:
     path = plan.folder / CONFIG
-    old, new = _flat(files.read_toml(path)), _flat(plan.record())
+    old, new = _flat(files.read_toml(path)), _flat(record)
     differing = [key for key in sorted(old | new) if old.get(key) != new.get(key)]
     if differing:
         key = differing[0]

@@ -6,13 +6,18 @@ from typing import Any
 
 from grue import files
 from grue.data.load import local_data_id
+from grue.data.scored import read_header
 from grue.errors import ConfigError
+from grue.evaluation import reward_models
+from grue.evaluation.rewards import check_reward
 from grue.lm import checkpoint
 from grue.lm.load import weights_id
 from grue.records import check_seed, check_system_name
-from grue.rl.settings import Common
+from grue.rl.settings import Common, RewardedConfig, recorded
+from grue.rl.switches import ImpactPrompts, parse_reference, parse_select
+from grue.runs import learned, rewarded
 from grue.runs.algorithms import split_algorithm, system_of
-from grue.runs.recipes import make_config
+from grue.runs.recipes import adds_mask, make_config
 from grue.runs.request import RunRequest
 from grue.tasks import Backbone, Task
 
@@ -55,10 +60,42 @@ class Plan:
         """Where the best checkpoint lies once there is one."""
         return self.folder / "checkpoint"
 
+    @property
+    def anchors(self) -> tuple[Path, ...]:
+        """The checkpoints whose mean `reference` asks for; none where it asks for none."""
+        folders = parse_reference(self.config.reference) if isinstance(self.config, RewardedConfig) else ()
+        return tuple(checkpoint.find_checkpoint(folder) for folder in folders)
+
+    @property
+    def learned_reward(self) -> str:
+        """What is learned from: the run's reward, or what a file of scored responses states; "" if it has no header.
+
+        Raises:
+            DataError: The file cannot be read.
+        """
+        data = learned.data_of(self.config)
+        return self.reward if data is None else learned.reward_of(read_header(data))
+
+    @property
+    def told_reward(self) -> str:
+        """`learned_reward` for people to read.
+
+        Raises:
+            DataError: The file cannot be read.
+        """
+        return learned.told(self.learned_reward)
+
     def record(self) -> dict[str, Any]:
-        """Return the content of `config.toml`; its hash is the identity of the configuration."""
+        """Return the content of `config.toml`; its hash is the identity of the configuration.
+
+        Its "reward" is what is learned from. With a file of scored responses, that is what the file's header states, ""
+        if it has none; "validation_reward" is then the run's own.
+
+        Raises:
+            DataError: A file or folder that is part of the configuration is not there, or is damaged.
+        """
         manifest = None if self.init is None else checkpoint.read_manifest(self.init)
-        return {
+        record = {
             "suite": self.task.suite,
             "task": self.task.name,
             "task_hash": self.task.hash,
@@ -70,15 +107,36 @@ class Plan:
             "data_sha256": local_data_id(self.task),
             "data_dir": "" if self.data_dir is None else str(self.data_dir.resolve()),
             "init_sha256": "" if manifest is None else manifest.weights,
-            "config": files.plain(self.config),
+            "config": recorded(self.config),
         }
+        models = reward_models.recorded(self.reward, self.task)
+        if (data := learned.data_of(self.config)) is not None:
+            record |= {"reward": self.learned_reward, "validation_reward": self.reward}
+            models = learned.models_of(read_header(data))
+        return record | self._named_files() | ({"reward_models": models} if models else {})
+
+    def _named_files(self) -> dict[str, str]:
+        """Return what identifies the content of what `select`, `reference` and `data` name, as far as they are set."""
+        if not isinstance(self.config, RewardedConfig):
+            return {}
+        found = {}
+        select, folders = parse_select(self.config.select), self.anchors
+        if isinstance(select, ImpactPrompts):
+            found["select_sha256"] = files.sha256_file(select.run / rewarded.NAME)
+        if folders:
+            found["reference_sha256"] = files.sha256_json([checkpoint.read_manifest(one).weights for one in folders])
+        if (data := learned.data_of(self.config)) is not None:
+            found["scored_sha256"] = files.sha256_file(data)
+        return found
 
 
 def stages_of(request: RunRequest) -> list[Plan]:
     """Return the runs that a request takes: `supervised+nlpo` is two, the first shared by all that start from it.
 
     Raises:
-        UnknownName, ConfigError: The algorithm, one of its settings, the system's name, the seed or a value is wrong.
+        UnknownName, ConfigError: The algorithm, one of its settings, the reward, the system's name, the seed or a value
+            is wrong.
+        DataError: The file of scored responses that the settings name cannot be read.
     """
     check_seed(request.seed)
     task, algorithm = request.task, request.algorithm
@@ -94,13 +152,15 @@ def stages_of(request: RunRequest) -> list[Plan]:
     for stage in stages:
         last = stage == stages[-1]
         name = algorithm if last else stage  # a warm start keeps its name, and with it its recipe
-        title = check_system_name(system_of(name) if request.system is None or not last else request.system)
+        config = make_config(task, name, request.settings if last else {}, request.preset if last else None)
+        usual = system_of(name) + ("-masked" if adds_mask(name, config) else "")
+        title = check_system_name(usual if request.system is None or not last else request.system)
         start = None if request.init is None else checkpoint.find_checkpoint(request.init)
         plans.append(
             Plan(
                 task=task,
                 algorithm=name,
-                config=make_config(task, name, request.settings if last else {}, request.preset if last else None),
+                config=config,
                 reward=(request.reward or task.reward) if last else task.reward,
                 seed=request.seed,
                 system=title,
@@ -111,6 +171,8 @@ def stages_of(request: RunRequest) -> list[Plan]:
                 offline=request.offline,
             )
         )
+    check_reward(plans[-1].reward, task)
+    learned.check_reward_of_data(plans[-1].config, plans[-1].reward, task)
     return plans
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from grue.bounds import violations
 from grue.errors import ConfigError, UnknownName, did_you_mean
-from grue.rl.settings import Common, RolloutConfig
+from grue.rl.settings import Common, RewardedConfig, ScoredConfig
 from grue.runs.algorithms import ALGORITHMS, BUILT_IN, find_algorithm, split_algorithm, with_warm_starts
 from grue.shapes import from_dict
 from grue.tasks import Task
@@ -40,7 +40,13 @@ def make_config(task: Task, algorithm: str, overrides: Mapping[str, Any], preset
     idle = sorted(found.without_effect & overrides.keys())
     if idle:
         raise ConfigError(f"{where}: {idle[0]} has no effect on {stage}; leave it out.")
-    return checked_settings(found.settings, {**recipe, **overrides}, task, where)
+    values = {**recipe, **overrides}
+    if overrides.get("data") is not None:
+        # A recipe is of samples that are drawn: what it says of those is no wish of who names a file.
+        config = from_dict(found.settings, values, where)
+        unread = config.unread if isinstance(config, ScoredConfig) else frozenset()
+        values = {key: value for key, value in values.items() if key in overrides or key not in unread}
+    return checked_settings(found.settings, values, task, where)
 
 
 def checked_settings(settings: type[Common], values: Mapping[str, Any], task: Task, where: str) -> Common:
@@ -66,6 +72,12 @@ def _preset(name: str, algorithm: str, presets: Mapping[str, Mapping[str, Any]])
     raise UnknownName(f"There is no preset {name!r}.{did_you_mean(name, known)} Known: {', '.join(sorted(known))}.")
 
 
+def adds_mask(algorithm: str, config: Common) -> bool:
+    """Whether settings restrict the sampler of an algorithm whose own does not: that is another system."""
+    usual = {field.name: field.default for field in fields(find_algorithm(split_algorithm(algorithm)[-1]).settings)}
+    return getattr(config, "mask", None) is not None and usual["mask"] is None
+
+
 def check_recipes(task: Task) -> None:
     """Make every algorithm's settings on a task, warm starts included.
 
@@ -84,7 +96,7 @@ def check_recipes(task: Task) -> None:
 def _shared_recipe(task: Task, name: str, settings: type[Common]) -> dict[str, Any]:
     """Return what a settings class knows of the recipe that all reinforcement learners share."""
     recipe = task.recipes.get(name, {})
-    if not issubclass(settings, RolloutConfig):
+    if not issubclass(settings, RewardedConfig):
         return {}
     classes = [*(find_algorithm(builtin).settings for builtin in BUILT_IN), settings]
     known = {field.name for one in classes for field in fields(one)}

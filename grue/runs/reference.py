@@ -8,10 +8,16 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from grue.bounds import Paper, bounds_of, note_of
 from grue.lm.settings import ModelSettings
-from grue.rl.settings import ActorCriticConfig, Common, RolloutConfig
+from grue.rl.settings import ActorCriticConfig, Common, RewardedConfig, RolloutConfig, ScoredConfig
 from grue.runs.algorithms import find_algorithm
 from grue.runs.recipes import SHARED
 from grue.task_files import load_task, task_names
+
+OWN = "Its own, or with its own default"
+"""Title of the group of the settings that an algorithm's own class declares."""
+
+SHARED_CLASSES = (ModelSettings, Common, RewardedConfig, ScoredConfig, RolloutConfig, ActorCriticConfig)
+"""Whose settings several algorithms share; the most shared first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +79,11 @@ def about(name: str) -> AlgorithmReference:
     for cls in classes:
         names = [key for key in cls.__annotations__ if key in settings and key not in seen]
         seen |= set(names)
-        title = "Its own, or with its own default" if cls is found.settings else _summary(cls)
+        title = OWN if cls is found.settings else summary(cls)
         groups.append(SettingGroup(title, tuple(settings[key] for key in names)))
     return AlgorithmReference(
         name=name,
-        summary=_summary(found.settings),
+        summary=summary(found.settings),
         presets=tuple(found.presets),
         without_effect=tuple(sorted(found.without_effect)),
         groups=tuple(group for group in groups if group.settings),
@@ -85,12 +91,12 @@ def about(name: str) -> AlgorithmReference:
 
 
 def shared_settings() -> list[SettingGroup]:
-    """Return the settings that several algorithms share, with their common defaults; the most shared first."""
+    """Return the settings that several algorithms share, with their common defaults."""
     recipes = _paper_recipes("ppo")
     groups = []
-    for cls in (ModelSettings, Common, RolloutConfig, ActorCriticConfig):
+    for cls in SHARED_CLASSES:
         settings = tuple(one for one in _settings(cls, recipes) if one.name in cls.__annotations__)
-        groups.append(SettingGroup(_summary(cls), settings))
+        groups.append(SettingGroup(summary(cls), settings))
     return groups
 
 
@@ -108,7 +114,8 @@ def _settings(cls: type, recipes: Mapping[str, str]) -> Iterator[Setting]:
         )
 
 
-def _summary(cls: type) -> str:
+def summary(cls: type) -> str:
+    """Return the first line of a class's docstring, without its full stop."""
     return (inspect.getdoc(cls) or "").partition("\n")[0].rstrip(".")
 
 
@@ -137,7 +144,7 @@ def _paper_recipes(name: str) -> dict[str, str]:
     values: dict[str, dict[str, list[str]]] = {}
     tasks = [load_task(one, "grue") for one in task_names("grue")]
     for task in tasks:
-        shared = task.recipes.get(SHARED, {}) if issubclass(find_algorithm(name).settings, RolloutConfig) else {}
+        shared = task.recipes.get(SHARED, {}) if issubclass(find_algorithm(name).settings, RewardedConfig) else {}
         for key, value in {**shared, **task.recipes.get(name, {})}.items():
             values.setdefault(key, {}).setdefault(str(value), []).append(task.name)
     return {key: _by_task(found, len(tasks)) for key, found in values.items()}

@@ -8,6 +8,11 @@ from typing import Any
 from grue.tasks import Task
 
 
+def canonical(algorithm: str) -> str:
+    """Return an algorithm's name with the names that its stages are registered by: "reinforce++" is no module's."""
+    return algorithm.replace("reinforce++", "reinforce_plus_plus")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
     """A request for a run; `plan.stages_of` turns it into plans.
@@ -40,3 +45,6 @@ class RunRequest:
     warm_start: bool = False
     data_dir: Path | None = None
     offline: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "algorithm", canonical(self.algorithm))

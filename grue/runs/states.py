@@ -21,7 +21,7 @@ from grue.errors import DataError
 from grue.files import flush_to_disk, reason
 
 NAME = re.compile(r"state-(\d+)\.pt")
-TEMPORARY = re.compile(r"\.(config\.toml|run_id)\.[0-9a-f]{16}")  # of `files.write_text`
+TEMPORARY = re.compile(r"\.(config\.toml|run_id|selected\.json)\.[0-9a-f]{16}")  # of `files.write_text`
 SEAL = "\nsha256 {}\n"
 SEAL_BYTES = len(SEAL.format("0" * 64))
 CHUNK = 1 << 20

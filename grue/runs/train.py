@@ -1,21 +1,25 @@
 """Carrying out a run: the one loop over updates, which resumes, validates, logs, saves and stops.
 
-A run's folder holds `config.toml`, `train.jsonl` (one line an update), `checkpoint/` (the best on validation), `final/`
-(the last, once the run is finished) and `states/` (while it is not). The same command resumes an interrupted run and
-does nothing to a finished one; another configuration in the same folder is refused.
+A run's folder holds `config.toml`, `train.jsonl` and `rewards.jsonl` (one line an update each), `checkpoint/` (the best
+on validation), `final/` (the last, once the run is finished) and `states/` (while it is not). The same command resumes
+an interrupted run and does nothing to a finished one; another configuration in the same folder is refused.
 """
 
+import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from transformers import PreTrainedModel
 
 from grue import files
 from grue.data.load import load_examples
+from grue.data.scored import ScoredBudget
 from grue.errors import ConfigError, DataError, GrueError
 from grue.evaluation.rewards import make_reward
 from grue.lm import checkpoint
@@ -26,16 +30,19 @@ from grue.lm.load import LoadedModel, load_language_model, locate_model
 from grue.lm.model import choose_attention
 from grue.lm.seeds import generator
 from grue.lm.sharding import check_sharding, model_of, shard, whole
-from grue.records import Example
-from grue.rl.settings import Common, RolloutConfig
+from grue.lm.soup import soup
+from grue.records import COSTS, Example
+from grue.rl.groups import read_data
+from grue.rl.settings import Common, RewardedConfig, ScoredConfig
 from grue.rl.trainer import Algorithm, Trainer, TrainState, set_learning_rate
-from grue.runs import log, states
+from grue.runs import learned, log, rewarded, states
 from grue.runs.alarms import alarms
-from grue.runs.algorithms import find_algorithm, split_algorithm
+from grue.runs.algorithms import SUPERVISED, find_algorithm, split_algorithm
 from grue.runs.card import card, training_versions
 from grue.runs.folder import RUN_ID, begin, claim_folder, finished, owner_of, sole_owner
 from grue.runs.observers import Observer
 from grue.runs.plan import Plan
+from grue.runs.select import check_selection, narrowed, selection
 from grue.runs.validate import validate
 
 STATES = "states"
@@ -53,11 +60,13 @@ class Run:
 
     Attributes:
         stop: Asked after every update; True saves the state and ends the run.
-        training: Tokens, episodes and seconds so far, those of the checkpoint it started from included.
+        training: What training took so far, of `COSTS`, that of the checkpoint it started from included; what is
+            unknown of an update or of the start is missing.
         start: `weights` of the checkpoint that it started from; empty if it was none.
         best: What the best checkpoint so far is compared by.
         figures: Of the last validation.
         lines: What was logged of every update so far; alarms are computed from it.
+        rewards: Those of the responses of the update under way, by example id.
         parts: Updates between two validations, if `validate_every` is 1.
         owner: What its states say of themselves.
     """
@@ -72,9 +81,20 @@ class Run:
     best: float | None = None
     figures: dict[str, float] = field(default_factory=dict)
     lines: list[Mapping[str, float]] = field(default_factory=list)
+    rewards: dict[str, list[float]] = field(default_factory=dict)
     clock: float = field(default_factory=time.monotonic)
     parts: int = 1
     owner: states.Owner = field(default_factory=dict)
+
+    @cached_property
+    def record(self) -> dict[str, Any]:
+        """What the run is, found out once: what its files say later is another run's."""
+        return self.plan.record()
+
+    @property
+    def configuration(self) -> str:
+        """Hash of the record: the identity of the configuration."""
+        return files.sha256_json(self.record)
 
     @property
     def is_main(self) -> bool:
@@ -91,19 +111,48 @@ class Run:
         """One line an update."""
         return self.plan.folder / log.NAME
 
+    @property
+    def rewards_path(self) -> Path:
+        """What each prompt was rewarded with, one line an update."""
+        return self.plan.folder / rewarded.NAME
+
     def carry_out(self, algorithm: Algorithm[Any]) -> None:
         """Make every update that is left.
 
         Raises:
+            ConfigError: The settings ask for what the training examples or the algorithm do not have.
             Interrupted: A stop was asked for; the state is saved.
         """
         config: Any = self.plan.config
+        self._select()
+        self.trainer.graded = self._graded
         state = algorithm.start(self.trainer, config)
+        if state.fixed is not None:
+            self.training = with_data(self.training, state.fixed.budget)
+        if self.trainer.anchor is not None and state.anchor is None:
+            raise ConfigError(
+                f"reference: the state that {self.plan.algorithm} starts from has no anchor, so that it would change "
+                "nothing; let its start begin with that of grue.rl.trainer, or leave reference out."
+            )
         self.parts = algorithm.parts(self.trainer, config)
         total = config.length * self.parts
         for n in range(self.resume(state, total), total):
             set_learning_rate(state.optimizer, config, n, total)
             self.end_update(n + 1, total, algorithm.update(self.trainer, state, config, n), state)
+
+    def _select(self) -> None:
+        """Keep the training examples that the settings choose; what that took is training."""
+        found = selection(self.plan, self.trainer, self.configuration)
+        if found is not None:
+            self.trainer = narrowed(self.trainer, found)
+            spent = found.training
+            self.training = {cost: before + spent[cost] for cost, before in self.training.items() if cost in spent}
+            self.clock = time.monotonic()
+
+    def _graded(self, examples: Sequence[Example], rewards: Sequence[float]) -> None:
+        """Keep the rewards of some of an update's responses for its line."""
+        for example, reward in zip(examples, rewards, strict=True):
+            self.rewards.setdefault(example.id, []).append(reward)
 
     def resume(self, state: TrainState, total: int) -> int:
         """Return to the newest whole state, if any was saved; return the number of updates that are done.
@@ -126,12 +175,14 @@ class Run:
             self.best, self.training = saved["best"], saved["training"]
         if self.is_main and found is not None:
             log.rewind(self.log_path, found[1]["log"], done)
+            rewarded.rewind(self.rewards_path, done)
             checkpoint.check_best(self.plan.checkpoint)
             self.lines = [line for _, line in log.read_log(self.log_path)[0] if log.is_update(line)]
         elif self.is_main:
             self.log_path.unlink(missing_ok=True)
+            self.rewards_path.unlink(missing_ok=True)
             begin(self.plan)
-            self.owner = owner_of(self.plan)
+            self.owner = owner_of(self.plan, self.configuration)
         self.observer.started(self.plan, done, total)
         for message in warnings:
             self.observer.warned(done, message)
@@ -141,7 +192,7 @@ class Run:
 
     def _newest_state(self, warn: Callable[[str], None]) -> tuple[int, dict[str, Any]] | None:
         """Read the newest whole state: first the main process alone, which sets damaged ones aside."""
-        self.owner = owner_of(self.plan)
+        self.owner = owner_of(self.plan, self.configuration)
         found = states.newest_state(self.states_folder, self.owner, warn) if self.is_main else None
         self.trainer.distributed.barrier()
         return found if self.is_main else states.newest_state(self.states_folder, self.owner, warn)
@@ -154,12 +205,12 @@ class Run:
         """
         now = time.monotonic()
         seconds, self.clock = now - self.clock, now
-        self.training["tokens"] += figures.get("tokens", 0.0)
-        self.training["episodes"] += figures.get("episodes", 0.0)
-        self.training["seconds"] += seconds
+        spent = {**figures, "seconds": seconds}
+        self.training = {cost: before + spent[cost] for cost, before in self.training.items() if cost in spent}
         rate = state.optimizer.param_groups[0]["lr"]
         line = {"update": done, "of": total, "seconds": seconds, **figures, "policy/learning_rate": rate}
         self._log(line)
+        self._log_rewards(done)
         self.observer.updated(done, total, line)
         config = self.plan.config
         self.lines.append(line)
@@ -183,11 +234,20 @@ class Run:
         saved = whole(saved, keep=self.is_main)
         if self.is_main:
             saved["log"] = log.mark(self.log_path)
+            if self.rewards_path.exists():
+                files.flush_to_disk(self.rewards_path)
             states.save_state(self.states_folder, done, saved, self.plan.config.keep_last, self.owner)
 
     def _log(self, line: Mapping[str, Any]) -> None:
         if self.is_main:
             files.append_jsonl(self.log_path, [dict(line)])
+
+    def _log_rewards(self, done: int) -> None:
+        """Write what the update's prompts were rewarded with, if it rewarded any."""
+        means, self.rewards = rewarded.means(self.rewards), {}
+        if self.is_main and means:
+            line = rewarded.PromptRewards(done, len(self.trainer.examples), means)
+            files.append_jsonl(self.rewards_path, [line])
 
     def _validate(self, done: int, state: TrainState) -> None:
         """Measure the policy on validation examples, and keep it as the checkpoint if it is the best so far."""
@@ -214,7 +274,7 @@ class Run:
             backbone=plan.start.model,
             seed=plan.seed,
             update=done,
-            config_sha256=files.sha256_json(plan.record()),
+            config_sha256=self.configuration,
             validation=dict(self.figures),
             training=dict(self.training),
             start=self.start,
@@ -223,7 +283,14 @@ class Run:
         base = plan.start.model
         on_hub = "" if Path(locate_model(base)).is_dir() else base
         versions = {**training_versions(), "threads": str(torch.get_num_threads())}  # other sums, other bits
-        readme = card(plan.task, manifest, plan.reward, files.plain(plan.config), versions, on_hub)
+        readme = card(
+            plan.task,
+            manifest,
+            learned.told(self.record["reward"]),
+            files.plain(plan.config),
+            versions,
+            on_hub,
+        )
         model = merged(trainer.policy) if weights is None else model_of(trainer.policy, weights)
         checkpoint.save_checkpoint(folder, model, trainer.tokenizer, manifest, plan.task.decoding, readme)
 
@@ -282,7 +349,7 @@ def _carry_out(plan: Plan, observer: Observer, stop: Callable[[], bool], distrib
     with sole_owner(plan.folder) if distributed.is_main else nullcontext():
         if distributed.is_main:
             states.clear_leavings(plan.folder)
-            claim_folder(plan)
+            claim_folder(plan, run.record)
         distributed.barrier()
         run.carry_out(find_algorithm(split_algorithm(plan.algorithm)[-1]))
         distributed.barrier()
@@ -292,16 +359,20 @@ def _carry_out(plan: Plan, observer: Observer, stop: Callable[[], bool], distrib
 
 def prepare(plan: Plan, observer: Observer, stop: Callable[[], bool], distributed: DistributedContext) -> Run:
     """Load everything a run needs; the folder is claimed only once all of that is there."""
-    training, began = {"tokens": 0.0, "episodes": 0.0, "seconds": 0.0}, ""
+    check_selection(plan)
+    training: dict[str, float] = dict.fromkeys(COSTS, 0.0)
+    began = ""
     if plan.init is not None:
         manifest = checkpoint.read_manifest(plan.init)
         checkpoint.check_task(manifest, plan.init, plan.task)
         checkpoint.check_start(manifest, plan.init, plan.start)
-        training |= manifest.training
-        began = manifest.weights
+        training, began = training_of_start(manifest), manifest.weights
     examples: Sequence[Example] = load_examples(plan.task, "train", plan.data_dir, plan.offline).examples
     if plan.config.train_share is not None:
         examples = some_examples(examples, plan.config.train_share, plan.seed)
+    data = None
+    if isinstance(plan.config, ScoredConfig) and plan.config.data is not None:
+        data = read_data(plan.config, plan.task, examples)
     validation = load_examples(plan.task, "validation", plan.data_dir, plan.offline).examples
     reward = make_reward(plan.reward, plan.task, examples)
     policy, tokenizer = _load_policy(plan)
@@ -309,6 +380,7 @@ def prepare(plan: Plan, observer: Observer, stop: Callable[[], bool], distribute
     choose_attention(policy)
     check_model(policy, tokenizer)
     check_lengths(policy, plan.task)
+    anchor = load_anchor(plan, (policy, tokenizer), distributed)
     adapt(policy, plan.config, plan.seed)
     _check_ranks(plan.config, distributed)
     check_sharding(plan.config, distributed)
@@ -322,9 +394,30 @@ def prepare(plan: Plan, observer: Observer, stop: Callable[[], bool], distribute
         distributed=distributed,
         precision=plan.config.precision,
         shown=observer.sampled,
+        anchor=anchor,
+        data=data,
     )
     few = validation[: plan.config.validation_examples]
     return Run(plan=plan, trainer=trainer, validation=few, observer=observer, stop=stop, training=training, start=began)
+
+
+def training_of_start(manifest: checkpoint.CheckpointManifest) -> dict[str, float]:
+    """Return what the checkpoint that a run starts from took, as far as that is known.
+
+    Older versions recorded only tokens, episodes and seconds. Supervised training from a backbone draws and rewards
+    nothing.
+    """
+    known = dict(manifest.training)
+    if manifest.algorithm == SUPERVISED and not manifest.start:
+        known = {"generated_tokens": 0.0, "reward_calls": 0.0} | known
+    return {cost: known[cost] for cost in COSTS if cost in known}
+
+
+def with_data(training: Mapping[str, float], made: ScoredBudget) -> dict[str, float]:
+    """Return what training took with what making its data took; what is not known of either is left out."""
+    more = dataclasses.asdict(made)
+    known = {cost: more.get(cost, 0.0) for cost in training}
+    return {cost: training[cost] + value for cost, value in known.items() if value is not None}
 
 
 def some_examples(examples: Sequence[Example], share: float, seed: int) -> list[Example]:
@@ -351,9 +444,27 @@ def _check_ranks(config: Common, distributed: DistributedContext) -> None:
     Raises:
         ConfigError: A process would have nothing to do.
     """
-    if isinstance(config, RolloutConfig) and config.rollouts < distributed.size:
+    if isinstance(config, RewardedConfig) and config.rollouts < distributed.size:
         count = distributed.size
         raise ConfigError(f"{count} processes share {config.rollouts} rollouts; raise rollouts, or start fewer.")
+
+
+def load_anchor(plan: Plan, start: LoadedModel, distributed: DistributedContext) -> PreTrainedModel | None:
+    """Return what `reference` names; None where it names nothing.
+
+    Raises:
+        DataError: A checkpoint is damaged, of another task or backbone, or unlike the others or the start.
+    """
+    if not plan.anchors:
+        return None
+    for folder in plan.anchors:
+        manifest = checkpoint.read_manifest(folder)
+        checkpoint.check_task(manifest, folder, plan.task)
+        checkpoint.check_start(manifest, folder, plan.start)
+    anchor = soup(plan.start.family, plan.anchors, start)
+    anchor.to(distributed.device)  # type: ignore[arg-type]  # a decorated method that the checker cannot read
+    choose_attention(anchor)
+    return anchor
 
 
 def _load_policy(plan: Plan) -> LoadedModel:

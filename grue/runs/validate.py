@@ -6,7 +6,7 @@ import torch
 
 from grue.errors import TrainingError
 from grue.evaluation.predict import Response, as_predictions, as_responses, plain_sampling, respond, told
-from grue.evaluation.rewards import mean
+from grue.evaluation.rewards import Reward, mean
 from grue.evaluation.scoring import score_predictions
 from grue.lm.divergence import kl_divergence
 from grue.lm.model import eos_id
@@ -15,7 +15,7 @@ from grue.lm.seeds import example_uniforms
 from grue.lm.sharding import gathered
 from grue.lm.tokens import encode_prompts
 from grue.records import Example
-from grue.rl.settings import Common, RolloutConfig
+from grue.rl.settings import Common, RewardedConfig
 from grue.rl.trainer import Trainer, TrainState
 
 
@@ -26,10 +26,10 @@ def validate(
 
     Returns:
         "preference", "naturalness" (0 to 100, where the task has the axis) and "reward" (mean, in the reward's unit) of
-        its answers, decoded as in evaluation; of a reward of several terms also the mean of each, "reward/NAME". From
-        reinforcement learning also those of plain samples, which mean the same for every algorithm: "sampled_reward",
-        and "kl" from the start in nats a response. A reward's mean is over the texts that it applies to, and missing
-        where it applies to none.
+        its answers, decoded as in evaluation. From reinforcement learning also those of plain samples, which mean the
+        same for every algorithm: "sampled_reward", and "kl" from the start in nats a response. Of a reward of several
+        terms also the mean of each, "reward/NAME" and "sampled_reward/NAME". A reward's mean is over the texts that it
+        applies to, and missing where it applies to none.
 
     Raises:
         TrainingError: The reward applies to no answer, and there is no preference either.
@@ -43,13 +43,12 @@ def validate(
             for batch in batches
             for response in respond(policy, tokenizer, task, batch, task.decoding, trainer.seed)
         ]
-        learns = isinstance(config, RolloutConfig)
+        learns = isinstance(config, RewardedConfig)
         drawn = [pair for batch in batches for pair in sampled(trainer, state, batch)] if learns else []
     answered = trainer.distributed.gather(answered)
     scored = score_predictions(task, "validation", examples, as_predictions(examples, answered))
-    parts = reward.parts(examples, **told(answered), step=done)
     figures = {
-        "reward": mean(reward.sums(parts)),
+        **rewarded("reward", reward, examples, answered, done),
         "preference": scored.preference,
         "naturalness": scored.naturalness,
     }
@@ -58,12 +57,21 @@ def validate(
             "The reward applies to no text of the validation split (None for all of them), and the task has no metric "
             "of preference to compare checkpoints by. Add a term that applies, or raise validation_examples."
         )
-    if len(reward.terms) > 1:
-        figures |= {f"reward/{term.name}": mean(part) for term, part in zip(reward.terms, parts, strict=True)}
     if drawn := trainer.distributed.gather(drawn):
-        figures["sampled_reward"] = mean(reward(examples, **told([one for one, _ in drawn]), step=done))
+        figures |= rewarded("sampled_reward", reward, examples, [one for one, _ in drawn], done)
         figures["kl"] = sum(kl for _, kl in drawn) / len(drawn)
     return {name: value for name, value in figures.items() if value is not None}
+
+
+def rewarded(
+    name: str, reward: Reward, examples: Sequence[Example], responses: Sequence[Response], done: int
+) -> dict[str, float | None]:
+    """Return the mean reward of responses as figure `name`, and of a sum that of each term; None where none applies."""
+    parts = reward.parts(examples, **told(responses), step=done)
+    found = {name: mean(reward.sums(parts))}
+    if len(reward.terms) > 1:
+        found |= {f"{name}/{term.name}": mean(part) for term, part in zip(reward.terms, parts, strict=True)}
+    return found
 
 
 @torch.no_grad()

@@ -68,13 +68,18 @@ def tilted(rewards: FloatArray, judged: FloatArray | None = None) -> list[Fronti
     return [*points, FrontierPoint(math.log(samples) - 1, points[-1].reward)]  # the best samples have all the weight
 
 
-def best_of(rewards: FloatArray) -> dict[int, FrontierPoint]:
+def best_of(rewards: FloatArray, judged: FloatArray | None = None) -> dict[int, FrontierPoint]:
     """Return k → the policy that keeps the best of k samples, for k = 2, 4, 8, … up to n; its KL is a bound.
 
     The reward is the mean over all ways of drawing k of the n samples.
+
+    Args:
+        rewards: [P, n], by which the best is picked; of equals the later one.
+        judged: [P, n], what they are worth, if not the same: a gold reward, where a proxy picks.
     """
     samples = rewards.shape[1]
-    ranked = np.sort(rewards, axis=1).mean(axis=0)
+    order = np.argsort(rewards, axis=1, kind="stable")
+    ranked = np.take_along_axis(rewards if judged is None else judged, order, axis=1).mean(axis=0)
     found = {}
     k = 2
     while k <= samples:

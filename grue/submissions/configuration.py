@@ -16,8 +16,10 @@ from grue import algorithms, files
 from grue.errors import ConfigError, DataError, visible
 from grue.evaluation.rewards import REWARDS, parse_reward
 from grue.metrics.registry import CARDS
+from grue.metrics.reward_model import MODEL
 from grue.records import Result
 from grue.shapes import from_dict
+from grue.submissions.checks.budgets import other_calls
 from grue.submissions.folder import nests_too_deep
 from grue.submissions.problems import Problem, error, warning
 from grue.submissions.reading import Scan, without_path
@@ -132,9 +134,21 @@ def demands(configuration: Configuration, task: Task) -> Iterator[str]:
             if name not in ALGORITHMS:
                 yield f"algorithm {name!r} is code that is not grue's."
         for name in foreign_terms(stage.reward):
-            yield f"reward {name!r} is code that is not grue's."
+            what = "a folder of one machine" if name.startswith(MODEL) else "code that is not grue's"
+            yield f"reward {name!r} is {what}."
         if origin_of(stage.backbone, task) == "path":
             yield f"backbone {stage.backbone!r} is a folder of one machine."
+        yield from _files_of_one_machine(stage.config)
+
+
+def _files_of_one_machine(config: Mapping[str, Value]) -> Iterator[str]:
+    """Yield the settings that name files or folders of the machine that trained."""
+    for name in ("data", "reference"):
+        if config.get(name) is not None:
+            yield f"{name} = {config[name]!r} names files of one machine."
+    select = config.get("select")
+    if isinstance(select, str) and select.startswith("limr"):
+        yield f"select = {select!r} names a run of one machine."
 
 
 def foreign_terms(reward: str) -> list[str]:
@@ -165,7 +179,8 @@ def check_configurations(system: Path, found: Scan, results: Mapping[Path, Resul
     suite = system.absolute().parent.name
     for name in sorted(name for name in found.readable if name.endswith(f"/{CONFIG}")):
         path = system / name
-        of_task = [one for other, one in results.items() if other.parent == path.parent and one.status == "complete"]
+        by_path = {p: one for p, one in results.items() if p.parent == path.parent and one.status == "complete"}
+        of_task = list(by_path.values())
         if not of_task:
             yield error(1, path, "belongs to no result.")
             continue
@@ -179,6 +194,9 @@ def check_configurations(system: Path, found: Scan, results: Mapping[Path, Resul
         yield from (error(72, path, line) for line in asked)
         if not asked:
             yield from _check_settings(path, configuration, load_task(path.parent.name, suite))
+            for at, one in by_path.items():
+                lines = other_calls(configuration.last.config, len(configuration.stages) == 1, one)
+                yield from (warning(80, at, line) for line in lines)
 
 
 def _check_settings(path: Path, configuration: Configuration, task: Task) -> Iterator[Problem]:

@@ -16,12 +16,12 @@ from grue.submissions.folder import (
     systems,
 )
 from grue.submissions.reading import scan
-from grue.submissions.trust import record_of, rung_of
+from grue.submissions.trust.ladder import record_of, rung_of
 from grue.task_files import SUITES, task_names
 
 
 def results(folder: Path, suite: str | None = None) -> list[Entry]:
-    """Read the results of every submission in `folder`; their scores are not checked, see `grue.submissions.checks`.
+    """Read the results of every submission in `folder`; their scores are not checked (`grue.submissions.checks` does).
 
     Raises:
         DataError: There is no such folder; a system's folder holds what does not belong there, a link or a special

@@ -167,9 +167,25 @@ _ERRORS = {
         "a configuration is not that of the results",
         "Submit results and config.json of the same runs, or no config.json.",
     ),
+    90: (
+        "a result of another chat prompt than the task's",
+        "Evaluate again with the task's current chat prompt (`grue evaluate --chat`, or --endpoint).",
+    ),
+    91: (
+        "several promptings in one system",
+        "Submit what was asked by plain prompts, by chat prompts and by an endpoint as systems of their own.",
+    ),
+    92: (
+        "an endpoint of which too little is said, or what cannot be known",
+        "Submit the result.json that `grue evaluate --endpoint` wrote, unchanged.",
+    ),
     72: (
         "a configuration asks for code or files that are not grue's",
         "Leave config.json out; the row then cannot be retrained.",
+    ),
+    81: (
+        "a reward model without its sha256",
+        "Evaluate the run again with its folder beside it, so that result.json has `system.reward_models`.",
     ),
 }
 
@@ -196,6 +212,10 @@ _WARNINGS = {
     79: (
         "figures of published outputs were not recomputed",
         "Check with --fetch, which downloads the published files and scores them again.",
+    ),
+    80: (
+        "a stated budget that cannot be, or is not that of the configuration",
+        "Submit the result.json that `grue evaluate` wrote, unchanged; retraining tells what a run takes.",
     ),
 }
 
@@ -227,6 +247,10 @@ _REVIEWS = {
     52: (
         "the texts of a run that says it began there",
         "Show that these are the weights that the other system's training began with.",
+    ),
+    82: (
+        "a reward model that has seen prompts of another split than train",
+        "Train the reward model on pairs of other prompts; or explain in the pull request why that gave no advantage.",
     ),
 }
 

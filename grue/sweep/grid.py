@@ -8,8 +8,10 @@ from typing import Any
 
 from grue import files
 from grue.errors import ConfigError
+from grue.evaluation.endpoint import Endpoint
 from grue.records import LARGEST_SEED, check_seed
-from grue.task_files import SUITES, task_names
+from grue.runs.request import canonical
+from grue.task_files import is_named, task_names
 
 # What may vary beside the keys of an algorithm's configuration.
 ABOUT_A_RUN = ("reward", "preset", "backbone")
@@ -36,6 +38,9 @@ class GridEntry:
     backbone: str | None = None
     set: Mapping[str, Any] = field(default_factory=dict)
     vary: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "algorithm", canonical(self.algorithm))
 
     def variants(self) -> list["GridEntry"]:
         """Return one entry without `vary` for every combination of its values."""
@@ -67,15 +72,35 @@ class GridEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ModelEntry:
+    """A model of a sweep that was made elsewhere, and is only evaluated.
+
+    Attributes:
+        model: A folder or a hub id; with an `endpoint` the name that the model has there.
+        system: Its name and folder. [default: the model's, with what it is asked by]
+        tasks: The grid's tasks to run it on; all if empty.
+        chat: Whether a model that answers here is asked by the task's chat prompt.
+        endpoint: Where it answers over HTTP, if that is not here.
+    """
+
+    model: str
+    system: str | None = None
+    tasks: tuple[str, ...] = ()
+    chat: bool = False
+    endpoint: Endpoint | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SweepGrid:
-    """A sweep: every algorithm and every system, on every task, with every seed.
+    """A sweep: every algorithm, every system and every model, on every task, with every seed.
 
     Attributes:
         tasks: Names in the suite, or paths of task files; all of the suite if empty.
         algorithms: Systems given by an algorithm or a baseline alone.
         seeds: "1-5", or a list.
         set: Values of every trained system's configuration.
-        systems: All other systems.
+        systems: All other systems that are trained.
+        models: Models that were made elsewhere.
         evaluate: Whether to evaluate every run once it is trained.
     """
 
@@ -85,12 +110,13 @@ class SweepGrid:
     seeds: str | tuple[int, ...] = (1,)
     set: Mapping[str, Any] = field(default_factory=dict)
     systems: tuple[GridEntry, ...] = ()
+    models: tuple[ModelEntry, ...] = ()
     evaluate: bool = True
 
     def task_list(self) -> list[str]:
         """Return the tasks by name or path; those of a custom folder by path, without a suite's name."""
         names = list(self.tasks) or task_names(self.suite)
-        if self.suite in SUITES:
+        if is_named(self.suite):
             return names
         return [name if name.endswith(".toml") else str(Path(self.suite) / f"{name}.toml") for name in names]
 
@@ -98,9 +124,13 @@ class SweepGrid:
         """Return the grid with absolute paths, so that it means the same in any folder."""
         return replace(
             self,
-            suite=self.suite if self.suite in SUITES else str(Path(self.suite).absolute()),
+            suite=self.suite if is_named(self.suite) else str(Path(self.suite).absolute()),
             tasks=tuple(_located(task) for task in self.tasks),
             systems=tuple(replace(entry, tasks=tuple(map(_located, entry.tasks))) for entry in self.systems),
+            models=tuple(
+                replace(entry, model=_located_model(entry), tasks=tuple(map(_located, entry.tasks)))
+                for entry in self.models
+            ),
         )
 
     def seed_list(self) -> list[int]:
@@ -117,14 +147,16 @@ class SweepGrid:
         return seeds
 
     def entries(self) -> list[GridEntry]:
-        """Return every system of the grid, with `vary` expanded.
+        """Return every system of the grid that has an algorithm, with `vary` expanded.
 
         Raises:
             ConfigError: There is none.
         """
         wanted = [*(GridEntry(algorithm=name) for name in self.algorithms), *self.systems]
-        if not wanted:
-            raise ConfigError('A sweep needs a system: algorithms = ["supervised", "ppo"], or a table [[systems]].')
+        if not wanted and not self.models:
+            raise ConfigError(
+                'A sweep needs a system: algorithms = ["supervised", "ppo"], or a table [[systems]] or [[models]].'
+            )
         return [variant for entry in wanted for variant in entry.variants()]
 
 
@@ -197,6 +229,12 @@ def _word(value: Any) -> str:
 
 def _located(task: str) -> str:
     return str(Path(task).absolute()) if task.endswith(".toml") else task
+
+
+def _located_model(entry: ModelEntry) -> str:
+    """Return a model's folder by its absolute path; a hub id, or a name at an endpoint, as it is."""
+    is_folder = entry.endpoint is None and Path(entry.model).is_dir()
+    return str(Path(entry.model).absolute()) if is_folder else entry.model
 
 
 def _replaced(value: Any, old: str | None, new: str | None) -> Any:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from grue import files
 from grue.errors import ConfigError, DataError, did_you_mean
+from grue.evaluation.endpoint import Endpoint, checked_url
+from grue.evaluation.prompting import chat_prompt
 from grue.lookups.find import find_lookup
 from grue.records import BASELINES, LOOKUPS, SEEDLESS, check_system_name
-from grue.sweep.grid import GridEntry, SweepGrid
+from grue.sweep.grid import GridEntry, ModelEntry, SweepGrid
 from grue.task_files import load_task
 from grue.tasks import Task
 
@@ -22,7 +24,7 @@ WARM_START = "supervised"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One run of a sweep: training with its evaluation, or the evaluation of a baseline.
+    """One run of a sweep: training with its evaluation, or the evaluation of a baseline or of a model.
 
     Attributes:
         task: Name of the task, as in the path of its runs.
@@ -30,6 +32,7 @@ class Job:
         set: Values of the algorithm's configuration.
         evaluate: Whether to evaluate the trained model; false for a run that is only a warm start.
         after: Id of the run that it starts from.
+        model: A model made elsewhere, with how it is asked as in `ModelEntry`; the algorithm is then "external".
     """
 
     suite: str
@@ -44,6 +47,9 @@ class Job:
     set: Mapping[str, Any] = field(default_factory=dict)
     evaluate: bool = True
     after: str | None = None
+    model: str | None = None
+    chat: bool = False
+    endpoint: Endpoint | None = None
 
     @property
     def id(self) -> str:
@@ -51,9 +57,9 @@ class Job:
         return f"{self.suite}/{self.task}/{self.system}/seed-{self.seed}"
 
     @property
-    def is_baseline(self) -> bool:
-        """Whether there is nothing to train."""
-        return self.algorithm in BASELINES
+    def trains(self) -> bool:
+        """Whether there is something to train, and so a checkpoint."""
+        return self.model is None and self.algorithm not in BASELINES
 
     @property
     def identity(self) -> str:
@@ -73,12 +79,14 @@ def plan_jobs(grid: SweepGrid) -> list[Job]:
     loaded = [(source, load_task(source, grid.suite)) for source in grid.task_list()]
     entries, seeds = grid.entries(), grid.seed_list()
     _check_shared_values(grid, entries)
-    for entry in entries:
-        _check_tasks(entry, loaded)
+    _check_tasks([*entries, *grid.models], loaded)
     for seed in seeds:
         for source, task in loaded:
+            for model in grid.models:
+                if _is_on(model, source, task):
+                    _add(jobs, _job_of_model(model, source, task, seed))
             for entry in entries:
-                if entry.tasks and not {task.name, source} & set(entry.tasks):
+                if not _is_on(entry, source, task):
                     continue
                 if entry.algorithm in SEEDLESS and seed != seeds[0]:
                     continue
@@ -125,7 +133,7 @@ def refuse_other_runs(jobs: Iterable[Job], runs: Path, data_dir: Path | None = N
 
     refused: list[str] = []
     for job in jobs:
-        if job.is_baseline or not (runs / job.id / "config.toml").exists():
+        if not job.trains or not (runs / job.id / "config.toml").exists():
             continue
         plan = stages_of(job, load_task(job.source, job.suite), runs, data_dir)[-1]
         try:
@@ -147,6 +155,24 @@ def in_order(jobs: Mapping[str, Job]) -> list[Job]:
     """Return the jobs with warm starts first, else in the given order."""
     started = {job.after for job in jobs.values()}
     return sorted(jobs.values(), key=lambda job: job.id not in started)
+
+
+def _is_on(entry: GridEntry | ModelEntry, source: str, task: Task) -> bool:
+    """Whether an entry is run on a task of the grid."""
+    return not entry.tasks or bool({task.name, source} & set(entry.tasks))
+
+
+def _job_of_model(entry: ModelEntry, source: str, task: Task, seed: int) -> Job:
+    from grue.evaluation.systems import check_name, external_name
+
+    if entry.endpoint is not None:
+        checked_url(entry.endpoint.url)
+    if entry.chat if entry.endpoint is None else not entry.endpoint.completions:
+        chat_prompt(task)
+    name = entry.system or external_name(entry.model, chat=entry.chat, endpoint=entry.endpoint)
+    about: dict[str, Any] = {"suite": task.suite, "task": task.name, "source": source, "seed": seed}
+    asked: dict[str, Any] = {"model": entry.model, "chat": entry.chat, "endpoint": entry.endpoint}
+    return Job(algorithm="external", system=check_name(name), **about, **asked)
 
 
 def _jobs_of(entry: GridEntry, source: str, task: Task, seed: int, grid: SweepGrid) -> list[Job]:
@@ -198,14 +224,16 @@ def _check_baseline(entry: GridEntry, system: str, task: Task) -> None:
         find_lookup(task, entry.algorithm)
 
 
-def _check_tasks(entry: GridEntry, loaded: list[tuple[str, Task]]) -> None:
+def _check_tasks(entries: Sequence[GridEntry | ModelEntry], loaded: list[tuple[str, Task]]) -> None:
     known = {name for source, task in loaded for name in (source, task.name)}
-    unknown = sorted(set(entry.tasks) - known)
-    if unknown:
-        raise ConfigError(
-            f"The system {entry.system or entry.algorithm!r} is for the task {unknown[0]!r}, which is not among the "
-            f"sweep's tasks: {', '.join(sorted(known))}."
-        )
+    for entry in entries:
+        unknown = sorted(set(entry.tasks) - known)
+        if unknown:
+            made_by = entry.model if isinstance(entry, ModelEntry) else entry.algorithm
+            raise ConfigError(
+                f"The system {entry.system or made_by!r} is for the task {unknown[0]!r}, which is not among the "
+                f"sweep's tasks: {', '.join(sorted(known))}."
+            )
 
 
 def _add(jobs: dict[str, Job], job: Job) -> None:

@@ -122,7 +122,7 @@ class Record:
         folder = self.runs / job.id
         try:
             manifest = None
-            if not job.is_baseline:
+            if job.trains:
                 manifest = files.load_json(folder / "checkpoint" / MANIFEST, CheckpointManifest)
             if not job.evaluate:
                 return None

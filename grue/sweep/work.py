@@ -85,14 +85,15 @@ def carry_out(job: Job, place: JobContext, stop: Callable[[], bool] = lambda: Fa
 
 
 def _do(job: Job, place: JobContext, stop: Callable[[], bool], seconds: dict[str, float]) -> None:
-    from grue.evaluation import evaluate as evaluation
+    from grue.evaluation import systems
+    from grue.evaluation.evaluate import evaluate
     from grue.runs.observers import Observers
     from grue.runs.train import Interrupted
     from grue.task_files import load_task
 
     task = load_task(job.source, job.suite)
     folder = place.runs / job.id
-    if not job.is_baseline:
+    if job.trains:
         from grue.runs.train import train
 
         stages = stages_of(job, task, place.runs, place.data_dir, place.offline)
@@ -101,16 +102,20 @@ def _do(job: Job, place: JobContext, stop: Callable[[], bool], seconds: dict[str
     if not job.evaluate:
         return
     with _timed(seconds, "evaluate"):
-        if job.is_baseline:
-            system = evaluation.baseline_system(task, job.algorithm, job.seed)
+        if job.trains:
+            system = systems.checkpoint_system(task, checkpoint)
+        elif job.model is None:
+            system = systems.baseline_system(task, job.algorithm, job.seed)
         else:
-            system = evaluation.checkpoint_system(task, checkpoint)
+            system = systems.external_system(
+                task, job.model, job.seed, chat=job.chat, endpoint=job.endpoint, name=job.system
+            )
 
         def on_progress(done: int, total: int) -> None:
             if done < total and stop():
                 raise Interrupted(f"{folder}: stopped during evaluation; the answers so far are kept.")
 
-        evaluation.evaluate(
+        evaluate(
             task,
             system,
             folder,

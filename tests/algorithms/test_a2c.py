@@ -12,7 +12,7 @@ from grue.algorithms.a2c import A2CConfig
 from grue.algorithms.ppo import PPOConfig
 from grue.lm.adapters import adapt
 from grue.rl.experience import advantages_and_returns, collect
-from grue.rl.optimize import minibatch_gradient
+from grue.rl.gradient import minibatch_gradient
 from grue.rl.trainer import start
 from grue.runs.train import Interrupted
 

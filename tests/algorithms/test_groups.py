@@ -22,6 +22,7 @@ from grue.runs.train import Interrupted
 FAMILIES = ["causal", "seq2seq"]
 ALGOS = ["reinforce", "rloo", "grpo"]
 ONE_FAMILY_EACH = [("reinforce", "causal"), ("rloo", "seq2seq"), ("grpo", "causal")]
+LOSS_OVER = ("tokens", "responses", "constant")
 GROUPED = {"reinforce": {}, "rloo": {"samples_per_prompt": 3}, "grpo": {"samples_per_prompt": 3}}
 
 
@@ -75,10 +76,11 @@ def test_a_group_of_equal_scores_has_no_advantage_and_is_counted(score):
 
 def test_weights_over_responses_count_each_response_once():
     mask = torch.tensor([[True, True, True, True], [True, True, False, False]])
-    over = {what: grpo.token_weights(mask, GRPOConfig(loss_over=what)).tolist() for what in ("tokens", "responses")}
+    over = {what: grpo.token_weights(mask, GRPOConfig(loss_over=what), 8).tolist() for what in LOSS_OVER}
     assert over == {
         "tokens": [[1, 1, 1, 1], [1, 1, 0, 0]],
         "responses": [[0.25, 0.25, 0.25, 0.25], [0.5, 0.5, 0, 0]],
+        "constant": [[0.125, 0.125, 0.125, 0.125], [0.125, 0.125, 0, 0]],
     }
 
 
@@ -182,7 +184,7 @@ def test_the_loss_of_grpo_is_that_of_slow_loops(family, loss_over, clip_high, tm
             clipped += share * (not 0.8 <= ratio <= 1 + high)
             between += advantage > 0 and 1.2 < ratio < 1.5  # where the two upper bounds differ
     found = grpo.group_advantages(experience.scores, experience.scored, config)
-    weights = grpo.token_weights(experience.mask, config)
+    weights = grpo.token_weights(experience.mask, config, 8)
     losses = of_grpo(run, learner, config, experience, found, weights, torch.tensor([*rows]))
     assert between > 0
     assert losses["loss"].item() == pytest.approx(expected, rel=1e-3)
@@ -209,7 +211,7 @@ def test_grpo_judges_the_rewards_themselves_whatever_the_penalty(tmp_path, monke
 def test_grpo_has_the_penalty_in_the_gradient(tmp_path):
     run, learner, experience = moved("causal", "grpo", tmp_path)
     assert experience.scores.tolist() == experience.raw_scores.tolist()
-    nothing, weights = torch.zeros(12), grpo.token_weights(experience.mask, run.plan.config)
+    nothing, weights = torch.zeros(12), grpo.token_weights(experience.mask, run.plan.config, 8)
     losses = of_grpo(run, learner, run.plan.config, experience, nothing, weights, torch.arange(12))
     losses["loss"].backward()
     assert losses["policy_loss"].item() == 0.0

@@ -6,7 +6,6 @@ import pytest
 import torch
 from support import oracles, tiny
 
-from grue.algorithms import nlpo
 from grue.algorithms.nlpo import NLPOConfig
 from grue.algorithms.ppo import PPOConfig
 from grue.errors import TrainingError
@@ -14,8 +13,9 @@ from grue.lm.forward import forward, next_logits
 from grue.lm.sampling import Mask, sample_responses
 from grue.lm.seeds import generator
 from grue.lm.tokens import encode_prompts
-from grue.rl import values
-from grue.rl.experience import draw_examples
+from grue.rl import experience, values
+from grue.rl.masking import mask_rule
+from grue.rl.responses import draw_positions
 from grue.runs.train import Interrupted
 
 FAMILIES = ["causal", "seq2seq"]
@@ -199,20 +199,21 @@ def test_a_run_warns_once_and_alike_when_it_is_resumed(tmp_path):
 def masking_logits(run, count):
     """What the masking policy says of the first response token at each update, on a fixed set of prompts."""
     seen = []
-    original = values.collect
+    original = experience.mask_of_update
 
-    def spying(trainer, state, config, n, mask):
+    def spying(trainer, state, config):
+        mask = original(trainer, state, config)
         asked = [e.prompt for e in trainer.examples]
         prompts = encode_prompts(state.policy, trainer.tokenizer, asked, trainer.task.prompt)
         with torch.no_grad():
             seen.append(next_logits(mask.model or state.policy, prompts)(None))
-        return original(trainer, state, config, n, mask)
+        return mask
 
-    values.collect = spying
+    experience.mask_of_update = spying
     try:
         tiny.train(run)
     finally:
-        values.collect = original
+        experience.mask_of_update = original
     assert len(seen) == count
     return seen
 
@@ -243,7 +244,7 @@ def test_a_frozen_mask_never_changes(tmp_path):
 def test_a_top_k_mask_follows_the_policy_itself(tmp_path):
     settings = {"updates": 3, "mask": "top_k", "top_k": 5, "learning_rate": 3e-2, "validate_every": 3}
     seen = masking_logits(tiny.run("causal", "nlpo", tmp_path, **settings), 3)
-    rule = nlpo.mask_rule(NLPOConfig(mask="top_k", top_k=5))
+    rule = mask_rule(NLPOConfig(mask="top_k", top_k=5))
     assert all((rule(logits).sum(-1) == 5).all() for logits in seen)
     assert not torch.equal(seen[0], seen[-1])
 
@@ -254,7 +255,7 @@ def test_sampled_tokens_lie_in_the_nucleus_of_the_masking_policy(family):
     task = tiny.task(family)
     prompts = encode_prompts(policy, tiny.tokenizer(family), [e.prompt for e in tiny.examples()], task.prompt)
     uniforms = torch.rand(12, 8, generator=generator(1, "test"))
-    rule = nlpo.mask_rule(NLPOConfig(top_p=0.6))
+    rule = mask_rule(NLPOConfig(top_p=0.6))
     rollout = sample_responses(policy, prompts, task.rollout, uniforms, 1, Mask(masking, rule))
     with torch.no_grad():
         logits, _ = forward(masking, prompts, rollout.responses)
@@ -276,7 +277,7 @@ def test_a_mask_of_nothing_but_a_closed_end_token_still_leaves_something():
     def only_the_end(logits):
         wished = torch.zeros_like(logits)
         wished[:, 1] = 100.0
-        return nlpo.mask_rule(NLPOConfig(top_p=0.5))(wished.masked_fill(logits.isinf(), float("-inf")))
+        return mask_rule(NLPOConfig(top_p=0.5))(wished.masked_fill(logits.isinf(), float("-inf")))
 
     rollout = sample_responses(model, prompts, task.rollout, torch.full((1, 8), 0.5), 1, Mask(None, only_the_end))
     assert not (rollout.responses.ids[0, :4] == 1).any()
@@ -288,10 +289,10 @@ def test_a_mask_of_nothing_but_a_closed_end_token_still_leaves_something():
 def test_a_policy_that_is_not_the_one_sampled_is_noticed(tmp_path, monkeypatch):
     original = values.collect
 
-    def tampered(*arguments, **named):
-        experience = original(*arguments, **named)
-        experience.log_probs.add_(0.5)
-        return experience
+    def tampered(*arguments):
+        found = original(*arguments)
+        found.log_probs.add_(0.5)
+        return found
 
     monkeypatch.setattr(values, "collect", tampered)
     with pytest.raises(TrainingError, match="the first policy ratio is off 1 by 0.39"):
@@ -313,12 +314,19 @@ def test_training_without_references_is_refused(tmp_path):
 
 
 def test_every_example_comes_once_before_any_comes_twice():
-    examples = tiny.examples(10)
-    drawn = [e.id for update in range(5) for e in draw_examples(examples, 4, seed=3, n=update)]
-    assert sorted(drawn[:10]) == sorted(drawn[10:]) == sorted(e.id for e in examples)
+    drawn = [at for update in range(5) for at in draw_positions(10, 4, seed=3, n=update).tolist()]
+    assert sorted(drawn[:10]) == sorted(drawn[10:]) == list(range(10))
     assert drawn[:10] != drawn[10:]
-    assert [e.id for e in draw_examples(examples, 4, seed=3, n=2)] == drawn[8:12]
-    assert len(draw_examples(examples, 25, seed=3, n=0)) == 25
+    assert draw_positions(10, 4, seed=3, n=2).tolist() == drawn[8:12]
+    assert len(draw_positions(10, 25, seed=3, n=0)) == 25
+
+
+def test_an_epochs_order_is_drawn_once(monkeypatch):
+    drawn, permutation = [], torch.randperm
+    monkeypatch.setattr(torch, "randperm", lambda *given, **more: drawn.append(1) or permutation(*given, **more))
+    found = [at for n in range(250) for at in draw_positions(500, 4, seed=12345, n=n).tolist()]
+    assert sorted(found[:500]) == sorted(found[500:]) == list(range(500))
+    assert len(drawn) == 2
 
 
 def test_the_defaults_are_the_papers():

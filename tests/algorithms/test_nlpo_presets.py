@@ -116,6 +116,6 @@ def test_rl4lms_keeps_a_hundred_tokens():
     assert (config.min_tokens_to_keep, config.always_open, config.mask_source) == (100, "special", "frozen")
     logits = torch.zeros(1, 300)
     logits[0, 7] = 50.0  # a nucleus of one token
-    from grue.algorithms.nlpo import mask_rule
+    from grue.rl.masking import mask_rule
 
     assert int(mask_rule(config)(logits).sum()) == 100

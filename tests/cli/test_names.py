@@ -1,16 +1,14 @@
 """Names of systems and seeds that cannot be: one clear refusal, wherever they are asked for, and nothing is written."""
 
-from types import SimpleNamespace
-
 import pytest
 from click.testing import CliRunner
 
-from grue import api
+from grue.api import evaluate as api
+from grue.api.train import diagnose, train
 from grue.cli.main import main
 from grue.cli.options import parse_seeds
 from grue.errors import ConfigError, UnknownName
-from grue.evaluation import evaluate
-from grue.evaluation.evaluate import System
+from grue.evaluation.systems import System, external_name
 from grue.records import LARGEST_SEED, check_seed, check_system_name
 from grue.runs.plan import stages_of
 from grue.runs.request import RunRequest
@@ -88,7 +86,7 @@ def test_a_wrong_name_is_refused_by_every_command():
 def test_a_wrong_name_is_refused_in_python_and_in_a_sweep():
     for name in WRONG_NAMES:
         with pytest.raises(ConfigError, match="use at most 60 letters"):
-            api.train(TASK, "ppo", system=name)
+            train(TASK, "ppo", system=name)
         with pytest.raises(ConfigError, match="use at most 60 letters"):
             stages_of(RunRequest(task=TASK, system=name))
         with pytest.raises(ConfigError, match="use at most 60 letters"):
@@ -154,8 +152,8 @@ def test_seeds_that_cannot_be_are_refused_in_python_and_in_a_grid():
     for seed in (-1, LARGEST_SEED + 1):
         for ask in (
             lambda seed=seed: check_seed(seed),
-            lambda seed=seed: api.train(TASK, "ppo", seed=seed),
-            lambda seed=seed: api.diagnose(TASK, "ppo", seed=seed),
+            lambda seed=seed: train(TASK, "ppo", seed=seed),
+            lambda seed=seed: diagnose(TASK, "ppo", seed=seed),
             lambda seed=seed: api.evaluate("copy", TASK, seed=seed),
             lambda seed=seed: SweepGrid(seeds=(1, seed)).seed_list(),
         ):
@@ -165,10 +163,7 @@ def test_seeds_that_cannot_be_are_refused_in_python_and_in_a_grid():
 
 def test_a_model_in_a_folder_of_dots_is_named_after_the_folder(tmp_path, monkeypatch):
     """Otherwise its results would lie beside those of other systems."""
-    monkeypatch.setattr(evaluate, "_load", lambda *given: (SimpleNamespace(parameters=list), None))
-    monkeypatch.setattr(evaluate, "weights_id", lambda *given: "w")
     for name in (".", "./", "..", str(tmp_path), f"{tmp_path}/."):
-        title = evaluate.model_system(TASK, name, 1).name
-        assert title == (tmp_path.parent if name == ".." else tmp_path).name
-    assert evaluate.model_system(TASK, "gpt2", 1).name == "gpt2"
-    assert evaluate.model_system(TASK, "someone/gpt2", 1).name == "gpt2"
+        assert external_name(name) == (tmp_path.parent if name == ".." else tmp_path).name
+    assert external_name("gpt2") == "gpt2"
+    assert external_name("someone/gpt2", chat=True) == "gpt2+chat"

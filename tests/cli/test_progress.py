@@ -24,11 +24,17 @@ LINE = {
 
 def plan(folder, title="nlpo on commongen, seed 1"):
     task = SimpleNamespace(suite="mini")
-    return SimpleNamespace(title=title, task=task, reward="meteor", folder=folder, checkpoint=folder / "checkpoint")
+    return SimpleNamespace(
+        title=title, task=task, told_reward="meteor", folder=folder, checkpoint=folder / "checkpoint"
+    )
 
 
 def kept(folder, update):
-    """The part of a checkpoint's manifest that is read."""
+    """The part of a checkpoint's manifest that is read, and a log of two validations."""
+    log = [{"update": 0, "validation/reward": 0.1, "validation/preference": 30.04}]
+    log += [{"update": n, "seconds": 1.0} for n in range(1, update + 1)]
+    log += [{"update": update, "validation/reward": 0.5, "validation/preference": 33.25}] if update else []
+    (folder / "train.jsonl").write_text("".join(json.dumps(line) + "\n" for line in log))
     (folder / "checkpoint").mkdir()
     (folder / "checkpoint" / "grue.json").write_text(json.dumps({"update": update}))
 
@@ -86,7 +92,7 @@ def test_plain_lines(tmp_path):
         "  update   10  validation: reward 0.500  preference 33.250  best so far, kept\n"
         "    ski mountain  →  a skier [skis] fast�[31m  (0.250)\n"
         "  update   20  validation: reward 0.500\n"
-        "  kept update 10: the best on validation\n"
+        "  kept update 10: the best on validation: preference 30.0 → 33.2\n"
     )
 
 
@@ -119,9 +125,20 @@ def test_a_run_that_was_finished_before(tmp_path):
     progress.planned(plan(tmp_path, title="ppo on [odd], seed 1"))
     progress.finished(plan(tmp_path))
     assert console.file.getvalue() == (
-        f"ppo on [odd], seed 1  suite mini, reward meteor → {tmp_path}\n"
-        f"  already finished; nothing to do. Evaluate it: grue evaluate --checkpoint {tmp_path}/checkpoint\n"
+        f"ppo on [odd], seed 1  suite mini, reward meteor → {tmp_path}\n  already finished; nothing to do\n"
     )
+
+
+def test_the_next_command_is_said_and_names_the_file_of_a_task_of_ones_own(tmp_path):
+    console = Console(file=io.StringIO(), width=80, highlight=False)
+    progress = TrainingProgress(console, beside=" --task my.toml")
+    progress.suggest()
+    progress.finished(plan(tmp_path))
+    progress.suggest()
+    assert console.file.getvalue().splitlines() == [
+        "  already finished; nothing to do",
+        f"  next: grue evaluate --checkpoint {tmp_path}/checkpoint --task my.toml",
+    ]
 
 
 def test_the_other_processes_say_nothing(tmp_path, capfd):
@@ -212,7 +229,7 @@ def test_a_terminal_is_left_as_it_was_with_the_validations_in_it(tmp_path):
     assert "  update    1  validation: reward 0.500\n" in shown
     assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h") == 1
     cleared, _, last = shown.rpartition("\x1b[2K")
-    assert cleared and last.strip() == "kept update 1: the best on validation"
+    assert cleared and last.strip() == "kept update 1: the best on validation: preference 30.0 → 33.2"
 
 
 def test_without_colour_the_view_has_none(tmp_path, monkeypatch):

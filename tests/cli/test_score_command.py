@@ -31,7 +31,7 @@ def test_a_table_of_scores(mine):
         "  metric               value   0–100  counts towards\n"
         "  rouge1 ↑            0.7500\n"
         "  ter ↓              18.1818\n"
-        "  distinct1 ↑         1.0000          diversity\n"
+        "  distinct1           1.0000          diversity\n"
         "  coverage ↑          1.0000\n"
     )
 
@@ -73,6 +73,19 @@ def test_values_that_cannot_be_written(mine, tmp_path):
     assert result.exit_code == 3
     assert "cannot be written" in result.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["e.jsonl", "p.jsonl"]
+
+
+def test_values_are_not_written_over_what_is_read(mine, tmp_path):
+    predictions, examples = mine
+    before = (predictions.read_bytes(), examples.read_bytes())
+    (tmp_path / "link").symlink_to(predictions)
+    for output, read in ((predictions, predictions), (tmp_path / "link", predictions), (examples, examples)):
+        result = grue("score", predictions, "--examples", examples, "--metrics", "rouge1", "--per-example", output)
+        assert result.exit_code == 2
+        assert result.stderr == (
+            f"Error: --per-example {output}: is read as {read}, and would be lost; name another file.\n"
+        )
+    assert (predictions.read_bytes(), examples.read_bytes()) == before
 
 
 def test_a_metric_named_twice_is_computed_once(mine):
@@ -124,6 +137,24 @@ def test_examples_that_cannot_be_read(mine, tmp_path, records, message):
     assert result.exit_code == 3
     assert result.stderr.startswith(f"Error: {examples}")
     assert result.stderr.endswith(f"{message}\n")
+
+
+def test_what_has_no_ids_is_paired_in_order(mine, tmp_path):
+    def bare(path, records):
+        return lines(tmp_path / path, *({key: one[key] for key in one if key != "id"} for one in records))
+
+    examples, answers = bare("mine.jsonl", MINE), bare("answers.jsonl", reversed(ANSWERS))
+    texts = tmp_path / "answers.txt"
+    texts.write_text("".join(f"{one['text']}\n" for one in reversed(ANSWERS)))
+    wanted = scores(grue("score", mine[0], "--examples", mine[1], "--metrics", "rouge1,ter", "--json"))
+    for given in (answers, texts):
+        assert scores(grue("score", given, "--examples", examples, "--metrics", "rouge1,ter", "--json")) == wanted
+    fails(
+        grue("score", answers, "--examples", mine[1], "--metrics", "ter"),
+        1,
+        "The predictions do not fit the split's 2 examples: 2 missing ('a', 'b'); 2 unknown ('1', '2'). "
+        "Write exactly one prediction for each example of this task and split; an empty text is allowed.",
+    )
 
 
 def test_an_example_without_what_a_metric_needs(mine, tmp_path):

@@ -13,7 +13,7 @@ from support.factories import a_result
 from grue import files
 from grue.cli.main import main
 from grue.render.problems import as_github, as_json, as_junit, as_text, summary
-from grue.submissions import checks
+from grue.submissions.checks import check as checks
 from grue.submissions.problems import CHECKS, Problem
 from grue.task_files import load_task
 

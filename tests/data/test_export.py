@@ -71,3 +71,17 @@ def test_exported_examples_are_what_score_reads(tmp_path):
         )
     )
     assert {score["metric"]: score["value"] for score in scored["scores"]} == {"rougeLmax": 1.0, "coverage": 1.0}
+
+
+def test_a_file_that_is_there_is_replaced_by_force_only(tmp_path):
+    path = tmp_path / "out.jsonl"
+    path.write_text("a thousand predictions\n")
+    command = ["data", "export", "commongen", "--split", "validation", "--output", str(path)]
+    done = CliRunner().invoke(main, command)
+    assert done.exit_code == 2
+    assert done.stderr == f"Error: {path}: is there already; choose another file, or replace it with --force.\n"
+    assert path.read_text() == "a thousand predictions\n"
+    assert CliRunner().invoke(main, [*command, "--force"]).exit_code == 0
+    assert len(path.read_text().splitlines()) == 500
+    folder = CliRunner().invoke(main, [*command[:-1], str(tmp_path), "--force"])
+    assert (folder.exit_code, folder.stderr) == (2, f"Error: {tmp_path}: is a folder; name a file to write.\n")

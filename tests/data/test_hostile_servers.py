@@ -3,7 +3,6 @@
 import dataclasses
 import hashlib
 import io
-import time
 import zipfile
 
 import pytest
@@ -146,9 +145,7 @@ def test_a_silent_server_is_given_up(tmp_path, waits):
         lambda connection: (connection.sendall(head), connection.recv(1)),
     ):
         waits.clear()
-        begin = time.monotonic()
         assert "cannot be downloaded: " in refused([silent], tmp_path / "a.bin")
-        assert time.monotonic() - begin < 5
         assert waits == [1.0, 2.0, 4.0, 8.0]
 
 

@@ -5,6 +5,7 @@ import errno
 import hashlib
 import os
 from pathlib import Path
+from random import Random
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -159,7 +160,8 @@ def test_a_wait_that_is_too_long_is_refused(hub, waited):
 
 def noise(rows):
     """A table of 1 kB a row that cannot be compressed."""
-    texts = [{"text": f"the film {os.urandom(512).hex()}", "label": number % 2} for number in range(rows)]
+    random = Random(1)
+    texts = [{"text": f"the film {random.randbytes(512).hex()}", "label": number % 2} for number in range(rows)]
     return hub_server.parquet(texts, hub_server.SCHEMAS["imdb"], row_group_size=2000, compression="none")
 
 

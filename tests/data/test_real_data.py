@@ -24,8 +24,7 @@ from transformers import (
 )
 
 from grue.data.load import load_examples
-from grue.evaluation.predict import write_predictions
-from grue.evaluation.predictions import read_predictions
+from grue.evaluation.predictions import read_predictions, write_predictions
 from grue.lm.checkpoint import read_manifest
 from grue.lm.forward import forward
 from grue.lm.load import load_language_model

@@ -74,15 +74,15 @@ def test_a_card_says_how_many_threads_trained(tmp_path):
 
 
 def test_a_state_holds_all_that_changes(tmp_path):
-    """All but the reference, which is where the run began: no field can be added and forgotten."""
+    """All but reference, anchor and a file's responses, which never change: no field can be added and forgotten."""
     run = tiny.run("causal", "nlpo", tmp_path)
     state = start(run.trainer, run.plan.config).state_dict()
-    assert state.keys() == {field.name for field in dataclasses.fields(TrainState)} - {"reference"}
+    assert state.keys() == {field.name for field in dataclasses.fields(TrainState)} - {"reference", "anchor", "fixed"}
 
 
 def test_an_encoder_that_learns_is_run_anew(tmp_path):
     """Its states are kept for an update only where it is frozen."""
-    run, _, _, found = world("seq2seq", tmp_path / "learning", "everything", masked=False)
+    run, _, found = world("seq2seq", tmp_path / "learning", "everything", masked=False)
     assert found.rollout.encoded is None
     assert any(p.requires_grad for p in run.trainer.policy.get_encoder().parameters())
     with torch.no_grad():

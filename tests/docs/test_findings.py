@@ -53,7 +53,7 @@ def figures_of(findings, task, **systems):
 def test_a_grid_can_be_planned(path):
     jobs = plan_jobs(read_grid(path))
     assert {job.seed for job in jobs} == {1, 2, 3, 4, 5}
-    trained = [job for job in jobs if not job.is_baseline]
+    trained = [job for job in jobs if job.trains]
     assert len(trained) >= 10
     assert path.read_text().startswith("# ")
 
@@ -237,7 +237,7 @@ def write_run(folder, job, value=0.5):
     scores += tuple(Score(name, "diversity", value, None, 4, "higher", "") for name in ("distinct1", "distinct2"))
     result = factories.a_result(task, job.system, job.seed, 100 * value, 40.0, scores=scores)
     files.write_json(folder / "result.json", result)
-    if job.is_baseline:
+    if not job.trains:
         return
     config = make_config(task, job.algorithm, job.set)
     files.write_toml(folder / "config.toml", {"reward": job.reward or task.reward, "config": config})

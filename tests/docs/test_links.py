@@ -54,7 +54,15 @@ def test_a_broken_link_is_noticed(tmp_path):
 def test_the_index_lists_every_page():
     index = ROOT / "docs" / "README.md"
     listed = {(index.parent / link).resolve() for link in LINK.findall(index.read_text(encoding="utf-8"))}
-    assert listed == set(ROOT.glob("docs/*/*.md")) | {ROOT / "docs" / "architecture.md"}
+    pages = {*ROOT.glob("docs/*/*.md"), *ROOT.glob("docs/*/*.ipynb")}
+    assert listed == pages | {ROOT / "docs" / "architecture.md"}
+
+
+def test_the_page_of_algorithms_links_to_each():
+    page = ROOT / "docs" / "reference" / "algorithms.md"
+    listed = {(page.parent / link).resolve() for link in LINK.findall(page.read_text(encoding="utf-8"))}
+    assert listed >= set(ROOT.glob("docs/reference/algorithms/*.md"))
+    assert set(ROOT.glob("docs/*/*/*.md")) == set(ROOT.glob("docs/reference/algorithms/*.md"))
 
 
 def test_pages_that_the_code_names_are_there():

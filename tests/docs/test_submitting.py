@@ -16,7 +16,8 @@ from support.paths import ROOT
 PAGE = (ROOT / "docs/how-to/submitting.md").read_text(encoding="utf-8")
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 BOARDS = ROOT / ".github/workflows/boards.yml"  # the one that may write, and that no stranger can start
-READERS = [path for path in WORKFLOWS if path != BOARDS]
+PAGES = ROOT / ".github/workflows/pages.yml"  # the one that may publish the site, and that no stranger can start
+READERS = [path for path in WORKFLOWS if path not in (BOARDS, PAGES)]
 
 
 def blocks(heading: str) -> list[str]:
@@ -104,8 +105,9 @@ def steps(path: Path) -> list[dict[str, Any]]:
     return [step for job in parsed(path)["jobs"].values() for step in job["steps"]]
 
 
-def test_there_are_four_workflows_which_end_in_time() -> None:
-    assert [path.name for path in WORKFLOWS] == ["boards.yml", "ci.yml", "release.yml", "submissions.yml"]
+def test_there_are_five_workflows_which_end_in_time() -> None:
+    names = [path.name for path in WORKFLOWS]
+    assert names == ["boards.yml", "ci.yml", "pages.yml", "release.yml", "submissions.yml"]
     for path in WORKFLOWS:
         assert all(job["timeout-minutes"] <= 120 for job in parsed(path)["jobs"].values())
 
@@ -117,7 +119,20 @@ def test_the_boards_are_written_on_main_alone() -> None:
     assert workflow["permissions"] == {"contents": "write"}
     assert "${{" not in text
     assert [step["with"] for step in steps(BOARDS) if "actions/checkout" in step.get("uses", "")] == [{"ref": "main"}]
-    assert "git add leaderboard\n" in text
+    assert "git add leaderboard docs/reference\n" in text
+
+
+def test_the_site_is_published_from_main_alone() -> None:
+    """What builds the site may only read; what publishes it runs no code of the repository."""
+    workflow, text = parsed(PAGES), PAGES.read_text(encoding="utf-8")
+    assert workflow[True] == {"push": {"branches": ["main"]}}
+    assert workflow["permissions"] == {"contents": "read"}
+    assert "${{" not in text and "secrets." not in text
+    build, publish = workflow["jobs"]["build"], workflow["jobs"]["publish"]
+    assert "permissions" not in build
+    assert publish["permissions"] == {"pages": "write", "id-token": "write"}
+    assert [list(step) for step in publish["steps"]] == [["uses"]]
+    assert any(step.get("run", "").startswith("make site") for step in build["steps"])
 
 
 @pytest.mark.parametrize("path", READERS, ids=lambda path: path.name)
@@ -178,3 +193,53 @@ def test_every_trained_row_is_trained_again_by_the_week_and_one_by_every_push() 
         tasks = {path.parent.name for path in (ROOT / "submissions/mini" / row).glob("*/seed-1.result.json")}
         assert tasks == set(matrix["task"])
     assert "\nmake retrain" in (ROOT / ".ci/run").read_text()
+
+
+# --- the action for other repositories --------------------------------------------------------------------------------
+
+ACTION = yaml.safe_load((ROOT / ".github/actions/grue-check/action.yml").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(
+    ("given", "status", "printed"),
+    [
+        ({"files": "seed-*.json", "at-least": "preference=60 naturalness=60"}, 0, "2 files"),
+        ({"files": "seed-*.json", "at-least": "preference=60\nsentiment=2"}, 1, "FAIL sentiment"),
+        ({"files": "seed-1.json", "at-least": "preference=supervised+ppo", "tolerance": "20"}, 0, "tolerance 20"),
+        ({"files": "seed-1.json"}, 2, "Nothing to check"),
+        ({"files": "--help"}, 2, "Nothing to check"),  # a name is no option
+        (
+            {"files": "$(touch run) `touch run`; touch run", "at-least": "preference=1"},
+            2,
+            "need --task",
+        ),  # nor a command
+        ({"files": "seed-none.json", "at-least": "preference=$(touch run)"}, 2, "write FIGURE=VALUE"),
+    ],
+)
+def test_the_action_checks_what_it_is_given(given: dict[str, str], status: int, printed: str, tmp_path: Path) -> None:
+    for n in (1, 2):
+        shutil.copy(ROOT / f"submissions/mini/supervised/imdb/seed-{n}.result.json", tmp_path / f"seed-{n}.json")
+    (tmp_path / "grue/bin").mkdir(parents=True)
+    program = tmp_path / "grue/bin/grue"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m grue "$@"\n')
+    program.chmod(0o755)
+    inputs = {name: given.get(name, about.get("default", "")) for name, about in ACTION["inputs"].items()}
+    step = ACTION["runs"]["steps"][-1]
+    values = {
+        name: re.sub(r"\$\{\{ inputs\.([\w-]+) \}\}", lambda m: inputs[m[1]], v) for name, v in step["env"].items()
+    }
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GRUE_")}
+    environment |= values | {"RUNNER_TEMP": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    before = sorted(tmp_path.iterdir())
+    done = subprocess.run(
+        ["bash", "-e", "-c", step["run"]], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    assert printed in done.stdout + done.stderr
+    begin, *_, end = done.stdout.splitlines()
+    assert end == f"::{begin.removeprefix('::stop-commands::')}::"
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_no_script_of_the_action_holds_an_expression() -> None:
+    assert not any("${{" in step["run"] for step in ACTION["runs"]["steps"])

@@ -254,8 +254,8 @@ def test_a_model_by_its_folder_and_a_baseline(own):
 def test_settings_are_checked(own):
     with pytest.raises(ConfigError, match=r"unknown key 'update'\. Did you mean 'updates'\?"):
         grue.train(own / "words.toml", "ppo", update=3)
-    with pytest.raises(UnknownName, match=r"There is no algorithm 'pop'\. Did you mean 'ppo'\?"):
-        grue.train(own / "words.toml", "pop")
+    with pytest.raises(UnknownName, match=r"There is no algorithm 'nlop'\. Did you mean 'nlpo'\?"):
+        grue.train(own / "words.toml", "nlop")
 
 
 @pytest.mark.parametrize("beside", [{"seed": 2}, {"algorithm": "nlpo"}, {"updates": 3}, {"suite": "grue"}])
@@ -267,7 +267,8 @@ def test_nothing_of_a_request_is_said_beside_it(beside, tmp_path):
 
 
 def test_names_of_the_package():
-    assert set(grue.__all__) == {"Trained", "compare", "diagnose", "evaluate", "examples", "score", "train"}
+    measuring = {"Trained", "compare", "diagnose", "evaluate", "examples", "generate", "score", "train"}
+    assert set(grue.__all__) == measuring | {"export", "import_predictions", "push", "rewards"}
     with pytest.raises(AttributeError, match="module 'grue' has no attribute 'trian'"):
         grue.trian  # noqa: B018
 

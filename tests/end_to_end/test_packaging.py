@@ -89,7 +89,7 @@ def run(command, folder, path=""):
 
 def expected(tree):
     """Return name in the wheel → content: the whole package, the task files and the boards' data."""
-    patterns = ("grue/**/*", "tasks/versions.json", "tasks/*/*.toml", "leaderboard/*.json")
+    patterns = ("grue/**/*", "tasks/*.json", "tasks/*/*.toml", "leaderboard/*.json")
     paths = {path for pattern in patterns for path in tree.glob(pattern) if path.is_file()}
     names = {path: str(path.relative_to(tree)) for path in paths}
     return {

@@ -9,13 +9,14 @@ from click.testing import CliRunner
 
 from grue.cli.main import main
 from grue.data.load import load_examples
-from grue.evaluation import evaluate
-from grue.evaluation.evaluate import baseline_system, lead, model_system
+from grue.evaluation import evaluate, systems
+from grue.evaluation.evaluate import lead
+from grue.evaluation.systems import baseline_system, external_system
 from grue.leaderboard.rank import rank
 from grue.lookups import find
 from grue.records import Entry, Example
-from grue.submissions.collect import PackedRun
-from grue.submissions.refusals import refusals
+from grue.submissions.packing.collect import PackedRun
+from grue.submissions.packing.refusals import refusals
 from grue.task_files import load_task
 
 
@@ -61,10 +62,10 @@ def test_an_evaluation_that_found_no_data_leaves_no_claim(tmp_path):
 
 def test_whatever_answers_does_so_where_models_score(monkeypatch):
     # "meta" is a device that every machine has and that no model comes on by itself.
-    monkeypatch.setattr(evaluate, "scoring_device", lambda: torch.device("meta"))
+    monkeypatch.setattr(systems, "scoring_device", lambda: torch.device("meta"))
     for system in (
         baseline_system(load_task("imdb"), "zero-shot", 1),
-        model_system(load_task("imdb"), "mini:causal", 1),
+        external_system(load_task("imdb"), "mini:causal", 1),
     ):
         assert system.model is not None
         assert system.model.device.type == "meta"

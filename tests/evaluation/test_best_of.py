@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from support import oracles, tiny
 from support.rewards import SEEN
 
-from grue.api import Subject, _picking
+from grue.api.evaluate import Subject, _picking
 from grue.cli.main import main
 from grue.data.load import load_examples
 from grue.errors import ConfigError, UnknownName
@@ -23,8 +23,8 @@ from grue.evaluation.best_of import (
     sampling,
     shown,
 )
-from grue.evaluation.evaluate import System, baseline_system, with_best_of
 from grue.evaluation.predict import predict, respond
+from grue.evaluation.systems import System, baseline_system, with_best_of
 from grue.lm.forward import forward
 from grue.lm.sampling import sample_responses
 from grue.lm.seeds import example_uniforms

@@ -8,10 +8,11 @@ import pytest
 from click.testing import CliRunner
 from support.commands import contents
 
-from grue import api
+from grue.api import evaluate as api
 from grue.cli.main import main
-from grue.errors import DataError, Unavailable
+from grue.errors import ConfigError, DataError, Unavailable
 from grue.evaluation import folder, scoring
+from grue.evaluation.endpoint import Endpoint
 
 FILES = ["evaluation.json", "predictions.jsonl", "result.json", "scores.jsonl"]
 
@@ -259,3 +260,25 @@ def test_a_fault_is_found_without_the_system(output):
     (output / "evaluation.json").write_text("{")
     with pytest.raises(DataError, match=r"evaluation\.json: not valid JSON"):
         folder.fault_of(output)
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {"task": "imdb"},
+        {"seed": 2},
+        {"suite": "grue"},
+        {"best_of": 4},
+        {"pick_by": "meteor"},
+        {"chat": True},
+        {"endpoint": Endpoint("http://localhost:1/v1", "m")},
+        {"system": "mine"},
+        {"runs": "elsewhere"},
+    ],
+    ids=lambda given: next(iter(given)),
+)
+def test_beside_a_subject_goes_nothing_that_it_says(beside, tmp_path):
+    made = api.subject("copy", "narrativeqa", runs=tmp_path)
+    with pytest.raises(ConfigError, match=f"A Subject is a whole system on a task: {next(iter(beside))} would say"):
+        api.evaluate(made, **beside)
+    assert not list(tmp_path.iterdir())

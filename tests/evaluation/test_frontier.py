@@ -13,8 +13,8 @@ from support.exactness import letters
 from grue import files
 from grue.cli.main import main
 from grue.errors import ConfigError, DataError
-from grue.evaluation.evaluate import System, baseline_system
 from grue.evaluation.frontier import Frontier, draw, measure, place, with_frontier
+from grue.evaluation.systems import System, baseline_system
 from grue.stats.frontier import reward_at
 from grue.task_files import load_task
 

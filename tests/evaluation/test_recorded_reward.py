@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from grue import files
-from grue.evaluation.evaluate import _reward_of
+from grue.evaluation.systems import _reward_of
 from grue.lm.checkpoint import CheckpointManifest
 
 MANIFEST = CheckpointManifest(
@@ -43,3 +43,16 @@ def test_the_reward_is_that_of_the_runs_configuration(
         files.write_toml(tmp_path / "config.toml", config)
     (tmp_path / "checkpoint").mkdir()
     assert _reward_of(tmp_path / "checkpoint", replace(MANIFEST, algorithm=algorithm)) == reward
+
+
+@pytest.mark.parametrize("beside", ["checkpoint", "final"])
+def test_a_checkpoint_beside_another_run_does_not_take_its_reward(beside: str, tmp_path: Path) -> None:
+    files.write_toml(tmp_path / "config.toml", CONFIG)
+    files.write_json(tmp_path / beside / "grue.json", MANIFEST)
+    assert _reward_of(tmp_path / "copied", MANIFEST) == "rouge1"
+    assert _reward_of(tmp_path / "copied", replace(MANIFEST, config_sha256="2")) is None
+
+
+def test_a_run_whose_file_states_no_reward_has_none_that_is_known(tmp_path: Path) -> None:
+    files.write_toml(tmp_path / "config.toml", CONFIG | {"reward": ""})
+    assert _reward_of(tmp_path / "checkpoint", MANIFEST) is None

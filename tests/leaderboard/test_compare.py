@@ -13,11 +13,13 @@ from click.testing import CliRunner, Result
 from rich.console import Console
 from support.factories import a_result
 
-from grue import api, files
+from grue import files
+from grue.api import score as api
+from grue.api.evaluate import evaluate as api_evaluate
 from grue.cli.compare import show_comparison
 from grue.cli.main import main
 from grue.data.load import load_examples
-from grue.errors import SubmissionError, Unavailable
+from grue.errors import ConfigError, SubmissionError, Unavailable
 from grue.evaluation.comparison import (
     Disagreement,
     Metrics,
@@ -26,7 +28,7 @@ from grue.evaluation.comparison import (
 )
 from grue.evaluation.scoring import score_predictions
 from grue.leaderboard.compare import Comparison, TaskComparison
-from grue.leaderboard.systems import find_system
+from grue.leaderboard.systems import find_systems
 from grue.records import Axis, Example, Prediction
 from grue.stats.intervals import Interval
 from grue.stats.paired import Difference, MeanDifference
@@ -61,6 +63,9 @@ def write_run(folder: Path, system: str, seed: int, right_every: int, task: Task
     return place
 
 
+CLONE = " The rows that ship have no texts to compare: name the `submissions` of a clone with --submissions."
+
+
 def write_submission(folder: Path, system: str, seeds: Sequence[int], declared: Sequence[int] | None = None) -> Path:
     place = folder / "mini" / system
     submission = Submission(system, ("We",), "CC-BY-4.0", "ppo", "mini:seq2seq", tuple(declared or seeds), "", "1 hour")
@@ -84,12 +89,12 @@ def test_systems_are_found_by_name_and_by_folder(tmp_path: Path) -> None:
     write_run(runs, "ours", 1, 2)
     write_run(runs, "ours", 2, 3)
     submitted = write_submission(submissions, "theirs", [1, 2])
-    ours = find_system("ours", "mini", submissions, runs)
+    (ours,) = find_systems(["ours"], "mini", submissions, runs)
     assert (ours.name, ours.origin, ours.deterministic) == ("ours", "runs", False)
     assert {task: list(seeds) for task, seeds in ours.entries.items()} == {"narrativeqa": [1, 2]}
-    assert find_system("theirs", "mini", submissions, runs).origin == "submissions"
+    assert find_systems(["theirs"], "mini", submissions, runs)[0].origin == "submissions"
     for folder in (submitted, runs / "mini/narrativeqa/ours", runs / "mini/narrativeqa/ours/seed-1"):
-        found = find_system(str(folder), "mini", submissions, runs)
+        (found,) = find_systems([str(folder)], "mini", submissions, runs)
         assert (found.origin, found.name) == (str(folder), "theirs" if folder == submitted else "ours")
 
 
@@ -106,15 +111,60 @@ def test_a_name_in_both_places_must_say_which(tmp_path: Path) -> None:
     assert "A  ours  in submissions\nB  ours  in runs\n" in result.stdout
 
 
+def test_of_names_in_both_places_those_are_meant_that_lie_together(tmp_path: Path) -> None:
+    runs, submissions = tmp_path / "runs", tmp_path / "submissions"
+    for name in ("both", "also"):
+        write_run(runs, name, 1, 2)
+        write_submission(submissions, name, [1])
+    write_run(runs, "local", 1, 2)
+    write_submission(submissions, "theirs", [1])
+    for given, wanted in {
+        ("both", "also"): "runs",
+        ("both", "local"): "runs",
+        ("local", "both"): "runs",
+        ("both", "theirs"): "submissions",
+        ("both", "submissions:also"): "submissions",
+    }.items():
+        assert [one.origin for one in find_systems(given, "mini", submissions, runs)] == [wanted, wanted], given
+    with pytest.raises(ConfigError, match="both: names both a submission and runs"):
+        find_systems(["both", "local", "theirs"], "mini", submissions, runs)
+
+
+def test_a_task_is_named_by_its_file_and_has_its_own_suite(tmp_path: Path) -> None:
+    rows = "".join(json.dumps({"prompt": f"p{n}", "references": [f"the answer is {n}"]}) + "\n" for n in range(6))
+    files.write_text(tmp_path / "test.jsonl", rows)
+    files.write_text(
+        tmp_path / "mine.toml",
+        """
+        reward = "rougeL"
+        metrics = [{ name = "rougeL", axis = "preference", range = [0, 1] }]
+        [data]
+        sources = [{ kind = "local", files = { train = "test.jsonl", test = "test.jsonl" } }]
+        [backbone]
+        family = "causal"
+        model = "mini:causal"
+        """,
+    )
+    mine = str(tmp_path / "mine.toml")
+    for name in ("copy", "null"):
+        api_evaluate(name, mine, runs=tmp_path / "runs")
+    (found,) = api.compare("copy", "null", tasks=[mine], runs=tmp_path / "runs", submissions=tmp_path, draws=100).tasks
+    assert (found.task, found.difference.a) == ("mine", 0.0)
+    # The constant is one of the answers: it is right once, and shares three of four words with the other five.
+    assert found.difference.b == pytest.approx((100 + 5 * 75) / 6)
+    with pytest.raises(ConfigError, match="several suites, mini, own"):
+        api.compare("copy", "null", tasks=[mine, "imdb"], runs=tmp_path / "runs")
+
+
 @pytest.mark.parametrize(
     ("a", "code", "told"),
     [
         (
             "urs",
             2,
-            "No system 'urs' of the suite mini in {0}/submissions or {0}/runs. Did you mean 'ours'? Known: ours.",
+            f"No system 'urs' of the suite mini in {{0}}/submissions or {{0}}/runs. Did you mean 'ours'? Known: ours.{CLONE}",
         ),
-        ("submissions:ours", 2, "No system 'ours' of the suite mini in {0}/submissions. Known: none."),
+        ("submissions:ours", 2, f"No system 'ours' of the suite mini in {{0}}/submissions. Known: none.{CLONE}"),
         ("old:ours", 2, "old:ours: write submissions:ours or runs:ours, or a folder with a '/' in it."),
         ("{0}/nowhere", 3, "{0}/nowhere: there is no such folder. (A system's name has no '/'.)"),
         ("{0}/empty", 2, "{0}/empty: holds no result; name the folder of a submission or of evaluated runs."),
@@ -416,3 +466,16 @@ def test_help_names_both_ways_to_say_which_system() -> None:
     assert result.exit_code == 0
     assert "grue compare supervised zero-shot" in result.stdout
     assert "grue compare submissions:ppo runs:ppo" in result.stdout
+
+
+def test_unlike_budgets_are_told(tmp_path: Path) -> None:
+    for name, calls in (("ours", 4096.0), ("theirs", 2048.0)):
+        last = {"update": 16, "training": {"reward_calls": calls}}
+        path = write_run(tmp_path / "runs", name, 1, 2) / "result.json"
+        data = json.loads(path.read_text())
+        data["system"] |= {"algorithm": "ppo", "reward": "meteor", "last": last}
+        path.write_text(json.dumps(data))
+    shown = " ".join(grue(tmp_path, "ours", "theirs", "--examples", 0).stdout.split())
+    assert (
+        "training run of ours and theirs differ by more than 10 %: narrativeqa 4,096 and 2,048 (2.00 times)." in shown
+    )

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from support.factories import a_result, a_task, entries
 
-from grue.leaderboard.made import code_of, in_words, kept_updates, parameters_of, reward_calls, training_of
+from grue.leaderboard.made import code_of, in_words, kept_updates, parameters_of, reward_calls, training_of, whole_of
 from grue.leaderboard.rank import rank
 from grue.records import Entry, Result
 from grue.tasks import Generation
@@ -30,6 +30,13 @@ def test_training_is_read_by_cost_and_seed() -> None:
 def test_what_is_no_number_from_0_on_is_not_stated(value: Any) -> None:
     results = [made(1, training={"tokens": value}, update=value, parameters=value), made(2, training=value)]
     assert training_of(results) == {} and kept_updates(results) == {} and parameters_of(results) is None
+
+
+def test_half_a_text_is_not_stated_and_half_a_second_is() -> None:
+    """The board and the check of submissions read a stated cost alike: what S080 says cannot be has no cell."""
+    spent = {"tokens": 2.5, "reward_calls": 0.5, "seconds": 2.5}
+    assert training_of([made(1, training=spent)]) == {"seconds": {1: 2.5}}
+    assert whole_of([made(1, last={"update": 3, "training": spent})]) == {"seconds": {1: 2.5}}
 
 
 def test_code_is_named_by_version_and_commit_alone() -> None:
@@ -63,6 +70,11 @@ def test_rewarded_texts_are_the_episodes_after_the_start_on_the_board() -> None:
     )
     names = [row.system for row in board.rows]
     calls = {names[i]: by_seed for i, by_seed in reward_calls(board.rows, "stories").items()}
+    (ppo,) = (row for row in board.rows if row.system == "ppo")
+    cell = ppo.cells["stories"]
+    cell = replace(cell, training={**cell.training, "reward_calls": {1: 7.0}})
+    rows = [replace(row, cells={"stories": cell}) if row is ppo else row for row in board.rows]
+    assert reward_calls(rows, "stories")[names.index("ppo")] == {1: 7.0, 2: 2048}, "what is stated goes first"
     assert calls == {"supervised": {1: 0, 2: 0}, "ppo": {1: 2048, 2: 2048}, "alone": {1: 512, 2: 512}}
 
 

@@ -9,7 +9,6 @@ import shlex
 import shutil
 import struct
 import sys
-import time
 
 import pytest
 import torch
@@ -329,9 +328,7 @@ def test_a_configuration_that_cannot_be_is_one_error_and_takes_no_memory(model):
         ({"eos_token_id": "x"}, "Field 'eos_token_id' with value 'x'"),
     ]:
         change(config, **values)
-        begun = time.perf_counter()
         assert expected in refusal(model), values
-        assert time.perf_counter() - begun < 5, values
         config.write_text(before)
     load_language_model("causal", str(model))
 

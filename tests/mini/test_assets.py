@@ -301,7 +301,7 @@ def test_a_revision_that_does_not_ship_is_an_error(monkeypatch: pytest.MonkeyPat
 def test_the_doctor_checks_the_rows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     whole = CliRunner().invoke(main, ["doctor"])
     assert whole.exit_code == 0
-    assert "  ok  rows of mini/imdb       whole\n" in whole.stdout
+    assert "  ok  rows of mini/imdb             whole\n" in whole.stdout
     path = assets.rows_path
     monkeypatch.setattr(
         assets, "rows_path", lambda task, *rest: tmp_path / "none" if task == "imdb" else path(task, *rest)
@@ -309,10 +309,10 @@ def test_the_doctor_checks_the_rows(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     damaged = CliRunner().invoke(main, ["doctor"])
     assert damaged.exit_code == 3
     assert (
-        f"  --  rows of mini/imdb       The rows of mini/imdb are damaged: {tmp_path / 'none'} is missing."
+        f"  --  rows of mini/imdb             The rows of mini/imdb are damaged: {tmp_path / 'none'} is missing."
         in damaged.stdout
     )
-    assert "  ok  rows of mini/wmt16      whole\n" in damaged.stdout
+    assert "  ok  rows of mini/wmt16            whole\n" in damaged.stdout
 
 
 def test_the_command_that_built_the_models_is_gone() -> None:

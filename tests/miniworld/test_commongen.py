@@ -8,7 +8,15 @@ import pytest
 
 from miniworld.captions import TIMES, caption, named
 from miniworld.chance import Dice
-from miniworld.commongen import SPLITS, draw_concepts, held_back, held_out, is_for_test, is_for_training
+from miniworld.commongen import (
+    SPLITS,
+    draw_concepts,
+    held_back,
+    held_out,
+    is_for_test,
+    is_for_training,
+    more_training,
+)
 from miniworld.draw import rows
 from miniworld.lexicon import load_lexicon
 from miniworld.world import REVISION, Filler
@@ -155,3 +163,11 @@ def test_captions_are_sentences() -> None:
     for text in (caption(dice, each) for each in shown):
         assert re.fullmatch(r"[A-Z][a-z' -]+(, [a-z' -]+)*\.", text), text
         assert "  " not in text and " a a" not in text and not re.search(r"\ba [aeio]", text), text
+
+
+def test_more_rows_of_training_are_new_and_have_no_pair_that_is_held_out() -> None:
+    fresh = more_training(REVISION, 77, 60)
+    assert len(fresh) == 60 and fresh == more_training(REVISION, 77, 60) != more_training(REVISION, 78, 60)
+    assert not any(held_out(*pair) for row in fresh for pair in combinations(row["concepts"], 2))
+    known = {tuple(sorted(row["concepts"])) for split in SPLITS for row in drawn(split)}
+    assert not known & {tuple(sorted(row["concepts"])) for row in fresh}

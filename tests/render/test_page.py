@@ -14,6 +14,7 @@ from support.paths import ROOT
 from grue import __version__
 from grue.records import Example
 from grue.render import html
+from grue.render.page import lean_script, lean_style
 from grue.render.web.axes import axis_over
 from grue.render.web.plot import PlotPoint, plot_of
 from grue.stats.intervals import Interval
@@ -244,6 +245,13 @@ def test_what_training_took_is_embedded_by_task_and_row():
     assert spent["nlpo"] == [15_000, 5 * 4096, 450, [16, 16, 16, 0, 0], 1_417_600]
     assert spent["oracle"] == 0
     assert data_of(html.render(small_board()))["spent"] == [[], []]
+    board = trained_board()
+    (row,) = (row for row in board.rows if row.system == "supervised+ppo")
+    stated = {"prompts": dict.fromkeys(range(1, 6), 2048.0), "steps": {1: 64.0, 2: 64.0}}
+    cell = replace(row.cells["stories"], training={**row.cells["stories"].training, **stated})
+    rows = tuple(replace(row, cells={"stories": cell}) if one is row else one for one in board.rows)
+    spent = dict(zip(names, data_of(html.render(replace(board, rows=rows)))["spent"][0], strict=True))
+    assert spent["supervised+ppo"] == [15_000, 5 * 2048, 450, 16, 1_417_600, 10_240, None, [128, 2]]
     families = [system["family"] for system in data["systems"]]
     assert dict(zip(names, families, strict=True)) == {
         **{"supervised": "supervised", "supervised+ppo": "rl-supervised", "nlpo": "rl-backbone"},
@@ -263,8 +271,8 @@ def test_pairs_of_systems_are_embedded_as_bits():
 
 def test_our_own_script_and_style_lose_spaces_and_comments_alone():
     source = '// a\n  const a = b ? "c ? d" : `e + ${f + `g = h`} i`;\n  x = y / z;\n  s.split(/ = /);\n'
-    assert html._lean_script(source) == ('const a=b?"c ? d":`e + ${f + `g = h`} i`;\nx=y/z;\ns.split(/ = /);')
-    assert html._lean_style("/* a */\n  p { color: red; margin: 0 1px; }\n  a :hover, b { x: calc(1px + 2px); }") == (
+    assert lean_script(source) == ('const a=b?"c ? d":`e + ${f + `g = h`} i`;\nx=y/z;\ns.split(/ = /);')
+    assert lean_style("/* a */\n  p { color: red; margin: 0 1px; }\n  a :hover, b { x: calc(1px + 2px); }") == (
         "p{color:red;margin:0 1px;}\na :hover,b{x:calc(1px + 2px);}"
     )
 

@@ -73,6 +73,27 @@ def test_references_stand_in_a_table_of_their_own() -> None:
     ]
 
 
+def test_references_of_ones_own_are_told_from_those_of_the_board() -> None:
+    """Two rows of one name differ by their status; where all are local, or none is, there is no such column."""
+    learned_nothing = {"system": {"name": "zero-shot", "algorithm": "zero-shot"}}
+    task = a_task("poems")
+    own = [replace(one, result=replace(one.result, **learned_nothing)) for one in entries(task, "", {0: 1.0})]
+    given = [replace(one, status="rescored", result=replace(one.result, preference=2.0)) for one in own]
+    references = page(rank([*own, *given], [task])).tables[0]
+    assert (column(references, "system"), set(column(references, "status"))) == (
+        ["zero-shot"] * 2,
+        {"local", "rescored"},
+    )
+    assert [cell.strip() for cell in column(references, "preference ↑")] == [
+        {"local": "1.0", "rescored": "2.0"}[status] for status in column(references, "status")
+    ]
+    of_suite = page(rank([*own, *given], [task, a_task("tales")])).tables[-1]
+    assert of_suite.title == "References" and set(column(of_suite, "status")) == {"local", "rescored"}
+    for alike in (own, given):
+        alone = page(rank(alike, [task])).tables[0]
+        assert "status" not in [heading.header for heading in alone.columns]
+
+
 def test_a_board_of_references_alone_has_no_empty_tables() -> None:
     assert [table.title for table in page(replace(SUITE, rows=(NULL,))).tables] == ["References"]
     task = replace(TASK, rows=TASK.rows[-1:])

@@ -12,7 +12,7 @@ from support import oracles, tiny, tiny_models
 from support.exactness import FAMILIES, letters, real, world
 from support.losses import of_ppo
 
-from grue.algorithms import ppo, supervised
+from grue.algorithms import ppo
 from grue.algorithms.ppo import PPOConfig
 from grue.algorithms.supervised import SupervisedConfig
 from grue.cli.main import main
@@ -23,25 +23,27 @@ from grue.lm.forward import forward
 from grue.lm.load import load_language_model
 from grue.lm.log_probs import token_log_probs
 from grue.lm.tokens import Tokens
-from grue.rl import values
+from grue.rl import experience
 from grue.rl.experience import advantages_and_returns
 from grue.rl.functional import clipped_policy_loss
-from grue.rl.optimize import minibatch_gradient, step
+from grue.rl.gradient import minibatch_gradient, step
+from grue.rl.references import encode_pairs, pair_losses
 from grue.rl.trainer import Moments, make_optimizer, set_learning_rate
 from grue.runs import train as run_module
 from grue.runs.recipes import make_config
 from grue.task_files import SUITES, load_task, task_names
 
-APART = ("rollout", "policy", "scored", "terms")  # what of an experience is no tensor of numbers
+APART = ("responses", "policy")  # what of an experience is no tensor of numbers
 
 # --- precision -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_formulas_are_float32_under_autocast(family, tmp_path):
-    run, learner, _, found = world(family, tmp_path, "all of them", masked=False, precision="bfloat16")
+    run, learner, found = world(family, tmp_path, "all of them", masked=False, precision="bfloat16")
     config = run.plan.config
     parts = {f.name: getattr(found, f.name) for f in dataclasses.fields(found) if f.name not in APART}
+    parts |= {name: getattr(found.responses, name) for name in ("raw_scores", "scores", "own")}
     said = {f.name: getattr(found.policy, f.name) for f in dataclasses.fields(found.policy)}
     advantages, returns = advantages_and_returns(found, config)
     losses = of_ppo(run, learner, config, found, advantages, returns, torch.arange(12))
@@ -111,13 +113,14 @@ def test_the_reference_is_the_checkpoint_that_training_starts_from(family, tmp_p
     plan = dataclasses.replace(base.plan, init=tmp_path / "warm")
     policy, tokenizer = run_module._load_policy(plan)
     run = dataclasses.replace(base, trainer=dataclasses.replace(base.trainer, policy=policy, tokenizer=tokenizer))
-    seen, original = [], values.collect
+    seen, original = [], experience.mask_of_update
 
-    def spying(trainer, state, config, n, mask):
+    def spying(trainer, state, config):
+        mask = original(trainer, state, config)
         seen.append((state, tiny.weights(mask.model or state.policy)))
-        return original(trainer, state, config, n, mask)
+        return mask
 
-    monkeypatch.setattr(values, "collect", spying)
+    monkeypatch.setattr(experience, "mask_of_update", spying)
     tiny.train(run)
     learner, first_mask = seen[0]
     assert torch.equal(first_mask, tiny.weights(warm))
@@ -232,7 +235,7 @@ def test_a_gradient_counts_every_token_alike(family, tmp_path):
     """Against one row after the other by autograd; the mean of the rows' means would be another gradient."""
     run = tiny.run(family, "supervised", tmp_path)
     pairs = run.trainer.pairs[:9]
-    prompts, responses = supervised.encode_pairs(run.trainer, pairs)
+    prompts, responses = encode_pairs(run.trainer, pairs)
     rows = [(real(prompts, i), real(responses, i)) for i in range(9)]
     total = sum(len(said) for _, said in rows)
 
@@ -256,7 +259,7 @@ def test_a_gradient_counts_every_token_alike(family, tmp_path):
             run.trainer,
             torch.arange(9),
             responses.mask.float(),
-            lambda part: supervised.pair_losses(run.trainer, prompts, responses, part),
+            lambda part: pair_losses(run.trainer, prompts, responses, part),
             size,
         )
         found = torch.cat([p.grad.flatten() for p in run.trainer.policy.parameters()])

@@ -2,11 +2,12 @@
 
 import pytest
 
+from grue.algorithms.dpo import DPOConfig
 from grue.algorithms.nlpo import NLPOConfig
 from grue.algorithms.ppo import PPOConfig
 from grue.algorithms.rloo import RLOOConfig
 from grue.algorithms.supervised import SupervisedConfig
-from grue.runs.alarms import CHECKS, CLIP_PATIENCE, CRITIC_PATIENCE, PATIENCE, QUIET, RECENT, Alarm, alarms
+from grue.runs.alarms import CLIP_PATIENCE, CRITIC_PATIENCE, PATIENCE, QUIET, RECENT, REWARDED, ROLLOUTS, Alarm, alarms
 
 FINE = {
     "update": 1,
@@ -44,7 +45,31 @@ ENDLESS = [{"objective/ended": 0.04}, {"objective/ended": 0.0}, {"objective/ende
 CLIPPED = [{"policy/clip_fraction": share} for share in (0.31, 0.5, 0.6, 0.4, 0.35)]
 USELESS = [{"critic/explained_variance": value} for value in (-0.06, -0.4, -1.2, -0.5, -0.3)]
 
+FLAT = [{"objective/flat_groups": 1.0}] * 3
+
 CASES = [
+    (
+        FLAT,
+        DPOConfig(data="data.jsonl"),
+        "flat-groups",
+        "in 3 updates no prompt had responses with different rewards, so nothing was learnt from comparing them. Take a "
+        "file whose rewards tell responses to one prompt apart.",
+    ),
+    (
+        FLAT,
+        DPOConfig(),
+        "flat-groups",
+        "in 3 updates no prompt had responses with different rewards, so nothing was learnt from comparing them. Raise "
+        "samples_per_prompt or rollout_temperature, set redraws, or take a --reward that tells responses to one prompt "
+        "apart.",
+    ),
+    (
+        ENDLESS,
+        DPOConfig(),
+        "endless-responses",
+        "2% of the responses end by themselves, 95% did in the first update; the others are cut at the limit. Set "
+        "missing_eos_penalty, or lower learning_rate.",
+    ),
     (
         NEGATIVE,
         PPOConfig(kl_over="vocabulary"),
@@ -159,7 +184,7 @@ def test_an_alarm_says_what_is_seen_and_what_to_do(changes, config, code, messag
 
 
 def test_every_alarm_has_a_case():
-    assert {case[2] for case in CASES} == set(CHECKS)
+    assert {case[2] for case in CASES} == {*REWARDED, *ROLLOUTS}
 
 
 @pytest.mark.parametrize(

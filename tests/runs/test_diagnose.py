@@ -44,7 +44,7 @@ def test_every_algorithm_is_diagnosed_and_left_as_it_was(algorithm, tmp_path):
     assert found.rewards.samples == (2 if grouped else 8)
     assert found.rewards.prompts == (BATCHES * 6 if grouped else 32)
     assert 0 < found.rewards.within <= 1
-    assert (found.explained_variance is None) == (algorithm in ("reinforce", "rloo", "grpo"))
+    assert (found.explained_variance is None) == (algorithm in ("reinforce", "reinforce_plus_plus", "rloo", "grpo"))
     assert found.move.kl_token > 0 and found.move.seconds > 0
     assert found.move.kl_token <= found.move.kl_response <= 8 * found.move.kl_token  # a response has 1 to 8 tokens
     assert found.move.steps == {"a2c": 1, "trpo": None}.get(algorithm, found.move.planned)
@@ -148,7 +148,10 @@ def test_a_flat_reward_is_said_to_teach_nothing(tmp_path):
 
 def test_what_cannot_be_diagnosed_is_refused_before_anything_is_loaded(tmp_path):
     plan = tiny.run("causal", "supervised", tmp_path).plan
-    with pytest.raises(ConfigError, match="supervised takes no rollouts.*Name an algorithm that does: a2c, grpo, nlpo"):
+    with pytest.raises(
+        ConfigError,
+        match="supervised follows no gradient of its own rollouts' reward.*Name an algorithm that does: a2c, grpo, mdpo, nlpo",
+    ):
         diagnose(plan, 16, lambda done, total: None, DistributedContext())
     plan = tiny.run("causal", "ppo", tmp_path).plan
     with pytest.raises(ConfigError, match="3 batches: telling signal from noise takes 4 at least"):

@@ -123,8 +123,8 @@ def test_sizes_and_models_that_do_not_fit_are_refused(algorithm, overrides, mess
 
 def test_a_recipe_of_no_algorithm_is_refused():
     check_recipes(task(rl={"clip": 0.3}, **{"supervised+rl": {"clip": 0.2}}))
-    with pytest.raises(ConfigError, match=r"recipes.pop is of no algorithm. Did you mean 'ppo'\?"):
-        check_recipes(task(pop={"clip": 0.3}))
+    with pytest.raises(ConfigError, match=r"recipes.nlop is of no algorithm. Did you mean 'nlpo'\?"):
+        check_recipes(task(nlop={"clip": 0.3}))
 
 
 def test_an_algorithm_of_another_package_is_used_by_its_name(monkeypatch):
@@ -162,3 +162,9 @@ def test_a_run_starts_from_a_runs_folder_or_its_checkpoint(tmp_path):
     for init in (run, run / "checkpoint"):
         (plan,) = stages_of(RunRequest(task=task(), runs=tmp_path, init=init))
         assert plan.init == run / "checkpoint"
+
+
+@pytest.mark.parametrize("setting", ["supervised_coefficient", "mass_coefficient"])
+def test_what_trpo_inherits_and_does_not_read_cannot_be_set(setting):
+    with pytest.raises(ConfigError, match=f"trpo on tests/tiny: {setting} has no effect on trpo; leave it out."):
+        make_config(task(), "trpo", {setting: 0.1})

@@ -53,6 +53,6 @@ def test_the_command_lists_and_shows(monkeypatch):
     assert "\n  clip = 0.2  ·  float  ·  paper: 0.2\n      ε of the policy ratio.\n" in shown
     record = json.loads(CliRunner().invoke(main, ["algorithms", "show", "ppo", "--json"]).output)
     assert record["groups"][0]["settings"][0]["name"] == "clip"
-    wrong = CliRunner().invoke(main, ["algorithms", "show", "pop"])
+    wrong = CliRunner().invoke(main, ["algorithms", "show", "nlop"])
     assert wrong.exit_code == 2
-    assert "There is no algorithm 'pop'. Did you mean 'ppo'?" in wrong.output
+    assert "There is no algorithm 'nlop'. Did you mean 'nlpo'?" in wrong.output

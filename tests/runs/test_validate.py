@@ -4,6 +4,7 @@ import pytest
 from support import tiny
 from support.exactness import letters
 
+from grue.evaluation.rewards import make_reward
 from grue.lm.adapters import adapt
 
 
@@ -38,3 +39,13 @@ def test_supervised_training_has_no_start_to_be_near(tmp_path):
     run = tiny.run("causal", "supervised", tmp_path, epochs=1, validate_every=1)
     tiny.train(run)
     assert all("kl" not in found for _, found, _ in run.observer.validations)
+
+
+def test_the_terms_of_a_sum_are_measured_on_plain_samples_too(tmp_path):
+    run = tiny.run("causal", "ppo", tmp_path, updates=1, validate_every=1)
+    run.trainer.reward = make_reward("2*rouge1 - meteor", run.plan.task, tiny.examples())
+    tiny.train(run)
+    (_, first, _), *_ = run.observer.validations
+    for name in ("reward", "sampled_reward"):
+        terms = 2 * first[f"{name}/rouge1"] - first[f"{name}/meteor"]
+        assert first[name] == pytest.approx(terms)

@@ -13,11 +13,11 @@ from support.factories import a_result
 
 from grue.errors import ConfigError, DataError
 from grue.records import Example, Prediction
-from grue.submissions import against
-from grue.submissions.against import changes_since, check_changes, check_regression, reviewed_at
-from grue.submissions.collect import PackedRun, failed_run
-from grue.submissions.describe import describe
-from grue.submissions.pack import pack
+from grue.submissions.checks import against
+from grue.submissions.checks.against import changes_since, check_changes, check_regression, reviewed_at
+from grue.submissions.packing.collect import PackedRun, failed_run
+from grue.submissions.packing.describe import describe
+from grue.submissions.packing.pack import pack
 from grue.task_files import load_task
 
 TASK = load_task("commongen")

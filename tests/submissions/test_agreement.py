@@ -12,10 +12,10 @@ from grue import files
 from grue.errors import DataError
 from grue.records import Prediction
 from grue.stats.intervals import prediction_interval
-from grue.submissions.agreement import equal_share, judge_reproduced, judge_retrained
-from grue.submissions.checks import check
+from grue.submissions.checks.check import check
 from grue.submissions.entries import results
-from grue.submissions.trust import Scores, Seen, read_seen, record, rung_of
+from grue.submissions.trust.agreement import equal_share, judge_reproduced, judge_retrained
+from grue.submissions.trust.ladder import Scores, Seen, read_seen, record, rung_of
 
 SEEN = Seen(
     rung="reproduced",

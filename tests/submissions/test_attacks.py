@@ -6,7 +6,9 @@ The board has two honest systems. `STOPPED` is the table of `docs/reference/chec
 import hashlib
 import os
 import shutil
+import time
 from collections.abc import Callable
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -26,13 +28,13 @@ from support.good_submission import (
 
 from grue.errors import DataError
 from grue.records import Prediction
-from grue.submissions import rescoring
-from grue.submissions.by_reference import recomputed
-from grue.submissions.checks import check
+from grue.submissions.by_reference.system import recomputed
+from grue.submissions.checks import rescoring
+from grue.submissions.checks.check import check
+from grue.submissions.checks.reviewed import read_reviewed
+from grue.submissions.checks.sketch import alike, bare, equal, sketch
 from grue.submissions.entries import results
 from grue.submissions.reported import read_reported
-from grue.submissions.reviewed import read_reviewed
-from grue.submissions.sketch import alike, bare, equal, sketch
 
 
 @pytest.fixture(scope="module")
@@ -279,6 +281,18 @@ def test_a_check_ends_in_time(board: Path) -> None:
     """Its processes load Python for longer than that."""
     problems = check(board / "first", seconds=0.01)
     assert [(problem.id, Path(problem.path).name) for problem in problems] == [("GRUE-S054", "commongen")]
+
+
+def test_a_check_that_is_late_ends_no_process_of_its_caller(board: Path) -> None:
+    bystander = get_context("spawn").Process(target=time.sleep, args=(60,))
+    bystander.start()
+    try:
+        (problem,) = check(board / "first", seconds=0.01)
+        bystander.join(0.5)
+        assert (problem.id, bystander.exitcode) == ("GRUE-S054", None)
+    finally:
+        bystander.kill()
+        bystander.join()
 
 
 # --- boards --------------------------------------------------------------------------------------------------------------

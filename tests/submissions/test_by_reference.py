@@ -23,12 +23,20 @@ from grue.leaderboard.rank import rank
 from grue.records import Entry
 from grue.render import as_json
 from grue.render.as_reported import reported_tables
-from grue.submissions import by_reference, outputs, referred_checks
-from grue.submissions.by_reference import PublishedFile, by_reference_files, contradictions, outdated, read_referred
-from grue.submissions.checks import check
-from grue.submissions.outputs import read_texts
-from grue.submissions.referred_checks import Fetching
-from grue.submissions.wording import is_web_address
+from grue.submissions.by_reference import checks as referred_checks
+from grue.submissions.by_reference import outputs
+from grue.submissions.by_reference import system as by_reference
+from grue.submissions.by_reference.checks import Fetching
+from grue.submissions.by_reference.outputs import read_texts
+from grue.submissions.by_reference.system import (
+    PublishedFile,
+    by_reference_files,
+    contradictions,
+    outdated,
+    read_referred,
+)
+from grue.submissions.checks.check import check
+from grue.submissions.checks.wording import is_web_address
 from grue.task_files import load_task
 from grue.tasks import Task
 

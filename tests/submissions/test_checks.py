@@ -3,7 +3,7 @@
 import gzip
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +27,9 @@ from support.good_submission import (
     write_good,
 )
 
-from grue.submissions import checks, rescoring, structure
-from grue.submissions.checks import check
+from grue.submissions.checks import check as checks
+from grue.submissions.checks import rescoring, structure
+from grue.submissions.checks.check import check
 from grue.submissions.problems import CHECKS, error, warning
 
 ELSEWHERE = {
@@ -453,9 +454,114 @@ def a_backbone_on_their_disk(ours: Path, _: pytest.MonkeyPatch) -> None:
     configure(ours, backbone="/home/me/model")
 
 
+@violates(72)
+def prompts_chosen_by_a_run_on_their_disk(ours: Path, _: pytest.MonkeyPatch) -> None:
+    configure(ours, config={"epochs": 1, "select": "limr:0.5:/home/me/run"})
+
+
+@violates(72)
+def a_soup_of_checkpoints_on_their_disk(ours: Path, _: pytest.MonkeyPatch) -> None:
+    configure(ours, config={"epochs": 1, "reference": "soup:/home/me/a,/home/me/b"})
+
+
+@violates(72)
+def a_file_of_data_on_their_disk(ours: Path, _: pytest.MonkeyPatch) -> None:
+    configure(ours, config={"epochs": 1, "data": "../scored.jsonl"})
+
+
 @violates(73)
 def a_setting_of_another_version(ours: Path, _: pytest.MonkeyPatch) -> None:
     configure(ours, config={"epochs": 1, "momentum": 0.9})
+
+
+@violates(81)
+def a_reward_model_without_its_hash(ours: Path, _: pytest.MonkeyPatch) -> None:
+    edit(ours, lambda data: data["system"].update(reward="0.5*meteor + 0.5*model:rm"))
+
+
+@violates(82)
+def a_reward_model_that_has_seen_the_evaluation_split(ours: Path, _: pytest.MonkeyPatch) -> None:
+    known = {"name": "model:rm", "sha256": "a" * 64, "judge": "meteor", "split": "test"}
+    edit(ours, lambda data: data["system"].update(reward="model:rm", reward_models=[known]))
+
+
+@violates(80)
+def fewer_reward_calls_than_none(ours: Path, _: pytest.MonkeyPatch) -> None:
+    edit(ours, lambda data: data["system"].update(training={"tokens": 5.0, "reward_calls": -1}))
+
+
+def ask_by_chat(ours: Path, seeds: Sequence[int] = SEEDS, **changes: object) -> None:
+    """Say that some seeds were asked by the task's chat prompt."""
+    said = {"kind": "chat", "version": TASK.prompt.chat.version, "hash": TASK.chat_hash, "shots": []} | changes
+    for seed in seeds:
+        edit(ours, lambda data: data["generation"].update(prompting=said), seed)
+
+
+@violates(90)
+def another_hash_of_the_chat_prompt(ours: Path, _: pytest.MonkeyPatch) -> None:
+    ask_by_chat(ours, hash="0" * 64)
+
+
+@violates(90)
+def another_version_of_the_chat_prompt(ours: Path, _: pytest.MonkeyPatch) -> None:
+    ask_by_chat(ours, version=True)
+
+
+@violates(90)
+def a_prompting_of_their_own(ours: Path, _: pytest.MonkeyPatch) -> None:
+    for seed in SEEDS:
+        edit(ours, lambda data: data["generation"].update(prompting="the best of prompts"), seed)
+
+
+@violates(91)
+def a_seed_that_was_asked_by_a_chat_prompt(ours: Path, _: pytest.MonkeyPatch) -> None:
+    ask_by_chat(ours, [2])
+
+
+ANSWERED = {"url": "https://api.example.org/v1", "model": "m-1", "requests": 9, "tokens": {}}
+
+
+def answer_by_an_endpoint(ours: Path, **changes: object) -> None:
+    for seed in SEEDS:
+        said = {"algorithm": "endpoint", "weights": "", "endpoint": ANSWERED} | changes
+        edit(ours, lambda data, said=said: data["system"].update(said), seed)
+
+
+@violates(92)
+def an_endpoint_that_nobody_names(ours: Path, _: pytest.MonkeyPatch) -> None:
+    answer_by_an_endpoint(ours, endpoint=None)
+
+
+@violates(92)
+def a_key_in_the_address(ours: Path, _: pytest.MonkeyPatch) -> None:
+    answer_by_an_endpoint(ours, endpoint=ANSWERED | {"url": "https://api.example.org/v1?key=sk-1"})
+
+
+@violates(92)
+def a_password_in_the_address(ours: Path, _: pytest.MonkeyPatch) -> None:
+    answer_by_an_endpoint(ours, endpoint=ANSWERED | {"url": "https://me:sk-1@api.example.org/v1"})
+
+
+@violates(92)
+def more_answers_than_requests(ours: Path, _: pytest.MonkeyPatch) -> None:
+    answer_by_an_endpoint(ours, endpoint=ANSWERED | {"requests": 3})
+
+
+@violates(92)
+def weights_that_nobody_has_seen(ours: Path, _: pytest.MonkeyPatch) -> None:
+    answer_by_an_endpoint(ours, weights="ab" * 32)
+
+
+@violates(92)
+def an_endpoint_that_trains(ours: Path, _: pytest.MonkeyPatch) -> None:
+    answer_by_an_endpoint(ours, algorithm="ppo")
+
+
+def test_a_system_by_chat_and_one_by_an_endpoint_pass(ours: Path) -> None:
+    ask_by_chat(ours)
+    answer_by_an_endpoint(ours)
+    seal(ours)
+    assert check(ours) == []
 
 
 @pytest.mark.parametrize(
@@ -482,7 +588,7 @@ def test_every_check_is_tripped_by_a_test() -> None:
 
 def test_ids_say_their_severity() -> None:
     for number, check_of in ((int(name[-3:]), check_of) for name, check_of in CHECKS.items()):
-        warned, reviewed = (30, 31, 32, 35, 36, 37, 39, 44, 45, 73, 79), (33, 34, 38, 49, 50, 51, 52)
+        warned, reviewed = (30, 31, 32, 35, 36, 37, 39, 44, 45, 73, 79, 80), (33, 34, 38, 49, 50, 51, 52, 82)
         assert check_of.severity == ("warning" if number in warned else "review" if number in reviewed else "error")
         assert check_of.id == f"GRUE-S{number:03}"
         assert check_of.cure.endswith(".")

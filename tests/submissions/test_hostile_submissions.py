@@ -35,7 +35,7 @@ from support.good_submission import (
 )
 
 from grue.errors import DataError
-from grue.submissions.checks import check
+from grue.submissions.checks.check import check
 from grue.submissions.problems import CHECKS
 
 RESULT = "commongen/seed-1.result.json"

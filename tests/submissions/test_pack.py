@@ -17,8 +17,9 @@ from support.factories import a_result
 from grue import files
 from grue.errors import ConfigError, DataError, SubmissionError
 from grue.records import Example, Prediction
-from grue.submissions import pack as packing
-from grue.submissions.collect import (
+from grue.submissions.folder import Submission, read_result, read_submission, systems
+from grue.submissions.packing import pack as packing
+from grue.submissions.packing.collect import (
     PackedRun,
     failed_run,
     find_predictions,
@@ -28,10 +29,9 @@ from grue.submissions.collect import (
     runs_of,
     score_run,
 )
-from grue.submissions.describe import describe
-from grue.submissions.folder import Submission, read_result, read_submission, systems
-from grue.submissions.pack import manifest, pack, zipped
-from grue.submissions.refusals import refusals
+from grue.submissions.packing.describe import describe
+from grue.submissions.packing.pack import manifest, pack, zipped
+from grue.submissions.packing.refusals import refusals
 from grue.task_files import load_task
 from grue.tasks import Task
 
@@ -51,6 +51,17 @@ def write_run(folder: Path, run: PackedRun) -> Path:
     files.write_json(folder / "result.json", run.result)
     files.write_jsonl(folder / "predictions.jsonl", run.predictions or ())
     return folder
+
+
+def test_what_a_run_was_rewarded_with_stays_at_home(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "runs/mini/commongen/ours/seed-1", a_run())
+    for name in ("rewards.jsonl", "selected.json", "train.jsonl"):
+        (folder / name).write_text("{}\n")
+    runs = [read_run(folder)]
+    packed = contents(pack(runs, describe(runs, GIVEN), tmp_path))
+    assert {path.rpartition("/")[2] for path in packed} == {
+        "MANIFEST.sha256", "seed-1.predictions.jsonl.gz", "seed-1.result.json", "submission.toml",
+    }  # fmt: skip
 
 
 def submission(runs: list[PackedRun], **given: Any) -> Submission:
@@ -321,7 +332,7 @@ def test_predictions_made_elsewhere_lie_by_task_and_seed(tmp_path: Path, stray: 
 def test_predictions_made_elsewhere_are_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     examples = [Example(name, f"say {name}", (f"this is {name}",), {"concepts": [name]}) for name in ("a", "b")]
     loaded = SimpleNamespace(examples=examples, provenance=lambda: {"source": "mini", "examples": 2})
-    monkeypatch.setattr("grue.submissions.collect.load_examples", lambda task, split, data_dir, offline: loaded)
+    monkeypatch.setattr("grue.submissions.packing.collect.load_examples", lambda task, split, data_dir, offline: loaded)
     path = tmp_path / "seed-3.jsonl"
     path.write_text('{"id": "b", "text": "no"}\n{"text": "this is a", "id": "a", "truncated": true}\n')
     run = score_run(COMMONGEN, 3, path, SYSTEM, MADE)

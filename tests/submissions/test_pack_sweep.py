@@ -32,7 +32,7 @@ GRID = SweepGrid(
 def leave_run(record, job):
     """Leave a result with its predictions, as an evaluation does."""
     task = load_task(job.task)
-    training = {} if job.is_baseline else {"training": {"tokens": 5e5, "seconds": 1800.0}}
+    training = {"training": {"tokens": 5e5, "seconds": 1800.0}} if job.trains else {}
     backbone = {} if job.system == "copy" else {"backbone": task.backbone.model}
     system = {"name": job.system, "algorithm": job.algorithm, **backbone, **training}
     folder = record.runs / job.id
@@ -51,7 +51,7 @@ def a_sweep(runs, grid=GRID, failed=(), open_=()):
         if job.id in failed:
             record.add(job, "failed", message="the gradient is not finite.")
             continue
-        if not job.is_baseline:
+        if job.trains:
             files.write_json(runs / job.id / "checkpoint/grue.json", a_manifest(job))
         if job.evaluate:
             leave_run(record, job)

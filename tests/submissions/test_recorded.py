@@ -14,10 +14,10 @@ from grue.cli.submit import _tell_withheld
 from grue.errors import ConfigError
 from grue.lm.checkpoint import CheckpointManifest
 from grue.runs.algorithms import find_algorithm
-from grue.submissions.collect import PackedRun
 from grue.submissions.configuration import foreign_terms
-from grue.submissions.pack import configurations
-from grue.submissions.recorded import configuration_of_run
+from grue.submissions.packing.collect import PackedRun
+from grue.submissions.packing.pack import configurations
+from grue.submissions.packing.recorded import configuration_of_run
 from grue.task_files import load_task
 
 TASK = load_task("imdb")
@@ -53,6 +53,19 @@ def record(algorithm: str = "supervised", **changes: Any) -> dict[str, Any]:
     }
 
 
+ONLY_WHERE_SET = (
+    *("select", "reference", "redraws", "calibration_samples", "calibration_tilt", "supervised_coefficient"),
+    *("overlong_buffer", "overlong_penalty", "mask", "top_p", "top_k", "min_tokens_to_keep", "always_open"),
+    *("mask_updates", "mask_source", "mass_coefficient"),
+)
+
+
+def whole_config(algorithm: str, **set_: Any) -> dict[str, Any]:
+    """Every setting of an algorithm but those that stand in a record only where they are set."""
+    every = files.plain(find_algorithm(algorithm).settings(learning_rate=0.001))
+    return {key: value for key, value in every.items() if key not in ONLY_WHERE_SET} | set_
+
+
 def run(folder: Path, told: dict[str, Any], recorded: dict[str, Any] | None = None) -> Any:
     """A run's folder with its record, and its result, which may have recorded something else."""
     files.write_toml(folder / "config.toml", told)
@@ -86,7 +99,7 @@ def test_a_warm_start_brings_the_run_that_it_began_from(tmp_path: Path) -> None:
     files.write_json(first / "checkpoint/grue.json", manifest)
     ppo = {key: value for key, value in SUPERVISED.items() if key not in ("batch_size",)} | {"updates": 3}
     told = record("supervised+ppo", init_sha256=sha256({"a": "1"}), config=ppo)
-    every = {**files.plain(find_algorithm("ppo").settings(learning_rate=0.001)), "updates": 3}
+    every = {**whole_config("ppo"), "updates": 3}
     found, _ = configuration_of_run(last, run(last, told, {**told, "config": {**every, **ppo}}))
     assert found is not None
     assert [stage.algorithm for stage in found.stages] == ["supervised", "supervised+ppo"]
@@ -124,6 +137,20 @@ def test_terms_of_a_reward_that_are_not_ours() -> None:
 def test_what_nobody_else_could_train_is_left_out(tmp_path: Path, changes: dict[str, Any], why: str) -> None:
     found, said = configuration_of_run(tmp_path, run(tmp_path, record(**changes)))
     assert found is None and why in said
+
+
+def test_a_choice_of_prompts_is_part_of_the_configuration_unless_a_machine_has_to_know_a_folder(tmp_path: Path) -> None:
+    told = record("ppo", config=whole_config("ppo", select="hard:100"))
+    found, why = configuration_of_run(tmp_path, run(tmp_path, told))
+    assert found is not None and not why
+    assert found.last.config["select"] == "hard:100" and "reference" not in found.last.config
+    assert sha256(found.last.record(1, "")) == sha256(told)
+    for name, value in (("select", "limr:0.6:runs/a"), ("reference", "soup:a,b"), ("data", "scored.jsonl")):
+        folder = tmp_path / name
+        changed = record("ppo", config=whole_config("ppo", **{name: value}), select_sha256="0" * 64)
+        found, why = configuration_of_run(folder, run(folder, changed))
+        assert found is None
+        assert why == f"{folder}: {name} = {value!r} names {'a run' if name == 'select' else 'files'} of one machine"
 
 
 def test_what_was_not_trained_has_none(tmp_path: Path) -> None:

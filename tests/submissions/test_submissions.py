@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from support.factories import a_result
 from support.good_submission import (
     EXAMPLES,
@@ -33,17 +34,19 @@ from support.good_submission import (
 )
 
 from grue import files
+from grue.cli.main import main
 from grue.errors import DataError, Unavailable, visible
 from grue.evaluation.scoring import Scored
 from grue.records import Score
-from grue.submissions import checks, rescoring, structure
-from grue.submissions.checks import check
-from grue.submissions.claims import check_claims
+from grue.submissions.checks import check as checks
+from grue.submissions.checks import rescoring, structure
+from grue.submissions.checks.check import check
+from grue.submissions.checks.claims import check_claims
+from grue.submissions.checks.wording import skeleton
 from grue.submissions.entries import results
 from grue.submissions.folder import systems
 from grue.submissions.problems import error
 from grue.submissions.reading import MOST_FILES
-from grue.submissions.wording import skeleton
 from grue.task_files import load_task
 
 
@@ -470,6 +473,30 @@ def test_too_many_files_are_not_looked_at(ours: Path) -> None:
     for index in range(MOST_FILES):
         os.mknod(ours / f"commongen/{index}")
     assert told(ours) == [("GRUE-S014", ".", f"holds more than {MOST_FILES:,} files; none of them was read.")]
+
+
+def test_a_sample_recomputes_one_seed_and_checks_everything_else_of_all(ours: Path) -> None:
+    for seed in SEEDS:
+        edit(ours, lambda data: data["scores"][1].update(value=0.123), seed)
+    seal(ours)
+    everything = {problem.path for problem in check(ours) if "computed" in problem.message}
+    assert len(everything) == len(SEEDS)
+    drawn = [
+        {problem.path for problem in check(ours, sample=str(n)) if "computed" in problem.message} for n in range(12)
+    ]
+    assert all(len(found) == 1 and found < everything for found in drawn)
+    assert len(set.union(*drawn)) > 1, "another text may draw another seed"
+    assert check(ours, sample="1") == check(ours, sample="1")
+    edit(ours, lambda data: data["hashes"].update(predictions="0" * 64), 2)
+    seal(ours)
+    for n in range(6):
+        [other] = [problem for problem in check(ours, sample=str(n)) if "predictions: states" in problem.message]
+        assert other.path.endswith("seed-2.result.json")
+
+
+def test_what_is_handed_in_is_recomputed_whole() -> None:
+    done = CliRunner().invoke(main, ["submit", "check", "--sample", "a", "--against", "main"])
+    assert done.exit_code == 2 and "--sample is for submissions that stand" in done.stderr
 
 
 def test_two_processes_find_what_one_does(tmp_path: Path) -> None:

@@ -15,18 +15,19 @@ from support.good_submission import seal
 from support.paths import ROOT
 from support.tiny_row import SAID, SEEDS, configure, few_examples, make_row
 
-from grue import api, files
+from grue import files
+from grue.api.evaluate import evaluate
 from grue.cli.main import main
 from grue.lm import checkpoint
-from grue.submissions import reproduce as reproducing
-from grue.submissions.again import threads_of
-from grue.submissions.collect import read_run
+from grue.submissions.checks.structure import read_system
 from grue.submissions.entries import results
-from grue.submissions.pack import pack
-from grue.submissions.retrain import plan_retraining
-from grue.submissions.rows import targets
-from grue.submissions.structure import read_system
-from grue.submissions.trust import read_seen
+from grue.submissions.packing.collect import read_run
+from grue.submissions.packing.pack import pack
+from grue.submissions.trust import reproduce as reproducing
+from grue.submissions.trust.again import threads_of
+from grue.submissions.trust.ladder import read_seen
+from grue.submissions.trust.retrain import plan_retraining
+from grue.submissions.trust.rows import targets
 
 
 @pytest.fixture(scope="module")
@@ -183,7 +184,7 @@ def test_a_row_that_picks_by_code_is_refused(made: Path, row: Path) -> None:
 
 def test_a_baseline_is_reproduced_without_a_checkpoint(row: Path, tmp_path: Path) -> None:
     for name in ("copy", "nearest", "zero-shot"):
-        api.evaluate(name, "imdb", runs=tmp_path / "runs")
+        evaluate(name, "imdb", runs=tmp_path / "runs")
         runs = [read_run(tmp_path / f"runs/mini/imdb/{name}/seed-1")]
         folder = pack(runs, replace(SAID, name=name, seeds=(1,), deterministic=True), tmp_path / "submissions")
         assert grue("reproduce", folder).stdout.startswith(

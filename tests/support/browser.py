@@ -3,7 +3,8 @@
 import json
 import os
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
@@ -35,6 +36,23 @@ def chromium(downloads: Path) -> Iterator[Any]:
         yield browser
     finally:
         browser.quit()
+
+
+def until(condition: Callable[[], Any]) -> Any:
+    """Return what a condition gives once it holds, or at last: a page and its store go on beside the test."""
+    for _ in range(600):
+        if found := condition():
+            return found
+        time.sleep(0.05)
+    return condition()
+
+
+def go(browser: Any, address: str) -> None:
+    """Change what follows `#` in the page's address, and wait until the page has followed."""
+    browser.execute_async_script(
+        "addEventListener('hashchange', () => setTimeout(arguments[1]), {once: true}); location.hash = arguments[0]",
+        address,
+    )
 
 
 def complaints(browser: Any) -> list[str]:

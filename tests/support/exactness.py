@@ -6,20 +6,22 @@ import torch
 from support import oracles, tiny
 from support.tiny import ALGORITHMS
 
-from grue.algorithms import nlpo
-from grue.algorithms.nlpo import NLPOConfig
 from grue.lm.model import is_seq2seq
-from grue.lm.sampling import Mask
 from grue.rl.experience import collect
+from grue.rl.settings import RolloutConfig
 from grue.rl.trainer import start
+from grue.runs.algorithms import find_algorithm
 
 FAMILIES = ["causal", "seq2seq"]
-LEARNERS = [name for name in ALGORITHMS if name != "supervised"]
+# Those with a policy ratio.
+LEARNERS = [name for name in ALGORITHMS if issubclass(find_algorithm(name).settings, RolloutConfig)]
 FEWER = {"updates": 2, "validate_every": 2}
 MORE = {
     "rloo": {"samples_per_prompt": 2},
     "grpo": {"samples_per_prompt": 2},
     "trpo": {"cg_steps": 3, "critic_epochs": 1},
+    **{name: {"samples_per_prompt": 2} for name in ("copg", "dpo", "pro", "rft", "tpo")},
+    "alol": {"samples_per_prompt": 2, "value_prompts": 12},
 }
 SAMPLERS = {
     "everything": {},
@@ -75,10 +77,12 @@ def slow_support(logits, settings, t, masking=None, top_p=None):
 def world(family, folder, sampler, masked, **settings):
     """A run whose policy, reference and masking policy are three different models, and what it collects."""
     task = tiny.task(family, **SAMPLERS[sampler])
-    settings = {"kl_coefficient": 0.3, "missing_eos_penalty": 0.25, **settings}
+    settings = {"kl_coefficient": 0.3, "missing_eos_penalty": 0.25, **settings} | ({"top_p": 0.8} if masked else {})
     run = tiny.run(family, "nlpo" if masked else "ppo", folder, seed=SEED, task_=task, reward=letters, **settings)
     learner = start(run.trainer, run.plan.config)
     learner.reference.load_state_dict(tiny.model(family, seed=5).state_dict())
     torch.nn.init.normal_(learner.critic.head.weight, generator=torch.Generator().manual_seed(3))
-    mask = Mask(tiny.model(family, seed=6), nlpo.mask_rule(NLPOConfig(top_p=0.8))) if masked else None
-    return run, learner, mask, collect(run.trainer, learner, run.plan.config, 0, mask)
+    if masked:
+        learner.mask_model.load_state_dict(tiny.model(family, seed=6).state_dict())
+        learner.mask_age = 1
+    return run, learner, collect(run.trainer, learner, run.plan.config, 0)

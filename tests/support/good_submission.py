@@ -17,8 +17,9 @@ from grue import files
 from grue.errors import DataError
 from grue.evaluation.scoring import score_predictions
 from grue.records import Example, Prediction
-from grue.submissions import checks, rescoring, structure
-from grue.submissions.checks import check
+from grue.submissions.checks import check as checks
+from grue.submissions.checks import rescoring, structure
+from grue.submissions.checks.check import check
 from grue.task_files import load_task
 
 TASK = load_task("commongen")

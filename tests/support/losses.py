@@ -2,19 +2,15 @@
 
 from functools import partial
 
-from grue.algorithms import a2c, grpo, nlpo, ppo, reinforce
+from grue.algorithms import a2c, grpo, ppo, reinforce
 from grue.algorithms.rloo import RLOOConfig
 from grue.rl import functional as rl
 from grue.rl.experience import score_minibatch
 
 
-def of_ppo(run, state, config, experience, advantages, returns, rows, term=None):
+def of_ppo(run, state, config, experience, advantages, returns, rows):
     batch = score_minibatch(run.trainer, state, config, experience, rows)
-    return ppo.token_losses(batch, config, experience, advantages, returns, partial(ppo.clipped_loss, config), term)
-
-
-def of_nlpo(run, state, config, *given):
-    return of_ppo(run, state, config, *given, term=partial(nlpo.mass_loss, config.mass_coefficient))
+    return ppo.token_losses(batch, config, experience, advantages, returns, partial(ppo.clipped_loss, config))
 
 
 def of_a2c(run, state, config, experience, advantages, returns, rows):
@@ -23,11 +19,12 @@ def of_a2c(run, state, config, experience, advantages, returns, rows):
 
 
 def of_reinforce(run, state, config, experience, advantages, rows):
-    return reinforce.token_losses(score_minibatch(run.trainer, state, config, experience, rows), config, advantages)
+    batch = score_minibatch(run.trainer, state, config, experience, rows)
+    return reinforce.token_losses(batch, config, advantages.unsqueeze(1))
 
 
 def of_grpo(run, state, config, experience, advantages, weights, rows):
-    batch = score_minibatch(run.trainer, state, config, experience, rows)
+    batch = score_minibatch(run.trainer, state, config, experience, rows, vocabulary=True)
     return grpo.token_losses(batch, config, experience, advantages, weights, state.kl_coefficient)
 
 
@@ -35,4 +32,4 @@ def response_advantages(experience, config):
     """Of REINFORCE or RLOO, as the class of the settings says."""
     grouped = isinstance(config, RLOOConfig)
     less, size = (rl.leave_one_out, config.samples_per_prompt) if grouped else (rl.centre_groups, config.rollouts)
-    return reinforce.response_advantages(experience, config, less, size)
+    return reinforce.response_advantages(config, less, size, experience)[:, 0]

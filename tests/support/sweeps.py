@@ -46,7 +46,7 @@ def leave_results(record, job, preference=50.0):
     """Write what a finished job leaves on the disk, as far as a sweep looks at it."""
     folder = record.runs / job.id
     folder.mkdir(parents=True, exist_ok=True)
-    if not job.is_baseline:
+    if job.trains:
         write_json(folder / "checkpoint" / "grue.json", a_manifest(job))
     if job.evaluate:
         write_json(folder / "result.json", a_result(a_task(job.task), job.system, job.seed, preference))

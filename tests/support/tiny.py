@@ -9,7 +9,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast, T
 
 from grue.evaluation.rewards import give_name, make_reward
 from grue.files import read_jsonl
-from grue.records import Example
+from grue.records import COSTS, Example
 from grue.rl.trainer import Trainer
 from grue.runs.algorithms import BUILT_IN, find_algorithm
 from grue.runs.plan import Plan
@@ -127,6 +127,8 @@ def run(family, algorithm, folder: Path, *, seed=1, stop=lambda: False, reward=s
     defaults = {"learning_rate": 1e-3, "validate_every": 2, "save_every": 1, "micro_batch_size": 64}
     if algorithm != "supervised":
         defaults |= {"updates": 4, "rollouts": 12, "minibatch_size": 6, "epochs": 2}
+    if algorithm == "es":  # greedy answers of so small a model need much noise to differ
+        defaults |= {"perturbations": 2, "noise": 0.3}
     config = find_algorithm(algorithm).settings(**{**defaults, **settings})
     plan = Plan(task_ or task(family), algorithm, config, "rouge1", seed, algorithm, folder)
     observer = Watcher()
@@ -140,7 +142,7 @@ def run(family, algorithm, folder: Path, *, seed=1, stop=lambda: False, reward=s
         precision=config.precision,
         shown=observer.sampled,
     )
-    training = {"tokens": 0.0, "episodes": 0.0, "seconds": 0.0}
+    training = dict.fromkeys(COSTS, 0.0)
     return Run(plan=plan, trainer=trainer, validation=examples(4), observer=observer, stop=stop, training=training)
 
 

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from support.good_submission import seal
 
-from grue import api
+import grue
 from grue.data import load
 from grue.evaluation import evaluate
 from grue.runs import train
-from grue.submissions import rows
-from grue.submissions.collect import find_runs, read_run
 from grue.submissions.folder import Submission
-from grue.submissions.pack import pack
+from grue.submissions.packing.collect import find_runs, read_run
+from grue.submissions.packing.pack import pack
+from grue.submissions.trust import rows
 
 SEEDS = (1, 2, 3)
 FEW = 16
@@ -52,8 +52,8 @@ def few_examples() -> Iterator[None]:
 def make_row(home: Path) -> Path:
     """Train, evaluate and pack; the runs stay in `home/runs`."""
     for seed in SEEDS:
-        made = api.train("imdb", "supervised+ppo", seed=seed, runs=home / "runs", system="ours", **SETTINGS)
-        api.evaluate(made)
+        made = grue.train("imdb", "supervised+ppo", seed=seed, runs=home / "runs", system="ours", **SETTINGS)
+        grue.evaluate(made)
     runs = [read_run(folder) for folder in find_runs([home / "runs/mini/imdb/ours"])]
     return pack(runs, SAID, home / "submissions")
 

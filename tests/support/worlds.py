@@ -1,7 +1,7 @@
 """Tiny runs for one process and for two, and what of them must not depend on the number."""
 
 import torch
-from support import tiny
+from support import scored, tiny
 
 from grue.lm.adapters import adapt
 from grue.lm.sharding import whole
@@ -15,10 +15,14 @@ SUPERVISED = {**EXACT, "epochs": 2, "batch_size": 23}
 # Stopped after one update, the mask is not the policy; before the third it is refreshed.
 MASKED = {"updates": 3, "mask_updates": 2}
 SPLIT = {"sharded": True}
+GROUPS = {"rollouts": 15, "samples_per_prompt": 3}  # five prompts for two processes
+BESIDE = {"mask": "learned_top_p", "mass_coefficient": 0.1, "supervised_coefficient": 0.3, "calibration_samples": 3}
 FAST = {
     "ppo-causal": ("ppo", "causal", {"top_k": 9}, ROLLOUTS),
     "ppo-causal-parts": ("ppo", "causal", {}, ROLLOUTS),
     "supervised-causal": ("supervised", "causal", {}, SUPERVISED),
+    "es-causal": ("es", "causal", {}, {**ROLLOUTS, "rollouts": 12, "perturbations": 3}),
+    "dpo-causal": ("dpo", "causal", {"top_k": 9}, {**ROLLOUTS, **GROUPS, "pairs": "all"}),
     "nlpo-causal-sharded": ("nlpo", "causal", {"min_new_tokens": 2}, {**ROLLOUTS, **SPLIT, **MASKED}),
 }
 SLOW = {
@@ -36,11 +40,24 @@ SLOW = {
     "nlpo-seq2seq-sharded": ("nlpo", "seq2seq", {}, {**ROLLOUTS, **SPLIT, "freeze_encoder": True, **MASKED}),
     "a2c-seq2seq-sharded": ("a2c", "seq2seq", {}, {**ROLLOUTS, **SPLIT}),
     "grpo-causal-sharded": ("grpo", "causal", {}, {**ROLLOUTS, **SPLIT, "rollouts": 16, "log_prob_chunk": 5}),
+    "es-seq2seq": ("es", "seq2seq", {}, {**ROLLOUTS, "rollouts": 18, "perturbations": 3, "freeze_encoder": True}),
+    "copg-seq2seq-file": ("copg", "seq2seq", {}, {**ROLLOUTS, **GROUPS}),
+    "alol-causal": ("alol", "causal", {}, {**ROLLOUTS, **GROUPS, "value_prompts": 11}),
+    "tpo-causal-sharded": ("tpo", "causal", {}, {**ROLLOUTS, **SPLIT, **GROUPS}),
+    "rft-seq2seq": ("rft", "seq2seq", {}, {**ROLLOUTS, **GROUPS, "train_from": "start"}),
+    "pro-causal": ("pro", "causal", {}, {**ROLLOUTS, **GROUPS}),
+    "grpo-causal-redraws": ("grpo", "causal", {}, {**ROLLOUTS, **GROUPS, "redraws": 3}),
+    "grpo-seq2seq-masked": ("grpo", "seq2seq", {}, {**ROLLOUTS, **GROUPS, **MASKED, **BESIDE}),
+    "mdpo-causal": ("mdpo", "causal", {}, ROLLOUTS),
+    "reinforce_plus_plus-causal": ("reinforce_plus_plus", "causal", {}, ROLLOUTS),
     "supervised-causal-sharded": ("supervised", "causal", {}, {**SUPERVISED, **SPLIT}),
     "supervised-seq2seq-sharded": ("supervised", "seq2seq", {}, {**SUPERVISED, **SPLIT}),
 }
 CASES = FAST | SLOW
-RESUMED = ("nlpo-seq2seq", "nlpo-causal-sharded", "ppo-seq2seq", "supervised-seq2seq-sharded")
+RESUMED = (
+    *("es-causal", "dpo-causal", "alol-causal", "nlpo-seq2seq", "nlpo-causal-sharded", "ppo-seq2seq"),
+    "supervised-seq2seq-sharded",
+)
 
 
 def trained(name, folder, world, stop_after=None):
@@ -54,6 +71,8 @@ def trained(name, folder, world, stop_after=None):
         shares = tiny.share_of_the(examples, texts)
         return [in_parts(*one) for one in zip(shares, token_ids, strict=True)] if "parts" in name else shares
 
+    if "file" in name:  # each process writes and reads one of its own
+        settings = {**settings, "data": scored.write_file(folder.with_name(f"data-{world.rank}.jsonl"))}
     run = tiny.run(family, algorithm, folder, reward=reward, task_=tiny.task(family, **generation), **settings)
     adapt(run.trainer.policy, run.plan.config)
     run.trainer.distributed = world
@@ -64,7 +83,10 @@ def trained(name, folder, world, stop_after=None):
         stopped = False
     except Interrupted:
         stopped = True
-    rounds = [world.gather(one) for one in asked]  # every process is asked equally often
+    if "redraws" in name:  # one process may need more of them than the other
+        rounds = sorted(world.gather([example for one in asked for example in one]))
+    else:
+        rounds = [world.gather(one) for one in asked]  # every process is asked equally often
     return {
         "prompts": rounds,
         "lines": [{k: v for k, v in line.items() if k != "seconds"} for line in run.observer.lines],

@@ -1,16 +1,20 @@
 """Grids: from TOML and flags to jobs, in order, each once; what cannot be is refused before anything runs."""
 
+import re
 import tomllib
+from dataclasses import replace
 
 import pytest
 from support.paths import ROOT
 
+from grue import files
 from grue.cli import sweep as command
 from grue.errors import ConfigError, UnknownName
+from grue.evaluation.endpoint import Endpoint
 from grue.runs.folder import claim_folder
 from grue.runs.plan import stages_of
 from grue.runs.request import RunRequest
-from grue.sweep.grid import GridEntry, SweepGrid, parse_seeds, read_grid, write_grid
+from grue.sweep.grid import GridEntry, ModelEntry, SweepGrid, parse_seeds, read_grid, write_grid
 from grue.sweep.jobs import plan_jobs, refuse_other_runs, short
 from grue.sweep.record import Record
 from grue.task_files import load_task
@@ -154,6 +158,66 @@ def test_seeds_that_are_none_are_refused(text):
         parse_seeds(text)
 
 
+# --- models that were made elsewhere ---------------------------------------------------------------------------------
+
+SERVED = Endpoint("http://127.0.0.1:8000/v1", key_env="A_KEY_THAT_IS_NOT_SET")
+
+
+def test_models_are_only_evaluated_and_named_after_what_they_are_asked_by():
+    grid = SweepGrid(
+        tasks=("imdb", "totto"),
+        algorithms=("ppo",),
+        models=(
+            ModelEntry(model="org/a"),
+            ModelEntry(model="org/a", chat=True),
+            ModelEntry(model="org/b", endpoint=SERVED, tasks=("totto",)),
+            ModelEntry(model="org/b", endpoint=replace(SERVED, completions=True), tasks=("totto",)),
+            ModelEntry(model="org/b", endpoint=SERVED, system="mine", tasks=("totto",)),
+        ),
+    )
+    jobs = plan_jobs(grid)
+    assert [short(job.id).removesuffix("/seed-1") for job in jobs if not job.trains] == [
+        "imdb/a", "imdb/a+chat", "totto/a", "totto/a+chat", "totto/b+chat", "totto/b+completions", "totto/mine"
+    ]  # fmt: skip
+    assert {job.algorithm for job in jobs if not job.trains} == {"external"}
+    assert next(job.endpoint for job in jobs if job.model == "org/b") == SERVED
+    assert len({job.identity for job in jobs}) == len(jobs) == 9
+
+
+def test_a_folder_of_a_model_is_found_from_wherever_the_grid_is_read_again(tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path)
+    models = (ModelEntry(model="here"), ModelEntry(model="here", endpoint=SERVED), ModelEntry(model="org/there"))
+    assert [one.model for one in SweepGrid(models=models).located().models] == [
+        str(tmp_path / "here"), "here", "org/there"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        (ModelEntry(model="org/a", system="copy"), "copy: is the name of a baseline"),
+        (ModelEntry(model="org/a", system="a b"), "The system name 'a b'"),
+        (ModelEntry(model="org/a", tasks=("totto",)), "The system 'org/a' is for the task 'totto', which is not among"),
+        (ModelEntry(model="/", endpoint=SERVED), "gives no name for the system"),
+        (ModelEntry(model="m", endpoint=replace(SERVED, url="localhost")), "does not begin with http:// or https://"),
+    ],
+)
+def test_models_that_cannot_be_asked_are_refused(model, said):
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        plan_jobs(SweepGrid(tasks=("imdb",), models=(model,)))
+
+
+def test_a_task_without_a_chat_prompt_is_refused_before_anything_runs(tmp_path):
+    text = (ROOT / "tasks/mini/imdb.toml").read_text().replace('suite = "mini"', 'suite = "mine"')
+    table = tomllib.loads(text)
+    del table["prompt"]["chat"]
+    files.write_toml(tmp_path / "imdb.toml", table)
+    for asked in ({"chat": True}, {"endpoint": SERVED}):
+        with pytest.raises(ConfigError, match=r"\[prompt\.chat\]"):
+            plan_jobs(SweepGrid(tasks=(str(tmp_path / "imdb.toml"),), models=(ModelEntry(model="m", **asked),)))
+
+
 # --- what cannot be --------------------------------------------------------------------------------------------------
 
 
@@ -167,7 +231,7 @@ def test_seeds_that_are_none_are_refused(text):
         (SweepGrid(algorithms=("ppo",), suite="mino"), UnknownName, "There is no suite 'mino'. Did you mean 'mini'?"),
         (SweepGrid(algorithms=("ppo",), tasks=("none.toml",)), ConfigError, "none.toml: cannot be read: No such file"),
         (SweepGrid(algorithms=("ppo",), set={"gama": 1}), ConfigError, "set.gama: no algorithm of this sweep has it. Did you mean 'gamma'?"),
-        (SweepGrid(algorithms=("ppo",), set={"top_p": 1}), ConfigError, "set.top_p: no algorithm of this sweep has it."),
+        (SweepGrid(algorithms=("ppo",), set={"noise": 1}), ConfigError, "set.noise: no algorithm of this sweep has it."),
         (SweepGrid(algorithms=("zero-shot",), set={"gamma": 1}), ConfigError, "set.gamma: no algorithm of this sweep"),
         (SweepGrid(algorithms=("ppo",), set={"gamma": 7}), ConfigError, "gamma"),
         (SweepGrid(systems=(GridEntry(algorithm="ppo", set={"gama": 1}),)), ConfigError, "unknown key 'gama'. Did you mean 'gamma'?"),
@@ -294,8 +358,9 @@ def test_every_field_survives_the_way_to_the_disk_and_back(tmp_path):
         set={"a": None, "b": [1, 2], "c": "text", "d": True, "e": 1e-06},
         vary={"clip": (None, 0.1)},
     )
+    models = (ModelEntry(model="m", system="s", tasks=("imdb",), endpoint=replace(SERVED, prices=(0.5, 1.0))),)
     grid = SweepGrid(
-        suite="grue", tasks=("imdb",), algorithms=("ppo",), seeds=(3, 1), set={"x": None}, systems=(entry,), evaluate=False
+        suite="grue", tasks=("imdb",), algorithms=("ppo",), seeds=(3, 1), set={"x": None}, systems=(entry,), evaluate=False, models=models
     )  # fmt: skip
     write_grid(tmp_path / "sweep.toml", grid)
     assert read_grid(tmp_path / "sweep.toml") == grid

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from support.chat_models import chat_model
+from support.served import served
 from support.sweeps import end_all, ended, events, record_of, start, states, sweep_command, wait_until, workers
 
 from grue import __version__, files
@@ -237,6 +239,43 @@ def test_two_nodes_give_what_one_machine_gives(sweeping, two_nodes, tmp_path):
         assert len(made) == 2
         assert made == contents(local, name)
     assert not [*(ray / "sweep").glob("stop-*")]
+
+
+def asking(folder, name, **asked):
+    """A grid of two small tasks and one model, with how it is asked."""
+    tasks = []
+    for number in (1, 2):
+        rows = [{"id": f"{n}", "prompt": f"a film of {n + number}", "reference": f"part {n}"} for n in range(4)]
+        files.write_jsonl(folder / f"rows-{number}.jsonl", rows)
+        table = {
+            "reward": "rouge1",
+            "metrics": [{"name": "rouge1", "axis": "preference", "range": [0, 1]}],
+            "data": {"sources": [{"kind": "local", "files": {"test": f"rows-{number}.jsonl"}}]},
+            "prompt": {"max_tokens": 16, "chat": {"version": 1, "user": "{prompt}"}},
+            "decoding": {"max_new_tokens": 9},
+            "backbone": {"family": "causal", "model": "mini:causal"},
+        }
+        files.write_toml(folder / f"task-{number}.toml", table)
+        tasks.append(str(folder / f"task-{number}.toml"))
+    files.write_toml(folder / f"{name}.toml", {"tasks": tasks, "models": [{"model": str(folder / "tiny"), **asked}]})
+    return "sweep", "--config", str(folder / f"{name}.toml"), "--runs", str(folder / name)
+
+
+@slow
+def test_a_chat_model_behind_an_address_is_asked_from_two_nodes(sweeping, two_nodes, tmp_path):
+    address, head, other = two_nodes
+    model = chat_model(tmp_path / "tiny")
+    with served(model, tmp_path / "log") as url:
+        command = asking(tmp_path, "ray", endpoint={"url": url, "concurrency": 2})
+        process = sweeping(*command, "--executor", "ray", "--address", address)
+        wait_until(process, lambda: workers(head) and workers(other))
+        assert ended(process)[:2] == (0, "2 runs: 2 finished\n")
+    assert ended(sweeping(*asking(tmp_path, "local", chat=True)))[:2] == (0, "2 runs: 2 finished\n")
+    for number in (1, 2):
+        place = f"own/task-{number}/tiny+chat/seed-1"
+        there, here = tmp_path / "ray" / place, tmp_path / "local" / place
+        assert (there / "predictions.jsonl").read_bytes() == (here / "predictions.jsonl").read_bytes()
+        assert files.read_json(there / "result.json")["system"]["endpoint"]["requests"] == 4
 
 
 @slow

@@ -219,7 +219,7 @@ def test_vary_makes_a_system_of_each_value(fake, tmp_path):
     ("flags", "said"),
     [
         ((), "Error: A sweep needs a system: algorithms = "),
-        (("--algos", "pop"), "There is no algorithm 'pop'. Did you mean 'ppo'?"),
+        (("--algos", "nlop"), "There is no algorithm 'nlop'. Did you mean 'nlpo'?"),
         (("--algos", "ppo", "--tasks", "imdv"), "Did you mean 'imdb'?"),
         (("--algos", "ppo", "--seeds", "5-1"), "seeds '5-1': write a range such as 1-5, or a list such as 1,2,7."),
         (("--algos", "ppo", "--set", "gama=1"), "set.gama: no algorithm of this sweep has it. Did you mean 'gamma'?"),
@@ -239,6 +239,19 @@ def test_what_cannot_be_understood_ends_with_2_and_writes_nothing(flags, said, f
     assert done.exit_code == 2, done.output
     assert said in done.stderr
     assert fake[0] == []
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_key_that_is_not_set_is_told_before_anything_runs(fake, tmp_path, monkeypatch):
+    monkeypatch.delenv("A_KEY", raising=False)
+    path = tmp_path / "grid.toml"
+    endpoint = 'endpoint = { url = "http://127.0.0.1:1", key_env = "A_KEY" }'
+    path.write_text(f'tasks = ["imdb"]\n[[models]]\nmodel = "m"\n{endpoint}\n')
+    asked = ("sweep", "--config", path, "--runs", tmp_path / "runs")
+    assert "1 run" in grue(*asked, "--dry-run").stdout
+    done = grue(*asked)
+    assert (done.exit_code, fake[0]) == (2, [])
+    assert "--api-key-env: the environment variable of the name given there is not set" in done.stderr
     assert not (tmp_path / "runs").exists()
 
 

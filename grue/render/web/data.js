@@ -27,9 +27,9 @@ for (const system of board.systems) {
     return { rank, seeds, failed, preference: liked, naturalness: natural };
   });
 }
-// What a system's runs on a task took, as [tokens, reward calls, seconds, updates kept, parameters], or 0; a cost is the sum
-// over all seeds, or [sum, how many seeds state it], or null; the updates are one number if all seeds have the same.
-const COSTS = { tokens: 0, calls: 1, seconds: 2 };
+// What a system's runs on a task took, as [tokens, reward calls, seconds, updates kept, parameters, prompts, generated tokens,
+// steps], or 0, where nulls at the end are left out; a cost is the sum over all seeds, or [sum, how many seeds state it], or null; the updates are one number if all seeds have the same.
+const COSTS = { tokens: 0, calls: 1, seconds: 2, prompts: 5, generated: 6, steps: 7 };
 const spentOn = (index, task) => board.spent[task]?.[index] || null;
 function costOn(index, task, cost) {
   const found = spentOn(index, task)?.[COSTS[cost]] ?? null;

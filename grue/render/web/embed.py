@@ -16,7 +16,7 @@ from markupsafe import Markup
 from grue.leaderboard.board import Board, BoardTask, Cell, Estimate, Row
 from grue.leaderboard.lineage import made_on, pairs_of
 from grue.leaderboard.made import reward_calls
-from grue.render.text import printable
+from grue.render.text import named, printable
 from grue.render.web.words import family_of
 from grue.stats.intervals import Interval, satterthwaite_interval, student_t_quantile
 
@@ -68,9 +68,17 @@ def _spent(rows: Sequence[Row], task: str) -> list[list[Any] | int]:
         cell = row.cells.get(task)
         if cell is not None and (cell.training or cell.updates or cell.parameters):
             spent = (cell.training.get("tokens"), calls.get(i), cell.training.get("seconds"))
-            size = [cell.parameters] if cell.parameters != row.about.parameters else []
-            found[i] = [*(_sum(by_seed, cell) for by_seed in spent), _updates(cell), *size]
+            size = cell.parameters if cell.parameters != row.about.parameters else None
+            rest = [_sum(cell.training.get(cost), cell) for cost in ("prompts", "generated_tokens", "steps")]
+            found[i] = _without_last([*(_sum(by_seed, cell) for by_seed in spent), _updates(cell), size, *rest], 4)
     return found if any(found) else []
+
+
+def _without_last(values: list[Any], least: int) -> list[Any]:
+    """Return values without those at the end that are None, but at least so many."""
+    while len(values) > least and values[-1] is None:
+        values.pop()
+    return values
 
 
 def _sum(by_seed: Mapping[int, float] | None, cell: Cell) -> float | list[float] | None:
@@ -111,7 +119,7 @@ def _system(row: Row, board: Board) -> dict[str, Any]:
     cells = [row.cells.get(task.name) for task in board.tasks]
     held = {i: _short(cell.held_out.mean) for i, cell in enumerate(cells) if cell and cell.held_out}
     return {
-        "system": printable(row.system),
+        "system": named(row),
         "status": row.status,
         **({} if row.standing == "ranked" else {"standing": row.standing}),
         "about": printable(f"{row.about.algorithm} {row.about.backbone}"),

@@ -70,6 +70,16 @@ function systemCard(system, index) {
 // A path in the repository that does not lead out of it.
 const isInside = (path) => /^[\w+-][\w.+/-]*$/.test(path) && !path.split("/").includes("..");
 
+// Cost, heading, how it is written, and whether its column is there even if nothing is known.
+const TRAINING = [
+  ["tokens", "Tokens", amount, true],
+  ["calls", "Reward calls", amount, true],
+  ["prompts", "Prompts", amount, false],
+  ["generated", "Tokens drawn", amount, false],
+  ["steps", "Steps", amount, false],
+  ["seconds", "Time", duration, true],
+];
+
 function trainingTable(system, index) {
   const lines = board.tasks.flatMap((task, i) => (spentOn(index, i) ? [[task.name, i]] : []));
   if (!lines.some(([, i]) => Object.keys(COSTS).some((cost) => costOn(index, i, cost)) || updatesOn(index, i).length)) return null;
@@ -83,25 +93,20 @@ function trainingTable(system, index) {
     if (!updates.length) return "–";
     return make("span", {}, updates.map((update) => update ?? "–").join(", "), starts ? make("i", {}, ` start kept${starts === updates.length ? "" : ` ${starts} of ${updates.length} times`}`) : null);
   };
-  const rows = lines.map(([name, i]) => [
-    name,
-    both(i, "tokens", amount),
-    both(i, "calls", amount),
-    both(i, "seconds", duration),
-    kept(i),
-  ]);
+  const columns = TRAINING.filter(([cost, , , isUsual]) => isUsual || lines.some(([, i]) => costOn(index, i, cost)));
+  const rows = lines.map(([name, i]) => [name, ...columns.map(([cost, , text]) => both(i, cost, text)), kept(i)]);
   const total = (cost, text) => {
     const found = lines.map(([, i]) => costOn(index, i, cost));
     if (!found.every(Boolean)) return "–";
     const [means, sums] = ["mean", "sum"].map((key) => found.reduce((sum, one) => sum + one[key], 0));
     return make("span", {}, text(means), make("i", {}, ` ${text(sums)}`));
   };
-  if (rows.length > 1) rows.push(["All tasks", total("tokens", amount), total("calls", amount), total("seconds", duration), ""]);
-  const table = textTable("spent", "What training took on each task", ["Task", "Tokens", "Reward calls", "Time", "Update kept, by seed"], rows);
+  if (rows.length > 1) rows.push(["All tasks", ...columns.map(([cost, , text]) => total(cost, text)), ""]);
+  const table = textTable("spent", "What training took on each task", ["Task", ...columns.map(([, title]) => title), "Update kept, by seed"], rows);
   if (rows.length > lines.length) table.tBodies[0].lastChild.className = "mean";
   return [
     scrolling("What training took", table),
-    make("p", { className: "facts" }, "The mean of a seed, and grey the sum over all seeds. Tokens and time include those of the supervised start; reward calls are texts that were drawn and rewarded. Update 0 is the start itself: no later one was better on validation."),
+    make("p", { className: "facts" }, "The mean of a seed, and grey the sum over all seeds. All is until the update that was kept, and includes the supervised start; reward calls are texts that were drawn and rewarded. Update 0 is the start itself: no later one was better on validation."),
   ];
 }
 

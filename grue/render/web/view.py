@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from markupsafe import Markup
 
 from grue.leaderboard.board import Board, BoardTask, Cell, Column, Estimate, Row
-from grue.render.text import UNKNOWN, printable
+from grue.render.text import UNKNOWN, named, printable
 from grue.render.web.axes import Axis, axis_over, number, whisker
 from grue.render.web.plot import PlotPoint, ScatterPlot, plot_of
 from grue.render.web.words import family_of
@@ -114,7 +114,8 @@ def system_of(index: int, row: Row, tasks: int) -> SystemLabel:
     """Return a system's name and description."""
     about = row.about
     size = "" if about.parameters is None else f"{_count(about.parameters)}"
-    said = [part for part in (about.algorithm, about.backbone, size) if part not in ("", "none", row.system)]
+    asked = ("chat prompt" if row.prompting == "chat" else "", "by an endpoint" if row.by_endpoint else "")
+    said = [part for part in (about.algorithm, about.backbone, size, *asked) if part not in ("", "none", row.system)]
     seeds = sorted({len(cell.seeds) for cell in row.cells.values()})
     standing = {
         "ranked": "",
@@ -125,7 +126,7 @@ def system_of(index: int, row: Row, tasks: int) -> SystemLabel:
         "too few seeds": f"{seeds[0]} seed{'s' if seeds[0] > 1 else ''}" if seeds else "no seeds",
     }.get(row.standing, row.standing)
     link = about.link if about.link.startswith(("https://", "http://")) else ""
-    return SystemLabel(index, printable(row.system), row.status, standing, printable(" · ".join(said)), printable(link))
+    return SystemLabel(index, named(row), row.status, standing, printable(" · ".join(said)), printable(link))
 
 
 def _count(parameters: int) -> str:
@@ -273,7 +274,7 @@ def _point(board: Board, task: BoardTask, index: int, row: Row, cell: Cell, colo
     if board.interval_kind == "t" and cell.interval is not None:
         spread = satterthwaite_interval({task.name: cell.naturalness.by_seed.values()}, board.level)
     kind = _kind(row, row.task_ranks.get(task.name))
-    name = printable(row.system)
+    name = named(row)
     return PlotPoint(index, name, kind, cell.preference.mean, cell.naturalness.mean, cell.interval, spread, colour)
 
 

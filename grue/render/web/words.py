@@ -8,7 +8,7 @@ from grue.leaderboard.board import Board, BoardTask, Row
 from grue.leaderboard.trained_on import UNNAMED
 from grue.metrics.registry import CARDS
 from grue.records import Example
-from grue.render.text import printable, printable_lines
+from grue.render.text import named, printable, printable_lines
 from grue.stats.intervals import Interval
 from grue.submissions.folder import RANKED_SEEDS
 
@@ -20,7 +20,7 @@ def lead(board: Board) -> str:
     ranked = [row for row in board.rows if row.rank is not None]
     if not ranked:
         return f"No system is ranked yet: a rank takes every task, with {RANKED_SEEDS} seeds each."
-    found = [RankedSystem(row.system, row.rank or 0, row.preference or 0.0, row.interval) for row in ranked]
+    found = [RankedSystem(named(row), row.rank or 0, row.preference or 0.0, row.interval) for row in ranked]
     best = max(ranked, key=lambda row: row.preference or 0.0)
     return _led(found, "a mean preference", board.level) + _higher(board.rows, best)
 
@@ -28,7 +28,7 @@ def lead(board: Board) -> str:
 def task_lead(board: Board, task: BoardTask) -> str:
     """Return the same for one task; empty if no system is ranked on it."""
     found = [
-        RankedSystem(row.system, row.task_ranks[task.name], cell.preference.mean, cell.interval)
+        RankedSystem(named(row), row.task_ranks[task.name], cell.preference.mean, cell.interval)
         for row in board.rows
         if task.name in row.task_ranks and (cell := row.cells[task.name]).preference is not None
     ]
@@ -115,7 +115,7 @@ def illustrated(example: Example | None) -> tuple[str, str] | None:
 def _higher(rows: Sequence[Row], best: Row) -> str:
     """Return a sentence on unranked systems with a higher preference than the leader."""
     reached = [row for row in rows if row.rank is None and row.standing != "reference" and row.preference is not None]
-    above = [printable(row.system) for row in reached if (row.preference or 0.0) > (best.preference or 0.0)]
+    above = [named(row) for row in reached if (row.preference or 0.0) > (best.preference or 0.0)]
     more = f" and {len(above) - 3} more" if len(above) > 3 else ""
     return f" Higher, but not ranked: {', '.join(above[:3])}{more}." if above else ""
 

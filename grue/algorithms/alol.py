@@ -1,0 +1,163 @@
+"""Advantage-leftover Lunch: weighted maximum likelihood of the responses that beat what the start is expected to get.
+
+A-LoL (Baheti et al. 2023, arXiv 2305.14718). A response is one action with the advantage A = r − V_0(x), where V_0 is
+what the initial policy gets on the prompt on average. Responses with A ≤ 0 are left out, the others are drawn with a
+probability that grows with A, and cost −A·sg(w)·log π(y), a mean over responses. The variants differ in w:
+
+- alol: the clipped ratio of the response, clip(π/π_0, 1 ± ε);
+- sequence: the clipped ratio of each token (the paper's name);
+- reference_free: 1;
+- kl: 1, and β·log(π/π_0) is added;
+- r_lol: as alol, with the reward in the place of A, which must not be negative.
+
+What differs from the paper: V_0 is a ridge regression on the initial policy's state at the end of the prompt, fitted to
+one sample to each of `value_prompts` training prompts (the paper trains attention over the prompt's states on the
+validation split); filter and draw are over the responses of an update, not over the whole data.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Annotated, Literal
+
+import torch
+from torch import Tensor
+
+from grue.bounds import NON_NEGATIVE, POSITIVE, UNIT
+from grue.errors import TrainingError
+from grue.lm.forward import trunk_states
+from grue.lm.seeds import derived_seed, generator
+from grue.lm.tokens import Tokens, length_batches
+from grue.rl.groups import GroupBatch, collect_groups, grouped, improve, start, with_reference
+from grue.rl.responses import draw
+from grue.rl.settings import ScoredConfig
+from grue.rl.trainer import Algorithm, Trainer, TrainState
+from grue.rl.values import ridge
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ALoLConfig(ScoredConfig):
+    """Advantage-leftover Lunch (A-LoL: Baheti et al. 2023): likelihood of responses weighted by their advantage.
+
+    Attributes:
+        variant: What a response's weight is besides its advantage; "r_lol" weighs by the reward.
+        clip: ε of the ratio to the initial policy; none does not clip.
+        beta: β of the variant "kl".
+        priority: Draw responses in proportion to their advantage, with replacement, as many as have one above 0; else
+            each is learnt once.
+        value_prompts: Training prompts to which the initial policy answers once, to fit V_0.
+    """
+
+    samples_per_prompt: Annotated[int, POSITIVE] = 8
+    sample_from: Literal["policy", "start"] = "start"
+    variant: Literal["alol", "sequence", "reference_free", "kl", "r_lol"] = "alol"
+    clip: Annotated[float | None, UNIT] = 0.9
+    beta: Annotated[float, NON_NEGATIVE] = 0.1
+    priority: bool = True
+    value_prompts: Annotated[int, POSITIVE] = 256
+
+    @property
+    def needs_rewards(self) -> bool:
+        """Advantages are made of them."""
+        return True
+
+    @property
+    def draws_beside_data(self) -> bool:
+        """V_0 is fitted to samples of the start."""
+        return self.variant != "r_lol"
+
+    def problems(self) -> Iterator[str]:
+        """Yield what is wrong with values together; see `Common.problems`."""
+        yield from ScoredConfig.problems(self)
+        if self.reward_scale or self.normalize_terms:
+            yield "reward_scale and normalize_terms change what V_0 predicts from update to update; leave both out."
+
+
+def update(trainer: Trainer, state: TrainState, config: ALoLConfig, n: int) -> dict[str, float]:
+    """Carry out update `n`; return its figures for the log.
+
+    Raises:
+        TrainingError: A reward is negative, where rewards are weights.
+    """
+    groups, figures = collect_groups(trainer, state, config, n)
+    worth = groups.scores
+    if config.variant == "r_lol":
+        if (worth[groups.counts] < 0).any():
+            raise TrainingError(f"update {n}: r_lol weighs responses by their reward, and one is negative; take alol.")
+    else:
+        if n == 0:
+            figures = add(figures, fit_value(trainer, state, config))
+        worth = worth - values_of(state, config, groups.prompts).unsqueeze(1)
+    usable = (groups.counts & (worth > 0)).flatten()
+    kept = usable.nonzero()[:, 0].cpu()
+    if config.priority and len(kept):
+        chance = generator(trainer.seed, "priority", n)
+        weights = worth.flatten()[kept].double().cpu()
+        kept = kept[torch.multinomial(weights, len(kept), replacement=True, generator=chance)]
+    size = groups.scores.shape[1]
+    singles = replace(groups, scores=worth).pick(kept // size, (kept % size).unsqueeze(1))
+    singles = with_reference(trainer, state, config, singles)
+    everyone = torch.ones(len(kept), device=worth.device)
+    figures = {**figures, "objective/used": float(usable.sum() / groups.counts.sum())}
+    return {**figures, **improve(trainer, state, config, singles, partial(weighted_loss, config), n, everyone)}
+
+
+def weighted_loss(config: ALoLConfig, batch: GroupBatch) -> tuple[Tensor, Mapping[str, Tensor]]:
+    """Return the loss of each response, [b], and its ratio to the initial policy before clipping."""
+    assert batch.reference is not None
+    gaps = batch.tokens - batch.reference
+    tokenwise = config.variant == "sequence"
+    ratio = (gaps if tokenwise else gaps.sum(-1, keepdim=True)).detach().exp()
+    weight = torch.ones_like(ratio) if config.variant in ("reference_free", "kl") else ratio
+    if config.clip is not None:
+        weight = weight.clamp(1.0 - config.clip, 1.0 + config.clip)
+    loss = -(batch.scores.unsqueeze(-1) * weight * batch.tokens).sum((1, 2))
+    if config.variant == "kl":
+        loss = loss + config.beta * batch.log_ratios.sum(1)
+    return loss, {"log_ratio": batch.log_ratios.sum(1)}
+
+
+def fit_value(trainer: Trainer, state: TrainState, config: ALoLConfig) -> dict[str, float]:
+    """Fit V_0 to what the initial policy gets, and keep it; return what that took, and how good the fit is."""
+    once = replace(config, rollouts=config.value_prompts, samples_per_prompt=1, redraws=0, mask=None, minibatch_size=1)
+    apart = replace(
+        trainer,
+        seed=derived_seed(trainer.seed, "value"),
+        shown=lambda example, text, score: None,
+        graded=lambda examples, rewards: None,
+    )
+    with state.initial_policy() as policy:
+        drawn = draw(apart, state, once, 0, policy)
+    groups, targets = grouped(drawn, once), drawn.scores[drawn.scored].double()
+    states = prompt_states(state, config, groups.prompts)[drawn.scored].double()
+    weight, bias, held_out = ridge(states, targets, drawn.positions[drawn.scored])
+    state.memory = {"value_weight": weight[0].float(), "value_bias": bias[0].float()}
+    spread = (targets - targets.mean()).square().sum().clamp(min=1e-12)
+    explained = 1.0 - float((targets - held_out).square().sum() / spread)
+    return {**drawn.spent, "critic/explained_variance": explained}
+
+
+def values_of(state: TrainState, config: ALoLConfig, prompts: Tokens) -> Tensor:
+    """Return V_0 of some prompts, [P]."""
+    return prompt_states(state, config, prompts) @ state.memory["value_weight"] + state.memory["value_bias"]
+
+
+@torch.no_grad()
+def prompt_states(state: TrainState, config: ALoLConfig, prompts: Tokens) -> Tensor:
+    """Return the initial policy's state at the end of each prompt, from which it predicts the first token, [P, H]."""
+    found: dict[int, Tensor] = {}
+    with state.initial_policy() as policy:
+        for rows in length_batches(prompts.mask, torch.arange(len(prompts.ids)), config.micro_batch_size):
+            asked = prompts.rows(rows)
+            first = torch.zeros_like(asked.ids[:, :1])
+            states = trunk_states(policy, asked, Tokens(first, torch.ones_like(first, dtype=torch.bool)))[:, 0]
+            found |= dict(zip(rows.tolist(), states.float(), strict=True))
+    return torch.stack([found[row] for row in range(len(found))])
+
+
+def add(figures: Mapping[str, float], more: Mapping[str, float]) -> dict[str, float]:
+    """Return figures and further ones, those with the same name added up."""
+    return {**figures, **{name: figures.get(name, 0.0) + value for name, value in more.items()}}
+
+
+ALGORITHM = Algorithm(settings=ALoLConfig, update=update, start=start)

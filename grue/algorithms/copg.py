@@ -1,0 +1,67 @@
+"""Contrastive policy gradient: differences of log-ratios regress on differences of rewards, off-policy.
+
+Flet-Berliac et al. (2024, arXiv 2406.19185). With h = log π(y) − log π_0(y), two responses to a prompt cost
+(Δr − βΔh)²/(2β), whose gradient is the paper's. Whoever drew the responses, the only fixed point is the policy that
+maximises E[r] − β·KL(π‖π_0): no importance weight is needed, and equal rewards teach, too.
+
+What differs from the paper: the mean over all pairs of a prompt's responses stands for one pair.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated
+
+import torch
+from torch import Tensor
+
+from grue.bounds import POSITIVE
+from grue.rl.groups import (
+    GroupBatch,
+    better_pairs,
+    collect_groups,
+    improve,
+    mean_over_pairs,
+    pair_figures,
+    start,
+    with_reference,
+)
+from grue.rl.settings import ScoredConfig
+from grue.rl.trainer import Algorithm, Trainer, TrainState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoPGConfig(ScoredConfig):
+    """Contrastive policy gradient (Flet-Berliac et al. 2024) on pairs of responses with rewards.
+
+    Attributes:
+        beta: β, the weight of the KL divergence from the initial policy, in units of the score.
+    """
+
+    beta: Annotated[float, POSITIVE] = 0.1
+
+    @property
+    def needs_rewards(self) -> bool:
+        """Their differences are what is learnt."""
+        return True
+
+
+def update(trainer: Trainer, state: TrainState, config: CoPGConfig, n: int) -> dict[str, float]:
+    """Carry out update `n`; return its figures for the log."""
+    groups, figures = collect_groups(trainer, state, config, n)
+    several = (groups.counts.sum(1) > 1).float()
+    groups = with_reference(trainer, state, config, groups)
+    return {**figures, **improve(trainer, state, config, groups, partial(contrast_loss, config), n, several)}
+
+
+def contrast_loss(config: CoPGConfig, batch: GroupBatch) -> tuple[Tensor, Mapping[str, Tensor]]:
+    """Return the mean loss of each group's pairs [b], and figures of the pairs."""
+    ratios, scores, counts = batch.log_ratios, batch.scores, batch.counts
+    gaps, differences = (one.unsqueeze(2) - one.unsqueeze(1) for one in (ratios, scores))
+    losses = (differences - config.beta * gaps).square() / (2.0 * config.beta)
+    once = torch.ones_like(gaps, dtype=torch.bool).triu(1)
+    pairs = counts.unsqueeze(2) & counts.unsqueeze(1) & once
+    return mean_over_pairs(losses, pairs), pair_figures(ratios, better_pairs(scores, counts))
+
+
+ALGORITHM = Algorithm(settings=CoPGConfig, update=update, start=start)

@@ -1,0 +1,282 @@
+"""Evolution strategies: answers of perturbed policies are compared, and no gradient of the policy is taken.
+
+Salimans et al. (2017, arXiv 1703.03864), as Qiu et al. (2025, 2509.24372) brought it to language models. Pairs of
+policies θ ± σε_k, ε_k ~ N(0, I), answer the same prompts of an update, greedily. A member's fitness F is the mean score
+of its answers, shaped to its centred rank among all 2n members, from −½ to ½, and
+
+    g = 1/(2nσ) · Σ_k (F(θ + σε_k) − F(θ − σε_k)) · ε_k
+
+estimates the gradient of the shaped fitness, smoothed by the noise. The optimiser takes −g, clipped as any other: of N
+weights its norm is about √(N/n)/(5σ), nearly all of it noise and far above any clipping norm, so that `max_grad_norm`
+makes all steps equally long before AdamW, which heeds no scale. How far a weight moves is up to `learning_rate`.
+
+What differs from the papers: members of equal fitness share their mean rank, where OpenAI's code orders them by
+position; where no pair differs, no step is taken, nor any weight decayed; weight decay is AdamW's, not a part of g.
+OpenAI's code leaves out 1/σ. Qiu et al. have neither pairs nor ranks nor an optimiser: they standardise the fitness,
+and their learning rate holds 1/σ.
+
+Noise is drawn anew from the run's seed wherever it is needed, one stream for all weights of a pair. The policy's own
+weights come back from a copy: adding and subtracting would not return to the same bits. All prompts of a member are one
+batch. Several members are not: the sampler stops when every row has ended and keeps keys and values in an object, which
+`torch.func.vmap` cannot map, and 2n copies of the weights would have to be held.
+
+n = pairs of an update, B = responses of an update, those of a member side by side, T = response time.
+"""
+
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, fields, replace
+from typing import Annotated, Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from grue.bounds import POSITIVE, Paper
+from grue.errors import ConfigError, TrainingError
+from grue.lm.forward import encode
+from grue.lm.model import eos_id
+from grue.lm.sampling import Rollout, sample_responses
+from grue.lm.seeds import generator
+from grue.lm.tokens import Tokens, encode_prompts
+from grue.rl import trainer as base
+from grue.rl.gradient import step
+from grue.rl.responses import Responses, Sampled, describe_responses, draw_positions, gather, score, show
+from grue.rl.scores import reward_responses
+from grue.rl.settings import OF_A_MASK, RewardedConfig, rollout_settings
+from grue.rl.trainer import Algorithm, Trainer, TrainState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ESConfig(RewardedConfig):
+    """Evolution strategies (Salimans et al. 2017): weights move towards noise whose greedy answers score higher.
+
+    An update takes `rollouts` responses in all, as with any other algorithm: 2 · perturbations members answer
+    rollouts / (2 · perturbations) prompts each.
+
+    Attributes:
+        learning_rate: About how far a step moves each weight. A recipe that all learners share has a gradient's, which
+            is too small here: set it beside `noise`.
+        perturbations: Pairs of perturbed policies of an update, each θ + σε and θ − σε.
+        noise: σ, the standard deviation of a weight's perturbation. With too little, members answer alike (`es/tied`
+            near 1), above all in bfloat16; with too much, none answers well.
+    """
+
+    learning_rate: Annotated[float, POSITIVE, Paper("0.01; Qiu et al. 5e-4")] = 5e-4
+    perturbations: Annotated[int, POSITIVE, Paper("Qiu et al. 30 members")] = 8
+    noise: Annotated[float, POSITIVE, Paper("0.02; Qiu et al. 1e-3")] = 0.01
+
+    @property
+    def prompts(self) -> int:
+        """Prompts of one update, which all members answer."""
+        return self.rollouts // (2 * self.perturbations)
+
+    @property
+    def read(self) -> "ESConfig":
+        """These settings without those of other learners, which a recipe that all share may set."""
+        unmasked: dict[str, Any] = {
+            field.name: field.default for field in fields(self) if field.name in ("mask", *OF_A_MASK)
+        }
+        return replace(
+            self, samples_per_prompt=1, redraws=0, calibration_samples=0, epochs=1, minibatch_size=1, **unmasked
+        )
+
+    def problems(self) -> Iterator[str]:
+        """Yield what is wrong with values together; see `Common.problems`."""
+        yield from RewardedConfig.problems(self.read)
+        members = 2 * self.perturbations
+        if self.rollouts % members:
+            yield (
+                f"rollouts {self.rollouts} is no multiple of 2 · perturbations = {members}: every member answers the "
+                "same prompts; change one of them."
+            )
+        if self.sharded:
+            yield "sharded does not go with evolution strategies, which perturb whole weights; set sharded = false."
+
+
+def start(trainer: Trainer, config: ESConfig) -> TrainState:
+    """Return the state before the first update.
+
+    Raises:
+        ConfigError: A process would have no pair to evaluate.
+    """
+    if config.perturbations < trainer.distributed.size:
+        raise ConfigError(
+            f"{trainer.distributed.size} processes share {config.perturbations} pairs of members; raise "
+            "perturbations, or start fewer."
+        )
+    return base.start(trainer, config.read)
+
+
+def update(trainer: Trainer, state: TrainState, config: ESConfig, n: int) -> dict[str, float]:
+    """Let the members of update `n` answer, and take one step along the noise of the better ones, if any are."""
+    found = score(trainer, state, config.read, n, gather(trainer, answer(trainer, state, config, n)))
+    fitness = member_fitness(found, 2 * config.perturbations)
+    shaped = centred_ranks(fitness).view(-1, 2)
+    differences = shaped[:, 0] - shaped[:, 1]
+    steps, norm = 0.0, 0.0
+    if differences.any():
+        add_gradient(trainer, config, differences / (2 * config.perturbations * config.noise), n)
+        norm = float(step(trainer, state.optimizer, config, f"update {n}"))
+        steps = 1.0
+    known = fitness[~fitness.isnan()]
+    return {
+        **describe_responses(found),
+        "es/fitness_sd": float(known.std(correction=0)),
+        "es/tied": tied_share(known),
+        "policy/grad_norm": norm,
+        "policy/steps": steps,
+        "steps": steps,
+    }
+
+
+# --- members ---------------------------------------------------------------------------------------------------------
+
+
+@torch.no_grad()
+def answer(trainer: Trainer, state: TrainState, config: ESConfig, n: int) -> Sampled:
+    """Return what this rank's share of the members answer to the prompts of update `n`, and what the reward gave.
+
+    The policy's weights are the same after as before, bit for bit.
+    """
+    policy = state.policy
+    positions = draw_positions(len(trainer.examples), config.prompts, trainer.seed, n)
+    examples = [trainer.examples[position] for position in positions.tolist()]
+    prompts = encode_prompts(policy, trainer.tokenizer, [one.prompt for one in examples], trainer.task.prompt)
+    settings = replace(rollout_settings(trainer.task, config), temperature=1.0, top_k=1, top_p=1.0)
+    first = torch.zeros(len(examples), settings.max_new_tokens)  # of equally likely tokens, the first
+    eos = eos_id(policy, trainer.tokenizer)
+    encoded = None
+    if config.freeze_encoder:
+        with trainer.autocast():
+            encoded = encode(policy, prompts)
+    rollouts = []
+    with closing(members(trainer, config, n)) as each:
+        for _ in each:
+            try:
+                with trainer.autocast():
+                    rollouts.append(sample_responses(policy, prompts, settings, first, eos, None, encoded))
+            except TrainingError as error:
+                raise TrainingError(f"update {n}, a perturbed policy: {error} Or lower noise.") from error
+    rollout = joined(rollouts)
+    given = reward_responses(trainer, examples * len(rollouts), rollout, n)
+    share = len(rollouts) / (2 * config.perturbations)
+    spent = [share * len(examples), float(rollout.responses.mask.sum()), float(len(given.sums))]
+    places = positions.repeat(len(rollouts)).to(given.sums.device)
+    sampled = Sampled(places, rollout, given, given.sums, torch.tensor(spent, dtype=torch.float64))
+    show(trainer, sampled)
+    return sampled
+
+
+def members(trainer: Trainer, config: ESConfig, n: int) -> Generator[None, None, None]:
+    """Give the policy the weights of each of this rank's members in turn, + before −, and its own in the end."""
+    weights = [weight.detach() for weight in learning(trainer)]
+    kept = [weight.clone() for weight in weights]
+    try:
+        for pair in own_pairs(trainer, config):
+            noise = list(draw_noise(trainer, n, pair))
+            for scale in (config.noise, -config.noise):
+                for weight, centre, drawn in zip(weights, kept, noise, strict=True):
+                    torch.add(centre, drawn, alpha=scale, out=weight)
+                yield
+    finally:
+        for weight, centre in zip(weights, kept, strict=True):
+            weight.copy_(centre)
+
+
+def own_pairs(trainer: Trainer, config: ESConfig) -> range:
+    """Return this rank's share of the pairs."""
+    return range(config.perturbations)[trainer.distributed.share(config.perturbations)]
+
+
+def learning(trainer: Trainer) -> list[Tensor]:
+    """Return the weights that learn."""
+    return [weight for weight in trainer.policy.parameters() if weight.requires_grad]
+
+
+def draw_noise(trainer: Trainer, n: int, pair: int) -> Iterator[Tensor]:
+    """Yield the noise of a pair of update `n` for one weight after the other, out of a single stream."""
+    chance = generator(trainer.seed, "perturbation", n, pair)
+    for weight in learning(trainer):
+        yield torch.randn(weight.shape, generator=chance).to(weight)
+
+
+def joined(rollouts: Sequence[Rollout]) -> Rollout:
+    """Return the answers of several members to the same prompts as one, without their supports."""
+    width = max(one.responses.ids.shape[1] for one in rollouts)
+
+    def stack(parts: Sequence[Tensor]) -> Tensor:
+        return torch.cat([pad(part, (0, width - part.shape[1])) for part in parts])
+
+    prompts, count = rollouts[0].prompts, len(rollouts)
+    return Rollout(
+        Tokens(prompts.ids.repeat(count, 1), prompts.mask.repeat(count, 1)),
+        Tokens(stack([one.responses.ids for one in rollouts]), stack([one.responses.mask for one in rollouts])),
+        support=None,
+        truncated=torch.cat([one.truncated for one in rollouts]),
+        mask_size=stack([one.mask_size for one in rollouts]),
+    )
+
+
+# --- fitness ---------------------------------------------------------------------------------------------------------
+
+
+def member_fitness(found: Responses, count: int) -> Tensor:
+    """Return the mean score of each member's answers that have one, [2n]; NaN for a member without any.
+
+    Sums of float32 in float64 are exact here, so that equal fitness is equal in whatever order it was added up.
+
+    Args:
+        count: 2n, the members.
+    """
+    scores = found.scores.masked_fill(~found.scored, torch.nan)
+    return scores.cpu().double().view(count, -1).nanmean(1)
+
+
+def centred_ranks(fitness: Tensor) -> Tensor:
+    """Return the ranks of fitnesses, from −½ for the lowest to ½ for the highest, [2n]; equal ones share their mean.
+
+    A member without a fitness has the middle, 0, and the others are ranked as if it were not there.
+    """
+    known = ~fitness.isnan()
+    others = max(1, int(known.sum()) - 1)
+    values = fitness[known]
+    below = (values.unsqueeze(1) > values).sum(1) - (values.unsqueeze(1) < values).sum(1)
+    return torch.zeros_like(fitness).masked_scatter(known, below.to(fitness) / (2 * others))
+
+
+def tied_share(fitness: Tensor) -> float:
+    """Return the share of the members whose fitness another member has, too."""
+    return float(((fitness.unsqueeze(1) == fitness).sum(1) > 1).double().mean())
+
+
+# --- the step --------------------------------------------------------------------------------------------------------
+
+
+def add_gradient(trainer: Trainer, config: ESConfig, weights: Tensor, n: int) -> None:
+    """Give each weight this rank's share of −g, which the optimiser's step sums over the ranks.
+
+    Args:
+        weights: [n], what the noise of each pair counts in g.
+    """
+    gradients = [torch.zeros_like(weight) for weight in learning(trainer)]
+    for pair in own_pairs(trainer, config):
+        for gradient, drawn in zip(gradients, draw_noise(trainer, n, pair), strict=True):
+            gradient.sub_(drawn, alpha=float(weights[pair]))
+    for weight, gradient in zip(learning(trainer), gradients, strict=True):
+        weight.grad = gradient
+
+
+ALGORITHM = Algorithm(
+    settings=ESConfig,
+    update=update,
+    start=start,
+    without_effect=frozenset(
+        {
+            *("samples_per_prompt", "rollout_temperature", "rollout_top_k", "redraws", "epochs", "minibatch_size"),
+            *("mask", "top_p", "top_k", "min_tokens_to_keep", "always_open", "mask_updates", "mask_source"),
+            *("calibration_samples", "calibration_tilt", "dropout", "supervised_coefficient", "reference"),
+            *("gradient_checkpointing", "log_prob_chunk"),
+        }
+    ),
+)

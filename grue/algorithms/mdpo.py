@@ -1,0 +1,59 @@
+"""Mirror descent policy optimisation: several steps towards the advantages, held near the policy that was sampled.
+
+Tomar et al. (2020, arXiv 2005.09814), on-policy. An update from π_k maximises E[(π/π_k)·A] − KL(π‖π_k)/t_k by `epochs`
+passes over its rollouts; t_k falls in a straight line over the run, so that late updates move little. The ratio is
+not clipped. It is PPO with another policy loss, and shares its code (`ppo.py`).
+
+What differs from the paper: KL(π‖π_k) of a token is estimated from the drawn token, r·log r − r + 1 with r = π/π_k: its
+mean and its gradient's are those of the exact divergence, and it is never negative; there is a KL penalty against the
+initial policy beside it, in the reward; steps are on minibatches.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated
+
+from torch import Tensor
+
+from grue.algorithms import ppo
+from grue.bounds import POSITIVE
+from grue.rl import functional as rl
+from grue.rl.experience import Minibatch
+from grue.rl.settings import ActorCriticConfig
+from grue.rl.trainer import Algorithm, Trainer, TrainState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MDPOConfig(ActorCriticConfig):
+    """Mirror descent policy optimisation (Tomar et al. 2020): advantages, less the KL from the policy that was sampled.
+
+    Attributes:
+        step_size: t of the first update.
+        anneal: Let t fall in a straight line to 0 behind the last update, as in the paper.
+    """
+
+    epochs: Annotated[int, POSITIVE] = 10
+    step_size: Annotated[float, POSITIVE] = 1.0
+    anneal: bool = True
+
+
+def update(trainer: Trainer, state: TrainState, config: MDPOConfig, n: int) -> dict[str, float]:
+    """Carry out update `n`; return its figures for the log."""
+    size = config.step_size * (1.0 - n / config.updates if config.anneal else 1.0)
+    return ppo.improve(trainer, state, config, n, partial(mirror_loss, size)) | {"policy/step_size": size}
+
+
+def mirror_loss(step_size: float, batch: Minibatch, advantages: Tensor) -> tuple[Tensor, Mapping[str, Tensor]]:
+    """Return −r·A + KL(π‖π_k)/t of each token [b, T], and figures of the ratio r."""
+    log_ratio = batch.new - batch.old
+    ratio = log_ratio.exp()
+    divergence = ratio * log_ratio - ratio + 1.0
+    figures = {
+        "approx_kl": (rl.kl_k3(batch.old, batch.new.detach()) * batch.mask).sum(),
+        "ratio_error": ((ratio.detach() - 1.0).abs() * batch.mask).max(),
+    }
+    return divergence / step_size - ratio * advantages, figures
+
+
+ALGORITHM = Algorithm(settings=MDPOConfig, update=update)

@@ -1,0 +1,74 @@
+"""Preference ranking optimisation: each response shall be likelier than all that score lower.
+
+Song et al. (2023, arXiv 2306.17492). With s = log π(y)/|y| and responses in the order of their scores, a prompt costs
+−Σ_k log(exp(τ_kk·s_k) / (exp(τ_kk·s_k) + Σ_{i below k} exp(τ_ki·s_i))), and the best response's −log π(y), weighted by
+`best_coefficient`·(K − 1)². τ is 1, or follows the scores: τ_ki = r_k − r_i, and τ_kk the largest of them.
+
+What differs from the paper: "below" means a lower score, so that responses with equal scores are not set apart by
+chance; rewards are as the metric gives them, between 0 and 1 mostly, where τ is small.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Literal
+
+import torch
+from torch import Tensor
+
+from grue.bounds import NON_NEGATIVE
+from grue.rl.groups import GroupBatch, better_pairs, collect_groups, improve, start
+from grue.rl.settings import ScoredConfig
+from grue.rl.trainer import Algorithm, Trainer, TrainState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PROConfig(ScoredConfig):
+    """Preference ranking optimisation (Song et al. 2023) on the ranks of several responses to a prompt.
+
+    Attributes:
+        temperature: What multiplies a response's log-likelihood: "rewards", the differences of the scores, as in the
+            paper; or "constant", 1.
+        best_coefficient: Weight of the best response's negative log-likelihood, times (K − 1)².
+    """
+
+    temperature: Literal["rewards", "constant"] = "rewards"
+    best_coefficient: Annotated[float, NON_NEGATIVE] = 0.05
+
+    @property
+    def needs_rewards(self) -> bool:
+        """A temperature by rewards needs a file that states them."""
+        return self.temperature == "rewards"
+
+
+def update(trainer: Trainer, state: TrainState, config: PROConfig, n: int) -> dict[str, float]:
+    """Carry out update `n`; return its figures for the log."""
+    groups, figures = collect_groups(trainer, state, config, n)
+    return {
+        **figures,
+        **improve(trainer, state, config, groups, partial(ranking_loss, config), n, (~groups.flat).float()),
+    }
+
+
+def ranking_loss(config: PROConfig, batch: GroupBatch) -> tuple[Tensor, Mapping[str, Tensor]]:
+    """Return the loss of each group's ranking [b], and its parts."""
+    scores, counts = batch.scores, batch.counts
+    below = better_pairs(scores, counts)
+    tau = torch.where(below, scores.unsqueeze(2) - scores.unsqueeze(1), 0.0)
+    if config.temperature == "constant":
+        tau = below.float()
+    means = batch.log_probs / batch.lengths.clamp(min=1)
+    own = tau.amax(2) * means
+    rivals = (tau * means.unsqueeze(1)).masked_fill(~below, -torch.inf)
+    terms = torch.cat([own.unsqueeze(2), rivals], 2).logsumexp(2) - own
+    ranking = torch.where(below.any(2), terms, 0.0).sum(1)
+    best = scores.masked_fill(~counts, -torch.inf).argmax(1, keepdim=True)
+    likelihood = -batch.log_probs.gather(1, best)[:, 0]
+    size = counts.sum(1)
+    loss = ranking + config.best_coefficient * (size - 1).square() * likelihood
+    return loss, {"ranking_loss": ranking, "best_loss": likelihood}
+
+
+ALGORITHM = Algorithm(
+    settings=PROConfig, update=update, start=partial(start, reference=False), without_effect=frozenset({"reference"})
+)

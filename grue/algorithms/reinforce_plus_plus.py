@@ -1,0 +1,40 @@
+"""REINFORCE++: PPO's clipped ratio without a critic, advantages standardised over the whole batch.
+
+Hu et al. (2025, arXiv 2501.03262). The advantage of a token is the response's score less β times the KL of this token
+and all behind it; over all tokens of the batch it is given mean 0 and standard deviation 1, so that one response a
+prompt is enough.
+
+What differs from the paper: the loss is a mean over the tokens of a minibatch, as in its authors' library OpenRLHF, and
+not over those of a response first; rewards and KL are not clipped unless the settings say so.
+"""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from grue.algorithms import reinforce
+from grue.rl import functional as rl
+from grue.rl.experience import Experience
+from grue.rl.trainer import Algorithm, Trainer, TrainState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReinforcePlusPlusConfig(reinforce.ReinforceConfig):
+    """REINFORCE++ (Hu et al. 2025): PPO's clipped ratio without a critic; advantages standardised over the batch."""
+
+
+def update(trainer: Trainer, state: TrainState, config: ReinforcePlusPlusConfig, n: int) -> dict[str, float]:
+    """Carry out update `n`; return its figures for the log."""
+    return reinforce.improve(trainer, state, config, n, token_advantages)
+
+
+def token_advantages(experience: Experience) -> Tensor:
+    """Return the advantage of each token, [B, T]: its rewards and those behind it, standardised over all tokens.
+
+    They are counted from the first, so that equal ones have no advantage at all, not even one of rounding.
+    """
+    worth, mask = rl.rewards_to_go(experience.rewards), experience.mask
+    return rl.whiten(worth - worth[mask][0], mask)
+
+
+ALGORITHM = Algorithm(settings=ReinforcePlusPlusConfig, update=update, without_effect=frozenset({"whiten_advantages"}))

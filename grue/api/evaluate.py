@@ -1,0 +1,289 @@
+"""Load a system, let it answer, and score its answers."""
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from inspect import signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from grue.api.examples import AnyTask, as_task, optional_path
+from grue.api.train import Trained
+from grue.errors import ConfigError
+from grue.records import BASELINES, Result, check_seed, check_system_name
+from grue.tasks import Task
+
+if TYPE_CHECKING:
+    from grue.data.scored import ScoredHeader
+    from grue.evaluation.endpoint import Endpoint
+    from grue.evaluation.rewards import RewardFunction
+    from grue.evaluation.systems import System
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is evaluated, on which task, and the folder of its results; `subject` makes it."""
+
+    task: Task
+    system: "System"
+    folder: Path
+
+
+def evaluate(
+    what: Trained | Subject | str | Path,
+    task: AnyTask | None = None,
+    *,
+    seed: int = 1,
+    suite: str = "mini",
+    split: str | None = None,
+    limit: int | None = None,
+    batch_size: int = 64,
+    best_of: int | None = None,
+    pick_by: str | None = None,
+    chat: bool = False,
+    endpoint: "Endpoint | None" = None,
+    system: str | None = None,
+    frontier: str | Path | None = None,
+    output: str | Path | None = None,
+    force: bool = False,
+    runs: str | Path = "runs",
+    data_dir: str | Path | None = None,
+    offline: bool = False,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+    warn: Callable[[str], None] = warnings.warn,
+) -> Result:
+    """Write a system's predictions for a split and score them, as `grue evaluate` does.
+
+    Args:
+        what: What `train` or `subject` returned, a run's folder, a checkpoint of ours, a baseline ("zero-shot", "null",
+            "copy", "lead", "oracle", or a lookup such as "nearest"), or any model by its folder or hub id.
+        task: The task. [default: the checkpoint's]
+        seed: Seed of a sampler; a checkpoint has its own.
+        split: The split, or the path of a file of rows in the data set's columns, whose result is never ranked.
+            [default: the task's evaluation split]
+        limit: Evaluate only so many examples; such a result is never ranked.
+        best_of: Draw so many samples a prompt and keep the best.
+        pick_by: "likelihood", "consensus" (what the other samples agree with most) or a reward. [default: the task's
+            reward, or likelihood where that would be an oracle]
+        chat: Ask a model by the task's chat prompt, in the model's own template: another system, NAME+chat.
+        endpoint: Where the model answers over HTTP; `what` is the name that it has there.
+        system: Name of the system of a model. [default: the model's, with what it is asked by]
+        frontier: What `grue frontier -o` wrote of the run's start: the result says which share of it the run gained.
+        output: Folder for predictions.jsonl, scores.jsonl and result.json. [default: the run's]
+        force: Replace an evaluation that is there.
+        progress: Called with (done, total) examples.
+        warn: Called where a finished evaluation is scored again, because its files are not what was written.
+
+    Raises:
+        ConfigError: The task is not named, a seed cannot be, the folder holds another evaluation, or something that a
+            `Subject` says already stands beside it.
+        DataError: Data or the model is not available, or the predictions of a finished evaluation were changed.
+        Unavailable: No metric of the task can be computed on this machine, or an endpoint fails again and again.
+    """
+    from grue.evaluation import evaluate as evaluation
+    from grue.evaluation.folder import discard
+
+    asked: dict[str, Any] = {
+        "task": task,
+        "seed": seed,
+        "suite": suite,
+        "best_of": best_of,
+        "pick_by": pick_by,
+        "chat": chat,
+        "endpoint": endpoint,
+        "system": system,
+        "runs": str(runs),
+    }
+    if isinstance(what, Subject):
+        _refuse_beside(asked)
+    else:
+        what = subject(what, **asked)
+    folder, evaluated = optional_path(output) or what.folder, what.system
+    if frontier is not None:
+        from grue.evaluation.frontier import with_frontier
+
+        evaluated = with_frontier(evaluated, Path(frontier), what.folder)
+    if force:
+        discard(folder)
+    return evaluation.evaluate(
+        what.task,
+        evaluated,
+        folder,
+        split=split,
+        limit=limit,
+        batch_size=batch_size,
+        data_dir=optional_path(data_dir),
+        offline=offline,
+        progress=progress,
+        warn=warn,
+    )
+
+
+def _refuse_beside(asked: Mapping[str, Any]) -> None:
+    """Refuse what a Subject says already.
+
+    Raises:
+        ConfigError: An argument is not its default.
+    """
+    known = signature(subject).parameters
+    given = [name for name, value in asked.items() if value != known[name].default]
+    if given:
+        raise ConfigError(
+            f"A Subject is a whole system on a task: {', '.join(given)} would say another; give that to "
+            "`grue.api.evaluate.subject`, which makes one."
+        )
+
+
+def subject(
+    what: Trained | str | Path,
+    task: AnyTask | None = None,
+    *,
+    kind: Literal["checkpoint", "model", "baseline"] | None = None,
+    seed: int = 1,
+    suite: str = "mini",
+    best_of: int | None = None,
+    pick_by: str | None = None,
+    chat: bool = False,
+    endpoint: "Endpoint | None" = None,
+    system: str | None = None,
+    runs: str | Path = "runs",
+) -> Subject:
+    """Load what `evaluate` evaluates, and say where its results go.
+
+    Args:
+        kind: What `what` is. [default: a checkpoint where it is one, a baseline where it is the name of one, else a
+            model trained elsewhere]
+
+    Other arguments and errors as for `evaluate`.
+    """
+    from grue.evaluation import systems
+    from grue.lm.checkpoint import find_checkpoint, is_checkpoint, read_manifest
+
+    name = str(what)
+    check_seed(seed)
+    if chat or endpoint is not None or system is not None:
+        if kind not in (None, "model") or isinstance(what, Trained):
+            raise ConfigError(f"{name}: chat, endpoint and a name are for models that were made elsewhere (--model).")
+        kind = "model"
+    if kind is None and (isinstance(what, Trained) or is_checkpoint(Path(what))):
+        kind = "checkpoint"
+    if kind == "checkpoint":
+        checkpoint = what.checkpoint if isinstance(what, Trained) else find_checkpoint(Path(what))
+        manifest = read_manifest(checkpoint)
+        known = what.task if isinstance(what, Trained) else None
+        of_task = as_task(task or known or manifest.task, suite if task else manifest.suite)
+        evaluated, folder = systems.checkpoint_system(of_task, checkpoint), checkpoint.parent
+    elif task is None:
+        raise ConfigError(f"{name} is no checkpoint of grue: name the task that it is evaluated on, with --task.")
+    else:
+        of_task = as_task(task, suite)
+        if kind == "baseline" or (kind is None and name in BASELINES):
+            evaluated = systems.baseline_system(of_task, name, seed)
+        else:
+            evaluated = systems.external_system(of_task, name, seed, chat=chat, endpoint=endpoint, name=system)
+        folder = Path(runs) / of_task.suite / of_task.name / evaluated.name / f"seed-{seed}"
+    if best_of is None:
+        return Subject(of_task, evaluated, folder)
+    return _picking(Subject(of_task, evaluated, folder), best_of, pick_by, Path(runs))
+
+
+def _picking(plain: Subject, n: int, pick_by: str | None, runs: Path) -> Subject:
+    """Return the system that picks the best of n; its folder lies beside the plain system's, if that is a run's."""
+    from grue.evaluation.best_of import choose_best_of
+    from grue.evaluation.systems import with_best_of
+
+    if Path(plain.system.name).name != plain.system.name:  # a checkpoint's own file gives it, and it becomes a folder
+        check_system_name(plain.system.name)
+    task, system = plain.task, with_best_of(plain.system, choose_best_of(plain.task, n, pick_by))
+    place = Path(task.suite) / task.name / plain.system.name / f"seed-{system.seed}"
+    home = plain.folder.absolute()
+    root = home.parents[3] if home.parts[-4:] == place.parts else runs
+    return Subject(task, system, root / task.suite / task.name / system.name / f"seed-{system.seed}")
+
+
+def generate(
+    what: Trained | str | Path,
+    output: str | Path,
+    task: AnyTask | None = None,
+    *,
+    samples: int | None = None,
+    reward: "str | RewardFunction | None" = None,
+    temperature: float | None = None,
+    seed: int | None = None,
+    suite: str = "mini",
+    split: str | None = None,
+    limit: int | None = None,
+    batch_size: int = 64,
+    data_dir: str | Path | None = None,
+    offline: bool = False,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> "ScoredHeader | None":
+    """Write a system's predictions for a split, or scored samples to learn from, as `grue generate` does.
+
+    Args:
+        what: What `train` returned, a run's folder, a checkpoint of ours, or with `task` any model or "zero-shot".
+        output: File to write. A call that was interrupted goes on; what is whole is only read.
+        samples: Draw so many responses to each prompt and score them.
+        reward: Of samples, as for training. [default: the task's]
+        temperature: Of samples. [default: that of the task's rollouts]
+        seed: Of the draws. [default: the checkpoint's, or 1]
+        split: The split, or the path of a file of rows. [default: the evaluation split, with `samples` train]
+
+    Returns:
+        What the file says of its samples; None of predictions.
+
+    Raises:
+        ConfigError: Something that was asked for cannot be, or the file holds something else.
+        DataError: Data or the model is not available.
+        TrainingError: The reward gave no number.
+    """
+    from grue.data.load import file_id, is_file, load_examples
+    from grue.evaluation.generated import check_output, write_generated
+    from grue.evaluation.rewards import give_name
+    from grue.evaluation.samples import write_samples
+    from grue.lm.checkpoint import is_checkpoint
+
+    if samples is None and (reward is not None or temperature is not None):
+        raise ConfigError("A reward and a temperature are of samples; say how many are drawn to each prompt.")
+    check_output(Path(output))
+    if task is None and not isinstance(what, Trained) and not is_checkpoint(Path(what)):
+        raise ConfigError(
+            f"{what}: no checkpoint of grue is there (`grue train` writes one). If it is a model, or zero-shot, name "
+            "the task that it answers, with --task."
+        )
+    kind: Literal["checkpoint"] | None = "checkpoint" if task is None else None
+    found = subject(what, task, kind=kind, seed=1 if seed is None else seed, suite=suite)
+    of_task, system = found.task, found.system if seed is None else replace(found.system, seed=seed)
+    if system.model is None or system.tokenizer is None:
+        raise ConfigError(f"{system.name} has no model; `grue evaluate --baseline {system.name}` writes its answers.")
+    split = split or (of_task.data.evaluation if samples is None else "train")
+    answered = load_examples(of_task, split, optional_path(data_dir), offline).examples[:limit]
+    shown, file = Path(split).name if is_file(of_task, split) else split, file_id(of_task, split)
+    if samples is None:
+        write_generated(
+            of_task,
+            system,
+            answered,
+            Path(output),
+            split=shown,
+            file=file,
+            data_dir=optional_path(data_dir),
+            batch_size=batch_size,
+            progress=lambda done: progress(done, len(answered)),
+        )
+        return None
+    return write_samples(
+        of_task,
+        system,
+        answered,
+        Path(output),
+        split=shown,
+        file=file,
+        data_dir=optional_path(data_dir),
+        samples=samples,
+        train=load_examples(of_task, "train", optional_path(data_dir), offline).examples,
+        reward=give_name(reward) if callable(reward) else reward,
+        temperature=temperature,
+        batch_size=batch_size,
+        progress=progress,
+    )

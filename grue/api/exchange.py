@@ -1,0 +1,194 @@
+"""Results elsewhere, and others' answers here."""
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from grue import files
+from grue.api.examples import AnyTask, as_task, examples
+from grue.api.train import Trained
+from grue.errors import ConfigError
+
+if TYPE_CHECKING:
+    from grue.data.hub.upload import Uploaded
+    from grue.exchange.answers import LoggedAnswer, Matched
+
+Warn = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """What was pushed, or with `dry_run` would be.
+
+    Attributes:
+        sizes: Path in the repository → bytes.
+        uploaded: What became of it; None of a dry run.
+    """
+
+    sizes: dict[str, int]
+    uploaded: "Uploaded | None"
+
+
+def push(
+    what: Trained | str | Path,
+    to: str,
+    *,
+    private: bool = False,
+    samples: bool = False,
+    benchmark: str = "",
+    endpoint_url: str = "",
+    force: bool = False,
+    dry_run: bool = False,
+    warn: Warn = warnings.warn,
+) -> Pushed:
+    """Upload a checkpoint, its card and its scores to the Hugging Face hub, as `grue push` does.
+
+    Args:
+        what: What `train` returned, a run's folder or a checkpoint.
+        to: The repository, "owner/name"; it is made if it is not there.
+        private: Make it private.
+        samples: Upload the predictions, their scores and the result too.
+        benchmark: The data set on the hub whose leaderboard the scores are for. [default: the task's own]
+        endpoint_url: The hub's address. [default: HF_ENDPOINT, or huggingface.co]
+        force: Push to a repository that holds something else than a checkpoint of grue.
+        dry_run: Say what would be uploaded, without token or connection.
+        warn: Called where scores are not told.
+
+    Raises:
+        ConfigError: There is no token, or the repository cannot be written as asked.
+        DataError: The checkpoint or its evaluation is damaged, or the hub refuses.
+    """
+    from grue.data.hub.upload import check_repository, page_of, upload
+    from grue.exchange.described import Described
+    from grue.exchange.push import content_of, listed
+    from grue.lm.checkpoint import MANIFEST
+
+    check_repository(to, endpoint_url)
+    folder = what.checkpoint if isinstance(what, Trained) else Path(what)
+    described = Described(model=to, benchmark=benchmark, source_url=page_of(to, endpoint_url))
+    content = content_of(folder, described, samples, warn)
+    sizes = {path: one.stat().st_size if isinstance(one, Path) else len(one) for path, one in sorted(content.items())}
+    if dry_run:
+        return Pushed(sizes, None)
+    done = upload(
+        to,
+        content,
+        f"Upload {folder.name} with GRUE",
+        mark=MANIFEST,
+        listed=listed,
+        endpoint=endpoint_url,
+        private=private,
+        force=force,
+    )
+    return Pushed(sizes, done)
+
+
+def export(
+    results: str | Path | Sequence[str | Path],
+    form: str,
+    output: str | Path,
+    *,
+    model: str = "",
+    organization: str = "",
+    benchmark: str = "",
+    source_url: str = "",
+    force: bool = False,
+) -> None:
+    """Write a system's results in a format of others, as `grue export` does.
+
+    Args:
+        results: A file `result.json` or a folder that holds some, or several of these; several seeds become a mean with
+            its interval.
+        form: "every-eval-ever", "model-index" or "eval-results".
+        model: The model's id on the hub.
+        organization: Who evaluated.
+        benchmark: The data set on the hub whose leaderboard the scores are for. [default: the task's own]
+        source_url: Where outputs or logs can be seen.
+        force: Replace a file that is there.
+
+    Raises:
+        UnknownName, ConfigError: There is no such format, the file is there, or the results do not belong together.
+        DataError: A result cannot be read, or is of a part of the split.
+    """
+    from grue.exchange.described import Described
+    from grue.exchange.formats import FORMATS
+    from grue.exchange.measured import read_measured
+
+    writer, output = FORMATS[form], Path(output)
+    _refuse_there(output, force)
+    found = read_measured([Path(one) for one in ([results] if isinstance(results, str | Path) else results)])
+    files.write_text(output, writer(found, Described(model, organization, benchmark, source_url)))
+
+
+def import_predictions(
+    log: str | Path,
+    output: str | Path,
+    task: AnyTask,
+    source: Literal["lm-eval", "inspect"],
+    *,
+    suite: str = "mini",
+    split: str | None = None,
+    filter_name: str | None = None,
+    epoch: int | None = None,
+    data_dir: str | Path | None = None,
+    offline: bool = False,
+    force: bool = False,
+    warn: Warn = warnings.warn,
+) -> "Matched":
+    """Write the answers in another harness's log as predictions for a task, as `grue import` does.
+
+    Args:
+        log: A sample log of lm-evaluation-harness (samples_*.jsonl), or a log of inspect_ai (.eval or .json).
+        output: File to write, one {"id", "text"} a line.
+        filter_name: With lm-eval, whose answers to take where several filters were applied.
+        epoch: With inspect, which of several epochs.
+        force: Replace a file that is there.
+        warn: Called where the logged prompts are not the task's.
+
+    Raises:
+        ConfigError: The file is there, or the log holds several sets of answers and none was chosen.
+        DataError: The log or the task's data cannot be read.
+        SubmissionError: The answers do not fit the examples; the message counts which and how many.
+    """
+    from grue.evaluation.predictions import write_predictions
+    from grue.exchange.answers import matched
+
+    log, output = Path(log), Path(output)
+    _refuse_there(output, force)
+    answers = _answers(log, source, filter_name, epoch)
+    of_task = as_task(task, suite)
+    found = examples(of_task, split, data_dir=data_dir, offline=offline)
+    result = matched(found, answers, log)
+    if result.alike < len(result.predictions):
+        alike = f"{result.alike} of {len(result.predictions)}"
+        warn(f"{log}: only {alike} of the logged prompts contain the task's; were they asked the same?")
+    write_predictions(output, result.predictions)
+    return result
+
+
+def _refuse_there(output: Path, force: bool) -> None:
+    """Refuse to replace a file that is there.
+
+    Raises:
+        ConfigError: It is there, and `force` is false; or it is a folder.
+    """
+    if output.is_dir():
+        raise ConfigError(f"{output}: is a folder; name a file to write.")
+    if output.exists() and not force:
+        raise ConfigError(f"{output}: is there already; choose another file, or replace it with --force.")
+
+
+def _answers(log: Path, source: str, filter_name: str | None, epoch: int | None) -> "list[LoggedAnswer]":
+    from grue.exchange import inspect_log, lm_eval
+
+    if source == "lm-eval":
+        if epoch is not None:
+            raise ConfigError("--epoch is of inspect's logs; lm-eval's have filters (--filter).")
+        return lm_eval.read_answers(log, filter_name=filter_name)
+    if source == "inspect":
+        if filter_name is not None:
+            raise ConfigError("--filter is of lm-eval's logs; inspect's have epochs (--epoch).")
+        return inspect_log.read_answers(log, epoch=epoch)
+    raise ConfigError(f"There is no harness {source!r} to import from. Known: lm-eval, inspect.")

@@ -1,0 +1,248 @@
+"""Pairs of texts, and reward models that learn from them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from grue.api.examples import AnyTask, as_task, examples
+from grue.errors import ConfigError
+from grue.task_files import task_names
+from grue.tasks import Task
+
+if TYPE_CHECKING:
+    from grue.data.pairs import PairsHeader
+    from grue.lm.reward_folder import RewardManifest
+    from grue.preferences.judge import Chosen, Evaluation
+    from grue.preferences.make import Choice, Ties
+
+Shares = Mapping[str, float] | Sequence[float]
+"""Of the prompts: by part, or of train, validation and test in this order."""
+
+
+def pairs_from_samples(
+    samples: str | Path,
+    output: str | Path,
+    task: AnyTask | None = None,
+    *,
+    suite: str = "mini",
+    data_dir: str | Path | None = None,
+    offline: bool = False,
+    pairs: int | None = None,
+    noise: str = "none",
+    ties: "Ties" = "drop",
+    seed: int = 1,
+    shares: Shares | None = None,
+) -> "PairsHeader":
+    """Write preference pairs of scored samples, judged by their rewards, as `grue pairs from-samples` does.
+
+    Args:
+        samples: What `grue generate --samples N --score` wrote.
+        task: The task. [default: the file's]
+        pairs: How many. [default: all]
+        noise: How the annotator errs: "none", "flip:P" or "bradley-terry:T".
+        ties: Whether pairs of which neither text is better are left out ("drop"), or recorded as ties ("keep").
+        seed: Of the choice of pairs, of the annotator and of the parts.
+        shares: Of the prompts: of train, validation and test in this order, or by these names. [default: 0.6, 0.2, 0.2]
+
+    Raises:
+        ConfigError: Something that was asked for cannot be, or the output holds something else.
+        DataError: The file cannot be read, or no pair can be made of it.
+    """
+    from grue.preferences.make import from_samples
+
+    choice = _choice(pairs, noise, ties, seed, shares)
+    of_task, split = _of_pairs(Path(samples), task, suite)
+    answered = examples(of_task, split, data_dir=data_dir, offline=offline)
+    return from_samples(Path(samples), of_task, answered, choice, Path(output), split=split)
+
+
+def pairs_from_predictions(
+    a: str | Path,
+    b: str | Path,
+    output: str | Path,
+    task: AnyTask,
+    *,
+    suite: str = "mini",
+    split: str = "train",
+    reward: str | None = None,
+    data_dir: str | Path | None = None,
+    offline: bool = False,
+    pairs: int | None = None,
+    noise: str = "none",
+    ties: "Ties" = "drop",
+    seed: int = 1,
+    shares: Shares | None = None,
+) -> "PairsHeader":
+    """Write preference pairs of two predictions files, judged by a reward, as `grue pairs from-predictions` does.
+
+    Args:
+        split: Whose examples were answered; only pairs of "train" can be learned from by a policy.
+        reward: As for training. [default: the task's]
+
+    Other arguments and errors as for `pairs_from_samples`, and SubmissionError where predictions do not fit the split.
+    """
+    from grue.preferences.make import from_predictions
+
+    choice = _choice(pairs, noise, ties, seed, shares)
+    of_task = as_task(task, suite)
+    answered, train = (examples(of_task, one, data_dir=data_dir, offline=offline) for one in (split, "train"))
+    return from_predictions(
+        Path(a), Path(b), of_task, answered, train, choice, Path(output), split=split, reward=reward
+    )
+
+
+def pairs_from_study(
+    answers: str | Path,
+    output: str | Path,
+    task: AnyTask,
+    *,
+    suite: str = "mini",
+    split: str | None = None,
+    data_dir: str | Path | None = None,
+    offline: bool = False,
+    pairs: int | None = None,
+    ties: "Ties" = "drop",
+    seed: int = 1,
+    shares: Shares | None = None,
+) -> "PairsHeader":
+    """Write preference pairs of people's answers in a study, as `grue pairs from-study` does.
+
+    Args:
+        answers: What `grue study analyse DIR --answers FILE` wrote.
+        split: That the study is of. [default: the task's evaluation split]
+
+    Other arguments and errors as for `pairs_from_samples`.
+    """
+    from grue.preferences.make import from_study
+
+    choice = _choice(pairs, "none", ties, seed, shares)
+    of_task = as_task(task, suite)
+    split = split or of_task.data.evaluation
+    shown = examples(of_task, split, data_dir=data_dir, offline=offline)
+    return from_study(Path(answers), of_task, shown, choice, Path(output), split=split)
+
+
+def _choice(pairs: int | None, noise: str, ties: "Ties", seed: int, shares: Shares | None) -> "Choice":
+    """Return which pairs are made, and how they are judged.
+
+    Raises:
+        ConfigError: That cannot be.
+    """
+    from grue.data.pairs import PARTS
+    from grue.preferences.make import Choice
+
+    if shares is not None and not isinstance(shares, Mapping):
+        if len(shares) != len(PARTS):
+            raise ConfigError(f"shares {tuple(shares)}: give three numbers, of {', '.join(PARTS)}.")
+        shares = dict(zip(PARTS, shares, strict=True))
+    choice = Choice(pairs, noise, ties, seed, shares)
+    choice.check()
+    return choice
+
+
+def train_reward(
+    pairs: str | Path,
+    output: str | Path,
+    task: AnyTask | None = None,
+    *,
+    backbone: str | Path | None = None,
+    suite: str = "mini",
+    split: str | None = None,
+    data_dir: str | Path | None = None,
+    offline: bool = False,
+    progress: Callable[[int, int, str], None] = lambda done, total, said: None,
+    stop: Callable[[], bool] = lambda: False,
+    **settings: Any,
+) -> "RewardManifest":
+    """Train a reward model on pairs, as `grue reward train` does; the same call resumes an interrupted training.
+
+    Args:
+        task: The task. [default: the file's]
+        backbone: A folder, a hub id or `mini:<name>`. [default: the task's]
+        split: Whose prompts are answered; a header that names another is refused. [default: the header's, or train]
+        progress: Called with (done, total) steps, and the figures of a validation.
+        stop: Asked after every step; True saves the state and raises `Interrupted`.
+        settings: See `grue.preferences.settings.RewardModelConfig`.
+
+    Raises:
+        ConfigError: Something that was asked for cannot be, or the folder holds something else.
+        DataError: The pairs or the backbone cannot be read, or a part is empty.
+        TrainingError: The loss is not a number, say.
+    """
+    from grue.preferences.settings import reward_settings
+    from grue.preferences.train import train_reward_model
+
+    of_task, split = _of_pairs(Path(pairs), task, suite, split)
+    config = reward_settings(settings)
+    answered = examples(of_task, split, data_dir=data_dir, offline=offline)
+    own = of_task.backbone
+    return train_reward_model(
+        Path(pairs),
+        of_task,
+        answered,
+        Path(output),
+        config,
+        backbone=str(backbone or own.model),
+        revision="" if backbone else own.revision,
+        split=split,
+        progress=progress,
+        stop=stop,
+    )
+
+
+def evaluate_reward(
+    folder: str | Path,
+    pairs: str | Path,
+    task: AnyTask | None = None,
+    *,
+    part: "Chosen | None" = None,
+    suite: str = "mini",
+    split: str | None = None,
+    data_dir: str | Path | None = None,
+    offline: bool = False,
+) -> "Evaluation":
+    """Judge a reward model by pairs, as `grue reward evaluate` does.
+
+    Args:
+        part: "train", "validation", "test" or "all". [default: test, if the file says which that is; else all]
+
+    Other arguments and errors as for `train_reward`.
+    """
+    from grue.lm.reward_folder import read_reward_manifest
+    from grue.preferences.judge import evaluate_reward_model
+
+    manifest = read_reward_manifest(Path(folder))
+    of_task, split = _of_pairs(Path(pairs), task, suite, split, (manifest.suite, manifest.task))
+    answered = examples(of_task, split, data_dir=data_dir, offline=offline)
+    return evaluate_reward_model(Path(folder), Path(pairs), of_task, answered, part, split=split)
+
+
+def _of_pairs(
+    path: Path,
+    task: AnyTask | None,
+    suite: str,
+    split: str | None = None,
+    usual: tuple[str, str] | None = None,
+) -> tuple[Task, str]:
+    """Return the task of a file of scored responses or pairs, and the split whose prompts it answers.
+
+    Args:
+        split: As the caller says, if so.
+        usual: Suite and task to take where neither the caller nor the file names one.
+
+    Raises:
+        ConfigError: Nothing names the task, or the file's header names another split.
+        DataError: The file is missing or damaged.
+    """
+    from grue.data.scored import read_header
+    from grue.preferences.read import answered_split
+    from grue.task_files import SUITES
+
+    made = read_header(path)
+    if task is None and made is not None and made.suite in SUITES and made.task in task_names(made.suite):
+        task, suite = made.task, made.suite
+    if task is None and usual is not None and usual[0] in SUITES and usual[1] in task_names(usual[0]):
+        suite, task = usual
+    if task is None:
+        raise ConfigError(f"{path}: has no header that names a task of ours; name its task with --task.")
+    return as_task(task, suite), answered_split(path, made, split)

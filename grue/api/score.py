@@ -1,0 +1,159 @@
+"""Score the predictions of any system, and compare two systems."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from grue.api.examples import AnyTask, as_task, examples
+from grue.errors import ConfigError, DataError, SubmissionError
+from grue.records import Axis, Example, Prediction
+from grue.task_files import load_task, task_names
+
+if TYPE_CHECKING:
+    from grue.evaluation.scoring import Scored
+    from grue.leaderboard.compare import Comparison
+
+
+def score(
+    predictions: str | Path | Mapping[str, str] | Sequence[str | Prediction],
+    task: AnyTask | None = None,
+    *,
+    suite: str = "mini",
+    split: str | None = None,
+    own_examples: str | Path | Sequence[Example] | None = None,
+    references: Sequence[str | Path] = (),
+    metrics: Sequence[str] | None = None,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    data_dir: str | Path | None = None,
+    offline: bool = False,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> "Scored":
+    """Score any system's predictions, as `grue score` does: against a task, your own examples, or plain references.
+
+    Args:
+        predictions: A file of {"id": …, "text": …} lines (with `references`: plain text, one per line; with
+            `own_examples` also without ids, in their order), id → text, or one text for each example in their order.
+        task: The task; or give `own_examples` or `references`.
+        split: The split of the task, or the path of a file of rows. [default: its evaluation split]
+        own_examples: Examples, or a file of {"id": …, "references": […], …} lines; ids may be left out of all.
+        references: Files of plain text, one reference per line.
+        metrics: Names of metrics; needed without a task. [default: the task's, and the diversity set]
+        options: Metric → options that override those of the task file.
+        progress: Called with (done, total) metrics.
+
+    Raises:
+        ConfigError: Not exactly one of task, own examples and references is given, or there is no metric.
+        SubmissionError: An example has no prediction or two, or a prediction no example.
+        DataError: Data is not available.
+    """
+    from grue.evaluation import predictions as reading
+    from grue.evaluation.scoring import chosen_metrics, score_examples, score_predictions
+
+    if sum([task is not None, own_examples is not None, bool(references)]) != 1:
+        raise ConfigError("Say what to score against: one of --task NAME, --examples FILE or --references FILE.")
+    if task is None and (split is not None or data_dir is not None):
+        raise ConfigError("--split and --data-dir choose examples of a task; they need --task.")
+    if task is None and metrics is None:
+        raise ConfigError(
+            "Without --task there are no default metrics: name them with --metrics, such as meteor,rougeL."
+        )
+    of_task = None if task is None else as_task(task, suite)
+    specs = chosen_metrics(of_task, metrics, options)  # a wrong name is reported before anything is read
+    read = reading.read_predictions if of_task is not None else reading.read_predictions_in_order
+    read = reading.read_plain_predictions if references else read
+    read_first = read(Path(predictions)) if isinstance(predictions, str | Path) else None
+    found: Sequence[Example]
+    if of_task is not None:
+        split = split or of_task.data.evaluation
+        found = examples(of_task, split, data_dir=data_dir, offline=offline)
+    elif isinstance(own_examples, str | Path):
+        found = reading.read_examples(Path(own_examples))
+    elif own_examples is not None:
+        found = own_examples
+    else:
+        found = reading.read_plain_examples([Path(path) for path in references])
+    answers = read_first if read_first is not None else _answers(predictions, found)
+    if of_task is None or split is None:
+        return score_examples(specs, found, answers, progress=progress)
+    # Without a choice of metrics, what this machine cannot compute is left out and reported.
+    skip = metrics is None
+    return score_predictions(of_task, split, found, answers, specs, skip_unavailable=skip, progress=progress)
+
+
+def _answers(given: Any, found: Sequence[Example]) -> list[Prediction]:
+    """Return predictions that are given by id, or in the order of the examples."""
+    if isinstance(given, Mapping):
+        return [Prediction(identity, text) for identity, text in given.items()]
+    if len(given) != len(found):
+        raise SubmissionError(f"{len(given)} predictions for {len(found)} examples.")
+    pairs = zip(given, found, strict=True)
+    return [Prediction(example.id, one) if isinstance(one, str) else one for one, example in pairs]
+
+
+def compare(
+    a: str | Path,
+    b: str | Path,
+    *,
+    suite: str = "mini",
+    tasks: Sequence[str] | None = None,
+    axis: Axis = "preference",
+    runs: str | Path = "runs",
+    submissions: str | Path = "submissions",
+    draws: int = 10_000,
+    seed: int = 0,
+    show: int = 0,
+    offline: bool = False,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> "Comparison":
+    """Say which of two systems is better on the tasks that both have, and how sure that is, as `grue compare` does.
+
+    Args:
+        a: Name of a system on the board, "submissions:NAME", "runs:NAME", or a folder with its results.
+        b: The other system.
+        tasks: Names or files of tasks, each of which both must have. [default: those of the suite that both have]
+        axis: The score to compare: "preference" or "naturalness".
+        draws: Draws of the randomisation test.
+        seed: Seed of those draws.
+        show: How many examples to return of each task, those first on which the systems differ most.
+        progress: Called with (done, total) files of predictions.
+
+    Raises:
+        UnknownName, ConfigError: No system or task has the name, or two systems have.
+        DataError: A result is missing, of a part of the split only, or of another version of the task.
+        SubmissionError: An example has no prediction or two, or a submission lacks a seed that it declares.
+    """
+    import numpy as np
+
+    from grue.leaderboard.compare import compare_systems
+    from grue.leaderboard.systems import find_systems
+
+    wanted = [load_task(name, suite) for name in dict.fromkeys(tasks or task_names(suite))]
+    suites = sorted({task.suite for task in wanted})
+    if len(suites) > 1:
+        raise ConfigError(f"The tasks are of several suites, {', '.join(suites)}: compare on those of one.")
+    found = find_systems(
+        [f"{given}/" if isinstance(given, Path) else given for given in (a, b)],
+        suites[0],
+        Path(submissions),
+        Path(runs),
+        [task.name for task in wanted],
+    )
+    lacking = [
+        f"{system.name} has no result on {task.name}"
+        for task in wanted
+        for system in found
+        if task.name not in system.entries
+    ]
+    if tasks and lacking:
+        raise DataError(f"{'; '.join(lacking)}. Evaluate what is missing with `grue evaluate`, or leave the task out.")
+    return compare_systems(
+        found[0],
+        found[1],
+        wanted,
+        np.random.default_rng(seed),
+        axis=axis,
+        draws=draws,
+        show=show,
+        offline=offline,
+        progress=progress,
+    )

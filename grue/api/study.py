@@ -1,0 +1,96 @@
+"""Ask people about systems' texts, and say what their answers mean."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from grue.api.examples import AnyTask, as_task, examples
+from grue.errors import ConfigError
+from grue.records import check_seed
+
+if TYPE_CHECKING:
+    from grue.study.analysis import StudyAnalysis
+    from grue.study.key import Key
+    from grue.study.template import Kind
+
+
+def make_study(
+    output: str | Path,
+    task: AnyTask,
+    systems: Sequence[str],
+    *,
+    items: int = 50,
+    annotators: int = 3,
+    template: str | None = None,
+    kind: "Kind" = "scales",
+    seed: int = 0,
+    suite: str = "mini",
+    runs: str | Path = "runs",
+    submissions: str | Path = "submissions",
+    data_dir: str | Path | None = None,
+    offline: bool = False,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> "Key":
+    """Write the pages on which people judge systems' texts, and their key, as `grue study make` does.
+
+    Args:
+        output: A new folder: `pages/` is for the annotators, `key.json` stays.
+        systems: Names as for `compare`, with "@SEED" for one seed, or "NAME=FILE" for predictions.
+        items: How many examples of the evaluation split.
+        annotators: How many people; everybody judges everything.
+        template: A questionnaire by its name, or the path of a file. [default: the one of the task and kind]
+        kind: "scales", to rate texts one by one, or "pairs", to choose between two; read without a template.
+        seed: Of what is drawn: items, orders.
+        progress: Called with (done, total) systems.
+
+    Raises:
+        ConfigError, UnknownName: Something that was asked for cannot be, or the folder is not empty.
+        DataError: A system's texts, or the data, are not available.
+        SubmissionError: A system has not one text for each example.
+    """
+    from grue.render.questionnaire import publish
+    from grue.study.design import design, draw_items
+    from grue.study.outputs import read_outputs
+    from grue.study.template import find_template
+
+    of_task, folder = as_task(task, suite), Path(output)
+    questionnaire = find_template(template, kind, of_task.name, len(systems))
+    if items < 1 or annotators < 1:
+        raise ConfigError(f"{items} items for {annotators} annotators: ask one at least about one at least.")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(f"{folder}: is there already, perhaps with a study's answers; name a new folder with -o.")
+    found = examples(of_task, data_dir=data_dir, offline=offline)
+    places = draw_items(len(found), items, check_seed(seed))
+    outputs = read_outputs(systems, of_task, found, places, Path(submissions), Path(runs), progress)
+    key = design(of_task, [found[place] for place in places], outputs, questionnaire, annotators, seed)
+    publish(key, folder)
+    return key
+
+
+def analyse_study(
+    folder: str | Path,
+    answers: Sequence[str | Path] = (),
+    *,
+    draws: int = 2000,
+    seed: int = 0,
+    complete: bool = False,
+) -> "StudyAnalysis":
+    """Say what the answers to a study mean, as `grue study analyse` does.
+
+    Args:
+        folder: What `make_study` wrote.
+        answers: Files that people saved. [default: those in the folder's `answers/`]
+        draws: Of each bootstrap and test.
+        seed: Of those draws.
+        complete: Refuse answers that are not complete.
+
+    Raises:
+        DataError: There are no answers; key or answers are damaged, contradict, or do not belong together.
+    """
+    from grue.study.analysis import analyse
+    from grue.study.answers import answer_files, read_answers
+    from grue.study.key import read_key
+
+    key = read_key(Path(folder))
+    paths = [Path(path) for path in answers] or answer_files(Path(folder))
+    return analyse(key, read_answers(paths, key), draws=draws, seed=seed, complete=complete)

@@ -1,0 +1,212 @@
+"""Train, and say before whether there is a signal to learn from."""
+
+import atexit
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from grue.api.examples import AnyTask, as_task, optional_path
+from grue.errors import ConfigError
+from grue.tasks import Task
+
+if TYPE_CHECKING:
+    from grue.evaluation.rewards import RewardFunction
+    from grue.runs.diagnose import Diagnosis
+    from grue.runs.observers import Observer
+    from grue.runs.request import RunRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """A finished run.
+
+    Attributes:
+        folder: Where it lies, with config.toml and train.jsonl.
+        checkpoint: The best model on validation, in Hugging Face format.
+    """
+
+    task: Task
+    folder: Path
+    checkpoint: Path
+
+
+def train(
+    task: "AnyTask | RunRequest",
+    algorithm: str = "ppo",
+    *,
+    reward: "str | RewardFunction | None" = None,
+    seed: int = 1,
+    suite: str = "mini",
+    runs: str | Path = "runs",
+    system: str | None = None,
+    preset: str | None = None,
+    backbone: str | Path | None = None,
+    init: Trained | str | Path | None = None,
+    warm_start: bool = False,
+    data_dir: str | Path | None = None,
+    offline: bool = False,
+    trackers: Sequence[str] = ("none",),
+    observer: "Observer | None" = None,
+    stop: Callable[[], bool] = lambda: False,
+    **settings: Any,
+) -> Trained:
+    """Train a model on a task, as `grue train` does; the same call resumes an interrupted run.
+
+    Args:
+        task: The task; or a whole `RunRequest`, beside which only `trackers`, `observer` and `stop` may be given.
+        algorithm: "ppo", say, or with a warm start "supervised+ppo", which is two runs.
+        reward: A metric, a weighted sum, "module:function", or a function of (examples, texts) that returns one number
+            a text. A function enters the run's record by its name and the sha256 of its source: see
+            `grue.evaluation.rewards.give_name`. None for the task's.
+        runs: Folder that all runs lie in; this one is SUITE/TASK/SYSTEM/seed-N in it.
+        system: Name of the system. [default: the algorithm]
+        preset: "paper", "rl4lms" or "stable", for NLPO.
+        backbone: Model to start from instead of the task's: a folder, a hub id or `mini:<name>`.
+        init: A trained run, its folder or a checkpoint to start from instead of the backbone.
+        warm_start: With supervised+X: start from the published supervised model that the task file names.
+        data_dir: Folder with the data set in its original layout, instead of the task's sources.
+        trackers: "tensorboard", "wandb", "trackio"; an empty list is TensorBoard where it is installed.
+        observer: Its methods are called at every update, validation and warning.
+        stop: Asked after every update; True saves the state and raises `Interrupted`.
+        settings: Values of the algorithm's settings, as --set takes them: updates=30.
+
+    Raises:
+        ConfigError, UnknownName: Something that was asked for cannot be, or the folder holds another run.
+        DataError: Data, the model or a checkpoint is not available.
+        TrainingError: The run cannot continue: the reward gave no number, say.
+    """
+    from grue.lm.distributed import join_processes, leave_processes
+    from grue.runs import plan
+    from grue.runs import train as training
+    from grue.runs.observers import Observers
+    from grue.runs.trackers import open_trackers
+
+    request = _request(
+        task,
+        suite,
+        "trackers, observer and stop",
+        algorithm=algorithm,
+        seed=seed,
+        runs=Path(runs),
+        settings=settings,
+        preset=preset,
+        reward=reward,
+        system=system,
+        init=init,
+        backbone=backbone,
+        warm_start=warm_start,
+        data_dir=optional_path(data_dir),
+        offline=offline,
+    )
+    stages = plan.stages_of(request)
+    distributed = join_processes()
+    atexit.unregister(leave_processes)  # once is enough, and the processes stay together until then
+    atexit.register(leave_processes)
+    watching = [observer] if observer is not None else []
+    with open_trackers(trackers if distributed.is_main else ["none"], _warner(watching)) as opened:
+        # A tracker that asks for a login does so before a live view is drawn.
+        for stage in stages:
+            checkpoint = training.train(stage, Observers([*opened, *watching]), stop, distributed)
+    return Trained(stages[-1].task, stages[-1].folder, checkpoint)
+
+
+def diagnose(
+    task: "AnyTask | RunRequest",
+    algorithm: str = "ppo",
+    *,
+    reward: "str | RewardFunction | None" = None,
+    seed: int = 1,
+    suite: str = "mini",
+    runs: str | Path = "runs",
+    preset: str | None = None,
+    backbone: str | Path | None = None,
+    init: Trained | str | Path | None = None,
+    warm_start: bool = False,
+    data_dir: str | Path | None = None,
+    offline: bool = False,
+    batches: int = 16,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+    **settings: Any,
+) -> "Diagnosis":
+    """Say before a run whether there is a signal to learn from, as `grue diagnose` does; nothing is written.
+
+    Args:
+        task: The task; or a whole `RunRequest`, beside which only `batches` and `progress` may be given.
+        algorithm: One that takes rollouts; with a warm start, "supervised+ppo", the supervised run must be there.
+        batches: Independent batches of rollouts whose gradients are compared, each of an update's size; 4 at least.
+        progress: Called with (done, total) updates.
+
+    Other arguments and errors as for `train`. `grue.runs.remarks` says what the figures mean.
+    """
+    from grue.lm.distributed import join_processes
+    from grue.runs import plan
+    from grue.runs.diagnose import diagnose
+
+    request = _request(
+        task,
+        suite,
+        "batches and progress",
+        algorithm=algorithm,
+        seed=seed,
+        runs=Path(runs),
+        settings=settings,
+        preset=preset,
+        reward=reward,
+        init=init,
+        backbone=backbone,
+        warm_start=warm_start,
+        data_dir=optional_path(data_dir),
+        offline=offline,
+    )
+    return diagnose(plan.stages_of(request)[-1], batches, progress, join_processes())
+
+
+def _request(
+    task: "AnyTask | RunRequest",
+    suite: str,
+    beside: str,
+    *,
+    reward: "str | RewardFunction | None",
+    init: Trained | str | Path | None,
+    backbone: str | Path | None,
+    **values: Any,
+) -> "RunRequest":
+    """Return the request that arguments make; one that is given whole is returned as it is.
+
+    Args:
+        beside: The arguments that may stand beside a whole request, for the message.
+
+    Raises:
+        ConfigError: Something of a run is asked for beside a whole request.
+    """
+    from grue.evaluation.rewards import give_name
+    from grue.runs.request import RunRequest
+
+    request = RunRequest(
+        task=task.task if isinstance(task, RunRequest) else as_task(task, suite),
+        reward=give_name(reward) if callable(reward) else reward,
+        init=init.folder if isinstance(init, Trained) else optional_path(init),
+        backbone=None if backbone is None else str(backbone),
+        **values,
+    )
+    if not isinstance(task, RunRequest):
+        return request
+    if request != RunRequest(task=task.task) or suite != "mini":
+        raise ConfigError(
+            f"A RunRequest is a whole request: beside it go only {beside}; put the other arguments into it."
+        )
+    return task
+
+
+def _warner(observers: "Sequence[Observer]") -> Callable[[int, str], None]:
+    """Return what reports a tracker's warning: to the observers, or as a Python warning where there is none."""
+
+    def warn(done: int, message: str) -> None:
+        for observer in observers:
+            observer.warned(done, message)
+        if not observers:
+            warnings.warn(message, stacklevel=2)
+
+    return warn

@@ -1,0 +1,139 @@
+"""`grue check`: do results reach what they must? For the CI of a repository of one's own."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from click.core import ParameterSource
+
+from grue import files
+from grue.cli import options
+from grue.errors import ConfigError, DataError, SubmissionError
+
+if TYPE_CHECKING:
+    from grue.leaderboard.bars import FileFigures, HeldAgainst
+    from grue.records import Result
+    from grue.tasks import Task
+
+ANY_SUITE = "mini"  # what --suite is for predictions where nobody names one
+
+
+@click.command()
+@click.argument("paths", metavar="FILE…", type=click.Path(path_type=Path), nargs=-1, required=True)
+@options.option("--task", "task_name", help="Task of predictions. [default: the result's]")
+@options.suite
+@options.option(
+    "--at-least",
+    multiple=True,
+    metavar="FIGURE=VALUE",
+    help="preference, naturalness or a metric of the task; VALUE is a number or a row of the board. "
+    "Repeat for several.",
+)
+@options.option("--at-most", multiple=True, metavar="FIGURE=VALUE", help="The same, for metrics that are better lower.")
+@options.option(
+    "--tolerance", type=float, default=0.0, help="How far behind a row's mean a figure may be, in its own unit."
+)
+@options.data
+@options.option("--json", "as_json", is_flag=True, help="Print the verdicts as JSON.")
+@click.pass_context
+def check(
+    context: click.Context,
+    paths: tuple[Path, ...],
+    task_name: str | None,
+    suite: str,
+    at_least: tuple[str, ...],
+    at_most: tuple[str, ...],
+    tolerance: float,
+    data_dir: Path | None,
+    offline: bool,
+    as_json: bool,
+) -> None:
+    """Check that results reach a threshold or a row of the board; exit code 1 if one does not.
+
+    FILE is a result.json, whose figures are taken as they stand, or predictions, which are scored again. Several are
+    seeds of one system: their mean is checked.
+
+    \b
+    grue check runs/mini/imdb/ppo/seed-*/result.json --at-least preference=60
+    grue check predictions.jsonl --task commongen --at-least preference=supervised --tolerance 1
+    """  # noqa: D301 (click reads the escape)
+    from grue.leaderboard import bars
+    from grue.leaderboard.published import shipped
+
+    wanted = [bars.parse_bar(text, "at least") for text in at_least]
+    wanted += [bars.parse_bar(text, "at most") for text in at_most]
+    if not wanted:
+        raise ConfigError("Nothing to check: give --at-least or --at-most, such as --at-least preference=60.")
+    named = context.get_parameter_source("suite") is ParameterSource.COMMANDLINE or suite != ANY_SUITE
+    task, found = _measured(paths, task_name, suite if named else None, data_dir, offline)
+    verdicts = list(bars.check(found, wanted, task, shipped(task.suite), tolerance))
+    if as_json:
+        click.echo(json.dumps([files.plain(verdict) for verdict in verdicts], indent=2))
+    else:
+        click.echo("\n".join(report(task, found, verdicts)))
+    if not all(verdict.passed for verdict in verdicts):
+        context.exit(1)
+
+
+def _measured(
+    paths: Sequence[Path], task_name: str | None, suite: str | None, data_dir: Path | None, offline: bool
+) -> "tuple[Task, list[FileFigures]]":
+    from grue.leaderboard import bars
+    from grue.task_files import load_task
+
+    if len({path.resolve() for path in paths}) < len(paths):
+        raise ConfigError("A file is named twice; each counts once.")
+    results = [(path, _result(path)) for path in paths if path.suffix == ".json"]
+    bars.refuse_mixture(results)
+    if task_name is None and not results:
+        raise ConfigError("Predictions need --task NAME: what should they be scored against?")
+    if task_name is None:
+        first = results[0][1]
+        task = load_task(first.task, suite or first.suite)  # of another suite than a result's: refused below
+    else:
+        task = load_task(task_name, suite or ANY_SUITE)
+    found = [bars.of_result(result, path, task) for path, result in results]
+    found += [_scored(path, task, data_dir, offline) for path in paths if path.suffix != ".json"]
+    return task, found
+
+
+def _result(path: Path) -> "Result":
+    """Read a result; of a file that is none, say so at once instead of naming each key."""
+    from grue.submissions.folder import read_result
+
+    data = files.read_json(path)
+    if isinstance(data, dict) and "scores" not in data:
+        raise DataError(
+            f"{path}: not a result.json that `grue evaluate` writes: it has no 'scores'. Name a run's result.json, or "
+            "predictions (.jsonl) with --task."
+        )
+    return read_result(path)
+
+
+def _scored(path: Path, task: "Task", data_dir: Path | None, offline: bool) -> "FileFigures":
+    """Score predictions; those that do not fit the task are a file that cannot be used, not a bar that is missed."""
+    from grue.api.score import score
+    from grue.leaderboard import bars
+
+    try:
+        scored = score(path, task, data_dir=data_dir, offline=offline)
+    except SubmissionError as error:
+        where = "" if str(path) in str(error) else f"{path}: "
+        raise DataError(f"{where}{error}") from error
+    return bars.measured(path, scored.scores, scored.preference, scored.naturalness)
+
+
+def report(task: "Task", found: "Sequence[FileFigures]", verdicts: "Sequence[HeldAgainst]") -> list[str]:
+    """Return the verdicts as lines."""
+    lines = [f"{task.suite}/{task.name}, {len(found)} file{'s' if len(found) > 1 else ''}"]
+    for verdict in verdicts:
+        low, high = verdict.spread
+        over = f" ({low:.4g} to {high:.4g})" if len(found) > 1 else ""
+        sign = "≥" if verdict.bar.side == "at least" else "≤"
+        mark = "ok  " if verdict.passed else "FAIL"
+        lines.append(f"{mark} {verdict.bar.figure} {verdict.value:.4g}{over} {sign} {verdict.limit:.4g}  {verdict.why}")
+    if len(found) == 1:
+        lines.append("One file: chance alone may decide a close verdict. Several seeds say more.")
+    return lines

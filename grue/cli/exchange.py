@@ -1,0 +1,174 @@
+"""`grue push`, `grue export` and `grue import`: results elsewhere, and others' answers here."""
+
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from grue.cli import options
+from grue.exchange.formats import FORMATS
+
+
+def _warn(message: str) -> None:
+    click.echo(f"Warning: {message}", err=True)
+
+
+def _benchmark(function: options.F) -> options.F:
+    return options.option(
+        "--benchmark",
+        default="",
+        show_default=False,
+        help="OWNER/NAME of the data set on the hub whose leaderboard the scores are for. [default: the task's own]",
+    )(function)
+
+
+@click.command()
+@click.argument("folder", metavar="RUN_OR_CHECKPOINT", type=click.Path(path_type=Path))
+@options.option("--to", required=True, metavar="OWNER/NAME", help="The model's repository; made if it is not there.")
+@options.option("--private", is_flag=True, help="Make it private; a public one that is there is refused.")
+@options.option("--samples", is_flag=True, help="Upload the predictions, their scores and the result, too.")
+@_benchmark
+@options.option(
+    "--endpoint-url",
+    default="",
+    show_default=False,
+    help="The hub's address. [default: HF_ENDPOINT, or huggingface.co]",
+)
+@options.option("--force", is_flag=True, help="Push to a repository that holds something else.")
+@options.option("--dry-run", is_flag=True, help="List the files and upload nothing; needs no token.")
+def push(
+    folder: Path,
+    to: str,
+    private: bool,
+    samples: bool,
+    benchmark: str,
+    endpoint_url: str,
+    force: bool,
+    dry_run: bool,
+) -> None:
+    """Upload a checkpoint to the Hugging Face hub, with its card and its scores.
+
+    The token is the one of `hf auth login` or HF_TOKEN. All files go into one commit; the same command
+    sends only what has changed. The card tells the scores of validation and of the evaluation, and
+    .eval_results/ those that the hub shows on leaderboards.
+    """
+    from grue.api import exchange as api
+
+    pushed = api.push(
+        folder,
+        to,
+        private=private,
+        samples=samples,
+        benchmark=benchmark,
+        endpoint_url=endpoint_url,
+        force=force,
+        dry_run=dry_run,
+        warn=_warn,
+    )
+    for path, size in pushed.sizes.items():
+        click.echo(f"{size:>15,}  {path}")
+    total = f"{len(pushed.sizes)} files, {sum(pushed.sizes.values()):,} bytes"
+    done = pushed.uploaded
+    if done is None:
+        click.echo(f"{total} would go to {to}; nothing was sent.")
+    elif done.changed:
+        click.echo(f"{total} → {done.url} (commit {done.commit[:12]})")
+    else:
+        click.echo(f"{done.url} has all of it already (commit {done.commit[:12]}); nothing was sent.")
+
+
+@click.command()
+@click.argument("results", nargs=-1, required=True, type=click.Path(path_type=Path))
+@options.option("--format", "form", required=True, type=click.Choice(FORMATS.built_in()))
+@options.option("--output", "-o", required=True, type=click.Path(path_type=Path), help="File to write.")
+@options.option(
+    "--model", default="", show_default=False, metavar="OWNER/NAME", help="The model's id on the hub, if it is there."
+)
+@options.option("--organization", default="", show_default=False, help="Who evaluated, for every-eval-ever.")
+@_benchmark
+@options.option("--source-url", default="", show_default=False, help="Where outputs or logs can be seen.")
+@options.option("--force", is_flag=True, help="Replace a file that is there.")
+def export(
+    results: tuple[Path, ...],
+    form: str,
+    output: Path,
+    model: str,
+    organization: str,
+    benchmark: str,
+    source_url: str,
+    force: bool,
+) -> None:
+    """Write a system's results in a format of others.
+
+    RESULTS are result.json files, or folders that hold some. Several seeds become their mean, with its
+    95 % interval.
+
+    \b
+    grue export runs/mini/commongen/ppo --format every-eval-ever -o ppo.json
+    """  # noqa: D301 (click reads the escape)
+    from grue.api import exchange as api
+
+    api.export(
+        results,
+        form,
+        output,
+        model=model,
+        organization=organization,
+        benchmark=benchmark,
+        source_url=source_url,
+        force=force,
+    )
+    click.echo(str(output))
+
+
+@click.command("import")
+@click.argument("log", type=click.Path(path_type=Path))
+@options.option("--from", "source", required=True, type=click.Choice(["lm-eval", "inspect"]), help="Whose log it is.")
+@options.option("--task", "task_name", required=True, help="Task that was answered.")
+@options.suite
+@options.option("--split", help="Split that was answered, or a file of rows. [default: the task's evaluation split]")
+@options.option("--output", "-o", required=True, type=click.Path(path_type=Path), help="File to write.")
+@options.option("--filter", "filter_name", help="Whose answers to take, where lm-eval applied several filters.")
+@options.option("--epoch", type=click.IntRange(min=1), help="Which answers to take, where inspect ran several epochs.")
+@options.option("--force", is_flag=True, help="Replace a file that is there.")
+@options.data
+def import_log(
+    log: Path,
+    source: Literal["lm-eval", "inspect"],
+    task_name: str,
+    suite: str,
+    split: str | None,
+    output: Path,
+    filter_name: str | None,
+    epoch: int | None,
+    force: bool,
+    data_dir: Path | None,
+    offline: bool,
+) -> None:
+    """Take predictions for a task from the log of another harness, to score them with `grue score`.
+
+    LOG is lm-evaluation-harness's samples_*.jsonl (--log_samples), or inspect's .eval or .json. Each answer
+    is matched with an example by its document's id, its prompt, or its position.
+
+    \b
+    grue import samples_commongen_2026.jsonl --from lm-eval --task commongen -o predictions.jsonl
+    grue score predictions.jsonl --task commongen
+    """  # noqa: D301 (click reads the escape)
+    from grue.api import exchange as api
+
+    found = api.import_predictions(
+        log,
+        output,
+        task_name,
+        source,
+        suite=suite,
+        split=split,
+        filter_name=filter_name,
+        epoch=epoch,
+        data_dir=data_dir,
+        offline=offline,
+        force=force,
+        warn=_warn,
+    )
+    ways = ", ".join(f"{count} by {way}" for way, count in found.ways.most_common())
+    click.echo(f"{output}: {len(found.predictions)} predictions, matched {ways}")

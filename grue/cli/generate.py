@@ -1,0 +1,93 @@
+"""`grue generate`."""
+
+from pathlib import Path
+
+import click
+
+from grue.cli import options
+from grue.errors import ConfigError
+
+
+@click.command()
+@options.option(
+    "--checkpoint",
+    required=True,
+    help="Checkpoint folder of a run, or the run's folder; with --task any model, or zero-shot.",
+)
+@options.option("--task", "task_name", help="Task to answer. [default: the checkpoint's]")
+@options.suite
+@options.option("--output", type=click.Path(path_type=Path), required=True, help="File to write.")
+@options.option(
+    "--split", help="Split to answer, or a file of rows. [default: the task's evaluation split, with --samples train]"
+)
+@options.option("--limit", type=click.IntRange(min=1), help="Answer only the first N examples.")
+@options.option("--batch-size", type=click.IntRange(min=1), default=64, help="Prompts decoded at once.")
+@options.option("--seed", type=int, help="Of the draws. [default: the checkpoint's, or 1]")
+@options.option(
+    "--samples", type=click.IntRange(min=1), help="Draw N responses to each prompt, as in rollouts; with --score."
+)
+@options.option("--score", is_flag=True, help="Score each of the samples, to learn from them.")
+@options.option("--reward", help="What scores them, as for training. [default: the task's]")
+@options.option("--temperature", type=float, help="Of the samples. [default: that of the task's rollouts]")
+@options.data
+def generate(
+    checkpoint: str,
+    task_name: str | None,
+    suite: str,
+    output: Path,
+    split: str | None,
+    limit: int | None,
+    batch_size: int,
+    seed: int | None,
+    samples: int | None,
+    score: bool,
+    reward: str | None,
+    temperature: float | None,
+    data_dir: Path | None,
+    offline: bool,
+) -> None:
+    """Write predictions without scoring them; or several scored samples to each prompt, which algorithms learn from.
+
+    The same command resumes an interrupted one and leaves a finished file alone. With other settings, and where
+    the file is another's, it is refused. FILE.claim.json says whose predictions FILE holds.
+
+    \b
+    grue generate --checkpoint runs/mini/imdb/ppo/seed-1 --output predictions.jsonl
+    grue generate --checkpoint runs/mini/imdb/supervised/seed-1 --samples 8 --score --output samples.jsonl
+    """  # noqa: D301 (click reads the escape)
+    from grue.api import evaluate as api
+    from grue.cli.progress import evaluation_progress
+
+    if samples is not None and not score:
+        raise ConfigError(
+            "--samples draws responses to learn from, which need scores: add --score, and --reward if it is not the "
+            "task's. To keep the best of several as a prediction, use `grue evaluate --best-of N`."
+        )
+    if samples is None and score:
+        raise ConfigError(
+            "--score scores several samples to each prompt: say how many with --samples N. Predictions are scored by "
+            "`grue evaluate` and `grue score`."
+        )
+    if samples is None and (reward is not None or temperature is not None):
+        raise ConfigError("--reward and --temperature are of samples: add --samples N --score.")
+    with evaluation_progress(f"Answering with {checkpoint}") as progress:
+        made = api.generate(
+            checkpoint,
+            output,
+            task_name,
+            samples=samples,
+            reward=reward,
+            temperature=temperature,
+            seed=seed,
+            suite=suite,
+            split=split,
+            limit=limit,
+            batch_size=batch_size,
+            data_dir=data_dir,
+            offline=offline,
+            progress=progress,
+        )
+    click.echo(str(output))
+    if made is not None and made.responses < made.reward_calls:
+        left = made.reward_calls - made.responses
+        click.echo(f"{left:,} of {made.reward_calls:,} responses are left out: the reward does not apply.", err=True)

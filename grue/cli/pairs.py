@@ -1,0 +1,173 @@
+"""`grue pairs`: preference pairs from samples, predictions or people's answers."""
+
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from grue.cli import options
+from grue.data.pairs import PARTS
+from grue.errors import ConfigError
+
+if TYPE_CHECKING:
+    from grue.data.pairs import PairsHeader
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@click.group()
+def pairs() -> None:
+    """Make pairs of texts of which one is better, to train a reward model or a policy on.
+
+    `grue data check FILE` says what a file of pairs holds.
+    """
+
+
+def _choice(function: F) -> F:
+    """Add the options that all three share; the function gets what they choose as `choice`."""
+
+    @wraps(function)
+    def chosen(*, count: int | None, seed: int, ties: str, shares: str, **others: Any) -> Any:
+        choice = {"pairs": count, "seed": seed, "ties": ties, "shares": parse_shares(shares)}
+        return function(choice=choice, **others)
+
+    for one in (
+        options.option("--output", "-o", type=click.Path(path_type=Path), required=True, help="File to write."),
+        options.option("--pairs", "count", type=click.IntRange(min=1), help="How many. [default: all]"),
+        options.option("--seed", type=int, default=1, help="Of the choice, the annotator and the parts."),
+        options.option(
+            "--ties", type=click.Choice(["drop", "keep"]), default="drop", help="Leave ties out, or record them."
+        ),
+        options.option("--shares", default="0.6,0.2,0.2", help="Shares of the prompts: train, validation and test."),
+    ):
+        chosen = one(chosen)
+    return chosen  # type: ignore[return-value]  # click calls it with what the options say
+
+
+def _noise(function: F) -> F:
+    return options.option(
+        "--noise", default="none", help="Of the synthetic annotator: none, flip:P or bradley-terry:TEMPERATURE."
+    )(function)
+
+
+@pairs.command()
+@click.argument("samples", type=click.Path(path_type=Path))
+@options.option("--task", "task_name", help="Task. [default: the file's]")
+@options.suite
+@_noise
+@_choice
+@options.data
+def from_samples(
+    samples: Path,
+    task_name: str | None,
+    suite: str,
+    noise: str,
+    output: Path,
+    choice: dict[str, Any],
+    data_dir: Path | None,
+    offline: bool,
+) -> None:
+    """Make pairs of scored samples, judged by their rewards.
+
+    \b
+    grue generate --checkpoint RUN --samples 4 --score --output samples.jsonl
+    grue pairs from-samples samples.jsonl --pairs 1000 --noise bradley-terry:0.1 --output pairs.jsonl
+    """  # noqa: D301 (click reads the escape)
+    from grue.api import preferences as api
+
+    where = {"suite": suite, "data_dir": data_dir, "offline": offline}
+    _say(output, api.pairs_from_samples(samples, output, task_name, noise=noise, **where, **choice))  # type: ignore[arg-type]
+
+
+@pairs.command()
+@click.argument("a", type=click.Path(path_type=Path))
+@click.argument("b", type=click.Path(path_type=Path))
+@options.option("--task", "task_name", required=True, help="Task.")
+@options.suite
+@options.option("--split", default="train", help="Whose prompts were answered; policies learn from train only.")
+@options.option("--reward", help="What judges, as for training. [default: the task's]")
+@_noise
+@_choice
+@options.data
+def from_predictions(
+    a: Path,
+    b: Path,
+    task_name: str,
+    suite: str,
+    split: str,
+    reward: str | None,
+    noise: str,
+    output: Path,
+    choice: dict[str, Any],
+    data_dir: Path | None,
+    offline: bool,
+) -> None:
+    """Make pairs of two systems' predictions, judged by a reward.
+
+    \b
+    grue generate --checkpoint RUN_A --split train --output a.jsonl
+    grue generate --checkpoint RUN_B --split train --output b.jsonl
+    grue pairs from-predictions a.jsonl b.jsonl --task imdb --output pairs.jsonl
+    """  # noqa: D301 (click reads the escape)
+    from grue.api import preferences as api
+
+    where = {"suite": suite, "data_dir": data_dir, "offline": offline, "split": split}
+    made = api.pairs_from_predictions(a, b, output, task_name, reward=reward, noise=noise, **where, **choice)  # type: ignore[arg-type]
+    _say(output, made)
+
+
+@pairs.command()
+@click.argument("answers", type=click.Path(path_type=Path))
+@options.option("--task", "task_name", required=True, help="Task.")
+@options.suite
+@options.option("--split", help="That the study is of. [default: the task's evaluation split]")
+@_choice
+@options.data
+def from_study(
+    answers: Path,
+    task_name: str,
+    suite: str,
+    split: str | None,
+    output: Path,
+    choice: dict[str, Any],
+    data_dir: Path | None,
+    offline: bool,
+) -> None:
+    """Make pairs of what most people answered in a study of pairs; where programs answered, the file says so.
+
+    \b
+    grue study analyse DIR --answers answers.jsonl
+    grue pairs from-study answers.jsonl --task imdb --output pairs.jsonl
+    """  # noqa: D301 (click reads the escape)
+    from grue.api import preferences as api
+    from grue.preferences.answers import PEOPLE
+
+    where = {"suite": suite, "data_dir": data_dir, "offline": offline, "split": split}
+    made = api.pairs_from_study(answers, output, task_name, **where, **choice)  # type: ignore[arg-type]
+    _say(output, made)
+    if made.noise != PEOPLE:
+        click.echo(f"Answered by {made.noise}: answers of programs are no opinions of people.", err=True)
+
+
+def parse_shares(said: str) -> dict[str, float]:
+    """Return "0.6,0.2,0.2" as part → share.
+
+    Raises:
+        ConfigError: It is not three numbers.
+    """
+    try:
+        values = [float(value) for value in said.split(",")]
+        return dict(zip(PARTS, values, strict=True))
+    except ValueError as error:
+        raise ConfigError(f"--shares {said}: give three numbers, such as 0.6,0.2,0.2.") from error
+
+
+def _say(output: Path, made: "PairsHeader") -> None:
+    click.echo(str(output))
+    click.echo(
+        f"{made.pairs:,} pairs of {made.prompts:,} prompts, {made.ties:,} of them ties; {made.dropped_ties:,} ties "
+        f"left out; {made.contradictions:,} judged both ways.",
+        err=True,
+    )

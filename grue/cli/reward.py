@@ -1,0 +1,133 @@
+"""`grue reward`: train a reward model on pairs, and judge it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import click
+
+from grue import files
+from grue.cli import options
+
+if TYPE_CHECKING:
+    from grue.preferences.judge import Chosen
+
+
+@click.group()
+def reward() -> None:
+    """Train a reward model on pairs, and judge it; it is then a metric and a reward, model:DIR."""
+
+
+@reward.command()
+@click.argument("pairs", type=click.Path(path_type=Path))
+@options.option("--output", "-o", type=click.Path(path_type=Path), required=True, help="Folder to write.")
+@options.option("--backbone", help="A folder, a hub id, or mini:encoder, say. [default: the task's]")
+@options.option("--task", "task_name", help="Task whose prompts are answered. [default: the file's]")
+@options.suite
+@options.option("--split", help="Whose prompts are answered. [default: the file's, or train]")
+@options.option("--seed", type=int, default=1, help="Of the head's start and the order of the pairs.")
+@options.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="One setting, such as epochs=2; repeat for several."
+)
+@options.data
+def train(
+    pairs: Path,
+    output: Path,
+    backbone: str | None,
+    task_name: str | None,
+    suite: str,
+    split: str | None,
+    seed: int,
+    settings: tuple[str, ...],
+    data_dir: Path | None,
+    offline: bool,
+) -> None:
+    """Train a reward model on a file of pairs.
+
+    The same command resumes an interrupted training and leaves a finished folder alone.
+
+    \b
+    grue reward train pairs.jsonl --backbone mini:causal -o reward-model
+    grue train --task imdb --algo ppo --reward model:reward-model
+    """  # noqa: D301 (click reads the escape)
+    from grue.api import preferences as api
+    from grue.cli.progress import error_console
+    from grue.cli.train import stop_on_signal
+    from grue.preferences.card import said
+
+    console = error_console()
+
+    def progress(done: int, total: int, figures: str) -> None:
+        if figures:
+            console.print(f"step {done}/{total}  {figures}", soft_wrap=True, markup=False)
+
+    with stop_on_signal("Stopping after this step; press Ctrl-C again to stop at once.") as stop:
+        made = api.train_reward(
+            pairs,
+            output,
+            task_name,
+            backbone=backbone,
+            suite=suite,
+            split=split,
+            data_dir=data_dir,
+            offline=offline,
+            progress=progress,
+            stop=lambda: bool(stop),
+            **{"seed": seed, **options.parse_settings(settings)},
+        )
+    click.echo(str(output))
+    if made.held_out is None:
+        said_of_none = "unknown: the file has no pairs in the part test, which nothing learns from"
+        click.echo(f"  {'accuracy':<18}{said_of_none}", err=True)
+    else:
+        for name, value in said(made.held_out):
+            click.echo(f"  {name:<18}{value}", err=True)
+
+
+@reward.command()
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("pairs", type=click.Path(path_type=Path))
+@options.option(
+    "--part",
+    type=click.Choice(["train", "validation", "test", "all"]),
+    help="Of the file. [default: test, if the file says which that is; else all]",
+)
+@options.option("--task", "task_name", help="Task whose prompts are answered. [default: the file's, or the model's]")
+@options.suite
+@options.option("--split", help="Whose prompts are answered. [default: the file's, or train]")
+@options.data
+@options.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+def evaluate(
+    folder: Path,
+    pairs: Path,
+    part: str | None,
+    task_name: str | None,
+    suite: str,
+    split: str | None,
+    data_dir: Path | None,
+    offline: bool,
+    as_json: bool,
+) -> None:
+    """Judge a reward model by the pairs of a file: accuracy, log-loss and calibration."""
+    from grue.api import preferences as api
+    from grue.preferences.card import bins, said
+
+    found = api.evaluate_reward(
+        folder,
+        pairs,
+        task_name,
+        part=cast("Chosen | None", part),
+        suite=suite,
+        split=split,
+        data_dir=data_dir,
+        offline=offline,
+    )
+    if as_json:
+        click.echo(files.indented_json(found), nl=False)
+        return
+    click.echo(f"{folder} on {pairs}, part {found.part}")
+    for name, value in said(found.found):
+        click.echo(f"  {name:<18}{value}")
+    for confidence, count, right in bins(found.found):
+        click.echo(f"  {confidence:<18}{count} pairs, {right} right")
+    if found.seen:
+        click.echo(f"{found.seen:,} of the prompts were learned from: this is not what it does on new ones.", err=True)

@@ -1,0 +1,309 @@
+"""`grue study`: people asked about systems' outputs, and their answers analysed."""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from grue import files
+from grue.cli import options
+from grue.cli.live import printable
+from grue.errors import ConfigError
+
+if TYPE_CHECKING:
+    from grue.stats.intervals import Interval
+    from grue.study.agreement import Agreement, Correlated
+    from grue.study.analysis import PairsAnalysis, Reliability, ScaleAnalysis, StudyAnalysis
+    from grue.study.template import Kind
+
+PIPED = 120  # columns where there is no terminal to ask
+UNKNOWN = "–"
+
+
+@click.group()
+def study() -> None:
+    """Ask people about systems' outputs, and analyse their answers (docs/how-to/study.md)."""
+
+
+@study.command(short_help="Write the pages that people answer, and their key.")
+@options.option("--task", "task_name", required=True, help="Task whose evaluation split is asked about.")
+@options.suite
+@options.option(
+    "--systems",
+    required=True,
+    help="Comma-separated: names as for `grue compare`, NAME@SEED for one seed, or NAME=FILE for predictions.",
+)
+@options.option("--items", type=click.IntRange(min=1), default=50, help="How many examples, the same for all systems.")
+@options.option("--annotators", type=click.IntRange(min=1), default=3, help="How many people; each judges everything.")
+@options.option("--template", help="Questionnaire, by name or a file .toml. [default: that of the task and kind]")
+@options.option(
+    "--kind", type=click.Choice(["scales", "pairs"]), default="scales", help="Rate texts, or choose between two."
+)
+@options.option("--seed", type=click.IntRange(min=0), default=0, help="Of the items and orders that are drawn.")
+@options.runs
+@options.option(
+    "--submissions", type=click.Path(path_type=Path), default=Path("submissions"), help="Folder of submitted results."
+)
+@options.data
+@options.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="New folder to write.")
+def make(
+    task_name: str,
+    suite: str,
+    systems: str,
+    items: int,
+    annotators: int,
+    template: str | None,
+    kind: "Kind",
+    seed: int,
+    runs: Path,
+    submissions: Path,
+    data_dir: Path | None,
+    offline: bool,
+    output: Path,
+) -> None:
+    """Write one page an annotator, which needs no network and names no system, and the key to all of them.
+
+    Send the files in OUTPUT/pages, and nothing else; put what comes back into OUTPUT/answers.
+
+    \b
+    grue study make --task commongen --systems supervised,supervised+ppo -o study
+    grue study make --task imdb --systems ours=mine.jsonl,theirs=theirs.jsonl --kind pairs -o study
+    """  # noqa: D301 (click reads the escape)
+    from grue.api import study as api
+    from grue.cli.progress import evaluation_progress
+    from grue.render.questionnaire import PAGES
+
+    with evaluation_progress("Reading systems") as progress:
+        key = api.make_study(
+            output,
+            task_name,
+            [name.strip() for name in systems.split(",") if name.strip()],
+            items=items,
+            annotators=annotators,
+            template=template,
+            kind=kind,
+            seed=seed,
+            suite=suite,
+            runs=runs,
+            submissions=submissions,
+            data_dir=data_dir,
+            offline=offline,
+            progress=progress,
+        )
+    asked = len(key.annotators[0].screens)
+    click.echo(f"Study {key.study}: {len(key.systems)} systems, {items} items, {asked} pages for each of {annotators}.")
+    click.echo(f"Send {output / PAGES}: {', '.join(f'{one.name}.html' for one in key.annotators)}.")
+    click.echo(f"Keep {output / 'key.json'} to yourself: it says who wrote what.")
+
+
+@study.command(short_help="Say what the answers mean.")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("answers", nargs=-1, type=click.Path(path_type=Path))
+@options.option("--draws", type=click.IntRange(min=100), default=2000, help="Draws of each bootstrap and test.")
+@options.option("--seed", type=click.IntRange(min=0), default=0, help="Seed of those draws.")
+@options.option("--complete", is_flag=True, help="Refuse answers that are not complete.")
+@options.option("-o", "--output", type=click.Path(path_type=Path), help="Picture to write: .png, .svg or .pdf.")
+@options.option(
+    "--answers",
+    "lines",
+    metavar="NEW_FILE",
+    type=click.Path(path_type=Path),
+    help="Output, of pairs: a new file to write each choice with its texts to, as JSON lines; nothing is read from it.",
+)
+@options.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+def analyse(
+    folder: Path,
+    answers: tuple[Path, ...],
+    draws: int,
+    seed: int,
+    complete: bool,
+    output: Path | None,
+    lines: Path | None,
+    as_json: bool,
+) -> None:
+    """Say what the answers to a study mean: means, agreement, tests, and which metrics see what people see.
+
+    ANSWERS are the files that people saved, by default all in FOLDER/answers. The option --answers names no such file,
+    but a new one to write; a file that is there is never replaced.
+
+    \b
+    grue study analyse study
+    grue study analyse study alice.json bob.json --complete -o study.png
+    grue study analyse study --answers preferences.jsonl --json
+    """  # noqa: D301 (click reads the escape)
+    from grue.api import study as api
+
+    choices = None if lines is None else choices_for(lines, folder, answers)
+    found = api.analyse_study(folder, answers, draws=draws, seed=seed, complete=complete)
+    if lines is not None and choices is not None:
+        files.write_text(lines, choices)
+    if output is not None:
+        from grue.plots.people import draw_study
+
+        draw_study(found, output)
+    if as_json:
+        click.echo(json.dumps(files.plain(found), indent=2))
+        return
+    show(found, Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else PIPED))
+    for written in (lines, output):
+        if written is not None:
+            click.echo(str(written))
+
+
+def choices_for(path: Path, folder: Path, answers: Sequence[Path]) -> str:
+    """Return what to write to a new file: each choice between two texts with the texts, a line each.
+
+    Raises:
+        ConfigError: The file is there and says something else: perhaps somebody's answers, or the key.
+        DataError: As for `analyse_study`; or the study asked for ratings.
+    """
+    from grue.study.answers import answer_files, preference_lines, read_answers
+    from grue.study.key import read_key
+
+    key = read_key(folder)
+    lines = preference_lines(key, read_answers(answers or answer_files(folder), key))
+    text = "".join(f"{files.canonical_json(line)}\n" for line in lines)
+    if path.exists() and not (path.is_file() and path.read_bytes() == text.encode()):
+        raise ConfigError(
+            f"{path}: is there already and is not replaced: --answers names a new file to write the choices to. Name "
+            "another; files of answers to read stand after the study's folder, without an option."
+        )
+    return text
+
+
+# --- what is printed -------------------------------------------------------------------------------------------------
+
+
+def show(found: "StudyAnalysis", console: Console) -> None:
+    """Print an analysis: each question's systems, tests and agreement, then the metrics."""
+    console.print(
+        Text(f"GRUE study {found.study}: {found.suite}/{found.task}, {printable(found.title)}", "bold"), soft_wrap=True
+    )
+    if found.synthetic:
+        said = f"Synthetic: {', '.join(found.synthetic)} are programs. These are no opinions of people."
+        console.print(Text(said, "bold yellow"), soft_wrap=True)
+    done = ", ".join(f"{one.annotator} {one.done} of {one.asked}" for one in found.annotators)
+    console.print(f"{len(found.systems)} systems, {found.items} items. Answered: {done}.", soft_wrap=True)
+    for scale in found.scales:
+        _show_scale(scale, console)
+    if found.pairs is not None:
+        _show_pairs(found.pairs, console)
+    if found.agreement:
+        console.print()
+        console.print(Text("Metrics and people", "bold"), "(rank correlation, + is agreement)")
+        console.print(_metrics(found.agreement))
+    console.print()
+    for line in (*_legend(found), *found.notes):
+        console.print(Text(f"· {printable(line)}", "dim"))
+
+
+def _show_scale(scale: "ScaleAnalysis", console: Console) -> None:
+    console.print()
+    console.print(Text(printable(scale.question), "bold"), f"(1–{scale.points})")
+    table = _table("system", "mean", "95 % interval", "answers", "texts", "α ordinal", "α interval")
+    for one in scale.systems:
+        mean = UNKNOWN if one.mean is None else f"{one.mean:.2f}"
+        table.add_row(
+            printable(one.system),
+            mean,
+            _interval(one.interval),
+            str(one.answers),
+            str(one.texts),
+            *map(_alpha, one.alpha),
+        )
+    if len(scale.systems) > 1:
+        table.add_row("all", "", "", "", "", *map(_alpha, scale.alpha), style="bold")
+    console.print(table)
+    if scale.anova is not None:
+        one_way = scale.anova
+        said = f"One-way ANOVA: F({one_way.between}, {one_way.within}) = {one_way.f:.2f}, p {_p(one_way.p)}."
+        within = "" if scale.within_items_p is None else f" Permutation within items: p {_p(scale.within_items_p)}."
+        console.print(said + within)
+    if scale.pairs:
+        table = _table("A", "B", "A − B", "Tukey's interval", "Tukey p", "paired", "95 % interval", "Holm p")
+        table.columns[1].justify = "left"
+        for pair in scale.pairs:
+            paired = UNKNOWN if pair.paired is None else f"{pair.paired:+.2f}"
+            tukey = (_interval(pair.tukey_interval, "+"), _p(pair.tukey_p))
+            blocked = (paired, _interval(pair.paired_interval, "+"), _p(pair.paired_p))
+            table.add_row(printable(pair.a), printable(pair.b), f"{pair.value:+.2f}", *tukey, *blocked)
+        console.print(table)
+
+
+def _show_pairs(pairs: "PairsAnalysis", console: Console) -> None:
+    console.print()
+    console.print(Text(printable(pairs.question), "bold"), "(A's share of the choices, a tie is half)")
+    table = _table("A", "B", "A wins", "ties", "B wins", "items", "same", "share of A", "95 % interval", "Holm p")
+    table.columns[1].justify = "left"
+    for duel in pairs.duels:
+        counts = (str(duel.a_wins), str(duel.ties), str(duel.b_wins), str(duel.items), str(duel.same))
+        rate = UNKNOWN if duel.rate is None else f"{duel.rate:.0%}"
+        interval = UNKNOWN if duel.interval is None else f"[{duel.interval.low:.0%}, {duel.interval.high:.0%}]"
+        table.add_row(printable(duel.a), printable(duel.b), *counts, rate, interval, _p(duel.p))
+    console.print(table)
+    for one in pairs.alpha:
+        console.print(f"Krippendorff's α, {one.level}: {_alpha(one)}")
+
+
+def _metrics(agreement: Sequence["Agreement"]) -> Table:
+    table = _table("question", "metric", "texts: τ", "95 %", "texts: ρ", "95 %", "systems: τ", "95 %")
+    table.columns[1].justify = "left"
+    for one in agreement:
+        table.add_row(
+            printable(one.question),
+            printable(one.metric),
+            *_pair(one.kendall),
+            *_pair(one.spearman),
+            *_pair(one.systems),
+        )
+    return table
+
+
+def _pair(found: "Correlated") -> tuple[str, str]:
+    value = UNKNOWN if found.value is None else f"{found.value:+.2f}"
+    return value, _interval(found.interval, "+")
+
+
+def _table(*headers: str) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    for place, header in enumerate(headers):
+        table.add_column(Text(header), justify="left" if place == 0 else "right", overflow="fold")
+    return table
+
+
+def _interval(interval: "Interval | None", sign: str = "") -> str:
+    return UNKNOWN if interval is None else f"[{interval.low:{sign}.2f}, {interval.high:{sign}.2f}]"
+
+
+def _alpha(one: "Reliability") -> str:
+    if one.value is None:
+        return f"{UNKNOWN} ({one.why})"
+    return f"{one.value:.2f}" if one.interval is None else f"{one.value:.2f} {_interval(one.interval)}"
+
+
+def _p(p: float | None) -> str:
+    return UNKNOWN if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def _legend(found: "StudyAnalysis") -> Iterator[str]:
+    if found.kind == "scales":
+        yield (
+            "Means are over texts, each the mean of its annotators; intervals: other items, the same annotators. "
+            "ANOVA and Tukey take texts as independent, as the paper did; paired and permuted compare systems on the "
+            "same items."
+        )
+    else:
+        yield (
+            "Intervals and p: other items, the same annotators. p flips the sides of items, corrected for all pairs. "
+            "Items to which both wrote the same were not asked about, and count as ties. A metric chooses between the "
+            "same texts as people."
+        )
+    yield f"α: Krippendorff's, with the bootstrap's interval over items; {found.draws:,} draws of everything drawn."
+    if found.agreement and len(found.systems) < 3:
+        yield "A correlation over systems needs three of them."

@@ -1,0 +1,201 @@
+"""Files to a model's repository on the hub, all in one commit.
+
+The token is the one of `hf auth login` or HF_TOKEN. It goes into the header of requests and nowhere else.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from grue.data.hub.errors import transport_error
+from grue.errors import ConfigError, DataError, escaped
+
+Content = Mapping[str, Path | bytes]
+"""Path in the repository → a file here, or what it holds."""
+REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+HARMLESS = re.compile(r"\.gitattributes|\.gitignore|README\.md|LICENSE[\w.-]*|\.eval_results/.*")
+"""What a repository may hold and still be taken for an empty one."""
+AGAIN = "Nothing here was changed, and the same command goes on where it stopped."
+
+
+@dataclass(frozen=True, slots=True)
+class Uploaded:
+    """What became of an upload.
+
+    Attributes:
+        url: The repository's page.
+        commit: Its newest commit.
+        changed: Whether that is ours; else all files were there already.
+    """
+
+    url: str
+    commit: str
+    changed: bool
+
+
+def check_repository(name: str, endpoint: str = "") -> None:
+    """Refuse what is no repository's name, or no hub's address.
+
+    Raises:
+        ConfigError: It is not.
+    """
+    if not REPOSITORY.fullmatch(name) or ".." in name or "--" in name or name.endswith((".git", ".ipynb")):
+        raise ConfigError(f"{name!r} is no repository's name: write OWNER/NAME, in letters, digits and _ . -")
+    if not endpoint:
+        return
+    address = urlsplit(endpoint)
+    if address.scheme not in ("http", "https") or not address.hostname or "@" in address.netloc or address.query:
+        raise ConfigError("The hub's address: write https://HOST, without a user or a token in it.")
+
+
+def page_of(name: str, endpoint: str = "") -> str:
+    """Return the address of a repository's page."""
+    from huggingface_hub import constants
+
+    return f"{(endpoint or str(constants.ENDPOINT)).rstrip('/')}/{name}"
+
+
+def upload(
+    name: str,
+    content: Content,
+    message: str,
+    *,
+    mark: str,
+    listed: Callable[[bytes], Iterable[str]],
+    endpoint: str = "",
+    private: bool = False,
+    force: bool = False,
+) -> Uploaded:
+    """Commit files to a model's repository, which is made if there is none; what is there already is not sent again.
+
+    Args:
+        mark: The file by which a repository is known to be ours to replace.
+        listed: From that file's content, the files of an earlier upload; those that are no longer wanted are deleted.
+        endpoint: The hub's address. [default: HF_ENDPOINT, or huggingface.co]
+        private: Whether a new repository is private. One that is there must be then, too.
+        force: Commit to a repository that holds something else.
+
+    Raises:
+        ConfigError: There is no token or connection to be used, or the repository is public or holds something else.
+        DataError: The hub refuses, or does not deliver what was sent.
+    """
+    from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, get_token
+
+    check_repository(name, endpoint)
+    token = get_token()
+    if token is None:
+        raise ConfigError(
+            f"No token for the hub, so that {name} cannot be written: log in with `hf auth login`, or set HF_TOKEN to "
+            "a token with write access."
+        )
+    api = HfApi(endpoint=endpoint.rstrip("/") or None, token=token)
+    with _told(name, token):
+        before = _found_or_made(api, name, private)
+        held = _held(api, name, before)
+        if mark not in held and not force:
+            _refuse_foreign(name, held)
+        earlier = set(listed(_read(api, name, mark, before))) if mark in held else set()
+        operations: list[Any] = [CommitOperationAdd(path, str(given) if isinstance(given, Path) else given)
+                                 for path, given in content.items()]  # fmt: skip
+        stale = sorted(path for path in earlier & held.keys() if path not in content)
+        operations += [CommitOperationDelete(path) for path in stale]
+        made = api.create_commit(name, operations, commit_message=message, parent_commit=before)
+        commit = str(made.oid)
+        lacking = _lacking(content, _held(api, name, commit))
+    if lacking:
+        raise DataError(
+            f"{name}: the commit {commit[:12]} lacks {escaped(', '.join(lacking[:3]))} or has it otherwise: a "
+            ".gitignore of the repository may leave it out. Correct that on the hub, and push again."
+        )
+    return Uploaded(page_of(name, endpoint), commit, commit != before)
+
+
+def _found_or_made(api: Any, name: str, private: bool) -> str:
+    """Return a repository's newest commit; it is made if there is none."""
+    from huggingface_hub.errors import RepositoryNotFoundError
+
+    try:
+        info = api.model_info(name, timeout=30)
+    except RepositoryNotFoundError:
+        api.create_repo(name, private=private or None, exist_ok=True)
+        info = api.model_info(name, timeout=30)
+    if private and not info.private:
+        raise ConfigError(
+            f"{name} is public, and --private was asked for: nothing was sent. Make it private on the hub, choose "
+            "another name, or leave --private out."
+        )
+    return str(info.sha)
+
+
+def _held(api: Any, name: str, commit: str) -> dict[str, Any]:
+    from huggingface_hub.hf_api import RepoFile
+
+    tree = api.list_repo_tree(name, revision=commit, recursive=True)
+    return {file.path: file for file in tree if isinstance(file, RepoFile)}
+
+
+def _refuse_foreign(name: str, held: Mapping[str, Any]) -> None:
+    foreign = sorted(path for path in held if not HARMLESS.fullmatch(path))
+    if foreign:
+        shown = escaped(", ".join(foreign[:3])) + (", …" if len(foreign) > 3 else "")
+        raise ConfigError(
+            f"{name} holds something else ({shown}), and no checkpoint of grue: nothing was sent. Choose another name; "
+            "--force adds the checkpoint to what is there."
+        )
+
+
+def _read(api: Any, name: str, path: str, commit: str) -> bytes:
+    """Return the content of a small file of a repository."""
+    from huggingface_hub import utils
+
+    library: Any = utils  # it does not declare what it exports
+    url = f"{api.endpoint}/{name}/resolve/{commit}/{path}"
+    headers = library.build_hf_headers(token=api.token)
+    response = library.get_session().get(url, headers=headers, follow_redirects=True, timeout=30)
+    library.hf_raise_for_status(response)
+    return bytes(response.content)
+
+
+def _lacking(content: Content, held: Mapping[str, Any]) -> list[str]:
+    """Return the files that a commit does not have as they were sent."""
+    sizes = {path: given.stat().st_size if isinstance(given, Path) else len(given) for path, given in content.items()}
+    return [path for path, size in sizes.items() if path not in held or held[path].size != size]
+
+
+@contextmanager
+def _told(name: str, token: str) -> Iterator[None]:
+    """Raise what the hub's library raises as one of ours, in which the token does not stand."""
+    from huggingface_hub import errors as hub
+
+    def said(error: BaseException) -> str:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        return escaped(" ".join(lines).replace(token, "…").rstrip("."), 400) or type(error).__name__
+
+    owner = name.partition("/")[0]
+    try:
+        yield
+    except hub.OfflineModeIsEnabled as error:
+        raise ConfigError(f"{name}: HF_HUB_OFFLINE is set, and a push needs a connection; unset it.") from error
+    except hub.HfHubHTTPError as error:
+        status = error.response.status_code
+        if status in (401, 404) or isinstance(error, hub.RepositoryNotFoundError):
+            cure = (
+                f"the hub knows no such repository for this token: check the name and that {owner} is you or your "
+                "organisation, and log in again with `hf auth login` if the token is old"
+            )
+        elif status == 403:
+            cure = f"this token may not write there: it needs write access, and you must be {owner} or a member of it"
+        elif status in (409, 412):
+            cure = f"someone else has just changed it: {said(error)}"
+        else:
+            cure = f"the hub answered {status}: {said(error)}"
+        raise DataError(f"{name}: {cure}. {AGAIN}") from error
+    except (transport_error(), RuntimeError, OSError) as error:
+        cause = error.__cause__ if isinstance(error, RuntimeError) and error.__cause__ is not None else error
+        raise DataError(f"{name}: the upload was cut off: {said(cause)}. {AGAIN}") from error
+    except ValueError as error:
+        raise DataError(f"{name}: the hub refuses it: {said(error)}. {AGAIN}") from error

@@ -1,0 +1,494 @@
+"""Responses that were scored before: a JSON-lines file of rewards, pairs or rankings, read strictly.
+
+The first line may be a header, which says how the responses were made and what they took; `grue generate --score` and
+`grue pairs` write one. Every other line judges responses to one prompt, all lines of a file in the same form.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from grue import files
+from grue.data import pairs
+from grue.data.limits import LARGEST_REWARD, LARGEST_TEXT, LONGEST_CELL, MOST_RESPONSES
+from grue.data.pairs import PairsHeader, Part, check_parts, contradictions
+from grue.errors import ConfigError, DataError, escaped
+from grue.records import Example, unseen
+from grue.shapes import from_dict, json_schema, shown
+from grue.tasks import Generation, Task
+
+KIND: Final = "scored responses"
+SCHEMA_VERSION: Final = 1
+LEFT_OUT = ("reward_models", "file", "data_dir")
+"""The keys of a header that are left out where they say nothing."""
+MAKE = "`grue generate --samples 8 --score` writes such a file"
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredHeader:
+    """The first line of a file: whose responses these are, how they were drawn, and what that took.
+
+    Attributes:
+        reward: The expression that gave the rewards, as for training.
+        checkpoint: sha256 of the weights that were drawn from, or a model's hub id and revision.
+        system: Its name.
+        seed: Of the draws.
+        samples: Drawn to each prompt.
+        generation: How they were drawn: temperature, top-k, lengths.
+        prompts: That were answered; one to whose responses the reward does not apply has no line.
+        responses: In the file.
+        generated_tokens: Of all responses, end tokens included, also of those that are not in the file.
+        reward_calls: Responses that the reward was asked about.
+        seconds: For drawing and scoring; what loaded the model and prepared the reward is not counted.
+        reward_models: Name and sha256 of each reward model in `reward`; left out of a file where there is none.
+        file: sha256 of the file of rows that `split` names; left out where it is a split of the task.
+        data_dir: Where the rows were read instead of the task's sources; left out without such a folder.
+    """
+
+    grue: Literal["scored responses"]
+    schema: Literal[1]
+    suite: str
+    task: str
+    task_hash: str
+    split: str
+    reward: str
+    checkpoint: str
+    system: str
+    seed: int
+    samples: int
+    generation: Generation
+    prompts: int
+    responses: int
+    generated_tokens: int
+    reward_calls: int
+    seconds: float
+    reward_models: Mapping[str, str] = field(default_factory=dict)
+    file: str | None = None
+    data_dir: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredResponse:
+    """A response and what it is worth; higher is better."""
+
+    text: str
+    reward: float
+
+
+@dataclass(frozen=True, slots=True)
+class RewardedLine:
+    """Responses to the prompt of a training example, which is named by its id, its prompt or both; with rewards."""
+
+    responses: tuple[ScoredResponse, ...]
+    id: str | None = None
+    prompt: str | None = None
+
+    def judged(self) -> list[tuple[str, float]]:
+        """Return (text, score) of each response."""
+        return [(one.text, one.reward) for one in self.responses]
+
+
+@dataclass(frozen=True, slots=True)
+class PairLine:
+    """Two responses to the prompt of a training example, of which one is better.
+
+    Attributes:
+        tie: Neither is: which of them is called chosen means nothing.
+        part: Where the prompt belongs; what is not "train" is held out and never learned from.
+    """
+
+    chosen: str
+    rejected: str
+    id: str | None = None
+    prompt: str | None = None
+    tie: bool = False
+    part: Part | None = None
+
+    def judged(self) -> list[tuple[str, float]]:
+        """Return (text, score) of each response; only the order of the scores means something."""
+        return [(self.chosen, 1.0), (self.rejected, 1.0 if self.tie else 0.0)]
+
+
+@dataclass(frozen=True, slots=True)
+class RankingLine:
+    """Responses to the prompt of a training example, best first."""
+
+    ranking: tuple[str, ...]
+    id: str | None = None
+    prompt: str | None = None
+
+    def judged(self) -> list[tuple[str, float]]:
+        """Return (text, score) of each response; only the order of the scores means something."""
+        return _by_order(self.ranking)
+
+
+def _by_order(texts: Sequence[str]) -> list[tuple[str, float]]:
+    return [(text, float(len(texts) - place)) for place, text in enumerate(texts, start=1)]
+
+
+Line = RewardedLine | PairLine | RankingLine
+Header = ScoredHeader | PairsHeader
+FORMS: Mapping[str, type[Line]] = {
+    "responses": RewardedLine,
+    "chosen": PairLine,
+    "rejected": PairLine,
+    "ranking": RankingLine,
+}
+"""The key by which a line is recognised → what it is read into."""
+WRITTEN = {
+    RewardedLine: '{"id": …, "responses": [{"text": …, "reward": 0.3}, …]}',
+    PairLine: '{"id": …, "chosen": …, "rejected": …}',
+    RankingLine: '{"id": …, "ranking": [best, …, worst]}',
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredGroup:
+    """Responses to one prompt, as a line of the file judges them.
+
+    Attributes:
+        example: The task's training example that they answer.
+        texts: At least one.
+        scores: One for each text, higher is better; of pairs and rankings only their order means something.
+        part: Where the line says that its prompt belongs; None where it says nothing.
+    """
+
+    example: Example
+    texts: tuple[str, ...]
+    scores: tuple[float, ...]
+    part: Part | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredBudget:
+    """What a file's responses took; None where that is unknown."""
+
+    prompts: int
+    generated_tokens: int | None
+    reward_calls: int
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredData:
+    """The content of a file of scored responses.
+
+    Attributes:
+        groups: In the order of the file, one for each line; several may answer the same example.
+        rewards: False if the file states an order only (pairs, rankings): a method that needs values refuses it.
+        made: The header; None in a file without one.
+    """
+
+    path: Path
+    sha256: str
+    groups: tuple[ScoredGroup, ...]
+    rewards: bool
+    made: Header | None
+
+    @property
+    def learned(self) -> tuple[ScoredGroup, ...]:
+        """The groups that may be learned from: all but those that are held out."""
+        return tuple(group for group in self.groups if group.part in (None, "train"))
+
+    @property
+    def contradictions(self) -> int:
+        """How many pairs of texts were judged both ways; of pairs only."""
+        orders = ((g.example.id, *g.texts) for g in self.groups if len(g.texts) == 2 and g.scores[0] > g.scores[1])
+        return len(contradictions(orders))
+
+    @property
+    def budget(self) -> ScoredBudget:
+        """What the header states; without one, what can be seen: a prompt a line and a judgement a response."""
+        made = self.made
+        if made is not None:
+            return ScoredBudget(made.prompts, made.generated_tokens, made.reward_calls, made.seconds)
+        return ScoredBudget(len(self.groups), None, sum(len(group.texts) for group in self.groups), None)
+
+
+def read_scored(path: Path, task: Task, examples: Sequence[Example], split: str = "train") -> ScoredData:
+    """Read responses to prompts of a task that were scored before.
+
+    Args:
+        examples: The task's training examples: each line must answer one of them. Of several with the prompt of a line
+            that names no id, the first counts.
+        split: Whose examples these are, if they are others.
+
+    Raises:
+        DataError: The file is missing, empty, cut, too large or in another format, or is of another task; the message
+            names the line and says what to do.
+    """
+    _check_file(path)
+    made, numbered = _read(path)
+    if made is not None:
+        _check_task(made, f"{path}, line 1", task)
+    found = _Examples(task, examples, made, [line for _, line in numbered], split)
+    groups = tuple(_group(line, f"{path}, line {number}", found) for number, line in numbered)
+    places = zip(groups, numbered, strict=True)
+    check_parts((f"{path}, line {number}", group.example.prompt, group.part) for group, (number, _) in places)
+    if made is not None:
+        _check_counts(made, path, groups)
+    return ScoredData(path, files.sha256_file(path), groups, isinstance(numbered[0][1], RewardedLine), made)
+
+
+def read_header(path: Path) -> Header | None:
+    """Return the header of a file of scored responses or of pairs; None if its first line is none.
+
+    Raises:
+        DataError: The file is missing or damaged, or a header is not as it should be.
+    """
+    _check_file(path)
+    number, first = next(_records(path), (0, {}))
+    return _header(first, f"{path}, line {number}") if "grue" in first else None
+
+
+def unfinished(path: Path) -> Path:
+    """Return the folder in which a file is made."""
+    return path.with_name(f"{path.name}.partial")
+
+
+def as_records(made: Header, lines: Iterable[RewardedLine | PairLine]) -> Iterator[dict[str, Any]]:
+    """Yield the objects of a file, one a line: the header, then the lines, each of which names an id."""
+    header = files.plain(made)
+    yield {key: value for key, value in header.items() if key not in LEFT_OUT or value}
+    for line in lines:
+        if isinstance(line, RewardedLine):
+            yield {"id": line.id, "responses": files.plain(line.responses)}
+        else:
+            yield {key: value for key, value in files.plain(line).items() if value not in (None, False)}
+
+
+def scored_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a line of a file of scored responses."""
+    parts = [json_schema(cls) for cls in (ScoredHeader, PairsHeader, *WRITTEN)]
+    dialect = [part.pop("$schema") for part in parts]
+    return {"$schema": dialect[0], "title": "A line of scored responses", "anyOf": parts}
+
+
+# --- lines -----------------------------------------------------------------------------------------------------------
+
+
+def _check_file(path: Path) -> None:
+    """Refuse what is no file of text that fits into memory."""
+    if not path.exists():
+        begun = unfinished(path).is_dir()
+        raise DataError(
+            f"{path}: not finished; repeat the `grue generate` that was interrupted."
+            if begun
+            else f"{path}: no such file; {MAKE}."
+        )
+    if not path.is_file() or path.suffix == ".gz":
+        raise DataError(f"{path}: not a plain file of JSON lines; unpack or copy it into one.")
+    size = path.stat().st_size
+    if size > LARGEST_TEXT:
+        raise DataError(
+            f"{path}: refused: {size:,} bytes, where {LARGEST_TEXT:,} are allowed; leave out prompts or responses."
+        )
+
+
+def _read(path: Path) -> tuple[Header | None, list[tuple[int, Line]]]:
+    """Return the header and the lines of a file, numbered; there is at least one line, and all have the same form."""
+    records, made = _records(path), None
+    first = next(records, None)
+    if first is not None and "grue" in first[1]:
+        made, first = _header(first[1], f"{path}, line {first[0]}"), next(records, None)
+    if first is None:
+        raise DataError(f"{path}: holds no responses; {MAKE}.")
+    form, began = _form(first[1], f"{path}, line {first[0]}"), first[0]
+    lines: list[tuple[int, Line]] = []
+    responses = 0
+    for number, record in chain([first], records):
+        where = f"{path}, line {number}"
+        if _form(record, where) is not form:
+            raise DataError(
+                f"{where}: has another form than line {began}, {WRITTEN[form]}; put lines of each form into a file of "
+                "their own."
+            )
+        line = _line(form, record, where)
+        responses += len(line.judged())
+        if responses > MOST_RESPONSES:
+            raise DataError(
+                f"{where}: refused: more than {MOST_RESPONSES:,} responses; leave out prompts or responses."
+            )
+        lines.append((number, line))
+    return made, lines
+
+
+def _records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    try:
+        yield from files.read_jsonl(path)
+    except DataError as error:
+        raise DataError(f"{error}{_cure(path, str(error))}") from error
+
+
+def _cure(path: Path, said: str) -> str:
+    """Return what to do about a line that cannot be read; nothing if it is the whole file that cannot."""
+    if not said.startswith(f"{path}, line "):
+        return ""
+    content = path.read_bytes()
+    last = content.count(b"\n") + 1
+    if not content.endswith(b"\n") and said.startswith(f"{path}, line {last}:"):
+        return " It is the last line and has no end: the file was cut off. Copy or make it again, or remove that line."
+    return " Write one JSON object a line, or make the file again."
+
+
+HEADERS: Mapping[str, type[Header]] = {KIND: ScoredHeader, pairs.KIND: PairsHeader}
+
+
+def _header(record: Mapping[str, Any], where: str) -> Header:
+    kind = HEADERS.get(record["grue"]) if isinstance(record["grue"], str) else None
+    if kind is None:
+        raise DataError(f"{where}: a file of {escaped(shown(record['grue']))}, not of {KIND!r}; {MAKE}.")
+    if record.get("schema") != SCHEMA_VERSION:
+        found = escaped(shown(record.get("schema")))
+        raise DataError(
+            f"{where}: schema: this version of grue reads {SCHEMA_VERSION}, found {found}; upgrade grue, or make the "
+            "file again."
+        )
+    try:
+        return from_dict(kind, record, where)
+    except ConfigError as error:
+        cure = "Restore the header; or remove it, and what the responses took is unknown."
+        raise DataError(f"{escaped(error, 600)} {cure}") from error
+
+
+def _form(record: Mapping[str, Any], where: str) -> type[Line]:
+    if "grue" in record:
+        raise DataError(
+            f"{where}: a second header, as where files are put together; learn from one of them, or remove all "
+            "headers: what the responses took is then unknown."
+        )
+    forms = {FORMS[key] for key in record if key in FORMS}
+    if len(forms) != 1:
+        keys = escaped(", ".join(record) or "none")
+        many = "is of several forms" if forms else "holds no scored responses"
+        raise DataError(f"{where}: {many} (its keys: {keys}). Write one of {', '.join(WRITTEN.values())}.")
+    return forms.pop()
+
+
+def _line(form: type[Line], record: Mapping[str, Any], where: str) -> Line:
+    """Read a line and refuse what cannot be learned from."""
+    try:
+        line = from_dict(form, record, where)
+    except ConfigError as error:
+        cure = f'Lines of this form are {WRITTEN[form]}, with "prompt" beside or instead of "id".'
+        raise DataError(f"{escaped(error, 600)} {cure}") from error
+    if line.id is None and line.prompt is None:
+        raise DataError(f"{where}: says neither id nor prompt; name the training example that it answers.")
+    judged = line.judged()
+    texts = [text for text, _ in judged]
+    if len(texts) < (1 if form is RewardedLine else 2):
+        what = "no response" if form is RewardedLine else f"a ranking of {len(texts)}"
+        raise DataError(f"{where}: {what}; add responses, or leave the line out.")
+    if form is not RewardedLine and len(set(texts)) < len(texts):
+        twin = Counter(texts).most_common(1)[0][0]
+        raise DataError(
+            f"{where}: the text {escaped(shown(twin))} is better than itself; leave out one of the two, or the line."
+        )
+    for text, score in judged:
+        check_text(text, where)
+        if abs(score) > LARGEST_REWARD:
+            raise DataError(f"{where}: a reward of {score:g}; at most {LARGEST_REWARD:g} is allowed. Scale rewards.")
+    return line
+
+
+def check_text(text: str, where: str) -> None:
+    """Refuse a text that no file of scored responses may hold.
+
+    Raises:
+        DataError: It is too long, or has characters that nobody sees.
+    """
+    if len(text) > LONGEST_CELL:
+        raise DataError(
+            f"{where}: a text of {len(text):,} characters; at most {LONGEST_CELL:,} are allowed. Shorten it."
+        )
+    if hidden := unseen(text):
+        named = ", ".join(f"U+{ord(sign):04X}" for sign in sorted(hidden)[:3])
+        raise DataError(f"{where}: a text holds characters that nobody sees ({named}); remove them.")
+
+
+# --- what the lines answer -------------------------------------------------------------------------------------------
+
+
+class _Examples:
+    """The examples of a split that lines answer, found by id or prompt."""
+
+    def __init__(
+        self, task: Task, examples: Sequence[Example], made: Header | None, lines: Sequence[Line], split: str
+    ) -> None:
+        ids, prompts = {line.id for line in lines}, {line.prompt for line in lines if line.id is None}
+        self._by_id: dict[str, Example] = {}
+        self._by_prompt: dict[str, Example] = {}
+        for example in examples:
+            if example.id in ids:
+                self._by_id[example.id] = example
+            if example.prompt in prompts:
+                self._by_prompt.setdefault(example.prompt, example)
+        what = "no training example of" if split == "train" else f"no example of the split {escaped(repr(split))} of"
+        self._of = f"{what} {task.suite}/{task.name}"
+        said = split if made is None else made.split
+        note = "" if said == split else f" The header says that the split {escaped(repr(said))} was answered."
+        self._cure = (
+            f"`grue data export {task.name} --suite {task.suite} --split {escaped(split)}` shows them all.{note}"
+        )
+
+    def answered_by(self, line: Line, where: str) -> Example:
+        if line.id is None:
+            found = self._by_prompt.get(str(line.prompt))
+            what = f"the prompt {escaped(shown(line.prompt))}"
+        else:
+            found, what = self._by_id.get(line.id), f"the id {escaped(repr(line.id))}"
+        if found is None:
+            raise DataError(f"{where}: {what} is of {self._of}. {self._cure}")
+        if line.prompt is not None and line.prompt != found.prompt:
+            raise DataError(
+                f"{where}: the prompt {escaped(shown(line.prompt))} is not that of {what}, "
+                f"{escaped(shown(found.prompt))}. Correct one, or leave one out."
+            )
+        return found
+
+
+def _group(line: Line, where: str, found: _Examples) -> ScoredGroup:
+    texts, scores = zip(*line.judged(), strict=True)
+    part = line.part if isinstance(line, PairLine) else None
+    return ScoredGroup(found.answered_by(line, where), texts, scores, part)
+
+
+# --- what the header says --------------------------------------------------------------------------------------------
+
+
+def _check_task(made: Header, where: str, task: Task) -> None:
+    if (made.suite, made.task) != (task.suite, task.name):
+        raise DataError(
+            f"{where}: responses to {escaped(made.suite)}/{escaped(made.task)}, not to {task.suite}/{task.name}; "
+            f"choose that task, or another file: {MAKE}."
+        )
+    if made.task_hash != task.hash:
+        raise DataError(
+            f"{where}: made for another version of {task.suite}/{task.name} (hash {escaped(made.task_hash, 12)}, here "
+            f"{escaped(task.hash, 12)}); draw the responses again; {MAKE}."
+        )
+
+
+def _check_counts(made: Header, path: Path, groups: Sequence[ScoredGroup]) -> None:
+    """Refuse a header that cannot be of these lines: some are lost or added, or less was counted than is there."""
+    held = sum(len(group.texts) for group in groups)
+    prompts = len({group.example.id for group in groups})
+    cure = "Make or copy the file again; or remove the header, and what the responses took is unknown."
+    if isinstance(made, PairsHeader):
+        stated, found, noun = made.pairs, len(groups), "pairs"
+        ties = sum(group.scores[0] == group.scores[-1] for group in groups)
+        least = {"prompts": prompts, "judgements": found, "ties": ties, "dropped_ties": 0, "reward_calls": 0}
+    else:
+        stated, found, noun = made.responses, held, "responses"
+        said = sum(bool(text) for group in groups for text in group.texts)
+        least = {"prompts": prompts, "reward_calls": held, "generated_tokens": said, "samples": 1, "seconds": 0}
+    if stated != found:
+        raise DataError(f"{path}: holds {found:,} {noun}, and its header says {stated:,}: it was cut or edited. {cure}")
+    for key, count in least.items():
+        if getattr(made, key) < count:
+            raise DataError(
+                f"{path}, line 1: {key} is {getattr(made, key):,}, but the file shows at least {count:,}. {cure}"
+            )

@@ -1,0 +1,97 @@
+"""What a file of scored responses holds, in figures."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from grue.data.scored import Header, ScoredBudget, ScoredData
+
+
+@dataclass(frozen=True, slots=True)
+class RewardSummary:
+    """The rewards of a file.
+
+    Attributes:
+        spread: Standard deviation of all of them.
+        within: Mean over groups of their standard deviation, of which learning from a group has only this.
+    """
+
+    mean: float
+    spread: float
+    least: float
+    most: float
+    within: float
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredSummary:
+    """What a file of scored responses holds.
+
+    Attributes:
+        form: "rewards", "pairs" or "rankings".
+        prompts: Different ones.
+        groups: Lines.
+        empty: Responses that say nothing.
+        repeated: Responses that are equal to an earlier one of their group.
+        flat: Share of the groups whose scores are all equal, so that they teach no order.
+        words: Of a response, mean and most.
+        rewards: None where the file states an order only.
+        contradictions: Pairs of texts that were judged both ways.
+        held_out: Lines that are not learned from.
+    """
+
+    form: str
+    prompts: int
+    groups: int
+    responses: int
+    empty: int
+    repeated: int
+    flat: float
+    words: tuple[float, int]
+    rewards: RewardSummary | None
+    sha256: str
+    made: Header | None
+    budget: ScoredBudget
+    contradictions: int = 0
+    held_out: int = 0
+
+
+def summarise(data: ScoredData) -> ScoredSummary:
+    """Return what a file holds."""
+    groups = data.groups
+    texts = [text for group in groups for text in group.texts]
+    lengths = [len(text.split()) for text in texts]
+    return ScoredSummary(
+        form=_form(data),
+        prompts=len({group.example.id for group in groups}),
+        groups=len(groups),
+        responses=len(texts),
+        empty=sum(not text.strip() for text in texts),
+        repeated=sum(len(group.texts) - len(set(group.texts)) for group in groups),
+        flat=sum(len(set(group.scores)) == 1 for group in groups) / len(groups),
+        words=(fmean(lengths), max(lengths)),
+        rewards=_rewards([group.scores for group in groups]) if data.rewards else None,
+        sha256=data.sha256,
+        made=data.made,
+        budget=data.budget,
+        contradictions=0 if data.rewards else data.contradictions,
+        held_out=len(groups) - len(data.learned),
+    )
+
+
+def _form(data: ScoredData) -> str:
+    if data.rewards:
+        return "rewards"
+    return "pairs" if all(len(group.texts) == 2 for group in data.groups) else "rankings"
+
+
+def _rewards(groups: Sequence[Sequence[float]]) -> RewardSummary:
+    values = [score for group in groups for score in group]
+    within = fmean(map(_spread, groups))
+    return RewardSummary(fmean(values), _spread(values), min(values), max(values), within)
+
+
+def _spread(values: Sequence[float]) -> float:
+    middle = fmean(values)
+    return math.sqrt(fmean((value - middle) ** 2 for value in values))

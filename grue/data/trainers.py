@@ -1,0 +1,106 @@
+"""Examples as rows of TRL, verl, OpenRLHF and verifiers, with the ids by which `grue.rewards` finds them.
+
+Read in TRL 1.16.0 (`GRPOTrainer._calculate_rewards`), verl 0.9.1 (`RLHFDataset`, `NaiveRewardManager`), OpenRLHF 0.11.0
+(`PromptDataset`) and verifiers 0.4.0 (`TaskData`).
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from grue import files
+from grue.data.cache import writing
+from grue.data.examples import BATCH
+from grue.data.export import check_ending
+from grue.records import Example
+from grue.tasks import Task
+
+Row = Mapping[str, Any]
+
+TEXT, TEXTS = pa.string(), pa.list_(pa.string())
+MESSAGES = pa.list_(pa.struct({"role": TEXT, "content": TEXT}))
+RULE = pa.struct({"style": TEXT, "ground_truth": TEXTS})
+EXTRA = pa.struct({"split": TEXT, "index": pa.int64(), "id": TEXT})
+
+COLUMNS: Mapping[str, Mapping[str, pa.DataType]] = {
+    "trl": {"id": TEXT, "data_source": TEXT, "prompt": TEXT, "references": TEXTS},
+    "verl": {"data_source": TEXT, "prompt": MESSAGES, "ability": TEXT, "reward_model": RULE, "extra_info": EXTRA},
+    "openrlhf": {"input": TEXT, "label": TEXT, "datasource": TEXT},
+    "verifiers": {"id": TEXT, "name": TEXT, "prompt": TEXT, "references": TEXTS},
+}
+"""Trainer → its columns; a prompt is text unless conversations are asked for, which verl always reads."""
+PROMPTS = ("prompt", "input")
+
+
+def export_for(trainer: str, task: Task, split: str, examples: Iterable[Example], path: Path, chat: bool) -> None:
+    """Write a split's examples as a trainer reads them, to a `.jsonl` or a `.parquet` file.
+
+    Args:
+        trainer: A key of `COLUMNS`.
+        chat: Whether a prompt is a conversation of one message of the user.
+
+    Raises:
+        ConfigError: The name has another ending.
+        DataError: The file cannot be written.
+    """
+    check_ending(path)
+    write = _write_parquet if path.suffix == ".parquet" else _write_lines
+    with writing(path) as temporary:
+        write(_schema(trainer, chat), rows_for(trainer, task, split, examples, chat), temporary)
+
+
+def rows_for(trainer: str, task: Task, split: str, examples: Iterable[Example], chat: bool) -> Iterator[Row]:
+    """Yield a row for each example, with the trainer's columns in their order."""
+    chat = chat or trainer == "verl"
+    for index, example in enumerate(examples):
+        prompt = [{"role": "user", "content": example.prompt}] if chat else example.prompt
+        yield ROWS[trainer](example, prompt, task, {"split": split, "index": index, "id": example.id})
+
+
+def _trl(example: Example, prompt: Any, task: Task, place: Row) -> Row:
+    source, references = f"{task.suite}/{task.name}", list(example.references)
+    return {"id": example.id, "data_source": source, "prompt": prompt, "references": references}
+
+
+def _verl(example: Example, prompt: Any, task: Task, place: Row) -> Row:
+    rule = {"style": "rule", "ground_truth": list(example.references)}
+    source = f"{task.suite}/{task.name}"
+    return {"data_source": source, "prompt": prompt, "ability": task.name, "reward_model": rule, "extra_info": place}
+
+
+def _openrlhf(example: Example, prompt: Any, task: Task, place: Row) -> Row:
+    return {"input": prompt, "label": example.id, "datasource": f"{task.suite}/{task.name}"}
+
+
+def _verifiers(example: Example, prompt: Any, task: Task, place: Row) -> Row:
+    name, references = f"{task.suite}/{task.name}", list(example.references)
+    return {"id": example.id, "name": name, "prompt": prompt, "references": references}
+
+
+ROWS: Mapping[str, Callable[[Example, Any, Task, Row], Row]] = {
+    "trl": _trl,
+    "verl": _verl,
+    "openrlhf": _openrlhf,
+    "verifiers": _verifiers,
+}
+
+
+def _schema(trainer: str, chat: bool) -> pa.Schema:
+    columns = COLUMNS[trainer].items()
+    return pa.schema([(name, MESSAGES if chat and name in PROMPTS else kind) for name, kind in columns])
+
+
+def _write_lines(schema: pa.Schema, rows: Iterator[Row], path: Path) -> None:
+    with path.open("w", encoding="utf-8", newline="\n") as handle:
+        for row in rows:
+            handle.write(files.canonical_json(row) + "\n")
+
+
+def _write_parquet(schema: pa.Schema, rows: Iterator[Row], path: Path) -> None:
+    with pq.ParquetWriter(path, schema) as writer:
+        while part := list(islice(rows, BATCH)):
+            writer.write_table(pa.Table.from_pylist(part, schema))

@@ -1,0 +1,201 @@
+"""A split answered by an endpoint: every reply is kept as it comes, and what was answered is never asked again.
+
+`answers.jsonl` holds the replies as they are, a line each in the order in which they came, with what the server said of
+them. The predictions follow from it, in the order of the examples.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any
+
+from grue import files
+from grue.errors import DataError, GrueError
+from grue.evaluation.client import Client, GivenUp, Reply
+from grue.evaluation.endpoint import Endpoint
+from grue.evaluation.prompting import Asking, Question
+from grue.records import Example, Prediction
+from grue.shapes import from_dict
+from grue.tasks import Task
+
+SAMPLED = "sampled by an endpoint"
+"""What a result says of its decoding: settings were sent, and nothing is known of what was done with them."""
+CUT = "length"
+"""Why a reply ended that reached its length limit."""
+MOST_SHOWN = 20  # values that a server gave of one key
+
+
+@dataclass(frozen=True, slots=True)
+class KeptReply:
+    """A line of `answers.jsonl`: the reply to the example `id`."""
+
+    id: str
+    reply: Reply
+
+
+def settings_for(task: Task, seed: int) -> dict[str, Any]:
+    """Return what is sent with every question: the task's length limit, and what asks for the same answer each time."""
+    return {"max_tokens": task.decoding.max_new_tokens, "temperature": 0, "seed": seed}
+
+
+def answer_all(
+    client: Client,
+    questions: Mapping[str, Question],
+    path: Path,
+    progress: Callable[[int], None] = lambda done: None,
+) -> dict[str, Reply]:
+    """Return example id → reply, asking only what `path` does not hold.
+
+    Args:
+        questions: Example id → what is asked, in the order of asking.
+        path: The file of replies, `answers.jsonl`.
+
+    Raises:
+        DataError: The server refuses, or the file holds answers to other examples. Replies that came are kept.
+        Unavailable: The server fails again and again. Likewise.
+    """
+    done = kept(path)
+    if strangers := done.keys() - questions.keys():
+        raise DataError(
+            f"{path}: holds answers to other examples ({sorted(strangers)[0]}, …); remove it or write elsewhere."
+        )
+    progress(len(done))
+
+    def keep(name: str, reply: Reply) -> None:
+        files.append_jsonl(path, [KeptReply(name, reply)])
+        done[name] = reply
+
+    lacking = {name: question for name, question in questions.items() if name not in done}
+    try:
+        _ask_each(client, lacking, keep, lambda: progress(len(done)))
+    except GrueError as error:
+        told = f"{error} {len(done):,} of {len(questions):,} answers are kept; the same command asks for the others."
+        raise type(error)(told) from error
+    return done
+
+
+def kept(path: Path) -> dict[str, Reply]:
+    """Return example id → reply of those that came before; a last line that a kill cut is dropped.
+
+    Raises:
+        DataError: The file cannot be read.
+    """
+    if not path.exists():
+        return {}
+    files.drop_torn_line(path)
+    try:
+        lines = [from_dict(KeptReply, record, f"{path}, line {n}") for n, record in files.read_jsonl(path)]
+    except GrueError as error:
+        raise DataError(f"{error} Restore the file, or begin anew with --force.") from error
+    return {line.id: line.reply for line in lines}
+
+
+def _ask_each(
+    client: Client,
+    questions: Mapping[str, Question],
+    keep: Callable[[str, Reply], None],
+    progress: Callable[[], None],
+) -> None:
+    """Ask all questions, several at once, and keep the replies as they come.
+
+    After a fault, those on their way are waited for, then the fault is raised. Whoever interrupts does not wait: the
+    threads are daemons, and only what has come is kept.
+    """
+    waiting: SimpleQueue[str] = SimpleQueue()
+    made: SimpleQueue[tuple[str, Reply | BaseException] | None] = SimpleQueue()
+    for name in questions:
+        waiting.put(name)
+
+    def work() -> None:
+        try:
+            while not client.stop.is_set():
+                name = waiting.get_nowait()
+                try:
+                    made.put((name, client.ask(questions[name])))
+                except GivenUp:
+                    return
+                except BaseException as error:  # handed on to who waits
+                    client.stop.set()
+                    made.put((name, error))
+        except Empty:
+            pass
+        finally:
+            made.put(None)
+
+    threads = [Thread(target=work, daemon=True) for _ in range(min(client.endpoint.concurrency, len(questions)))]
+    for thread in threads:
+        thread.start()
+    fault: BaseException | None = None
+    try:
+        for _ in threads:
+            while (one := made.get()) is not None:
+                name, found = one
+                if isinstance(found, Reply):
+                    keep(name, found)
+                    progress()
+                elif fault is None:
+                    fault = type(found)(f"{name}: {found}") if isinstance(found, GrueError) else found
+    except BaseException:
+        client.stop.set()
+        _keep_what_came(made, keep)
+        raise
+    if fault is not None:
+        raise fault
+
+
+def _keep_what_came(
+    made: "SimpleQueue[tuple[str, Reply | BaseException] | None]", keep: Callable[[str, Reply], None]
+) -> None:
+    while not made.empty():
+        one = made.get()
+        if one is not None and isinstance(one[1], Reply):
+            keep(one[0], one[1])
+
+
+def predictions_of(replies: Mapping[str, Reply], asking: Asking, examples: Sequence[Example]) -> list[Prediction]:
+    """Return the predictions that replies make, in the order of the examples."""
+    found = ((example.id, replies[example.id]) for example in examples)
+    return [Prediction(name, asking.answer_in(reply.text), reply.finish == CUT) for name, reply in found]
+
+
+def summary(endpoint: Endpoint, replies: Mapping[str, Reply]) -> dict[str, Any]:
+    """Return what a result says of an endpoint: where, what it said of itself, and what it took."""
+    every = list(replies.values())
+    tokens = {
+        "prompt": sum(reply.prompt_tokens or 0 for reply in every),
+        "completion": sum(reply.completion_tokens or 0 for reply in every),
+    }
+    uncounted = sum(None in (reply.prompt_tokens, reply.completion_tokens) for reply in every)
+    found = {
+        "url": endpoint.url,
+        "path": endpoint.path,
+        "model": endpoint.model,
+        "models": _counted(reply.model for reply in every),
+        "system_fingerprints": _counted(reply.fingerprint for reply in every),
+        "finish_reasons": _counted(reply.finish for reply in every),
+        "requests": sum(reply.requests for reply in every),
+        "retries": sum(reply.requests - 1 for reply in every),
+        "tokens": tokens,
+        "answers_without_usage": uncounted,
+        "sent": _distinct(reply.sent for reply in every),
+    }
+    if endpoint.prices is not None:
+        into, out = endpoint.prices
+        spent = (tokens["prompt"] * into + tokens["completion"] * out) / 1e6
+        found["prices_per_million"] = {"prompt": into, "completion": out}
+        found["cost"] = None if uncounted else spent  # a part of it would be taken for all
+    return found
+
+
+def _counted(values: Iterator[str]) -> dict[str, int]:
+    """Return value → how often a server said it, the most frequent first; "" where it said nothing."""
+    found = sorted(Counter(values).items(), key=lambda item: (-item[1], item[0]))
+    others = sum(count for _, count in found[MOST_SHOWN:])
+    return dict(found[:MOST_SHOWN]) | ({"others": others} if others else {})
+
+
+def _distinct(values: Iterator[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return list({files.canonical_json(value): value for value in values}.values())

@@ -1,0 +1,90 @@
+"""A chat model's answers: its own chat template around the task's conversation, decoded as the task says."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from grue.evaluation.predict import as_predictions, as_responses, continuations
+from grue.evaluation.prompting import Asking, Message, Question
+from grue.lm.chat import ChatTemplate, chat_template
+from grue.lm.checks import check_conversation
+from grue.lm.model import eos_id
+from grue.lm.tokens import Tokens, encode_rendered
+from grue.records import Example, Prediction
+from grue.tasks import Generation, Task
+
+
+@dataclass(frozen=True, slots=True)
+class Chatting:
+    """A model that is asked by a task's chat prompt.
+
+    Attributes:
+        settings: The task's decoding without its least length: a reply ends where the model ends it.
+    """
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    template: ChatTemplate
+    asking: Asking
+    settings: Generation
+    seed: int
+
+    def answer(self, examples: Sequence[Example]) -> list[Prediction]:
+        """Answer a batch of examples."""
+        prompts = encode_rendered(self.model, self.tokenizer, self._texts(examples))
+        tokens, truncated = continuations(
+            self.model, self.tokenizer, prompts, examples, self.settings, self.seed, self.template.end
+        )
+        tokens, ended = _until(tokens, eos_id(self.model, self.tokenizer))
+        made = as_responses(self.tokenizer, tokens, truncated & ~ended)
+        replies = [replace(one, text=self.asking.answer_in(one.text)) for one in made]
+        return as_predictions(examples, replies)
+
+    def count_tokens(self, examples: Sequence[Example]) -> int:
+        """Return how many tokens all conversations take.
+
+        Raises:
+            ConfigError: One does not fit into the model; names the longest.
+        """
+        rows = self.tokenizer(self._texts(examples), add_special_tokens=False, verbose=False)["input_ids"]
+        tokens, name = max((len(row), example.id) for row, example in zip(rows, examples, strict=True))
+        check_conversation(self.model, tokens, self.settings.max_new_tokens, name)
+        return sum(map(len, rows))
+
+    def _texts(self, examples: Sequence[Example]) -> list[str]:
+        return [self.template.render(_messages(self.asking.question(example.prompt))) for example in examples]
+
+
+def chatting(
+    name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, task: Task, asking: Asking, seed: int
+) -> Chatting:
+    """Return a model that is asked by a task's chat prompt.
+
+    Args:
+        name: The model's, for messages.
+
+    Raises:
+        ConfigError: Its tokenizer has no chat template.
+        DataError: Its chat template cannot be applied.
+    """
+    template = chat_template(name, tokenizer)
+    return Chatting(model, tokenizer, template, asking, unbounded(task.decoding), seed)
+
+
+def unbounded(decoding: Generation) -> Generation:
+    """Return how a chat model's replies are decoded: as the task says, but no shorter than the model ends them."""
+    return replace(decoding, min_new_tokens=0)
+
+
+def _messages(question: Question) -> Sequence[Message]:
+    assert not isinstance(question, str), "a chat model is asked by a conversation"
+    return question
+
+
+def _until(tokens: Tokens, eos: int) -> tuple[Tokens, torch.Tensor]:
+    """Return responses [B, T] up to the end-of-text token, and whether each has one, [B]: a turn may end by it too."""
+    found = (tokens.ids == eos) & tokens.mask
+    seen = found.int().cumsum(1)
+    return Tokens(tokens.ids, tokens.mask & ((seen == 0) | (found & (seen == 1)))), found.any(1)

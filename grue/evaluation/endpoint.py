@@ -1,0 +1,124 @@
+"""A model behind an address that speaks OpenAI's protocol: where it is, and what is refused of an address or a key.
+
+The API key is read from the environment when it is needed. `grue/evaluation/client.py` asks the server.
+"""
+
+import ipaddress
+import os
+import re
+from dataclasses import dataclass, replace
+from urllib.parse import urlsplit
+
+from grue.errors import ConfigError, escaped
+
+MOST_AT_ONCE = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a model answers over HTTP, and how it is asked; `checked` refuses what cannot be.
+
+    Attributes:
+        url: The base address, without /chat/completions; without a path, /v1 is added.
+        model: The model's name there.
+        completions: Whether the plain prompt is completed (/completions), instead of asking the chat prompt.
+        key_env: The environment variable that holds the API key; empty for a server that needs none.
+        concurrency: How many questions are asked at once.
+        prices: What a million tokens of prompts and of answers cost, in any currency; None if unknown.
+        unencrypted: Whether the key may travel over plain HTTP to another machine.
+    """
+
+    url: str
+    model: str = ""
+    completions: bool = False
+    key_env: str = ""
+    concurrency: int = 4
+    prices: tuple[float, float] | None = None
+    unencrypted: bool = False
+
+    @property
+    def path(self) -> str:
+        """The path below the base address that questions go to."""
+        return "completions" if self.completions else "chat/completions"
+
+
+def checked(endpoint: Endpoint) -> Endpoint:
+    """Return an endpoint with its address in one form.
+
+    Raises:
+        ConfigError: The address, the model's name, the number of requests or a price cannot be; the key is not set, or
+            would travel unencrypted.
+    """
+    url = checked_url(endpoint.url)
+    if not endpoint.model.strip() or not endpoint.model.isprintable():
+        raise ConfigError("--endpoint needs --model NAME, the model's name at the server (GET /v1/models lists them).")
+    if not 1 <= endpoint.concurrency <= MOST_AT_ONCE:
+        raise ConfigError(f"--concurrency {endpoint.concurrency}: choose 1 to {MOST_AT_ONCE} requests at once.")
+    if endpoint.prices is not None and not all(0 <= price < float("inf") for price in endpoint.prices):
+        raise ConfigError("--price-in and --price-out: a price per million tokens is a number from 0 on.")
+    if endpoint.key_env:
+        api_key(endpoint.key_env)
+        parts = urlsplit(url)
+        if parts.scheme == "http" and not is_local(parts.hostname or "") and not endpoint.unencrypted:
+            raise ConfigError(
+                f"{url}: the API key would travel unencrypted to another machine, where anyone on the way can read it. "
+                "Give an https:// address; or, in a network of your own, add --key-over-http."
+            )
+    return replace(endpoint, url=url)
+
+
+def checked_url(url: str) -> str:
+    """Return the base address of a server, which ends without "/".
+
+    Raises:
+        ConfigError: It is none, or holds what would be shown: a password, or a query.
+    """
+    usual = "give the server's base address, such as http://localhost:8000/v1"
+    if not (url.isascii() and url.isprintable()) or " " in url or not url.startswith(("http://", "https://")):
+        raise ConfigError(f"--endpoint: {_without_secrets(url)} does not begin with http:// or https://; {usual}.")
+    try:
+        parts = urlsplit(url)
+        found, _ = bool(parts.hostname), parts.port
+    except ValueError as error:
+        raise ConfigError(f"--endpoint: {_without_secrets(url)}: {error}; {usual}.") from None
+    if not found:
+        raise ConfigError(f"--endpoint: {_without_secrets(url)} names no host; {usual}.")
+    if "@" in parts.netloc or "?" in url or "#" in url:
+        raise ConfigError(
+            f"--endpoint: {_without_secrets(url)}: a password, a query or a fragment is not sent; {usual}, and an API "
+            "key by --api-key-env."
+        )
+    path = parts.path.rstrip("/")
+    if path.endswith("/completions"):
+        raise ConfigError(f"--endpoint: {url} is the address of one function; {usual}.")
+    return f"{parts.scheme}://{parts.netloc}{path or '/v1'}"
+
+
+def _without_secrets(url: str) -> str:
+    """Return an address for a message, without what may be a password or a key."""
+    return escaped(re.sub(r"//[^/@]*@", "//…@", re.sub(r"[?#].*", "", url, flags=re.S)))
+
+
+def is_local(host: str) -> bool:
+    """Whether a host is this machine."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def api_key(variable: str) -> str:
+    """Return the API key in an environment variable.
+
+    Raises:
+        ConfigError: It is not set, or no header can carry it; the message does not show it.
+    """
+    key = os.environ.get(variable, "").strip()
+    if not key:
+        raise ConfigError(  # what was given is not shown: it may be the key itself
+            "--api-key-env: the environment variable of the name given there is not set. Export it first, and give its "
+            "name, never the key."
+        )
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        raise ConfigError(f"--api-key-env {escaped(variable)}: its value is no API key: it has spaces or other signs.")
+    return key

@@ -1,0 +1,164 @@
+"""How a system is asked: by the plain prompt that training uses, or by the task's chat prompt: another prompting.
+
+Everybody who is asked by a chat prompt is asked the same: the conversation depends on the task and its data alone. An
+example's prompt is cut as the task says, by the tokenizer of the task's own backbone, whatever the system's is.
+"""
+
+import hashlib
+import re
+import string
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from grue.errors import ConfigError, DataError
+from grue.records import Example, Result, legible
+from grue.tasks import Chat, Shot, Task
+
+CHAT = "chat"
+ENDPOINT = "endpoint"
+"""The algorithm of systems that answer over HTTP: nothing is said of how they were made."""
+
+Message = Mapping[str, str]
+"""A turn of a conversation: `role` (system, user or assistant) and `content`."""
+
+
+Question = str | Sequence[Message]
+"""What is asked: a prompt, or a conversation that ends with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """How a system is asked where that is not left to its tokenizer: by a task's chat prompt, or plainly.
+
+    Attributes:
+        cut: Prompt → the part of it that the task lets a system see.
+        chat: The chat prompt; None for the plain one.
+        hash: Of the chat prompt.
+        shown: The examples that it shows, those that are written out first; their prompts are cut as all are.
+        ids: The ids of those drawn from the training split.
+    """
+
+    cut: Callable[[str], str]
+    chat: Chat | None = None
+    hash: str = ""
+    shown: tuple[Shot, ...] = ()
+    ids: tuple[str, ...] = ()
+
+    def question(self, prompt: str) -> Question:
+        """Return what a system is asked: the prompt, or what is said to a chat model before it answers."""
+        if self.chat is None:
+            return self.cut(prompt)
+        turns = [{"role": "system", "content": self.chat.system}] if self.chat.system else []
+        for shot in self.shown:
+            turns.append({"role": "user", "content": filled(self.chat.user, shot.prompt)})
+            turns.append({"role": "assistant", "content": shot.answer})
+        return [*turns, {"role": "user", "content": filled(self.chat.user, self.cut(prompt))}]
+
+    def answer_in(self, reply: str) -> str:
+        """Return the answer in a reply, as the chat prompt says; the whole of it where nothing is said."""
+        return answer_in(self.chat, reply)
+
+    def record(self) -> dict[str, Any] | None:
+        """Return what a result says of its prompting; nothing of plain prompts."""
+        if self.chat is None:
+            return None
+        return {"kind": CHAT, "version": self.chat.version, "hash": self.hash, "shots": list(self.ids)}
+
+
+def by_chat(task: Task, evaluated: Sequence[Example], train: Sequence[Example], cut: Callable[[str], str]) -> Asking:
+    """Return how a task asks by its chat prompt, with its examples drawn.
+
+    Args:
+        evaluated: The examples that will be asked, none of which may be shown.
+        train: The training split; not read without shots.
+
+    Raises:
+        ConfigError: The task has no chat prompt, or an example that it shows is one of those asked.
+        DataError: The training split has too few examples with a reference.
+    """
+    chat = chat_prompt(task)
+    drawn = draw(chat, train)
+    if len(drawn) < chat.shots:
+        raise DataError(
+            f"{task.suite}/{task.name}: prompt.chat.shots asks for {chat.shots} examples, and the training split has "
+            f"{len(drawn)} with a reference."
+        )
+    shown = (*chat.examples, *(Shot(example.prompt, example.references[0]) for example in drawn))
+    ids = tuple(example.id for example in drawn)
+    _refuse_overlap(task, shown, ids, evaluated)
+    return Asking(cut, chat, task.chat_hash, tuple(Shot(cut(shot.prompt), shot.answer) for shot in shown), ids)
+
+
+def chat_prompt(task: Task) -> Chat:
+    """Return a task's chat prompt.
+
+    Raises:
+        ConfigError: It has none.
+    """
+    if task.prompt.chat is None:
+        raise ConfigError(
+            f"{task.suite}/{task.name}: its task file has no [prompt.chat], which says how a chat model is asked; "
+            "write one, or ask with the plain prompt: without --chat, or with --endpoint and --completions."
+        )
+    return task.prompt.chat
+
+
+def draw(chat: Chat, train: Iterable[Example]) -> list[Example]:
+    """Return the examples of the training split that a chat prompt shows: those first by the hash of seed and id."""
+    if not chat.shots:
+        return []
+    order = {example.id: hashlib.sha256(f"{chat.seed}\n{example.id}".encode()).digest() for example in train}
+    fit = (example for example in train if example.references and example.references[0].strip())
+    return sorted(fit, key=lambda example: order[example.id])[: chat.shots]
+
+
+def _refuse_overlap(task: Task, shown: Sequence[Shot], ids: Sequence[str], evaluated: Sequence[Example]) -> None:
+    prompts = {shot.prompt.strip() for shot in shown}
+    for example in evaluated:
+        if example.id in ids or example.prompt.strip() in prompts:
+            raise ConfigError(
+                f"{task.suite}/{task.name}: the chat prompt shows {example.id} with its answer, and that example is "
+                "to be answered. Evaluate on another split, or choose other examples (prompt.chat.seed, .examples)."
+            )
+
+
+def filled(template: str, prompt: str) -> str:
+    """Return a template of a task file with a prompt in its places; nothing within the prompt is read."""
+    parts = string.Formatter().parse(template)
+    return "".join(text + (prompt if place is not None else "") for text, place, _, _ in parts)
+
+
+def answer_in(chat: Chat | None, reply: str) -> str:
+    """Return the answer in a reply, as the chat prompt says; the whole of it where nothing is said.
+
+    Surrounding white space and characters that nobody sees are left out, as in every answer.
+    """
+    text = legible(reply.replace("\r\n", "\n"))
+    if chat is None:
+        return text.strip()
+    if chat.marker:
+        text = text.rpartition(chat.marker)[2]
+    elif chat.pattern and (found := re.search(chat.pattern, text)):
+        text = (found[1] if found.re.groups else found[0]) or ""
+    if chat.lines:
+        text = "\n".join([line for line in text.split("\n") if line.strip()][: chat.lines])
+    return text.strip()
+
+
+def chat_of(result: Result) -> Mapping[str, Any] | None:
+    """Return what a result says of its chat prompt; None for one of plain prompts. A stranger may have written it."""
+    said = result.generation.get("prompting")
+    if said is None:
+        return None
+    return said if isinstance(said, Mapping) else {"kind": said}
+
+
+def prompting_of(result: Result) -> Literal["plain", "chat"]:
+    """Return how a result's system was asked."""
+    return "plain" if chat_of(result) is None else "chat"
+
+
+def is_by_endpoint(result: Result) -> bool:
+    """Whether a model behind an address answered, whose weights nobody here has seen."""
+    return result.system.get("algorithm") == ENDPOINT or "endpoint" in result.system

@@ -1,0 +1,261 @@
+"""Scored samples: several responses to each prompt of a split, drawn from a system and rewarded, to learn from.
+
+Until all are there they are kept in the folder `FILE.partial`, so that a file is whole wherever there is one.
+"""
+
+import math
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from grue import files
+from grue.data.limits import LARGEST_REWARD
+from grue.data.scored import (
+    KIND,
+    SCHEMA_VERSION,
+    RewardedLine,
+    ScoredHeader,
+    ScoredResponse,
+    as_records,
+    read_header,
+    read_scored,
+    unfinished,
+)
+from grue.errors import ConfigError, DataError, TrainingError
+from grue.evaluation.best_of import draws
+from grue.evaluation.generated import CLAIM, check_output, check_same, check_unfinished
+from grue.evaluation.predict import told
+from grue.evaluation.reward_models import recorded
+from grue.evaluation.rewards import Reward, make_reward
+from grue.evaluation.systems import System
+from grue.lm.checks import check_lengths
+from grue.records import Example
+from grue.shapes import from_dict
+from grue.tasks import Generation, Task
+
+RESPONSES = "responses.jsonl"
+COUNTED = ("responses", "generated_tokens", "reward_calls", "seconds")
+"""What a header says of the work; all else says which work it is."""
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """The responses to one prompt, and what they took: a line of unfinished work.
+
+    Attributes:
+        rewards: One for each text; None where the reward does not apply.
+        seconds: The prompt's share of its batch's.
+    """
+
+    id: str
+    texts: tuple[str, ...]
+    rewards: tuple[float | None, ...]
+    tokens: int
+    seconds: float
+
+
+def as_rollouts(task: Task, temperature: float | None = None) -> Generation:
+    """Return how samples are drawn: as the task's rollouts, at that temperature if one is given.
+
+    Raises:
+        ConfigError: It is not above 0.
+    """
+    chosen = task.rollout.temperature if temperature is None else temperature
+    if not 0 < chosen < math.inf:
+        raise ConfigError(f"temperature {chosen}: choose a number above 0.")
+    return replace(task.rollout, do_sample=True, num_beams=1, temperature=chosen)
+
+
+def write_samples(
+    task: Task,
+    system: System,
+    examples: Sequence[Example],
+    path: Path,
+    *,
+    split: str,
+    file: str | None = None,
+    data_dir: Path | None = None,
+    samples: int,
+    train: Sequence[Example],
+    reward: str | None = None,
+    temperature: float | None = None,
+    batch_size: int = 64,
+    progress: Progress = lambda done, total: None,
+) -> ScoredHeader:
+    """Draw responses to all examples, score them, and write them as a file; return its header.
+
+    An interrupted call is gone on with, a finished file only read. Responses to which the reward does not apply are
+    left out.
+
+    Args:
+        examples: Those of `split` that are answered.
+        file: sha256 of the file of rows that `split` names; None where it is a split of the task.
+        data_dir: Where the rows were read instead of the task's sources.
+        train: The training examples, which the reward is prepared on, as in training.
+        reward: As for training. [default: the task's]
+        temperature: Of the sampler. [default: that of the task's rollouts]
+
+    Raises:
+        ConfigError: Something that was asked for cannot be, the file holds something else, or another process writes
+            it.
+        DataError: The reward applies to no response, or something cannot be read or written.
+        TrainingError: The reward gave no number.
+    """
+    if samples < 1:
+        raise ConfigError(f"samples {samples}: draw at least one to each prompt.")
+    check_output(path)
+    wanted = ScoredHeader(
+        grue=KIND,
+        schema=SCHEMA_VERSION,
+        suite=task.suite,
+        task=task.name,
+        task_hash=task.hash,
+        split=split,
+        reward=reward or task.reward,
+        checkpoint=system.weights,
+        system=system.name,
+        seed=system.seed,
+        samples=samples,
+        generation=as_rollouts(task, temperature),
+        prompts=len(examples),
+        responses=0,
+        generated_tokens=0,
+        reward_calls=0,
+        seconds=0.0,
+        reward_models={one["name"]: one["sha256"] for one in recorded(reward or task.reward, task)},
+        file=file,
+        data_dir=None if data_dir is None else str(data_dir.resolve()),
+    )
+    partial = unfinished(path)
+    if path.exists() and not partial.exists():
+        return _finished(path, wanted, task, examples)
+    if system.model is None:
+        raise ConfigError(f"{system.name} has no model to draw samples from; name a checkpoint or a model.")
+    check_lengths(system.model, task)
+    function = make_reward(wanted.reward, task, train)
+    with files.sole_owner(partial, f"{path}: another process is writing it; wait for that, or write elsewhere."):
+        if path.exists():
+            made = _finished(path, wanted, task, examples)
+        else:
+            drawn = _draw_all(task, system, examples, partial, wanted, function, batch_size, progress)
+            made = _write(path, wanted, drawn)
+        shutil.rmtree(partial)
+    return made
+
+
+def _draw_all(
+    task: Task,
+    system: System,
+    examples: Sequence[Example],
+    partial: Path,
+    wanted: ScoredHeader,
+    reward: Reward,
+    batch_size: int,
+    progress: Progress,
+) -> list[Drawn]:
+    """Draw what is not there yet, batch by batch; prompts of a batch have similar lengths."""
+    done = _resumed(partial, wanted, examples)
+    progress(len(done), len(examples))
+    order = sorted(examples, key=lambda example: len(example.prompt))
+    for start in range(0, len(order), batch_size):
+        batch = order[start : start + batch_size]
+        if all(example.id in done for example in batch):
+            continue
+        # A batch of which only a part was kept is answered whole: rounding depends on the neighbours.
+        new = [one for one in _draw(task, system, batch, wanted, reward) if one.id not in done]
+        files.append_jsonl(partial / RESPONSES, new)
+        done |= {one.id: one for one in new}
+        progress(len(done), len(examples))
+    return [done[example.id] for example in examples]
+
+
+def _draw(task: Task, system: System, batch: Sequence[Example], wanted: ScoredHeader, reward: Reward) -> list[Drawn]:
+    assert system.model is not None and system.tokenizer is not None
+    began = time.monotonic()
+    texts: list[list[str]] = []
+    rewards: list[list[float | None]] = []
+    tokens = [0] * len(batch)
+    sampled = draws(system.model, system.tokenizer, task, batch, wanted.generation, system.seed, wanted.samples)
+    for _, responses in sampled:
+        texts.append([one.text for one in responses])
+        rewards.append(_checked_sums(reward(batch, **told(responses)), wanted.reward))
+        tokens = [count + len(one.token_ids) for count, one in zip(tokens, responses, strict=True)]
+    seconds = (time.monotonic() - began) / len(batch)
+    ids = [example.id for example in batch]
+    columns = zip(ids, zip(*texts, strict=True), zip(*rewards, strict=True), tokens, strict=True)
+    return [Drawn(*column, seconds=seconds) for column in columns]
+
+
+def _checked_sums(values: list[float | None], reward: str) -> list[float | None]:
+    """Refuse sums that no file can hold."""
+    if not all(value is None or abs(value) <= LARGEST_REWARD for value in values):
+        raise TrainingError(
+            f"The reward {reward!r} gave a sum that is not a number up to {LARGEST_REWARD:g}; weigh its terms less."
+        )
+    return values
+
+
+def _write(path: Path, wanted: ScoredHeader, drawn: Sequence[Drawn]) -> ScoredHeader:
+    lines = [line for one in drawn if (line := _line(one)).responses]
+    made = replace(
+        wanted,
+        responses=sum(len(line.responses) for line in lines),
+        generated_tokens=sum(one.tokens for one in drawn),
+        reward_calls=sum(len(one.texts) for one in drawn),
+        seconds=math.fsum(one.seconds for one in drawn),
+    )
+    if not lines:
+        raise DataError(
+            f"{path}: not written: the reward {made.reward!r} applies to none of the {made.reward_calls:,} responses. "
+            "Choose another with --reward."
+        )
+    files.write_jsonl(path, as_records(made, lines))
+    return made
+
+
+def _line(drawn: Drawn) -> RewardedLine:
+    pairs = zip(drawn.texts, drawn.rewards, strict=True)
+    return RewardedLine(tuple(ScoredResponse(text, reward) for text, reward in pairs if reward is not None), drawn.id)
+
+
+# --- what is there already -------------------------------------------------------------------------------------------
+
+
+def _finished(path: Path, wanted: ScoredHeader, task: Task, examples: Sequence[Example]) -> ScoredHeader:
+    """Return the header of the file that was asked for, once it is known to be whole."""
+    try:
+        found = read_header(path)
+    except DataError as error:
+        raise ConfigError(f"{error} It is there already: write elsewhere with --output, or remove it.") from error
+    if not isinstance(found, ScoredHeader):
+        raise ConfigError(f"{path}: holds something else; write elsewhere with --output, or remove it.")
+    check_same(found, wanted, path, COUNTED)
+    read_scored(path, task, examples)
+    return found
+
+
+def _resumed(partial: Path, wanted: ScoredHeader, examples: Sequence[Example]) -> dict[str, Drawn]:
+    """Return what an interrupted call drew; a folder that holds nothing becomes that of this call."""
+    check_unfinished(partial, RESPONSES)
+    claim, lines = partial / CLAIM, partial / RESPONSES
+    if not lines.exists():
+        files.write_json(claim, wanted)
+        return {}
+    check_same(files.load_json(claim, ScoredHeader), wanted, partial, COUNTED)
+    files.drop_torn_line(lines)
+    done: dict[str, Drawn] = {}
+    known = {example.id for example in examples}
+    for number, record in files.read_jsonl(lines):
+        where, cure = f"{lines}, line {number}", f"Remove {partial} to begin anew."
+        try:
+            one = from_dict(Drawn, record, where)
+        except ConfigError as error:
+            raise DataError(f"{error} {cure}") from error
+        if one.id not in known or not len(one.texts) == len(one.rewards) == wanted.samples:
+            raise DataError(f"{where}: not of this call's prompts and samples. {cure}")
+        done[one.id] = one
+    return done

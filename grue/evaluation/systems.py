@@ -1,0 +1,252 @@
+"""What is evaluated: a checkpoint of ours, a model made elsewhere, one behind an address, or a baseline."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from grue import files
+from grue.errors import ConfigError, UnknownName, did_you_mean
+from grue.evaluation import reward_models
+from grue.evaluation.best_of import BestOf
+from grue.evaluation.endpoint import Endpoint, checked
+from grue.evaluation.prompting import CHAT, ENDPOINT, chat_prompt
+from grue.lm import checkpoint
+from grue.lm.chat import chat_template
+from grue.lm.device import scoring_device
+from grue.lm.load import Family, LoadedModel, load_language_model, weights_id
+from grue.lookups.find import find_lookup
+from grue.records import BASELINES, LOOKUPS, SYSTEM_NAME, check_system_name
+from grue.tasks import Task
+
+LONGEST_MODEL = 40  # characters of a model's name in that of its system
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """What is evaluated.
+
+    Attributes:
+        record: What the result says of it.
+        seed: The seed that it was trained with, and that its sampling draws from.
+        weights: sha256 of the weights, so that predictions of other weights are never taken for its own.
+        best_of: How it picks one of several samples; None where it decodes as the task says.
+        chat: Whether it is asked by the task's chat prompt.
+        endpoint: Where it answers, if that is not here; it has no model then, and no weights.
+        prompting: What a result says of its chat prompt, once that is known.
+    """
+
+    name: str
+    record: Mapping[str, Any]
+    seed: int
+    weights: str
+    model: PreTrainedModel | None = None
+    tokenizer: PreTrainedTokenizerBase | None = None
+    best_of: BestOf | None = None
+    chat: bool = False
+    endpoint: Endpoint | None = None
+    prompting: Mapping[str, Any] | None = None
+
+
+def checkpoint_system(task: Task, folder: Path) -> System:
+    """Return the system of a checkpoint of ours.
+
+    Raises:
+        DataError: It is no checkpoint, is damaged, or belongs to another task.
+    """
+    manifest = checkpoint.read_manifest(folder)
+    checkpoint.check_task(manifest, folder, task)
+    model, tokenizer = _load(task.backbone.family, str(folder))
+    record = {
+        "name": manifest.system,
+        "algorithm": manifest.algorithm,
+        "backbone": manifest.backbone,
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "training": dict(manifest.training),
+        "update": manifest.update,
+        "validation": dict(manifest.validation),
+        "config_sha256": manifest.config_sha256,
+    }
+    if manifest.start:
+        record["start"] = manifest.start
+    if last := checkpoint.last_of_run(folder, manifest):
+        training = dict(last.training)
+        record["last"] = {"update": last.update, "validation": dict(last.validation), "training": training}
+    if (reward := _reward_of(folder, manifest)) is not None:
+        record["reward"] = reward
+    if models := _reward_models_of(folder, manifest, reward):
+        record["reward_models"] = models
+    return System(manifest.system, record, manifest.seed, manifest.weights, model, tokenizer)
+
+
+def _reward_of(folder: Path, manifest: checkpoint.CheckpointManifest) -> str | None:
+    """Return the reward that a checkpoint in its run's folder was trained on, "" if on none; None if that is unknown.
+
+    A run that learned from a file which does not say how it was rewarded records "".
+
+    Raises:
+        DataError: The run's configuration cannot be read.
+    """
+    if manifest.algorithm == "supervised":
+        return ""
+    reward = _configuration(folder, manifest).get("reward")
+    return reward if isinstance(reward, str) and reward else None
+
+
+def _reward_models_of(folder: Path, manifest: checkpoint.CheckpointManifest, reward: str | None) -> Any:
+    """Return what a checkpoint's run recorded of the reward models that it was trained on; nothing if of none."""
+    return _configuration(folder, manifest).get("reward_models") if reward else None
+
+
+def _configuration(folder: Path, manifest: checkpoint.CheckpointManifest) -> dict[str, Any]:
+    """Return the configuration of a checkpoint's run, if that is beside it; else nothing.
+
+    A checkpoint that was copied beside another run has another `config_sha256` than that run's own checkpoints. The
+    file itself cannot be hashed here: it lacks the settings that are turned off, whose names `rl` knows.
+    """
+    run = folder.resolve().parent
+    if not (run / "config.toml").is_file():
+        return {}
+    config = files.read_toml(run / "config.toml")
+    same = all(config.get(key) == getattr(manifest, key) for key in ("suite", "task", "algorithm", "seed"))
+    places = [run / name / checkpoint.MANIFEST for name in ("checkpoint", checkpoint.FINAL)]
+    own = [files.load_json(place, checkpoint.CheckpointManifest) for place in places if place.is_file()]
+    return config if same and all(one.config_sha256 == manifest.config_sha256 for one in own) else {}
+
+
+def external_system(
+    task: Task, model: str, seed: int, *, chat: bool = False, endpoint: Endpoint | None = None, name: str | None = None
+) -> System:
+    """Return the system of a model that was made elsewhere.
+
+    Args:
+        model: A folder or a hub id; with `endpoint` the name that the model has there.
+        chat: Whether a model that answers here is asked by the task's chat prompt.
+        name: Of the system. [default: `external_name`]
+
+    Raises:
+        ConfigError: The task has no chat prompt, the tokenizer no chat template, or the endpoint or the name cannot be.
+        DataError: The model is not available.
+    """
+    name = external_name(model, chat=chat, endpoint=endpoint) if name is None else check_name(name)
+    if endpoint is not None:
+        return _behind_address(task, replace(endpoint, model=model), seed, name)
+    return (_asked_by_chat if chat else _as_it_is)(task, model, seed, name)
+
+
+def external_name(model: str, *, chat: bool = False, endpoint: Endpoint | None = None) -> str:
+    """Return the name of the system of a model made elsewhere: the model's, with what it is asked by.
+
+    Raises:
+        ConfigError: An endpoint's name for its model gives none.
+    """
+    if endpoint is None:
+        path = Path(model).resolve() if Path(model).is_dir() else Path(model)  # "." and ".." name no folder of results
+        return f"{path.name}+{CHAT}" if chat else path.name
+    last = re.sub(r"[^A-Za-z0-9_.+-]+", "-", model.rstrip("/").rpartition("/")[2])
+    name = f"{last.lstrip('_.+-')[:LONGEST_MODEL]}+{'completions' if endpoint.completions else CHAT}"
+    if not SYSTEM_NAME.fullmatch(name) or name.startswith("+"):
+        raise ConfigError(f"--model {model!r}: gives no name for the system; name it with --system.")
+    return name
+
+
+def check_name(name: str) -> str:
+    """Return a name of one's own for the system of a model made elsewhere.
+
+    Raises:
+        ConfigError: It cannot be one, or is a baseline's.
+    """
+    if check_system_name(name) in BASELINES:
+        raise ConfigError(f"--system {name}: is the name of a baseline; choose another.")
+    return name
+
+
+def _as_it_is(task: Task, model: str, seed: int, name: str) -> System:
+    """Return the system of a Hugging Face model that answers the plain prompts here: a folder, or a hub id."""
+    loaded, tokenizer = _load(task.backbone.family, model)
+    record = {
+        "name": name,
+        "algorithm": "external",
+        "backbone": model,
+        "parameters": sum(p.numel() for p in loaded.parameters()),
+    }
+    return System(name, record, seed, weights_id(model), loaded, tokenizer)
+
+
+def _asked_by_chat(task: Task, model: str, seed: int, name: str) -> System:
+    """Return the system of a chat model that is asked by the task's chat prompt: another system than the model itself.
+
+    It is a causal model, whatever family the task's backbone is of.
+
+    Raises:
+        ConfigError: The task has no chat prompt, or the model's tokenizer no chat template.
+        DataError: The model is not available, or no causal one.
+    """
+    chat_prompt(task)
+    plain = _as_it_is(replace(task, backbone=replace(task.backbone, family="causal")), model, seed, name)
+    assert plain.tokenizer is not None
+    chat_template(model, plain.tokenizer)
+    return replace(plain, chat=True)
+
+
+def _behind_address(task: Task, endpoint: Endpoint, seed: int, name: str) -> System:
+    """Return the system of a model behind an address: asked by the task's chat prompt, or with its plain prompts.
+
+    Raises:
+        ConfigError: The endpoint cannot be used as it is, or the task has no chat prompt.
+    """
+    endpoint = checked(endpoint)
+    if not endpoint.completions:
+        chat_prompt(task)
+    record = {"name": name, "algorithm": ENDPOINT, "backbone": endpoint.model}
+    return System(name, record, seed, "", chat=not endpoint.completions, endpoint=endpoint)
+
+
+def baseline_system(task: Task, baseline: str, seed: int) -> System:
+    """Return one of `BASELINES` as a system.
+
+    Raises:
+        UnknownName: There is no such baseline.
+        ConfigError: It is a lookup that the task does not have.
+        DataError: The backbone of zero-shot is not available.
+    """
+    if baseline not in BASELINES:
+        known = ", ".join(BASELINES)
+        raise UnknownName(f"There is no baseline {baseline!r}.{did_you_mean(baseline, BASELINES)} Known: {known}.")
+    if baseline in LOOKUPS:
+        find_lookup(task, baseline)
+    if baseline != "zero-shot":
+        return System(baseline, {"name": baseline, "algorithm": baseline}, seed, baseline)
+    backbone = task.backbone
+    model, tokenizer = _load(backbone.family, backbone.model, backbone.revision)
+    parameters = sum(p.numel() for p in model.parameters())
+    record = {"name": baseline, "algorithm": baseline, "backbone": backbone.model, "parameters": parameters}
+    return System(baseline, record, seed, weights_id(backbone.model, backbone.revision), model, tokenizer)
+
+
+def _load(family: Family, name: str, revision: str = "") -> LoadedModel:
+    """Load a model to where models answer: on the GPU, if there is one."""
+    model, tokenizer = load_language_model(family, name, revision)
+    model.to(scoring_device())  # type: ignore[arg-type]  # a decorated method that the checker cannot read
+    return model, tokenizer
+
+
+def with_best_of(system: System, best_of: BestOf) -> System:
+    """Return the system that draws several samples and picks one: another system, with a name of its own.
+
+    Raises:
+        ConfigError: It has no model to draw from.
+    """
+    if system.chat or system.endpoint is not None:
+        raise ConfigError(f"{system.name}: of a chat model or an endpoint, one reply is taken; leave --best-of out.")
+    if system.model is None:
+        raise ConfigError(f"The baseline {system.name!r} has no model to draw samples from; leave --best-of out.")
+    name = f"{system.name}+{best_of.name}"
+    record = {**system.record, "name": name}
+    if models := reward_models.recorded(best_of.pick_by):
+        known = [one for one in record.get("reward_models", ()) if one not in models]
+        record["reward_models"] = [*known, *models]
+    return replace(system, name=name, record=record, best_of=best_of)

@@ -1,0 +1,130 @@
+"""Answers of another harness as predictions for a task: which example each one is of."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from grue.errors import SubmissionError, escaped
+from grue.records import Example, Prediction, legible
+
+Way = Literal["id", "prompt", "position"]
+Misfit = Literal[
+    "belong to no example",
+    "have a prompt that several examples share",
+    "are second answers to an example",
+]
+STRANGER: Misfit = "belong to no example"
+SHARED: Misfit = "have a prompt that several examples share"
+SECOND: Misfit = "are second answers to an example"
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedAnswer:
+    """One answer in a log.
+
+    Attributes:
+        prompt: What the model was shown: of a chat, the user's last message; empty if unknown.
+        id: The document's own id; empty if it has none.
+        position: The document's place in the data that were asked, from 0; None if unknown.
+    """
+
+    text: str
+    prompt: str = ""
+    id: str = ""
+    position: int | None = None
+    truncated: bool = False
+
+    @property
+    def name(self) -> str:
+        """What to call it in a message."""
+        return self.id or (self.prompt if self.position is None else f"the one at {self.position}")
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """Predictions in the order of the examples.
+
+    Attributes:
+        ways: How many were matched which way.
+        alike: How many of the logged prompts contain the prompt of their example.
+    """
+
+    predictions: tuple[Prediction, ...]
+    ways: Counter[Way]
+    alike: int
+
+
+def matched(examples: Sequence[Example], answers: Sequence[LoggedAnswer], where: object) -> Matched:
+    """Return a prediction for each example.
+
+    An answer belongs to the example of its document's id; else to the one whose whole prompt the model was shown; else
+    to the one at its position, if the model was shown that one's prompt among other text. Texts are kept as those of
+    our own models are: without the characters that nobody sees, and without blanks around them.
+
+    Args:
+        where: The log, for messages.
+
+    Raises:
+        SubmissionError: An answer belongs to no example, or to several; an example has no answer, or several.
+    """
+    by_id = {example.id: example for example in examples}
+    by_prompt: dict[str, list[Example]] = defaultdict(list)
+    for example in examples:
+        by_prompt[example.prompt.strip()].append(example)
+    found: dict[str, Prediction] = {}
+    ways: Counter[Way] = Counter()
+    problems: dict[Misfit, list[str]] = {what: [] for what in (STRANGER, SHARED, SECOND)}
+    alike = 0
+    for answer in answers:
+        place = answer.position
+        at_place = examples[place] if place is not None and 0 <= place < len(examples) else None
+        its = _example_of(answer, by_id, by_prompt, at_place)
+        if isinstance(its, str):
+            problems[its].append(answer.name)
+            continue
+        example, way = its
+        if example.id in found:
+            problems[SECOND].append(example.id)
+            continue
+        found[example.id] = Prediction(example.id, legible(answer.text).strip(), answer.truncated)
+        ways[way] += 1
+        alike += _shows(answer, example)
+    said = [f"{len(names)} {what} ({_few(names)})" for what, names in problems.items() if names]
+    missing = [name for name in by_id if name not in found]
+    said += [f"{len(missing)} examples have no answer ({_few(missing)})"] if missing else []
+    if said:
+        raise SubmissionError(
+            f"{where}: its {len(answers)} answers do not fit the split's {len(examples)} examples: {'; '.join(said)}. "
+            "An answer is matched by its document's `id`, by its whole prompt, or by its position where the prompt "
+            "contains the example's: ask the other harness the prompts that `grue data export` writes, with their ids."
+        )
+    return Matched(tuple(found[example.id] for example in examples), ways, alike)
+
+
+def _example_of(
+    answer: LoggedAnswer,
+    by_id: Mapping[str, Example],
+    by_prompt: Mapping[str, Sequence[Example]],
+    at_place: Example | None,
+) -> tuple[Example, Way] | Misfit:
+    """Return the example that an answer belongs to and how that is known, or what is wrong."""
+    if answer.id in by_id:
+        return by_id[answer.id], "id"
+    prompt = answer.prompt.strip()
+    same = by_prompt.get(prompt, ()) if prompt else ()
+    if len(same) == 1:
+        return same[0], "prompt"
+    if same:
+        return (at_place, "prompt") if at_place is not None and at_place in same else SHARED
+    if at_place is not None and _shows(answer, at_place):
+        return at_place, "position"
+    return STRANGER
+
+
+def _shows(answer: LoggedAnswer, example: Example) -> bool:
+    return bool(example.prompt.strip()) and example.prompt.strip() in answer.prompt
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(escaped(name, 60) for name in names[:3]) + (", …" if len(names) > 3 else "")

@@ -1,0 +1,36 @@
+"""What an export says beside the scores, because no result knows it."""
+
+import re
+from dataclasses import dataclass
+
+from grue.errors import ConfigError
+from grue.exchange.measured import Measured
+
+HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What whoever exports says.
+
+    Attributes:
+        model: The model's id on the hub; empty if it is not there.
+        organization: Who evaluated.
+        benchmark: The data set on the hub whose leaderboard the scores are for, with `@REVISION` if it matters; empty
+            for the task's own data set.
+        source_url: Where outputs or logs can be seen.
+    """
+
+    model: str = ""
+    organization: str = ""
+    benchmark: str = ""
+    source_url: str = ""
+
+    def dataset_of(self, measured: Measured) -> tuple[str, str] | None:
+        """Return the data set that scores are for and its revision, empty if unknown; None if there is none."""
+        if self.benchmark:
+            name, _, revision = self.benchmark.partition("@")
+            if not HUB_ID.fullmatch(name):
+                raise ConfigError(f"--benchmark {self.benchmark!r}: write OWNER/NAME or OWNER/NAME@REVISION.")
+            return name, revision
+        return measured.hub_data

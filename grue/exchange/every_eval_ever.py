@@ -1,0 +1,148 @@
+"""Scores in the schema of Every Eval Ever (0.3.0), which carries their uncertainty.
+
+One record describes one model's evaluation; see https://github.com/evaleval/every_eval_ever.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from grue import files
+from grue.exchange.described import Described
+from grue.exchange.measured import LEVEL, METHOD, Measure, Measured
+
+SCHEMA_VERSION = "0.3.0"
+NOT_OURS = ("external", "zero-shot")
+"""What a result calls the algorithm of a model that was trained elsewhere."""
+
+
+def every_eval_ever(found: Sequence[Measured], described: Described) -> str:
+    """Return a record, as JSON."""
+    return files.indented_json(record(found, described, time.time()))
+
+
+def record(found: Sequence[Measured], described: Described, now: float) -> dict[str, Any]:
+    """Return the record of a system's results.
+
+    Args:
+        now: When the record is made, in seconds since 1970.
+    """
+    first = found[0]
+    suites = "+".join(dict.fromkeys(f"grue-{measured.first.suite}" for measured in found))
+    relationship = "third_party" if first.first.system.get("algorithm") in NOT_OURS else "first_party"
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "evaluation_id": f"{suites}/{(described.model or first.system).replace('/', '_')}/{now}",
+        "evaluation_timestamp": str(int(max(measured.written for measured in found))),
+        "retrieved_timestamp": str(now),
+        "source_metadata": {
+            "source_name": "GRUE",
+            "source_type": "evaluation_run",
+            "source_organization_name": described.organization or "unknown",
+            "evaluator_relationship": relationship,
+        }
+        | ({"source_organization_url": described.source_url} if described.source_url else {}),
+        "eval_library": {"name": "grue", "version": first.version, "additional_details": _texts(first.first.grue)},
+        "model_info": _model(first, described),
+        "evaluation_results": [
+            _result(measured, measure) for measured in found for measure in (*measured.axes, *measured.metrics)
+        ],
+    }
+
+
+def _model(first: Measured, described: Described) -> dict[str, Any]:
+    system, engine = first.first.system, first.first.packages.get("transformers")
+    details = {
+        "deployment_type": "self_deployed",
+        "model_availability": "open_weights" if described.model else "unknown",
+        **_texts({key: system.get(key) for key in ("algorithm", "backbone", "parameters", "reward")}),
+    }
+    found: dict[str, Any] = {"name": first.system, "id": described.model or first.system, "additional_details": details}
+    if "/" in described.model:
+        found["developer"] = described.model.partition("/")[0]
+    if engine is not None:
+        found["inference_engine"] = {"name": "transformers", "version": str(engine)}
+    return found
+
+
+def _result(measured: Measured, measure: Measure) -> dict[str, Any]:
+    first, is_axis = measured.first, not measure.signature
+    bounds = {"min_score": 0, "max_score": 100} if is_axis else {"min_score": None, "max_score": None}
+    what = "mean of the task's metrics of this axis, each mapped to 0 to 100" if is_axis else measure.signature
+    identity = f"grue.{first.suite}.{first.task}.{measure.name}"
+    return {
+        "evaluation_result_id": identity,
+        "evaluation_name": f"{measured.task}/{measure.name}",
+        "evaluation_timestamp": str(int(measured.written)),
+        "source_data": _data(measured),
+        "metric_config": {
+            "evaluation_description": f"{measure.name}: {what}",
+            "metric_id": identity,
+            "metric_name": measure.name,
+            "metric_unit": "points" if is_axis else "own scale",
+            "metric_parameters": {} if is_axis else {"signature": measure.signature},
+            "lower_is_better": measure.direction == "lower",
+            "score_type": "continuous",
+            **bounds,
+        },
+        "score_details": {
+            "score": measure.mean,
+            "details": {
+                "seeds": ", ".join(str(result.seed) for result in measured.results),
+                "values": ", ".join(map(repr, measure.values)),
+            },
+            **_uncertainty(measure),
+        },
+        "generation_config": _generation(first.generation),
+    }
+
+
+def _uncertainty(measure: Measure) -> dict[str, Any]:
+    interval, error = measure.interval, measure.standard_error
+    if interval is None or error is None:
+        return {}
+    return {
+        "uncertainty": {
+            "standard_error": {"value": error, "method": "standard deviation over seeds / √seeds"},
+            "confidence_interval": {
+                "lower": interval.low,
+                "upper": interval.high,
+                "confidence_level": LEVEL,
+                "method": METHOD,
+            },
+            "num_samples": len(measure.values),
+        }
+    }
+
+
+def _data(measured: Measured) -> dict[str, Any]:
+    first, on_hub = measured.first, measured.hub_data
+    details = {"task_version": first.task_version, "task_hash": first.task_hash, "split": first.split}
+    told = _texts({**details, **{key: first.data.get(key) for key in ("source", "revision", "ids_sha256")}})
+    if on_hub is None:
+        return {"dataset_name": measured.task, "source_type": "other", "additional_details": told}
+    examples = first.data.get("examples")
+    return {
+        "dataset_name": measured.task,
+        "source_type": "hf_dataset",
+        "hf_repo": on_hub[0],
+        "hf_split": first.split,
+        **({"samples_number": examples} if isinstance(examples, int) else {}),
+        "additional_details": told,
+    }
+
+
+def _generation(settings: Mapping[str, Any]) -> dict[str, Any]:
+    sampled = bool(settings.get("do_sample"))
+    names = {"max_new_tokens": "max_tokens"} | (
+        {key: key for key in ("temperature", "top_p", "top_k")} if sampled else {}
+    )
+    known = {names[key]: value for key, value in settings.items() if key in names and value is not None}
+    rest = {key: value for key, value in settings.items() if key not in names}
+    return {"generation_args": known, "additional_details": _texts(rest)}
+
+
+def _texts(values: Mapping[str, Any]) -> dict[str, str]:
+    """Return values as the texts that the schema wants, without what is unknown."""
+    known = {key: value for key, value in values.items() if value is not None}
+    return {key: value if isinstance(value, str) else files.canonical_json(value) for key, value in known.items()}

@@ -1,0 +1,21 @@
+"""The formats that results are exported to, by name; what writes one is imported when it is asked for."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from grue.registry import Registry
+
+if TYPE_CHECKING:
+    from grue.exchange.described import Described
+    from grue.exchange.measured import Measured
+
+Writer: TypeAlias = "Callable[[Sequence[Measured], Described], str]"
+
+FORMATS: Registry[Writer] = Registry(
+    "format",
+    modules={
+        "every-eval-ever": "grue.exchange.every_eval_ever:every_eval_ever",
+        "model-index": "grue.exchange.model_index:model_index",
+        "eval-results": "grue.exchange.eval_results:eval_results",
+    },
+)

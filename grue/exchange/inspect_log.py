@@ -1,0 +1,115 @@
+"""Answers from the logs of inspect_ai: `.eval`, a zip archive with a file for each sample, or one `.json`.
+
+A sample has `id` (a number where the data set has none: its place from 1), `epoch`, `input`, `output` and `error`. Long
+texts may stand apart, under `attachments`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from grue.data.zipped import zip_members
+from grue.errors import ConfigError, DataError
+from grue.exchange import foreign_json
+from grue.exchange.answers import LoggedAnswer
+
+CUT = ("max_tokens", "model_length")
+ATTACHED = ("attachment://", "tc://")
+
+
+def read_answers(path: Path, *, epoch: int | None = None) -> list[LoggedAnswer]:
+    """Return the answers of a log.
+
+    Args:
+        epoch: Whose answers to take, where the samples were asked several times.
+
+    Raises:
+        ConfigError: There are several epochs and none is chosen, or there is no such epoch.
+        DataError: The log cannot be read, is none, or has samples that ended with an error.
+    """
+    found = [_read(sample, where) for where, sample in _samples(path)]  # without transcripts, which may be large
+    if not found:
+        raise DataError(f"{path}: no sample; inspect leaves them out with --no-log-samples.")
+    epochs = sorted({one.epoch for one in found})
+    listed = ", ".join(map(str, epochs))
+    if epoch is None and len(epochs) > 1:
+        raise ConfigError(f"{path}: holds answers of several epochs ({listed}); choose one with --epoch N.")
+    if epoch is not None and epoch not in epochs:
+        raise ConfigError(f"{path}: has no epoch {epoch}; it has {listed}.")
+    wanted = [one for one in found if one.epoch == (epoch or epochs[0])]
+    failed = [one.where for one in wanted if one.failed]
+    if failed:
+        raise DataError(
+            f"{path}: {len(failed)} of {len(wanted)} samples ended with an error, the first at {failed[0]}: finish the "
+            "evaluation with `inspect eval-retry`."
+        )
+    return [one.answer for one in wanted]
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedSample:
+    """What is kept of a sample: its place in the log, its epoch, whether it ended with an error, and its answer."""
+
+    where: str
+    epoch: int
+    failed: bool
+    answer: LoggedAnswer
+
+
+def _read(sample: Any, where: str) -> LoggedSample:
+    checked = _sample(sample, where)
+    return LoggedSample(where, checked["epoch"], bool(checked.get("error")), _answer(checked, where))
+
+
+def _samples(path: Path) -> Iterator[tuple[str, Any]]:
+    if path.suffix != ".eval":
+        log = foreign_json.read(path)
+        found = log.get("samples") if isinstance(log, dict) else None
+        if not isinstance(log, dict) or "eval" not in log:
+            raise DataError(f"{path}: no log of inspect: give its .eval file, or its .json.")
+        for number, sample in enumerate(found if isinstance(found, list) else (), start=1):
+            yield f"{path}, sample {number}", sample
+        return
+    if not path.is_file():
+        raise DataError(f"{path}: no such file.")
+    with zip_members(path) as (members, read):
+        newest = {member.filename: member for member in members}  # a log that was appended to names some twice
+        if not {"header.json", "_journal/start.json"} & newest.keys():
+            raise DataError(f"{path}: no log of inspect: it has neither header.json nor _journal/start.json.")
+        for name, member in newest.items():
+            if name.startswith("samples/") and name.endswith(".json"):
+                yield f"{path}/{name!a}", foreign_json.parse(read(member), f"{path}/{name!a}")
+
+
+def _sample(sample: Any, where: str) -> dict[str, Any]:
+    fits = isinstance(sample, dict) and {"id", "input", "output"} <= sample.keys()
+    if not fits or not isinstance(sample.setdefault("epoch", 1), int) or not isinstance(sample["output"], dict):
+        raise DataError(f"{where}: no sample of inspect: expected id, epoch, input and output.")
+    found: dict[str, Any] = sample
+    return found
+
+
+def _answer(sample: dict[str, Any], where: str) -> LoggedAnswer:
+    kept = sample["attachments"] if isinstance(sample.get("attachments"), dict) else {}
+    identity, output = sample["id"], sample["output"]
+    numbered = isinstance(identity, int)
+    choices = output["choices"] if isinstance(output.get("choices"), list) else []
+    first = choices[0] if choices and isinstance(choices[0], dict) else {}
+    message = first["message"] if isinstance(first.get("message"), dict) else {}
+    text = _attached(output.get("completion") or foreign_json.content_of(message), kept)
+    return LoggedAnswer(
+        foreign_json.checked_text(text, where, "its output"),
+        _attached(foreign_json.shown_prompt(sample["input"]), kept),
+        "" if numbered else str(identity),
+        identity - 1 if numbered else None,
+        first.get("stop_reason") in CUT,
+    )
+
+
+def _attached(text: Any, kept: dict[str, Any]) -> Any:
+    """Return the text that stands apart under the name that is given in its place, if one does."""
+    for mark in ATTACHED if isinstance(text, str) else ():
+        if text.startswith(mark):
+            return kept.get(text.removeprefix(mark), text)
+    return text

@@ -1,0 +1,84 @@
+"""Answers from the sample logs of lm-evaluation-harness (0.4): `samples_TASK_DATE.jsonl`, written by --log_samples.
+
+A line has `doc_id` (the document's place), `doc`, `arguments` (`gen_args_0.arg_0` is the prompt; older versions write
+lists), `resps`, `filtered_resps` and `filter`. Each filter writes lines of its own for every document.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from grue.errors import ConfigError, DataError
+from grue.exchange import foreign_json
+from grue.exchange.answers import LoggedAnswer
+
+SAMPLES = "Give samples_TASK_DATE.jsonl, which --log_samples writes, not the file of results."
+
+
+def read_answers(path: Path, *, filter_name: str | None = None) -> list[LoggedAnswer]:
+    """Return the answers of a sample log.
+
+    Args:
+        filter_name: Whose answers to take, where several filters were applied.
+
+    Raises:
+        ConfigError: Several filters were applied and none is named, or there is none of that name.
+        DataError: The log cannot be read, is none, or has no generated texts.
+    """
+    if path.suffix == ".json":
+        raise DataError(f"{path}: {SAMPLES}")
+    filters = sorted({_filter(_line(line, where)) for where, line in foreign_json.read_lines(path)})
+    if not filters:
+        raise DataError(f"{path}: no sample; lm-eval writes them with --log_samples.")
+    listed = ", ".join(map(ascii, filters))
+    if filter_name is None and len(filters) > 1:
+        raise ConfigError(f"{path}: holds the answers of several filters ({listed}); choose one with --filter NAME.")
+    if filter_name is not None and filter_name not in filters:
+        raise ConfigError(f"{path}: no answers of the filter {filter_name!r}; it has those of {listed}.")
+    wanted = filter_name or filters[0]
+    return [_answer(line, where) for where, line in foreign_json.read_lines(path) if _filter(line) == wanted]
+
+
+def _filter(line: dict[str, Any]) -> str:
+    return str(line.get("filter", "none"))
+
+
+def _line(line: Any, where: str) -> dict[str, Any]:
+    if not isinstance(line, dict) or not {"doc_id", "arguments", "filtered_resps"} <= line.keys():
+        raise DataError(
+            f"{where}: no sample of lm-evaluation-harness: it has no doc_id, arguments and filtered_resps. {SAMPLES}"
+        )
+    return line
+
+
+def _answer(line: dict[str, Any], where: str) -> LoggedAnswer:
+    prompt = _prompt(line["arguments"], where)
+    responses = line["filtered_resps"]
+    while isinstance(responses, list) and len(responses) == 1:
+        responses = responses[0]
+    if isinstance(responses, list):
+        raise DataError(
+            f"{where}: {len(responses)} answers to one document; log it with a filter that takes one, such as "
+            "take_first."
+        )
+    document = line["doc"] if isinstance(line.get("doc"), dict) else {}
+    own, place = document.get("id"), line["doc_id"]
+    return LoggedAnswer(
+        foreign_json.checked_text(responses, where, "filtered_resps"),
+        prompt,
+        str(own) if isinstance(own, str | int) and not isinstance(own, bool) else "",
+        place if isinstance(place, int) else None,
+    )
+
+
+def _prompt(arguments: Any, where: str) -> str:
+    """Return the prompt of a document's only request, which asks for a text: its second argument is settings."""
+    requests = list(arguments.values()) if isinstance(arguments, dict) else arguments
+    if not isinstance(requests, list) or not requests:
+        raise DataError(f"{where}: arguments: expected the requests of a document.")
+    first = list(requests[0].values()) if isinstance(requests[0], dict) else requests[0]
+    if len(requests) > 1 or not isinstance(first, list) or len(first) < 2 or not isinstance(first[1], dict):
+        raise DataError(
+            f"{where}: its request asks for no text (the task compares likelihoods); only tasks whose output_type is "
+            "generate_until have predictions."
+        )
+    return foreign_json.shown_prompt(first[0])

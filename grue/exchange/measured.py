@@ -1,0 +1,190 @@
+"""Results that belong together: a system's on a task, with several seeds, as means with their uncertainty."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import groupby
+from pathlib import Path
+
+from grue.errors import ConfigError, DataError, escaped
+from grue.evaluation.folder import CLAIM, RESULT, fault_of
+from grue.records import Direction, Result
+from grue.stats.intervals import Interval, mean, satterthwaite_interval, sd
+from grue.submissions.folder import read_result
+
+LEVEL = 0.95
+METHOD = "Student's t over seeds"
+AXES = ("preference", "naturalness")
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One score of a system on a task.
+
+    Attributes:
+        name: An axis, or a metric.
+        values: One for each seed: an axis's on 0–100, a metric's on its own scale.
+        signature: A metric's; empty for an axis.
+    """
+
+    name: str
+    values: tuple[float, ...]
+    direction: Direction = "higher"
+    signature: str = ""
+
+    @property
+    def mean(self) -> float:
+        """The mean over seeds."""
+        return mean(self.values)
+
+    @property
+    def interval(self) -> Interval | None:
+        """The 95 % interval of the mean over seeds; None for a single seed."""
+        return satterthwaite_interval({self.name: self.values}, LEVEL)
+
+    @property
+    def standard_error(self) -> float | None:
+        """The standard error of the mean over seeds; None for a single seed."""
+        spread = sd(self.values)
+        return None if spread is None else spread / len(self.values) ** 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A system's results on a task, in the order of their seeds.
+
+    Attributes:
+        axes: Preference and naturalness, those that the task has.
+        metrics: The raw metrics.
+        written: When the last of the results was written, in seconds since 1970.
+    """
+
+    results: tuple[Result, ...]
+    axes: tuple[Measure, ...]
+    metrics: tuple[Measure, ...]
+    written: float
+
+    @property
+    def first(self) -> Result:
+        """The result of the lowest seed, for what they all share."""
+        return self.results[0]
+
+    @property
+    def system(self) -> str:
+        """The system's name."""
+        return str(self.first.system["name"])
+
+    @property
+    def task(self) -> str:
+        """The task, with its suite."""
+        return f"{self.first.suite}/{self.first.task}"
+
+    @property
+    def seeds(self) -> str:
+        """The seeds, in words."""
+        listed = ", ".join(str(result.seed) for result in self.results)
+        return f"seed {listed}" if len(self.results) == 1 else f"mean of the seeds {listed}"
+
+    @property
+    def version(self) -> str:
+        """The version of grue that evaluated it."""
+        return ", ".join(sorted({str(result.grue.get("version", "unknown")) for result in self.results}))
+
+    @property
+    def date(self) -> str:
+        """When the last of the results was written, as ISO 8601 has it."""
+        return datetime.fromtimestamp(self.written, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    @property
+    def hub_data(self) -> tuple[str, str] | None:
+        """The data set on the hub that was read, and its commit; None where it was read elsewhere."""
+        source, revision = str(self.first.data.get("source", "")), str(self.first.data.get("revision", ""))
+        on_hub = re.fullmatch(r"[\w.-]+/[\w.-]+", source) and re.fullmatch("[0-9a-f]{40}", revision)
+        return (source, revision) if on_hub else None
+
+
+def read_measured(given: Sequence[Path]) -> list[Measured]:
+    """Read the results of one system, a task each in the list.
+
+    Args:
+        given: Files `result.json`, or folders that hold such files, also deeper.
+
+    Raises:
+        ConfigError: They are of several systems, or not of the same split, or a seed is there twice.
+        DataError: There is none, one cannot be read, was changed, is of a part of a split, or of another version.
+    """
+    files_of = [path for one in given for path in _result_files(one)]
+    found = [(_read(path), path) for path in dict.fromkeys(files_of)]
+    systems = sorted({str(result.system["name"]) for result, _ in found})
+    if len(systems) > 1:
+        listed = escaped(", ".join(systems))
+        raise ConfigError(f"These are results of {len(systems)} systems ({listed}); export each by itself.")
+    found.sort(key=lambda pair: (pair[0].suite, pair[0].task, pair[0].seed))
+    return [measured_of(list(same)) for _, same in groupby(found, key=lambda pair: (pair[0].suite, pair[0].task))]
+
+
+def measured_of(found: Sequence[tuple[Result, Path]]) -> Measured:
+    """Put a system's results on a task together.
+
+    Raises:
+        ConfigError, DataError: As `read_measured`.
+    """
+    (first, where), *rest = found
+    for (result, path), (_, before) in zip(rest, found, strict=False):
+        if result.seed in {other.seed for other, its in found if its != path}:
+            raise ConfigError(f"{before} and {path} are both of seed {result.seed} on {result.task}; leave one out.")
+        for what in ("task_hash", "split"):
+            if getattr(result, what) != getattr(first, what):
+                raise ConfigError(
+                    f"{where} and {path} differ in their {what.replace('_', ' ')}, so that a mean over them means "
+                    "nothing; export them apart, or evaluate one again."
+                )
+    results = tuple(result for result, _ in found)
+    axes = {axis: [getattr(result, axis) for result in results] for axis in AXES}
+    names = dict.fromkeys(score.metric for result in results for score in result.scores)
+    by_name = [{score.metric: score for score in result.scores} for result in results]
+    metrics = []
+    for name in names:
+        scores = [scores[name] for scores in by_name if name in scores]
+        _refuse_partly(name, len(scores), found)
+        values = tuple(score.value for score in scores)
+        metrics.append(Measure(name, values, scores[0].direction, scores[0].signature))
+    for axis, scored in axes.items():
+        _refuse_partly(axis, sum(value is not None for value in scored) or len(results), found)
+    return Measured(
+        results,
+        tuple(Measure(axis, tuple(scored)) for axis, scored in axes.items() if None not in scored),
+        tuple(metrics),
+        max(path.stat().st_mtime for _, path in found),
+    )
+
+
+def _refuse_partly(name: str, count: int, found: Sequence[tuple[Result, Path]]) -> None:
+    if count != len(found):
+        raise DataError(
+            f"{found[0][1].parent.parent}: {name} is in {count} of {len(found)} results; evaluate the others again "
+            "where it can be computed."
+        )
+
+
+def _result_files(given: Path) -> list[Path]:
+    if not given.is_dir():
+        return [given]
+    found = [given / RESULT] if (given / RESULT).is_file() else sorted(given.rglob(RESULT))
+    if not found:
+        raise DataError(f"{given}: no {RESULT} in it; `grue evaluate` writes one.")
+    return found
+
+
+def _read(path: Path) -> Result:
+    result = read_result(path)
+    if result.limited:
+        raise DataError(f"{path}: of a part of the split, or of rows of a file; such a result stands for no task.")
+    if result.status != "complete":
+        raise DataError(f"{path}: the evaluation {result.status}; evaluate again.")
+    if path.name == RESULT and (path.parent / CLAIM).exists():
+        fault = fault_of(path.parent)
+        if fault is not None:
+            raise DataError(f"{path.parent / fault[0]}: {fault[1]}; `grue evaluate` again makes it whole.")
+    return result

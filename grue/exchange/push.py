@@ -1,0 +1,104 @@
+"""What a checkpoint is on the hub: its files, its card with the scores, `.eval_results/`, and its answers if asked."""
+
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from grue import files
+from grue.data.hub.cards import with_results
+from grue.data.hub.upload import Content
+from grue.errors import ConfigError, DataError
+from grue.evaluation.folder import PREDICTIONS, RESULT, SCORES, fault_of
+from grue.exchange.described import Described
+from grue.exchange.eval_results import FOLDER, eval_results
+from grue.exchange.measured import Measured, measured_of
+from grue.exchange.model_index import NAMES, results_of
+from grue.lm.checkpoint import ANSWERS, MANIFEST, README, CheckpointManifest, find_checkpoint, read_manifest
+from grue.submissions.folder import read_result
+
+
+def content_of(given: Path, described: Described, samples: bool, warn: Callable[[str], None]) -> Content:
+    """Return the files of a checkpoint's repository, by their path in it.
+
+    Args:
+        given: A run's folder or a checkpoint.
+        samples: Whether the answers, their scores and the result go along.
+        warn: Called where there are no scores to tell, or none that `.eval_results/` takes.
+
+    Raises:
+        ConfigError: Samples were asked for, and there are none of this checkpoint.
+        DataError: The checkpoint or its evaluation is damaged, or has no card.
+    """
+    folder = find_checkpoint(given)
+    folder = folder if folder.name else folder.absolute()  # "." has no parent of its own
+    manifest = read_manifest(folder)
+    if not (folder / README).is_file():
+        raise DataError(f"{folder}: it has no {README}, which the hub shows as the model's card; write one.")
+    content: dict[str, Path | bytes] = {name: folder / name for name in sorted({MANIFEST, *manifest.files})}
+    card = files.read_text(folder / README)
+    measured = _evaluated(folder, manifest, warn)
+    if measured is None:
+        if samples:
+            raise ConfigError(
+                f"{folder.parent}: --samples was asked for, and there is no evaluation of this checkpoint; write one "
+                f"with `grue evaluate --checkpoint {folder}`."
+            )
+        return content | {README: card.encode()}
+    first = measured.first
+    name = f"{measured.system}-{first.task}-seed-{first.seed}"
+    card = with_results(_with_table(card, measured), name, [results_of(measured, described)])
+    if described.dataset_of(measured) is None:
+        warn(
+            f"{measured.task}: its data were not read from the hub, so the scores are in the card alone; --benchmark "
+            f"OWNER/NAME names the data set there whose leaderboard they are for, and adds {FOLDER}."
+        )
+    else:
+        text = eval_results([measured], described)
+        content[f"{FOLDER}/{first.suite}_{first.task}.yaml"] = text.encode()
+    if samples:
+        content |= {f"{ANSWERS}/{part}": folder.parent / part for part in (PREDICTIONS, SCORES, RESULT)}
+    return content | {README: card.encode()}
+
+
+def listed(manifest: bytes) -> Iterable[str]:
+    """Return the files that the `grue.json` of an earlier push names; none where it cannot be read."""
+    try:
+        return [str(name) for name in json.loads(manifest)["files"]]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return []
+
+
+def _evaluated(folder: Path, manifest: CheckpointManifest, warn: Callable[[str], None]) -> Measured | None:
+    """Return the result of this very checkpoint; None, with a warning, where there is none that stands for it.
+
+    Raises:
+        DataError: It was changed after the evaluation.
+    """
+    path = folder.parent / RESULT
+    if not path.is_file():
+        warn(f"{path} is not there, so no scores go along; `grue evaluate --checkpoint {folder}` writes it.")
+        return None
+    result = read_result(path)
+    fault = fault_of(folder.parent)
+    if fault is not None:
+        raise DataError(f"{folder.parent / fault[0]}: {fault[1]}; `grue evaluate` again makes it whole.")
+    if result.system.get("weights") != manifest.weights:
+        warn(f"{path} is of other weights than {folder}, so no scores go along.")
+        return None
+    if result.limited or result.status != "complete":
+        warn(f"{path} is of a part of the split or not complete, so no scores go along.")
+        return None
+    return measured_of([(result, path)])
+
+
+def _with_table(card: str, measured: Measured) -> str:
+    """Return a card with the scores of the evaluation split before its section on use, once."""
+    heading = f"## Scores on the {measured.first.split} split"
+    if heading in card:
+        return card
+    rows = [
+        f"| {NAMES.get(one.name, f'`{one.name}`')} | {one.mean:.4f} |" for one in (*measured.axes, *measured.metrics)
+    ]
+    section = "\n".join([heading, "", "| score | value |", "|---|---|", *rows])
+    before, use, after = card.partition("\n## Use\n")
+    return f"{before}\n{section}\n{use}{after}" if use else f"{card.rstrip()}\n\n{section}\n"

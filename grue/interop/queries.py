@@ -1,0 +1,33 @@
+"""The response in what OpenRLHF decodes: prompt, response and special tokens in one text."""
+
+from typing import TYPE_CHECKING
+
+from grue.errors import TrainingError, escaped
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+def response_of(query: str, prompt: str, tokenizer: "PreTrainedTokenizerBase") -> str:
+    """Return the response of a query without special tokens.
+
+    Args:
+        query: prompt + response, decoded from their tokens with the special ones.
+        prompt: As it was tokenised, without special tokens but those that a chat template wrote.
+
+    Raises:
+        TrainingError: The query does not begin with the prompt.
+    """
+    begin = str(tokenizer.decode(_ids(prompt, tokenizer)))  # what decoding makes of it: other white space, say
+    for known in (begin, prompt):
+        if query.startswith(known):
+            rest = query[len(known) :]
+            return str(tokenizer.decode(_ids(rest, tokenizer), skip_special_tokens=True))
+    raise TrainingError(
+        f"The query '{escaped(query, 80)}' does not begin with its prompt '{escaped(prompt, 80)}': the prompt was cut, "
+        "or the tokenizer is not that of the model. Raise --data.max_len, or name the model's tokenizer."
+    )
+
+
+def _ids(text: str, tokenizer: "PreTrainedTokenizerBase") -> list[int]:
+    return list(tokenizer(text, add_special_tokens=False)["input_ids"])

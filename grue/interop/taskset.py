@@ -1,0 +1,42 @@
+"""A task as a taskset of verifiers, which prime-rl trains on. Read in verifiers 0.4.0 (`verifiers.v1`)."""
+
+import asyncio
+from collections.abc import Iterable
+from importlib import import_module
+from typing import Any
+
+from grue.errors import Unavailable
+from grue.interop.scorer import Scorer
+
+
+def make_taskset(scorer: Scorer) -> type[Any]:
+    """Return a subclass of `verifiers.v1.Taskset` with a task for each example.
+
+    Raises:
+        Unavailable: verifiers is not installed.
+    """
+    try:
+        vf: Any = import_module("verifiers.v1")
+    except ModuleNotFoundError as error:
+        raise Unavailable(f"verifiers 0.4 or newer is not installed ({error}): pip install verifiers") from error
+
+    class GrueTask(vf.Task[vf.TaskData]):  # type: ignore[misc]
+        """An example: its prompt, and the reward of the last reply."""
+
+        @vf.reward  # type: ignore[untyped-decorator]
+        async def reward(self, trace: Any) -> float:
+            """Return what the last reply is worth; the reward's terms are recorded as metrics."""
+            example = scorer.lookup.by_id(self.data.id)
+            value, terms = await asyncio.to_thread(scorer.number, example, trace.last_reply, "verifiers")
+            trace.record_metrics(terms)
+            return value
+
+    class GrueTaskset(vf.Taskset[GrueTask, vf.TasksetConfig]):  # type: ignore[misc]
+        """The examples of a task's splits."""
+
+        def load(self) -> Iterable[Any]:
+            for example in scorer.lookup:
+                data = vf.TaskData(id=example.id, name=scorer.lookup.source, prompt=example.prompt)
+                yield GrueTask(data, self.config.task)
+
+    return GrueTaskset

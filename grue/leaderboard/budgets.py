@@ -1,0 +1,145 @@
+"""Whether systems that were trained with a reward asked it equally often: the budget that they share.
+
+What counts is the whole run: the update that is kept was picked among all of them.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import log
+from statistics import fmean, median_high, median_low
+
+from grue.leaderboard.board import Cell, Row
+from grue.leaderboard.made import reward_calls, whole_calls, whole_of
+from grue.leaderboard.trained_on import names_no_reward
+from grue.records import BASELINES, Entry
+
+TOLERANCE = 0.1
+"""Two budgets are alike where the larger is at most this share above the smaller."""
+WITHIN = f"{100 * TOLERANCE:g} %"
+
+_WITHOUT_REWARD = frozenset({"supervised", *BASELINES})
+
+Calls = Mapping[str, Mapping[int, float | None]]
+"""Task → place of a row → reward calls of a run, the mean over seeds; None if that is unknown."""
+
+
+def differ(one: float, other: float) -> bool:
+    """Whether two numbers of reward calls are not alike."""
+    return max(one, other) > (1 + TOLERANCE) * min(one, other)
+
+
+def calls_of(rows: Sequence[Row]) -> Calls:
+    """Return the reward calls of the rows that were trained with a reward."""
+    found: dict[str, dict[int, float | None]] = {}
+    for task in dict.fromkeys(task for row in rows for task in row.cells):
+        kept = reward_calls(rows, task)
+        for i, row in enumerate(rows):
+            cell = row.cells.get(task)
+            if cell is not None and _was_rewarded(row, cell):
+                found.setdefault(task, {})[i] = _mean(cell, whole_calls(cell, kept.get(i, {})))
+    return found
+
+
+def _was_rewarded(row: Row, cell: Cell) -> bool:
+    """Whether training had a reward; one that only picked among samples is none."""
+    stated = [count for spent in (cell.training, cell.whole) for count in spent.get("reward_calls", {}).values()]
+    trained = row.about.algorithm not in _WITHOUT_REWARD or any(stated)
+    return bool(cell.rewards) and row.standing != "reference" and trained
+
+
+def _mean(cell: Cell, calls: Mapping[int, float]) -> float | None:
+    """Return the mean over the seeds that did not fail; None if one of them is unknown, or is 0, which cannot be."""
+    found = [calls.get(seed, 0.0) for seed in cell.seeds if seed not in cell.failed]
+    return fmean(found) if found and all(found) else None
+
+
+def ratios(calls: Calls) -> dict[int, dict[str, float]]:
+    """Return place of a row → task → its reward calls over the others' median there, where others are known.
+
+    Of two middle values the nearer counts: among three rows, one that is odd must not make the other two odd.
+    """
+    found: dict[int, dict[str, float]] = {}
+    for task, of_task in calls.items():
+        known = {i: count for i, count in of_task.items() if count is not None}
+        for i, count in known.items():
+            if others := [other for beside, other in known.items() if beside != i]:
+                middles = [count / middle(others) for middle in (median_low, median_high)]
+                found.setdefault(i, {})[task] = min(middles, key=lambda ratio: abs(log(ratio)))
+    return found
+
+
+def budget_notes(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield whether the rows that were trained with a reward had equally many calls; nothing for only one."""
+    calls = calls_of(rows)
+    if max((len(of_task) for of_task in calls.values()), default=0) < 2:
+        return
+    found = ratios(calls)
+    unlike = {i: far for i, of_task in found.items() if (far := _unlike(of_task))}
+    said = []
+    if unlike:
+        told = sorted(f"{_name(rows, i)} ({_told(far, len(calls) > 1)})" for i, far in unlike.items())
+        said.append(f"more than {WITHIN} off the others' median: {', '.join(told)}")
+    elif found:
+        said.append(f"equal within {WITHIN}: {_names(rows, found)}")
+    if unknown := {i for of_task in calls.values() for i, count in of_task.items() if count is None}:
+        said.append(f"not known: {_names(rows, unknown)}")
+    yield f"Reward calls of a whole training run are {'; '.join(said)}."
+
+
+def _unlike(of_task: Mapping[str, float]) -> dict[str, float]:
+    """Return the ratios that are not alike to 1, the farthest first."""
+    far = {task: ratio for task, ratio in of_task.items() if differ(ratio, 1.0)}
+    return dict(sorted(far.items(), key=lambda item: -abs(log(item[1]))))
+
+
+def _told(far: Mapping[str, float], several: bool) -> str:
+    (task, ratio), *others = far.items()
+    more = f" and on {len(others)} more" if others else ""
+    return f"{ratio:,.2f} times{f' on {task}' if several else ''}{more}"
+
+
+def _names(rows: Sequence[Row], places: Iterable[int]) -> str:
+    return ", ".join(sorted(_name(rows, i) for i in places))
+
+
+def _name(rows: Sequence[Row], place: int) -> str:
+    """Return a row's name; with what tells it apart if others have it too."""
+    row = rows[place]
+    twins = sum(other.system == row.system for other in rows) > 1
+    return f"{row.system} ({row.status}, {row.standing})" if twins else row.system
+
+
+def unlike_calls(a: str, b: str, tasks: Mapping[str, tuple[Sequence[Entry], Sequence[Entry]]]) -> Iterator[str]:
+    """Yield on which tasks two systems that were trained with a reward had unlike reward calls, as their results state.
+
+    Args:
+        a: Name of the one, `b` of the other.
+        tasks: Task → the entries of both.
+    """
+    found, unknown = [], []
+    for task, (ours, theirs) in tasks.items():
+        if not (_rewarded(ours) and _rewarded(theirs)):
+            continue
+        one, other = _stated(ours), _stated(theirs)
+        if one is None or other is None:
+            unknown.append(task)
+        elif differ(one, other):
+            found.append(f"{task} {one:,.0f} and {other:,.0f} ({one / other:,.2f} times)")
+    if found:
+        yield f"Reward calls of a whole training run of {a} and {b} differ by more than {WITHIN}: {', '.join(found)}."
+    if unknown:
+        yield f"Reward calls of a whole training run are not stated by both systems on {', '.join(unknown)}."
+
+
+def _rewarded(entries: Sequence[Entry]) -> bool:
+    trained = {str(entry.result.system.get("algorithm", "")) for entry in entries} - _WITHOUT_REWARD
+    return bool(trained) and any(
+        entry.result.system.get("reward") or names_no_reward(entry.result) for entry in entries
+    )
+
+
+def _stated(entries: Sequence[Entry]) -> float | None:
+    """Return what results state of the whole run, the mean over those that are complete; None if one does not."""
+    results = [entry.result for entry in entries if entry.result.status == "complete"]
+    stated = whole_of(results).get("reward_calls", {})
+    known = [stated.get(result.seed, 0.0) for result in results]
+    return fmean(known) if known and all(known) else None

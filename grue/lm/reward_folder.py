@@ -1,0 +1,178 @@
+"""The folder of a reward model: what its `reward.json` says, and whether the folder is still what was written.
+
+It holds the backbone in Hugging Face format, `head.safetensors`, the tokenizer, a card, and `reward.json`, which lists
+the sha256 of each of these but the card, and its own. Nothing here loads torch.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from grue import files
+from grue.errors import ConfigError, DataError, escaped
+from grue.lm.folder import LARGEST_JSON, check_file
+from grue.shapes import from_dict, shown
+from grue.tasks import Task
+
+KIND: Final = "reward model"
+SCHEMA_VERSION: Final = 1
+REWARD, HEAD, README, SEEN = "reward.json", "head.safetensors", "README.md", "prompts.json"
+
+Pooling = Literal["last", "mean"]
+"""What a text's score is read off: the state of its last token, or the mean state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """How well a reward model orders pairs.
+
+    Attributes:
+        pairs: That were judged.
+        prompts: That they answer.
+        ties: Of which neither text is better: they count in the log-loss alone.
+        accuracy: Share of the others whose better text has the higher score; None where there are none.
+        low: Lower end of its 95 % interval, over prompts.
+        high: Upper end.
+        log_loss: Mean, in nats, at the calibrated temperature; log 2 is chance.
+        ece: Expected calibration error, 0–1.
+        bins: Of confidence from ½ to 1: least, highest, pairs, mean confidence and share right.
+    """
+
+    pairs: int
+    prompts: int
+    ties: int
+    accuracy: float | None
+    low: float | None
+    high: float | None
+    log_loss: float
+    ece: float | None
+    bins: tuple[tuple[float, float, int, float | None, float | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RewardManifest:
+    """The content of `reward.json`.
+
+    Attributes:
+        examples: What identifies the task's examples, see `examples_of`: other metrics and recipes do not matter.
+        split: Whose prompts the pairs answer.
+        pairs_sha256: Of the file that it was trained on.
+        judge: The reward that the pairs were judged by; of a study "people", "programs", or "people and programs"; ""
+            where the file does not say.
+        noise: Of that judge, or of a study the same as `judge`; "" where the file does not say.
+        pairs: Part → how many of the file's pairs, of which those of "train" were learned from.
+        contradictions: Pairs of texts that were judged both ways.
+        backbone_weights: See `grue.lm.load.weights_id`.
+        max_tokens: That are read of prompt and text; the prompt's beginning is cut.
+        temperature: Differences of logits are divided by it to give log-odds.
+        centre: Mean logit of the texts that were learned from.
+        spread: Their standard deviation: a score is (logit − centre) / spread.
+        config: The settings as they were asked for, the seed among them; its `max_tokens` may be more than was read.
+        step: Optimiser steps behind the kept weights.
+        validation: Step → log-loss and accuracy on the part "validation", at temperature 1.
+        held_out: On the part "test"; None where it is empty.
+        files: File name → sha256.
+        sha256: Of all the above.
+    """
+
+    grue: Literal["reward model"]
+    schema: Literal[1]
+    suite: str
+    task: str
+    task_hash: str
+    examples: str
+    split: str
+    pairs_sha256: str
+    judge: str
+    noise: str
+    pairs: Mapping[str, int]
+    contradictions: int
+    backbone: str
+    backbone_weights: str
+    pooling: Pooling
+    max_tokens: int
+    temperature: float
+    centre: float
+    spread: float
+    config: Mapping[str, Any]
+    step: int
+    validation: Mapping[str, Mapping[str, float]]
+    held_out: Judgement | None
+    files: Mapping[str, str] = field(default_factory=dict)
+    sha256: str = ""
+
+    @property
+    def fingerprint(self) -> str:
+        """The sha256 of everything else that is said here, and so of all files."""
+        return files.sha256_json(dataclasses.replace(self, sha256=""))
+
+
+def sealed(manifest: RewardManifest) -> RewardManifest:
+    """Return a manifest with its own sha256."""
+    return dataclasses.replace(manifest, sha256=manifest.fingerprint)
+
+
+def read_reward_manifest(folder: Path) -> RewardManifest:
+    """Read what a reward model's folder says of it, and verify its files.
+
+    Raises:
+        DataError: It is no reward model's, or is not what was written.
+    """
+    if not folder.is_dir():
+        raise DataError(f"{escaped(folder)}: no such folder of a reward model; `grue reward train` writes one.")
+    path = folder / REWARD
+    if not path.is_file():
+        raise DataError(f"{escaped(folder)}: not a reward model: it has no {REWARD}; `grue reward train` writes one.")
+    check_file(path, LARGEST_JSON)
+    data = files.read_json(path)
+    if not isinstance(data, dict) or data.get("grue") != KIND or data.get("schema") != SCHEMA_VERSION:
+        said = {key: data.get(key) for key in ("grue", "schema")} if isinstance(data, dict) else shown(data)
+        raise DataError(f"{path}: this version of grue reads a {KIND} of schema {SCHEMA_VERSION}, found {said!r:.80}.")
+    cure = "Train it again with `grue reward train`, or copy the whole folder anew."
+    try:
+        manifest = from_dict(RewardManifest, data, str(path))
+    except ConfigError as error:
+        raise DataError(f"{escaped(error, 600)} {cure}") from error
+    if manifest.fingerprint != manifest.sha256:
+        raise DataError(f"{path}: damaged: its content does not have the sha256 that it states. {cure}")
+    _verify(folder, manifest, cure)
+    return manifest
+
+
+def _verify(folder: Path, manifest: RewardManifest, cure: str) -> None:
+    held = {path.name: path for path in folder.iterdir()}
+    strangers = sorted(held.keys() - {REWARD, README, *manifest.files})
+    if strangers:
+        raise DataError(f"{folder}: damaged: it holds {escaped(strangers[0])}, which {REWARD} does not list. {cure}")
+    for name, expected in manifest.files.items():
+        if name not in held:
+            raise DataError(f"{folder}: damaged: {escaped(name)} is missing. {cure}")
+        if held[name].is_symlink() or not held[name].is_file():
+            raise DataError(f"{folder}: damaged: {escaped(name)} is a link or no file. {cure}")
+        if files.sha256_file(held[name]) != expected:
+            raise DataError(f"{folder}: damaged: {escaped(name)} differs from the saved file. {cure}")
+
+
+def check_reward_task(manifest: RewardManifest, folder: Path, task: Task) -> None:
+    """Refuse a reward model of another task: its scores say nothing of answers to other prompts.
+
+    Raises:
+        DataError: It was trained on another suite or task, or a version with other examples.
+    """
+    if (manifest.suite, manifest.task) != (task.suite, task.name):
+        raise DataError(
+            f"{folder}: a reward model of {escaped(manifest.suite)}/{escaped(manifest.task)}, not of "
+            f"{task.suite}/{task.name}; give one of that task."
+        )
+    if manifest.examples != examples_of(task):
+        raise DataError(
+            f"{folder}: a reward model of another version of {task.suite}/{task.name}, with other examples; train it "
+            "again with `grue reward train`."
+        )
+
+
+def examples_of(task: Task) -> str:
+    """Return the sha256 of what a task file says of its data: where it is from, its format, counts and ids."""
+    return files.sha256_json(task.data)

@@ -1,0 +1,63 @@
+"""A reward model that `grue reward train` made, as a metric: `model:DIR`, or `model` with the option `dir`."""
+
+from collections.abc import Callable, Sequence
+from math import inf
+from pathlib import Path
+
+from grue.metrics.card import Card
+from grue.metrics.metric import Average
+from grue.records import Example
+
+MODEL = "model:"
+"""What a reward model's name begins with; its folder follows."""
+
+
+def reward_model(dir: str, batch_size: int = 32) -> Average:
+    """Return the score of a reward model for prompt and text, in standard deviations of what it was trained on.
+
+    It is (logit − mean) / sd over the texts of the pairs that were learned from: 0 is a usual text of theirs, and a
+    weight in a sum of rewards means the same for every reward model.
+
+    Args:
+        dir: Folder that `grue reward train` wrote.
+        batch_size: Inputs at a time; does not change the values.
+
+    Raises:
+        DataError: It is no reward model's folder, or is damaged.
+    """
+    from grue.lm.reward_model import load_reward_model
+    from grue.metrics.neural.batching import require_batch_size, require_finite
+    from grue.metrics.neural.reward_model import logits, token_ids
+
+    require_batch_size(batch_size)
+    model, tokenizer, manifest = load_reward_model(Path(dir))
+
+    def values(examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
+        prompts = [example.prompt for example in examples]
+        rows = token_ids(tokenizer, manifest.pooling, manifest.max_tokens, prompts, texts)
+        found = require_finite("model", dir, examples, logits(model, tokenizer, rows, batch_size))
+        return [float(value) for value in (found - manifest.centre) / manifest.spread]
+
+    return Average(f"model|sha256:{manifest.sha256[:16]}|unit:sd of training texts|cut:left", values)
+
+
+def named_reward_model(name: str) -> Callable[..., Average]:
+    """Return what makes the metric `model:DIR`."""
+
+    def make(batch_size: int = 32) -> Average:
+        return reward_model(name.removeprefix(MODEL), batch_size)
+
+    return make
+
+
+CARDS = {
+    "model": Card(
+        reward_model,
+        family="models",
+        range=(-inf, inf),
+        definition="Score of a reward model that was trained on preferences, for prompt and text, in standard "
+        "deviations of the texts that it was trained on. As a reward or with --metrics write model:DIR.",
+        source="Bradley and Terry 1952; Ouyang et al. 2022",
+        needs="",
+    ),
+}

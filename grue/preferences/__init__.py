@@ -1,0 +1,1 @@
+"""Learned preferences: pairs of texts of which one is better, and reward models that learn from them."""

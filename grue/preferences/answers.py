@@ -1,0 +1,136 @@
+"""What people answered in a study of pairs: a JSON-lines file, read strictly, and what most of them said.
+
+`grue study analyse DIR --answers FILE` writes it. Each line is one answer of one person:
+
+    {"item": …, "annotator": …, "prompt": …, "id": … or null, "a": text, "b": text, "systems": [of a, of b],
+     "choice": "a", "b" or "tie"}
+
+An answer of a program also has `"synthetic": true`: it is no opinion of a person, and the pairs say so.
+An item's two texts may be shown to some people in the other order.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from grue import files
+from grue.errors import ConfigError, DataError, escaped
+from grue.shapes import from_dict
+
+PEOPLE, PROGRAMS = "people", "programs"
+"""Who answered a study."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairAnswer:
+    """One person's answer to one item.
+
+    Attributes:
+        synthetic: Whether a program answered, and no person.
+    """
+
+    item: str
+    annotator: str
+    prompt: str
+    a: str
+    b: str
+    systems: tuple[str, str]
+    choice: Literal["a", "b", "tie"]
+    id: str | None = None
+    synthetic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedItem:
+    """What people said of an item's two texts.
+
+    Attributes:
+        first: How many prefer `a`.
+        second: How many prefer `b`.
+        equal: How many neither.
+        programs: How many of all these are programs, and no people.
+    """
+
+    where: str
+    item: str
+    prompt: str
+    id: str | None
+    a: str
+    b: str
+    first: int
+    second: int
+    equal: int
+    programs: int
+
+    @property
+    def lead(self) -> int:
+        """How many more prefer `a`: above 0 it is better, 0 is a tie."""
+        return self.first - self.second
+
+
+def read_judged_items(path: Path) -> list[JudgedItem]:
+    """Return what people said of each item, in the order of the file.
+
+    Raises:
+        DataError: The file cannot be read, or a line is no answer; a person answers an item twice; or an item has
+            different texts, prompts or systems.
+    """
+    items: dict[str, tuple[str, PairAnswer, list[int]]] = {}  # votes: for a, for b, for neither, and programs'
+    answered: dict[tuple[str, str], str] = {}
+    for where, answer in _answers(path):
+        before = answered.setdefault((answer.item, answer.annotator), where)
+        if before != where:
+            raise DataError(
+                f"{where}: {escaped(answer.annotator)} answers the item {escaped(answer.item)} a second time (first: "
+                f"{before}); leave one answer out."
+            )
+        _, shown, votes = items.setdefault(answer.item, (where, answer, [0, 0, 0, 0]))
+        votes[_choice(answer, shown, where)] += 1
+        votes[-1] += answer.synthetic
+    if not items:
+        raise DataError(f"{path}: holds no answers; `grue study analyse DIR --answers FILE` writes them.")
+    return [
+        JudgedItem(where, shown.item, shown.prompt, shown.id, shown.a, shown.b, *votes)
+        for where, shown, votes in items.values()
+    ]
+
+
+def who_answered(items: Iterable[JudgedItem]) -> str:
+    """Return who gave the answers: "people", "programs", or "people and programs"."""
+    answers, programs = 0, 0
+    for one in items:
+        answers += one.first + one.second + one.equal
+        programs += one.programs
+    if not programs:
+        return PEOPLE
+    return PROGRAMS if programs == answers else f"{PEOPLE} and {PROGRAMS}"
+
+
+def _answers(path: Path) -> Iterator[tuple[str, PairAnswer]]:
+    for number, record in files.read_jsonl(path):
+        where = f"{path}, line {number}"
+        if not {"item", "annotator", "choice"} <= record.keys():
+            raise DataError(
+                f"{where}: no answer to a study of pairs, but something else; `grue study analyse DIR --answers FILE` "
+                "writes a file of answers."
+            )
+        try:
+            yield where, from_dict(PairAnswer, record, where)
+        except ConfigError as error:
+            said = escaped("; ".join(str(error).splitlines()), 600)
+            raise DataError(f"{said} `grue study analyse DIR --answers FILE` writes them.") from error
+
+
+def _choice(answer: PairAnswer, shown: PairAnswer, where: str) -> int:
+    """Return what an answer is to the item as it was first shown: 0 for its `a`, 1 for its `b`, 2 for a tie."""
+    same = (answer.a, answer.b, answer.systems) == (shown.a, shown.b, shown.systems)
+    turned = (answer.b, answer.a, answer.systems[::-1]) == (shown.a, shown.b, shown.systems)
+    if not (same or turned) or (answer.prompt, answer.id) != (shown.prompt, shown.id):
+        raise DataError(
+            f"{where}: the item {escaped(answer.item)} has another prompt, text or system than where it first stands; "
+            "give different items different names."
+        )
+    if answer.choice == "tie":
+        return 2
+    return int((answer.choice == "b") == same)

@@ -1,0 +1,85 @@
+"""The card of a reward model: what it was trained on, how well it judges, and what it must not be taken for."""
+
+from collections.abc import Iterator
+
+from grue.lm.reward_folder import Judgement, RewardManifest
+from grue.preferences.answers import PEOPLE
+from grue.tasks import Task
+
+
+def reward_card(manifest: RewardManifest, task: Task) -> str:
+    """Return the text of `README.md`."""
+    where = "last token" if manifest.pooling == "last" else "mean of all tokens"
+    rows = [
+        ("task", f"`{manifest.suite}/{manifest.task}`, version {task.version}, prompts of `{manifest.split}`"),
+        ("judged by", _judge(manifest)),
+        ("pairs", ", ".join(f"{count:,} {part}" for part, count in manifest.pairs.items())),
+        ("judged both ways", f"{manifest.contradictions:,} pairs of texts"),
+        ("pairs' sha256", f"`{manifest.pairs_sha256}`"),
+        ("backbone", f"`{manifest.backbone}`, read at the {where}"),
+        ("reads", f"{manifest.max_tokens:,} tokens of prompt and text at most; the prompt's beginning is cut"),
+        ("kept", f"step {manifest.step:,}, the best on validation"),
+        ("temperature", f"{manifest.temperature:.4g}, found on validation"),
+        ("scale", f"score = (logit − {manifest.centre:.4g}) / {manifest.spread:.4g}"),
+    ]  # fmt: skip
+    parts = [
+        f"# A reward model of {manifest.suite}/{manifest.task}",
+        "It says which of two answers to a prompt is better: with probability σ((logit − logit′) / temperature). As a "
+        "metric or a reward, `model:DIR`, its score is in standard deviations of the texts that it was trained on.",
+        _table(rows),
+        f"## Held-out pairs\n\n{_held_out(manifest.held_out)}",
+        "## Settings\n\n" + _table([(f"`{key}`", f"`{value}`") for key, value in _settings(manifest)]),
+        "## Limits\n\nIt knows what it was shown: answers like those of its pairs, to prompts of one task. A policy "
+        "that is trained on it moves away from these, and finds what it overrates; measure it by something else.",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _settings(manifest: RewardManifest) -> Iterator[tuple[str, str]]:
+    """Yield the settings; a limit of tokens that the backbone has no room for stands beside what was read."""
+    for key, value in manifest.config.items():
+        less = key == "max_tokens" and value != manifest.max_tokens
+        yield (
+            key,
+            f"{manifest.max_tokens}; {value} were asked for, and the backbone reads no more" if less else str(value),
+        )
+
+
+def _judge(manifest: RewardManifest) -> str:
+    if not manifest.judge:
+        return "not known"
+    if manifest.judge != manifest.noise:
+        return f"`{manifest.judge}`, noise `{manifest.noise}`"
+    warning = "" if manifest.judge == PEOPLE else ": answers of programs are no opinions of people"
+    return f"{manifest.judge}{warning}"  # of a study
+
+
+def said(found: Judgement) -> list[tuple[str, str]]:
+    """Return a judgement as rows of a table: what, and how much."""
+    rows = [("pairs", f"{found.pairs:,} of {found.prompts:,} prompts, {found.ties:,} of them ties")]
+    if found.accuracy is not None and found.low is not None and found.high is not None:
+        rows.append(("accuracy", f"{found.accuracy:.1%} ({found.low:.1%} to {found.high:.1%})"))
+    rows.append(("log-loss", f"{found.log_loss:.3f} (chance: 0.693)"))
+    if found.ece is not None:
+        rows.append(("calibration error", f"{found.ece:.1%}"))
+    return rows
+
+
+def bins(found: Judgement) -> list[tuple[str, str, str]]:
+    """Return the bins that hold pairs: confidence, pairs, share right."""
+    return [
+        (f"{low:.0%}–{high:.0%}", f"{count:,}", f"{right:.0%}")
+        for low, high, count, _, right in found.bins
+        if right is not None
+    ]
+
+
+def _held_out(found: Judgement | None) -> str:
+    if found is None:
+        return "The file has no pairs in the part `test`: nothing is known of pairs that it did not see."
+    shown = "\n".join(f"| {' | '.join(row)} |" for row in bins(found))
+    return f"{_table(said(found))}\n\n| confidence | pairs | right |\n|---|---|---|\n{shown}"
+
+
+def _table(rows: list[tuple[str, str]]) -> str:
+    return "\n".join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)])

@@ -1,0 +1,116 @@
+"""How well a reward model orders pairs: accuracy, log-loss and calibration."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from grue import files
+from grue.data.pairs import Part
+from grue.errors import DataError
+from grue.lm.reward_folder import SEEN, Judgement, check_reward_task
+from grue.lm.reward_model import load_reward_model, seen_prompt
+from grue.metrics.neural.reward_model import logits, token_ids
+from grue.preferences.read import PreferencePair, read_pairs
+from grue.records import Example
+from grue.stats.calibration import (
+    FloatArray,
+    expected_calibration_error,
+    log_losses,
+    reliability,
+    rights,
+    share_interval,
+)
+from grue.tasks import Task
+
+Chosen = Literal["train", "validation", "test", "all"]
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """A reward model on pairs.
+
+    Attributes:
+        part: Of the file, or "all".
+        seen: How many of its prompts the reward model learned from or was chosen by.
+        judge: Who judged these pairs; as in `RewardManifest`.
+    """
+
+    pairs_sha256: str
+    part: Chosen
+    seen: int
+    judge: str
+    found: Judgement
+
+
+def evaluate_reward_model(
+    folder: Path,
+    path: Path,
+    task: Task,
+    examples: Sequence[Example],
+    part: Chosen | None = None,
+    batch_size: int = 64,
+    *,
+    split: str = "train",
+) -> Evaluation:
+    """Judge a reward model by the pairs of a file.
+
+    Args:
+        examples: Those of the split whose prompts are answered.
+        part: Of the file. [default: test, if the file is what it was trained on or names parts; else all]
+        split: The name of that split.
+
+    Raises:
+        ConfigError: The file's header names another split.
+        DataError: The folder or the file cannot be read, or is of another task, or the part is empty.
+    """
+    model, tokenizer, manifest = load_reward_model(folder)
+    check_reward_task(manifest, folder, task)
+    pairs = read_pairs(path, task, examples, int(manifest.config["seed"]), split=split)
+    divided = pairs.named_parts or pairs.sha256 == manifest.pairs_sha256
+    wanted: Chosen = part or ("test" if divided else "all")
+    if wanted != "all" and not divided:
+        raise DataError(f"{path}: names no parts, and the reward model was not trained on it; leave --part out.")
+    chosen = list(pairs.pairs) if wanted == "all" else pairs.of(_part(wanted))
+    if not chosen:
+        raise DataError(f"{path}: its part {wanted!r} holds no pairs; choose another with --part.")
+    prompts = [pair.prompt for pair in chosen]
+    sides = ([pair.first for pair in chosen], [pair.second for pair in chosen])
+    first, second = (
+        logits(model, tokenizer, token_ids(tokenizer, manifest.pooling, manifest.max_tokens, prompts, side), batch_size)
+        for side in sides
+    )
+    known = set(files.read_json(folder / SEEN))
+    seen = len({prompt for prompt in prompts if seen_prompt(prompt) in known})
+    judge = pairs.made.judge if pairs.made else ""
+    found = judgement(chosen, first - second, manifest.temperature)
+    return Evaluation(pairs.sha256, wanted, seen, judge, found)
+
+
+def _part(chosen: Chosen) -> Part:
+    assert chosen != "all"
+    return chosen
+
+
+def judgement(pairs: Sequence[PreferencePair], margins: FloatArray, temperature: float) -> Judgement:
+    """Return how well differences of logits, `first` − `second`, order pairs."""
+    targets = np.array([pair.target for pair in pairs])
+    scaled = margins / temperature
+    prompts = [pair.prompt for pair in pairs]
+    decided = [prompt for prompt, target in zip(prompts, targets, strict=True) if target != 0.5]
+    right = rights(margins, targets)
+    interval = share_interval(right, decided)
+    bins = reliability(scaled, targets)
+    return Judgement(
+        pairs=len(pairs),
+        prompts=len(set(prompts)),
+        ties=len(pairs) - len(decided),
+        accuracy=float(right.mean()) if len(right) else None,
+        low=None if interval is None else interval.low,
+        high=None if interval is None else interval.high,
+        log_loss=float(log_losses(scaled, targets).mean()),
+        ece=expected_calibration_error(bins),
+        bins=tuple((one.low, one.high, one.count, one.confidence, one.right) for one in bins),
+    )

@@ -1,0 +1,335 @@
+"""Making pairs: from scored samples, from two systems' predictions, or from people's answers, written as one file.
+
+Which pairs are taken, what a synthetic annotator says of each, and where a prompt belongs follow from seed and content
+alone: of the same samples, the first 100 pairs of 1,000 are those of a file of 100, and are judged alike.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from heapq import nsmallest
+from itertools import combinations
+from pathlib import Path
+from typing import Literal, get_args
+
+from grue import files
+from grue.data.limits import MOST_RESPONSES
+from grue.data.pairs import KIND, SCHEMA_VERSION, SHARES, PairsHeader, check_shares, contradictions, part_of
+from grue.data.scored import PairLine, ScoredGroup, ScoredHeader, as_records, check_text, read_scored
+from grue.errors import ConfigError, DataError, SubmissionError, escaped
+from grue.evaluation.predictions import match, read_predictions
+from grue.evaluation.rewards import make_reward
+from grue.preferences.annotators import SyntheticAnnotator, parse_noise
+from grue.preferences.answers import JudgedItem, read_judged_items, who_answered
+from grue.preferences.read import answered_split
+from grue.records import Example, check_seed
+from grue.tasks import Task
+
+Ties = Literal["drop", "keep"]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which pairs are made of what there is, and how they are judged.
+
+    Attributes:
+        pairs: How many; None takes all.
+        noise: See `parse_noise`.
+        ties: Whether pairs of which neither text is better are left out, or recorded as ties.
+        shares: Part → share of the prompts.
+    """
+
+    pairs: int | None = None
+    noise: str = "none"
+    ties: Ties = "drop"
+    seed: int = 1
+    shares: Mapping[str, float] | None = None
+
+    def check(self) -> SyntheticAnnotator:
+        """Return the annotator.
+
+        Raises:
+            ConfigError: Something that was asked for cannot be.
+        """
+        if self.pairs is not None and self.pairs < 1:
+            raise ConfigError(f"pairs {self.pairs}: make at least one.")
+        if self.ties not in (known := get_args(Ties)):
+            raise ConfigError(f"ties {self.ties!r}: write one of {', '.join(known)}.")
+        check_seed(self.seed)
+        check_shares(self.parts)
+        return parse_noise(self.noise)
+
+    @property
+    def parts(self) -> Mapping[str, float]:
+        """Part → share of the prompts; the usual ones where none are given."""
+        return SHARES if self.shares is None else self.shares
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Two different texts to a prompt, with the rewards that an annotator knows of."""
+
+    example: Example
+    first: str
+    second: str
+    rewards: tuple[float, float]
+
+    @property
+    def is_tie(self) -> bool:
+        """Whether neither is better."""
+        return self.rewards[0] == self.rewards[1]
+
+
+# --- from samples ----------------------------------------------------------------------------------------------------
+
+
+def from_samples(
+    path: Path, task: Task, examples: Sequence[Example], choice: Choice, output: Path, *, split: str = "train"
+) -> PairsHeader:
+    """Write pairs of the responses of a file with rewards, which `grue generate --samples N --score` writes.
+
+    Args:
+        examples: Those of the split, which the file answers.
+
+    Raises:
+        ConfigError: The choice cannot be, or there are fewer pairs than asked for; or the output holds something else.
+        DataError: The file cannot be read, or states an order only.
+    """
+    annotator = choice.check()
+    data = read_scored(path, task, examples, split)
+    if not data.rewards:
+        raise DataError(f"{path}: states no rewards, but an order already: learn from it as it is.")
+    made = data.made if isinstance(data.made, ScoredHeader) else None
+    candidates = (candidate for group in data.groups for candidate in _of_group(group))
+    header = _header(task, choice, "samples", answered_split(path, made, split), made.reward if made else "")
+    budget = data.budget
+    header = replace(
+        header,
+        noise=str(annotator),
+        sources={path.name: data.sha256},
+        generated_tokens=budget.generated_tokens,
+        reward_calls=budget.reward_calls,
+        seconds=budget.seconds,
+    )
+    lines, dropped = _judged(candidates, choice, annotator, path)
+    return _write(output, replace(header, dropped_ties=dropped), lines)
+
+
+def _of_group(group: ScoredGroup) -> Iterator[Candidate]:
+    """Yield every two different texts of a group; of equal ones the first counts."""
+    scores: dict[str, float] = {}
+    for text, score in zip(group.texts, group.scores, strict=True):
+        scores.setdefault(text, score)
+    for first, second in combinations(scores, 2):
+        yield Candidate(group.example, first, second, (scores[first], scores[second]))
+
+
+# --- from predictions ------------------------------------------------------------------------------------------------
+
+
+def from_predictions(
+    a: Path,
+    b: Path,
+    task: Task,
+    examples: Sequence[Example],
+    train: Sequence[Example],
+    choice: Choice,
+    output: Path,
+    *,
+    split: str,
+    reward: str | None = None,
+) -> PairsHeader:
+    """Write pairs of two systems' predictions for a split, judged by a reward.
+
+    Args:
+        examples: Those of the split.
+        train: The training examples, which the reward is prepared on.
+        reward: As for training. [default: the task's]
+
+    Raises:
+        ConfigError: As for `from_samples`.
+        DataError: A file cannot be read.
+        SubmissionError: An example has no prediction or two, or a prediction no example; says in which file.
+    """
+    annotator, judged_by = choice.check(), reward or task.reward
+    columns = [_texts(path, examples) for path in (a, b)]
+    function = make_reward(judged_by, task, train)
+    rewards = [function(examples, texts) for texts in columns]
+    both = zip(examples, *columns, *rewards, strict=True)
+    candidates = (
+        Candidate(example, first, second, (worth, other))
+        for example, first, second, worth, other in both
+        if first != second and worth is not None and other is not None
+    )
+    sources = {f"a: {a.name}": files.sha256_file(a), f"b: {b.name}": files.sha256_file(b)}
+    header = _header(task, choice, "predictions", split, judged_by)
+    header = replace(header, noise=str(annotator), sources=sources, reward_calls=2 * len(examples))
+    lines, dropped = _judged(candidates, choice, annotator, a)
+    return _write(output, replace(header, dropped_ties=dropped), lines)
+
+
+def _texts(path: Path, examples: Sequence[Example]) -> list[str]:
+    """Return a system's texts in the order of the examples."""
+    predictions = read_predictions(path)
+    try:
+        return [one.text for one in match(examples, predictions)]
+    except SubmissionError as error:
+        raise SubmissionError(f"{path}: {error}") from error
+
+
+# --- from people -----------------------------------------------------------------------------------------------------
+
+
+def from_study(
+    path: Path, task: Task, examples: Sequence[Example], choice: Choice, output: Path, *, split: str
+) -> PairsHeader:
+    """Write pairs as most of the people say who answered a study; where as many say the one as the other, it is a tie.
+
+    Args:
+        examples: Those of the split that the study is of.
+
+    Raises:
+        ConfigError: As for `from_samples`.
+        DataError: The file cannot be read, or a prompt is none of the split's.
+    """
+    choice.check()
+    verdicts = read_judged_items(path)
+    by_id = {example.id: example for example in examples}
+    by_prompt = {example.prompt: example for example in reversed(examples)}
+    found = [(_answered(one, by_id, by_prompt, f"{task.suite}/{task.name}", split), one) for one in verdicts]
+    different = [(example, one) for example, one in found if one.a != one.b]
+    kept = [one for one in different if one[1].lead or choice.ties == "keep"]
+    chosen = nsmallest(
+        len(kept) if choice.pairs is None else choice.pairs,
+        kept,
+        key=lambda one: _place(choice.seed, "item", one[1].item),
+    )
+    _refuse_few(choice, len(kept), path)
+    lines = [_line(example, one.a, one.b, one.lead, choice) for example, one in chosen]
+    header = _header(task, choice, "study", split, "")
+    header = replace(
+        header,
+        noise=who_answered(verdicts),
+        sources={path.name: files.sha256_file(path)},
+        judgements=sum(one.first + one.second + one.equal for one in verdicts),
+        dropped_ties=len(different) - len(kept),
+    )
+    return _write(output, header, lines)
+
+
+def _answered(
+    one: JudgedItem, by_id: Mapping[str, Example], by_prompt: Mapping[str, Example], task: str, split: str
+) -> Example:
+    example = by_prompt.get(one.prompt) if one.id is None else by_id.get(one.id)
+    if example is None or example.prompt != one.prompt:
+        named = escaped(repr(one.prompt[:60] if one.id is None else one.id))
+        raise DataError(
+            f"{one.where}: {named} is no prompt of the split {split!r} of {task}; name the split that the study is of "
+            "with --split, and its task."
+        )
+    return example
+
+
+# --- judging and writing ---------------------------------------------------------------------------------------------
+
+
+def _judged(
+    candidates: Iterable[Candidate], choice: Choice, annotator: SyntheticAnnotator, source: Path
+) -> tuple[list[PairLine], int]:
+    """Return the chosen pairs as lines, and how many ties were left out."""
+    counted: Counter[str] = Counter()
+
+    def eligible() -> Iterator[tuple[str, int, Candidate]]:
+        for number, one in enumerate(candidates):
+            if one.is_tie and choice.ties == "drop":
+                counted["ties"] += 1
+                continue
+            counted["eligible"] += 1
+            yield _place(choice.seed, "pair", one.example.id, one.first, one.second), number, one
+
+    most = MOST_RESPONSES // 2 if choice.pairs is None else choice.pairs
+    chosen = nsmallest(most, eligible(), key=lambda one: one[:2])
+    _refuse_few(choice, counted["eligible"], source)
+    return [_by_annotator(one, choice, annotator) for _, _, one in chosen], counted["ties"]
+
+
+def _by_annotator(one: Candidate, choice: Choice, annotator: SyntheticAnnotator) -> PairLine:
+    if one.is_tie:
+        return _line(one.example, one.first, one.second, 0, choice)
+    toss = int(_place(choice.seed, "annotator", one.example.id, one.first, one.second)[:13], 16) / 16**13
+    return _line(one.example, one.first, one.second, 1 if toss < annotator.prefers_first(*one.rewards) else -1, choice)
+
+
+def _line(example: Example, first: str, second: str, lead: int, choice: Choice) -> PairLine:
+    better, worse = (second, first) if lead < 0 else (first, second)
+    part = part_of(example.prompt, choice.seed, choice.parts)
+    return PairLine(better, worse, example.id, tie=lead == 0, part=part)
+
+
+def _place(*purpose: str | int) -> str:
+    """Return a place in an order that only depends on what is ordered."""
+    return files.sha256_json(list(purpose))
+
+
+def _refuse_few(choice: Choice, found: int, source: Path) -> None:
+    if not found:
+        raise DataError(
+            f"{source}: no pair can be made of it: no two different texts to a prompt, or all are equally good. Draw "
+            "more samples, or keep ties with --ties keep."
+        )
+    if choice.pairs is not None and found < choice.pairs:
+        raise ConfigError(
+            f"pairs {choice.pairs:,}: {source} gives {found:,}; ask for fewer, or draw more samples to more prompts."
+        )
+
+
+def _header(
+    task: Task, choice: Choice, made: Literal["samples", "predictions", "study"], split: str, reward: str
+) -> PairsHeader:
+    return PairsHeader(
+        grue=KIND,
+        schema=SCHEMA_VERSION,
+        suite=task.suite,
+        task=task.name,
+        task_hash=task.hash,
+        split=split,
+        made=made,
+        reward=reward,
+        noise="none",
+        seed=choice.seed,
+        sources={},
+        shares=dict(choice.parts),
+        judgements=0,
+        prompts=0,
+        pairs=0,
+        ties=0,
+        dropped_ties=0,
+        contradictions=0,
+        generated_tokens=None,
+        reward_calls=0,
+        seconds=None,
+    )
+
+
+def _write(output: Path, header: PairsHeader, lines: Sequence[PairLine]) -> PairsHeader:
+    """Write a file of pairs; one that is there already is left alone if it says the same, and never replaced."""
+    if output.suffix == ".gz":
+        raise ConfigError(f"{output}: pairs are written as plain JSON lines; choose a name without .gz.")
+    for line in lines:
+        for text in (line.chosen, line.rejected):
+            check_text(text, f"{output}, the pair of {escaped(line.id or '')}")
+    whole = replace(
+        header,
+        judgements=max(header.judgements, len(lines)),
+        prompts=len({line.id for line in lines}),
+        pairs=len(lines),
+        ties=sum(line.tie for line in lines),
+        contradictions=len(contradictions((line.id, line.chosen, line.rejected) for line in lines if not line.tie)),
+    )
+    text = "".join(f"{files.canonical_json(record)}\n" for record in as_records(whole, lines))
+    if output.exists():
+        if not output.is_file() or output.read_bytes() != text.encode():
+            raise ConfigError(f"{output}: holds something else; write elsewhere with --output, or remove it.")
+        return whole
+    files.write_text(output, text)
+    return whole

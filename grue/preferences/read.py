@@ -1,0 +1,135 @@
+"""Reading pairs to train or judge a reward model: in which part each prompt is, and what contradicts itself."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from grue.data.pairs import PARTS, SHARES, PairsHeader, Part, contradictions, part_of
+from grue.data.scored import Header, ScoredGroup, read_scored
+from grue.errors import ConfigError, DataError, escaped
+from grue.records import Example
+from grue.tasks import Task
+
+
+@dataclass(frozen=True, slots=True)
+class PreferencePair:
+    """Two texts to a prompt.
+
+    Attributes:
+        target: What the probability that `first` is better should be: 1, or ½ for a tie.
+    """
+
+    prompt: str
+    first: str
+    second: str
+    target: float
+    part: Part
+
+
+@dataclass(frozen=True, slots=True)
+class PairsFile:
+    """The pairs of a file.
+
+    Attributes:
+        contradictions: Pairs of texts that were judged both ways, before anything was done about them.
+        named_parts: Whether the file itself says where each prompt belongs.
+    """
+
+    pairs: tuple[PreferencePair, ...]
+    sha256: str
+    made: PairsHeader | None
+    contradictions: int
+    named_parts: bool
+
+    def of(self, part: Part) -> list[PreferencePair]:
+        """Return the pairs of one part."""
+        return [pair for pair in self.pairs if pair.part == part]
+
+
+def read_pairs(
+    path: Path,
+    task: Task,
+    examples: Sequence[Example],
+    seed: int,
+    about_contradictions: Literal["keep", "drop", "tie"] = "keep",
+    *,
+    split: str = "train",
+) -> PairsFile:
+    """Read a file of pairs; where it names no parts, chance divides its prompts by the seed, 60, 20 and 20 %.
+
+    Args:
+        examples: Those of the split whose prompts are answered.
+        split: Its name.
+
+    Raises:
+        ConfigError: The file's header names another split.
+        DataError: As `read_scored`, or the file holds no pairs.
+    """
+    data = read_scored(path, task, examples, split)
+    answered_split(path, data.made, split)
+    if data.rewards or any(len(group.texts) != 2 for group in data.groups):
+        raise DataError(
+            f"{path}: holds no pairs; `grue pairs from-samples {path.name} --output PAIRS` makes some of it."
+        )
+    named = data.groups[0].part is not None
+    pairs = [_pair(group, seed) for group in data.groups]
+    both = contradictions((one.prompt, one.first, one.second) for one in pairs if one.target != 0.5)
+    if about_contradictions != "keep":
+        pairs = _settled(pairs, both, drop=about_contradictions == "drop")
+    made = data.made if isinstance(data.made, PairsHeader) else None
+    return PairsFile(tuple(pairs), data.sha256, made, len(both), named)
+
+
+def answered_split(path: Path, made: Header | None, given: str | None) -> str:
+    """Return the split whose prompts a file answers: as its header says, or as is given where it says nothing.
+
+    Raises:
+        ConfigError: Header and what is given contradict.
+    """
+    stated = None if made is None else made.split
+    if stated is not None and given is not None and Path(stated).name != Path(given).name:
+        raise ConfigError(
+            f"{path}: its header says that it answers prompts of the split {escaped(repr(stated))}, not of {given!r}; "
+            "leave --split out, or choose another file."
+        )
+    return given or stated or "train"
+
+
+def _pair(group: ScoredGroup, seed: int) -> PreferencePair:
+    prompt, (first, second) = group.example.prompt, group.texts
+    part = group.part or part_of(prompt, seed, SHARES)
+    return PreferencePair(prompt, first, second, 0.5 if group.scores[0] == group.scores[1] else 1.0, part)
+
+
+def _settled(
+    pairs: Sequence[PreferencePair], both: set[tuple[object, frozenset[str]]], drop: bool
+) -> list[PreferencePair]:
+    """Return the pairs without those that were judged both ways, or with each of those as one tie."""
+    settled: list[PreferencePair] = []
+    tied = set()
+    for pair in pairs:
+        key = pair.prompt, frozenset((pair.first, pair.second))
+        if key not in both:
+            settled.append(pair)
+        elif not drop and key not in tied:
+            tied.add(key)
+            settled.append(replace(pair, target=0.5))
+    return settled
+
+
+def require_parts(found: PairsFile, path: Path, needed: Sequence[Part] = PARTS[:2]) -> None:
+    """Refuse a file of which a part is empty, or shows no order to learn or to judge by.
+
+    Raises:
+        DataError: It does; says which.
+    """
+    for part in needed:
+        of_part = found.of(part)
+        if not of_part or all(pair.target == 0.5 for pair in of_part):
+            what = "holds no pairs" if not of_part else "holds nothing but ties"
+            counts = ", ".join(f"{len(found.of(one))} {one}" for one in PARTS)
+            raise DataError(
+                f"{path}: its part {part!r} {what} (pairs: {counts}). Make more pairs of more prompts, or divide them "
+                "otherwise with `grue pairs … --shares`."
+            )

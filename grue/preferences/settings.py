@@ -1,0 +1,58 @@
+"""Settings of training a reward model."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from grue.bounds import NON_NEGATIVE, POSITIVE, RATE, violations
+from grue.errors import ConfigError
+from grue.shapes import from_dict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewardModelConfig:
+    """Settings of training a reward model.
+
+    Attributes:
+        epochs: Passes over the pairs, at most: the weights that judge the part "validation" best are kept.
+        learning_rate: Peak of AdamW's, reached after the warm-up; it then falls to 0 linearly.
+        warmup: Share of the steps in which it rises.
+        weight_decay: On all weights.
+        batch_size: Pairs a step.
+        micro_batch_size: Pairs in one forward pass; gradients are accumulated exactly.
+        max_grad_norm: Clipping norm.
+        max_tokens: Tokens of prompt and text that are read, at most what the backbone has room for; the prompt's
+            beginning is cut.
+        validations: In each epoch, after as many steps each.
+        choose: What the kept weights are best in: "loss" (log-loss) or "accuracy", which the loss decides where equal.
+        contradictions: What to do about texts that were judged both ways: "keep" learns from both, which makes it a
+            matter of how often; "drop" leaves them out; "tie" makes each a tie.
+        save_every: Steps between two saved states, from which an interrupted training resumes.
+        seed: Of the head's start and the order of the pairs.
+    """
+
+    epochs: Annotated[int, POSITIVE] = 4
+    learning_rate: Annotated[float, POSITIVE] = 3e-4
+    warmup: Annotated[float, RATE] = 0.1
+    weight_decay: Annotated[float, NON_NEGATIVE] = 0.01
+    batch_size: Annotated[int, POSITIVE] = 32
+    micro_batch_size: Annotated[int, POSITIVE] = 32
+    max_grad_norm: Annotated[float, POSITIVE] = 1.0
+    max_tokens: Annotated[int, POSITIVE] = 512
+    validations: Annotated[int, POSITIVE] = 2
+    choose: Literal["loss", "accuracy"] = "loss"
+    contradictions: Literal["keep", "drop", "tie"] = "keep"
+    save_every: Annotated[int, POSITIVE] = 100
+    seed: Annotated[int, NON_NEGATIVE] = 1
+
+
+def reward_settings(values: Mapping[str, Any]) -> RewardModelConfig:
+    """Return values as settings; what is not given has its default.
+
+    Raises:
+        ConfigError: A key that there is not, or a value that cannot be.
+    """
+    config = from_dict(RewardModelConfig, values, "reward train")
+    for problem in violations(config):
+        raise ConfigError(f"reward train: {problem}")
+    return config

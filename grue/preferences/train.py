@@ -1,0 +1,394 @@
+"""Training a reward model on pairs, by the loss of Bradley and Terry (1952), as Ouyang et al. (2022) do.
+
+A pair costs −t·log σ(d) − (1 − t)·log σ(−d), where d is the difference of its two logits and t is 1, or ½ for a tie.
+The weights that judge the part "validation" best are kept. There a temperature is then found by which differences are
+divided, so that σ is the share that is right; the part "test" is judged once, in the end.
+
+What differs from the paper: a pair is an example of its own, not all pairs of a prompt one; several epochs, with the
+best weights kept; and scores are standardised, instead of setting those of references to 0.
+
+Until the folder is there, what is needed to go on lies in `DIR.partial`: an interrupted training resumes bit for bit.
+"""
+
+import math
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from grue import files
+from grue.data.pairs import PARTS
+from grue.errors import ConfigError, TrainingError
+from grue.lm.device import scoring_device
+from grue.lm.load import weights_id
+from grue.lm.model import choose_attention
+from grue.lm.reward_folder import KIND, REWARD, SCHEMA_VERSION, RewardManifest, examples_of, read_reward_manifest
+from grue.lm.reward_model import RewardModel, load_backbone, padded, pooling_of, save_reward_model, seen_prompt
+from grue.lm.seeds import generator
+from grue.metrics.neural.reward_model import logits, room, text_lengths, token_ids
+from grue.preferences.card import reward_card
+from grue.preferences.judge import judgement
+from grue.preferences.read import PairsFile, PreferencePair, read_pairs, require_parts
+from grue.preferences.settings import RewardModelConfig
+from grue.records import Example
+from grue.runs.states import newest_state, save_state
+from grue.runs.train import Interrupted
+from grue.stats.calibration import best_temperature, log_losses, rights
+from grue.tasks import Task
+
+CLAIM, STATES = "claim.json", "states"
+SMALLEST = 1e-8
+"""Spread of the logits below which a reward model says the same of all texts."""
+
+Rows = list[list[int]]
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass
+class Learner:
+    """A training under way.
+
+    Attributes:
+        weights: Those that learn, by name.
+        pairs: Those that are learned from.
+        rows: Tokens of the two texts of each.
+        held: The pairs of the part "validation", and their tokens.
+        step: Optimiser steps behind it.
+        best: Step, figures and weights of the best so far; nothing before the first validation.
+        history: Step → figures of each validation.
+    """
+
+    model: RewardModel
+    weights: Mapping[str, torch.nn.Parameter]
+    optimizer: torch.optim.Optimizer
+    config: RewardModelConfig
+    pad: int
+    pairs: Sequence[PreferencePair]
+    rows: tuple[Rows, Rows]
+    held: Sequence[PreferencePair]
+    held_rows: tuple[Rows, Rows]
+    step: int = 0
+    best: dict[str, Any] = field(default_factory=dict)
+    history: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    @property
+    def steps_an_epoch(self) -> int:
+        """Optimiser steps in which every pair comes once."""
+        return math.ceil(len(self.pairs) / self.config.batch_size)
+
+    @property
+    def total(self) -> int:
+        """All optimiser steps."""
+        return self.steps_an_epoch * self.config.epochs
+
+    def state(self) -> dict[str, Any]:
+        """Return everything that going on needs."""
+        return {
+            "weights": {name: weight.detach() for name, weight in self.weights.items()},
+            "optimizer": self.optimizer.state_dict(),
+            "best": self.best,
+            "history": self.history,
+        }
+
+    def load(self, step: int, state: Mapping[str, Any]) -> None:
+        """Go back to a state."""
+        self.put(state["weights"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.step, self.best, self.history = step, state["best"], state["history"]
+
+    def put(self, weights: Mapping[str, Tensor]) -> None:
+        """Set the weights that learn."""
+        with torch.no_grad():
+            for name, weight in self.weights.items():
+                weight.copy_(weights[name])
+
+    def margins(self, rows: tuple[Rows, Rows], tokenizer: Any) -> np.ndarray:
+        """Return the differences of logits of pairs, by their tokens."""
+        size = 2 * self.config.micro_batch_size
+        return logits(self.model, tokenizer, rows[0], size) - logits(self.model, tokenizer, rows[1], size)
+
+
+def pair_losses(gaps: Tensor, targets: Tensor) -> Tensor:
+    """Return −t·log σ(d) − (1 − t)·log σ(−d) of each pair, [B], by its difference of logits and its target."""
+    return targets * softplus(-gaps) + (1.0 - targets) * softplus(gaps)
+
+
+def train_reward_model(
+    path: Path,
+    task: Task,
+    examples: Sequence[Example],
+    folder: Path,
+    config: RewardModelConfig,
+    *,
+    backbone: str,
+    revision: str = "",
+    split: str = "train",
+    progress: Progress = lambda done, total, said: None,
+    stop: Callable[[], bool] = lambda: False,
+) -> RewardManifest:
+    """Train a reward model on the pairs of a file, and write its folder; return what that says of itself.
+
+    An interrupted call is gone on with, a finished folder only read.
+
+    Args:
+        examples: Those of the split whose prompts are answered.
+        split: Its name, or the file of rows that it is; the folder states it.
+        progress: Called with (done, total) steps and the figures of a validation, if there was one.
+        stop: Asked after every step.
+
+    Raises:
+        ConfigError: The folder holds something else, another process trains there, the backbone cannot be one, or the
+            file's header names another split.
+        DataError: The pairs or the backbone cannot be read, or a part is empty.
+        TrainingError: The loss is not a number, or all texts end with the same score.
+        Interrupted: A stop was asked for; the state is saved.
+    """
+    claim = _claim(path, task, config, backbone, revision, split)
+    partial = folder.with_name(f"{folder.name}.partial")
+    if folder.exists():
+        return _finished(folder, claim)
+    found = read_pairs(path, task, examples, config.seed, config.contradictions, split=split)
+    require_parts(found, path)
+    with files.sole_owner(partial, f"{folder}: another process trains there; wait for it, or choose another folder."):
+        if folder.exists():
+            return _finished(folder, claim)
+        _claim_partial(partial / CLAIM, claim)
+        manifest = _train(found, partial, folder, claim, task, config, backbone, revision, progress, stop)
+        shutil.rmtree(partial)
+    return manifest
+
+
+def _claim(
+    path: Path, task: Task, config: RewardModelConfig, backbone: str, revision: str, split: str
+) -> dict[str, Any]:
+    """Return everything that decides what comes out."""
+    return {
+        "suite": task.suite,
+        "task": task.name,
+        "task_hash": task.hash,
+        "examples": examples_of(task),
+        "split": Path(split).name,
+        "pairs_sha256": files.sha256_file(path),
+        "backbone": backbone,
+        "backbone_weights": weights_id(backbone, revision),
+        "config": {key: value for key, value in files.plain(config).items() if key != "save_every"},
+    }
+
+
+def _finished(folder: Path, claim: Mapping[str, Any]) -> RewardManifest:
+    if not (folder / REWARD).is_file():
+        raise ConfigError(f"{folder}: holds something else; choose another folder with --output.")
+    manifest = read_reward_manifest(folder)
+    _refuse_other({key: getattr(manifest, key) for key in claim}, claim, folder)
+    return manifest
+
+
+def _claim_partial(path: Path, claim: Mapping[str, Any]) -> None:
+    """Write what comes out; refuse to go on with another training. One that saved no state left nothing to go on with.
+
+    Raises:
+        ConfigError: A state is of another training.
+    """
+    states = path.with_name(STATES)
+    if not path.exists() or not states.is_dir() or not any(states.iterdir()):
+        files.write_json(path, claim)
+        return
+    found = files.read_json(path)
+    _refuse_other(found if isinstance(found, dict) else {}, claim, path.parent)
+
+
+def _refuse_other(found: Mapping[str, Any], claim: Mapping[str, Any], where: Path) -> None:
+    flat = [
+        {**one, **{f"config.{k}": v for k, v in one.get("config", {}).items()}, "config": ""} for one in (found, claim)
+    ]
+    for key in flat[1]:
+        if flat[0].get(key) != flat[1][key]:
+            raise ConfigError(
+                f"{where}: holds a reward model with {key} = {flat[0].get(key)!r}, not {flat[1][key]!r}. Choose "
+                "another folder with --output, or remove it."
+            )
+
+
+# --- training --------------------------------------------------------------------------------------------------------
+
+
+def _train(
+    found: PairsFile,
+    partial: Path,
+    folder: Path,
+    claim: Mapping[str, Any],
+    task: Task,
+    config: RewardModelConfig,
+    backbone: str,
+    revision: str,
+    progress: Progress,
+    stop: Callable[[], bool],
+) -> RewardManifest:
+    trunk, tokenizer = load_backbone(backbone, revision)
+    model = RewardModel(trunk, pooling_of(trunk, len(tokenizer)), config.seed).to(scoring_device())
+    choose_attention(trunk)
+    most = room(model, tokenizer, config.max_tokens)
+
+    def rows_of(pairs: Sequence[PreferencePair]) -> tuple[Rows, Rows]:
+        prompts = [pair.prompt for pair in pairs]
+        sides = ([pair.first for pair in pairs], [pair.second for pair in pairs])
+        first, second = (token_ids(tokenizer, model.pooling, most, prompts, side) for side in sides)
+        return first, second
+
+    train, held, test = (found.of(part) for part in PARTS)
+    _refuse_short(model, tokenizer, most, config, [text for pair in train for text in (pair.first, pair.second)])
+    learner = _learner(model, tokenizer, config, (train, rows_of(train)), (held, rows_of(held)))
+    owner = {"claim": files.sha256_json(claim)}
+    saved = newest_state(partial / STATES, owner, lambda message: progress(learner.step, learner.total, message))
+    if saved is not None:
+        learner.load(*saved)
+    while learner.step < learner.total:
+        _step(learner)
+        said = _validate(learner, tokenizer) if learner.step in _validations(learner) else ""
+        progress(learner.step, learner.total, said)
+        asked = learner.step < learner.total and stop()
+        if asked or learner.step % config.save_every == 0:
+            save_state(partial / STATES, learner.step, learner.state(), 2, owner)
+        if asked:
+            raise Interrupted(
+                f"{folder}: stopped after step {learner.step} of {learner.total}; the same command resumes."
+            )
+    learner.put(learner.best["weights"])
+    temperature = best_temperature(learner.margins(learner.held_rows, tokenizer), _targets(held))
+    scores = np.concatenate([logits(model, tokenizer, side, 2 * config.micro_batch_size) for side in learner.rows])
+    if not float(scores.std()) > SMALLEST:
+        raise TrainingError(f"{folder}: not written: it scores all texts alike; raise learning_rate or epochs.")
+    made = found.made
+    manifest = RewardManifest(
+        **{key: value for key, value in claim.items() if key != "config"},
+        grue=KIND,
+        schema=SCHEMA_VERSION,
+        judge=made.judge if made else "",
+        noise=made.noise if made else "",
+        pairs={part: len(found.of(part)) for part in PARTS},
+        contradictions=found.contradictions,
+        pooling=model.pooling,
+        max_tokens=most,
+        temperature=temperature,
+        centre=float(scores.mean()),
+        spread=float(scores.std()),
+        config=claim["config"],
+        step=learner.best["step"],
+        validation=learner.history,
+        held_out=judgement(test, learner.margins(rows_of(test), tokenizer), temperature) if test else None,
+    )
+    seen = [seen_prompt(pair.prompt) for pair in (*train, *held)]
+    return save_reward_model(folder, model, tokenizer, manifest, seen, reward_card(manifest, task))
+
+
+def _refuse_short(model: RewardModel, tokenizer: Any, most: int, config: RewardModelConfig, texts: list[str]) -> None:
+    """Refuse a limit of tokens that leaves no token of the prompt beside most of the texts.
+
+    Raises:
+        ConfigError: It does.
+    """
+    lengths = text_lengths(tokenizer, model.pooling, texts)
+    long = sum(length >= most for length in lengths)
+    if 2 * long > len(lengths):
+        cure = (
+            f"give more with --set max_tokens={RewardModelConfig().max_tokens}"
+            if most == config.max_tokens
+            else "the backbone reads no more; choose another with --backbone"
+        )
+        raise ConfigError(
+            f"max_tokens {most}: {long:,} of the {len(lengths):,} texts to learn from have that many tokens or more, "
+            f"up to {max(lengths):,}, so that nothing of their prompts is read: {cure}."
+        )
+
+
+def _learner(
+    model: RewardModel,
+    tokenizer: Any,
+    config: RewardModelConfig,
+    train: tuple[Sequence[PreferencePair], tuple[Rows, Rows]],
+    held: tuple[Sequence[PreferencePair], tuple[Rows, Rows]],
+) -> Learner:
+    model.requires_grad_(False)
+    weights = model.trained()
+    for weight in weights.values():
+        weight.requires_grad_(True)
+    optimizer = torch.optim.AdamW(weights.values(), lr=config.learning_rate, weight_decay=config.weight_decay)
+    return Learner(model, weights, optimizer, config, tokenizer.pad_token_id, *train, *held)
+
+
+def _step(learner: Learner) -> None:
+    """Take the next optimiser step."""
+    config, n = learner.config, learner.step
+    epoch, place = divmod(n, learner.steps_an_epoch)
+    batch = epoch_order(len(learner.pairs), config.seed, epoch)[
+        place * config.batch_size : (place + 1) * config.batch_size
+    ]
+    for group in learner.optimizer.param_groups:
+        group["lr"] = config.learning_rate * _schedule(n, learner.total, config.warmup)
+    learner.optimizer.zero_grad(set_to_none=True)
+    for start in range(0, len(batch), config.micro_batch_size):
+        part = batch[start : start + config.micro_batch_size]
+        loss = batch_loss(learner, part) / len(batch)
+        if not torch.isfinite(loss):
+            raise TrainingError(f"The loss of step {n + 1} is not a number; lower learning_rate.")
+        loss.backward()
+    torch.nn.utils.clip_grad_norm_(learner.weights.values(), config.max_grad_norm)
+    learner.optimizer.step()
+    learner.step += 1
+
+
+@lru_cache(maxsize=2)  # whole epochs, of which each step takes a part
+def epoch_order(total: int, seed: int, epoch: int) -> tuple[int, ...]:
+    """Return the order in which an epoch goes through the pairs."""
+    return tuple(torch.randperm(total, generator=generator(seed, "pairs", epoch)).tolist())
+
+
+def batch_loss(learner: Learner, places: Sequence[int]) -> Tensor:
+    """Return the sum of the losses of some pairs."""
+    device = learner.model.head.weight.device
+    rows = [side[at] for side in learner.rows for at in places]
+    first, second = learner.model(*padded(rows, learner.pad, device)).chunk(2)
+    targets = torch.tensor([learner.pairs[at].target for at in places], device=device)
+    return pair_losses(first - second, targets).sum()
+
+
+def _schedule(n: int, total: int, warmup: float) -> float:
+    """Return the share of the learning rate in step `n`: it rises linearly, then falls linearly to nearly 0."""
+    rising = math.ceil(warmup * total)
+    return (n + 1) / rising if n < rising else (total - n) / max(1, total - rising)
+
+
+def _validations(learner: Learner) -> set[int]:
+    """Return the steps after which the model is judged: the ends of equal parts of each epoch."""
+    each, parts = learner.steps_an_epoch, learner.config.validations
+    ends = [math.ceil(each * part / parts) for part in range(1, parts + 1)]
+    return {epoch * each + end for epoch in range(learner.config.epochs) for end in ends}
+
+
+def _targets(pairs: Sequence[PreferencePair]) -> np.ndarray:
+    return np.array([pair.target for pair in pairs])
+
+
+def _validate(learner: Learner, tokenizer: Any) -> str:
+    """Judge the part "validation"; keep the weights if they are the best. Returns the figures in words."""
+    margins, targets = learner.margins(learner.held_rows, tokenizer), _targets(learner.held)
+    if not np.isfinite(margins).all():
+        raise TrainingError(f"A score after step {learner.step} is not a number; lower learning_rate.")
+    figures = {
+        "log_loss": float(log_losses(margins, targets).mean()),
+        "accuracy": float(rights(margins, targets).mean()),
+    }
+    learner.history[str(learner.step)] = figures
+    ranks = (figures["accuracy"],) if learner.config.choose == "accuracy" else ()
+    worth = [*ranks, -figures["log_loss"]]
+    if not learner.best or worth > learner.best["worth"]:
+        weights = {name: weight.detach().clone() for name, weight in learner.weights.items()}
+        learner.best = {"step": learner.step, "worth": worth, "weights": weights}
+    return f"validation: accuracy {figures['accuracy']:.1%}, log-loss {figures['log_loss']:.3f}"

@@ -1,0 +1,67 @@
+"""What our pages share: sources that ship beside them, made lean, and policies that allow nothing else."""
+
+import base64
+import hashlib
+import re
+from functools import cache
+from importlib import resources
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+from grue.render.text import printable
+
+
+@cache
+def environment() -> Environment:
+    """Return what fills templates: every text is escaped, and a name that is not given is an error."""
+    made = Environment(
+        autoescape=True,
+        loader=FunctionLoader(source),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters["printable"] = printable
+    return made
+
+
+@cache
+def source(name: str) -> str:
+    """Return a file of `web/`."""
+    return (resources.files("grue.render.web") / name).read_text(encoding="utf-8")
+
+
+def lean_style(style: str) -> str:
+    """Return our own style without comments, and without the spaces that only a reader needs."""
+    return re.sub(r" ?([{};,]) ?|(: )", lambda found: found[1] or ":", _lean(style, "/*"))
+
+
+def lean_script(script: str) -> str:
+    """Return our own script without comments, and without spaces around signs.
+
+    Strings stay as they are, and so do lines with a regular expression, and templates, none of which has two lines.
+    """
+    return "\n".join(
+        line if re.search(r"/(?! )", line) else _without_spaces(line) for line in _lean(script, "//").splitlines()
+    )
+
+
+def hashed(text: str) -> str:
+    """Return the source of a content security policy that allows one style or script."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _lean(text: str, comment: str) -> str:
+    """Return our own style or script without indentation, empty lines and comment lines."""
+    lines = (line.strip() for line in text.splitlines())
+    return "\n".join(line for line in lines if line and not line.startswith(comment))
+
+
+def _without_spaces(line: str) -> str:
+    before, *template = re.split(r"(`.*`)", line)
+    if template:
+        return _without_spaces(before) + template[0] + _without_spaces(template[1])
+    parts = re.split(r'("(?:[^"\\]|\\.)*")', line)
+    return "".join(
+        part if i % 2 else re.sub(r" ?([=<>&|?:,;{}()+*/!-]+) ?", r"\1", part) for i, part in enumerate(parts)
+    )

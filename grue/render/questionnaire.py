@@ -1,0 +1,89 @@
+"""A questionnaire as self-contained pages, one an annotator: no request to any other place, and no name of a system.
+
+The page carries the texts, the questions and random names of what is shown; who wrote what is in the key alone.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from grue import files
+from grue.render.page import environment, hashed, lean_script, lean_style, source
+from grue.render.text import printable, printable_lines
+from grue.render.web.embed import script_json
+from grue.study.key import KEY, Annotator, Key
+from grue.study.template import CHOICES, points
+
+PAGES = "pages"
+"""The folder with the pages, which are all that is to be sent."""
+
+
+def render(key: Key, annotator: Annotator) -> str:
+    """Return the page of an annotator."""
+    style = lean_style(source("study.css"))
+    script = '"use strict";\n(() => {\n' + lean_script(source("study.js")) + "\n})();"
+    template = key.template
+    text = (
+        environment()
+        .get_template("study.html")
+        .render(
+            title=template.title,
+            paragraphs=[part for part in template.instructions.strip().split("\n\n") if part],
+            prompt_label=template.prompt_label,
+            count=len(annotator.screens),
+            questions=len(template.questions),
+            most=max(len(question.anchors) for question in template.questions),
+            data=Markup(script_json(_data(key, annotator))),
+            style=Markup(style),
+            script=Markup(script),
+            policy=(
+                f"default-src 'none'; style-src {hashed(style)}; script-src {hashed(script)}; img-src data:; "
+                "base-uri 'none'; form-action 'none'"
+            ),
+        )
+    )
+    return text + "\n"
+
+
+def _data(key: Key, annotator: Annotator) -> Mapping[str, Any]:
+    """Return what the page's script reads; prompts stand once, in the order in which this annotator meets them."""
+    pairs = key.template.kind == "pairs"
+    met = list(dict.fromkeys(screen.item for screen in annotator.screens))
+    return {
+        "study": key.study,
+        "annotator": annotator.name,
+        "label": printable(key.template.text_label),
+        "questions": [
+            {
+                "name": question.name,
+                "text": printable(question.text),
+                "values": CHOICES if pairs else points(question),
+                "anchors": [printable(anchor) for anchor in question.anchors],
+            }
+            for question in key.template.questions
+        ],
+        "prompts": [printable_lines(key.items[item].prompt) for item in met],
+        "screens": [
+            {
+                "id": screen.id,
+                "prompt": met.index(screen.item),
+                "texts": [printable_lines(key.items[screen.item].texts[system]) for system in screen.systems],
+            }
+            for screen in annotator.screens
+        ],
+    }
+
+
+def publish(key: Key, folder: Path) -> list[Path]:
+    """Write the key and the pages of a study into a folder, and return the pages; the key is written last.
+
+    Raises:
+        DataError: The folder cannot be written.
+    """
+    pages = [folder / PAGES / f"{annotator.name}.html" for annotator in key.annotators]
+    for path, annotator in zip(pages, key.annotators, strict=True):
+        files.write_text(path, render(key, annotator))
+    files.write_json(folder / KEY, key)
+    return pages

@@ -1,0 +1,235 @@
+"""GRUE's rewards in other trainers: TRL, verl, OpenRLHF and verifiers.
+
+A reward is written as for `grue train --reward`: a metric, a weighted sum, "module:function" or a function of
+(examples, texts); None for the task's. What `grue data export --format …` writes carries the ids by which these
+functions find their examples. Metrics are prepared on the training split, as in `grue train`, and texts are scored
+without unseen characters and surrounding white space, so that a reward has the same value everywhere.
+
+All functions here take:
+    reward: The reward.
+    task: A task, its name in `suite`, or the path of its file.
+    split: The split that the prompts are from, or several: ("train", "validation").
+    data_dir: A folder with the data set in its original layout, instead of the task's sources.
+    offline: Open no connection for data.
+
+and raise UnknownName or ConfigError for a reward or task that cannot be, DataError for data that cannot be had, and for
+an id that two of the splits have with different content (not `for_verl`, whose rows say their split). What they return
+raises TrainingError for a prompt that is no example of the split, and for a reward that gives no usable number; a
+reward here is one number a response, never one a token.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from grue.api.examples import AnyTask, as_task
+from grue.errors import ConfigError, TrainingError
+from grue.interop.lookup import Said, text_of
+from grue.interop.scorer import Scorer, make_scorer
+
+if TYPE_CHECKING:
+    from grue.evaluation.rewards import RewardFunction
+
+Splits = str | Sequence[str]
+
+
+def for_trl(
+    reward: "str | RewardFunction | None" = None,
+    *,
+    task: AnyTask,
+    suite: str = "mini",
+    split: Splits = "train",
+    data_dir: str | Path | None = None,
+    offline: bool = False,
+) -> Callable[..., list[float | None]]:
+    """Return a reward for `reward_funcs` of TRL's GRPOTrainer and RLOOTrainer (read in TRL 1.16.0).
+
+    It takes B prompts and completions, texts or conversations, and finds their examples by the column `id`, or by the
+    prompts where there is none. It returns [B] numbers, None where the reward does not apply: in a data set of several
+    tasks, where the column `data_source` names another one. The mean of each term is logged as "reward/NAME".
+
+    Arguments and errors as for all functions of this module. A reward may ask for `token_ids` and `step`, which TRL
+    knows, not for `truncated`.
+    """
+    scorer = _scorer(reward, task, suite, split, data_dir, offline)
+
+    def trl_reward(
+        *,
+        prompts: Sequence[Said],
+        completions: Sequence[Said],
+        completion_ids: Sequence[Sequence[int]] | None = None,
+        trainer_state: Any = None,
+        log_metric: Callable[[str, float], None] | None = None,
+        **columns: Any,
+    ) -> list[float | None]:
+        count = len(prompts)
+        ids = columns.get("id") or [None] * count
+        sources = columns.get("data_source") or [None] * count
+        lengths = {"completions": completions, "completion_ids": completion_ids, "id": ids, "data_source": sources}
+        for name, values in lengths.items():
+            if values is not None and len(values) != count:
+                raise TrainingError(f"{len(values)} {name} for {count} prompts; there must be one for each.")
+        ours = [row for row, source in enumerate(sources) if source in (None, scorer.lookup.source)]
+        examples = [_example(scorer, ids[row], prompts[row]) for row in ours]
+        given = scorer.rewards(
+            examples,
+            [text_of(completions[row], "assistant") for row in ours],
+            None if completion_ids is None else [completion_ids[row] for row in ours],
+            None if trainer_state is None else trainer_state.global_step,
+        )
+        if log_metric is not None:
+            for name, value in given.means().items():
+                log_metric(name, value)
+        found = dict(zip(ours, given.sums, strict=True))
+        return [found.get(row) for row in range(count)]
+
+    trl_reward.__name__ = scorer.name
+    return trl_reward
+
+
+def for_verl(
+    reward: "str | RewardFunction | None" = None,
+    *,
+    task: AnyTask,
+    suite: str = "mini",
+    split: Splits = ("train", "validation"),
+    data_dir: str | Path | None = None,
+    offline: bool = False,
+) -> Callable[..., dict[str, float]]:
+    """Return a `compute_score` for verl's `custom_reward_function` (read in verl 0.9.1).
+
+    It scores one response, whose example is that with `extra_info["id"]` in the split `extra_info["split"]`, and
+    returns {"score": …, "reward/NAME": …} with each term, NaN where one does not apply. Without a split there, an id
+    that two splits have with different content is a DataError. verl loads it from a file by its path and name:
+
+        # reward.py: reward.custom_reward_function.path=reward.py reward.custom_reward_function.name=compute_score
+        compute_score = for_verl("0.5*meteor + 0.5*coverage", task="commongen")
+
+    Arguments and errors as for all functions of this module. verl validates with the same function, so that the splits
+    of both files are named. A response to which no term applies is an error, since verl needs a number.
+    """
+    scorer = _scorer(reward, task, suite, split, data_dir, offline, rows_say_their_split=True)
+
+    def compute_score(
+        data_source: str,
+        solution_str: str,
+        ground_truth: Any,
+        extra_info: Mapping[str, Any] | None = None,
+        **settings: Any,
+    ) -> dict[str, float]:
+        if data_source != scorer.lookup.source:
+            raise TrainingError(
+                f"data_source is {data_source!r}, but this reward is of {scorer.lookup.source}; for several tasks, "
+                "choose among several for_verl(…) by data_source."
+            )
+        place = extra_info or {}
+        identity = place.get("id")
+        if identity is None:
+            raise TrainingError(
+                "extra_info has no id to find the example by; train on what `grue data export --format verl` writes."
+            )
+        value, terms = scorer.number(scorer.lookup.by_id(identity, place.get("split")), solution_str, "verl")
+        return {"score": value, **terms}
+
+    return compute_score
+
+
+def for_openrlhf(
+    reward: "str | RewardFunction | None" = None,
+    *,
+    task: AnyTask,
+    tokenizer: str | Path,
+    suite: str = "mini",
+    split: Splits = ("train", "validation"),
+    data_dir: str | Path | None = None,
+    offline: bool = False,
+) -> Callable[..., dict[str, Any]]:
+    """Return a `reward_func` for OpenRLHF's `--reward.remote_url FILE.py` (read in OpenRLHF 0.11.0).
+
+    It takes B queries (prompt, response and special tokens as one text), prompts and labels, the examples' ids
+    (`--data.label_key label`); without labels, examples are found by their prompts. It returns "rewards" and "scores",
+    float tensors [B], and "extra_logs", "reward/NAME" → a float tensor [B], NaN where a term does not apply. OpenRLHF
+    loads it by its name from a file:
+
+        # reward.py
+        reward_func = for_openrlhf("0.5*meteor + 0.5*coverage", task="commongen", tokenizer="FOLDER OR HUB ID")
+
+    Arguments and errors as for all functions of this module.
+
+    Args:
+        tokenizer: The model that is trained, or its tokenizer: it tells the response from prompt and special tokens.
+    """
+    import torch
+
+    from grue.interop.queries import response_of
+    from grue.lm.load import load_tokenizer
+
+    scorer = _scorer(reward, task, suite, split, data_dir, offline)
+    tokens = load_tokenizer(str(tokenizer))
+
+    def reward_func(
+        queries: Sequence[str], prompts: Sequence[str], labels: Sequence[Any], **more: Any
+    ) -> dict[str, Any]:
+        if not len(queries) == len(prompts) == len(labels):
+            raise TrainingError(
+                f"{len(queries)} queries, {len(prompts)} prompts and {len(labels)} labels; there must be one of each."
+            )
+        examples = [_example(scorer, label or None, prompt) for label, prompt in zip(labels, prompts, strict=True)]
+        texts = [response_of(query, prompt, tokens) for query, prompt in zip(queries, prompts, strict=True)]
+        values, terms = scorer.numbers(examples, texts, "OpenRLHF")
+        rewards = torch.tensor(values, dtype=torch.float32)
+        logs = {name: torch.tensor(term, dtype=torch.float32) for name, term in terms.items()}
+        return {"rewards": rewards, "scores": rewards, "extra_logs": logs}
+
+    return reward_func
+
+
+def for_verifiers(
+    reward: "str | RewardFunction | None" = None,
+    *,
+    task: AnyTask,
+    suite: str = "mini",
+    split: Splits = "train",
+    data_dir: str | Path | None = None,
+    offline: bool = False,
+) -> type[Any]:
+    """Return a taskset class for verifiers, evaluated with `vf-eval` and trained on by prime-rl (read in 0.4.0).
+
+    Each example is a task with its id and prompt; the last reply is scored, and each term is the metric "reward/NAME".
+    verifiers loads it from a module that is on the path, by the module's name:
+
+        # commongen.py
+        CommonGen = for_verifiers("0.5*meteor + 0.5*coverage", task="commongen")
+        __all__ = ["CommonGen"]
+
+    Arguments and errors as for all functions of this module, and:
+
+    Raises:
+        Unavailable: verifiers is not installed.
+    """
+    from grue.interop.taskset import make_taskset
+
+    return make_taskset(_scorer(reward, task, suite, split, data_dir, offline))
+
+
+def _scorer(
+    reward: "str | RewardFunction | None",
+    task: AnyTask,
+    suite: str,
+    split: Splits,
+    data_dir: str | Path | None,
+    offline: bool,
+    rows_say_their_split: bool = False,
+) -> Scorer:
+    splits = (split,) if isinstance(split, str) else tuple(split)
+    if not splits:
+        raise ConfigError("split is empty: name the split that the prompts are from, such as split='train'.")
+    scorer = make_scorer(reward, as_task(task, suite), splits, None if data_dir is None else Path(data_dir), offline)
+    if not rows_say_their_split:
+        scorer.lookup.refuse_shared_ids()
+    return scorer
+
+
+def _example(scorer: Scorer, identity: Any, prompt: Said) -> Any:
+    """Return a prompt's example: by its id if it has one, else by its text."""
+    return scorer.lookup.by_prompt(prompt) if identity is None else scorer.lookup.by_id(identity)

@@ -1,0 +1,86 @@
+"""The exact gradient of a minibatch, in micro-batches and over processes, and the step that takes it."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from grue.errors import TrainingError
+from grue.lm.distributed import DistributedContext
+from grue.lm.sharding import whole
+from grue.lm.tokens import length_batches
+from grue.rl.settings import Common
+from grue.rl.trainer import Trainer
+
+# Rows of a minibatch → sums over their tokens, each weighted: "loss", which is minimised, and what is logged of
+# the policy: "ratio_error" is a maximum, "approx_kl" can end an update.
+TokenLosses = Callable[[Tensor], Mapping[str, Tensor]]
+
+
+def step(trainer: Trainer, optimizer: torch.optim.Optimizer, config: Common, where: str) -> Tensor:
+    """Sum the gradients over the processes, clip them jointly, take one step, clear them; return their norm before.
+
+    Raises:
+        TrainingError: The gradients are not finite; the weights are as they were.
+    """
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    if trainer.sharded is None:  # else the backward pass has summed them
+        trainer.distributed.sum_gradients(parameters)
+    norm = whole(nn.utils.clip_grad_norm_(parameters, config.max_grad_norm))
+    if not norm.isfinite():
+        raise TrainingError(
+            f"{where}: the gradient is not finite. Lower learning_rate, or raise kl_coefficient; "
+            "the same command resumes from the last saved state."
+        )
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    return norm
+
+
+def minibatch_gradient(
+    trainer: Trainer,
+    rows: Tensor,
+    weights: Tensor,
+    losses_of: TokenLosses,
+    micro_batch_size: int,
+    counts: Tensor | None = None,
+) -> dict[str, Tensor]:
+    """Accumulate this rank's part of the gradient of a minibatch's mean loss, exactly, in micro-batches.
+
+    Each micro-batch adds its sum over the whole minibatch's weight; a mean of means would favour short responses.
+    Where weights are sharded, the gradient is summed over the ranks at once, and each keeps its part.
+
+    Args:
+        weights: [B, T], not 0 where a token counts.
+        counts: [B], what each row adds to what the sums are divided by; None for the sum of its weights.
+    """
+    distributed, sharded = trainer.distributed, trainer.sharded
+    total = (weights if counts is None else counts)[rows].sum()
+    sums: dict[str, Tensor] = {}
+    mine = rows[distributed.rank :: distributed.size]
+    parts = [(part, 1.0) for part in length_batches(weights != 0, mine, micro_batch_size) if len(part)]
+    # A rank without rows, or with fewer passes than others who can make them only together, runs one row that counts
+    # nothing.
+    passes = max(1, len(parts)) if sharded is None else int(distributed.maximum(torch.tensor(len(parts))))
+    parts += [(rows[:1], 0.0)] * (passes - len(parts))
+    for part, real in parts:
+        compute = partial(losses_of, part)
+        losses = compute() if sharded is None else sharded(compute)
+        (losses["loss"] * real / total).backward()
+        for name, value in losses.items():
+            value = value.detach() * real
+            if name in sums:
+                value = torch.maximum(sums[name], value) if name == "ratio_error" else sums[name] + value
+            sums[name] = value
+    return _over_ranks(sums, total, distributed)
+
+
+def _over_ranks(sums: Mapping[str, Tensor], total: Tensor, distributed: DistributedContext) -> dict[str, Tensor]:
+    """Return each sum over all ranks, divided by the minibatch's weight; maxima stay maxima."""
+    ranks = distributed.gather_rows(torch.stack([value.float() for value in sums.values()]).unsqueeze(0))
+    names = {"loss": "loss/total", "policy_loss": "loss/policy", "value_loss": "loss/value"}
+    return {
+        names.get(name, f"policy/{name}"): column.max() if name == "ratio_error" else column.sum() / total
+        for name, column in zip(sums, ranks.unbind(1), strict=True)
+    }

@@ -1,0 +1,341 @@
+"""Responses: what the sampler draws to an update's prompts, and their scores.
+
+Every rank samples and scores its own share of the prompts; then everything is gathered, so that what follows is
+computed alike everywhere, over the whole batch. A response without a score, to which no term of the reward applies,
+takes no part.
+
+B = responses of an update, T = response time.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Literal
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from grue.errors import TrainingError
+from grue.lm.distributed import DistributedContext
+from grue.lm.forward import encode
+from grue.lm.model import eos_id, is_seq2seq
+from grue.lm.sampling import Mask, Rollout, sample_responses
+from grue.lm.seeds import generator
+from grue.lm.sharding import gathered
+from grue.lm.tokens import Tokens, decode_responses, encode_prompts
+from grue.rl import functional as rl
+from grue.rl.calibration import calibrated
+from grue.rl.masking import mask_of_start, mask_of_update
+from grue.rl.scores import Rewarded, gather_rewarded, reward_responses, scaled_scores, summed
+from grue.rl.settings import RewardedConfig, rollout_settings
+from grue.rl.trainer import Trainer, TrainState
+
+SHOWN_SAMPLES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """Responses as they were drawn and rewarded.
+
+    Attributes:
+        positions: [B], where the example of each stands among the training examples.
+        given: What the reward gave to them.
+        worth: [B], its sums, calibrated where that is asked for; NaN where no term applies, or nothing is comparable.
+        spent: [3], prompts, tokens drawn and texts rewarded, those that were drawn again included.
+    """
+
+    positions: Tensor
+    rollout: Rollout
+    given: Rewarded
+    worth: Tensor
+    spent: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Responses:
+    """Responses with their scores; those to the same prompt stand side by side.
+
+    Attributes:
+        positions: [B], where the example of each stands among the training examples.
+        scored: [B], True where a response has a score.
+        terms: The reward's terms by name, [B] each, not weighted; NaN where a term does not apply.
+        raw_scores: [B], the reward function's values; 0 without a score.
+        scores: [B], the same less the penalties of those that never ended or are overlong, scaled and clipped; with
+            `normalize_terms`, made of standardised terms.
+        own: [B, T], what of the scores falls on single tokens.
+        spent: What it took: "prompts", "generated_tokens" and "reward_calls".
+        mask_age: Updates since the masking policy was last equal to the policy; None without a mask.
+    """
+
+    positions: Tensor
+    rollout: Rollout
+    scored: Tensor
+    terms: Mapping[str, Tensor]
+    raw_scores: Tensor
+    scores: Tensor
+    own: Tensor
+    spent: Mapping[str, float]
+    mask_age: int | None = None
+
+    @property
+    def mask(self) -> Tensor:
+        """Where a token of a response with a score counts, [B, T]."""
+        return self.rollout.responses.mask & self.scored.unsqueeze(1)
+
+
+def draw(
+    trainer: Trainer, state: TrainState, config: RewardedConfig, n: int, policy: PreTrainedModel | None = None
+) -> Responses:
+    """Sample responses to the prompts of update `n` and score them; of all ranks.
+
+    Args:
+        policy: What to sample from, masked by itself: the start; None takes the policy that learns.
+
+    Raises:
+        TrainingError: No response has a score, or one has what cannot be a score.
+    """
+    mask = mask_of_update(trainer, state, config) if policy is None else mask_of_start(trainer, config)
+    with gathered(trainer.sharded):
+        sampled = sample(trainer, state, config, n, mask, policy)
+    return score(trainer, state, config, n, gather(trainer, sampled))
+
+
+def sample(
+    trainer: Trainer,
+    state: TrainState,
+    config: RewardedConfig,
+    n: int,
+    mask: Mask | None,
+    policy: PreTrainedModel | None = None,
+) -> Sampled:
+    """Return this rank's share of an update's responses, and what the reward gave to them.
+
+    A group whose rewards are all equal is drawn again, to another prompt, up to `redraws` times (DAPO).
+    """
+    policy = state.policy if policy is None else policy
+    size = config.samples_per_prompt
+    positions = draw_positions(len(trainer.examples), config.prompts, trainer.seed, n).repeat_interleave(size)
+    mine = torch.arange(len(positions))[_share(trainer.distributed, config)]
+    found = _sample_rows(trainer, policy, config, n, mask, positions[mine], mine, 0)
+    for attempt in range(1, config.redraws + 1):
+        flat = flat_rows(found.given.sums, size).cpu()
+        if not len(flat):
+            break
+        again = draw_positions(len(trainer.examples), config.prompts, trainer.seed, n, attempt)
+        positions = again.repeat_interleave(size)[mine[flat]]
+        new = _sample_rows(trainer, policy, config, n, mask, positions, mine[flat], attempt)
+        found = _replaced(found, flat, new, _padded(policy))
+    if config.calibration_samples:
+        examples = [trainer.examples[position] for position in found.positions.tolist()]
+        worth, spent = calibrated(trainer, state, config, examples, found.given.sums, n)
+        found = replace(found, worth=worth, spent=found.spent + spent)
+    show(trainer, found, size)
+    return found
+
+
+def show(trainer: Trainer, found: Sampled, size: int = 1) -> None:
+    """Show a few of the responses that this rank drew, one of each group of `size`."""
+    texts = decode_responses(trainer.tokenizer, found.rollout.responses)
+    shown = list(zip(found.positions.tolist(), texts, found.given.sums.tolist(), strict=True))
+    for position, text, value in shown[::size][:SHOWN_SAMPLES]:
+        trainer.shown(trainer.examples[position], text, value)
+
+
+def _share(distributed: DistributedContext, config: RewardedConfig) -> slice:
+    """Return the rows of this rank; whole groups, if they may be drawn again or are calibrated by their prompt."""
+    if not (config.redraws or config.calibration_samples):
+        return distributed.share(config.rollouts)
+    groups, size = distributed.share(config.prompts), config.samples_per_prompt
+    return slice(groups.start * size, groups.stop * size)
+
+
+def _sample_rows(
+    trainer: Trainer,
+    policy: PreTrainedModel,
+    config: RewardedConfig,
+    n: int,
+    mask: Mask | None,
+    positions: Tensor,
+    rows: Tensor,
+    attempt: int,
+) -> Sampled:
+    """Sample and reward responses to the examples at `positions`, which are these rows of the update's."""
+    settings, again = rollout_settings(trainer.task, config), [attempt] if attempt else []
+    chance = generator(trainer.seed, "rollout", n, *again)
+    uniforms = torch.rand(config.rollouts, settings.max_new_tokens, generator=chance)[rows]
+    examples = [trainer.examples[position] for position in positions.tolist()]
+    prompts = encode_prompts(policy, trainer.tokenizer, [one.prompt for one in examples], trainer.task.prompt)
+    eos = eos_id(policy, trainer.tokenizer)
+    with torch.no_grad(), trainer.autocast():
+        encoded = encode(policy, prompts) if config.freeze_encoder else None
+        rollout = sample_responses(policy, prompts, settings, uniforms, eos, mask, encoded)
+    given = reward_responses(trainer, examples, rollout, n)
+    prompts_drawn = len(rows) / config.samples_per_prompt
+    spent = torch.tensor([prompts_drawn, float(rollout.responses.mask.sum()), len(rows)], dtype=torch.float64)
+    return Sampled(positions.to(given.sums.device), rollout, given, given.sums, spent)
+
+
+def gather(trainer: Trainer, sampled: Sampled) -> Sampled:
+    """Return the responses of all ranks as one."""
+    distributed = trainer.distributed
+    return Sampled(
+        distributed.gather_rows(sampled.positions),
+        gather_rollout(sampled.rollout, distributed, _padded(trainer.policy)),
+        gather_rewarded(sampled.given, distributed),
+        distributed.gather_rows(sampled.worth),
+        distributed.sum(sampled.spent),
+    )
+
+
+def score(trainer: Trainer, state: TrainState, config: RewardedConfig, n: int, sampled: Sampled) -> Responses:
+    """Return gathered responses with their scores; the mask that they were drawn with grows an update older.
+
+    Raises:
+        TrainingError: No response has a score.
+    """
+    given, rollout = sampled.given, sampled.rollout
+    trainer.graded([trainer.examples[place] for place in sampled.positions.tolist()], given.sums.tolist())
+    scored = ~sampled.worth.isnan()
+    if not scored.any():
+        raise TrainingError(
+            f"update {n}: the reward applies to none of {len(scored)} responses (None for all of them), so there is "
+            "nothing to learn from. Add a term that applies to every text, or raise rollouts."
+        )
+    if config.calibration_samples:
+        scores, own = sampled.worth.masked_fill(~scored, 0.0), torch.zeros_like(given.tokens[..., 0])
+    else:
+        scores, own = summed(given, [term.weight for term in trainer.reward.terms], config)
+    scores = scores - config.missing_eos_penalty * rollout.truncated
+    if config.overlong_buffer:
+        limit = rollout_settings(trainer.task, config).max_new_tokens
+        overlong = rl.overlong(rollout.responses.mask.sum(1), limit, config.overlong_buffer)
+        scores = scores - config.overlong_penalty * overlong
+    scores, own = scaled_scores(scores, own, scored, state, config)
+    age = None if config.mask is None else state.mask_age
+    state.mask_age += config.mask is not None
+    return Responses(
+        positions=sampled.positions,
+        rollout=rollout,
+        scored=scored,
+        terms={term.name: given.terms[:, k] for k, term in enumerate(trainer.reward.terms)},
+        raw_scores=given.sums.masked_fill(~scored, 0.0),
+        scores=scores,
+        own=own,
+        spent=dict(zip(("prompts", "generated_tokens", "reward_calls"), sampled.spent.round().tolist(), strict=True)),
+        mask_age=age,
+    )
+
+
+def draw_positions(total: int, count: int, seed: int, n: int, attempt: int = 0) -> Tensor:
+    """Return the positions of the examples of update `n`, [count]: every one comes once before any comes twice.
+
+    The order is a function of seed and update alone, so that an interrupted run resumes exactly.
+
+    Args:
+        total: Examples that there are.
+        attempt: Above 0, another draw for the same update.
+    """
+    drawn: list[int] = []
+    for position in range(n * count, (n + 1) * count):
+        epoch, index = divmod(position, total)
+        drawn.append(_order(total, seed, epoch, *([n, attempt] if attempt else []))[index])
+    return torch.tensor(drawn)
+
+
+@lru_cache(maxsize=2)  # an update may reach over the end of an epoch
+def _order(total: int, seed: int, epoch: int, *again: int) -> tuple[int, ...]:
+    """Return the order of an epoch, or that of another draw for an update."""
+    return tuple(torch.randperm(total, generator=generator(seed, "order", epoch, *again)).tolist())
+
+
+def flat_rows(sums: Tensor, size: int) -> Tensor:
+    """Return the rows of the groups whose rewards are all equal, as far as they have any; `sums` is [B]."""
+    groups = sums.view(-1, size)
+    low, high = groups.nan_to_num(nan=math.inf).amin(1), groups.nan_to_num(nan=-math.inf).amax(1)
+    return (low >= high).repeat_interleave(size).nonzero()[:, 0]
+
+
+def gather_rollout(rollout: Rollout, distributed: DistributedContext, padded: Literal["left", "right"]) -> Rollout:
+    """Return the rollouts of all ranks as one, with prompts `padded` on the side that they are padded on already."""
+    if distributed.size == 1:
+        return rollout
+
+    def whole(tokens: Tokens, side: Literal["left", "right"]) -> Tokens:
+        return Tokens(distributed.gather_rows(tokens.ids, side=side), distributed.gather_rows(tokens.mask, side=side))
+
+    rest = {
+        name: None if (value := getattr(rollout, name)) is None else distributed.gather_rows(value)
+        for name in ("support", "truncated", "mask_size", "disagreement", "encoded")
+    }
+    responses = whole(rollout.responses, "right")
+    return Rollout(whole(rollout.prompts, padded), responses, **rest)  # type: ignore[arg-type]
+
+
+def _padded(policy: PreTrainedModel) -> Literal["left", "right"]:
+    """Return the side that prompts are padded on."""
+    return "right" if is_seq2seq(policy) else "left"
+
+
+def _replaced(found: Sampled, rows: Tensor, new: Sampled, padded: Literal["left", "right"]) -> Sampled:
+    """Return what was sampled with some rows replaced by others; what both took is added up."""
+
+    def put(old: Tensor | None, by: Tensor | None, side: Literal["left", "right"] = "right") -> Tensor | None:
+        return None if old is None or by is None else replace_rows(old, rows, by, side)
+
+    def put_tokens(old: Tokens, by: Tokens, side: Literal["left", "right"]) -> Tokens:
+        return Tokens(replace_rows(old.ids, rows, by.ids, side), replace_rows(old.mask, rows, by.mask, side))
+
+    old, by = found.rollout, new.rollout
+    names = ("support", "truncated", "mask_size", "disagreement", "encoded")
+    rollout = Rollout(
+        put_tokens(old.prompts, by.prompts, padded),
+        put_tokens(old.responses, by.responses, "right"),
+        **{name: put(getattr(old, name), getattr(by, name)) for name in names},  # type: ignore[arg-type]
+    )
+    given = Rewarded(
+        *(replace_rows(getattr(found.given, name), rows, getattr(new.given, name)) for name in Rewarded.__slots__)
+    )
+    positions = replace_rows(found.positions, rows, new.positions)
+    return Sampled(positions, rollout, given, given.sums, found.spent + new.spent)
+
+
+def replace_rows(old: Tensor, rows: Tensor, by: Tensor, side: Literal["left", "right"] = "right") -> Tensor:
+    """Return [B, ...] with `rows` replaced by [b, ...]; what is narrower in the second dimension is widened with 0."""
+    if old.ndim == 1:
+        return old.index_copy(0, rows.to(old.device), by)
+    width = max(old.shape[1], by.shape[1])
+
+    def wide(values: Tensor) -> Tensor:
+        out = values.new_zeros(len(values), width, *values.shape[2:])
+        out[:, width - values.shape[1] if side == "left" else 0 :][:, : values.shape[1]] = values
+        return out
+
+    return wide(old).index_copy(0, rows.to(old.device), wide(by))
+
+
+def describe_responses(found: Responses) -> dict[str, float]:
+    """Return the figures of responses, by the names that the field knows."""
+    rollout, scored = found.rollout, found.scored
+    mask = rollout.responses.mask
+    line = {
+        "objective/reward": float(found.raw_scores[scored].mean()),
+        "objective/reward_sd": float(found.raw_scores[scored].std(correction=0)),
+        "objective/length": float(mask.sum(1).float().mean()),
+        "objective/ended": 1.0 - float(rollout.truncated.float().mean()),
+        "mask/size": float(rl.masked_mean(rollout.mask_size, mask)),
+        "tokens": float(mask.sum()),
+        "episodes": float(len(mask)),
+        **found.spent,
+    }
+    if rollout.disagreement is not None:
+        line["mask/disagreement"] = float(rl.masked_mean(rollout.disagreement, mask))
+    if found.mask_age is not None:
+        line["mask/age"] = float(found.mask_age)
+    if not scored.all():
+        line["objective/scored"] = float(scored.float().mean())
+    if len(found.terms) > 1:
+        means = {name: float(values.nanmean()) for name, values in found.terms.items()}
+        line |= {f"reward/{name}": value for name, value in means.items() if not math.isnan(value)}
+    return line

@@ -1,0 +1,143 @@
+"""Learning impact of prompts: how closely each prompt's rewards followed the mean of an earlier run.
+
+LIMR (Li, Zou, Liu 2025, arXiv 2502.11886): s_i = 1 − Σ_k (r_i^k − r̄^k)² / Σ_k (1 − r̄^k)², where r_i^k is prompt i's
+mean reward in pass k over the prompts and r̄^k the mean over prompts. What differs from the paper:
+
+- Rewards are first scaled from the range of all r_i^k to 0–1. The paper's are shares of correct answers; a metric that
+  never nears 1 would make the denominator large, and every s_i close to 1.
+- A prompt that has no reward in one of the passes is left out, also from r̄. The authors' code fills some such gaps
+  from the pass behind.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from grue import files
+from grue.errors import DataError
+from grue.records import COSTS
+from grue.runs import log, rewarded
+from grue.runs.rewarded import PromptRewards
+
+FEWEST = 2
+"""Passes over the prompts that a run must have made."""
+
+
+def impacts(run: Path) -> dict[str, float]:
+    """Return the learning impact of each prompt that a finished run drew in every pass over its prompts.
+
+    Raises:
+        DataError: The run is not finished or wrote no rewards, made too few passes, or rewarded all alike.
+    """
+    path = run / rewarded.NAME
+    config, updates = files.read_toml(run / "config.toml")["config"], rewarded.read(path)
+    made = len(_updates(run))
+    if len(updates) != made:
+        raise DataError(f"{path}: has lines of {len(updates)} updates, and the run made {made}. Train that run again.")
+    prompts, total = config["rollouts"] // config["samples_per_prompt"], updates[0].examples
+    whole = max(prompts, total)
+    passes = made * prompts // whole
+    if passes < FEWEST:
+        raise DataError(
+            f"{run}: made {made * prompts / whole:.1f} passes over its {total} prompts ({made} updates of {prompts}); "
+            f"limr needs {FEWEST} at least. Train a run with more updates or rollouts, or a smaller train_share."
+        )
+    curves = complete_curves(updates, prompts, whole, passes)
+    if not curves:
+        raise DataError(f"{path}: no prompt has a reward in each of {passes} passes, so that none can be compared.")
+    values = [value for curve in curves.values() for value in curve]
+    if min(values) == max(values):
+        raise DataError(f"{path}: every prompt's reward is {min(values):g} in every pass, so that none can be chosen.")
+    return learning_impacts(curves)
+
+
+def complete_curves(
+    updates: Sequence[PromptRewards], prompts: int, whole: int, passes: int
+) -> dict[str, tuple[float, ...]]:
+    """Return the rewards of each prompt by pass, of those that have one in every pass.
+
+    An update that ends one pass and begins the next counts for the pass in which a prompt has no other.
+
+    Args:
+        prompts: Of an update.
+        whole: Prompts of a pass.
+    """
+    curves: list[dict[str, float]] = []
+    for k in range(passes):
+        begin, end = k * whole, (k + 1) * whole
+        within: dict[str, float] = {}
+        across: dict[str, float] = {}
+        for place, update in enumerate(updates):
+            first, last = place * prompts, (place + 1) * prompts
+            if begin <= first and last <= end:
+                within |= update.rewards
+            elif first < end and last > begin:
+                across |= update.rewards
+        curves.append(across | within)
+    everywhere = [key for key in curves[0] if all(key in curve for curve in curves)]
+    return {key: tuple(curve[key] for curve in curves) for key in everywhere}
+
+
+def learning_impacts(curves: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """Return s_i of each prompt's rewards by pass, which are not all equal."""
+    values = [value for curve in curves.values() for value in curve]
+    low, high = min(values), max(values)
+    scaled = {key: [(value - low) / (high - low) for value in curve] for key, curve in curves.items()}
+    mean = [math.fsum(column) / len(scaled) for column in zip(*scaled.values(), strict=True)]
+    best = math.fsum((1 - one) ** 2 for one in mean)
+    return {
+        key: 1 - math.fsum((mine - one) ** 2 for mine, one in zip(curve, mean, strict=True)) / best
+        for key, curve in scaled.items()
+    }
+
+
+def check_finished(run: Path) -> None:
+    """Refuse a folder that is no finished run with rewards.
+
+    Raises:
+        DataError: It is none.
+    """
+    for name in ("config.toml", rewarded.NAME):
+        if not (run / name).is_file():
+            raise DataError(
+                f"select: {run} has no {name}: give limr the folder of a finished run that learnt from a reward, such "
+                "as runs/mini/commongen/ppo/seed-1; older versions of grue wrote no rewards."
+            )
+    _updates(run)
+
+
+def check_same(run: Path, record: Mapping[str, Any]) -> None:
+    """Refuse a run whose rewards say nothing of another's.
+
+    Args:
+        record: What the run that asks records of itself; see `Plan.record`.
+
+    Raises:
+        DataError: It is of another task, reward or data.
+    """
+    theirs = files.read_toml(run / "config.toml")
+    for key in ("suite", "task", "task_hash", "reward", "data_sha256", "data_dir"):
+        if theirs.get(key) != record[key]:
+            raise DataError(
+                f"select: {run} is a run with {key} = {theirs.get(key)!r}, and this one has {record[key]!r}; give limr "
+                "a run of the same task, reward and data."
+            )
+
+
+def cost(run: Path) -> dict[str, float]:
+    """Return what a finished run itself took, without the checkpoint that it began from; what is unknown is missing."""
+    lines = _updates(run)
+    return {name: math.fsum(line[name] for line in lines) for name in COSTS if all(name in line for line in lines)}
+
+
+def _updates(run: Path) -> list[Mapping[str, Any]]:
+    """Return the lines of a finished run's updates.
+
+    Raises:
+        DataError: It is not finished.
+    """
+    lines = [line for _, line in log.read_log(run / log.NAME)[0]]
+    if not lines or not lines[-1].get("finished"):
+        raise DataError(f"select: {run} is not finished; finish it first: its rewards still change.")
+    return [line for line in lines if log.is_update(line)]

@@ -1,0 +1,79 @@
+"""`rewards.jsonl` of a run: what the responses to each prompt were rewarded with, a line an update.
+
+Of an update that a reader finds twice, as an interrupted run may have made it, the last counts; a torn last line is
+none.
+"""
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from grue import files
+from grue.errors import ConfigError, DataError
+from grue.shapes import from_dict
+
+NAME = "rewards.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class PromptRewards:
+    """An update's line.
+
+    Attributes:
+        update: From 1.
+        examples: How many training examples the run learns from.
+        rewards: Example id → mean reward of the responses to it, in the reward's own unit; those without one left out.
+    """
+
+    update: int
+    examples: int
+    rewards: Mapping[str, float]
+
+
+def means(found: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """Return the mean of the rewards of each prompt; NaN stands for a response without one."""
+    scored = {key: [value for value in values if not math.isnan(value)] for key, values in found.items()}
+    return {key: math.fsum(values) / len(values) for key, values in scored.items() if values}
+
+
+def rewind(path: Path, done: int) -> None:
+    """Cut the file back to its lines of the first `done` updates; a torn last line goes, too.
+
+    Raises:
+        DataError: A line is damaged; nothing is cut.
+    """
+    if not path.exists():
+        return
+    try:
+        kept = max((number for number, line in _lines(path) if line.update <= done), default=0)
+    except DataError as error:
+        raise DataError(f"{error} Restore the file, or remove it: training goes on without it.") from error
+    size = sum(len(line) + 1 for line in path.read_bytes().split(b"\n")[:kept])
+    if size < path.stat().st_size:
+        os.truncate(path, size)
+
+
+def read(path: Path) -> list[PromptRewards]:
+    """Return the updates of a run, in order.
+
+    Raises:
+        DataError: The file cannot be read, a line is damaged, or those of some updates are missing.
+    """
+    found = {line.update: line for _, line in _lines(path)}
+    for update in range(1, max(found, default=1) + 1):
+        if update not in found:
+            raise DataError(
+                f"{path}: has no line of update {update}: lines were lost, or the run began with a version of grue "
+                "that did not write them. Train that run again."
+            )
+    return [found[update] for update in sorted(found)]
+
+
+def _lines(path: Path) -> list[tuple[int, PromptRewards]]:
+    lines, _ = files.read_growing_jsonl(path)
+    try:
+        return [(number, from_dict(PromptRewards, line, f"{path}, line {number}")) for number, line in lines]
+    except ConfigError as error:
+        raise DataError(str(error)) from error

@@ -1,0 +1,221 @@
+"""Which training prompts a run learns from: chosen once before the first update, and kept in `selected.json`.
+
+`hard:K` is BLEUBERI's choice (Chang et al. 2025, arXiv 2505.11080): the start answers every prompt once, and the K
+lowest rewards stay. Beside the paper's: answers are sampled as the rollouts of the run are, a prompt without a reward
+is left out, and equal rewards are told apart by the seed. `limr` is `runs/impact.py`.
+
+The kept prompts stay in the order of the training examples.
+"""
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from grue import files
+from grue.errors import ConfigError, DataError
+from grue.lm.model import eos_id
+from grue.lm.sampling import sample_responses
+from grue.lm.seeds import derived_seed, example_uniforms, generator
+from grue.lm.tokens import encode_prompts
+from grue.records import COSTS
+from grue.rl.masking import mask_of_start
+from grue.rl.scores import reward_responses
+from grue.rl.settings import RewardedConfig, rollout_settings
+from grue.rl.switches import HardPrompts, ImpactPrompts, parse_select
+from grue.rl.trainer import Trainer
+from grue.runs import impact
+from grue.runs.plan import Plan
+
+NAME = "selected.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The prompts that a run learns from; the content of `selected.json`.
+
+    Attributes:
+        select: The setting.
+        configuration: Hash of the run's record.
+        kept: Example id → reward of the start's answer (`hard`), or learning impact (`limr`).
+        training: What choosing them took, of `COSTS`; what is unknown is missing.
+    """
+
+    select: str
+    configuration: str
+    kept: Mapping[str, float]
+    training: Mapping[str, float]
+
+
+def check_selection(plan: Plan) -> None:
+    """Refuse an earlier run that cannot be chosen by, before anything is loaded.
+
+    Raises:
+        ConfigError, DataError: As for `choose`.
+    """
+    asked = _asked(plan)
+    if isinstance(asked, ImpactPrompts):
+        if asked.run.resolve() == plan.folder.resolve():
+            raise ConfigError(f"select: {asked.run} is this run's own folder; give limr an earlier run.")
+        impact.check_finished(asked.run)
+        impact.check_same(asked.run, plan.record())
+
+
+def selection(plan: Plan, trainer: Trainer, configuration: str = "") -> Selection | None:
+    """Return the prompts that a run learns from: as its folder says, or chosen now and written there; None for all.
+
+    All ranks must call this, and get the same.
+
+    Args:
+        configuration: Hash of the run's record; found out where it is empty.
+
+    Raises:
+        ConfigError: As for `choose`.
+        DataError: As for `choose`, or the file in the folder is damaged or of another configuration.
+    """
+    if _asked(plan) is None:
+        return None
+    path, distributed = plan.folder / NAME, trainer.distributed
+    if distributed.any(distributed.is_main and path.exists()):
+        return _read(path, plan, trainer, configuration or _hash(plan))
+    found = choose(plan, trainer, configuration)
+    if distributed.is_main:
+        files.write_json(path, found)
+    distributed.barrier()
+    return found
+
+
+def choose(plan: Plan, trainer: Trainer, configuration: str = "") -> Selection:
+    """Choose the prompts that a run learns from; nothing is written.
+
+    Args:
+        configuration: See `selection`.
+
+    Raises:
+        ConfigError: Fewer prompts could be kept than are asked for, or none.
+        DataError: The earlier run cannot be chosen by.
+    """
+    asked = _asked(plan)
+    assert asked is not None
+    assert isinstance(plan.config, RewardedConfig)
+    if isinstance(asked, HardPrompts):
+        kept, training = hardest(trainer, plan.config, asked.count)
+    else:
+        kept, training = _of_impact(trainer, asked)
+    return Selection(str(plan.config.select), configuration or _hash(plan), kept, training)
+
+
+def narrowed(trainer: Trainer, found: Selection) -> Trainer:
+    """Return the trainer with the examples that were kept."""
+    return replace(trainer, examples=[example for example in trainer.examples if example.id in found.kept])
+
+
+def _hash(plan: Plan) -> str:
+    return files.sha256_json(plan.record())
+
+
+def _asked(plan: Plan) -> HardPrompts | ImpactPrompts | None:
+    return parse_select(plan.config.select) if isinstance(plan.config, RewardedConfig) else None
+
+
+def _read(path: Path, plan: Plan, trainer: Trainer, configuration: str) -> Selection:
+    found = files.load_json(path, Selection)
+    if found.configuration != configuration:
+        raise DataError(
+            f"{path}: is of another configuration ({found.select}). Remove {plan.folder} to start the run again."
+        )
+    missing = found.kept.keys() - {example.id for example in trainer.examples}
+    if missing or not found.kept:
+        what = f"keeps {min(missing)!r}, which is no training example" if missing else "keeps no prompt"
+        raise DataError(f"{path}: {what}. Restore the file, or remove {plan.folder} to start the run again.")
+    return found
+
+
+# --- hard:K ----------------------------------------------------------------------------------------------------------
+
+
+def hardest(trainer: Trainer, config: RewardedConfig, count: int) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the prompts that the start answers worst, each with its reward, and what it took to know; of all ranks.
+
+    Raises:
+        ConfigError: There are fewer prompts with a reward than are asked for.
+    """
+    total, began = len(trainer.examples), time.monotonic()
+    if count > total:
+        raise ConfigError(f"select = hard:{count}: there are {total} training prompts; keep fewer.")
+    rewards, tokens = _answers(trainer, config)
+    scored = [place for place, reward in enumerate(rewards) if not math.isnan(reward)]
+    if count > len(scored):
+        raise ConfigError(
+            f"select = hard:{count}: the reward applies to the start's answers to {len(scored)} of {total} training "
+            "prompts; keep fewer, or add a term that applies to every text."
+        )
+    lots = torch.randperm(total, generator=generator(trainer.seed, "select", "ties")).tolist()
+    kept = sorted(sorted(scored, key=lambda place: (rewards[place], lots[place]))[:count])
+    spent = {
+        "tokens": 0.0,
+        "steps": 0.0,
+        "episodes": float(total),
+        "prompts": float(total),
+        "reward_calls": float(total),
+        "generated_tokens": tokens,
+        "seconds": time.monotonic() - began,
+    }
+    return {trainer.examples[place].id: rewards[place] for place in kept}, spent
+
+
+def _answers(trainer: Trainer, config: RewardedConfig) -> tuple[list[float], float]:
+    """Return the reward of the start's answer to each training prompt, NaN without one, and the tokens drawn.
+
+    An answer depends on the run's seed and the example alone.
+    """
+    policy, tokenizer, settings = trainer.policy, trainer.tokenizer, rollout_settings(trainer.task, config)
+    mask, eos, seed = mask_of_start(trainer, config), eos_id(policy, tokenizer), derived_seed(trainer.seed, "select")
+    mine = trainer.examples[trainer.distributed.share(len(trainer.examples))]
+    rewards: list[float] = []
+    tokens: Tensor = torch.zeros((), dtype=torch.float64)
+    for begin in range(0, len(mine), config.micro_batch_size):
+        batch = mine[begin : begin + config.micro_batch_size]
+        prompts = encode_prompts(policy, tokenizer, [one.prompt for one in batch], trainer.task.prompt)
+        uniforms = example_uniforms(seed, batch, settings.max_new_tokens)
+        with torch.no_grad(), trainer.autocast():
+            rollout = sample_responses(policy, prompts, settings, uniforms, eos, mask)
+        rewards += reward_responses(trainer, batch, rollout, 0).sums.tolist()
+        tokens += rollout.responses.mask.sum().cpu()
+    return trainer.distributed.gather(rewards), float(trainer.distributed.sum(tokens))
+
+
+# --- limr:THETA:RUN --------------------------------------------------------------------------------------------------
+
+
+def _of_impact(trainer: Trainer, asked: ImpactPrompts) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the prompts whose learning impact in an earlier run was high enough, and what that run took.
+
+    Raises:
+        ConfigError: There is none.
+        DataError: The run cannot be read, or made too few passes over its prompts.
+    """
+    found = impact.impacts(asked.run)
+    mine = {example.id for example in trainer.examples}
+    known = {key: value for key, value in found.items() if key in mine}
+    if not known:
+        raise ConfigError(f"select: none of the {len(found)} prompts of {asked.run} is one of this run's.")
+    high = {key for key, value in known.items() if value > asked.threshold}
+    kept = {example.id: known[example.id] for example in trainer.examples if example.id in high}
+    if not kept:
+        raise ConfigError(
+            f"select: none of {len(known)} prompts has an impact above {asked.threshold:g}; theirs in {asked.run} are "
+            f"{min(known.values()):.3f} to {max(known.values()):.3f}. Lower the threshold."
+        )
+    return kept, _cost(asked.run)
+
+
+def _cost(run: Path) -> dict[str, float]:
+    """Return what an earlier run took, the choice of its own prompts included; what is unknown is missing."""
+    own, path = impact.cost(run), run / NAME
+    chosen = files.load_json(path, Selection).training if path.exists() else dict.fromkeys(COSTS, 0.0)
+    return {name: own[name] + chosen[name] for name in COSTS if name in own and name in chosen}

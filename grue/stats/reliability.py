@@ -1,0 +1,97 @@
+"""How far several judges agree: Krippendorff's α, with missing answers and an interval over what was judged.
+
+α = 1 - observed / expected disagreement (Krippendorff, "Computing Krippendorff's alpha-reliability", 2011). Both follow
+from the matrix of coincidences, which is a sum over the units: a resample of the units is a weighted sum of their
+matrices, so that a bootstrap is one product. (The package `krippendorff`, with which this agrees, gives no matrices by
+unit.)
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from grue.stats.intervals import Interval
+
+FloatArray = NDArray[np.float64]
+Level = Literal["nominal", "ordinal", "interval", "ratio"]
+
+
+def coincidences(ratings: FloatArray, values: Sequence[float]) -> FloatArray:
+    """Return [units, V, V]: how often two judges of a unit gave the values c and k, each pair over its judges less one.
+
+    Args:
+        ratings: [units, judges]; NaN where a judge did not answer. A unit with one answer or none counts nothing.
+        values: The V values that answers may have, in ascending order.
+    """
+    given = (ratings[:, :, None] == np.asarray(values, dtype=np.float64)).sum(axis=1).astype(np.float64)
+    judges = given.sum(axis=1)
+    pairs = given[:, :, None] * given[:, None, :] - given[:, :, None] * np.eye(len(values))
+    found: FloatArray = pairs / np.maximum(judges - 1, 1)[:, None, None]
+    return found
+
+
+def alphas(table: FloatArray, values: Sequence[float], level: Level) -> FloatArray:
+    """Return [...] α of matrices of coincidences; NaN where undefined: all answers are equal, or none are paired.
+
+    Args:
+        table: [..., V, V] sums of coincidences over units.
+        values: As for `coincidences`.
+        level: What the distance between two values means.
+    """
+    counts = table.sum(axis=-1)
+    distances = _squared_distances(counts, np.asarray(values, dtype=np.float64), level)
+    observed = (table * distances).sum(axis=(-2, -1))
+    expected = (counts[..., :, None] * counts[..., None, :] * distances).sum(axis=(-2, -1))
+    total = counts.sum(axis=-1)
+    defined = expected > 0
+    found: FloatArray = np.where(defined, 1 - (total - 1) * observed / np.where(defined, expected, 1.0), np.nan)
+    return found
+
+
+def _squared_distances(counts: FloatArray, values: FloatArray, level: Level) -> FloatArray:
+    """Return [..., V, V]; ordinal distances are those of the values' middle ranks among the answers given."""
+    if level == "nominal":
+        return 1 - np.eye(len(values))
+    places = np.cumsum(counts, axis=-1) - counts / 2 if level == "ordinal" else values
+    differences = places[..., :, None] - places[..., None, :]
+    if level == "ratio":
+        sums = np.abs(places[:, None] + places[None, :])
+        differences = differences / np.where(sums > 0, sums, 1.0)
+    squared: FloatArray = differences**2
+    return squared
+
+
+def alpha(ratings: FloatArray, values: Sequence[float], level: Level) -> float | None:
+    """Return Krippendorff's α; None where it is undefined. Arguments as for `coincidences`."""
+    found = float(alphas(coincidences(ratings, values).sum(axis=0), values, level))
+    return None if np.isnan(found) else found
+
+
+def alpha_interval(
+    by_item: FloatArray, values: Sequence[float], level: Level, weights: FloatArray, share: float = 0.95
+) -> Interval | None:
+    """Return the bootstrap's percentile interval of α; None where it is undefined in half of the draws or more.
+
+    Args:
+        by_item: [items, V, V] coincidences of the items, which are drawn as a whole.
+        weights: [draws, items] how often each item was drawn (`resamples`).
+        share: Of the draws inside, above 0 and below 1.
+    """
+    drawn = alphas(np.tensordot(weights, by_item, axes=1), values, level)
+    return percentile_interval(drawn, share)
+
+
+def resamples(items: int, draws: int, generator: np.random.Generator) -> FloatArray:
+    """Return [draws, items]: how often each item is in a resample of as many items, drawn with replacement."""
+    return generator.multinomial(items, np.full(items, 1 / items), size=draws).astype(np.float64)
+
+
+def percentile_interval(drawn: FloatArray, share: float = 0.95) -> Interval | None:
+    """Return the interval that holds a share of the draws that are defined; None if half of them or more are NaN."""
+    defined = drawn[~np.isnan(drawn)]
+    if 2 * len(defined) <= len(drawn):
+        return None
+    low, high = np.quantile(defined, [(1 - share) / 2, (1 + share) / 2])
+    return Interval(float(low), float(high))

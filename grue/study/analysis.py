@@ -1,0 +1,341 @@
+"""What the answers to a study say: means, how far people agree, which systems differ, and which metrics see it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from grue.errors import DataError
+from grue.stats.intervals import Interval, satterthwaite_interval
+from grue.stats.paired import difference, holm
+from grue.stats.reliability import alpha, alpha_interval, coincidences, percentile_interval, resamples
+from grue.study.agreement import Agreement, agree
+from grue.study.answers import Opinions, preferences_of, ratings_of
+from grue.study.differences import Anova, PairOfSystems, one_way, pairs_of_systems, within_items
+from grue.study.key import Key
+from grue.study.template import Kind, Question, points
+
+FloatArray = NDArray[np.float64]
+DRAWS = 2000
+LEVELS: tuple[Literal["ordinal", "interval"], ...] = ("ordinal", "interval")
+PREFERENCES = (-1.0, 0.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Reliability:
+    """Krippendorff's α.
+
+    Attributes:
+        level: What the distance of two answers means: of ranks ("ordinal"), or of numbers ("interval").
+        value: None where it is undefined.
+        interval: The bootstrap's, over items.
+        why: Why it is undefined; empty where it is not.
+    """
+
+    level: Literal["ordinal", "interval"]
+    value: float | None
+    interval: Interval | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class SystemRating:
+    """A system on a scale.
+
+    Attributes:
+        answers: Number of answers to its texts, of which it has `texts`.
+        mean: Of the texts' means; None without an answer.
+        interval: The t interval of the mean over texts, each its annotators' mean; None for one text.
+    """
+
+    system: str
+    answers: int
+    texts: int
+    mean: float | None
+    interval: Interval | None
+    alpha: tuple[Reliability, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleAnalysis:
+    """A question that was answered on a scale.
+
+    Attributes:
+        alpha: Over the texts of all systems.
+        anova: Over the means of the texts, as if they were independent; None where it is undefined.
+        within_items_p: Of the permutation test of all systems within items; None where it is undefined.
+    """
+
+    question: str
+    points: int
+    systems: tuple[SystemRating, ...]
+    alpha: tuple[Reliability, ...]
+    anova: Anova | None
+    within_items_p: float | None
+    pairs: tuple[PairOfSystems, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Duel:
+    """Two systems whose texts were compared.
+
+    Attributes:
+        a_wins: Number of answers for a. Likewise `ties` and `b_wins`.
+        same: Number of items to which both wrote the same, which nobody was asked about.
+        items: Number of items with an answer.
+        rate: a's share over all these items, with ties as halves, and what is the same as a tie; None without any.
+        interval: The bootstrap's, over items; None for fewer than two.
+        p: Of the randomisation test within items, corrected for all pairs by Holm; None for fewer than two.
+    """
+
+    a: str
+    b: str
+    a_wins: int
+    ties: int
+    b_wins: int
+    same: int
+    items: int
+    rate: float | None
+    interval: Interval | None
+    p: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PairsAnalysis:
+    """A question that was answered for two texts at a time; α is over all pairs."""
+
+    question: str
+    duels: tuple[Duel, ...]
+    alpha: tuple[Reliability, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """How much of what was asked somebody answered entirely."""
+
+    annotator: str
+    done: int
+    asked: int
+
+
+@dataclass(frozen=True, slots=True)
+class StudyAnalysis:
+    """All that the answers to a study say.
+
+    Attributes:
+        draws: Of the bootstraps and of the tests.
+        seed: Of those draws.
+        scales: Empty for pairs.
+        pairs: None for scales.
+        synthetic: Annotators that are programs.
+    """
+
+    study: str
+    suite: str
+    task: str
+    title: str
+    kind: Kind
+    systems: tuple[str, ...]
+    items: int
+    annotators: tuple[Answered, ...]
+    synthetic: tuple[str, ...]
+    draws: int
+    seed: int
+    scales: tuple[ScaleAnalysis, ...]
+    pairs: PairsAnalysis | None
+    agreement: tuple[Agreement, ...]
+    notes: tuple[str, ...]
+
+
+def analyse(
+    key: Key, opinions: Opinions, *, draws: int = DRAWS, seed: int = 0, complete: bool = False
+) -> StudyAnalysis:
+    """Return what the answers say; equal answers and seeds give equal numbers.
+
+    Args:
+        draws: Of each bootstrap and test.
+        complete: Refuse answers that are not complete.
+
+    Raises:
+        DataError: `complete` is set, and something is not answered.
+    """
+    annotators = tuple(_progress(key, opinions))
+    if complete and (open_ones := [one for one in annotators if one.done < one.asked]):
+        said = ", ".join(f"{one.annotator} {one.done} of {one.asked}" for one in open_ones)
+        raise DataError(f"Not everything is answered: {said}. Wait for the rest, or leave out --complete.")
+    generator = np.random.default_rng(seed)
+    weights = resamples(len(key.items), draws, generator)
+    scales: tuple[ScaleAnalysis, ...] = ()
+    pairs: PairsAnalysis | None = None
+    people: dict[str, FloatArray] = {}
+    metrics = {metric: _upwards(key, metric) for metric in key.metrics}
+    if key.template.kind == "scales":
+        scales = tuple(_scale(key, opinions, question, weights, generator) for question in key.template.questions)
+        for question in key.template.questions:
+            people[question.name] = _mean(ratings_of(key, opinions, question.name))
+    else:
+        preferences = preferences_of(key, opinions)
+        pairs = _pairs(key, preferences, weights, generator)
+        people[pairs.question] = _mean(preferences.reshape(*preferences.shape[:2], -1))
+        metrics = {metric: _choices(values, preferences) for metric, values in metrics.items()}
+    return StudyAnalysis(
+        study=key.study,
+        suite=key.suite,
+        task=key.task,
+        title=key.template.title,
+        kind=key.template.kind,
+        systems=tuple(system.name for system in key.systems),
+        items=len(key.items),
+        annotators=annotators,
+        synthetic=opinions.synthetic,
+        draws=draws,
+        seed=seed,
+        scales=scales,
+        pairs=pairs,
+        agreement=tuple(
+            agree(metric, question, answers, values, weights)
+            for question, answers in people.items()
+            for metric, values in metrics.items()
+        ),
+        notes=opinions.notes,
+    )
+
+
+def _progress(key: Key, opinions: Opinions) -> Iterator[Answered]:
+    names = {question.name for question in key.template.questions}
+    for annotator in key.annotators:
+        answers = opinions.given.get(annotator.name, {})
+        done = sum(names <= set(answers.get(screen.id, {})) for screen in annotator.screens)
+        yield Answered(annotator.name, done, len(annotator.screens))
+
+
+def _upwards(key: Key, metric: str) -> FloatArray:
+    """Return [items, systems] values of a metric, turned so that higher is better."""
+    values = np.array([item.scores[metric] for item in key.items], dtype=np.float64)
+    return values if key.metrics[metric] == "higher" else -values
+
+
+def _choices(values: FloatArray, preferences: FloatArray) -> FloatArray:
+    """Return [items, systems]: what a metric would choose, the mean over the comparisons that people were asked for.
+
+    Args:
+        values: [items, systems], higher is better.
+        preferences: [items, systems, systems, annotators]; NaN where nobody answered.
+    """
+    asked = (~np.isnan(preferences)).any(axis=-1)
+    signs = np.sign(values[:, :, None] - values[:, None, :])
+    found: FloatArray = np.where(asked, signs, 0.0).sum(axis=-1) / np.maximum(asked.sum(axis=-1), 1)
+    return found
+
+
+def _mean(answers: FloatArray) -> FloatArray:
+    """Return the mean over the last axis of those that are there; NaN where none is."""
+    there = ~np.isnan(answers)
+    count = there.sum(axis=-1)
+    total = np.where(there, answers, 0.0).sum(axis=-1)
+    found: FloatArray = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+    return found
+
+
+# --- scales ----------------------------------------------------------------------------------------------------------
+
+
+def _scale(
+    key: Key, opinions: Opinions, question: Question, weights: FloatArray, generator: np.random.Generator
+) -> ScaleAnalysis:
+    ratings = ratings_of(key, opinions, question.name)
+    texts = _mean(ratings)
+    names = [system.name for system in key.systems]
+    groups = [column[~np.isnan(column)] for column in texts.T]
+    return ScaleAnalysis(
+        question=question.name,
+        points=len(question.anchors),
+        systems=tuple(
+            SystemRating(
+                system=name,
+                answers=int((~np.isnan(ratings[:, number])).sum()),
+                texts=len(groups[number]),
+                mean=float(groups[number].mean()) if len(groups[number]) else None,
+                interval=satterthwaite_interval({name: groups[number].tolist()}) if len(groups[number]) > 1 else None,
+                alpha=_reliability(ratings[:, [number]], points(question), weights),
+            )
+            for number, name in enumerate(names)
+        ),
+        alpha=_reliability(ratings, points(question), weights),
+        anova=one_way(groups),
+        within_items_p=within_items(texts, generator, len(weights)),
+        pairs=pairs_of_systems(texts, names, generator, len(weights)),
+    )
+
+
+def _reliability(answers: FloatArray, values: Sequence[float], weights: FloatArray) -> tuple[Reliability, ...]:
+    """Return α of [items, units of an item, annotators], on both levels."""
+    items, units, annotators = answers.shape
+    flat = answers.reshape(items * units, annotators)
+    by_item = coincidences(flat, values).reshape(items, units, len(values), len(values)).sum(axis=1)
+    why = _undefined(flat)
+    return tuple(
+        Reliability(level, None, None, why)
+        if why
+        else Reliability(level, alpha(flat, values, level), alpha_interval(by_item, values, level, weights), "")
+        for level in LEVELS
+    )
+
+
+def _undefined(answers: FloatArray) -> str:
+    """Return why answers, [units, annotators], have no α; empty if they have one."""
+    given = ~np.isnan(answers)
+    if given.any(axis=0).sum() < 2:
+        return "one annotator" if given.any() else "no answers"
+    shared = answers[given.sum(axis=1) > 1]
+    if not len(shared):
+        return "no text was judged twice"
+    if np.nanmax(shared) == np.nanmin(shared):
+        return "all answers are equal"
+    return ""
+
+
+# --- pairs -----------------------------------------------------------------------------------------------------------
+
+
+def _pairs(key: Key, preferences: FloatArray, weights: FloatArray, generator: np.random.Generator) -> PairsAnalysis:
+    compared = list(combinations(range(len(key.systems)), 2))
+    same = {(i, j): np.array([item.texts[i] == item.texts[j] for item in key.items]) for i, j in compared}
+    shares = {(i, j): np.where(same[i, j], 0.5, (1 + _mean(preferences[:, i, j])) / 2) for i, j in compared}
+    raw: dict[tuple[int, int], float] = {}
+    for pair, share in shares.items():
+        known = share[~np.isnan(share)]
+        if len(known) > 1:
+            centre = [float(known.mean())]
+            found = difference(known[None], 1 - known[None], centre, [1 - centre[0]], generator, len(weights))
+            raw[pair] = found.p
+    corrected = dict(zip(raw, holm(list(raw.values())), strict=True))
+    duels = []
+    for (i, j), share in shares.items():
+        answers, known = preferences[:, i, j], ~np.isnan(share)
+        duels.append(
+            Duel(
+                a=key.systems[i].name,
+                b=key.systems[j].name,
+                a_wins=int((answers == 1).sum()),
+                ties=int((answers == 0).sum()),
+                b_wins=int((answers == -1).sum()),
+                same=int(same[i, j].sum()),
+                items=int((known & ~same[i, j]).sum()),
+                rate=float(share[known].mean()) if known.any() else None,
+                interval=_rate_interval(share, weights) if known.sum() > 1 else None,
+                p=corrected.get((i, j)),
+            )
+        )
+    units = np.stack([preferences[:, i, j] for i, j in compared], axis=1)
+    return PairsAnalysis(key.template.questions[0].name, tuple(duels), _reliability(units, PREFERENCES, weights))
+
+
+def _rate_interval(share: FloatArray, weights: FloatArray) -> Interval | None:
+    known = ~np.isnan(share)
+    counts = weights[:, known].sum(axis=1)
+    totals = weights[:, known] @ share[known]
+    return percentile_interval(np.where(counts > 0, totals / np.maximum(counts, 1), np.nan))

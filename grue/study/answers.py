@@ -1,0 +1,237 @@
+"""The answers that people saved: files of theirs, read strictly and laid out as arrays."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from grue import files
+from grue.errors import DataError, escaped
+from grue.study.key import KEY, Annotator, Key
+from grue.study.template import CHOICES, points
+
+FloatArray = NDArray[np.float64]
+FOLDER = "answers"
+"""The folder of a study in which answers are looked for."""
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What somebody said of a screen: question → a point of its scale, or "a", "b" or "tie"."""
+
+    screen: str
+    values: Mapping[str, int | str]
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerFile:
+    """What a page saves.
+
+    Attributes:
+        synthetic: Whether a program answered, and no person.
+    """
+
+    schema: int
+    study: str
+    annotator: str
+    answers: tuple[Answer, ...]
+    synthetic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Opinions:
+    """All answers to a study.
+
+    Attributes:
+        given: Annotator → screen → question → answer, of those who answered something.
+        synthetic: Annotators that are programs.
+        notes: Remarks on the files.
+    """
+
+    given: Mapping[str, Mapping[str, Mapping[str, int | str]]]
+    synthetic: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def answer_files(folder: Path) -> list[Path]:
+    """Return the files that lie in a study's folder of answers."""
+    return sorted((folder / FOLDER).glob("*.json"))
+
+
+def read_answers(paths: Iterable[Path], key: Key) -> Opinions:
+    """Read the answers to a study; files of one annotator are put together where they do not contradict.
+
+    Raises:
+        DataError: There are none; a file cannot be read, is of another study, or of nobody who was asked; it answers
+            what was not asked, or off the scale; or two answers to a question differ.
+    """
+    people = {annotator.name: annotator for annotator in key.annotators}
+    given: dict[str, dict[str, Mapping[str, int | str]]] = {}
+    first: dict[str, Path] = {}
+    synthetic: set[str] = set()
+    notes: list[str] = []
+    for path in paths:
+        found = _read(path)
+        if found.schema != SCHEMA:
+            raise DataError(f"{path}: has the schema {found.schema}, and this version reads {SCHEMA}.")
+        if found.study != key.study:
+            raise DataError(
+                f"{path}: answers the study {escaped(found.study)}, not {key.study}, of which this is the key."
+            )
+        if found.annotator not in people:
+            raise DataError(
+                f"{path}: is by {escaped(found.annotator)!r}, who was not asked. Known: {', '.join(people)}."
+            )
+        mine = dict(_checked(found, key, people[found.annotator], path))
+        before = given.setdefault(found.annotator, {})
+        if found.annotator in first:
+            notes.append(_together(found.annotator, before, mine, first[found.annotator], path))
+        first.setdefault(found.annotator, path)
+        for screen, values in mine.items():
+            before[screen] = {**before.get(screen, {}), **values}
+        if found.synthetic:
+            synthetic.add(found.annotator)
+    if not any(given.values()):
+        raise DataError(
+            f"There are no answers: put the files that people saved into the study's folder {FOLDER}/, or name them."
+        )
+    return Opinions({name: given[name] for name in people if given.get(name)}, tuple(sorted(synthetic)), tuple(notes))
+
+
+def _read(path: Path) -> AnswerFile:
+    """Read a file of answers; a file of another kind is refused in one sentence."""
+    data = files.read_json(path)
+    if not isinstance(data, dict) or not {"annotator", "answers"} <= data.keys():
+        what = "the key of a study" if path.name == KEY else "a file of another kind"
+        raise DataError(
+            f"{path}: {what}, not the answers of a person, such as a page of the study saves; name those, or none for "
+            f"all in the study's folder {FOLDER}/."
+        )
+    return files.load_json(path, AnswerFile)
+
+
+def _checked(
+    found: AnswerFile, key: Key, annotator: Annotator, path: Path
+) -> Iterator[tuple[str, Mapping[str, int | str]]]:
+    """Yield the answers of a file, each to what was asked, and on its scale."""
+    asked = {screen.id for screen in annotator.screens}
+    pairs = key.template.kind == "pairs"
+    known: Mapping[str, Sequence[int | str]] = {
+        question.name: CHOICES if pairs else points(question) for question in key.template.questions
+    }
+    seen: set[str] = set()
+    for answer in found.answers:
+        where = f"{path}: {escaped(answer.screen)}"
+        if answer.screen not in asked:
+            raise DataError(f"{where}: was not shown to {annotator.name}.")
+        if answer.screen in seen:
+            raise DataError(f"{where}: is answered twice in this file.")
+        seen.add(answer.screen)
+        for question, value in answer.values.items():
+            if question not in known:
+                raise DataError(
+                    f"{where}: answers {escaped(question)!r}, which is no question. Known: {', '.join(known)}."
+                )
+            if value not in known[question]:
+                possible = ", ".join(map(str, known[question]))
+                raise DataError(f"{where}: {question} is {escaped(repr(value))}; the answers are {possible}.")
+        if answer.values:
+            yield answer.screen, answer.values
+
+
+def _together(
+    name: str,
+    before: Mapping[str, Mapping[str, int | str]],
+    after: Mapping[str, Mapping[str, int | str]],
+    first: Path,
+    second: Path,
+) -> str:
+    """Return a remark on two files of one annotator.
+
+    Raises:
+        DataError: They contradict.
+    """
+    differing = [
+        (screen, question)
+        for screen, values in after.items()
+        for question, value in values.items()
+        if before.get(screen, {}).get(question, value) != value
+    ]
+    if differing:
+        screen, question = differing[0]
+        raise DataError(
+            f"{second}: {name} says otherwise than in {first}, {len(differing)} times, first {question} of {screen}. "
+            "Leave out the file that does not count."
+        )
+    same = "the same answers" if before == after else "more answers"
+    return f"{second}: {same} by {name}, put together with {first.name}."
+
+
+# --- arrays ----------------------------------------------------------------------------------------------------------
+
+
+def ratings_of(key: Key, opinions: Opinions, question: str) -> FloatArray:
+    """Return [items, systems, annotators] points of a scale; NaN where there is no answer."""
+    found = np.full((len(key.items), len(key.systems), len(key.annotators)), math.nan)
+    for number, annotator in enumerate(key.annotators):
+        answers = opinions.given.get(annotator.name, {})
+        for screen in annotator.screens:
+            if (value := answers.get(screen.id, {}).get(question)) is not None:
+                found[screen.item, screen.systems[0], number] = float(value)
+    return found
+
+
+def preferences_of(key: Key, opinions: Opinions) -> FloatArray:
+    """Return [items, systems, systems, annotators] answers: 1 for the first system, -1 for the second, 0 for neither.
+
+    NaN where there is no answer.
+    """
+    count = len(key.systems)
+    found = np.full((len(key.items), count, count, len(key.annotators)), math.nan)
+    question = key.template.questions[0].name
+    for number, annotator in enumerate(key.annotators):
+        answers = opinions.given.get(annotator.name, {})
+        for screen in annotator.screens:
+            if (choice := answers.get(screen.id, {}).get(question)) is not None:
+                a, b = screen.systems
+                found[screen.item, a, b, number] = {"a": 1.0, "tie": 0.0, "b": -1.0}[str(choice)]
+                found[screen.item, b, a, number] = -found[screen.item, a, b, number]
+    return found
+
+
+# --- for others to read ----------------------------------------------------------------------------------------------
+
+
+def preference_lines(key: Key, opinions: Opinions) -> Iterator[Mapping[str, object]]:
+    """Yield each answer to a pair with its texts and systems, in the order of the key.
+
+    What was asked about is named by the study, the place of its item, and the places of the two systems. An answer of a
+    program says so.
+
+    Raises:
+        DataError: The study asked for ratings, which choose nothing.
+    """
+    if key.template.kind != "pairs":
+        raise DataError("This study asked to rate texts one by one: it has no choices between two to write.")
+    question = key.template.questions[0].name
+    for annotator in key.annotators:
+        answers = opinions.given.get(annotator.name, {})
+        for screen in annotator.screens:
+            if (choice := answers.get(screen.id, {}).get(question)) is not None:
+                item = key.items[screen.item]
+                first, second = screen.systems
+                yield {
+                    "item": f"{key.study}-{screen.item + 1}-{min(first, second) + 1}-{max(first, second) + 1}",
+                    "annotator": annotator.name,
+                    "prompt": item.prompt,
+                    "id": item.id,
+                    "a": item.texts[first],
+                    "b": item.texts[second],
+                    "systems": [key.systems[first].name, key.systems[second].name],
+                    "choice": choice,
+                    **({"synthetic": True} if annotator.name in opinions.synthetic else {}),
+                }

@@ -1,0 +1,1 @@
+"""Systems whose outputs are published elsewhere."""

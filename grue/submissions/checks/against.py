@@ -1,0 +1,301 @@
+"""A pull request against its merge base: which files it may change, and whether a row got worse.
+
+Git runs with fixed arguments and without a shell. The working tree is untrusted: hooks, monitors and external diffs are
+switched off, and only names are read from it. The row to compare with comes from the merge base alone.
+"""
+
+import os
+import re
+import subprocess
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal
+
+import numpy as np
+
+from grue.data.load import load_examples
+from grue.errors import ConfigError, DataError
+from grue.evaluation.comparison import compare_task
+from grue.evaluation.predictions import read_predictions
+from grue.records import Prediction
+from grue.stats.paired import DRAWS, holm
+from grue.submissions.checks.reviewed import REVIEWED, Reviews, parse_reviewed
+from grue.submissions.folder import RESULT, SUBMISSION, predictions_of, read_result, read_submission
+from grue.submissions.problems import Problem, error, warning
+from grue.task_files import SUITES, load_task, task_names
+
+LEVEL = 0.05  # of the tests for a regression, all tasks together
+BOARD = "leaderboard/"  # written from the submissions after merging
+_MAINTAINERS = re.compile(r"README\.md|reviewed\.toml|[a-z]+/[\w.+-]+\.(reported\.json|trust\.json|by-reference\.toml)")
+_SYSTEM = re.compile(r"([^./][^/]*/[^./][^/]*)/.+", re.DOTALL)
+_LISTED = re.compile(r"\d+ blob ([0-9a-f]+) +(\d+)\t(.+)", re.DOTALL)
+_RUN = re.compile(rf"([^/]+)/{RESULT.pattern}")
+_MAX_BYTES = 10_000_000
+
+Change = Literal["added", "changed", "removed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """The files of a checkout that differ from the merge base of its HEAD and another commit.
+
+    Attributes:
+        base: The merge base.
+        folder: The folder `submissions/`, as the caller spells it.
+        within: Changed files in that folder, by their path in it.
+        beyond: Changed files elsewhere in the repository, by their path from its top.
+        before: Content of the folder at the merge base: path in it → (id of the blob, size in bytes).
+    """
+
+    base: str
+    folder: Path
+    within: Mapping[str, Change]
+    beyond: Mapping[str, Change]
+    before: Mapping[str, tuple[str, int]]
+
+    def systems(self) -> list[str]:
+        """Return the systems with a changed file, "<suite>/<system>", sorted; removed ones included."""
+        return sorted({match[1] for path in self.within if (match := _SYSTEM.fullmatch(path))})
+
+    def on_board(self, system: str) -> bool:
+        """Whether the merge base has files of a system."""
+        return any(path.startswith(f"{system}/") for path in self.before)
+
+
+def changes_since(folder: Path, ref: str) -> Changes:
+    """Compare the working tree around `folder`, which is `submissions/`, with the merge base of HEAD and `ref`.
+
+    Uncommitted changes count, and in `submissions/` untracked files too, unless git ignores them.
+
+    Raises:
+        DataError: There is no such folder.
+        ConfigError: It is in no checkout, or `ref` names no commit that shares an ancestor with HEAD.
+    """
+    if not folder.is_dir():
+        raise DataError(f"{folder}: there is no such folder of submissions.")
+    commit = _git(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}", hint=f": {ref}")
+    hint = f": no common ancestor of HEAD and {ref}; a shallow clone lacks it (fetch-depth: 0)"
+    base = _git(folder, "merge-base", "HEAD", commit.strip(), hint=hint).strip()
+    prefix = _git(folder, "rev-parse", "--show-prefix").rstrip("\n")
+    top = Path(_git(folder, "rev-parse", "--show-toplevel").rstrip("\n"))
+    quiet = ("--no-ext-diff", "--no-textconv", "--no-renames", "--no-relative", "--ignore-submodules=dirty")
+    found = _statuses(_git(top, "diff", "--name-status", "-z", *quiet, base, "--"))
+    untracked = _git(folder, "ls-files", "-z", "--others", "--exclude-standard", "--full-name", "--", ".")
+    found |= dict.fromkeys(untracked.split("\0")[:-1], "added")
+    return Changes(
+        base=base,
+        folder=folder,
+        within={path.removeprefix(prefix): change for path, change in found.items() if path.startswith(prefix)},
+        beyond={path: change for path, change in found.items() if not path.startswith(prefix)},
+        before={path.removeprefix(prefix): blob for path, blob in _blobs(top, base, prefix).items()},
+    )
+
+
+def _statuses(listing: str) -> dict[str, Change]:
+    kinds: dict[str, Change] = {"A": "added", "D": "removed"}
+    words = listing.split("\0")[:-1]
+    return {path: kinds.get(status, "changed") for status, path in zip(words[::2], words[1::2], strict=True)}
+
+
+def _blobs(top: Path, base: str, prefix: str) -> dict[str, tuple[str, int]]:
+    listing = _git(top, "ls-tree", "-r", "-l", "-z", "--full-tree", base, "--", *([prefix] if prefix else [])).split(
+        "\0"
+    )[:-1]
+    matches = [match for line in listing if (match := _LISTED.fullmatch(line))]
+    return {match[3]: (match[1], int(match[2])) for match in matches}
+
+
+def _git(folder: Path, *arguments: str, hint: str = "") -> str:
+    return os.fsdecode(_git_bytes(folder, *arguments, hint=hint))
+
+
+def _git_bytes(folder: Path, *arguments: str, hint: str = "") -> bytes:
+    """Run git so that neither the checkout nor its settings can make it execute anything."""
+    settings = ("core.fsmonitor=false", "core.hooksPath=/dev/null", "core.untrackedCache=false", "protocol.allow=never")
+    safe = [part for setting in settings for part in ("-c", setting)]
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith(("GIT_EXTERNAL", "GIT_TRACE"))},
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_TERMINAL_PROMPT": "0",
+        "LC_ALL": "C",
+    }
+    command = ["git", "--no-pager", "-C", str(folder), *safe, *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, env=environment, stdin=subprocess.DEVNULL)
+    except FileNotFoundError as missing:
+        raise ConfigError("--against needs git, which is not installed.") from missing
+    if done.returncode:
+        said = ascii(done.stderr.decode("utf-8", "replace").strip())[1:-1]
+        raise ConfigError(f"--against{hint}: git {arguments[0]} in {folder} failed{': ' + said if said else '.'}")
+    return done.stdout
+
+
+# --- what a submission may change ------------------------------------------------------------------------------------
+
+
+def check_changes(changes: Changes) -> list[Problem]:
+    """Return what a submission changes outside its own folder (GRUE-S040, 043, 053), and on the board (GRUE-S041)."""
+    systems = changes.systems()
+    found = list(_strays(changes, bool(systems)))
+    for system in systems:
+        if changes.on_board(system):
+            found += _on_known(changes, system, alone=len(systems) == 1)
+    if systems:
+        found += [
+            error(53 if path.startswith(BOARD) else 43, Path(path), f"is {change}, and is not part of a submission.")
+            for path, change in sorted(changes.beyond.items())
+        ]
+    return found
+
+
+def _strays(changes: Changes, submitting: bool) -> Iterator[Problem]:
+    for path, change in sorted(changes.within.items()):
+        if not _SYSTEM.fullmatch(path) and (submitting or not _MAINTAINERS.fullmatch(path)):
+            yield error(40, changes.folder / path, f"is {change}, and is in no submission's folder.")
+
+
+def _on_known(changes: Changes, system: str, alone: bool) -> Iterator[Problem]:
+    folder = changes.folder / system
+    now = {path for path in (*changes.before, *changes.within) if changes.within.get(path) != "removed"}
+    if not any(path.startswith(f"{system}/") for path in now):
+        yield error(41, folder, "is on the board and is removed.")
+        return
+    if not alone:
+        others = ", ".join(other for other in changes.systems() if other != system)
+        yield error(41, folder, f"is on the board and is changed together with {others}.")
+    for task in sorted({task for task, _ in _runs(changes.before, system)} - {task for task, _ in _runs(now, system)}):
+        yield error(41, folder / task, "is on the board and is removed.")
+    replaced, kept = _replaced(changes, system), _kept(changes, system)
+    if replaced and kept:
+        yield error(
+            41,
+            folder,
+            f"replaces {_listed(replaced)} and keeps {_listed(kept)}; all runs are replaced or none, so "
+            "that no seed is selected.",
+        )
+
+
+def _runs(files: Iterable[str], system: str) -> list[tuple[str, str]]:
+    """Return (task, path) of a system's results among the files of `submissions/`."""
+    paths = sorted(path for path in files if path.startswith(f"{system}/"))
+    return [(m[1], path) for path in paths if (m := _RUN.fullmatch(path.removeprefix(f"{system}/")))]
+
+
+def _replaced(changes: Changes, system: str) -> list[str]:
+    """Return the runs on the board whose predictions changed; for failed runs, whose result changed."""
+    return [path for _, path in _runs(changes.before, system) if _evidence(changes, path) in changes.within]
+
+
+def _kept(changes: Changes, system: str) -> list[str]:
+    """Return the runs on the board whose predictions are unchanged; a failed run has none."""
+    paths = [path for _, path in _runs(changes.before, system) if _evidence(changes, path) != path]
+    return [path for path in paths if _evidence(changes, path) not in changes.within]
+
+
+def _evidence(changes: Changes, result: str) -> str:
+    """Return the file that identifies a run: its predictions, or the result of a failed one."""
+    predictions = predictions_of(Path(result)).as_posix()
+    return predictions if predictions in changes.before else result
+
+
+def _listed(results: Sequence[str]) -> str:
+    names = [f"{path.split('/')[-2]} {path.split('/')[-1].removesuffix('.result.json')}" for path in results]
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def reviewed_at(folder: Path, ref: str) -> Reviews:
+    """Return the reviews in `submissions/` at a commit: a pull request cannot write its own.
+
+    Raises:
+        ConfigError: The file at that commit has another shape, or git fails.
+    """
+    prefix = _git(folder, "rev-parse", "--show-prefix").rstrip("\n")
+    top = Path(_git(folder, "rev-parse", "--show-toplevel").rstrip("\n"))
+    path = f"{prefix}{REVIEWED}"
+    known = _blobs(top, ref, path).get(path)
+    if known is None:
+        return {}
+    if known[1] > _MAX_BYTES:
+        raise ConfigError(f"{path}: {known[1]:,} bytes at {ref}; expected {_MAX_BYTES:,} at most.")
+    try:
+        tables = tomllib.loads(_git_bytes(top, "cat-file", "blob", known[0]).decode("utf-8"))
+    except (ValueError, RecursionError) as refusal:
+        raise ConfigError(f"{path} at {ref}: not valid TOML: {refusal}.") from refusal
+    return parse_reviewed(tables, f"{path} at {ref}")
+
+
+# --- whether a row got worse -----------------------------------------------------------------------------------------
+
+
+def check_regression(
+    changes: Changes, system: str, generator: np.random.Generator, draws: int = DRAWS
+) -> list[Problem]:
+    """Return the tasks on which a new version of a system is significantly worse than its row (GRUE-S042).
+
+    Not tested: a system that only gained runs, one whose `regression` states why it is worse, which a maintainer reads
+    (GRUE-S044), and tasks whose runs on the board were made for another version of the task.
+
+    Args:
+        system: "<suite>/<system>"; its files must have passed the other checks.
+        draws: Number of draws of the randomisation test, see `grue.stats.paired`.
+
+    Raises:
+        DataError: The examples of a task, or files of the merge base, cannot be read.
+    """
+    folder = changes.folder / system
+    if not _replaced(changes, system) or not (folder / SUBMISSION).is_file():
+        return []
+    if said := read_submission(folder).regression:
+        return [warning(44, folder / SUBMISSION, f"regression: {said}")]
+    with TemporaryDirectory() as place:
+        _restore(changes, system, Path(place))
+        old, new = _predictions(Path(place), system.split("/")[0]), _predictions(folder, system.split("/")[0])
+    differences = {}
+    for name in sorted(set(old) & set(new)):
+        task = load_task(name, system.split("/")[0])
+        examples = load_examples(task, task.data.evaluation).examples
+        differences[name] = compare_task(task, examples, new[name], old[name], generator, draws)
+    corrected = holm([difference.p for difference in differences.values()])
+    return [
+        error(
+            42,
+            folder / name,
+            f"preference {d.a:.1f}, where the row has {d.b:.1f}: {d.value:+.1f}, 95 % interval {d.interval.low:+.1f} "
+            f"to {d.interval.high:+.1f}, p = {p:.4f} (Holm over {len(differences)} tasks).",
+        )
+        for (name, d), p in zip(differences.items(), corrected, strict=True)
+        if d.value < 0 and p < LEVEL
+    ]
+
+
+def _predictions(folder: Path, suite: str) -> dict[str, list[Sequence[Prediction] | None]]:
+    """Return task → predictions of each seed, None for a failed one; only for current versions of the tasks."""
+    found: dict[str, list[Sequence[Prediction] | None]] = {}
+    for path in sorted(folder.glob("*/seed-*.result.json")):
+        result = read_result(path)
+        if result.task in task_names(suite) and result.task_hash == load_task(result.task, suite).hash:
+            predictions = None if result.status == "failed" else read_predictions(predictions_of(path))
+            found.setdefault(result.task, []).append(predictions)
+    return found
+
+
+def _restore(changes: Changes, system: str, place: Path) -> None:
+    """Write a system's results and predictions of the merge base into an empty folder."""
+    if system.split("/")[0] not in SUITES:
+        return
+    for task, path in _runs(changes.before, system):
+        for name in (path, predictions_of(Path(path)).as_posix()):
+            if task not in task_names(system.split("/")[0]) or name not in changes.before:
+                continue
+            blob, size = changes.before[name]
+            if size > _MAX_BYTES:
+                raise DataError(f"{name}: {size:,} bytes at the merge base; expected {_MAX_BYTES:,} at most.")
+            target = place / task / name.split("/")[-1]
+            target.parent.mkdir(exist_ok=True)
+            target.write_bytes(_git_bytes(changes.folder, "cat-file", "blob", blob))

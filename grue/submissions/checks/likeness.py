@@ -1,0 +1,123 @@
+"""Whether runs are copies of one another.
+
+Two honest runs agree too: every good translation of a short sentence is the same. How much they do is measured on the
+other systems of the board, and a run is asked about only if it agrees with another clearly more than that.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from statistics import fmean
+
+from grue.records import Result
+from grue.submissions.checks.sketch import Sketch, alike, equal
+from grue.submissions.problems import Problem, error, review, warning
+
+MORE = 0.3
+"""Share of near-copies, of the texts that are none between honest runs, from which a person must look."""
+AT_LEAST = 0.03  # above the level of honest runs, where these agree in nearly everything
+NEARLY_ALL = 0.9  # share of equal texts between a run and the one that it began from
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SketchedRun:
+    """A run's texts, and what its result says of its weights.
+
+    Attributes:
+        path: Its predictions.
+        result: None if it cannot be read.
+        is_checked: False if it stands already, and the others are only compared with it.
+    """
+
+    path: Path
+    sketch: Sketch
+    result: Result | None
+    is_checked: bool = True
+
+    @property
+    def kept(self) -> bool:
+        """Whether the result says that the best policy on validation was the one that training began with."""
+        return self._system("update") == 0
+
+    def related(self, other: "SketchedRun") -> bool:
+        """Whether the results say that one run began with the other's weights, or both with the same ones."""
+        mine, theirs = self._lineage(), other._lineage()
+        return bool(mine & theirs)
+
+    def _lineage(self) -> set[object]:
+        """Return the hashes of its weights and of those that it began with."""
+        return {self._system("weights"), self._system("start")} - {None, ""}
+
+    def _system(self, key: str) -> object:
+        return None if self.result is None else self.result.system.get(key)
+
+
+def limit(level: float) -> float:
+    """Return the share from which a person must look, where honest runs have `level`; both 0–1."""
+    return level + max(MORE * (1 - level), AT_LEAST)
+
+
+def agreement(seeds: Sequence[SketchedRun]) -> float:
+    """Return the mean share of near-copies between two seeds of a system, 0–1; 0 with a single one."""
+    shares = [alike(one.sketch, other.sketch) for one, other in combinations(seeds, 2)]
+    return fmean(shares) if shares else 0.0
+
+
+def check_twins(runs: Sequence[SketchedRun], level: float) -> Iterator[Problem]:
+    """Yield the seeds of a system and task that have an earlier seed's texts, or copies of too many of them.
+
+    Args:
+        runs: Sorted by path.
+        level: The agreement between seeds of other systems, 0–1.
+    """
+    for index, run in enumerate(runs):
+        for earlier in runs[:index]:
+            if equal(run.sketch, earlier.sketch) == 1:
+                yield error(17, run.path, f"has the same texts as {earlier.path.name}.")
+                break
+            shared = alike(run.sketch, earlier.sketch)
+            if shared >= limit(level):
+                yield _nearly(run, earlier.path.name, shared, level)
+                break
+
+
+def check_copies(run: SketchedRun, others: Sequence[SketchedRun], level: float) -> Iterator[Problem]:
+    """Yield whether a run has the texts of another system's run, or copies of too many of them.
+
+    A run that kept its start has the texts of that start; whether it may have started there is for a person to see.
+
+    Args:
+        others: The runs of other systems that it must not be like.
+        level: The agreement between seeds of other systems, 0–1.
+    """
+    same = [other for other in others if equal(run.sketch, other.sketch) == 1]
+    strangers = [other for other in same if not (run.related(other) and (run.kept or other.kept))]
+    if strangers:
+        yield error(18, run.path, f"has the same texts as {_whose(strangers[0])}.")
+    elif same and run.kept:
+        yield warning(45, run.path, f"has the same texts as {_whose(same[0])}.")
+    elif same and run.is_checked and not any(other.is_checked for other in same):
+        yield review(52, run.path, f"has the same texts as {_whose(same[0])}, which says that it began there.")
+    if same:
+        return
+    shares = [(_share(run, other), other) for other in others]
+    found = [
+        (shared, other) for shared, other in shares if shared >= (NEARLY_ALL if run.related(other) else limit(level))
+    ]
+    if found:
+        shared, closest = max(found, key=lambda pair: pair[0])
+        yield _nearly(run, _whose(closest), shared, level)
+
+
+def _share(run: SketchedRun, other: SketchedRun) -> float:
+    return (equal if run.related(other) else alike)(run.sketch, other.sketch)
+
+
+def _nearly(run: SketchedRun, whose: str, shared: float, level: float) -> Problem:
+    usual = f"; two seeds of other systems share {level:.0%}" if level else ""
+    return review(38, run.path, f"{shared:.0%} of its texts are near-copies of those of {whose}{usual}.")
+
+
+def _whose(run: SketchedRun) -> str:
+    return f"{run.path.parent.parent.name}, {run.path.name}"

@@ -1,0 +1,256 @@
+"""Checks of a system's folder that need no scoring: its files, their content, and whether they agree."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from grue.errors import ConfigError, DataError
+from grue.files import canonical_json
+from grue.records import SYSTEM_NAME, Result
+from grue.submissions.checks.budgets import impossible
+from grue.submissions.checks.learned import leaking_models, unnamed_models
+from grue.submissions.checks.prompting import faults_of_endpoint, mixed, of_another_prompt
+from grue.submissions.checks.rescoring import SubmittedRun
+from grue.submissions.checks.wording import check_result_wording, check_wording
+from grue.submissions.configuration import check_configurations
+from grue.submissions.folder import (
+    PRELIMINARY_SEEDS,
+    RANKED_SEEDS,
+    RESULT,
+    SUBMISSION,
+    Submission,
+    does_not_compete,
+    place_of,
+    predictions_of,
+    read_result,
+    read_submission,
+    result_of,
+)
+from grue.submissions.problems import Problem, error, review, warning
+from grue.submissions.reading import Scan, check_manifest, scan, without_path
+from grue.task_files import SUITES, load_task, task_names
+from grue.tasks import Task
+
+_SAME_CONFIGURATION = ("algorithm", "backbone", "revision", "parameters")
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What was read from a system's folder, and what is wrong with it so far.
+
+    Attributes:
+        suite: Empty if the folder is under no suite.
+        runs: Task → its runs.
+        is_reference: Whether it is shown without a rank.
+    """
+
+    system: Path
+    suite: str
+    problems: tuple[Problem, ...]
+    runs: Mapping[str, tuple[SubmittedRun, ...]]
+    is_reference: bool = False
+
+
+def read_system(system: Path) -> Contents:
+    """Read a system's folder, whatever state it is in."""
+    suite = place_of(system).parent.name
+    if suite not in SUITES:
+        wrong = f"{suite!r} is not a suite; a submission is in a folder under {' or '.join(SUITES)}."
+        return Contents(system, "", (error(1, system, wrong),), {})
+    found = scan(system, task_names(suite))
+    if not found.was_entered:
+        return Contents(system, suite, found.problems, {})
+    submission, unread = _read_submission(system, found)
+    results, unreadable = _read_results(system, found)
+    is_reference = bool(submission and submission.deterministic) or any(map(does_not_compete, results.values()))
+    unlisted, altered = check_manifest(system, found)
+    problems = [*found.problems, *unread, *unreadable, *unlisted, *_check_structure(system, found)]
+    if submission is not None:
+        problems += check_wording(submission, system / SUBMISSION)
+        problems += _check_declared_seeds(system, found, submission)
+    for path, result in results.items():
+        problems += _check_result(path, result)
+        predictions = predictions_of(path).relative_to(system).as_posix()
+        problems += _check_predictions(path, result, predictions in found.present)
+    problems += _check_completeness(system, suite, found, is_reference)
+    problems += _check_same_settings(results)
+    if (promptings := mixed(results.values())) is not None:
+        problems.append(error(91, system, f"has results of {promptings}."))
+    problems += check_configurations(system, found, results)
+    runs = {task: _runs(system / task, found, results, altered) for task in _tasks_of(found)}
+    return Contents(system, suite, tuple(problems), runs, is_reference)
+
+
+def _check_structure(system: Path, found: Scan) -> Iterator[Problem]:
+    if not SYSTEM_NAME.fullmatch(system.name):
+        yield error(1, system, "is not a valid name of a system: use letters, digits, '_', '-', '+' and '.'.")
+    if not found.problems and not any(map(_is_result, found.present)):
+        yield error(1, system, "holds no result.")
+    for name in sorted(name for name in found.readable if name.endswith(".gz")):
+        result = result_of(system / name)
+        if result.relative_to(system).as_posix() not in found.present:
+            yield error(1, system / name, f"has no {result.name} beside it.")
+
+
+def _read_submission(system: Path, found: Scan) -> tuple[Submission | None, list[Problem]]:
+    path = system / SUBMISSION
+    if SUBMISSION not in found.present:
+        return None, [error(2, path, "is missing.")]
+    if SUBMISSION not in found.readable:
+        return None, []  # `scan` reported why
+    try:
+        return read_submission(system), []
+    except ConfigError as refusal:
+        return None, [error(2, path, without_path(refusal, path))]
+
+
+def _read_results(system: Path, found: Scan) -> tuple[dict[Path, Result], list[Problem]]:
+    results, problems = {}, []
+    for path in (system / name for name in sorted(found.readable) if _is_result(name)):
+        try:
+            results[path] = read_result(path)
+        except DataError as refusal:
+            problems.append(error(3, path, without_path(refusal, path)))
+    return results, problems
+
+
+# --- results ---------------------------------------------------------------------------------------------------------
+
+
+def _check_result(path: Path, result: Result) -> Iterator[Problem]:
+    yield from _check_place(path, result)
+    if result.limited:
+        yield error(5, path, "was scored on a part of the split or on a file.")
+    if not _is_of_the_task(path, result):
+        task = _task_at(path)
+        said = f"version {result.task_version} ({result.task_hash[:12]}), split {result.split!r}"
+        now = f"version {task.version} ({task.hash[:12]}), split {task.data.evaluation!r}"
+        yield error(6, path, f"was evaluated on {said}; the task is now {now}.")
+    if result.grue.get("dirty") is True:
+        yield warning(36, path, "was made by a checkout with uncommitted changes.")
+    if (other := of_another_prompt(result, _task_at(path))) is not None:
+        yield error(90, path, other)
+    yield from (error(92, path, line) for line in faults_of_endpoint(result))
+    yield from (warning(80, path, line) for line in impossible(result))
+    yield from (error(81, path, line) for line in unnamed_models(result))
+    yield from (review(82, path, line) for line in leaking_models(result, _task_at(path).data.evaluation))
+    yield from check_result_wording(result, path)
+
+
+def _check_place(path: Path, result: Result) -> Iterator[Problem]:
+    suite, system, task = place_of(path).parts[-4:-1]
+    seed = path.name.removesuffix(".result.json")
+    for key, said, place in (
+        ("suite", result.suite, suite),
+        ("system", result.system["name"], system),
+        ("task", result.task, task),
+        ("seed", f"seed-{result.seed}", seed),
+    ):
+        if said != place:
+            yield error(4, path, f"{key}: the file states {said!r}, its path {place!r}.")
+
+
+def _task_at(path: Path) -> Task:
+    """Return the task that a result's path names."""
+    suite, _, name = place_of(path).parts[-4:-1]
+    return load_task(name, suite)
+
+
+def _is_of_the_task(path: Path, result: Result) -> bool:
+    task = _task_at(path)
+    said = (result.task_version, result.task_hash, result.split)
+    return said == (task.version, task.hash, task.data.evaluation)
+
+
+def _check_predictions(path: Path, result: Result, there: bool) -> Iterator[Problem]:
+    """Yield if a failed run has predictions or scores, or a complete one has no predictions."""
+    predictions = predictions_of(path)
+    if result.status == "complete" and not there:
+        yield error(7, predictions, f"is missing, but {path.name} declares the run complete.")
+    if result.status == "failed" and there:
+        yield error(21, path, f"declares the run failed, but has {predictions.name} beside it.")
+    if result.status == "failed" and (result.scores, result.preference, result.naturalness) != ((), None, None):
+        yield error(21, path, "declares the run failed, but has scores.")
+
+
+def _check_same_settings(results: Mapping[Path, Result]) -> Iterator[Problem]:
+    """Yield settings that differ between the seeds of a task."""
+    for folder in dict.fromkeys(path.parent for path in results):
+        complete = [r for path, r in results.items() if path.parent == folder and r.status == "complete"]
+        said = {"generation": {canonical_json(_without_prompting(result)) for result in complete}}
+        said |= {key: {canonical_json(result.system.get(key)) for result in complete} for key in _SAME_CONFIGURATION}
+        for key, values in said.items():
+            if len(values) > 1:
+                yield warning(37, folder, f"{key}: {len(values)} values in {len(complete)} seeds.")
+
+
+def _without_prompting(result: Result) -> dict[str, Any]:
+    """Return how a result's texts were drawn; another prompting is another check's."""
+    return {key: value for key, value in result.generation.items() if key != "prompting"}
+
+
+# --- seeds and tasks -------------------------------------------------------------------------------------------------
+
+
+def _check_declared_seeds(system: Path, found: Scan, submission: Submission) -> Iterator[Problem]:
+    path = system / SUBMISSION
+    if submission.name != system.name:
+        yield error(2, path, f"name: {submission.name!r}, but the folder is called {system.name!r}.")
+    if len(set(submission.seeds)) < len(submission.seeds):
+        yield error(10, path, f"seeds: lists a seed twice: {_listed(submission.seeds)}.")
+    for task in _tasks_of(found):
+        seeds = _seeds(found, task)
+        if seeds != set(submission.seeds):
+            declared = _listed(submission.seeds)
+            yield error(10, system / task, f"has seeds {_listed(seeds)}; {SUBMISSION} declares {declared}.")
+    if submission.deterministic and len(submission.seeds) != 1:
+        yield error(27, path, f"is deterministic, but has {len(submission.seeds)} seeds.")
+
+
+def _check_completeness(system: Path, suite: str, found: Scan, is_reference: bool) -> Iterator[Problem]:
+    seeds = {task: len(_seeds(found, task)) for task in _tasks_of(found)}
+    lacking = [task for task in task_names(suite) if task not in seeds]
+    if seeds and lacking and not is_reference:
+        yield warning(31, system, f"has no {', '.join(lacking)}; it will be shown without a rank.")
+    fewest = min(seeds.values(), default=RANKED_SEEDS)
+    if fewest < RANKED_SEEDS and not is_reference:
+        shown = "as preliminary" if fewest >= PRELIMINARY_SEEDS else "without a rank"
+        yield warning(30, system, f"has {fewest} seed{'s' if fewest > 1 else ''} of a task; it will be shown {shown}.")
+
+
+def _is_result(name: str) -> bool:
+    task, slash, file = name.partition("/")
+    return bool(task and slash and RESULT.fullmatch(file))
+
+
+def _tasks_of(found: Scan) -> list[str]:
+    """Return the tasks that have a result file, whatever its state."""
+    return sorted({name.partition("/")[0] for name in found.present if _is_result(name)})
+
+
+def _seeds(found: Scan, task: str) -> set[int]:
+    names = (name.partition("/") for name in found.present)
+    return {int(match[1]) for folder, _, file in names if folder == task and (match := RESULT.fullmatch(file))}
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(numbers))) or "none"
+
+
+def _runs(
+    folder: Path, found: Scan, results: Mapping[Path, Result], altered: frozenset[str]
+) -> tuple[SubmittedRun, ...]:
+    """Return the runs of a system in its folder of a task."""
+    runs = []
+    for seed in sorted(_seeds(found, folder.name)):
+        path = folder / f"seed-{seed}.result.json"
+        result, predictions = results.get(path), predictions_of(path)
+        readable = f"{folder.name}/{predictions.name}" in found.readable
+        current = result is None or (not result.limited and _is_of_the_task(path, result))
+        complete = result is not None and result.status == "complete"
+        sealed = not altered & {f"{folder.name}/{one.name}" for one in (path, predictions)}
+        runs.append(
+            SubmittedRun(path, result if complete else None, predictions if readable else None, current, sealed)
+        )
+    return tuple(runs)

@@ -1,0 +1,1 @@
+"""Packing runs, or predictions made elsewhere, into a submission."""

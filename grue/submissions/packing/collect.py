@@ -1,0 +1,181 @@
+"""Collecting what a submission is packed from: evaluated runs, or predictions made elsewhere, which are scored here."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from grue.data.load import load_examples
+from grue.errors import ConfigError, DataError, SubmissionError
+from grue.evaluation.predictions import read_predictions
+from grue.evaluation.scoring import score_predictions
+from grue.records import SCHEMA_VERSION, Prediction, Result
+from grue.submissions.configuration import Configuration
+from grue.submissions.folder import read_result
+from grue.submissions.packing.recorded import configuration_of_run
+from grue.task_files import load_task, task_names
+from grue.tasks import Task
+
+
+@dataclass(frozen=True, slots=True)
+class PackedRun:
+    """A result on its way into a submission.
+
+    Attributes:
+        predictions: None for a failed run.
+        origin: Its folder, file or option, for messages.
+        configuration: What it was trained with; None if it was not trained, or that cannot be submitted.
+        withheld: Why it cannot; empty if there is nothing to withhold.
+    """
+
+    result: Result
+    predictions: tuple[Prediction, ...] | None
+    origin: str
+    configuration: Configuration | None = None
+    withheld: str = ""
+
+
+def find_runs(paths: Iterable[Path]) -> list[Path]:
+    """Return the run folders that `paths` name: folders `seed-<n>`, or folders of a system that hold such runs.
+
+    Raises:
+        DataError: A path is not a folder, or holds no run.
+    """
+    found: dict[Path, None] = {}
+    for path in paths:
+        runs = [path] if (path / "result.json").is_file() or path.name.startswith("seed-") else path.glob("seed-*")
+        folders = sorted(run for run in runs if run.is_dir())
+        if not folders:
+            raise DataError(f"{path}: is neither a run nor a system's folder of runs, such as runs/mini/commongen/ppo.")
+        found |= dict.fromkeys(folders)
+    return list(found)
+
+
+def runs_of(system: str, runs: Path, suite: str) -> list[Path]:
+    """Return the run folders of a system on every task.
+
+    Raises:
+        DataError: There is none.
+    """
+    found = sorted(path for path in runs.glob(f"{suite}/*/*/seed-*") if path.parent.name == system and path.is_dir())
+    if not found:
+        raise DataError(f"{runs / suite}: has no run of a system {system!r}; `grue leaderboard` lists the systems.")
+    return found
+
+
+def read_run(folder: Path) -> PackedRun:
+    """Read an evaluated run.
+
+    Raises:
+        DataError: A file is missing or cannot be read.
+        SubmissionError: A line of its predictions is not a prediction.
+    """
+    if not (folder / "result.json").is_file():
+        task, seed = folder.parent.parent.name, folder.name.removeprefix("seed-")
+        raise DataError(
+            f"{folder}: has no result.json. Evaluate the run; if it failed, declare it: --failed {task}:{seed}."
+        )
+    result = read_result(folder / "result.json")
+    predictions = None if result.status == "failed" else tuple(read_predictions(folder / "predictions.jsonl"))
+    return PackedRun(result, predictions, str(folder), *configuration_of_run(folder, result))
+
+
+def find_predictions(folder: Path, suite: str) -> list[tuple[Task, int, Path]]:
+    """Return task, seed and file of every `<task>/seed-<n>.jsonl` in a folder of predictions made elsewhere.
+
+    Raises:
+        DataError: There is no such file, or there is another file beside them.
+    """
+    names = task_names(suite)
+    found = []
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        task, seed = path.parent.name, path.stem.removeprefix("seed-")
+        if path.parent.parent != folder or task not in names or path.name != f"seed-{seed}.jsonl" or not is_seed(seed):
+            raise DataError(f"{path}: expected {folder}/<task>/seed-<n>.jsonl, with a task of {', '.join(names)}.")
+        found.append((load_task(task, suite), int(seed), path))
+    if not found:
+        raise DataError(f"{folder}: holds no predictions; expected files <task>/seed-<n>.jsonl.")
+    return found
+
+
+def score_run(
+    task: Task, seed: int, path: Path, system: Mapping[str, Any], made: Mapping[str, Any], offline: bool = False
+) -> PackedRun:
+    """Score predictions made elsewhere, one for each example of the task's evaluation split.
+
+    Args:
+        system: The system of the result: name, algorithm, backbone.
+        made: The result's `grue` and `packages`: the code that scored it.
+
+    Raises:
+        DataError: The file or the examples cannot be read.
+        SubmissionError: The predictions are not for exactly the split's examples; names the file.
+    """
+    predictions = read_predictions(path)
+    split = task.data.evaluation
+    loaded = load_examples(task, split, None, offline)
+    try:
+        scored = score_predictions(task, split, loaded.examples, predictions)
+    except SubmissionError as error:
+        raise SubmissionError(f"{path}: {error}") from error
+    result = replace(
+        _empty_result(task, seed, system, made),
+        status="complete",
+        data=loaded.provenance(),
+        scores=scored.scores,
+        preference=scored.preference,
+        naturalness=scored.naturalness,
+        hashes=scored.hashes,
+        counts=scored.counts,
+        errors=scored.errors,
+    )
+    return PackedRun(result, tuple(predictions), str(path))
+
+
+def failed_run(task: Task, seed: int, system: Mapping[str, Any], made: Mapping[str, Any]) -> PackedRun:
+    """Return the result of a failed run, which has no scores and counts as 0."""
+    return PackedRun(_empty_result(task, seed, system, made), None, f"--failed {task.name}:{seed}")
+
+
+def _empty_result(task: Task, seed: int, system: Mapping[str, Any], made: Mapping[str, Any]) -> Result:
+    return Result(
+        schema=SCHEMA_VERSION,
+        status="failed",
+        grue=made["grue"],
+        suite=task.suite,
+        task=task.name,
+        task_version=task.version,
+        task_hash=task.hash,
+        split=task.data.evaluation,
+        seed=seed,
+        system=dict(system),
+        data={},
+        generation={},
+        determinism={},
+        scores=(),
+        preference=None,
+        naturalness=None,
+        hashes={},
+        counts={},
+        timing={},
+        packages=made["packages"],
+        limited=False,
+    )
+
+
+def parse_failed(text: str, suite: str) -> tuple[Task, int]:
+    """Read TASK:SEED.
+
+    Raises:
+        ConfigError: The text has another form.
+        UnknownName: The suite has no such task.
+    """
+    name, colon, seed = text.rpartition(":")
+    if not colon or not is_seed(seed):
+        raise ConfigError(f"--failed {text}: write TASK:SEED, such as --failed commongen:3.")
+    return load_task(name, suite), int(seed)
+
+
+def is_seed(text: str) -> bool:
+    """Whether a text is a seed as file names write it: digits without leading zeros."""
+    return text.isascii() and text.isdigit() and str(int(text)) == text

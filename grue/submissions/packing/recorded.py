@@ -1,0 +1,122 @@
+"""What a run's folder records of its configuration, as what a submission carries; see `configuration`."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from itertools import combinations
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+from grue import files
+from grue.records import Result
+from grue.shapes import from_dict
+from grue.submissions.configuration import SCHEMA_VERSION, Configuration, Stage, demands, names_of_stages
+from grue.task_files import SUITES, load_task, task_names
+
+GAINED = 2  # settings that an algorithm may have gained since a run
+SAVED_EVERY = range(1, 51)  # values of `save_every`, which changes no weight, that a record is tried with
+
+
+def configuration_of_run(folder: Path, result: Result) -> tuple[Configuration | None, str]:
+    """Return the configuration of a run's folder, whose result is `result`, or why it cannot be submitted.
+
+    Both are nothing for what was not trained, or not on a task of a board.
+
+    Raises:
+        ConfigError: A `config.toml` cannot be read, or is none.
+    """
+    recorded = result.system.get("config_sha256")
+    on_board = result.suite in SUITES and result.task in task_names(result.suite)
+    if result.status == "failed" or not isinstance(recorded, str) or not on_board:
+        return None, ""
+    if not (folder / "config.toml").is_file():
+        return None, f"{folder} has no config.toml"
+    record = files.read_toml(folder / "config.toml")
+    if record.get("data_dir"):
+        return None, f"{folder} was trained on a folder of this machine (--data-dir)"
+    stage = stage_of(record, str(folder / "config.toml"))
+    asked = demands(Configuration(SCHEMA_VERSION, (stage,)), load_task(result.task, result.suite))
+    if (why := next(asked, None)) is not None:
+        return None, f"{folder}: {why.rstrip('.')}"
+    start = record.get("init_sha256")
+    first = _first_stage(folder.absolute(), record) if start else None
+    if start and first is None:
+        return None, f"{folder} began from a checkpoint whose run is not beside it"
+    last = as_recorded(record, recorded)
+    if last is None:
+        return None, f"{folder / 'config.toml'} does not have the hash that the result records"
+    return Configuration(SCHEMA_VERSION, (last,) if first is None else (first, last)), ""
+
+
+def _first_stage(folder: Path, record: Mapping[str, Any]) -> Stage | None:
+    """Return the supervised run that a run began from, where `grue train` puts it; None if that is not there."""
+    from grue.lm import checkpoint
+
+    first, *others = names_of_stages(record["algorithm"])
+    beside = folder.parent.parent / first / folder.name
+    path = beside / "checkpoint" / checkpoint.MANIFEST
+    if not others or not path.is_file() or not (beside / "config.toml").is_file():
+        return None
+    manifest, found = files.load_json(path, checkpoint.CheckpointManifest), files.read_toml(beside / "config.toml")
+    if manifest.weights != record["init_sha256"] or found.get("init_sha256") or found.get("data_dir"):
+        return None
+    stage_of(found, str(beside / "config.toml"))
+    return as_recorded(found, manifest.config_sha256) or stage_of(_with_all_settings(found))
+
+
+def as_recorded(record: Mapping[str, Any], sha256: str) -> Stage | None:
+    """Return the stage that a run's record tells of, with the settings that its algorithm had then; None if none fits.
+
+    A record on disk lacks what is turned off, and an algorithm may have gained settings since: of those that have
+    their defaults, up to two are left out until the record has its hash. Failing that, other values of `save_every`
+    are tried, whose default is now another.
+
+    Args:
+        record: The content of `config.toml`, or of `Plan.record()`.
+    """
+    whole = _with_all_settings(record)
+    usual = _defaults(record["algorithm"])
+    for config in _earlier(whole["config"], usual):
+        if files.sha256_json({**whole, "config": config}) == sha256:
+            return stage_of({**whole, "config": config})
+    return None
+
+
+def _earlier(config: Mapping[str, Any], usual: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the settings as they are, then as they may have been."""
+    spare = [key for key, value in config.items() if key in usual and value == usual[key]]
+    for count in range(GAINED + 1):
+        for gained in combinations(spare, count):
+            yield {key: value for key, value in config.items() if key not in gained}
+    for every in SAVED_EVERY:
+        yield {**config, "save_every": every}
+
+
+def _with_all_settings(record: Mapping[str, Any]) -> dict[str, Any]:
+    from grue.rl.settings import that_matter
+
+    return {**record, "config": that_matter({**_defaults(record["algorithm"]), **record["config"]})}
+
+
+def _defaults(algorithm: str) -> dict[str, Any]:
+    """Return what a setting is that a record does not name: turned off if it can be, else its default."""
+    from grue.runs.algorithms import find_algorithm
+
+    settings = find_algorithm(algorithm.split("+")[-1]).settings
+    optional = {name for name, hint in get_type_hints(settings).items() if type(None) in get_args(hint)}
+    return {field.name: None if field.name in optional else field.default for field in fields(settings)}
+
+
+def stage_of(record: Mapping[str, Any], where: str = "config.toml") -> Stage:
+    """Return the stage that a record tells of, as it is.
+
+    Raises:
+        ConfigError: It is no record of a run; names `where` it is from.
+    """
+    own = {field.name for field in fields(Stage)}
+    return from_dict(Stage, {key: value for key, value in record.items() if key in own}, where)
+
+
+def shared(found: Sequence[Configuration | None]) -> Configuration | None:
+    """Return the configuration that all seeds of a task have; None if they do not share one."""
+    first = next(iter(found), None)
+    return first if all(one == first for one in found) else None

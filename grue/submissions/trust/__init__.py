@@ -1,0 +1,1 @@
+"""Making a row's runs again: the ladder of trust, reproducing, retraining."""

@@ -1,0 +1,102 @@
+"""The runs of a submitted row that are to be made again, read as carefully as the check reads them."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from grue.data.load import load_examples
+from grue.errors import ConfigError, DataError, SubmissionError
+from grue.evaluation.predictions import match
+from grue.records import SYSTEM_NAME, Prediction, Result
+from grue.submissions.checks.structure import read_system
+from grue.submissions.folder import place_of
+from grue.submissions.reading import read_untrusted_predictions
+from grue.submissions.trust.ladder import Scores
+from grue.task_files import load_task
+from grue.tasks import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One complete run of a row.
+
+    Attributes:
+        system: The row's folder.
+        others: The results of the row's other seeds on the task.
+        predictions: Path of its predictions.
+    """
+
+    system: Path
+    task: Task
+    result: Result
+    others: tuple[Result, ...]
+    predictions: Path
+
+    @property
+    def seed(self) -> int:
+        """The run's seed."""
+        return self.result.seed
+
+    @property
+    def folder(self) -> Path:
+        """The row's folder of the task."""
+        return self.predictions.parent
+
+    def __str__(self) -> str:
+        return f"{self.task.name} seed {self.seed}"
+
+    def read(self) -> list[Prediction]:
+        """Return the row's predictions in the order of the examples.
+
+        Raises:
+            DataError: The file or the examples cannot be read.
+            SubmissionError: They are not for exactly the split's examples.
+        """
+        examples = load_examples(self.task, self.task.data.evaluation).examples
+        return match(examples, read_untrusted_predictions(self.predictions))
+
+
+def scores_of(result: Result) -> Scores:
+    """Return a result's axes."""
+    return Scores(result.preference, result.naturalness)
+
+
+def targets(system: Path, tasks: Collection[str] = (), seeds: Collection[int] = ()) -> list[Target]:
+    """Return the complete runs of a row, or those of some tasks and seeds.
+
+    Raises:
+        DataError: There is no such folder.
+        SubmissionError: Its files are not in order.
+        ConfigError: It has no complete run of that task or seed.
+    """
+    if not system.is_dir():
+        raise DataError(f"{system}: there is no such folder; give a system's, such as submissions/mini/my-ppo.")
+    contents = read_system(system)
+    problems = [problem for problem in contents.problems if problem.severity == "error"]
+    if problems or not SYSTEM_NAME.fullmatch(place_of(system).name):
+        first = f"{problems[0].path}: {problems[0].message}" if problems else str(system)
+        raise SubmissionError(f"{first} Correct what `grue submit check {system}` reports.")
+    complete = {
+        (name, run.result.seed): (run, run.result)
+        for name, runs in contents.runs.items()
+        for run in runs
+        if run.result is not None and run.predictions is not None
+    }
+    _refuse_unknown(system, "task", tasks, {name for name, _ in complete})
+    _refuse_unknown(system, "seed", seeds, {seed for _, seed in complete})
+    found = []
+    for (name, seed), (run, result) in complete.items():
+        if (not tasks or name in tasks) and (not seeds or seed in seeds):
+            assert run.predictions is not None
+            others = tuple(other for (task, n), (_, other) in complete.items() if task == name and n != seed)
+            found.append(Target(system, load_task(name, contents.suite), result, others, run.predictions))
+    if not found:
+        raise ConfigError(f"{system}: has no complete run with that task and seed.")
+    return found
+
+
+def _refuse_unknown(system: Path, noun: str, asked: Collection[object], known: Collection[object]) -> None:
+    for one in asked:
+        if one not in known:
+            listed = ", ".join(str(name) for name in sorted(known, key=str)) or "none"
+            raise ConfigError(f"{system}: has no complete run of {noun} {one}. It has: {listed}.")

@@ -1,0 +1,308 @@
+"""Evolution strategies: an update by slow loops, ranks by hand, weights that come back, and what is refused."""
+
+import copy
+import hashlib
+
+import pytest
+import torch
+from support import tiny
+from support.exactness import alone, letters
+
+from grue.algorithms import es
+from grue.algorithms.es import ESConfig
+from grue.errors import ConfigError, TrainingError
+from grue.lm.adapters import adapt
+from grue.lm.distributed import DistributedContext
+from grue.runs.algorithms import find_algorithm
+from grue.runs.recipes import make_config
+from grue.runs.train import Interrupted
+
+FAMILIES = ["causal", "seq2seq"]
+EOS, SEED = 1, 1
+TWO_PROMPTS = {"rollouts": 12, "perturbations": 3}
+
+
+def run_of(family, folder, **settings):
+    return tiny.run(family, "es", folder, seed=SEED, **{**TWO_PROMPTS, "save_every": 9, **settings})
+
+
+# --- an update by slow loops -----------------------------------------------------------------------------------------
+
+
+def chance(*purpose):
+    """The generator of a purpose, as docs/architecture.md describes it."""
+    digest = hashlib.sha256(repr((SEED, *purpose)).encode()).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)
+
+
+def likeliest(model, tokenizer, prompt, longest=8):
+    """The greedy answer to one prompt, without a batch, a cache or a sampler; and whether it never ended."""
+    ids, said = tokenizer(prompt, truncation=True, max_length=10)["input_ids"], []
+    while len(said) < longest:
+        logits = alone(model, ids, [*said, 0])[-1]
+        said.append(logits.index(max(logits)))
+        if said[-1] == EOS:
+            break
+    return tokenizer.decode(said, skip_special_tokens=True).strip(), said[-1] != EOS
+
+
+def by_hand(family, n, noise, penalty):
+    """Texts and fitness of the six members of update `n`, and the gradient of each weight."""
+    tokenizer, examples = tiny.tokenizer(family), tiny.examples()
+    order = torch.randperm(12, generator=chance("order", 0)).tolist()
+    prompts = [examples[place].prompt for place in order[2 * n : 2 * n + 2]]
+    texts, fitness, drawn = [], [], []
+    for pair in range(3):
+        stream = chance("perturbation", n, pair)
+        drawn.append([torch.randn(p.shape, generator=stream) for p in tiny.model(family).parameters()])
+        for sign in (1.0, -1.0):
+            member = tiny.model(family)
+            for weight, epsilon in zip(member.parameters(), drawn[-1], strict=True):
+                weight.data = weight.data + sign * noise * epsilon
+            answers = [likeliest(member, tokenizer, prompt) for prompt in prompts]
+            texts += [text for text, _ in answers]
+            paid = [letters([], [text])[0] - penalty * cut for text, cut in answers]
+            fitness.append(sum(paid) / 2)
+    lower = [sum(b < a for b in fitness) for a in fitness]
+    equal = [sum(abs(b - a) < 1e-9 for b in fitness) for a in fitness]
+    ranks = [(less + (same - 1) / 2) / 5 - 0.5 for less, same in zip(lower, equal, strict=True)]
+    gradient = [
+        sum((ranks[2 * pair] - ranks[2 * pair + 1]) * drawn[pair][k].double() for pair in range(3)) / (2 * 3 * noise)
+        for k in range(len(drawn[0]))
+    ]
+    return texts, fitness, gradient
+
+
+@pytest.mark.parametrize("n", [0, 1])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_an_update_is_that_of_slow_loops(family, n, tmp_path, monkeypatch):
+    asked, seen = [], []
+
+    def reward(examples, texts):
+        asked.extend(texts)
+        return letters(examples, texts)
+
+    def step(trainer, optimizer, config, where):
+        seen.extend(-weight.grad for weight in trainer.policy.parameters())
+        return real(trainer, optimizer, config, where)
+
+    real = es.step
+    monkeypatch.setattr(es, "step", step)
+    run = run_of(family, tmp_path, reward=reward, noise=0.3, missing_eos_penalty=0.25)
+    config = run.plan.config
+    line = es.update(run.trainer, es.start(run.trainer, config), config, n)
+    texts, fitness, gradient = by_hand(family, n, 0.3, 0.25)
+    assert asked == texts
+    assert len(set(fitness)) > 2, "members that differ"
+    spread = torch.tensor(fitness, dtype=torch.float64).std(correction=0)
+    assert line["es/fitness_sd"] == pytest.approx(float(spread), rel=1e-6)
+    for found, wanted in zip(seen, gradient, strict=True):
+        torch.testing.assert_close(found.double(), wanted, rtol=1e-6, atol=1e-6)
+    norm = sum(float(one.square().sum()) for one in gradient) ** 0.5
+    assert line["policy/grad_norm"] == pytest.approx(norm, rel=1e-5)
+    moved = tiny.weights(run.trainer.policy) - tiny.weights(tiny.model(family))
+    upwards = torch.cat([one.flatten() for one in gradient])
+    assert torch.equal(moved[upwards > 0.1] > 0, torch.ones(int((upwards > 0.1).sum()), dtype=bool)), "uphill"
+
+
+def test_what_an_update_says_it_took_is_what_was_drawn(tmp_path):
+    asked = []
+
+    def reward(examples, texts, token_ids):
+        asked.append(([example.id for example in examples], token_ids))
+        return letters(examples, texts)
+
+    run = run_of("causal", tmp_path, reward=reward)
+    config = run.plan.config
+    line = es.update(run.trainer, es.start(run.trainer, config), config, 0)
+    ((ids, tokens),) = asked
+    assert ids == 6 * ids[:2] and ids[0] != ids[1], "all members answer the same prompts"
+    assert (line["prompts"], line["reward_calls"], line["episodes"], line["steps"]) == (2, 12, 12, 1)
+    assert line["generated_tokens"] == line["tokens"] == sum(map(len, tokens))
+    texts = [run.trainer.tokenizer.decode(one, skip_special_tokens=True).strip() for one in tokens]
+    assert line["objective/reward"] == pytest.approx(sum(letters([], texts)) / 12)
+    assert [text for _, text, _ in run.observer.samples] == texts[:2]
+
+
+def test_of_equally_likely_tokens_the_first_is_said(tmp_path):
+    run = run_of("causal", tmp_path, noise=1e-30)
+    run.trainer.policy.transformer.wte.weight.data.zero_()  # the head, too: all logits are 0
+    run.trainer.policy.requires_grad_(False).transformer.wpe.requires_grad_(True)
+    config = run.plan.config
+    sampled = es.answer(run.trainer, es.start(run.trainer, config), config, 0)
+    assert sampled.rollout.responses.ids.tolist() == [[0] * 8] * 12
+
+
+# --- ranks -----------------------------------------------------------------------------------------------------------
+
+
+def test_ranks_by_hand():
+    nan = float("nan")
+    cases = {
+        (3.0, 1.0, 2.0, 7.0): [1 / 6, -1 / 2, -1 / 6, 1 / 2],
+        (0.0, 5.0, 5.0, 9.0): [-1 / 2, 0.0, 0.0, 1 / 2],  # ranks 0, 1½, 1½, 3 of 3
+        (1.0, 1.0, 1.0, 0.0): [1 / 6, 1 / 6, 1 / 6, -1 / 2],  # 2, 2, 2, 0
+        (4.0, 4.0, 4.0, 4.0): [0.0, 0.0, 0.0, 0.0],
+        (2.0, nan, 1.0, 3.0): [0.0, 0.0, -1 / 2, 1 / 2],
+        (nan, 1.0): [0.0, 0.0],
+        (-1e9, 1e-9): [-1 / 2, 1 / 2],
+    }
+    for fitness, ranks in cases.items():
+        assert es.centred_ranks(torch.tensor(fitness, dtype=torch.float64)).tolist() == pytest.approx(ranks)
+    assert es.tied_share(torch.tensor([1.0, 1.0, 2.0, 3.0])) == 0.5
+    assert es.tied_share(torch.tensor([1.0, 4.0, 2.0, 3.0])) == 0.0
+
+
+def test_members_without_any_score_are_not_compared(tmp_path):
+    """Of the first member nothing has a score, of the second one answer: its mean is over that one."""
+
+    def reward(examples, texts):
+        return [None, None, 0.75, None, *(k / 10 for k in range(len(texts) - 4))][: len(texts)]
+
+    run = run_of("causal", tmp_path, reward=reward)
+    config = run.plan.config
+    state = es.start(run.trainer, config)
+    found = es.score(run.trainer, state, config, 0, es.answer(run.trainer, state, config, 0))
+    fitness = es.member_fitness(found, 6)
+    assert fitness[0].isnan() and fitness[1:].tolist() == pytest.approx([0.75, 0.05, 0.25, 0.45, 0.65])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_without_a_difference_nothing_moves(family, tmp_path):
+    """Neither by what AdamW remembers of earlier steps, nor by weight decay."""
+    calls = []
+
+    def reward(examples, texts):
+        calls.append(len(texts))
+        return letters(examples, texts) if len(calls) == 1 else [0.5] * len(texts)
+
+    run = run_of(family, tmp_path, reward=reward, weight_decay=0.1)
+    config = run.plan.config
+    state = es.start(run.trainer, config)
+    assert es.update(run.trainer, state, config, 0)["steps"] == 1.0
+    before, optimizer = tiny.weights(state.policy), copy.deepcopy(state.optimizer.state_dict())
+    line = es.update(run.trainer, state, config, 1)
+    assert torch.equal(tiny.weights(state.policy), before)
+    for key, kept in optimizer["state"].items():
+        assert all(torch.equal(state.optimizer.state_dict()["state"][key][name], kept[name]) for name in kept)
+    assert (line["steps"], line["policy/grad_norm"], line["es/tied"], line["es/fitness_sd"]) == (0.0, 0.0, 1.0, 0.0)
+    assert (line["reward_calls"], line["prompts"]) == (12.0, 2.0)
+
+
+# --- members ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("settings", [{}, {"lora_rank": 2}, {"freeze_encoder": True}], ids=str)
+def test_weights_come_back_bit_for_bit_and_only_those_that_learn_ever_move(settings, tmp_path):
+    run = run_of("seq2seq", tmp_path, noise=0.1, **settings)
+    adapt(run.trainer.policy, run.plan.config)
+    policy, config = run.trainer.policy, run.plan.config
+    learning = [p.requires_grad for p in policy.parameters()]
+    assert any(learning) and all(learning) == (not settings)
+    before = [p.detach().clone() for p in policy.parameters()]
+    centre, seen = tiny.weights(policy), []
+    for _ in es.members(run.trainer, config, 0):
+        for weight, kept, learns in zip(policy.parameters(), before, learning, strict=True):
+            assert torch.equal(weight, kept) != learns
+        seen.append(tiny.weights(policy))
+    for plus, minus in zip(seen[::2], seen[1::2], strict=True):
+        torch.testing.assert_close((plus + minus) / 2, centre, rtol=0, atol=1e-6)
+    assert torch.equal(tiny.weights(policy), centre)
+
+
+def test_weights_come_back_from_a_member_that_cannot_answer(tmp_path):
+    run = run_of("causal", tmp_path, noise=1e38)
+    before = tiny.weights(run.trainer.policy)
+    config = run.plan.config
+    state = es.start(run.trainer, config)
+    with pytest.raises(
+        TrainingError, match=r"update 0, a perturbed policy: .* logits are not finite.* Or lower noise"
+    ) as caught:  # and its frames are alive
+        es.update(run.trainer, state, config, 0)
+    assert caught.tb and torch.equal(tiny.weights(run.trainer.policy), before)
+
+
+def test_noise_is_standard_and_related_to_no_other(tmp_path):
+    """One seed for every weight would give weights of one shape the same noise."""
+    run = run_of("seq2seq", tmp_path)
+    drawn = [list(es.draw_noise(run.trainer, n, pair)) for n in (0, 1) for pair in (0, 1)]
+    again = list(es.draw_noise(run.trainer, 1, 1))
+    assert all(torch.equal(one, two) for one, two in zip(drawn[-1], again, strict=True))
+    flat = torch.stack([torch.cat([one.flatten() for one in noise]) for noise in drawn])
+    assert flat.mean(1).abs().max() < 0.02 and (flat.std(1) - 1).abs().max() < 0.02
+    assert (torch.corrcoef(flat) - torch.eye(4)).abs().max() < 0.03
+    large = [one.flatten() for one in drawn[0] if one.numel() == 1024]
+    assert len(large) > 10
+    assert (torch.corrcoef(torch.stack(large)) - torch.eye(len(large))).abs().max() < 0.2
+
+
+# --- runs ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_it_learns_an_easy_reward(family, tmp_path):
+    settings = {"updates": 10, "rollouts": 32, "perturbations": 8, "learning_rate": 0.03, "noise": 0.1}
+    run = tiny.train(run_of(family, tmp_path, validate_every=10, **settings))
+    (_, before, _), (_, after, _) = run.observer.validations
+    assert after["reward"] > before["reward"] + 0.2
+    rewards = [line["objective/reward"] for line in run.observer.lines]
+    assert sum(rewards[-3:]) / 3 > sum(rewards[:3]) / 3 + 0.2
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_an_interrupted_run_resumes_bit_for_bit(family, tmp_path):
+    settings = {"updates": 4, "reward": letters, "reward_scale": "running", "weight_decay": 0.01}
+    whole = tiny.train(run_of(family, tmp_path / "whole", **settings))
+    first = run_of(family, tmp_path / "parts", stop=lambda: len(first.observer.lines) == 2, **settings)
+    with pytest.raises(Interrupted):
+        tiny.train(first)
+    second = tiny.train(run_of(family, tmp_path / "parts", **settings))
+    assert second.observer.begin == (2, 4)
+    assert torch.equal(tiny.weights(second.trainer.policy), tiny.weights(whole.trainer.policy))
+    assert not torch.equal(tiny.weights(whole.trainer.policy), tiny.weights(tiny.model(family)))
+    assert tiny.logged(tmp_path / "parts") == tiny.logged(tmp_path / "whole")
+
+
+# --- settings --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"rollouts": 24}, r"rollouts 24 is no multiple of 2 · perturbations = 16: every member answers the same"),
+        ({"perturbations": 5}, r"rollouts 64 is no multiple of 2 · perturbations = 10"),
+        ({"perturbations": 0}, "perturbations must be above 0, found 0"),
+        ({"noise": 0.0}, "noise must be above 0, found 0"),
+        ({"sharded": True}, "sharded does not go with evolution strategies, .* set sharded = false"),
+        ({"samples_per_prompt": 4}, "samples_per_prompt has no effect on es; leave it out"),
+        ({"rollout_top_k": 4}, "rollout_top_k has no effect on es"),
+        ({"mask": "top_k"}, "mask has no effect on es"),
+        ({"supervised_coefficient": 0.1}, "supervised_coefficient has no effect on es"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        make_config(tiny.task("causal"), "es", settings)
+
+
+def test_what_a_recipe_sets_for_other_learners_changes_nothing(tmp_path):
+    others = {
+        **{"samples_per_prompt": 5, "minibatch_size": 64, "epochs": 3, "redraws": 2, "calibration_samples": 2},
+        **{"mask": "learned_top_p", "top_p": 0.1, "rollout_temperature": 9.0, "rollout_top_k": 7},
+    }
+    assert ESConfig(rollouts=32, **others).prompts == 2
+    assert list(ESConfig(rollouts=32, **others).problems()) == []
+    assert not {*others} - find_algorithm("es").without_effect
+    settings = {"updates": 2, "reward": letters, "normalize_terms": True}
+    plain = tiny.train(run_of("causal", tmp_path / "plain", **settings))
+    shared = tiny.train(run_of("causal", tmp_path / "shared", **settings, **others))
+    assert torch.equal(tiny.weights(plain.trainer.policy), tiny.weights(shared.trainer.policy))
+    assert not torch.equal(tiny.weights(plain.trainer.policy), tiny.weights(tiny.model("causal")))
+    assert tiny.logged(tmp_path / "plain") == tiny.logged(tmp_path / "shared")
+
+
+def test_more_processes_than_pairs_are_refused(tmp_path):
+    run = run_of("causal", tmp_path)
+    run.trainer.distributed = DistributedContext(rank=0, size=4)
+    with pytest.raises(ConfigError, match="4 processes share 3 pairs of members; raise perturbations, or start fewer"):
+        es.start(run.trainer, run.plan.config)

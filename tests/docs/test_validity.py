@@ -1,0 +1,56 @@
+"""The tables of experiments/validity.py, as docs/background/validity.md shows them."""
+
+import importlib
+import math
+import sys
+
+import pytest
+from scipy import stats
+from support.paths import ROOT
+
+from grue.stats.paired import Contrast
+
+
+@pytest.fixture(scope="module")
+def validity():
+    sys.path.insert(0, str(ROOT / "experiments"))
+    yield importlib.import_module("validity")
+    sys.path.remove(str(ROOT / "experiments"))
+
+
+@pytest.mark.parametrize("paired", [True, False])
+@pytest.mark.parametrize("seeds", [5, 10])
+def test_the_smallest_difference_is_seen_four_times_in_five(validity, paired, seeds):
+    a, b = (50.0, 51.5, 49.0, 50.5, 52.0), (48.0, 48.5, 48.0, 49.5, 49.0)
+    found = validity.smallest([Contrast(a, b, paired=paired)], seeds)
+    if paired:
+        spread = stats.tstd([x - y for x, y in zip(a, b, strict=True)])
+        error, degrees = spread / math.sqrt(seeds), seeds - 1
+    else:
+        spreads = [stats.tvar(a) / seeds, stats.tvar(b) / seeds]
+        error = math.sqrt(sum(spreads))
+        degrees = sum(spreads) ** 2 / sum(spread**2 / (seeds - 1) for spread in spreads)
+    power = 1 - stats.nct.cdf(stats.t.ppf(0.975, degrees), degrees, found / error)
+    assert power == pytest.approx(0.8, abs=0.02)
+
+
+def test_the_mean_of_tasks_that_are_equally_noisy_needs_less(validity):
+    one = Contrast((50.0, 51.5, 49.0, 50.5, 52.0), (48.0, 48.5, 48.0, 49.5, 49.0), paired=True)
+    quantiles = [sum(stats.t.ppf((0.975, 0.8), degrees)) for degrees in (4, 16)]
+    ratio = validity.smallest([one] * 4, 5) / validity.smallest([one], 5)
+    assert ratio == pytest.approx(quantiles[1] / quantiles[0] / 2)
+
+
+def test_the_page_shows_the_tables_of_the_board_that_ships(validity):
+    page = (ROOT / "docs/background/validity.md").read_text(encoding="utf-8")
+    board = validity.read_board(ROOT / "leaderboard/mini.json")
+    for table in (validity.told_apart(board), validity.signs(board)):
+        assert "\n".join(table) in page, "python experiments/validity.py prints them"
+
+
+def test_signs_are_those_of_the_papers_tables(validity):
+    """Table 33: Supervised .186 METEOR and .437 intent accuracy, Supervised + PPO .198 and .455."""
+    board = validity.read_board(ROOT / "leaderboard/mini.json")
+    line = next(line for line in validity.signs(board) if line.startswith("| `supervised+ppo` − `supervised` |"))
+    column = [task.name for task in board.tasks].index("dailydialog")
+    assert line.strip("| ").split(" | ")[1 + column].startswith("+1.5, ")

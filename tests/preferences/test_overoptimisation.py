@@ -1,0 +1,109 @@
+"""The study of over-optimisation: its settings can be run, its figures follow from what was scored, and it resumes."""
+
+import importlib
+import math
+import sys
+from dataclasses import replace
+
+import pytest
+from support.paths import ROOT
+
+from grue import files
+from grue.errors import ConfigError
+from grue.evaluation.rewards import check_reward
+from grue.preferences.annotators import parse_noise
+from grue.preferences.settings import reward_settings
+from grue.runs.recipes import make_config
+from grue.runs.request import canonical
+from grue.task_files import load_task
+
+
+@pytest.fixture(scope="module")
+def driver():
+    sys.path.insert(0, str(ROOT / "experiments"))
+    yield importlib.import_module("overoptimisation")
+    sys.path.remove(str(ROOT / "experiments"))
+
+
+@pytest.fixture(params=["imdb", "narrativeqa"])
+def work(driver, tmp_path, request):
+    study = files.load_toml(ROOT / "experiments/overoptimisation.toml", driver.Study)
+    return driver.Work(study, load_task(request.param), study.gold[request.param], tmp_path, tmp_path)
+
+
+def test_what_is_written_down_can_be_run(work):
+    study = work.study
+    check_reward(work.gold, work.task)
+    config = make_config(work.task, canonical(study.algorithm), study.policy)
+    assert config.updates % config.validate_every == 0 and config.validation_examples == study.held_out
+    assert reward_settings(study.reward).epochs == study.reward["epochs"]
+    assert str(parse_noise(study.noise)) == study.noise
+    assert max(study.pairs) <= study.prompts * math.comb(study.samples, 2) / 2  # repeated texts make fewer
+
+
+def test_best_of_n_is_read_off_what_was_scored(driver, work, tmp_path):
+    found = {"gold": [[0.0, 1.0], [0.5, 0.1]], "proxy": [[2.0, 1.0], [1.0, 3.0]]}  # the proxy likes the worse ones
+    files.write_json(tmp_path / "best-of-100-1.json", found)
+    start, two = driver.picked(work, tmp_path / "none", tmp_path / "none", 100, 1)
+    assert (start.at, start.kl, start.gold, start.proxy) == (1, 0.0, pytest.approx(0.4), pytest.approx(1.75))
+    assert (two.at, two.gold, two.proxy) == (2, pytest.approx(0.05), pytest.approx(2.5))
+    assert two.kl == pytest.approx(math.log(2) - 0.5)
+
+
+def test_an_interrupted_part_adds_up_and_a_finished_one_keeps_its_figures(work, tmp_path):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    work.seconds["a part"] = [5.0, 2.0]
+    with pytest.raises(KeyboardInterrupt):
+        work.timed(3, "a part", False, interrupted)
+    assert files.read_json(tmp_path / "seconds-3.json")["a part"][0] >= 5.0
+    assert work.timed(3, "a part", True, lambda: 3) == 3 and work.seconds["a part"][0] < 6.0
+
+
+def points(driver, how, gold, seed=1):
+    """Gold rewards at updates 0, 4, 8 and so on, or of the best of 1, 2, 4 and so on."""
+    ats = [4 * i if how == "policy" else 2**i for i in range(len(gold))]
+    return [
+        driver.ProxyPoint(how, 100, seed, float(i), value, 2.0, at, 90.0 - 10 * i if how == "policy" else None)
+        for i, (at, value) in enumerate(zip(ats, gold, strict=True))
+    ]
+
+
+def of_seed(driver, seed, gold, picked):
+    made = points(driver, "policy", gold, seed) + points(driver, "best-of-n", picked, seed)
+    return driver.SeedPoints({"100": {"accuracy": 0.6 + 0.1 * seed}}, {}, tuple(made))
+
+
+def test_the_table_says_how_far_gold_falls_from_its_best(driver, work):
+    found = driver.Found("imdb", {"pairs": [100]})
+    found.seeds["1"] = of_seed(driver, 1, [0.5, 0.9, 0.6], [0.5, 0.7, 0.6])
+    found.seeds["2"] = of_seed(driver, 2, [0.5, 0.7, 0.5], [0.5, 0.8, 0.6])
+    line = driver.table(found).splitlines()[-1]
+    # two seeds that differ by d have an interval of ± 12.706 d / 2
+    assert [cell.strip() for cell in line.strip("|").split("|")] == [
+        "100", "0.75 ± 0.64", "0.500 ± 0.000", "0.800 ± 1.271 after 4", "0.550 ± 0.635", "-0.250 ± 0.635", "2.0 ± 0.0", "90.0 ± 0.0 → 70.0 ± 0.0", "0.750 ± 0.635 (n = 2), 0.600 ± 0.000 (n = 4)"
+    ]  # fmt: skip
+
+
+def test_a_gold_that_never_falls_has_lost_nothing(driver, work):
+    found = driver.Found("imdb", {"pairs": [100]}, {"1": of_seed(driver, 1, [0.5, 0.9], [0.5, 0.7])})
+    assert "| 0.900 after 4 | 0.900 | – | 1.0 | 90.0 → 80.0 | 0.700 (n = 2) |" in driver.table(found)
+
+
+def test_seeds_whose_points_are_there_are_not_run_again(driver, work, tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    run = []
+
+    def fake(work, seed):
+        run.append(seed)
+        return of_seed(driver, seed, [0.5, 0.9], [0.5, 0.7])
+
+    monkeypatch.setattr(driver, "points_of", fake)
+    path = tmp_path / "points.json"
+    driver.carry_out(replace(work, study=replace(work.study, seeds=(2,))), path)
+    found = driver.carry_out(replace(work, study=replace(work.study, seeds=(1, 2))), path)
+    assert run == [2, 1] and [*files.read_json(path)["seeds"]] == ["1", "2"] == sorted(found.seeds)
+    assert (tmp_path / "points.png").read_bytes()[:4] == b"\x89PNG"
+    with pytest.raises(ConfigError, match="holds points of another study"):
+        driver.carry_out(replace(work, study=replace(work.study, noise="none")), path)
