@@ -10,7 +10,8 @@ import time
 from itertools import pairwise
 from pathlib import Path
 
-from grue.evaluation.evaluate import baseline_system, checkpoint_system, evaluate
+from grue.evaluation.evaluate import evaluate
+from grue.evaluation.systems import baseline_system, checkpoint_system
 from grue.lookups.find import lookups_of
 from grue.records import Result
 from grue.runs.observers import Observers

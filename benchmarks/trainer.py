@@ -40,6 +40,13 @@ WITHOUT_CRITIC = (
 )
 
 
+EQUAL_SEQUENCES = (
+    "Equal: random model, prompts, 32 responses drawn and rewarded, epochs. RFT learns one of eight responses, DPO and "
+    "TPO two, PPO and PRO all, A-LoL as many as have an advantage above 0. ES draws all responses by perturbed weights "
+    "and has no backward pass."
+)
+
+
 @dataclass(frozen=True)
 class Row:
     """A line of a table.
@@ -103,6 +110,31 @@ def without_critic(setting: Setting) -> tuple[Row, ...]:
     return tuple(rows)
 
 
+def methods(setting: Setting) -> tuple[Row, ...]:
+    """Return an update of every method at equal sequences: four prompts with eight responses each, beside PPO's."""
+    several = {"samples_per_prompt": setting.rollouts // 4}
+    own = {
+        "PPO, shared trunk": ("ppo", SHARED),
+        "MDPO, shared trunk": ("mdpo", SHARED),
+        "REINFORCE++": ("reinforce_plus_plus", {}),
+        "GRPO": ("grpo", several),
+        "GRPO, masked": ("grpo", {**several, "mask": "learned_top_p", "mask_updates": 10**6}),
+        "GRPO, supervised_coefficient": ("grpo", {**several, "supervised_coefficient": 0.1}),
+        "RFT": ("rft", several),
+        "DPO, best and worst": ("dpo", several),
+        "DPO, all pairs": ("dpo", {**several, "pairs": "all"}),
+        "CoPG": ("copg", several),
+        "PRO": ("pro", several),
+        "TPO": ("tpo", several),
+        "A-LoL": ("alol", several),
+        "ES": ("es", {"perturbations": 4}),
+    }
+    return tuple(
+        Row(name, "grue", replace(setting, algorithm=algorithm, options=options))
+        for name, (algorithm, options) in own.items()
+    )
+
+
 def cpu_groups(threads: int, rounds: int) -> list[Group]:
     """Return the tables of a CPU: GPT-2 and T5 of 4 layers and width 256."""
     small = Setting(threads=threads)
@@ -125,6 +157,14 @@ def cpu_groups(threads: int, rounds: int) -> list[Group]:
             without_critic(small),
             rounds,
             WITHOUT_CRITIC,
+        ),
+        Group("methods", f"{sizes} to 4 prompts, vocabulary 5,000", methods(small), rounds, EQUAL_SEQUENCES),
+        Group(
+            "methods-t5",
+            "T5, 4 + 4 layers x 256, 128 + 32 tokens, 32 rollouts to 4 prompts, 4 epochs",
+            methods(replace(long, options={})),
+            rounds,
+            EQUAL_SEQUENCES,
         ),
         Group("large", f"{sizes}, vocabulary 50,257", against_trl(large), max(2, rounds - 2)),
         Group(
@@ -307,7 +347,8 @@ def summary(group: Group, rounds: Mapping[str, Sequence[Answer]]) -> list[Answer
         line: Answer = {"row": row.name, "setting": asdict(row.setting), "rounds": len(answers)}
         line |= {name: median([answer[name] for answer in answers]) for name in ("cpu", "wall")}
         for phase in ("generation", "scoring", "update"):
-            line[phase] = median([answer["phases"][phase][clock] for answer in answers])
+            # Evolution strategies score under no other model: they have no such phase.
+            line[phase] = median([answer["phases"].get(phase, {}).get(clock, 0.0) for answer in answers])
         line["rollouts_per_second"] = median([row.setting.rollouts / answer["wall"] for answer in answers])
         line["speed"] = median([b[clock] / a[clock] for a, b in zip(answers, base, strict=True)])
         line["peak_mib"] = max(answer["peak_mib"] for answer in answers)

@@ -142,7 +142,7 @@ class Table:
     def draw(self, runs: Path, path: Path) -> None:
         """Draw the learning curves of the systems trained by reinforcement."""
         jobs = jobs_of(self.grid, self.task)
-        systems = [job.system for job in jobs if not job.is_baseline and job.algorithm != "supervised"]
+        systems = [job.system for job in jobs if job.trains and job.algorithm != "supervised"]
         logs, notes = read_logs(runs / "mini" / self.task, systems)
         panels, gaps = panels_of(logs, self.curves)
         draw_curves(panels, systems, f"{load_task(self.task, 'mini').title}: {path.stem}", path)
@@ -161,7 +161,7 @@ def jobs_of(grid: str, task: str) -> list[Job]:
 def settings(job: Job, jobs: Sequence[Job]) -> str:
     """Return a system's settings; for an unchanged recipe, its values of the keys that its variants set."""
     about = ({"reward": job.reward} if job.reward else {}) | dict(job.set)
-    if about or job.is_baseline:
+    if about or not job.trains:
         return spelled(about)
     variants = [one for one in jobs if one.algorithm == job.algorithm]
     varied = dict.fromkeys(key for one in variants for key in (("reward",) if one.reward else ()) + tuple(one.set))

@@ -1,10 +1,11 @@
 """Print what reinforcement learning brought to the supervised models: `python experiments/learning.py`.
 
-It reads the runs of experiments/learning.toml, and prints for each task and system: preference and naturalness on
+It reads the runs of experiments/learning.toml, or with `--systems` others (experiments/methods-chosen.toml), and prints
+for each task and system: preference and naturalness on
 test, the gain in preference (seeds as pairs, ± half of the 95 % t interval), KL, the reward of plain samples to
 validation prompts at the start and of the kept checkpoint, the penalised reward of the first and the last quarter of
-training, the critic's explained variance in the second half, the share of the frontier's gain, updates kept, and
-minutes of the updates. A share is of the one run that began where the frontier of
+training, the critic's explained variance in the second half, the share of the frontier's gain, updates kept, reward
+calls, and minutes of the updates. A share is of the one run that began where the frontier of
 `--frontiers FOLDER` did, `TASK.json`.
 """
 
@@ -32,6 +33,7 @@ COLUMNS = (
     "explained",
     "share",
     "kept",
+    "calls",
     "min",
 )
 
@@ -50,11 +52,16 @@ class Run:
         name = "validation/sampled_reward"
         return next(float(line[name]) for line in self.lines if name in line and line["update"] == wanted)
 
-    def quarter(self, name: str, place: int) -> float:
-        """Return the mean of a figure over a quarter of the updates: 0 is the first, 3 the last."""
+    def quarter(self, name: str, place: int) -> float | None:
+        """Return the mean of a figure over a quarter of the updates: 0 is the first, 3 the last; None if not logged."""
         values = [line[name] for line in self.lines if name in line]
         size = max(1, len(values) // 4)
-        return mean(values[:size] if place == 0 else values[-size:])
+        return mean(values[:size] if place == 0 else values[-size:]) if values else None
+
+    @property
+    def calls(self) -> float:
+        """Texts that the reward scored in this run, those of its validations left out."""
+        return sum(line.get("reward_calls", line.get("episodes", 0.0)) for line in self.lines)
 
 
 def main() -> None:
@@ -62,12 +69,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--runs", type=Path, default=Path("runs"))
     parser.add_argument("--frontiers", type=Path, help="Folder of TASK.json, which `grue frontier -o` wrote")
+    parser.add_argument("--systems", nargs="+", default=SYSTEMS, help="The first is what the others began from")
+    parser.add_argument("--tasks", nargs="+", default=task_names("mini"))
     options = parser.parse_args()
     print(f"| task | system | {' | '.join(COLUMNS)} |", "|" + "---|" * (2 + len(COLUMNS)), sep="\n")
-    for task in task_names("mini"):
-        base = read(options.runs / "mini" / task / SYSTEMS[0])
+    for task in options.tasks:
+        base = read(options.runs / "mini" / task / options.systems[0])
         frontier = None if options.frontiers is None else options.frontiers / f"{task}.json"
-        for system in SYSTEMS:
+        for system in options.systems:
             if runs := read(options.runs / "mini" / task / system):
                 print(f"| {task} | `{system}` | {' | '.join(row(runs, base, frontier))} |")
 
@@ -87,18 +96,19 @@ def row(runs: Mapping[int, Run], base: Mapping[int, Run], frontier: Path | None)
     axes = [[getattr(run.result, axis) for run in runs.values()] for axis in ("preference", "naturalness")]
     cells = [f"{mean(values):.1f}" for values in axes]
     if not all(run.result.system.get("start") for run in runs.values()):
-        return [*cells, *[""] * 7, minutes(runs)]
+        return [*cells, *[""] * 8, minutes(runs)]
     pairs = [run.result.preference - base[seed].result.preference for seed, run in runs.items() if seed in base]
     cells.append(gain(pairs))
     cells.append(f"{mean([run.result.system['validation']['kl'] for run in runs.values()]):.2f}")
     began, kept = (mean([run.sampled_reward(n) for run in runs.values()]) for n in (0, None))
     cells.append(f"{began:.3f} → {kept:.3f}")
-    before, after = (mean([run.quarter("objective/penalised_reward", n) for run in runs.values()]) for n in (0, 3))
-    cells.append(f"{before:.3f} → {after:.3f}")
+    quarters = [[run.quarter("objective/penalised_reward", n) for run in runs.values()] for n in (0, 3)]
+    cells.append("" if None in quarters[0] else " → ".join(f"{mean(values):.3f}" for values in quarters))
     explained = [half(run.lines, "critic/explained_variance") for run in runs.values()]
     cells.append("" if None in explained else f"{mean(explained):.2f}")
     cells.append("" if frontier is None or not frontier.exists() else share(runs, frontier))
     cells.append(" ".join(str(run.result.system["update"]) for run in runs.values()))
+    cells.append(f"{mean([run.calls for run in runs.values()]):,.0f}")
     return [*cells, minutes(runs)]
 
 

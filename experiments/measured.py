@@ -70,7 +70,7 @@ def read_run(folder: Path, job: Job) -> Run:
     }
     axes = {"preference": result.preference, "naturalness": result.naturalness}
     figures |= {name: value for name, value in axes.items() if value is not None}
-    if not job.is_baseline:
+    if job.trains:
         _check_settings(folder / "config.toml", job)
         figures |= logged(folder / "train.jsonl")
     rounded = {name: float(f"{value:.6g}") for name, value in figures.items()}

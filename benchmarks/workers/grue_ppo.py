@@ -17,6 +17,7 @@ from grue.algorithms import grpo, ppo, reinforce
 from grue.evaluation.rewards import give_name, make_reward
 from grue.lm.adapters import adapt
 from grue.records import Example
+from grue.rl import groups
 from grue.rl.settings import Common
 from grue.rl.trainer import Algorithm, Trainer
 from grue.runs.algorithms import find_algorithm
@@ -137,8 +138,8 @@ def make_trainer(setting: Setting, config: Common, peer: Peer) -> Trainer:
         return [sum(int(word[1:]) % 7 == 0 for word in each) / max(1, len(each)) for each in words]
 
     examples = [
-        Example(id=str(number), prompt=" ".join(f"w{token}" for token in tokens), references=())
-        for number, tokens in enumerate(prompts(setting))
+        Example(id=str(number), prompt=text, references=(text,))
+        for number, text in enumerate(" ".join(f"w{token}" for token in tokens) for tokens in prompts(setting))
     ]
     policy = random_model(setting)
     adapt(policy, config)
@@ -162,7 +163,7 @@ def note_scoring(peer: Peer) -> None:
         peer.mark("scoring")
         return optimize(*args, **kwargs)
 
-    for module in (ppo, grpo, reinforce):
+    for module in (ppo, grpo, reinforce, groups):
         module.optimize = optimizing
 
 

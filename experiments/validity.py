@@ -1,0 +1,137 @@
+"""What mini can be believed about, from the rows of its board: `python experiments/validity.py`.
+
+Two tables. *What can be told apart*: for every two systems that learned, the difference of their preference, and the
+smallest true difference that seeds as noisy as theirs would show four times in five. *The paper's signs*: which of two
+systems is higher on a task by the means that the paper prints (it prints no variances of them), and here.
+"""
+
+import argparse
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+
+from grue.leaderboard.board import Board, Cell, Row
+from grue.leaderboard.lineage import are_pairs, made_on
+from grue.leaderboard.published import read_board
+from grue.stats.intervals import mean, student_t_quantile
+from grue.stats.paired import Contrast, MeanDifference, degrees_of_freedom, holm, judge_seeds
+from grue.submissions.reported import paper_scores, read_reported
+
+ROOT = Path(__file__).parent.parent
+POWER = 0.8
+SEEDS = (5, 10)
+PAPERS = {
+    "zero-shot": "Zero-Shot",
+    "supervised": "Supervised",
+    "ppo": "PPO",
+    "nlpo": "NLPO",
+    "supervised+ppo": "Supervised + PPO",
+    "supervised+nlpo": "Supervised + NLPO",
+}
+"""Systems that the paper has, by the names that it gives them."""
+Tasks = Mapping[str, Contrast]
+
+
+def main() -> None:
+    """Print both tables."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--board", type=Path, default=ROOT / "leaderboard" / "mini.json")
+    board = read_board(parser.parse_args().board)
+    print(*told_apart(board), sep="\n")
+    print()
+    print(*signs(board), sep="\n")
+
+
+# --- what can be told apart ------------------------------------------------------------------------------------------
+
+
+def contrasts(board: Board, a: Row, b: Row) -> Tasks:
+    """Return what the seeds of two rows say, by task; seeds that began from the same weights are pairs."""
+    made = made_on(board.rows)
+    shared = [task.name for task in board.tasks if task.name in a.cells and task.name in b.cells]
+    return {
+        name: _contrast(a.cells[name], b.cells[name], are_pairs(a.cells[name], b.cells[name], made.get(name, {})))
+        for name in shared
+    }
+
+
+def _contrast(a: Cell, b: Cell, paired: bool) -> Contrast:
+    if a.preference is None or b.preference is None:
+        raise ValueError("every task of mini has a preference")
+    first, second = (dict(sorted(cell.by_seed.items())) for cell in (a.preference, b.preference))
+    return Contrast(tuple(first.values()), tuple(second.values()), paired=paired)
+
+
+def smallest(compared: Sequence[Contrast], seeds: int) -> float:
+    """Return the true difference that is significant, with its sign, four times in five, had there been more seeds."""
+    error = math.sqrt(math.fsum(each.seed_variance for each in compared)) / len(compared)
+    now = mean([len(each.scores_a) for each in compared])
+    degrees = degrees_of_freedom(compared) * (seeds - 1) / (now - 1)
+    quantiles = student_t_quantile(0.975, degrees) + student_t_quantile(POWER, degrees)
+    return quantiles * error * math.sqrt(now / seeds)
+
+
+def told_apart(board: Board) -> Iterator[str]:
+    """Yield the table of all pairs of ranked systems, and how many of them are told apart."""
+    ranked = [row for row in board.rows if row.standing == "ranked"]
+    names = [task.name for task in board.tasks]
+    pairs = list(combinations(ranked, 2))
+    by_task = [contrasts(board, a, b) for a, b in pairs]
+    means = [judge_seeds(list(compared.values())) for compared in by_task]
+    sure = [p < 0.05 for p in holm([found.p for found in means])]
+    yield from _head("systems", "difference", "told apart", *(f"smallest, {n} seeds" for n in SEEDS), *names)
+    for (a, b), compared, found, told in zip(pairs, by_task, means, sure, strict=True):
+        sizes = [f"{smallest(list(compared.values()), n):.2f}" for n in SEEDS]
+        each = [f"{smallest([compared[name]], SEEDS[0]):.1f}" for name in names]
+        yield _line(f"`{a.system}` − `{b.system}`", _written(found), "yes" if told else "no", *sizes, *each)
+    yield f"\nTold apart: {sum(sure)} of {len(pairs)} pairs of {len(ranked)} systems."
+
+
+def _written(found: MeanDifference) -> str:
+    return f"{found.value:+.2f} ± {found.interval.half_width:.2f}"
+
+
+# --- the paper's signs -----------------------------------------------------------------------------------------------
+
+
+def signs(board: Board) -> Iterator[str]:
+    """Yield the table of the comparisons that both have, and how many agree.
+
+    A cell has the paper's difference and ours, bold if seeds decide it, with ✗ if it is against the paper.
+    """
+    rows = {row.system: row for row in board.rows if row.system in PAPERS}
+    printed = {
+        (score.task, score.algorithm): 100 * score.score
+        for reported in read_reported(ROOT / "submissions", "grue")
+        for score in paper_scores(reported)
+    }
+    names = [task.name for task in board.tasks]
+    yield from _head("comparison", *names)
+    agree: list[bool] = []
+    pairs = list(combinations([name for name in PAPERS if name in rows], 2))
+    for low, high in pairs:
+        cells = []
+        for name, compared in contrasts(board, rows[high], rows[low]).items():
+            paper = printed[name, PAPERS[high]] - printed[name, PAPERS[low]]
+            found = judge_seeds([compared])
+            here = f"{found.value:+.1f}"
+            if found.p < 0.05:
+                agree.append((found.value > 0) == (paper > 0))
+                here = f"**{here}**" + ("" if agree[-1] else " ✗")
+            cells.append(f"{paper:+.1f}, {here}")
+        yield _line(f"`{high}` − `{low}`", *cells)
+    yield f"\nOf {len(pairs) * len(names)} comparisons mini decides {len(agree)}, {sum(agree)} with the paper's sign."
+
+
+def _head(*cells: str) -> Iterator[str]:
+    yield _line(*cells)
+    yield "|" + "---|" * len(cells)
+
+
+def _line(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    main()
