@@ -4,6 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 GRUE := $(BIN)/grue
 READY := $(VENV)/.ready
+SITE := $(VENV)/.site
+
+# What `make install` installs beside the package: `make install EXTRAS=plot` leaves out what only tests need.
+EXTRAS ?= dev
+# Where torch comes from beside PyPI, whose wheel for Linux brings gigabytes of CUDA:
+# `make install TORCH_INDEX=https://download.pytorch.org/whl/cpu` takes the wheel without, in the version of constraints.txt.
+TORCH_INDEX ?=
 
 # Two torch processes with several threads each slow one another down.
 export OMP_NUM_THREADS ?= 1
@@ -15,7 +22,7 @@ ROW ?= supervised
 TASK ?= imdb
 SEED ?= 1
 
-.PHONY: help install demo test test-slow test-all check lint types tasks pages boards docs bench findings leaderboard \
+.PHONY: help install demo notebooks test test-slow test-ray test-all check lint types tasks pages boards docs site bench findings leaderboard \
 	check-submissions retrain clean
 .DEFAULT_GOAL := help
 
@@ -27,8 +34,8 @@ install: $(READY)  ## Create .venv and install grue with its test dependencies (
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --upgrade pip
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt $(if $(TORCH_INDEX),--extra-index-url '$(TORCH_INDEX)') torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[$(EXTRAS)]'
 	@touch $@
 
 demo: $(READY)  ## Train NLPO on mini IMDB, evaluate it and print the board (4 minutes).
@@ -53,6 +60,7 @@ tasks: $(READY)
 
 pages: $(READY)
 	$(BIN)/python tools/algorithms_page.py --check
+	$(BIN)/python tools/papers_page.py --check
 	$(BIN)/python tools/metrics_page.py --check
 	$(BIN)/python tools/checks_page.py --check
 
@@ -62,16 +70,29 @@ boards: $(READY)
 test: $(READY)  ## Run the quick tests (8 minutes of processor time).
 	$(BIN)/python -m pytest -n 2 -m 'not slow'
 
-test-slow: $(READY)  ## Run the slow tests (14 minutes of processor time, and Ray); those that need Debian's WordNet or a browser skip without it.
+test-slow: $(READY)  ## Run the slow tests (14 minutes of processor time); those that need Debian's WordNet or a browser skip without it.
 	$(BIN)/python -m pytest -n 2 -m slow --ignore tests/sweep/test_ray.py
-	$(BIN)/python -m pytest -m slow tests/sweep/test_ray.py # a cluster at a time
 
-test-all: test test-slow  ## Run every test.
+test-ray: $(READY)  ## Run the tests of sweeps on Ray, a cluster at a time (4 minutes).
+	$(BIN)/python -m pytest -m slow tests/sweep/test_ray.py
+
+test-all: test test-slow test-ray  ## Run every test.
 
 docs: $(READY)  ## Regenerate the parts of docs/ that come from the code (half a minute).
 	$(BIN)/python tools/algorithms_page.py
+	$(BIN)/python tools/papers_page.py
 	$(BIN)/python tools/metrics_page.py
 	$(BIN)/python tools/checks_page.py
+
+$(SITE): $(READY)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[site]'
+	@touch $@
+
+site: $(SITE)  ## Build the documentation as a site in site/, every link checked (half a minute; downloads its builder once).
+	$(BIN)/python tools/build_site.py
+
+notebooks: $(READY)  ## Run docs/notebooks again and keep what their cells print (10 minutes).
+	$(BIN)/python tools/run_notebooks.py
 
 bench: $(READY)  ## Run the benchmarks; each takes minutes, and measures what it compares side by side.
 	for file in $(filter-out benchmarks/cost.py,$(wildcard benchmarks/*.py)); do $(BIN)/python $$file || exit 1; done
@@ -80,15 +101,16 @@ findings: $(READY)  ## Run the grids of experiments/findings and write their tab
 	for file in experiments/findings/*.toml; do $(GRUE) sweep --config $$file --runs runs || exit 1; done
 	$(BIN)/python experiments/findings.py --runs runs --draw docs/images/findings
 
-leaderboard: $(READY)  ## Regenerate leaderboard/ from submissions/ (seconds).
+leaderboard: $(READY)  ## Regenerate leaderboard/ from submissions/, and the pages that quote it (seconds).
 	$(GRUE) leaderboard --publish leaderboard
+	$(BIN)/python tools/algorithms_page.py
 
-check-submissions: $(READY)  ## Score every submission again from its predictions (8 minutes).
-	$(GRUE) submit check submissions
+check-submissions: $(READY)  ## Check every submission, scores recomputed from the predictions (11 minutes; with SAMPLE=TEXT of a seed each, 3).
+	$(GRUE) submit check submissions $(if $(SAMPLE),--sample '$(SAMPLE)')
 
 retrain: $(READY)  ## Train a run of a committed row again, and compare (2 minutes; ROW, TASK and SEED choose another).
 	rm -rf .retrain # a finished run would not be trained again
 	$(GRUE) submit retrain submissions/mini/$(ROW) --task $(TASK) --seed $(SEED) --runs .retrain
 
 clean:  ## Remove everything that make made.
-	rm -rf $(VENV) .demo .retrain build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .demo .retrain .site site build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

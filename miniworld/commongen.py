@@ -60,10 +60,19 @@ def rows(revision: str) -> dict[str, tuple[Row, ...]]:
 
 def held_back(revision: str, seed: int, count: int) -> tuple[Row, ...]:
     """Return a fresh test split of `count` rows, drawn by the rules of test; it shares no row with any split."""
+    return _fresh(revision, seed, count, _concepts_of(rows(revision)["train"]))
+
+
+def more_training(revision: str, seed: int, count: int) -> tuple[Row, ...]:
+    """Return fresh rows drawn by the rules of training, without pairs that are held out; none is in a split."""
+    return _fresh(revision, seed, count, None)
+
+
+def _fresh(revision: str, seed: int, count: int, trained: frozenset[str] | None) -> tuple[Row, ...]:
     every = [row for split in rows(revision).values() for row in split]
     seen_sets = {tuple(sorted(row["concepts"])) for row in every}
     seen_texts = {text for row in every for text in row["targets"]}
-    return _draw(Dice(seed), count, _concepts_of(rows(revision)["train"]), seen_sets, seen_texts)
+    return _draw(Dice(seed), count, trained, seen_sets, seen_texts)
 
 
 def draw_text(dice: Dice) -> str:

@@ -1,47 +1,224 @@
-"""Write the tables of `docs/reference/algorithms.md`: `python tools/algorithms_page.py [--check]`.
+"""Write `docs/reference/algorithms.md` and a page for each algorithm: `python tools/algorithms_page.py [--check]`.
 
-Only the part between the two marks is written; `--check` writes nothing and fails if the page is stale.
+Only what stands between the two marks of a page is written: objectives from the docstrings of `grue/algorithms`, tables
+from the settings classes, `grue/runs/figures.py` and the board of mini. What follows the second mark is written by
+hand. A new algorithm gets a page; `--check` writes nothing and fails if a page is stale, missing or of no algorithm.
 """
 
+import inspect
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
-from page import write_or_check
+from page import END, anchor, table, write_or_check
+from papers import Paper, read_papers
 
+from grue import files
+from grue.bounds import bounds_of
 from grue.cli.algorithms import shown
-from grue.runs.algorithms import BUILT_IN
-from grue.runs.reference import AlgorithmReference, SettingGroup, about, shared_settings
+from grue.rl.settings import ActorCriticConfig, RewardedConfig
+from grue.runs.algorithms import BUILT_IN, SUPERVISED, find_algorithm
+from grue.runs.figures import OF_UPDATES, RUN, figures_of
+from grue.runs.reference import OWN, SHARED_CLASSES, SettingGroup, about, shared_settings, summary
+from grue.stats.intervals import satterthwaite_interval
 
-PAGE = Path(__file__).parent.parent / "docs" / "reference" / "algorithms.md"
-BEGIN = "<!-- written by tools/algorithms_page.py from the settings classes -->"
+ROOT = Path(__file__).parent.parent
+INDEX = ROOT / "docs" / "reference" / "algorithms.md"
+PAGES = INDEX.with_suffix("")
+BOARD = ROOT / "leaderboard" / "mini.json"
+BEGIN = "<!-- written by tools/algorithms_page.py from the code and leaderboard/mini.json -->"
+BLANK = f"# {{name}}\n\n{BEGIN}\n\n{END}\n"
 
-
-def listing() -> str:
-    """Return the tables: each algorithm with its own settings, then what several share."""
-    found = [about(name) for name in BUILT_IN]
-    parts = [*map(_algorithm, found)]
-    parts.append("## Shared settings\n")
-    parts += [f"### {group.title}\n\n{_table(group)}" for group in shared_settings()]
-    return "\n".join(parts).strip()
-
-
-def _algorithm(one: AlgorithmReference) -> str:
-    lines = [f"## {one.name}", "", f"{one.summary}.", ""]
-    if one.presets:
-        lines += [f"Presets: {', '.join(f'`{name}`' for name in one.presets)}.", ""]
-    if one.without_effect:
-        lines += [f"Without effect: {', '.join(f'`{name}`' for name in one.without_effect)}.", ""]
-    return "\n".join([*lines, _table(one.groups[0])])
+INTERVALS = ("interval", "naturalness_interval")
+LEGEND = (
+    "*Samples*: it draws responses and asks the reward about them. *Critic*: a second network learns with the policy. "
+    "*π₀*: it compares the policy with the initial one. *A prompt*: how many responses to a "
+    "prompt it needs. *File*: it can learn from responses that were scored before, with `--set data=FILE`."
+)
 
 
-def _table(group: SettingGroup) -> str:
-    lines = ["| setting | default | values | paper | meaning |", "|---|---|---|---|---|"]
+def main() -> None:
+    """Write or check all pages."""
+    board = json.loads(BOARD.read_text(encoding="utf-8"))
+    papers = [paper for part in read_papers() for paper in part.papers]
+    write_or_check(INDEX, BEGIN, index(papers))
+    for name in BUILT_IN:
+        write_or_check(PAGES / f"{name}.md", BEGIN, page(name, board, papers), BLANK.format(name=name))
+    strays = sorted({path.stem for path in PAGES.glob("*.md")} - set(BUILT_IN))
+    if strays:
+        sys.exit(f"{PAGES / strays[0]}.md is of no algorithm; remove it.")
+
+
+# --- the index -------------------------------------------------------------------------------------------------------
+
+
+def index(papers: Sequence[Paper]) -> str:
+    """Return the table of algorithms, the settings that several share, and the figures of every run."""
+    head = ("name", "what it is", "samples", "critic", "π₀", "a prompt", "file", "papers")
+    parts = ["## All algorithms", table(head, (_row(name, papers) for name in BUILT_IN)), LEGEND, "## Shared settings"]
+    parts += [f"### {group.title}\n\n{settings_table(group)}" for group in shared_settings()]
+    parts.append("## Figures of every run")
+    parts.append(table(("figure", "meaning"), ((f"`{one.name}`", one.meaning) for one in RUN)))
+    return "\n\n".join(parts)
+
+
+def _row(name: str, papers: Sequence[Paper]) -> tuple[str, ...]:
+    settings = find_algorithm(name).settings
+    several = bounds_of(settings)["samples_per_prompt"].least if reads(name, "samples_per_prompt") else None
+    links = [f"[{one.short}](papers.md#{one.anchor})" for one in papers if one.algorithm == name]
+    return (
+        f"[`{name}`](algorithms/{name}.md)",
+        f"{about(name).summary}.",
+        _yes(issubclass(settings, RewardedConfig)),
+        _yes(issubclass(settings, ActorCriticConfig)),
+        _yes(reads(name, "reference")),
+        "2 or more" if several == 2 else _yes(False) if not reads(name, "samples_per_prompt") else "any",
+        _yes(reads(name, "data")),
+        ", ".join(links) or "–",
+    )
+
+
+def _yes(answer: bool) -> str:
+    return "yes" if answer else "–"
+
+
+def reads(name: str, setting: str) -> bool:
+    """Whether an algorithm has a setting, and heeds it."""
+    found = find_algorithm(name)
+    return setting in {field.name for field in fields(found.settings)} - found.without_effect
+
+
+# --- a page ----------------------------------------------------------------------------------------------------------
+
+
+def page(name: str, board: Mapping[str, Any], papers: Sequence[Paper]) -> str:
+    """Return what is written of an algorithm's page."""
+    links = ", ".join(f"[{one.short}](../papers.md#{one.anchor})" for one in papers if one.algorithm == name)
+    code = f"Code: [{name}.py](../../../grue/algorithms/{name}.py)."
+    parts = [
+        objective(name),
+        code if not links else f"{code} Papers: {links}.",
+        "## Run it",
+        *how_to_run(name),
+        "## Settings",
+        *settings(name),
+        "## Logged figures",
+        figures(name),
+        "Every line also has the [figures of every run](../algorithms.md#figures-of-every-run).",
+        "## Results on mini",
+        *results(name, board),
+    ]
+    return "\n\n".join(parts)
+
+
+def objective(name: str) -> str:
+    """Return the docstring of an algorithm's file, without what only its code needs: the letters of shapes."""
+    text = inspect.cleandoc(import_module(f"grue.algorithms.{name}").__doc__ or "")
+    return "\n\n".join(part for part in text.split("\n\n") if not part.startswith("B = "))
+
+
+def how_to_run(name: str) -> Iterator[str]:
+    """Yield the commands that train, and the presets."""
+    command = f"grue train --task commongen --algo {system(name)}"
+    lines = [command, *(f"{command} --preset {one} --system {name}-{one}" for one in about(name).presets)]
+    lines += [f"{command} --set data=FILE --system {name}-file"] * reads(name, "data")
+    yield "```\n" + "\n".join([*lines, f"grue algorithms show {name}"]) + "\n```"
+    if presets := find_algorithm(name).presets.items():
+        rows = (
+            (f"`{preset}`", _names(f"{key} = {shown(value)}" for key, value in sets.items()))
+            for preset, sets in presets
+        )
+        yield table(("preset", "sets"), rows)
+    if reads(name, "data"):
+        yield "FILE holds [responses that were scored before](../../how-to/scored-data.md); without it, they are drawn."
+
+
+def settings(name: str) -> Iterator[str]:
+    """Yield the settings of an algorithm: its own as a table, the others as links."""
+    found = find_algorithm(name)
+    own = next((group for group in about(name).groups if group.title == OWN), None)
+    yield "It has none of its own." if own is None else settings_table(own)
+    pages = {find_algorithm(other).settings: other for other in BUILT_IN}
+    inherited = [cls for cls in found.settings.__mro__[1:] if cls in pages or cls in SHARED_CLASSES]
+    links = [
+        f"[{pages[cls]}]({pages[cls]}.md#settings)"
+        if cls in pages
+        else f"[{summary(cls).removeprefix('Settings of ')}](../algorithms.md#{anchor(summary(cls))})"
+        for cls in inherited
+    ]
+    *first, last = links
+    yield f"It also has the settings of {', of '.join(first)}{' and of ' if first else ''}{last}."
+    if found.without_effect:
+        yield f"It refuses those of them that it does not read: {_names(sorted(found.without_effect))}."
+
+
+def settings_table(group: SettingGroup) -> str:
+    """Return a table of settings."""
+    rows = []
     for one in group.settings:
         default = "required" if one.default is None and "none" not in one.type else f"`{shown(one.default)}`"
         values = ", ".join(filter(None, (one.type, one.bounds)))
-        cells = (f"`{one.name}`", default, values, one.paper, one.meaning)
-        lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
-    return "\n".join(lines) + "\n"
+        rows.append((f"`{one.name}`", default, values, one.paper, one.meaning))
+    return table(("setting", "default", "values", "paper", "meaning"), rows)
+
+
+def figures(name: str) -> str:
+    """Return a table of what an algorithm logs of an update."""
+    rows = [
+        (f"`{one.name}`", one.meaning + (f" Only with `{one.setting}`." if one.setting else ""))
+        for one in figures_of(name, OF_UPDATES).values()
+    ]
+    return table(("figure", "meaning"), rows)
+
+
+def results(name: str, board: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what the board of mini says of an algorithm after supervised training, and how to get it again."""
+    row = next((row for row in board["rows"] if row["system"] == system(name)), None)
+    if row is None:
+        yield f"The board has no row yet: `{system(name)}` was not submitted with five seeds on every task."
+        return
+    cells = row["cells"].items()
+    axes = ("preference", "naturalness")
+    rows = [("mean", *(_score(row[axis], row[key]) for axis, key in zip(axes, INTERVALS, strict=True)))]
+    rows += [(f"`{task}`", *(_over_seeds(task, cell[axis], board["level"]) for axis in axes)) for task, cell in cells]
+    yield table(("task", "preference", "naturalness"), rows)
+    seeds, level = min(len(cell["seeds"]) for _, cell in cells), 100 * board["level"]
+    yield (
+        f"`{system(name)}`, means over {seeds} seeds with {level:.0f} % intervals, from "
+        "[the board](../../../leaderboard/mini.md). These commands train it with the tasks' recipes, and one of the "
+        "board's runs again:"
+    )
+    yield (
+        f"```\ngrue sweep --algos {system(name)} --seeds 1-5\n"
+        f"grue submit retrain submissions/mini/{system(name)} --task imdb --seed 1\n```"
+    )
+
+
+def _over_seeds(task: str, scores: Mapping[str, Any] | None, level: float) -> str:
+    if scores is None:
+        return "–"
+    interval = satterthwaite_interval({task: list(scores["by_seed"].values())}, level)
+    return _score(scores["mean"], interval and files.plain(interval))
+
+
+def _score(mean: float | None, interval: Mapping[str, float] | None) -> str:
+    if mean is None:
+        return "–"
+    return f"{mean:.1f}" if interval is None else f"{mean:.1f} ± {(interval['high'] - interval['low']) / 2:.1f}"
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(f"`{one}`" for one in names)
+
+
+def system(name: str) -> str:
+    """Return the system that an algorithm is tried as."""
+    return name if name == SUPERVISED else f"{SUPERVISED}+{name}"
 
 
 if __name__ == "__main__":
-    write_or_check(PAGE, BEGIN, listing())
+    main()
