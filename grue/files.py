@@ -346,6 +346,29 @@ def write_text(path: Path, text: str) -> None:
         raise _cannot_write(path, error) from error
 
 
+def refuse_there(path: Path, force: bool) -> None:
+    """Refuse to replace a file that is there.
+
+    Raises:
+        ConfigError: It is there, and `force` is false; or it is a folder.
+    """
+    if path.is_dir():
+        raise ConfigError(f"{path}: is a folder; name a file to write.")
+    if path.exists() and not force:
+        raise ConfigError(f"{path}: is there already; choose another file, or replace it with --force.")
+
+
+def refuse_input(output: Path, inputs: Iterable[Path]) -> None:
+    """Refuse to write over what is read.
+
+    Raises:
+        ConfigError: The file to write is one of the files to read.
+    """
+    for one in inputs:
+        if output.exists() and one.exists() and output.samefile(one):
+            raise ConfigError(f"{output}: is read as {one}, and would be lost; name another file to write.")
+
+
 def _cannot_write(path: Path, error: OSError) -> DataError:
     return DataError(f"{path}: cannot be written: {_reason(error)}; what was saved before is untouched.")
 

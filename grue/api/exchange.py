@@ -106,19 +106,22 @@ def export(
         organization: Who evaluated.
         benchmark: The data set on the hub whose leaderboard the scores are for. [default: the task's own]
         source_url: Where outputs or logs can be seen.
-        force: Replace a file that is there.
+        force: Replace a file that is there, unless it is read.
 
     Raises:
-        UnknownName, ConfigError: There is no such format, the file is there, or the results do not belong together.
+        UnknownName: There is no such format.
+        ConfigError: The file is there or is read, or the results do not belong together.
         DataError: A result cannot be read, or is of a part of the split.
     """
     from grue.exchange.described import Described
     from grue.exchange.formats import FORMATS
-    from grue.exchange.measured import read_measured
+    from grue.exchange.measured import read_measured, result_files
 
     writer, output = FORMATS[form], Path(output)
-    _refuse_there(output, force)
-    found = read_measured([Path(one) for one in ([results] if isinstance(results, str | Path) else results)])
+    files.refuse_there(output, force)
+    given = result_files([Path(one) for one in ([results] if isinstance(results, str | Path) else results)])
+    files.refuse_input(output, given)
+    found = read_measured(given)
     files.write_text(output, writer(found, Described(model, organization, benchmark, source_url)))
 
 
@@ -144,11 +147,11 @@ def import_predictions(
         output: File to write, one {"id", "text"} a line.
         filter_name: With lm-eval, whose answers to take where several filters were applied.
         epoch: With inspect, which of several epochs.
-        force: Replace a file that is there.
+        force: Replace a file that is there, unless it is read.
         warn: Called where the logged prompts are not the task's.
 
     Raises:
-        ConfigError: The file is there, or the log holds several sets of answers and none was chosen.
+        ConfigError: The file is there or is read, or the log holds several sets of answers and none was chosen.
         DataError: The log or the task's data cannot be read.
         SubmissionError: The answers do not fit the examples; the message counts which and how many.
     """
@@ -156,7 +159,8 @@ def import_predictions(
     from grue.exchange.answers import matched
 
     log, output = Path(log), Path(output)
-    _refuse_there(output, force)
+    files.refuse_there(output, force)
+    files.refuse_input(output, [log])
     answers = _answers(log, source, filter_name, epoch)
     of_task = as_task(task, suite)
     found = examples(of_task, split, data_dir=data_dir, offline=offline)
@@ -166,18 +170,6 @@ def import_predictions(
         warn(f"{log}: only {alike} of the logged prompts contain the task's; were they asked the same?")
     write_predictions(output, result.predictions)
     return result
-
-
-def _refuse_there(output: Path, force: bool) -> None:
-    """Refuse to replace a file that is there.
-
-    Raises:
-        ConfigError: It is there, and `force` is false; or it is a folder.
-    """
-    if output.is_dir():
-        raise ConfigError(f"{output}: is a folder; name a file to write.")
-    if output.exists() and not force:
-        raise ConfigError(f"{output}: is there already; choose another file, or replace it with --force.")
 
 
 def _answers(log: Path, source: str, filter_name: str | None, epoch: int | None) -> "list[LoggedAnswer]":

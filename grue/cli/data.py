@@ -185,10 +185,7 @@ def export(
 
     if chat and trainer is None:
         raise ConfigError("--chat is of a trainer's rows: say which with --format trl, verl, openrlhf or verifiers.")
-    if output.is_dir():
-        raise ConfigError(f"{output}: is a folder; name a file to write.")
-    if output.exists() and not force:
-        raise ConfigError(f"{output}: is there already; choose another file, or replace it with --force.")
+    files.refuse_there(output, force)
     task = load_task(name, suite)
     wanted = split or task.data.evaluation
     _splits(task, [wanted])

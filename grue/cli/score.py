@@ -81,7 +81,7 @@ def score(
 
     if per_example is not None:
         inputs = [predictions, examples_path, *reference_paths, *(Path(one) for one in (task_name, split) if one)]
-        refuse_input(per_example, [one for one in inputs if one is not None])
+        files.refuse_input(per_example, [one for one in inputs if one is not None])
     wanted = None if metrics is None else [name.strip() for name in metrics.split(",") if name.strip()]
     if wanted == []:
         raise ConfigError(f"--metrics {metrics!r} names no metric; write names such as meteor,rougeL.")
@@ -113,17 +113,6 @@ def score(
     as_on_board = whole and not settings
     places = places_of(task, scored.preference, scored.naturalness) if task is not None and as_on_board else {}
     click.echo(score_table(scored.scores, scored.preference, scored.naturalness, places))
-
-
-def refuse_input(output: Path, inputs: Sequence[Path]) -> None:
-    """Refuse to write over what is read.
-
-    Raises:
-        ConfigError: The file to write is one of the files to read.
-    """
-    for one in inputs:
-        if output.exists() and one.exists() and output.samefile(one):
-            raise ConfigError(f"--per-example {output}: is read as {one}, and would be lost; name another file.")
 
 
 def places_of(task: "Task", preference: float | None, naturalness: float | None) -> dict[str, str]:

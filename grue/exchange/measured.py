@@ -114,8 +114,7 @@ def read_measured(given: Sequence[Path]) -> list[Measured]:
         ConfigError: They are of several systems, or not of the same split, or a seed is there twice.
         DataError: There is none, one cannot be read, was changed, is of a part of a split, or of another version.
     """
-    files_of = [path for one in given for path in _result_files(one)]
-    found = [(_read(path), path) for path in dict.fromkeys(files_of)]
+    found = [(_read(path), path) for path in result_files(given)]
     systems = sorted({str(result.system["name"]) for result, _ in found})
     if len(systems) > 1:
         listed = escaped(", ".join(systems))
@@ -166,6 +165,15 @@ def _refuse_partly(name: str, count: int, found: Sequence[tuple[Result, Path]]) 
             f"{found[0][1].parent.parent}: {name} is in {count} of {len(found)} results; evaluate the others again "
             "where it can be computed."
         )
+
+
+def result_files(given: Sequence[Path]) -> list[Path]:
+    """Return the files `result.json` that are meant by files and folders, each once.
+
+    Raises:
+        DataError: A folder holds none.
+    """
+    return list(dict.fromkeys(path for one in given for path in _result_files(one)))
 
 
 def _result_files(given: Path) -> list[Path]:

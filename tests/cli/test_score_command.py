@@ -83,7 +83,7 @@ def test_values_are_not_written_over_what_is_read(mine, tmp_path):
         result = grue("score", predictions, "--examples", examples, "--metrics", "rouge1", "--per-example", output)
         assert result.exit_code == 2
         assert result.stderr == (
-            f"Error: --per-example {output}: is read as {read}, and would be lost; name another file.\n"
+            f"Error: {output}: is read as {read}, and would be lost; name another file to write.\n"
         )
     assert (predictions.read_bytes(), examples.read_bytes()) == before
 

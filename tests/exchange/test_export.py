@@ -197,6 +197,14 @@ def test_a_file_that_is_there_is_replaced_by_force_only(folder, tmp_path):
     assert path.read_text().startswith("model-index:")
 
 
+def test_a_result_is_not_replaced_by_its_own_export(folder):
+    (path, *_) = sorted(folder.rglob("result.json"))
+    before = path.read_bytes()
+    done = here("export", str(folder), "--format", "model-index", "-o", str(path), "--force")
+    assert done.exit_code == 2 and f"{path}: is read as {path}, and would be lost" in done.stderr
+    assert path.read_bytes() == before
+
+
 def test_in_python_one_path_will_do(folder, tmp_path):
     grue.export([folder], "model-index", tmp_path / "several.yaml")
     grue.export(str(folder), "model-index", tmp_path / "one.yaml")

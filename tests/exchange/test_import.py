@@ -310,5 +310,9 @@ def test_a_file_that_is_there_is_not_replaced(home):
     assert done.exit_code == ConfigError.exit_code and "is there already" in done.stderr
     assert (home / "out.jsonl").read_text() == "mine"
     assert taken(home, log, "lm-eval", "--force")[1] == EXPECTED
+    before = log.read_bytes()
+    over = here("import", str(log), "--from", "lm-eval", "--task", str(home / "asked.toml"), "-o", str(log), "--force")
+    assert over.exit_code == ConfigError.exit_code and f"is read as {log}, and would be lost" in over.stderr
+    assert log.read_bytes() == before
     told = here("import", str(log), "--from", "lm-eval", "--task", "imdb", "-o", str(home / "no"), "--epoch", "1")
     assert told.exit_code == ConfigError.exit_code and "--epoch is of inspect's logs" in told.stderr
