@@ -97,9 +97,9 @@ notebooks: $(READY)  ## Run docs/notebooks again and keep what their cells print
 bench: $(READY)  ## Run the benchmarks; each takes minutes, and measures what it compares side by side.
 	for file in $(filter-out benchmarks/cost.py,$(wildcard benchmarks/*.py)); do $(BIN)/python $$file || exit 1; done
 
-findings: $(READY)  ## Run the grids of experiments/findings and write their tables (hours).
+findings: $(READY)  ## Run the grids of experiments/findings and print their tables (hours).
 	for file in experiments/findings/*.toml; do $(GRUE) sweep --config $$file --runs runs || exit 1; done
-	$(BIN)/python experiments/findings.py --runs runs --draw docs/images/findings
+	$(BIN)/python experiments/findings.py --runs runs
 
 leaderboard: $(READY)  ## Regenerate leaderboard/ from submissions/, and the pages that quote it (seconds).
 	$(GRUE) leaderboard --publish leaderboard

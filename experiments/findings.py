@@ -1,36 +1,30 @@
-"""Write the tables of the paper's questions, asked of the mini suite.
+"""Write the tables of the paper's ablations, asked of the mini suite.
 
-    grue sweep --config experiments/findings/kl.toml --runs runs    # likewise the others; `make findings` runs all
-    python experiments/findings.py --runs runs                      # read the runs, write figures and tables
-    python experiments/findings.py --runs runs --partial            # print the tables of the runs that exist
+    python experiments/findings.py                       # the tables, from the figures that are kept
+    grue sweep --config experiments/findings/kl.toml --runs runs
+    python experiments/findings.py --runs runs kl        # read a grid's runs, and keep their figures: kl.json
+    python experiments/findings.py --runs runs --partial # print the tables of the runs that exist, and keep nothing
 
-It writes the figures of every run to experiments/results/findings.json, and the tables to findings.md beside it. A
-value is the mean over seeds ± half of its 95 % t interval; a difference has Welch's interval, and is bold if that
-excludes 0.
+A value is the mean over seeds ± half of its 95 % t interval. A difference has the interval of Welch's test, or of the
+paired t test where seeds share a supervised start, and is bold if that excludes 0.
 """
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from measured import GRIDS, Figures, read_run, wanted
+from measured import GRIDS, Figures, read_run, runs_of
 
 from grue import files
 from grue.errors import DataError, GrueError
-from grue.plots.curves import panels_of, read_logs
-from grue.plots.drawing import draw_curves
 from grue.runs.recipes import make_config
-from grue.stats.intervals import Interval, mean, mean_over_tasks, satterthwaite_interval
-from grue.sweep.grid import read_grid
-from grue.sweep.jobs import Job, plan_jobs
+from grue.stats.intervals import Interval, mean, satterthwaite_interval
+from grue.stats.paired import Contrast, judge_seeds
+from grue.sweep.jobs import Job
 from grue.task_files import load_task
-
-HERE = Path(__file__).parent
-RESULTS = HERE / "results"
 
 # --- numbers as text -------------------------------------------------------------------------------------------------
 
@@ -43,18 +37,16 @@ def spread(values: Sequence[float], form: str) -> str:
     return f"{mean(values):{form}}" + (f" ± {interval.half_width:{form}}" if interval else "")
 
 
-def contrast(weights: Mapping[str, float], values: Mapping[str, Sequence[float]]) -> tuple[float, Interval] | None:
-    """Return the weighted sum of systems' means and its 95 % interval, Welch's for a difference of two.
+def contrast(a: Sequence[float], b: Sequence[float], paired: bool = False) -> tuple[float, Interval] | None:
+    """Return the difference of two means and its 95 % interval, over seeds that may be pairs.
 
     Returns:
-        None if a system has fewer than two seeds.
+        None if one of them has fewer than two seeds.
     """
-    # The mean over K systems of values times K·weight is the weighted sum, with its variance.
-    scaled = {name: [len(weights) * weight * value for value in values[name]] for name, weight in weights.items()}
-    if not scaled or not all(scaled.values()):
+    if min(len(a), len(b)) < 2:
         return None
-    interval = satterthwaite_interval(scaled)
-    return None if interval is None else (mean_over_tasks(scaled), interval)
+    found = judge_seeds([Contrast(tuple(a), tuple(b), paired=paired and len(a) == len(b))])
+    return found.value, found.interval
 
 
 def difference(found: tuple[float, Interval] | None, form: str) -> str:
@@ -86,20 +78,17 @@ COLUMNS = {
     "coverage": ("coverage ↑", ".3f"),
     "spice_lite": ("spice_lite ↑", ".3f"),
     "kl": ("KL", ".2f"),
-    "kl_vocabulary": ("KL, vocabulary", ".2f"),
     "steps": ("steps an update", ".2f"),
     "clipped": ("ratios clipped", ".3f"),
     "mask_size": ("vocabulary open", ".4f"),
     "disagreement": ("likeliest outside", ".4f"),
     "distinct2": ("distinct-2 ↑", ".3f"),
 }
-IMDB = ("sentiment", "perplexity", "kl")
+IMDB = ("sentiment", "perplexity", "naturalness", "kl")
 COMMONGEN = ("preference", "meteor", "cider", "coverage", "spice_lite", "kl")
 MASK = ("mask_size", "disagreement")
-LEARNING = ("objective/reward", "objective/kl_sequence")
-MASKED = (*LEARNING, "mask/size")
 # Settings whose default is the task's own value → that value.
-OF_THE_TASK: Mapping[str, Callable[[Any], Any]] = {
+OF_THE_TASK = {
     "train_share": lambda task: 1.0,
     "dropout": lambda task: 0.0,
     "rollout_temperature": lambda task: task.rollout.temperature,
@@ -114,18 +103,16 @@ class Table:
     Attributes:
         columns: Figures; the first also has a column with the difference to the base.
         against: System → its base, if that is not its own algorithm's recipe.
-        curves: Logged figures, one panel each in the table's picture.
+        penalties: Systems with a KL penalty → the same without one: is the task easily hacked?
     """
 
-    grid: str
     task: str
     columns: tuple[str, ...]
     against: Mapping[str, str] = field(default_factory=dict)
-    curves: tuple[str, ...] = LEARNING
+    penalties: Mapping[str, str] = field(default_factory=dict)
 
-    def render(self, figures: Figures) -> str:
-        """Return the table, one row per system."""
-        jobs = jobs_of(self.grid, self.task)
+    def render(self, jobs: Sequence[Job], figures: Figures) -> str:
+        """Return the table, one row per system, and whether the task is easily hacked where that is asked."""
         shown, (main, form) = [COLUMNS[name] for name in self.columns], COLUMNS[self.columns[0]]
         rows = [["system", "what is set", "seeds", main, "difference", *(head for head, _ in shown[1:])]]
         for job in jobs:
@@ -133,27 +120,38 @@ class Table:
             first, *others = (spread(values[name], COLUMNS[name][1]) for name in self.columns)
             base, compared = self.against.get(job.system, job.algorithm), "base"
             if base != job.system:
-                both = {name: figures.seeds(self.task, name, self.columns[0]) for name in (job.system, base)}
-                compared = difference(contrast({job.system: 1.0, base: -1.0}, both), form)
+                bases = figures.seeds(self.task, base, self.columns[0])
+                compared = difference(contrast(values[self.columns[0]], bases, warm(job.system) and warm(base)), form)
             count = str(len(values[self.columns[0]]))
             rows.append([f"`{job.system}`", settings(job, jobs), count, first, compared, *others])
-        return markdown(rows)
+        return markdown(rows) + (f"\n\nEasily hacked? {self._hacked(figures)}." if self.penalties else "")
 
-    def draw(self, runs: Path, path: Path) -> None:
-        """Draw the learning curves of the systems trained by reinforcement."""
-        jobs = jobs_of(self.grid, self.task)
-        systems = [job.system for job in jobs if job.trains and job.algorithm != "supervised"]
-        logs, notes = read_logs(runs / "mini" / self.task, systems)
-        panels, gaps = panels_of(logs, self.curves)
-        draw_curves(panels, systems, f"{load_task(self.task, 'mini').title}: {path.stem}", path)
-        print("\n".join([*notes, *gaps, str(path)]), file=sys.stderr)
+    def _hacked(self, figures: Figures) -> str:
+        """Return whether preference rises and naturalness falls where nothing holds the policy back."""
+
+        def change(axis: str) -> tuple[float, Interval] | None:
+            with_it, without = (
+                [mean(seed) for seed in zip(*(figures.seeds(self.task, name, axis) for name in names), strict=False)]
+                for names in (self.penalties.keys(), self.penalties.values())
+            )
+            return contrast(without, with_it, all(warm(name) for name in self.penalties))
+
+        up, down = change("preference"), change("naturalness")
+        if up is None or down is None:
+            return "Not run"
+        rises, falls = up[1].low > 0, down[1].high < 0
+        word = "Yes" if rises and falls else "No" if up[1].high < 0 or down[1].low > 0 else "Cannot be told"
+        return f"{word}: preference {difference(up, '.1f')}, naturalness {difference(down, '.1f')} without the penalty"
 
 
-@cache
+def warm(system: str) -> bool:
+    """Whether a system is, or began from, a supervised model, of which each seed has its own."""
+    return system.startswith("supervised")
+
+
 def jobs_of(grid: str, task: str) -> list[Job]:
     """Return one job for every system of a grid on a task, grouped by algorithm."""
-    planned = plan_jobs(read_grid(GRIDS / f"{grid}.toml"))
-    jobs = list({job.system: job for job in planned if job.task == task and job.evaluate}.values())
+    jobs = list({job.system: job for job in runs_of(grid) if job.task == task}.values())
     algorithms = [job.algorithm for job in jobs]
     return sorted(jobs, key=lambda job: algorithms.index(job.algorithm))
 
@@ -176,174 +174,97 @@ def spelled(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{key} = {'none' if value is None else value}" for key, value in values.items())
 
 
-# --- the questions of the paper's Table 2 ----------------------------------------------------------------------------
-
-TASKS = ("imdb", "commongen", "cnn_dailymail", "totto", "wmt16", "narrativeqa", "dailydialog")
-RL, WARM = {"ppo": 0.5, "nlpo": 0.5}, {"supervised+ppo": 0.5, "supervised+nlpo": 0.5}
-# Question → the contrast in preference that decides it, and the paper's marks.
-QUESTIONS: Mapping[str, tuple[Mapping[str, float], str]] = {
-    "needs a warm start": ({"supervised": 1.0, "ppo": -0.5, "nlpo": -0.5}, "✗✓✗✓✗✓✗"),
-    "RL > Sup": ({**RL, "supervised": -1.0}, "✓✗✗✗✗✗✓"),
-    "Sup+RL > Sup": ({**WARM, "supervised": -1.0}, "✓✓✓✓✓✓✗"),
-    "Sup+NLPO > Sup+PPO": ({"supervised+nlpo": 1.0, "supervised+ppo": -1.0}, "✓✓✓✓✓✓✓"),
-}
-HACKED_MARKS = "✓✓✗✗✗✗✗"
-# Task → the contrast of systems without a KL penalty and systems with one.
-HACKED = {
-    task: {name + penalty: weight for name in systems for penalty, weight in {"": -0.5, "_no-kl": 0.5}.items()}
-    for task, systems in {"imdb": RL, "commongen": WARM}.items()
-}
-SYSTEMS = ("zero-shot", "supervised", "ppo", "nlpo", "supervised+ppo", "supervised+nlpo")
-STARTED = tuple(f"supervised+{name}" for name in ("ppo", "nlpo", "a2c", "trpo", "rloo", "grpo"))
-
-
-def questions(figures: Figures) -> str:
-    """Return the answers, one row per task: yes or no if the interval of the difference excludes 0."""
-    rows = [["task", "easily hacked?", *(f"{question}?" for question in QUESTIONS)]]
-    for place, task in enumerate(TASKS):
-        cells = [task, f"{hacked(figures, task)}; paper {HACKED_MARKS[place]}"]
-        for weights, marks in QUESTIONS.values():
-            found = contrast(weights, {name: figures.seeds(task, name, "preference") for name in weights})
-            cells.append(f"{verdict(found)}; paper {marks[place]}")
-        rows.append(cells)
-    return markdown(rows)
-
-
-def verdict(found: tuple[float, Interval] | None) -> str:
-    """Return yes, no or undecided, with the difference that decides it."""
-    if found is None:
-        return "not run"
-    _, interval = found
-    word = "yes" if interval.low > 0 else "no" if interval.high < 0 else "undecided"
-    return f"{word}, {difference(found, '.1f')}"
-
-
-def hacked(figures: Figures, task: str) -> str:
-    """Return whether a task is easily hacked: without the penalty preference rises and naturalness falls."""
-    weights = HACKED.get(task, {})
-    up, down = (
-        contrast(weights, {name: figures.seeds(task, name, axis) for name in weights})
-        for axis in ("preference", "naturalness")
-    )
-    if up is None or down is None:
-        return "not run"
-    rises, falls = up[1].low > 0, down[1].high < 0
-    word = "yes" if rises and falls else "no" if up[1].high < 0 or down[1].low > 0 else "undecided"
-    return f"{word}, {difference(up, '.1f')} and {difference(down, '.1f')}"
-
-
-def scores(axis: str, figures: Figures) -> str:
-    """Return the table of an axis: a row per task, a column per system."""
-    rows = [[task, *(spread(figures.seeds(task, name, axis), ".1f") for name in SYSTEMS)] for task in TASKS]
-    return markdown([["task", *(f"`{name}`" for name in SYSTEMS)], *rows])
-
-
-def beyond_supervised(figures: Figures) -> str:
-    """Return what every algorithm adds to the supervised model's preference: a row per task, and their mean."""
-    values = {
-        f"{task}/{name}": figures.seeds(task, name, "preference") for task in TASKS for name in ("supervised", *STARTED)
-    }
-    rows = [["task", "`supervised`", *(f"`{name}`" for name in STARTED)]]
-    for title, tasks in {**{task: (task,) for task in TASKS}, "**mean**": TASKS}.items():
-        base = {task: values[f"{task}/supervised"] for task in tasks}
-        interval = satterthwaite_interval(base) if all(base.values()) else None
-        cells = [title, f"{mean_over_tasks(base):.1f} ± {interval.half_width:.1f}" if interval else "–"]
-        for name in STARTED:
-            share = 1.0 / len(tasks)
-            weights = {f"{task}/{one}": way for task in tasks for one, way in ((name, share), ("supervised", -share))}
-            cells.append(difference(contrast(weights, {key: values[key] for key in weights}), ".1f"))
-        rows.append(cells)
-    return markdown(rows)
-
-
-# --- the page --------------------------------------------------------------------------------------------------------
-
-ABLATIONS: Mapping[str, Table] = {
-    "kl": Table("kl", "imdb", (*IMDB, "distinct2")),
-    "hacking": Table("hacking", "commongen", ("preference", "naturalness", *COMMONGEN[1:])),
-    "gamma": Table("gamma", "imdb", IMDB),
-    "mask_p": Table("mask_p", "imdb", (*IMDB, "kl_vocabulary", *MASK, "distinct2"), {"ppo": "nlpo"}, MASKED),
-    "mask_mu": Table("mask_mu", "imdb", (*IMDB, *MASK), curves=MASKED),
-    "mask_source-imdb": Table("mask_source", "imdb", (*IMDB, *MASK), {"ppo": "nlpo"}, MASKED),
-    "mask_source-commongen": Table(
-        "mask_source",
-        "commongen",
-        ("preference", "meteor", "spice_lite", "kl", *MASK),
-        {"supervised+ppo": "supervised+nlpo"},
-        MASKED,
+TABLES: Mapping[str, tuple[Table, ...]] = {
+    "kl": (Table("imdb", (*IMDB, "preference", "distinct2"), penalties={"ppo": "ppo_no-kl", "nlpo": "nlpo_no-kl"}),),
+    "hacking": (
+        Table(
+            "commongen",
+            ("preference", "naturalness", *COMMONGEN[1:]),
+            penalties={name: f"{name}_no-kl" for name in ("supervised+ppo", "supervised+nlpo")},
+        ),
     ),
-    "reward": Table(
-        "reward",
-        "commongen",
-        (*COMMONGEN[:2], "rougeL", *COMMONGEN[2:]),
-        {"supervised": "supervised+ppo"},
-        ("validation/preference", "objective/kl_sequence"),  # their rewards differ
+    "gamma": (Table("imdb", IMDB),),
+    "mask_p": (Table("imdb", (*IMDB, *MASK, "distinct2"), {"ppo": "nlpo"}),),
+    "mask_mu": (Table("imdb", (*IMDB, *MASK)),),
+    "mask_source": (
+        Table("imdb", (*IMDB, *MASK), {"ppo": "nlpo"}),
+        Table(
+            "commongen",
+            ("preference", "meteor", "spice_lite", "kl", *MASK),
+            {"supervised+ppo": "supervised+nlpo"},
+        ),
     ),
-    "data_budget": Table("data_budget", "imdb", IMDB),
-    "dropout": Table("dropout", "imdb", (*IMDB, "steps", "clipped"), {"ppo_no-stop_dropout-0.1": "ppo_no-stop"}),
-    "sampling": Table("sampling", "commongen", COMMONGEN, {"supervised": "supervised+ppo"}),
+    "reward": (Table("commongen", (*COMMONGEN[:2], "rougeL", *COMMONGEN[2:]), {"supervised": "supervised+ppo"}),),
+    "data_budget": (Table("imdb", IMDB),),
+    "dropout": (Table("imdb", (*IMDB, "steps", "clipped"), {"ppo_no-stop_dropout-0.1": "ppo_no-stop"}),),
+    "sampling": (Table("commongen", COMMONGEN, {"supervised": "supervised+ppo"}),),
 }
+"""Grid → its tables, a task each."""
 
 
-TABLES: Mapping[str, Callable[[Figures], str]] = {
-    "questions": questions,
-    "preference": partial(scores, "preference"),
-    "naturalness": partial(scores, "naturalness"),
-    "algorithms": beyond_supervised,
-    **{name: table.render for name, table in ABLATIONS.items()},
-}
+def tables(grid: str, figures: Figures) -> str:
+    """Return the tables of a grid."""
+    return "\n\n".join(table.render(jobs_of(grid, table.task), figures) for table in TABLES[grid])
 
 
-def page(figures: Figures) -> str:
-    """Return all tables as a page."""
-    return "\n\n".join(["# Tables", *(f"## {name}\n\n{render(figures)}" for name, render in TABLES.items())]) + "\n"
+# --- figures ---------------------------------------------------------------------------------------------------------
 
 
-def gather(runs: Path, partial: bool) -> Figures:
-    """Read all runs of all grids.
+def kept(grid: str) -> Path:
+    """Return the file with the figures of a grid's runs; it is there once all of them have been made."""
+    return GRIDS / f"{grid}.json"
+
+
+def gather(grid: str, runs: Path, partial: bool) -> Figures:
+    """Read all runs of a grid.
 
     Raises:
         DataError: Runs are missing, and `partial` is not set.
     """
-    jobs = wanted()
+    jobs = runs_of(grid)
     missing = [job.id for job in jobs if not (runs / job.id / "result.json").exists()]
     if missing and not partial:
         raise DataError(
-            f"{runs}: {len(missing)} of {len(jobs)} runs are missing, {missing[0]} first; `make findings` runs them."
+            f"{runs}: {len(missing)} of {len(jobs)} runs of {grid} are missing, {missing[0]} first; "
+            f"`grue sweep --config experiments/findings/{grid}.toml --runs {runs}` makes them."
         )
     if missing:
-        print(f"{len(missing)} of {len(jobs)} runs are missing.", file=sys.stderr)
+        print(f"{grid}: {len(missing)} of {len(jobs)} runs are missing.", file=sys.stderr)
     found = [read_run(runs / job.id, job) for job in jobs if job.id not in set(missing)]
-    return Figures(tasks={name: load_task(name, "mini").hash for name in TASKS}, runs=tuple(found))
+    hashes = {name: load_task(name, "mini").hash for name in sorted({job.task for job in jobs})}
+    return Figures(tasks=hashes, runs=tuple(found))
 
 
 def written(figures: Figures) -> str:
     """Return the figures as JSON, one run per line, so that differences are readable."""
-    runs = ",\n".join(
-        files.canonical_json(run) for run in sorted(figures.runs, key=lambda r: (r.task, r.system, r.seed))
-    )
+    ordered = sorted(figures.runs, key=lambda run: (run.task, run.system, run.seed))
+    runs = ",\n".join(files.canonical_json(run) for run in ordered)
     return f'{{"tasks":{files.canonical_json(figures.tasks)},\n"runs":[\n{runs}\n]}}\n'
 
 
 def main() -> None:
-    """Write figures and tables, or print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of all runs")
-    parser.add_argument("--output", type=Path, default=RESULTS, help="folder of findings.json and findings.md")
-    parser.add_argument("--draw", type=Path, metavar="FOLDER", help="also draw the tables' learning curves there")
-    parser.add_argument(
-        "--partial", action="store_true", help="print the tables of the existing runs, and write nothing"
-    )
+    """Print the tables, of the figures that are kept or of runs; keep the figures of runs."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("grids", nargs="*", metavar="GRID", help=f"of {', '.join(TABLES)} [default: all]")
+    parser.add_argument("--runs", type=Path, help="folder of all runs: read them, and keep their figures")
+    parser.add_argument("--partial", action="store_true", help="with --runs: those that exist, and keep nothing")
     options = parser.parse_args()
+    if wrong := sorted({*options.grids} - {*TABLES}):
+        parser.error(f"there is no grid {wrong[0]}; there are {', '.join(TABLES)}")
+    if options.partial and options.runs is None:
+        parser.error("--partial is of --runs")
     try:
-        figures = gather(options.runs, options.partial)
-        if options.partial:
-            print(page(figures))
-            return
-        for name, table in ABLATIONS.items() if options.draw else ():
-            table.draw(options.runs, options.draw / f"{name}.png")
-        files.write_text(options.output / "findings.json", written(figures))
-        files.write_text(options.output / "findings.md", page(figures))
+        for grid in options.grids or TABLES:
+            if options.runs is not None:
+                figures = gather(grid, options.runs, options.partial)
+                if not options.partial:
+                    files.write_text(kept(grid), written(figures))
+            elif kept(grid).exists():
+                figures = files.load_json(kept(grid), Figures)
+            else:
+                print(f"{grid}: not run yet.", file=sys.stderr)
+                continue
+            print(f"## {grid}\n\n{tables(grid, figures)}\n")
     except GrueError as error:
         print(error, file=sys.stderr)
         sys.exit(error.exit_code)

@@ -1,6 +1,5 @@
 """The runs behind docs/background/findings.md, and the figures that are read from each."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,6 @@ from grue.sweep.jobs import Job, plan_jobs
 from grue.task_files import load_task
 
 GRIDS = Path(__file__).parent / "findings"
-LAST = 8  # updates at the end of a run whose KL is averaged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +28,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """The content of findings.json; `tasks` are the hashes of the runs' tasks."""
+    """The content of a grid's JSON file; `tasks` are the hashes of its runs' tasks."""
 
     tasks: Mapping[str, str]
     runs: tuple[Run, ...]
@@ -41,15 +39,13 @@ class Figures:
         return [figures[figure] for _, figures in ours if figure in figures]
 
 
-# Figure → the logged figures that are multiplied, and the number of last updates that are averaged; 0 is all.
 LOGGED = {
-    "kl": (("objective/kl_sequence",), LAST),
-    "kl_vocabulary": (("objective/kl_vocabulary", "objective/length"), LAST),
-    "steps": (("policy/steps",), 0),
-    "clipped": (("policy/clip_fraction",), 0),
-    "mask_size": (("mask/size",), 0),
-    "disagreement": (("mask/disagreement",), 0),
+    "steps": "policy/steps",
+    "clipped": "policy/clip_fraction",
+    "mask_size": "mask/size",
+    "disagreement": "mask/disagreement",
 }
+"""Figure → the logged figure whose mean over the updates it is."""
 DIVERSITY = "distinct2"  # the only figure of diversity that is kept
 
 
@@ -73,6 +69,8 @@ def read_run(folder: Path, job: Job) -> Run:
     if job.trains:
         _check_settings(folder / "config.toml", job)
         figures |= logged(folder / "train.jsonl")
+        validation = result.system.get("validation", {})
+        figures |= {"kl": validation["kl"]} if "kl" in validation else {}
     rounded = {name: float(f"{value:.6g}") for name, value in figures.items()}
     return Run(task=job.task, system=job.system, seed=job.seed, figures=rounded)
 
@@ -96,13 +94,12 @@ def logged(path: Path) -> dict[str, float]:
     """Return the means of a run's logged figures; supervised training logs none of them."""
     lines = [line for _, line in files.read_jsonl(path) if "seconds" in line]
     return {
-        name: mean([math.prod(line[key] for key in keys) for line in lines[-last:]])
-        for name, (keys, last) in LOGGED.items()
-        if all(key in line for line in lines for key in keys)
+        name: mean([line[key] for line in lines])
+        for name, key in LOGGED.items()
+        if lines and all(key in line for line in lines)
     }
 
 
-def wanted() -> list[Job]:
-    """Return every run of every grid, each once."""
-    jobs = {job.id: job for path in sorted(GRIDS.glob("*.toml")) for job in plan_jobs(read_grid(path)) if job.evaluate}
-    return list(jobs.values())
+def runs_of(grid: str) -> list[Job]:
+    """Return every run of a grid."""
+    return [job for job in plan_jobs(read_grid(GRIDS / f"{grid}.toml")) if job.evaluate]

@@ -1,8 +1,9 @@
 """What mini can be believed about, from the rows of its board: `python experiments/validity.py`.
 
-Two tables. *What can be told apart*: for every two systems that learned, the difference of their preference, and the
+Three tables. *What can be told apart*: for every two systems that learned, the difference of their preference, and the
 smallest true difference that seeds as noisy as theirs would show four times in five. *The paper's signs*: which of two
-systems is higher on a task by the means that the paper prints (it prints no variances of them), and here.
+systems is higher on a task by the means that the paper prints (it prints no variances of them), and here. *The paper's
+questions*: those of its Table 2 that automatic scores answer without further runs.
 """
 
 import argparse
@@ -34,13 +35,15 @@ Tasks = Mapping[str, Contrast]
 
 
 def main() -> None:
-    """Print both tables."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--board", type=Path, default=ROOT / "leaderboard" / "mini.json")
     board = read_board(parser.parse_args().board)
     print(*told_apart(board), sep="\n")
     print()
     print(*signs(board), sep="\n")
+    print()
+    print(*questions(board), sep="\n")
 
 
 # --- what can be told apart ------------------------------------------------------------------------------------------
@@ -122,6 +125,60 @@ def signs(board: Board) -> Iterator[str]:
             cells.append(f"{paper:+.1f}, {here}")
         yield _line(f"`{high}` − `{low}`", *cells)
     yield f"\nOf {len(pairs) * len(names)} comparisons mini decides {len(agree)}, {sum(agree)} with the paper's sign."
+
+
+# --- the paper's questions -------------------------------------------------------------------------------------------
+
+COLD, WARM = ("ppo", "nlpo"), ("supervised+ppo", "supervised+nlpo")
+TASKS = ("imdb", "commongen", "cnn_dailymail", "totto", "wmt16", "narrativeqa", "dailydialog")
+QUESTIONS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], str]] = {
+    "needs a warm start?": (WARM, COLD, "✗✓✗✓✗✓✗"),
+    "RL > Sup?": (COLD, ("supervised",), "✓✗✗✗✗✗✓"),
+    "Sup+RL > Sup?": (WARM, ("supervised",), "✓✓✓✓✓✓✗"),
+    "Sup+NLPO > Sup+PPO?": (("supervised+nlpo",), ("supervised+ppo",), "✓✓✓✓✓✓✓"),
+}
+"""Question → systems, what their mean should be above, and the paper's marks in the order of `TASKS`."""
+
+
+def questions(board: Board) -> Iterator[str]:
+    """Yield the table of the paper's questions that the board's rows answer, with the mark that the paper gives.
+
+    Where seeds do not decide, the smallest difference that they would show four times in five stands in brackets.
+    """
+    rows = {row.system: row for row in board.rows}
+    asked = {text: one for text, one in QUESTIONS.items() if {*one[0], *one[1]} <= rows.keys()}
+    yield from _head("task", *asked)
+    answers = []
+    for above, below, marks in asked.values():
+        paper = dict(zip(TASKS, marks, strict=True))
+        compared = averaged(board, [rows[name] for name in above], [rows[name] for name in below])
+        answers.append([f"{_answer(one)}; paper {paper[task]}" for task, one in compared.items()])
+    for task, *cells in zip([task.name for task in board.tasks], *answers, strict=True):
+        yield _line(task, *cells)
+
+
+def _answer(compared: Contrast) -> str:
+    found = judge_seeds([compared])
+    sure = "yes" if found.value > 0 else "no"
+    word = sure if found.p < 0.05 else f"cannot be told ({smallest([compared], len(compared.scores_a)):.1f})"
+    return f"{word}, {found.value:+.1f} ± {found.interval.half_width:.1f}"
+
+
+def averaged(board: Board, above: Sequence[Row], below: Sequence[Row]) -> Tasks:
+    """Return the seeds' means of some systems against those of others, by task; pairs if all of their seeds are."""
+    single = [contrasts(board, a, b) for a in above for b in below]
+    return {
+        task: Contrast(
+            _means([each[task].scores_a for each in single]),
+            _means([each[task].scores_b for each in single]),
+            paired=all(each[task].paired for each in single),
+        )
+        for task in single[0]
+    }
+
+
+def _means(scores: Sequence[Sequence[float]]) -> tuple[float, ...]:
+    return tuple(mean(seed) for seed in zip(*scores, strict=True))
 
 
 def _head(*cells: str) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """The tables of experiments/validity.py, as docs/background/validity.md shows them."""
 
 import importlib
+import json
 import math
 import sys
 
@@ -44,7 +45,7 @@ def test_the_mean_of_tasks_that_are_equally_noisy_needs_less(validity):
 def test_the_page_shows_the_tables_of_the_board_that_ships(validity):
     page = (ROOT / "docs/background/validity.md").read_text(encoding="utf-8")
     board = validity.read_board(ROOT / "leaderboard/mini.json")
-    for table in (validity.told_apart(board), validity.signs(board)):
+    for table in (validity.told_apart(board), validity.signs(board), validity.questions(board)):
         assert "\n".join(table) in page, "python experiments/validity.py prints them"
 
 
@@ -54,3 +55,26 @@ def test_signs_are_those_of_the_papers_tables(validity):
     line = next(line for line in validity.signs(board) if line.startswith("| `supervised+ppo` − `supervised` |"))
     column = [task.name for task in board.tasks].index("dailydialog")
     assert line.strip("| ").split(" | ")[1 + column].startswith("+1.5, ")
+
+
+def test_a_question_is_answered_by_seeds_as_pairs(validity):
+    rows = json.loads((ROOT / "leaderboard/mini.json").read_text())["rows"]
+
+    def seeds(*systems):
+        cells = [row["cells"]["imdb"]["preference"]["by_seed"] for row in rows if row["system"] in systems]
+        return [sum(cell[seed] for cell in cells) / len(systems) for seed in "12345"]
+
+    above, below = seeds("supervised+ppo", "supervised+nlpo"), seeds("supervised")
+    test = stats.ttest_rel(above, below)
+    half = (test.confidence_interval().high - test.confidence_interval().low) / 2
+    board = validity.read_board(ROOT / "leaderboard/mini.json")
+    head, _, *lines = [line.strip("| ").split(" | ") for line in validity.questions(board)]
+    cell = next(line for line in lines if line[0] == "imdb")[head.index("Sup+RL > Sup?")]
+    assert test.pvalue < 0.05
+    assert cell == f"yes, {sum(above) / 5 - sum(below) / 5:+.1f} ± {half:.1f}; paper ✓"
+
+
+def test_the_papers_marks_are_in_its_order_of_tasks(validity):
+    assert set(validity.TASKS) == {task.name for task in validity.read_board(ROOT / "leaderboard/mini.json").tasks}
+    assert {len(marks) for *_, marks in validity.QUESTIONS.values()} == {len(validity.TASKS)}
+    assert {*"".join(marks for *_, marks in validity.QUESTIONS.values())} == {*"✓✗"}
