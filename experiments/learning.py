@@ -1,12 +1,11 @@
 """Print what reinforcement learning brought to the supervised models: `python experiments/learning.py`.
 
-It reads the runs of experiments/learning.toml, or with `--systems` others (experiments/methods-chosen.toml), and prints
-for each task and system: preference and naturalness on
-test, the gain in preference (seeds as pairs, ± half of the 95 % t interval), KL, the reward of plain samples to
-validation prompts at the start and of the kept checkpoint, the penalised reward of the first and the last quarter of
-training, the critic's explained variance in the second half, the share of the frontier's gain, updates kept, reward
-calls, and minutes of the updates. A share is of the one run that began where the frontier of
-`--frontiers FOLDER` did, `TASK.json`.
+It reads the runs of experiments/learning.toml, or with `--systems` others (experiments/methods-chosen.toml, or
+`zero-shot ppo nlpo`), and prints for each task and system: preference and naturalness on test, the gain in preference
+(seeds as pairs, ± half of the 95 % t interval), KL, the reward of plain samples to validation prompts at the start and
+of the kept checkpoint, the penalised reward of the first and the last quarter of training, the critic's explained
+variance in the second half, the share of the frontier's gain, updates kept, reward calls, and minutes of the updates.
+A share is of the one run that began where the frontier of `--frontiers FOLDER` did, `TASK.json`.
 """
 
 import argparse
@@ -74,7 +73,9 @@ def main() -> None:
     options = parser.parse_args()
     print(f"| task | system | {' | '.join(COLUMNS)} |", "|" + "---|" * (2 + len(COLUMNS)), sep="\n")
     for task in options.tasks:
-        base = read(options.runs / "mini" / task / options.systems[0])
+        folder = options.runs / "mini" / task / options.systems[0]
+        if not (base := read(folder)):
+            parser.error(f"{folder}: there are no evaluated runs; `grue sweep` makes them")
         frontier = None if options.frontiers is None else options.frontiers / f"{task}.json"
         for system in options.systems:
             if runs := read(options.runs / "mini" / task / system):
@@ -86,7 +87,8 @@ def read(folder: Path) -> dict[int, Run]:
     found = {}
     for path in sorted(folder.glob("seed-*/result.json")):
         result = files.load_json(path, Result)
-        lines = [line for _, line in files.read_jsonl(path.with_name("train.jsonl"))]
+        log = path.with_name("train.jsonl")
+        lines = [line for _, line in files.read_jsonl(log)] if log.exists() else []  # a baseline has none
         found[result.seed] = Run(path.parent, result, lines)
     return found
 
@@ -95,7 +97,7 @@ def row(runs: Mapping[int, Run], base: Mapping[int, Run], frontier: Path | None)
     """Return a system's cells, from preference on."""
     axes = [[getattr(run.result, axis) for run in runs.values()] for axis in ("preference", "naturalness")]
     cells = [f"{mean(values):.1f}" for values in axes]
-    if not all(run.result.system.get("start") for run in runs.values()):
+    if not all("kl" in run.result.system.get("validation", {}) for run in runs.values()):
         return [*cells, *[""] * 8, minutes(runs)]
     pairs = [run.result.preference - base[seed].result.preference for seed, run in runs.items() if seed in base]
     cells.append(gain(pairs))
@@ -138,7 +140,9 @@ def share(runs: Mapping[int, Run], frontier: Path) -> str:
 
 
 def minutes(runs: Mapping[int, Run]) -> str:
-    """Return the mean minutes of a run's own updates."""
+    """Return the mean minutes of a run's own updates; nothing for a baseline."""
+    if not any(run.lines for run in runs.values()):
+        return ""
     return f"{mean([sum(line.get('seconds', 0.0) for line in run.lines) for run in runs.values()]) / 60:.1f}"
 
 

@@ -95,6 +95,13 @@ def does_not_compete(result: Result) -> bool:
     return unlearned or (isinstance(best_of, Mapping) and bool(best_of.get("oracle")))
 
 
+def kept_one_start(a: Result, b: Result) -> bool:
+    """Whether two results say that the policy kept was the one that training began with, and the same for both."""
+    return all(result.system.get("update") == 0 for result in (a, b)) and (
+        a.system.get("weights") == b.system.get("weights") not in (None, "")
+    )
+
+
 def read_submission(system: Path) -> Submission:
     """Read a system's `submission.toml`.
 

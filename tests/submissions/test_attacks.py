@@ -173,6 +173,35 @@ def test_a_claimed_kinship_hides_no_copy(board: Path) -> None:
         assert {p.id for p in check(cheat) if p.severity == "error"} == {"GRUE-S018"}, claim
 
 
+def test_seeds_that_kept_the_backbone_may_be_alike(board: Path) -> None:
+    """Decoded with beams, it says the same for every seed; the row of the backbone itself is the witness."""
+    same = {seed: texts_of(1) for seed in SEEDS}
+    untrained = {"update": 0, "weights": "1" * 64, "backbone": "mini:seq2seq"}
+    cheat = board / "cheat"
+    assert found(board, same) == {"17"}
+
+    def after(claim: Callable[[int], dict[str, object]]) -> set[str]:
+        for seed in SEEDS:
+            hand_in(cheat, seed, same[seed])
+            edit(cheat, lambda data, seed=seed: data["system"].update(claim(seed)), seed)
+        seal(cheat)
+        return {p.id for p in check(cheat)}
+
+    assert "GRUE-S017" in after(lambda _: untrained), "nobody has handed in the backbone as it is"
+    plain = shutil.copytree(cheat, board / "zero-shot")
+    say(plain, name="zero-shot", algorithm="zero-shot")
+    for seed in SEEDS:
+        hand_in(plain, seed, same[seed])
+        is_itself = {"name": "zero-shot", "algorithm": "zero-shot", "backbone": "mini:seq2seq", "weights": "2" * 64}
+        edit(plain, lambda data, is_itself=is_itself: data["system"].update(is_itself), seed)
+    seal(plain)
+    assert after(lambda _: untrained) == {"GRUE-S045"}
+    assert "GRUE-S017" in after(lambda _: untrained | {"update": 8}), "it has learned"
+    assert "GRUE-S017" in after(lambda _: untrained | {"start": "3" * 64}), "it began elsewhere"
+    assert "GRUE-S017" in after(lambda seed: untrained | {"weights": f"{seed}" * 64}), "these are five policies"
+    assert "GRUE-S017" in after(lambda _: untrained | {"backbone": "mini:causal"}), "that is another backbone"
+
+
 # --- texts that deceive, or cost time ------------------------------------------------------------------------------------
 
 

@@ -12,6 +12,7 @@ from statistics import fmean
 
 from grue.records import Result
 from grue.submissions.checks.sketch import Sketch, alike, equal
+from grue.submissions.folder import kept_one_start
 from grue.submissions.problems import Problem, error, review, warning
 
 MORE = 0.3
@@ -42,8 +43,21 @@ class SketchedRun:
 
     def related(self, other: "SketchedRun") -> bool:
         """Whether the results say that one run began with the other's weights, or both with the same ones."""
-        mine, theirs = self._lineage(), other._lineage()
-        return bool(mine & theirs)
+        return bool(self._lineage() & other._lineage()) or self.is_still(other) or other.is_still(self)
+
+    def same_policy(self, other: "SketchedRun") -> bool:
+        """Whether the results say that both runs kept the policy that they began with, and that it is the same."""
+        return self.result is not None and other.result is not None and kept_one_start(self.result, other.result)
+
+    def is_still(self, other: "SketchedRun") -> bool:
+        """Whether the result says that training kept its backbone as it was, which is what the other one is."""
+        backbone = self._system("backbone")
+        return (
+            self.kept
+            and self._system("start") in (None, "")
+            and other._system("algorithm") == "zero-shot"
+            and other._system("backbone") == backbone not in (None, "")
+        )
 
     def _lineage(self) -> set[object]:
         """Return the hashes of its weights and of those that it began with."""
@@ -59,22 +73,32 @@ def limit(level: float) -> float:
 
 
 def agreement(seeds: Sequence[SketchedRun]) -> float:
-    """Return the mean share of near-copies between two seeds of a system, 0–1; 0 with a single one."""
-    shares = [alike(one.sketch, other.sketch) for one, other in combinations(seeds, 2)]
+    """Return the mean share of near-copies between two seeds of a system, 0–1; 0 with a single one.
+
+    Seeds that say that they are the same policy tell nothing of chance, and are left out.
+    """
+    pairs = [(one, other) for one, other in combinations(seeds, 2) if not one.same_policy(other)]
+    shares = [alike(one.sketch, other.sketch) for one, other in pairs]
     return fmean(shares) if shares else 0.0
 
 
-def check_twins(runs: Sequence[SketchedRun], level: float) -> Iterator[Problem]:
+def check_twins(runs: Sequence[SketchedRun], others: Sequence[SketchedRun], level: float) -> Iterator[Problem]:
     """Yield the seeds of a system and task that have an earlier seed's texts, or copies of too many of them.
+
+    Seeds that kept the backbone as it was may have the same texts, if these are the texts of the backbone as it is.
 
     Args:
         runs: Sorted by path.
+        others: The runs of other systems.
         level: The agreement between seeds of other systems, 0–1.
     """
     for index, run in enumerate(runs):
         for earlier in runs[:index]:
             if equal(run.sketch, earlier.sketch) == 1:
-                yield error(17, run.path, f"has the same texts as {earlier.path.name}.")
+                backbones = [other for other in others if run.is_still(other)]
+                witnessed = any(equal(run.sketch, other.sketch) == 1 for other in backbones)
+                if not (run.same_policy(earlier) and witnessed):
+                    yield error(17, run.path, f"has the same texts as {earlier.path.name}.")
                 break
             shared = alike(run.sketch, earlier.sketch)
             if shared >= limit(level):

@@ -6,7 +6,7 @@ from grue import files
 from grue.records import Result
 from grue.submissions.checks.learned import unnamed_models
 from grue.submissions.checks.prompting import mixed, of_another_prompt
-from grue.submissions.folder import does_not_compete
+from grue.submissions.folder import does_not_compete, kept_one_start
 from grue.submissions.packing.collect import PackedRun
 from grue.task_files import SUITES, load_task, task_names
 
@@ -43,7 +43,7 @@ def _faults(result: Result) -> Iterator[str]:
 
 def _twins(runs: Sequence[PackedRun], deterministic: bool) -> Iterator[str]:
     places: dict[tuple[str, int], str] = {}
-    outputs: dict[tuple[str, str], str] = {}
+    outputs: dict[tuple[str, str], PackedRun] = {}
     for run in runs:
         task, seed = run.result.task, run.result.seed
         other = places.setdefault((task, seed), run.origin)
@@ -52,11 +52,11 @@ def _twins(runs: Sequence[PackedRun], deterministic: bool) -> Iterator[str]:
         if run.predictions is None or does_not_compete(run.result):  # a backbone decoded with beams is the same for all
             continue
         texts = sorted((prediction.id, prediction.text) for prediction in run.predictions)
-        same = outputs.setdefault((task, files.sha256_json(texts)), run.origin)
-        if same != run.origin and not deterministic:
+        same = outputs.setdefault((task, files.sha256_json(texts)), run)
+        if same is not run and not deterministic and not kept_one_start(run.result, same.result):
             yield (
-                f"{run.origin} and {same} have the same predictions. Each run enters once; if the output depends on "
-                "no seed, pack one seed with --deterministic."
+                f"{run.origin} and {same.origin} have the same predictions. Each run enters once; if the output "
+                "depends on no seed, pack one seed with --deterministic."
             )
     seeds = {run.result.seed for run in runs}
     if deterministic and len(seeds) > 1:
