@@ -57,8 +57,8 @@ class GRPOConfig(RolloutConfig):
     samples_per_prompt: Annotated[int, SEVERAL] = 8
     epochs: Annotated[int, POSITIVE] = 1
     kl_coefficient: Annotated[float, NON_NEGATIVE] = 0.04
-    clip: float = 0.2
-    clip_high: float | None = None
+    clip: Annotated[float, POSITIVE] = 0.2
+    clip_high: Annotated[float | None, POSITIVE] = None
     scale_by: Literal["group", "nothing"] = "group"
     ratio_of: Literal["tokens", "responses"] = "tokens"
     loss_over: Literal["tokens", "responses", "constant"] = "responses"
@@ -138,6 +138,10 @@ def token_losses(
         weights: [B, T].
     """
     now, weight = batch.now, batch.part(weights)
+    told = weight  # what is logged of the ratio is a mean over tokens, whatever the loss divides by
+    if config.loss_over == "constant":
+        length = (experience.mask * experience.scored.unsqueeze(1)).sum() / experience.scored.sum()
+        told = batch.mask * experience.scored[batch.rows].unsqueeze(1) / length
     log_ratio = batch.new - batch.old
     new = batch.new if config.ratio_of == "tokens" else batch.old + rl.row_mean(log_ratio, batch.mask)
     policy = rl.clipped_policy_loss(new, batch.old, advantages[batch.rows].unsqueeze(1), config.clip, config.clip_high)
@@ -148,8 +152,8 @@ def token_losses(
         "loss": (loss * weight).sum(),
         "policy_loss": (policy * weight).sum(),
         "reference_kl": (penalty * weight).sum(),
-        **rl.ratio_figures(new, batch.old, weight, config.clip, config.clip_high),
-        "approx_kl": (rl.kl_k3(batch.old, batch.new.detach()) * weight).sum(),
+        **rl.ratio_figures(new, batch.old, told, config.clip, config.clip_high),
+        "approx_kl": (rl.kl_k3(batch.old, batch.new.detach()) * told).sum(),
     }
 
 

@@ -43,7 +43,7 @@ class PPOConfig(ActorCriticConfig):
             who take 3); none does not bound it.
     """
 
-    clip: Annotated[float, Paper("0.2")] = 0.2
+    clip: Annotated[float, POSITIVE, Paper("0.2")] = 0.2
     dual_clip: Annotated[float | None, POSITIVE] = None
 
 

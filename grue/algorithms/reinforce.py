@@ -49,7 +49,7 @@ class ReinforceConfig(RolloutConfig):
     """
 
     epochs: Annotated[int, POSITIVE] = 1
-    clip: float = 0.2
+    clip: Annotated[float, POSITIVE] = 0.2
     whiten_advantages: bool = False
 
 

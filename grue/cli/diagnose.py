@@ -38,7 +38,7 @@ GROUPS = {
 @options.option(
     "--batches", type=click.IntRange(min=4), default=16, help="Batches of rollouts; more see smaller signals."
 )
-@options.option("--threads", type=int, help="CPU threads of torch. [default: torch's choice]")
+@options.option("--threads", type=click.IntRange(min=1), help="CPU threads of torch. [default: torch's choice]")
 @options.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def diagnose(
     task_name: str,

@@ -148,13 +148,18 @@ def evaluate(
         raise ConfigError("--chat and --system are for a --model; a folder of a run may be given as one.")
     if checkpoint is not None and task_name is not None and not is_checkpoint(checkpoint):
         model, checkpoint = str(checkpoint), None  # a model that was trained elsewhere, or not at all
+    seeds = options.parse_seeds(seed, seed_range)
+    if checkpoint is not None and (seed or seed_range):
+        raise ConfigError("A checkpoint is evaluated with the seed that it was trained with; leave out --seed.")
+    if output is not None and len(seeds) > 1:
+        raise ConfigError(f"--output {output}: takes one evaluation; name one --seed, or leave --output out.")
     kind: Kind = "checkpoint" if checkpoint is not None else "model" if model is not None else "baseline"
     endpoint = None
     if url is not None:
         prices = None if price_in is None or price_out is None else (price_in, price_out)
         endpoint = Endpoint(url, str(model), completions, api_key_env, concurrency, prices, key_over_http)
     results = []
-    for one in [0] if checkpoint is not None else options.parse_seeds(seed, seed_range):
+    for one in [0] if checkpoint is not None else seeds:
         subject = api.subject(
             checkpoint or model or str(baseline),
             task_name,

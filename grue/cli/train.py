@@ -54,7 +54,7 @@ GROUPS = {
     type=click.Choice(["tensorboard", "wandb", "trackio", "none"]),
     help="Where to show the run; repeat for several. [default: tensorboard, if it is installed]",
 )
-@options.option("--threads", type=int, help="CPU threads of torch. [default: torch's choice]")
+@options.option("--threads", type=click.IntRange(min=1), help="CPU threads of torch. [default: torch's choice]")
 @options.option("--dry-run", is_flag=True, help="Print every value the run would use, and do nothing.")
 def train(
     task_name: str,

@@ -22,6 +22,7 @@ from grue.lm.model import is_seq2seq, language_head, vocabulary_size
 from grue.lm.tokens import Tokens
 
 Head = Callable[[Tensor], Tensor]
+ALL_OPEN = 0xFF  # eight bits of a packed support
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,8 @@ def token_log_probs(
         parts = list(empty.masked_scatter(mask.unsqueeze(-1), scores).unbind(-1))
     else:
         logits, states = forward(model, prompts, responses, want_states, encoded)
+        if support is not None:  # where no token counts all may be closed, and the gradient would be NaN
+            support = support.masked_fill(~mask.unsqueeze(-1), ALL_OPEN)
         # After the end a row's stored token may be closed. Its log-probability is then minus infinity, so it is masked
         # rather than multiplied by 0.
         parts = _scores(logits, responses.ids, support, temperature, want_plain, want_entropy)

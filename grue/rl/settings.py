@@ -171,6 +171,9 @@ class RewardedConfig(Common):
         for name in OF_A_MASK if self.mask is None else ():
             if getattr(self, name) != usual[name]:
                 yield f"{name} is about the mask, and there is none; set mask, or leave it out."
+        for name, switch in OF_A_SWITCH.items():
+            if getattr(self, name) != usual[name] and not getattr(self, switch):
+                yield f"{name} does nothing where {switch} is 0; set {switch}, or leave it out."
         if self.redraws and self.samples_per_prompt == 1:
             yield "redraws is about groups whose rewards are all equal; set samples_per_prompt to 2 or more."
 
@@ -191,6 +194,8 @@ LATER: Mapping[str, Any] = {
 """Settings that came after runs were recorded, and the values with which they change nothing."""
 OF_A_MASK = ("top_p", "top_k", "min_tokens_to_keep", "always_open", "mask_updates", "mask_source")
 """Settings that say nothing where there is no mask."""
+OF_A_SWITCH = {"overlong_penalty": "overlong_buffer", "calibration_tilt": "calibration_samples"}
+"""Setting → the one that turns on what it is about."""
 OF_DRAWS = ("sample_from", "mask", "redraws", "reward_scale", "normalize_terms")
 """Settings that only the samples of an update read."""
 OF_SAMPLES = (

@@ -191,7 +191,7 @@ class TrainState:
         load_whole(self.optimizer, state["optimizer"])
         self.kl_coefficient, self.mask_age = state["kl_coefficient"], state["mask_age"]
         self.moments = Moments(*state["moments"])
-        self.memory = dict(state["memory"])
+        self.memory = {name: value.to(self.policy.device) for name, value in state["memory"].items()}
         if self.mask_model is not None:
             self.mask_model.load_state_dict(state["mask_model"])
 

@@ -67,12 +67,18 @@ def fit_head(state: TrainState, config: ActorCriticConfig, experience: Experienc
         states = trunk_states(model, rollout.prompts.rows(rows), responses, encoded)
         found[rows.to(mask.device), : states.shape[1]] = states.float()
     targets = discounted_returns(experience, config)[mask]
-    weight, bias, held_out = ridge(found[mask].double(), targets.double(), rows_of // config.samples_per_prompt)
+    weight, bias, held_out = ridge(found[mask].double(), targets.double(), _first_places(experience)[rows_of])
     state.critic.head.weight.copy_(weight)
     state.critic.head.bias.copy_(bias)
     values = torch.zeros_like(experience.rewards)
     values[mask] = held_out.to(values.dtype)
     return values
+
+
+def _first_places(experience: Experience) -> Tensor:
+    """Return for each response the row of the first one to its prompt, [B]: an update may have a prompt twice."""
+    positions = experience.responses.positions
+    return (positions.unsqueeze(0) == positions.unsqueeze(1)).int().argmax(1).to(experience.mask.device)
 
 
 def ridge(features: Tensor, targets: Tensor, groups: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
-from math import ceil
+from math import ceil, isnan
 from typing import Any
 
 import numpy as np
@@ -20,10 +20,8 @@ import torch
 from torch import Tensor
 
 from grue.errors import ConfigError, TrainingError
-from grue.evaluation.rewards import Reward, Term, Value
 from grue.lm.distributed import DistributedContext
 from grue.lm.seeds import derived_seed
-from grue.records import Example
 from grue.rl.settings import ActorCriticConfig, RolloutConfig
 from grue.rl.trainer import Algorithm, Trainer, TrainState, set_learning_rate
 from grue.runs.algorithms import BUILT_IN, find_algorithm, split_algorithm
@@ -226,21 +224,12 @@ class Bench:
             Its figures, the gradient of the policy's loss over all its rollouts [N], and the rewards of these, samples
             to the same prompt side by side.
         """
-        parts: list[list[Value]] = []  # of each term, since an update rewards all its responses at once
-
-        def recorded(term: Term) -> Term:
-            def values(examples: Sequence[Example], texts: Sequence[str], **known: Any) -> list[Value]:
-                parts.append(term.values(examples, texts, **known))
-                return parts[-1]
-
-            return replace(term, values=values)
-
-        reward = self.trainer.reward
-        trainer = replace(self.drawing(*purpose), reward=Reward(tuple(map(recorded, reward.terms))))
+        given: list[float] = []  # of all the update's responses; NaN where the reward does not apply
+        trainer = replace(self.drawing(*purpose), graded=lambda examples, rewards: given.extend(rewards))
         self.state.load_state_dict(self.began)
         figures, gradient = still_update(trainer, self.algorithm, self.state, config, 1)
         self.state.load_state_dict(self.began)
-        rewards = [value for value in reward.sums(parts) if value is not None]
+        rewards = [value for value in given if not isnan(value)]
         if len(rewards) < config.rollouts:
             without = config.rollouts - len(rewards)
             raise TrainingError(
@@ -326,8 +315,8 @@ def still_update(
 
 
 def undivided(config: RolloutConfig) -> RolloutConfig:
-    """Return settings with which an update takes one step on all its rollouts, and the policy learns no values."""
-    once: dict[str, Any] = {name: 1 for name in REPEATED if hasattr(config, name)}
+    """Return settings with which an update takes one step on all rollouts it draws first, and no values are learnt."""
+    once: dict[str, Any] = {name: 1 for name in REPEATED if hasattr(config, name)} | {"redraws": 0}
     whole = replace(config, **once, minibatch_size=config.rollouts, stop_kl=None)
     return replace(whole, value_coefficient=0.0) if isinstance(whole, ActorCriticConfig) else whole
 

@@ -35,7 +35,8 @@ def impacts(run: Path) -> dict[str, float]:
     made = len(_updates(run))
     if len(updates) != made:
         raise DataError(f"{path}: has lines of {len(updates)} updates, and the run made {made}. Train that run again.")
-    prompts, total = config["rollouts"] // config["samples_per_prompt"], updates[0].examples
+    answers = config["samples_per_prompt"] * 2 * config.get("perturbations", 0.5)  # of ES, from every member
+    prompts, total = int(config["rollouts"] // answers), updates[0].examples
     whole = max(prompts, total)
     passes = made * prompts // whole
     if passes < FEWEST:

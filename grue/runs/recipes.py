@@ -60,6 +60,9 @@ def checked_settings(settings: type[Common], values: Mapping[str, Any], task: Ta
         raise ConfigError(f"{where}: {problem}")
     if config.freeze_encoder and task.backbone.family == "causal":
         raise ConfigError(f"{where}: freeze_encoder needs an encoder; the task's backbone is a causal model.")
+    buffer, limit = getattr(config, "overlong_buffer", 0), task.decoding.max_new_tokens
+    if buffer > limit:
+        raise ConfigError(f"{where}: overlong_buffer {buffer} exceeds the {limit} tokens that a response may have.")
     return config
 
 

@@ -136,7 +136,9 @@ class Run:
             )
         self.parts = algorithm.parts(self.trainer, config)
         total = config.length * self.parts
-        for n in range(self.resume(state, total), total):
+        done = self.resume(state, total)
+        self.clock = time.monotonic()  # making the state, reading a saved one and validating the start are no update
+        for n in range(done, total):
             set_learning_rate(state.optimizer, config, n, total)
             self.end_update(n + 1, total, algorithm.update(self.trainer, state, config, n), state)
 

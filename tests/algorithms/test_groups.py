@@ -193,6 +193,21 @@ def test_the_loss_of_grpo_is_that_of_slow_loops(family, loss_over, clip_high, tm
     assert clipped > 0
 
 
+def test_what_is_logged_of_the_ratio_is_a_mean_over_tokens_where_the_loss_divides_by_a_constant(tmp_path):
+    """Else `stop_kl` would see a part of the divergence, the smaller the shorter the responses are."""
+    means = {}
+    for loss_over in ("tokens", "constant"):
+        run, learner, experience = moved("causal", "grpo", tmp_path, loss_over=loss_over)
+        config, rows = run.plan.config, torch.arange(12)
+        weights = grpo.token_weights(experience.mask, config, 20)  # longer than any response
+        advantages = grpo.group_advantages(experience.scores, experience.scored, config)
+        losses = of_grpo(run, learner, config, experience, advantages, weights, rows)
+        count = weights.sum() if loss_over == "tokens" else 12
+        means[loss_over] = [float(losses[name] / count) for name in ("approx_kl", "clip_fraction")]
+    assert means["constant"] == pytest.approx(means["tokens"], rel=1e-5)
+    assert min(means["tokens"]) > 0
+
+
 def test_grpo_judges_the_rewards_themselves_whatever_the_penalty(tmp_path, monkeypatch):
     judge, judged, rewards = grpo.group_advantages, [], []
     monkeypatch.setattr(grpo, "group_advantages", lambda scores, *more: judged.append(scores) or judge(scores, *more))

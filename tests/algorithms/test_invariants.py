@@ -1,6 +1,7 @@
 """The algorithms' invariants, on tiny random models of both families."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -16,6 +17,8 @@ from grue.lm.tokens import encode_prompts
 from grue.rl import experience, values
 from grue.rl.masking import mask_rule
 from grue.rl.responses import draw_positions
+from grue.runs import train as training
+from grue.runs.algorithms import find_algorithm
 from grue.runs.train import Interrupted
 
 FAMILIES = ["causal", "seq2seq"]
@@ -341,3 +344,31 @@ def test_the_defaults_are_the_papers():
     }
     assert {key: getattr(config, key) for key in paper} == paper
     assert (NLPOConfig().top_p, NLPOConfig().mask_updates, NLPOConfig().mask_source) == (0.9, 5, "periodic")
+
+
+def test_validating_and_making_the_state_are_no_part_of_an_updates_seconds(tmp_path, monkeypatch):
+    clock = SimpleNamespace(now=0.0, monotonic=lambda: clock.now)
+    validate = training.validate
+
+    def slow(*arguments):
+        clock.now += 100.0
+        return validate(*arguments)
+
+    monkeypatch.setattr(training, "time", clock)
+    monkeypatch.setattr(training, "validate", slow)
+    run = tiny.train(tiny.run("causal", "reinforce", tmp_path, updates=3))
+    assert clock.now >= 200
+    assert [line["seconds"] for line in run.observer.lines] == [0.0, 0.0, 0.0]
+    assert run.training["seconds"] == 0.0
+
+
+@pytest.mark.filterwarnings("ignore:for .*copying from a non-meta parameter")
+def test_what_an_algorithm_keeps_is_where_the_policy_is(tmp_path):
+    """States are read into the CPU's memory; a device without data stands for a GPU."""
+    run = tiny.run("causal", "alol", tmp_path)
+    state = find_algorithm("alol").start(run.trainer, run.plan.config)
+    state.memory = {"value_weight": torch.ones(3)}
+    saved = state.state_dict()
+    state.policy.to("meta")
+    state.load_state_dict(saved)
+    assert state.policy.device == state.memory["value_weight"].device == torch.device("meta")

@@ -319,6 +319,33 @@ def test_a_group_that_stays_flat_keeps_its_place(tmp_path):
     assert torch.equal(tiny.weights(trained.trainer.policy), tiny.weights(tiny.model("causal")))
 
 
+def half_flat(examples, texts):
+    """A reward that is the same for every answer to half of the prompts."""
+    words = [text.split() for text in texts]
+    return [
+        0.0 if int(one.id[1:]) % 2 else sum(map(len, found)) / max(1, len(found))
+        for one, found in zip(examples, words, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("vocabulary", ["support", "vocabulary"])
+def test_answers_that_are_longer_than_those_they_replace_can_be_learnt_from(vocabulary, tmp_path):
+    """Where no token counts, the padded support is closed everywhere."""
+    settings = {"rollouts": 6, "samples_per_prompt": 3, "epochs": 1, "updates": 3, "redraws": 3, "seed": 2}
+    task = tiny.task("causal", top_k=9, temperature=4.0, max_new_tokens=24)
+
+    def trained(folder, **more):
+        made = tiny.run(
+            "causal", "grpo", folder, reward=half_flat, task_=task, ratio_over=vocabulary, **settings, **more
+        )
+        return tiny.train(made)
+
+    whole, pieces = trained(tmp_path / "whole"), trained(tmp_path / "pieces", log_prob_chunk=7)
+    widths = {line["objective/length"] for line in whole.observer.lines}
+    assert len(widths) > 1 and all(math.isfinite(line["policy/grad_norm"]) for line in whole.observer.lines)
+    assert torch.allclose(tiny.weights(whole.trainer.policy), tiny.weights(pieces.trainer.policy), atol=1e-5)
+
+
 # --- scores ----------------------------------------------------------------------------------------------------------
 
 
@@ -463,3 +490,8 @@ def test_fitting_the_expected_reward_makes_no_mask_older(tmp_path):
     settings = {"mask": "learned_top_p", "mask_updates": 2, "samples_per_prompt": 3, "value_prompts": 12}
     run = tiny.train(tiny.run("causal", "alol", tmp_path, reward=scored.fine, sample_from="policy", **settings))
     assert [line["mask/age"] for line in run.observer.lines] == [0, 1, 0, 1]
+
+
+def test_a_mask_that_the_policy_makes_itself_is_never_old(tmp_path):
+    run = tiny.train(tiny.run("causal", "reinforce", tmp_path, mask="top_k", top_k=5, updates=3))
+    assert [line["mask/age"] for line in run.observer.lines] == [0, 0, 0]

@@ -122,3 +122,22 @@ def test_a_critic_may_have_a_learning_rate_of_its_own():
 def test_sharded_weights_start_at_zero():
     found = list(ActorCriticConfig(sharded=True, value_start="regression").problems())
     assert found == ['value_start = "regression" does not go with sharded weights; set value_start = "zero".']
+
+
+def test_a_prompt_that_comes_twice_is_held_out_with_both_of_its_answers(tmp_path, monkeypatch):
+    """Of twelve examples, an update of 24 has each twice."""
+    run = tiny.run("causal", "ppo", tmp_path, reward=letters, **SETTINGS)
+    state = start(run.trainer, run.plan.config)
+    seen = {}
+
+    def noted(features, targets, groups):
+        seen["groups"] = groups
+        return ridge(features, targets, groups)
+
+    monkeypatch.setattr(values, "ridge", noted)
+    experience = collect_valued(run.trainer, state, run.plan.config, 0)
+    positions = experience.responses.positions
+    assert len(set(positions.tolist())) == 12 < len(positions)
+    rows = experience.mask.nonzero()[:, 0].tolist()
+    by_prompt = {(int(positions[row]), int(group)) for row, group in zip(rows, seen["groups"].tolist(), strict=True)}
+    assert len(by_prompt) == 12 == len({group for _, group in by_prompt})

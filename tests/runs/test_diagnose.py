@@ -54,6 +54,18 @@ def test_every_algorithm_is_diagnosed_and_left_as_it_was(algorithm, tmp_path):
     json.dumps({"found": [one.seen for one in said]})
 
 
+@pytest.mark.parametrize("switch", [{"redraws": 2}, {"calibration_samples": 2}])
+def test_updates_that_reward_more_than_once_are_diagnosed_by_what_they_learn_from(switch, tmp_path):
+    def flat_to_odd(examples, texts):
+        values = letters(examples, texts)
+        return [0.0 if int(one.id[1:]) % 2 else value for one, value in zip(examples, values, strict=True)]
+
+    found = found_by("causal", "grpo", tmp_path, reward=flat_to_odd, samples_per_prompt=2, **switch)
+    plain = found_by("causal", "grpo", tmp_path, reward=flat_to_odd, samples_per_prompt=2)
+    assert found.rewards == plain.rewards, "rewards are those of the first draw, as the reward gives them"
+    assert found.gradient.norm > 0
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_gradient_is_that_of_the_loss(family, tmp_path):
     """REINFORCE's first step: the mean over the tokens of −A·∇log π, with A the worth less the batch's mean."""

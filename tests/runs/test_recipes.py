@@ -49,6 +49,10 @@ def test_presets_are_nlpos():
         ({"kl_target": 0.0}, "kl_target must be above 0, found 0.0; leave it out to turn it off"),
         ({"value_model": "shard"}, r"'shard' is not one of separate, shared. Did you mean 'shared'\?"),
         ({"minibatch_size": 128}, "minibatch_size 128 exceeds rollouts 64"),
+        ({"clip": -1.0}, "clip must be above 0, found -1.0"),
+        ({"overlong_penalty": 3.0}, "overlong_penalty does nothing where overlong_buffer is 0; set overlong_buffer"),
+        ({"calibration_tilt": 3.0}, "calibration_tilt does nothing where calibration_samples is 0; "),
+        ({"overlong_buffer": 10_000}, r"overlong_buffer 10000 exceeds the \d+ tokens that a response may have"),
     ],
 )
 def test_values_that_cannot_be_are_refused(overrides, message):

@@ -314,6 +314,16 @@ def test_prompts_that_follow_the_mean_are_kept(tmp_path):
     assert after.training["reward_calls"] == before.training["reward_calls"] + 12
 
 
+def test_the_members_of_evolution_strategies_answer_the_same_prompts(tmp_path):
+    """Sixteen answers an update are those of four members to four prompts, six updates two passes over twelve."""
+    settings = {"rollouts": 16, "minibatch_size": 16, "perturbations": 2, "updates": 6}
+    before = finished(run(tmp_path / "earlier", "es", reward=rising, **settings))
+    lines = [line["rewards"] for _, line in files.read_jsonl(tmp_path / "earlier" / "rewards.jsonl")]
+    assert [len(line) for line in lines] == [4] * 6
+    passes = [{**lines[3 * k], **lines[3 * k + 1], **lines[3 * k + 2]} for k in range(2)]
+    assert impact.impacts(before.plan.folder).keys() == passes[0].keys() == passes[1].keys()
+
+
 def test_what_the_earlier_run_chose_its_own_prompts_by_counts_too(tmp_path):
     earlier(tmp_path / "earlier", select="hard:8", rollouts=8, minibatch_size=8)
     after = tiny.train(limr(tmp_path / "after", -99, tmp_path / "earlier"))
