@@ -7,6 +7,7 @@ from pathlib import Path
 from grue import files
 from grue.errors import DataError
 from grue.records import Result
+from grue.rl.settings import recorded
 from grue.runs.recipes import make_config
 from grue.stats.intervals import mean
 from grue.sweep.grid import read_grid
@@ -78,7 +79,7 @@ def read_run(folder: Path, job: Job) -> Run:
 def _check_settings(path: Path, job: Job) -> None:
     """Refuse a run of the same name that was trained with other settings."""
     task, record = load_task(job.source, job.suite), files.read_toml(path)
-    config = files.plain(make_config(task, job.algorithm, job.set, job.preset))
+    config = files.plain(recorded(make_config(task, job.algorithm, job.set, job.preset)))
     expected = {**config, "reward": job.reward or task.reward}
     found = {**record["config"], "reward": record["reward"]}
     differing = [key for key in sorted({*expected, *found}) if expected.get(key) != found.get(key)]

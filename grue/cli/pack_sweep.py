@@ -68,17 +68,16 @@ def _refuse_unfinished(record: "Record", jobs: "Sequence[Job]") -> None:
 
 def _runs(record: "Record", jobs: "Sequence[Job]", made: Mapping[str, Any]) -> "list[PackedRun]":
     """Read the runs of one system."""
-    from grue.submissions.packing.collect import failed_run, read_run
+    from grue.submissions.packing.collect import failed_beside, failed_run, read_run
     from grue.task_files import load_task
 
-    runs = []
-    for job in jobs:
-        if record.finished(job):
-            runs.append(read_run(record.runs / job.id))
-            continue
+    runs = [read_run(record.runs / job.id) for job in jobs if record.finished(job)]
+    done = list(runs)
+    for job in (job for job in jobs if not record.finished(job)):
         task, last = load_task(job.source, job.suite), record.last(job)
         about = {"name": job.system, "algorithm": job.algorithm, "backbone": job.backbone or task.backbone.model}
-        runs.append(failed_run(task, job.seed, about, made))
+        same = [run.result for run in done if run.result.task == job.task] or [run.result for run in done]
+        runs.append(failed_beside(same[0], task, job.seed, made) if same else failed_run(task, job.seed, about, made))
         click.echo(f"Declared failed: {job.id}: {last.message if last else ''}", err=True)
     return runs
 

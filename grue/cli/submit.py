@@ -343,13 +343,12 @@ def _failed(failed: Sequence[str], others: "Sequence[PackedRun]") -> "list[Packe
     Raises:
         ConfigError: There is no other run to name the system.
     """
-    from grue.submissions.packing.collect import failed_run, parse_failed
+    from grue.submissions.packing.collect import failed_beside, parse_failed
 
     if not others:
         raise ConfigError("Every run failed: there is no result to submit.")
     first = others[0].result
-    system = {key: first.system[key] for key in ("name", "algorithm", "backbone") if key in first.system}
-    return [failed_run(*parse_failed(text, first.suite), system, _made()) for text in failed]
+    return [failed_beside(first, *parse_failed(text, first.suite), _made()) for text in failed]
 
 
 def _made() -> dict[str, Any]:

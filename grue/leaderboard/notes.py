@@ -107,7 +107,8 @@ def _unnamed_reward_notes(entries: Sequence[Entry]) -> Iterator[str]:
 def _error_notes(entries: Sequence[Entry]) -> Iterator[str]:
     """Yield what could not be scored; the reasons are long and name local paths, so they stay in the results."""
     found: dict[tuple[str, str], list[Result]] = {}
-    for result in (entry.result for entry in entries if entry.status != "recomputed"):
+    told = (entry.result for entry in entries if entry.status != "recomputed")
+    for result in (result for result in told if result.status == "complete"):
         for error in result.errors:
             found.setdefault((result.task, error.partition(": ")[0]), []).append(result)
     for (task, metric), results in sorted(found.items(), key=lambda item: item[0]):

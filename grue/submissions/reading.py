@@ -72,7 +72,7 @@ def scan(system: Path, tasks: list[str], texts: bool = True) -> Scan:
         return Scan(frozenset(), frozenset(), tuple(error(13, path, "is a link.") for path in links), was_entered=False)
     shape = re.compile(
         rf"{re.escape(SUBMISSION)}|{MANIFEST}|({'|'.join(map(re.escape, tasks))})"
-        r"/(config\.json|seed-(0|[1-9]\d{0,8})\.(result\.json|predictions\.jsonl\.gz))"
+        r"/(config\.json|seed-(0|[1-9]\d{0,9})\.(result\.json|predictions\.jsonl\.gz))"
     )
     entries = list(islice(_entries(system, tasks), MOST_FILES + 1))
     if len(entries) > MOST_FILES:

@@ -13,6 +13,7 @@ from support.paths import ROOT
 from grue import files
 from grue.errors import DataError
 from grue.records import Score
+from grue.rl.settings import recorded
 from grue.runs.recipes import make_config
 from grue.sweep.grid import read_grid
 from grue.sweep.jobs import plan_jobs
@@ -207,7 +208,7 @@ def write_run(folder, job, value=0.5):
     files.write_json(folder / "result.json", result)
     if not job.trains:
         return
-    config = make_config(task, job.algorithm, job.set)
+    config = recorded(make_config(task, job.algorithm, job.set))  # as a run writes it: what says nothing is left out
     files.write_toml(folder / "config.toml", {"reward": job.reward or task.reward, "config": config})
     lines = [{"update": 0, "validation/preference": 1.0}]
     if job.algorithm == "supervised":

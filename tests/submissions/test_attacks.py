@@ -4,6 +4,7 @@ The board has two honest systems. `STOPPED` is the table of `docs/reference/chec
 """
 
 import hashlib
+import json
 import os
 import shutil
 import time
@@ -171,6 +172,43 @@ def test_a_claimed_kinship_hides_no_copy(board: Path) -> None:
             edit(cheat, lambda data, claim=claim: data["system"].update(claim), seed)
         seal(cheat)
         assert {p.id for p in check(cheat) if p.severity == "error"} == {"GRUE-S018"}, claim
+
+
+def test_a_claimed_kinship_and_a_disguise_together_hide_no_copy(board: Path) -> None:
+    """The hashes of starts are public: copies with a word added say that they began where the copied row did."""
+    copied = {seed: everywhere(lambda text: f"{text} Too", texts_of(seed, OTHER_WAY)) for seed in SEEDS}
+    assert "38" in found(board, copied)
+    for folder in (board / "cheat", board / "second"):
+        for seed in SEEDS:
+            edit(folder, lambda data, seed=seed: data["system"].update(start=f"{seed}" * 64), seed)
+        seal(folder)
+    assert "GRUE-S038" in {p.id for p in check(board / "cheat") if p.severity == "review"}
+
+
+def test_a_failed_run_changes_nothing_but_the_count_of_failures(board: Path) -> None:
+    """It makes no reference of a system, leaves no message, and is no row of its own."""
+    cheat = board / "cheat"
+    copied = {seed: texts_of(seed, OTHER_WAY) for seed in SEEDS}
+    assert "18" in found(board, copied)
+    path = cheat / "commongen/seed-6.result.json"
+
+    def with_a_failure(**changes: object) -> set[str]:
+        data = json.loads((cheat / "commongen/seed-1.result.json").read_text())
+        empty = {"scores": [], "preference": None, "naturalness": None, "hashes": {}, "counts": {}, "data": {}}
+        data |= {"status": "failed", "seed": 6, "errors": [], **empty}
+        system = data["system"] | changes.pop("system", {})  # type: ignore[operator]
+        path.write_text(json.dumps(data | {"system": system} | changes))
+        say(cheat, seeds=[*SEEDS, 6])
+        seal(cheat)
+        return {p.id for p in check(cheat) if p.severity != "warning"}
+
+    plain = with_a_failure()
+    assert "GRUE-S018" in plain
+    assert with_a_failure(system={"algorithm": "zero-shot"}) == plain, "what failed is no backbone as it is"
+    assert with_a_failure(data={"ids_sha256": "0" * 64}) == plain | {"GRUE-S019"}, "the board would leave it out"
+    assert with_a_failure(errors=["theirs is a fraud"]) == plain | {"GRUE-S021"}
+    endpoint = {"endpoint": {"url": "http://127.0.0.1", "model": "m"}}
+    assert with_a_failure(system=endpoint) == plain | {"GRUE-S091"}
 
 
 def test_seeds_that_kept_the_backbone_may_be_alike(board: Path) -> None:

@@ -19,6 +19,11 @@ MORE = 0.3
 """Share of near-copies, of the texts that are none between honest runs, from which a person must look."""
 AT_LEAST = 0.03  # above the level of honest runs, where these agree in nearly everything
 NEARLY_ALL = 0.9  # share of equal texts between a run and the one that it began from
+DISGUISED = 0.85
+"""Share of near-copies, of the texts that are not equal, from which changes look like a disguise.
+
+Training that hardly moves a policy leaves up to .73 (WMT16 of mini); a word added to each text leaves all.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,17 +130,19 @@ def check_copies(run: SketchedRun, others: Sequence[SketchedRun], level: float) 
         yield review(52, run.path, f"has the same texts as {_whose(same[0])}, which says that it began there.")
     if same:
         return
-    shares = [(_share(run, other), other) for other in others]
-    found = [
-        (shared, other) for shared, other in shares if shared >= (NEARLY_ALL if run.related(other) else limit(level))
-    ]
+    found = [(shared, other) for other in others if (shared := _copied(run, other, level)) is not None]
     if found:
         shared, closest = max(found, key=lambda pair: pair[0])
         yield _nearly(run, _whose(closest), shared, level)
 
 
-def _share(run: SketchedRun, other: SketchedRun) -> float:
-    return (equal if run.related(other) else alike)(run.sketch, other.sketch)
+def _copied(run: SketchedRun, other: SketchedRun, level: float) -> float | None:
+    """Return the share of near-copies of another run's texts if it is more than honest runs have."""
+    near = alike(run.sketch, other.sketch)
+    if not run.related(other):
+        return near if near >= limit(level) else None
+    same = equal(run.sketch, other.sketch)
+    return near if same >= NEARLY_ALL or near - same >= DISGUISED * (1 - same) else None
 
 
 def _nearly(run: SketchedRun, whose: str, shared: float, level: float) -> Problem:

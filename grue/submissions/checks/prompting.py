@@ -32,7 +32,7 @@ def of_another_prompt(result: Result, task: Task) -> str | None:
 
 def mixed(results: Iterable[Result]) -> str | None:
     """Return what the promptings of one system's results are if they are several; None if they are one."""
-    found = sorted({_in_words(result) for result in results if result.status == "complete"})
+    found = sorted({_in_words(result) for result in results})
     return " and ".join(found) if len(found) > 1 else None
 
 

@@ -63,7 +63,8 @@ def read_system(system: Path) -> Contents:
         return Contents(system, suite, found.problems, {})
     submission, unread = _read_submission(system, found)
     results, unreadable = _read_results(system, found)
-    is_reference = bool(submission and submission.deterministic) or any(map(does_not_compete, results.values()))
+    complete = [result for result in results.values() if result.status == "complete"]  # a failed run proves nothing
+    is_reference = bool(submission and submission.deterministic) or any(map(does_not_compete, complete))
     unlisted, altered = check_manifest(system, found)
     problems = [*found.problems, *unread, *unreadable, *unlisted, *_check_structure(system, found)]
     if submission is not None:
@@ -127,6 +128,10 @@ def _check_result(path: Path, result: Result) -> Iterator[Problem]:
         said = f"version {result.task_version} ({result.task_hash[:12]}), split {result.split!r}"
         now = f"version {task.version} ({task.hash[:12]}), split {task.data.evaluation!r}"
         yield error(6, path, f"was evaluated on {said}; the task is now {now}.")
+    ids = _task_at(path).data.splits[_task_at(path).data.evaluation].ids_sha256
+    stated = result.data.get("ids_sha256", ids)
+    if result.status == "failed" and ids and stated != ids:  # of a complete one, `check_claims` compares it
+        yield error(19, path, f"ids_sha256: states {stated!r}; of the split: {ids!r}.")
     if result.grue.get("dirty") is True:
         yield warning(36, path, "was made by a checkout with uncommitted changes.")
     if (other := of_another_prompt(result, _task_at(path))) is not None:
@@ -164,7 +169,7 @@ def _is_of_the_task(path: Path, result: Result) -> bool:
 
 
 def _check_predictions(path: Path, result: Result, there: bool) -> Iterator[Problem]:
-    """Yield if a failed run has predictions or scores, or a complete one has no predictions."""
+    """Yield if a failed run has predictions or says what came of them, or a complete one has no predictions."""
     predictions = predictions_of(path)
     if result.status == "complete" and not there:
         yield error(7, predictions, f"is missing, but {path.name} declares the run complete.")
@@ -172,6 +177,8 @@ def _check_predictions(path: Path, result: Result, there: bool) -> Iterator[Prob
         yield error(21, path, f"declares the run failed, but has {predictions.name} beside it.")
     if result.status == "failed" and (result.scores, result.preference, result.naturalness) != ((), None, None):
         yield error(21, path, "declares the run failed, but has scores.")
+    if result.status == "failed" and result.errors:
+        yield error(21, path, "declares the run failed, but states errors of metrics.")
 
 
 def _check_same_settings(results: Mapping[Path, Result]) -> Iterator[Problem]:

@@ -137,6 +137,18 @@ def failed_run(task: Task, seed: int, system: Mapping[str, Any], made: Mapping[s
     return PackedRun(_empty_result(task, seed, system, made), None, f"--failed {task.name}:{seed}")
 
 
+def failed_beside(sibling: Result, task: Task, seed: int, made: Mapping[str, Any]) -> PackedRun:
+    """Return the result of a failed run of the system that another result is of, and that was asked alike."""
+    system = {key: sibling.system[key] for key in OF_A_SYSTEM if key in sibling.system}
+    run = failed_run(task, seed, system, made)
+    asked = {key: sibling.generation[key] for key in ("prompting",) if key in sibling.generation}
+    return replace(run, result=replace(run.result, generation=asked))
+
+
+OF_A_SYSTEM = ("name", "algorithm", "backbone", "endpoint")
+"""What results say of a system, whatever became of a run."""
+
+
 def _empty_result(task: Task, seed: int, system: Mapping[str, Any], made: Mapping[str, Any]) -> Result:
     return Result(
         schema=SCHEMA_VERSION,
