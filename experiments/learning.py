@@ -79,7 +79,8 @@ def main() -> None:
         frontier = None if options.frontiers is None else options.frontiers / f"{task}.json"
         for system in options.systems:
             if runs := read(options.runs / "mini" / task / system):
-                print(f"| {task} | `{system}` | {' | '.join(row(runs, base, frontier))} |")
+                against = base if system != options.systems[0] else {}
+                print(f"| {task} | `{system}` | {' | '.join(row(runs, against, frontier))} |")
 
 
 def read(folder: Path) -> dict[int, Run]:
@@ -100,7 +101,7 @@ def row(runs: Mapping[int, Run], base: Mapping[int, Run], frontier: Path | None)
     if not all("kl" in run.result.system.get("validation", {}) for run in runs.values()):
         return [*cells, *[""] * 8, minutes(runs)]
     pairs = [run.result.preference - base[seed].result.preference for seed, run in runs.items() if seed in base]
-    cells.append(gain(pairs))
+    cells.append(gain(pairs) if pairs else "")
     cells.append(f"{mean([run.result.system['validation']['kl'] for run in runs.values()]):.2f}")
     began, kept = (mean([run.sampled_reward(n) for run in runs.values()]) for n in (0, None))
     cells.append(f"{began:.3f} → {kept:.3f}")
