@@ -73,14 +73,14 @@ def main() -> None:
     options = parser.parse_args()
     print(f"| task | system | {' | '.join(COLUMNS)} |", "|" + "---|" * (2 + len(COLUMNS)), sep="\n")
     for task in options.tasks:
-        folder = options.runs / "mini" / task / options.systems[0]
-        if not (base := read(folder)):
-            parser.error(f"{folder}: there are no evaluated runs; `grue sweep` makes them")
+        folder = options.runs / "mini" / task
+        found = {system: runs for system in options.systems if (runs := read(folder / system))}
+        if found and options.systems[0] not in found:
+            parser.error(f"{folder / options.systems[0]}: there are no evaluated runs; `grue sweep` makes them")
         frontier = None if options.frontiers is None else options.frontiers / f"{task}.json"
-        for system in options.systems:
-            if runs := read(options.runs / "mini" / task / system):
-                against = base if system != options.systems[0] else {}
-                print(f"| {task} | `{system}` | {' | '.join(row(runs, against, frontier))} |")
+        for system, runs in found.items():
+            base = found[options.systems[0]] if system != options.systems[0] else {}
+            print(f"| {task} | `{system}` | {' | '.join(row(runs, base, frontier))} |")
 
 
 def read(folder: Path) -> dict[int, Run]:

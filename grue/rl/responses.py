@@ -214,7 +214,8 @@ def score(trainer: Trainer, state: TrainState, config: RewardedConfig, n: int, s
         scores = scores - config.overlong_penalty * overlong
     scores, own = scaled_scores(scores, own, scored, state, config)
     age = None if config.mask is None else state.mask_age
-    state.mask_age += state.mask_model is not None  # a mask that the policy itself makes is never older than it
+    # A mask that the policy itself makes is never older than it.
+    state.mask_age += config.mask is not None and state.mask_model is not None
     return Responses(
         positions=sampled.positions,
         rollout=rollout,

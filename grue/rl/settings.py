@@ -172,7 +172,8 @@ class RewardedConfig(Common):
             if getattr(self, name) != usual[name]:
                 yield f"{name} is about the mask, and there is none; set mask, or leave it out."
         for name, switch in OF_A_SWITCH.items():
-            if getattr(self, name) != usual[name] and not getattr(self, switch):
+            read = name not in getattr(self, "unread", ())  # what a file leaves unread is refused as that
+            if read and getattr(self, name) != usual[name] and not getattr(self, switch):
                 yield f"{name} does nothing where {switch} is 0; set {switch}, or leave it out."
         if self.redraws and self.samples_per_prompt == 1:
             yield "redraws is about groups whose rewards are all equal; set samples_per_prompt to 2 or more."

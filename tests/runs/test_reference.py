@@ -50,7 +50,7 @@ def test_the_command_lists_and_shows(monkeypatch):
     listing = CliRunner().invoke(main, ["algorithms", "list"])
     assert [line.split()[0] for line in listing.output.splitlines()[: len(tiny.ALGORITHMS)]] == list(tiny.ALGORITHMS)
     shown = CliRunner().invoke(main, ["algorithms", "show", "ppo"]).output
-    assert "\n  clip = 0.2  ·  float  ·  paper: 0.2\n      ε of the policy ratio.\n" in shown
+    assert "\n  clip = 0.2  ·  float  ·  above 0  ·  paper: 0.2\n      ε of the policy ratio.\n" in shown
     record = json.loads(CliRunner().invoke(main, ["algorithms", "show", "ppo", "--json"]).output)
     assert record["groups"][0]["settings"][0]["name"] == "clip"
     wrong = CliRunner().invoke(main, ["algorithms", "show", "nlop"])
