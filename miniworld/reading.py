@@ -1,7 +1,8 @@
 """Pretraining of the models that write: many chapters of text, each drawn, read once and forgotten.
 
-The arithmetic is in bfloat16 with float32 weights behind it, which is faster where the CPU multiplies bfloat16
-matrices in hardware (AMX). Batches have few different shapes, because the kernels of every new shape are compiled.
+Where the CPU multiplies bfloat16 matrices in hardware the arithmetic is in bfloat16 with float32 weights behind it;
+elsewhere that would be eight times as slow, and it is in float32. Batches have few different shapes, because the
+kernels of every new shape are compiled.
 
 After each chapter the state goes into a file, so that the same command continues after a kill.
 """
@@ -70,7 +71,7 @@ def read(model: Any, course: Course, state: Path, log: Log) -> float:
     named = zip((name for name, _ in model.named_parameters()), weights, strict=True)
     optimizer = torch.optim.AdamW(parameter_groups(named, course.boosts), betas=(0.9, 0.98), fused=True)
     begun, seconds = _restored(state, course.identity, weights, optimizer)
-    model.bfloat16()
+    model.to(arithmetic())
     _follow(model, weights)
     for chapter in range(begun, course.chapters):
         started = time.monotonic()
@@ -107,6 +108,12 @@ def _step(model: Any, weights: Sequence[torch.Tensor], optimizer: torch.optim.Op
 def _follow(model: Any, weights: Sequence[torch.Tensor]) -> None:
     for weight, parameter in zip(weights, model.parameters(), strict=True):
         parameter.copy_(weight)
+
+
+def arithmetic() -> torch.dtype:
+    """Return bfloat16 where the CPU multiplies its matrices in hardware, else float32."""
+    able = torch.cpu.get_capabilities()
+    return torch.bfloat16 if able.get("amx_bf16") or able.get("avx512_bf16") else torch.float32
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -82,7 +82,6 @@ class Recipe:
 T5_BOOSTS = {"shared": 6.0, "relative_attention_bias": 15.0}
 
 T5_SMALL = {"d_model": 128, "d_kv": 32, "d_ff": 512, "num_layers": 2, "num_decoder_layers": 2, "num_heads": 4}
-T5_MEDIUM = {"d_model": 256, "d_kv": 32, "d_ff": 1024, "num_layers": 3, "num_decoder_layers": 3, "num_heads": 8}
 
 SMALL_WRITERS = {
     "causal": Recipe(
@@ -143,18 +142,32 @@ SMALL_WRITERS = {
     ),
 }
 
-MEDIUM = {"causal": {"n_embd": 256, "n_layer": 6, "n_head": 8, "n_positions": LONGEST}}
-"""The shape of the second size, about four times the parameters; that of encoder-decoders is `T5_MEDIUM`."""
+RESIZED: Mapping[str, Mapping[Family, dict[str, Any]]] = {
+    "s": {
+        "causal": {"n_embd": 64, "n_layer": 4, "n_head": 4, "n_positions": LONGEST},
+        "seq2seq": T5_SMALL | {"d_model": 64, "d_kv": 16, "d_ff": 256},
+    },
+    "m": {
+        "causal": {"n_embd": 256, "n_layer": 6, "n_head": 8, "n_positions": LONGEST},
+        "seq2seq": {"d_model": 256, "d_kv": 32, "d_ff": 1024, "num_layers": 3, "num_decoder_layers": 3, "num_heads": 8},
+    },
+}
+"""The shapes of other sizes: a third (beside the embeddings a quarter) and about four times the parameters."""
 
 
-def _medium(name: str) -> Recipe:
-    """Return the recipe of a backbone's second size: the same text and lessons, another shape and rate."""
-    small = SMALL_WRITERS[name]
-    shape = MEDIUM.get(name, T5_MEDIUM)
-    return replace(small, description=f"{small.description} Second size.", shape=shape, rate=2e-3, ships=False)
+def _resized(name: str, size: Literal["s", "m"]) -> Recipe:
+    """Return the recipe of a backbone of another size: the same lessons; `-s` reads an eighth of the text."""
+    recipe = SMALL_WRITERS[name]
+    shape, description = RESIZED[size][recipe.family], f"{recipe.description} Size {size}."
+    recipe = replace(recipe, description=description, shape=shape, ships=False)
+    if size == "m":
+        return replace(recipe, rate=2e-3)
+    training = tuple(replace(data, count=data.count // 8) for data in recipe.training)
+    return replace(recipe, training=training, chapters=recipe.chapters // 2)
 
 
-WRITERS = SMALL_WRITERS | {f"{name}-m": _medium(name) for name in ("causal", "seq2seq", "translator")}
+BACKBONES = ("causal", "seq2seq", "translator")
+WRITERS = SMALL_WRITERS | {f"{name}-{size}": _resized(name, size) for size in ("s", "m") for name in BACKBONES}
 
 SMALL = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4}
 # with the small initial weights of large models, attention would stay uniform for too long

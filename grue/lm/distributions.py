@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
+import numpy
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
@@ -16,14 +17,14 @@ from torch.nn import functional as F
 # --- supports and draws ----------------------------------------------------------------------------------------------
 
 SPAN = 256  # tokens that `sample` sums first
-LIKELIEST = (128, 1024)  # tokens among which a nucleus is searched before all are sorted
+LIKELIEST = (256, 2048)  # tokens among which a nucleus is searched before all are sorted
 
 
 def top_k_support(logits: Tensor, k: int) -> Tensor:
     """Return where the k largest logits are, [..., V] bool; values tied with the k-th stay open together."""
     if k <= 0 or k >= logits.shape[-1]:
         return torch.ones_like(logits, dtype=torch.bool)
-    return logits >= logits.topk(k, dim=-1).values[..., -1:]
+    return logits >= _largest(logits.float().flatten(0, -2), k)[:, :1].view(*logits.shape[:-1], 1)
 
 
 def top_p_support(logits: Tensor, p: float, min_tokens_to_keep: int = 1) -> Tensor:
@@ -33,32 +34,50 @@ def top_p_support(logits: Tensor, p: float, min_tokens_to_keep: int = 1) -> Tens
     """
     if p >= 1.0:
         return torch.ones_like(logits, dtype=torch.bool)
-    size = logits.shape[-1]
     probabilities = logits.float().softmax(-1).flatten(0, -2)
-    support = torch.zeros_like(probabilities, dtype=torch.bool)
+    support = torch.empty_like(probabilities, dtype=torch.bool)
     left = torch.arange(len(probabilities), device=logits.device)
-    for count in (count for count in LIKELIEST if min_tokens_to_keep <= count < size):
-        likeliest, order = probabilities[left].topk(count, dim=-1)
-        support[left] = _nucleus(likeliest, order, p, min_tokens_to_keep, support[left])
+    size = logits.shape[-1]
+    for count in (*(count for count in LIKELIEST if min_tokens_to_keep <= count < size), size):
+        rows = probabilities if len(left) == len(probabilities) else probabilities[left]
+        likeliest = _largest(rows, count).flip(-1)
+        support[left] = _nucleus(rows, likeliest, p, min_tokens_to_keep)
         left = left[likeliest.sum(-1) < p + 1e-3]
         if not len(left):
-            return support.view(logits.shape)
-    whole = probabilities[left].sort(dim=-1, descending=True, stable=True)
-    support[left] = _nucleus(*whole, p, min_tokens_to_keep, support[left])
+            break
     return support.view(logits.shape)
 
 
-def _nucleus(sorted_probabilities: Tensor, order: Tensor, p: float, min_tokens_to_keep: int, like: Tensor) -> Tensor:
-    mass_before = sorted_probabilities.cumsum(-1) - sorted_probabilities
-    kept = mass_before < p
-    kept[..., : max(1, min_tokens_to_keep)] = True
-    return torch.zeros_like(like, dtype=torch.bool).scatter_(-1, order, kept)
+def _largest(values: Tensor, count: int) -> Tensor:
+    """Return the largest values [N, count] of rows [N, V], in ascending order."""
+    if not values.is_cpu:
+        return values.topk(count, dim=-1).values.flip(-1)
+    # On a CPU numpy's partition and sort take a fifth of the time of topk.
+    largest = numpy.partition(values.detach().numpy(), -count, axis=-1)[:, -count:]
+    return torch.from_numpy(numpy.sort(largest, axis=-1))
+
+
+def _nucleus(probabilities: Tensor, likeliest: Tensor, p: float, min_tokens_to_keep: int) -> Tensor:
+    """Return where the nucleus of rows [N, V] is, [N, V] bool, if it is no larger than the likeliest [N, count] are.
+
+    Of tokens that are tied with its last one those with the lowest ids belong to it.
+    """
+    mass_before = likeliest.cumsum(-1) - likeliest
+    sizes = (mass_before < p).sum(-1, keepdim=True).clamp(max(1, min_tokens_to_keep), likeliest.shape[-1])
+    last = likeliest.gather(-1, sizes - 1)
+    support = probabilities >= last
+    tied = (support.sum(-1, keepdim=True) > sizes).squeeze(-1)
+    if tied.any():
+        level, above = probabilities[tied] == last[tied], probabilities[tied] > last[tied]
+        missing = sizes[tied] - above.sum(-1, keepdim=True)
+        support[tied] = above | (level & (level.cumsum(-1) <= missing))
+    return support
 
 
 def restrict(logits: Tensor, support: Tensor | None) -> Tensor:
     """Return float32 logits with minus infinity wherever the support is closed."""
     logits = logits.float()
-    return logits if support is None else logits.masked_fill(~support, float("-inf"))
+    return logits if support is None else torch.where(support, logits, float("-inf"))
 
 
 def sample(logits: Tensor, uniforms: Tensor) -> Tensor:

@@ -133,9 +133,12 @@ def _mask_support(
     """
     if mask is None:
         return None
-    opened = torch.zeros_like(logits, dtype=torch.bool)
     drawable = logits if closed_eos is None else logits.index_fill(-1, _index(closed_eos, logits), -math.inf)
-    opened[running] = mask.rule(drawable[running])
+    if running.all():
+        opened = mask.rule(drawable)
+    else:
+        opened = torch.zeros_like(logits, dtype=torch.bool)
+        opened[running] = mask.rule(drawable[running])
     opened[:, [eos, *mask.always_open]] = True
     return opened
 

@@ -68,6 +68,23 @@ def test_nucleus_is_the_smallest_set_that_reaches_p(logits, p):
             assert set(found[b, t].nonzero().flatten().tolist()) == oracles.nucleus(logits[b, t].tolist(), p)
 
 
+@pytest.mark.parametrize("spread", [0.3, 1.0, 3.0, 6.0])
+def test_nucleus_of_a_large_vocabulary_however_wide(spread, chance):
+    logits = spread * torch.randn(3, 5000, generator=chance)
+    found = distributions.top_p_support(logits, 0.9)
+    for row, kept in zip(logits.softmax(-1), found, strict=True):
+        inside, outside = row[kept], row[~kept]
+        assert inside.min() > outside.max()
+        assert inside.double().sum() == pytest.approx(0.9, abs=float(inside.min()) + 1e-4)
+        assert inside.double().sum() - inside.min() < 0.9 + 1e-4
+
+
+@pytest.mark.parametrize("size", [8, 512, 4096])
+def test_of_tied_tokens_the_nucleus_takes_the_lowest_ids(size):
+    found = distributions.top_p_support(torch.zeros(2, size), 0.5)
+    assert found.tolist() == [[token < size // 2 for token in range(size)]] * 2
+
+
 def test_nucleus_of_one_is_everything_even_where_rounding_would_drop_the_tail():
     logits = torch.tensor([[50.0, 0.0, -50.0, -200.0]])
     assert distributions.top_p_support(logits, 1.0).all()
