@@ -14,7 +14,7 @@ from grue.records import BASELINES, Result, check_seed, check_system_name
 from grue.tasks import Task
 
 if TYPE_CHECKING:
-    from grue.data.scored import ScoredHeader
+    from grue.data.scored_lines import ScoredHeader
     from grue.evaluation.endpoint import Endpoint
     from grue.evaluation.rewards import RewardFunction
     from grue.evaluation.systems import System

@@ -14,7 +14,7 @@ import click
 )
 def schema(kind: str) -> None:
     """Print the JSON Schema of a kind of file; submission, task and by-reference are in TOML."""
-    from grue.data.scored import scored_schema
+    from grue.data.scored_lines import scored_schema
     from grue.leaderboard.board import Board
     from grue.records import Example, Prediction, Result
     from grue.shapes import json_schema

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from grue.data.scored import Header, ScoredBudget, ScoredData
+from grue.data.scored import ScoredBudget, ScoredData
+from grue.data.scored_lines import Header
 
 
 @dataclass(frozen=True, slots=True)

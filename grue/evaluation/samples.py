@@ -12,17 +12,8 @@ from pathlib import Path
 
 from grue import files
 from grue.data.limits import LARGEST_REWARD
-from grue.data.scored import (
-    KIND,
-    SCHEMA_VERSION,
-    RewardedLine,
-    ScoredHeader,
-    ScoredResponse,
-    as_records,
-    read_header,
-    read_scored,
-    unfinished,
-)
+from grue.data.scored import read_header, read_scored, unfinished
+from grue.data.scored_lines import KIND, SCHEMA_VERSION, RewardedLine, ScoredHeader, ScoredResponse, as_records
 from grue.errors import ConfigError, DataError, TrainingError
 from grue.evaluation.best_of import draws
 from grue.evaluation.generated import CLAIM, check_output, check_same, check_unfinished

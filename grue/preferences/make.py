@@ -15,7 +15,8 @@ from typing import Literal, get_args
 from grue import files
 from grue.data.limits import MOST_RESPONSES
 from grue.data.pairs import KIND, SCHEMA_VERSION, SHARES, PairsHeader, check_shares, contradictions, part_of
-from grue.data.scored import PairLine, ScoredGroup, ScoredHeader, as_records, check_text, read_scored
+from grue.data.scored import ScoredGroup, read_scored
+from grue.data.scored_lines import PairLine, ScoredHeader, as_records, check_text
 from grue.errors import ConfigError, DataError, SubmissionError, escaped
 from grue.evaluation.predictions import match, read_predictions
 from grue.evaluation.rewards import make_reward

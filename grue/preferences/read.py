@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Literal
 
 from grue.data.pairs import PARTS, SHARES, PairsHeader, Part, contradictions, part_of
-from grue.data.scored import Header, ScoredGroup, read_scored
+from grue.data.scored import ScoredGroup, read_scored
+from grue.data.scored_lines import Header
 from grue.errors import ConfigError, DataError, escaped
 from grue.records import Example
 from grue.tasks import Task

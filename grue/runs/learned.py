@@ -8,7 +8,8 @@ as in a header of pairs whose source did not say.
 from pathlib import Path
 
 from grue.data.pairs import PairsHeader
-from grue.data.scored import Header, ScoredHeader, read_header
+from grue.data.scored import read_header
+from grue.data.scored_lines import Header, ScoredHeader
 from grue.errors import ConfigError, DataError
 from grue.evaluation import reward_models
 from grue.lm.reward_folder import read_reward_manifest

@@ -9,7 +9,7 @@ import torch
 from support import scored, tiny
 
 from grue import files
-from grue.data.scored import RewardedLine, ScoredHeader, ScoredResponse, as_records
+from grue.data.scored_lines import RewardedLine, ScoredHeader, ScoredResponse, as_records
 from grue.errors import ConfigError, DataError, TrainingError
 from grue.lm.checkpoint import read_manifest
 from grue.runs.algorithms import find_algorithm

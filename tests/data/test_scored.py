@@ -9,20 +9,10 @@ import pytest
 from support import tiny
 
 from grue import files
-from grue.data import limits, scored
+from grue.data import limits, scored, scored_lines
 from grue.data.pairs import PairsHeader
-from grue.data.scored import (
-    LEFT_OUT,
-    RewardedLine,
-    ScoredBudget,
-    ScoredGroup,
-    ScoredHeader,
-    ScoredResponse,
-    as_records,
-    read_header,
-    read_scored,
-    scored_schema,
-)
+from grue.data.scored import ScoredBudget, ScoredGroup, read_header, read_scored
+from grue.data.scored_lines import LEFT_OUT, RewardedLine, ScoredHeader, ScoredResponse, as_records, scored_schema
 from grue.errors import DataError
 
 TASK, EXAMPLES = tiny.task("causal"), tiny.examples()
@@ -264,7 +254,7 @@ def test_too_much(read, monkeypatch):
     assert limits.MOST_RESPONSES >= 8 * 500_000  # eight to each prompt of the largest data sets but one
     monkeypatch.setattr(scored, "MOST_RESPONSES", 3)
     assert refused(read, PAIR, PAIR).startswith("FILE, line 2: refused: more than 3 responses")
-    monkeypatch.setattr(scored, "LONGEST_CELL", 5)
+    monkeypatch.setattr(scored_lines, "LONGEST_CELL", 5)
     assert "line 1: a text of 7 characters; at most 5 are allowed" in refused(read, PAIR)
     monkeypatch.setattr(scored, "LARGEST_TEXT", 10)
     assert re.match(r"FILE: refused: \d+ bytes, where 10 are allowed", refused(read, PAIR))

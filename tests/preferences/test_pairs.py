@@ -11,7 +11,8 @@ from support.studies import PAIRS, a_study, opinions
 
 from grue import files
 from grue.data.pairs import PARTS, PairsHeader, check_shares, contradictions, part_of
-from grue.data.scored import RewardedLine, ScoredHeader, ScoredResponse, as_records, read_header, read_scored
+from grue.data.scored import read_header, read_scored
+from grue.data.scored_lines import RewardedLine, ScoredHeader, ScoredResponse, as_records
 from grue.errors import ConfigError, DataError, SubmissionError
 from grue.preferences.annotators import parse_noise
 from grue.preferences.answers import read_judged_items

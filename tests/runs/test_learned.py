@@ -9,7 +9,7 @@ from support import tiny
 from grue import files
 from grue.cli.train import describe
 from grue.data.pairs import PairsHeader
-from grue.data.scored import RewardedLine, ScoredHeader, ScoredResponse, as_records
+from grue.data.scored_lines import RewardedLine, ScoredHeader, ScoredResponse, as_records
 from grue.errors import ConfigError, DataError
 from grue.evaluation.systems import _reward_of
 from grue.lm.checkpoint import read_manifest

@@ -1,0 +1,175 @@
+"""The lines of a file of scored responses: its header, and what is said of the responses to a prompt.
+
+The first line may be a header, which says how the responses were made and what they took; `grue generate --score` and
+`grue pairs` write one. Every other line judges responses to one prompt, all lines of a file in the same form.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from grue import files
+from grue.data import pairs
+from grue.data.limits import LONGEST_CELL
+from grue.data.pairs import PairsHeader, Part
+from grue.errors import DataError
+from grue.records import unseen
+from grue.shapes import json_schema
+from grue.tasks import Generation
+
+KIND: Final = "scored responses"
+SCHEMA_VERSION: Final = 1
+LEFT_OUT = ("reward_models", "file", "data_dir")
+"""The keys of a header that are left out where they say nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredHeader:
+    """The first line of a file: whose responses these are, how they were drawn, and what that took.
+
+    Attributes:
+        reward: The expression that gave the rewards, as for training.
+        checkpoint: sha256 of the weights that were drawn from, or a model's hub id and revision.
+        system: Its name.
+        seed: Of the draws.
+        samples: Drawn to each prompt.
+        generation: How they were drawn: temperature, top-k, lengths.
+        prompts: That were answered; one to whose responses the reward does not apply has no line.
+        responses: In the file.
+        generated_tokens: Of all responses, end tokens included, also of those that are not in the file.
+        reward_calls: Responses that the reward was asked about.
+        seconds: For drawing and scoring; what loaded the model and prepared the reward is not counted.
+        reward_models: Name and sha256 of each reward model in `reward`; left out of a file where there is none.
+        file: sha256 of the file of rows that `split` names; left out where it is a split of the task.
+        data_dir: Where the rows were read instead of the task's sources; left out without such a folder.
+    """
+
+    grue: Literal["scored responses"]
+    schema: Literal[1]
+    suite: str
+    task: str
+    task_hash: str
+    split: str
+    reward: str
+    checkpoint: str
+    system: str
+    seed: int
+    samples: int
+    generation: Generation
+    prompts: int
+    responses: int
+    generated_tokens: int
+    reward_calls: int
+    seconds: float
+    reward_models: Mapping[str, str] = field(default_factory=dict)
+    file: str | None = None
+    data_dir: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredResponse:
+    """A response and what it is worth; higher is better."""
+
+    text: str
+    reward: float
+
+
+@dataclass(frozen=True, slots=True)
+class RewardedLine:
+    """Responses to the prompt of a training example, which is named by its id, its prompt or both; with rewards."""
+
+    responses: tuple[ScoredResponse, ...]
+    id: str | None = None
+    prompt: str | None = None
+
+    def judged(self) -> list[tuple[str, float]]:
+        """Return (text, score) of each response."""
+        return [(one.text, one.reward) for one in self.responses]
+
+
+@dataclass(frozen=True, slots=True)
+class PairLine:
+    """Two responses to the prompt of a training example, of which one is better.
+
+    Attributes:
+        tie: Neither is: which of them is called chosen means nothing.
+        part: Where the prompt belongs; what is not "train" is held out and never learned from.
+    """
+
+    chosen: str
+    rejected: str
+    id: str | None = None
+    prompt: str | None = None
+    tie: bool = False
+    part: Part | None = None
+
+    def judged(self) -> list[tuple[str, float]]:
+        """Return (text, score) of each response; only the order of the scores means something."""
+        return [(self.chosen, 1.0), (self.rejected, 1.0 if self.tie else 0.0)]
+
+
+@dataclass(frozen=True, slots=True)
+class RankingLine:
+    """Responses to the prompt of a training example, best first."""
+
+    ranking: tuple[str, ...]
+    id: str | None = None
+    prompt: str | None = None
+
+    def judged(self) -> list[tuple[str, float]]:
+        """Return (text, score) of each response; only the order of the scores means something."""
+        return _by_order(self.ranking)
+
+
+def _by_order(texts: Sequence[str]) -> list[tuple[str, float]]:
+    return [(text, float(len(texts) - place)) for place, text in enumerate(texts, start=1)]
+
+
+Line = RewardedLine | PairLine | RankingLine
+Header = ScoredHeader | PairsHeader
+FORMS: Mapping[str, type[Line]] = {
+    "responses": RewardedLine,
+    "chosen": PairLine,
+    "rejected": PairLine,
+    "ranking": RankingLine,
+}
+"""The key by which a line is recognised → what it is read into."""
+WRITTEN = {
+    RewardedLine: '{"id": …, "responses": [{"text": …, "reward": 0.3}, …]}',
+    PairLine: '{"id": …, "chosen": …, "rejected": …}',
+    RankingLine: '{"id": …, "ranking": [best, …, worst]}',
+}
+HEADERS: Mapping[str, type[Header]] = {KIND: ScoredHeader, pairs.KIND: PairsHeader}
+
+
+def as_records(made: Header, lines: Iterable[RewardedLine | PairLine]) -> Iterator[dict[str, Any]]:
+    """Yield the objects of a file, one a line: the header, then the lines, each of which names an id."""
+    header = files.plain(made)
+    yield {key: value for key, value in header.items() if key not in LEFT_OUT or value}
+    for line in lines:
+        if isinstance(line, RewardedLine):
+            yield {"id": line.id, "responses": files.plain(line.responses)}
+        else:
+            yield {key: value for key, value in files.plain(line).items() if value not in (None, False)}
+
+
+def scored_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a line of a file of scored responses."""
+    parts = [json_schema(cls) for cls in (ScoredHeader, PairsHeader, *WRITTEN)]
+    dialect = [part.pop("$schema") for part in parts]
+    return {"$schema": dialect[0], "title": "A line of scored responses", "anyOf": parts}
+
+
+def check_text(text: str, where: str) -> None:
+    """Refuse a text that no file of scored responses may hold.
+
+    Raises:
+        DataError: It is too long, or has characters that nobody sees.
+    """
+    if len(text) > LONGEST_CELL:
+        raise DataError(
+            f"{where}: a text of {len(text):,} characters; at most {LONGEST_CELL:,} are allowed. Shorten it."
+        )
+    if hidden := unseen(text):
+        named = ", ".join(f"U+{ord(sign):04X}" for sign in sorted(hidden)[:3])
+        raise DataError(f"{where}: a text holds characters that nobody sees ({named}); remove them.")
