@@ -15,7 +15,7 @@ from grue.errors import DataError, UnknownName, did_you_mean
 from grue.mini.manifest import HERE, SmallModel, SplitRows, read_manifest
 
 MODELS = "GRUE_MINI_MODELS"
-"""The environment variable that names a folder of models that did not ship."""
+"""The environment variable that names a folder of models that are not part of the package."""
 
 # --- rows ------------------------------------------------------------------------------------------------------------
 
@@ -113,9 +113,9 @@ def _check_model(name: str, where: Path, folder: Path) -> None:
 def _absent_model(name: str, model: SmallModel, places: Sequence[Path]) -> DataError:
     time = f" in about {model.minutes:.0f} minutes" if model.minutes else ""
     return DataError(
-        f"The small model {name!r} does not ship with grue and is not in {' or '.join(map(str, places))}. In a "
-        f"checkout, `python -m miniworld models --only {name}` makes it{time}; or name a folder that has {name}/ with "
-        f"{MODELS}."
+        f"The small model {name!r} is not part of the package and is not in {' or '.join(map(str, places))}. A "
+        f"checkout of grue has it in grue/mini/models: name that folder with {MODELS}. There, `python -m miniworld "
+        f"models --only {name}` trains a new one{time}, whose scores do not compare with published ones."
     )
 
 

@@ -83,7 +83,7 @@ class SmallModel:
         made_with: Versions of the libraries and the number of threads, which decide the last bits of the weights.
         files: File name → sha256.
         besides: The other texts it was trained on.
-        ships: Whether it is in the package; one that is not has to be made, or found by `GRUE_MINI_MODELS`.
+        ships: Whether it is in the package; one that is not is in a checkout alone, or found by `GRUE_MINI_MODELS`.
         minutes: How long making it took, in minutes; 0 where nobody has measured it.
     """
 
