@@ -1,7 +1,8 @@
 """What mini can be believed about, from the rows of its board: `python experiments/validity.py`.
 
 Three tables. *What can be told apart*: for every two systems that learned, the difference of their preference, and the
-smallest true difference that seeds as noisy as theirs would show four times in five. *The paper's signs*: which of two
+smallest true difference that seeds as noisy as theirs would show four times in five; and how far two seeds rank the
+systems as the others do. *The paper's signs*: which of two
 systems is higher on a task by the means that the paper prints (it prints no variances of them), and here. *The paper's
 questions*: those of its Table 2 that automatic scores answer without further runs.
 """
@@ -12,9 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 
+import numpy as np
+
 from grue.leaderboard.board import Board, Cell, Row
 from grue.leaderboard.lineage import are_pairs, made_on
 from grue.leaderboard.published import read_board
+from grue.stats.correlation import kendall
 from grue.stats.intervals import mean, student_t_quantile
 from grue.stats.paired import Contrast, MeanDifference, degrees_of_freedom, holm, judge_seeds
 from grue.submissions.reported import paper_scores, read_reported
@@ -40,6 +44,7 @@ def main() -> None:
     parser.add_argument("--board", type=Path, default=ROOT / "leaderboard" / "mini.json")
     board = read_board(parser.parse_args().board)
     print(*told_apart(board), sep="\n")
+    print(halves(board))
     print()
     print(*signs(board), sep="\n")
     print()
@@ -60,10 +65,7 @@ def contrasts(board: Board, a: Row, b: Row) -> Tasks:
 
 
 def _contrast(a: Cell, b: Cell, paired: bool) -> Contrast:
-    if a.preference is None or b.preference is None:
-        raise ValueError("every task of mini has a preference")
-    first, second = (dict(sorted(cell.by_seed.items())) for cell in (a.preference, b.preference))
-    return Contrast(tuple(first.values()), tuple(second.values()), paired=paired)
+    return Contrast(tuple(_by_seed(a)), tuple(_by_seed(b)), paired=paired)
 
 
 def smallest(compared: Sequence[Contrast], seeds: int) -> float:
@@ -89,6 +91,36 @@ def told_apart(board: Board) -> Iterator[str]:
         each = [f"{smallest([compared[name]], SEEDS[0]):.1f}" for name in names]
         yield _line(f"`{a.system}` − `{b.system}`", _written(found), "yes" if told else "no", *sizes, *each)
     yield f"\nTold apart: {sum(sure)} of {len(pairs)} pairs of {len(ranked)} systems."
+
+
+def halves(board: Board) -> str:
+    """Say how far ranks by two seeds are those by the other seeds, over all ways to choose the two."""
+    ranked = [row for row in board.rows if row.standing == "ranked"]
+    warm = [row for row in ranked if row.system.startswith("supervised")]
+    every, among = agreements(ranked), agreements(warm)
+    return (
+        f"Ranks by two seeds agree with those by the others with a Kendall's τ of {mean(every):.2f} on average over "
+        f"{len(every)} choices, {min(every):.2f} at least; among the {len(warm)} with a supervised start "
+        f"{mean(among):.2f} and {min(among):.2f}."
+    )
+
+
+def agreements(rows: Sequence[Row]) -> list[float]:
+    """Return Kendall's τ of the rows' mean preference by two seeds and by the others, for every choice of the two."""
+    scores = np.array([np.mean([_by_seed(cell) for cell in row.cells.values()], axis=0) for row in rows])
+    places = range(scores.shape[1])
+    found = []
+    for chosen in combinations(places, 2):
+        others = [place for place in places if place not in chosen]
+        both = scores[:, chosen].mean(axis=1), scores[:, others].mean(axis=1)
+        found.append(float(kendall(*both, np.ones((1, len(rows))))[0]))
+    return found
+
+
+def _by_seed(cell: Cell) -> list[float]:
+    if cell.preference is None:
+        raise ValueError("every task of mini has a preference")
+    return [score for _, score in sorted(cell.preference.by_seed.items())]
 
 
 def _written(found: MeanDifference) -> str:

@@ -49,6 +49,28 @@ def test_the_page_shows_the_tables_of_the_board_that_ships(validity):
         assert "\n".join(table) in page, "python experiments/validity.py prints them"
 
 
+def test_ranks_by_two_seeds_are_compared_with_those_by_the_others(validity):
+    board = validity.read_board(ROOT / "leaderboard/mini.json")
+    rows = json.loads((ROOT / "leaderboard/mini.json").read_text())["rows"]
+    ranked = [row for row in rows if row["standing"] == "ranked"]
+    expected = []
+    for chosen in ("12", "13", "14", "15", "23", "24", "25", "34", "35", "45"):
+        halves = [
+            [
+                sum(cell["preference"]["by_seed"][seed] for cell in row["cells"].values() for seed in seeds)
+                / len(seeds)
+                for row in ranked
+            ]
+            for seeds in (chosen, [seed for seed in "12345" if seed not in chosen])
+        ]
+        expected.append(stats.kendalltau(*halves).statistic)
+    found = validity.agreements([row for row in board.rows if row.standing == "ranked"])
+    assert found == pytest.approx(expected)
+    assert validity.halves(board) in (ROOT / "docs/background/validity.md").read_text(encoding="utf-8").replace(
+        "\n", " "
+    )
+
+
 def test_signs_are_those_of_the_papers_tables(validity):
     """Table 33: Supervised .186 METEOR and .437 intent accuracy, Supervised + PPO .198 and .455."""
     board = validity.read_board(ROOT / "leaderboard/mini.json")
