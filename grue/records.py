@@ -212,6 +212,11 @@ def check_system_name(name: str) -> str:
     return name
 
 
+def is_seed(text: str) -> bool:
+    """Whether a text is a seed as file names write it: digits without leading zeros, up to `LARGEST_SEED`."""
+    return bool(re.fullmatch("0|[1-9][0-9]{0,9}", text)) and int(text) <= LARGEST_SEED
+
+
 def check_seed(seed: int) -> int:
     """Return a seed.
 

@@ -32,9 +32,20 @@ def in_paper_scale(row: Row, tasks: Sequence[BoardTask], suite: str) -> Row:
 
 
 def _averaged(task: BoardTask) -> list[Column]:
-    """Return the task's columns without the metrics of preference that Figure 2 does not seem to average."""
+    """Return the task's columns without the metrics of preference that Figure 2 does not seem to average.
+
+    A task that only has the name of one of the paper's, and lacks metrics of that, keeps its own.
+    """
     drawn = drawn_metrics(task.name)
-    return [column for column in task.columns if column.axis != "preference" or drawn is None or column.metric in drawn]
+    if drawn is None or _lacking(task):
+        return list(task.columns)
+    return [column for column in task.columns if column.axis != "preference" or column.metric in drawn]
+
+
+def _lacking(task: BoardTask) -> list[str]:
+    """Return the metrics that Figure 2 seems to average for the paper's task of that name, and this one lacks."""
+    own = {column.metric for column in task.columns if column.axis == "preference"}
+    return [metric for metric in drawn_metrics(task.name) or () if metric not in own]
 
 
 def _cell(cell: Cell, columns: Sequence[Column], suite: str, where: str) -> Cell:
@@ -100,6 +111,11 @@ def explained(tasks: Sequence[BoardTask], suite: str) -> Iterator[str]:
             "here they are the task's own."
         )
     for task in tasks:
+        if lacking := _lacking(task):
+            yield (
+                f"{task.name} is not identified as the paper's task of that name: it lacks {', '.join(lacking)}, which "
+                "the figure seems to average; here the mean is of its own metrics."
+            )
         if left_out := [column.metric for column in task.columns if column not in _averaged(task)]:
             yield f"{task.name}: {', '.join(left_out)} left out, which the figure does not seem to average."
     hows: Mapping[str, str] = {

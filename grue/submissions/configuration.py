@@ -20,13 +20,12 @@ from grue.metrics.reward_model import MODEL
 from grue.records import Result
 from grue.shapes import from_dict
 from grue.submissions.checks.budgets import other_calls
-from grue.submissions.folder import nests_too_deep
+from grue.submissions.folder import CONFIG, nests_too_deep
 from grue.submissions.problems import Problem, error, warning
 from grue.submissions.reading import Scan, without_path
 from grue.task_files import load_task
 from grue.tasks import Task
 
-CONFIG = "config.json"
 SCHEMA_VERSION = 1
 ALGORITHMS = frozenset(module.name for module in iter_modules(algorithms.__path__))
 

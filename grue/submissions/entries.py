@@ -6,13 +6,13 @@ from pathlib import Path
 from grue.errors import DataError
 from grue.records import About, Entry, Result, Status
 from grue.submissions.folder import (
-    RESULT,
     SUBMISSIONS,
     Submission,
     place_of,
     predictions_of,
     read_result,
     read_submission,
+    seed_of,
     systems,
 )
 from grue.submissions.reading import scan
@@ -39,7 +39,7 @@ def _of_system(system: Path, suite: str) -> list[Entry]:
     for problem in found.problems:
         raise DataError(f"{problem.path}: {problem.message} See `grue submit check {system}`.")
     about = about_submission(read_submission(system))
-    paths = [system / name for name in sorted(found.readable) if RESULT.fullmatch(Path(name).name)]
+    paths = [system / name for name in sorted(found.readable) if seed_of(Path(name).name) is not None]
     known = {path: read_result(path) for path in paths}
     place = place_of(system)
     rung = rung_of(place, {path.parent.name for path in paths if known[path].status == "complete"})

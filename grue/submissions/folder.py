@@ -22,15 +22,16 @@ from typing import Any
 
 from grue.errors import ConfigError, DataError
 from grue.files import read_json, read_toml
-from grue.records import LOOKUPS, SCHEMA_VERSION, Result
+from grue.records import LARGEST_SEED, LOOKUPS, SCHEMA_VERSION, Result, is_seed
 from grue.shapes import from_dict
 from grue.task_files import SUITES
 
 SUBMISSIONS = "submissions"
 SUBMISSION = "submission.toml"
 MANIFEST = "MANIFEST.sha256"
+CONFIG = "config.json"
 BY_REFERENCE = ".by-reference.toml"
-RESULT = re.compile(r"seed-(0|[1-9]\d*)\.result\.json")
+RESULT = re.compile(r"seed-(0|[1-9][0-9]{0,9})\.result\.json")
 RANKED_SEEDS = 5  # per task, for a rank; with fewer a row is preliminary
 PRELIMINARY_SEEDS = 3
 DEEPEST = 20  # nested tables and lists; files that grue writes have five
@@ -63,11 +64,17 @@ class Submission:
     regression: str = ""
 
 
+def seed_of(name: str) -> int | None:
+    """Return the seed that the name of a result's file states; None if it is no such name, or that is no seed."""
+    match = RESULT.fullmatch(name)
+    return int(match[1]) if match and is_seed(match[1]) else None
+
+
 def read_result(path: Path) -> Result:
     """Read a `result.json`.
 
     Raises:
-        DataError: The file cannot be read, or is not a result of this schema.
+        DataError: The file cannot be read, or is not a result of this schema; or its seed is none.
     """
     data = read_json(path)
     if nests_too_deep(data):
@@ -81,6 +88,8 @@ def read_result(path: Path) -> Result:
         raise DataError(str(error)) from error
     if not isinstance(result.system.get("name"), str):
         raise DataError(f"{path}: system: the key 'name' is missing or no string.")
+    if not 0 <= result.seed <= LARGEST_SEED:
+        raise DataError(f"{path}: seed: expected a whole number from 0 to {LARGEST_SEED}.")
     return result
 
 
@@ -106,13 +115,16 @@ def read_submission(system: Path) -> Submission:
     """Read a system's `submission.toml`.
 
     Raises:
-        ConfigError: It cannot be read, or does not have the fields of `Submission`.
+        ConfigError: It cannot be read, or does not have the fields of `Submission`; or a seed is none.
     """
     path = system / SUBMISSION
     data = read_toml(path)
     if nests_too_deep(data):
         raise ConfigError(f"{path}: nests deeper than {DEEPEST} levels.")
-    return from_dict(Submission, data, str(path))
+    submission = from_dict(Submission, data, str(path))
+    if not all(0 <= seed <= LARGEST_SEED for seed in submission.seeds):
+        raise ConfigError(f"{path}: seeds: expected whole numbers from 0 to {LARGEST_SEED}.")
+    return submission
 
 
 def nests_too_deep(value: Any) -> bool:

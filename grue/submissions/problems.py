@@ -205,6 +205,10 @@ _WARNINGS = {
         "declared to have kept its initial policy",
         "Check that the texts are those of a system that it can have started from; training then improved nothing.",
     ),
+    55: (
+        "what maintainers saw of a run no longer counts",
+        "Undo the change, or have the run made again with `grue submit reproduce` or `grue submit retrain`.",
+    ),
     73: (
         "a configuration that this version of grue cannot train",
         "Retrain with the version of grue that the results name.",

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from grue import files
 from grue.errors import ConfigError, DataError, GrueError
-from grue.records import Prediction
+from grue.records import LARGEST_SEED, Prediction, is_seed
 from grue.shapes import from_dict
 from grue.submissions.folder import MANIFEST, SUBMISSION, nests_too_deep
 from grue.submissions.problems import Problem, error
@@ -72,7 +72,7 @@ def scan(system: Path, tasks: list[str], texts: bool = True) -> Scan:
         return Scan(frozenset(), frozenset(), tuple(error(13, path, "is a link.") for path in links), was_entered=False)
     shape = re.compile(
         rf"{re.escape(SUBMISSION)}|{MANIFEST}|({'|'.join(map(re.escape, tasks))})"
-        r"/(config\.json|seed-(0|[1-9]\d{0,9})\.(result\.json|predictions\.jsonl\.gz))"
+        r"/(config\.json|seed-(?P<seed>[^/]*)\.(result\.json|predictions\.jsonl\.gz))"
     )
     entries = list(islice(_entries(system, tasks), MOST_FILES + 1))
     if len(entries) > MOST_FILES:
@@ -82,7 +82,7 @@ def scan(system: Path, tasks: list[str], texts: bool = True) -> Scan:
     for entry in entries:
         path = Path(entry.path)
         name = path.relative_to(system).as_posix()
-        found = list(_faults(entry, path, bool(shape.fullmatch(name)), texts))
+        found = list(_faults(entry, path, _why_foreign(shape.fullmatch(name)), texts))
         problems += found
         if entry.is_symlink() or not entry.is_dir():
             present.add(name)
@@ -105,7 +105,16 @@ def _listing(folder: Path) -> list[os.DirEntry[str]]:
         return sorted(islice(found, MOST_FILES + 1), key=lambda entry: entry.name)
 
 
-def _faults(entry: os.DirEntry[str], path: Path, belongs: bool, texts: bool) -> Iterator[Problem]:
+def _why_foreign(match: re.Match[str] | None) -> str:
+    """Return why a file does not belong to a submission, given how its name matched; empty if it does."""
+    if match is None:
+        return "is not a file of a submission."
+    if match["seed"] is None or is_seed(match["seed"]):
+        return ""
+    return f"names no seed, which is a whole number from 0 to {LARGEST_SEED}, without leading zeros."
+
+
+def _faults(entry: os.DirEntry[str], path: Path, foreign: str, texts: bool) -> Iterator[Problem]:
     """Yield what keeps a file from being read."""
     if entry.is_symlink():
         yield error(13, path, "is a link.")
@@ -113,8 +122,8 @@ def _faults(entry: os.DirEntry[str], path: Path, belongs: bool, texts: bool) -> 
         yield error(1, path, "is not a folder of a submission.")
     elif not entry.is_file(follow_symlinks=False):
         yield error(13, path, "is neither a file nor a folder.")
-    elif not belongs:
-        yield error(1, path, "is not a file of a submission.")
+    elif foreign:
+        yield error(1, path, foreign)
     else:
         yield from _too_heavy(path, entry.stat(follow_symlinks=False).st_size, texts)
 

@@ -33,6 +33,7 @@ class Job:
         evaluate: Whether to evaluate the trained model; false for a run that is only a warm start.
         after: Id of the run that it starts from.
         model: A model made elsewhere, with how it is asked as in `ModelEntry`; the algorithm is then "external".
+        task_sha256: Of what the task file says: what is in the task's hash, its recipes and its chat prompt.
     """
 
     suite: str
@@ -50,6 +51,7 @@ class Job:
     model: str | None = None
     chat: bool = False
     endpoint: Endpoint | None = None
+    task_sha256: str = ""
 
     @property
     def id(self) -> str:
@@ -63,7 +65,7 @@ class Job:
 
     @property
     def identity(self) -> str:
-        """sha256 of all fields: a finished job of another identity does not count."""
+        """sha256 of all fields: a finished job of another identity, as of a task file that changed, does not count."""
         return files.sha256_json(self)
 
 
@@ -162,6 +164,12 @@ def _is_on(entry: GridEntry | ModelEntry, source: str, task: Task) -> bool:
     return not entry.tasks or bool({task.name, source} & set(entry.tasks))
 
 
+def _about(source: str, task: Task, seed: int) -> dict[str, Any]:
+    """Return what every job says of its task and seed."""
+    said = files.sha256_json([task.hash, task.recipes, task.chat_hash])
+    return {"suite": task.suite, "task": task.name, "source": source, "seed": seed, "task_sha256": said}
+
+
 def _job_of_model(entry: ModelEntry, source: str, task: Task, seed: int) -> Job:
     from grue.evaluation.systems import check_name, external_name
 
@@ -170,14 +178,14 @@ def _job_of_model(entry: ModelEntry, source: str, task: Task, seed: int) -> Job:
     if entry.chat if entry.endpoint is None else not entry.endpoint.completions:
         chat_prompt(task)
     name = entry.system or external_name(entry.model, chat=entry.chat, endpoint=entry.endpoint)
-    about: dict[str, Any] = {"suite": task.suite, "task": task.name, "source": source, "seed": seed}
+    about = _about(source, task, seed)
     asked: dict[str, Any] = {"model": entry.model, "chat": entry.chat, "endpoint": entry.endpoint}
     return Job(algorithm="external", system=check_name(name), **about, **asked)
 
 
 def _jobs_of(entry: GridEntry, source: str, task: Task, seed: int, grid: SweepGrid) -> list[Job]:
     system = check_system_name(entry.algorithm if entry.system is None else entry.system)
-    about: dict[str, Any] = {"suite": task.suite, "task": task.name, "source": source, "seed": seed}
+    about = _about(source, task, seed)
     if entry.algorithm in BASELINES:
         _check_baseline(entry, system, task)
         return [Job(algorithm=entry.algorithm, system=system, **about)]

@@ -304,6 +304,30 @@ def test_metrics_that_figure_two_does_not_average_are_left_out() -> None:
     assert board.notes[0] == "totto: parent_overlap left out, which the figure does not seem to average."
 
 
+@pytest.mark.parametrize(
+    ("name", "metric", "lacks"),
+    [
+        ("commongen", "coverage", "cider, rouge2, rougeL, bleu3, bleu4, meteor"),
+        ("totto", "sacrebleu", "parent"),
+        ("imdb", "meteor", "sentiment"),
+    ],
+)
+def test_an_own_task_with_the_name_of_one_of_the_papers_is_not_taken_for_it(name: str, metric: str, lacks: str) -> None:
+    """Figure 2 averages other metrics; what such a task lacks is said, and its own metrics are averaged."""
+    extra = MetricSpec("rouge1", "preference", range=(0.0, 1.0))
+    task = a_task(name, suite="mine", metrics=(MetricSpec(metric, "preference", range=(0.0, 1.0)), extra))
+    scores = (a_score(metric, 0.5), a_score("rouge1", 0.25))
+    found = [replace(entry, result=replace(entry.result, scores=scores)) for entry in entries(task, "ppo", {1: 9.0})]
+    board = rank(found, [task], scoring="paper")
+    highest = 100 if metric == "sacrebleu" else 1
+    assert board.rows[0].preference == pytest.approx(100 * (0.5 / highest + 0.25) / 2)
+    assert board.notes[0] == (
+        f"{name} is not identified as the paper's task of that name: it lacks {lacks}, which the figure seems to "
+        "average; here the mean is of its own metrics."
+    )
+    assert not any("left out" in note for note in board.notes)
+
+
 def test_raw_metrics_that_are_shares_need_no_explanation() -> None:
     assert rank([], [replace(dialogue(), suite="mini")], scoring="paper").notes == (
         "On the paper's scale an axis is 100 × the plain mean of a task's raw metrics, nothing clipped.",

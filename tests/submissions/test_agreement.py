@@ -2,11 +2,13 @@
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from support.good_submission import SEEDS, use_few_examples, write_good
+from support.good_submission import SEEDS, basis_by_hand, configure, edit, say, seal, use_few_examples, write_good
 
 from grue import files
 from grue.errors import DataError
@@ -15,7 +17,7 @@ from grue.stats.intervals import prediction_interval
 from grue.submissions.checks.check import check
 from grue.submissions.entries import results
 from grue.submissions.trust.agreement import equal_share, judge_reproduced, judge_retrained
-from grue.submissions.trust.ladder import Scores, Seen, read_seen, record, rung_of
+from grue.submissions.trust.ladder import Basis, Scores, Seen, read_seen, record, rung_of
 
 SEEN = Seen(
     rung="reproduced",
@@ -27,7 +29,7 @@ SEEN = Seen(
     grue={"version": "0", "commit": "0"},
     machine="a machine",
     packages={},
-    predictions="",
+    of=Basis("", "", ""),
     equal_texts=1.0,
     then=Scores(50.0, None),
     now=Scores(50.0, None),
@@ -41,10 +43,8 @@ def ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return write_good(tmp_path / "submissions/mini/ours")
 
 
-def digest(system: Path, seed: int = 1) -> str:
-    """The sha256 of a seed's predictions, as the manifest has it."""
-    lines = (system / "MANIFEST.sha256").read_text().splitlines()
-    return next(line[:64] for line in lines if line.endswith(f"commongen/seed-{seed}.predictions.jsonl.gz"))
+def basis(system: Path, seed: int = 1) -> Basis:
+    return Basis(*basis_by_hand(system, "commongen", seed))
 
 
 def test_the_interval_of_a_further_seed() -> None:
@@ -89,13 +89,13 @@ def test_other_seeds_decide_what_is_retrained() -> None:
 def test_a_record_lifts_the_row_whose_predictions_it_names(ours: Path) -> None:
     home = ours.parent.parent
     assert {entry.status for entry in results(home)} == {"rescored"}
-    path = record(ours, replace(SEEN, predictions=digest(ours)))
+    path = record(ours, replace(SEEN, of=basis(ours)))
     assert path == ours.parent / "ours.trust.json"
     for folder in (home, ours.parent, ours):
         assert {(e.status, e.about.log) for e in results(folder)} == {
             ("reproduced", "submissions/mini/ours.trust.json")
         }
-    record(ours, replace(SEEN, rung="retrained", verdict="inside", seed=2, predictions=digest(ours, 2)))
+    record(ours, replace(SEEN, rung="retrained", verdict="inside", seed=2, of=basis(ours, 2)))
     assert {entry.status for entry in results(home)} == {"retrained"}
     assert check(home) == []  # the record is no part of the submission
     write_good(ours, "A {} was seen in the {}.")  # replaced
@@ -103,37 +103,121 @@ def test_a_record_lifts_the_row_whose_predictions_it_names(ours: Path) -> None:
 
 
 def test_a_failure_keeps_a_task_off_its_rung(ours: Path) -> None:
-    good = replace(SEEN, rung="retrained", verdict="inside", predictions=digest(ours))
+    good = replace(SEEN, rung="retrained", verdict="inside", of=basis(ours))
     record(ours, good)
-    record(ours, replace(good, seed=2, verdict="outside", predictions=digest(ours, 2)))
+    record(ours, replace(good, seed=2, verdict="outside", of=basis(ours, 2)))
     assert rung_of(ours, ["commongen"]) is None
-    record(ours, replace(good, seed=2, verdict="equal texts", predictions=digest(ours, 2)))  # seen again
+    record(ours, replace(good, seed=2, verdict="equal texts", of=basis(ours, 2)))  # seen again
     assert [one.seed for one in read_seen(ours)] == [1, 2]
     assert rung_of(ours, ["commongen"]) == "retrained"
     for verdict in ("different", "undecided"):
-        record(ours, replace(SEEN, verdict=verdict, predictions=digest(ours)))
+        record(ours, replace(SEEN, verdict=verdict, of=basis(ours)))
         assert rung_of(ours, ["commongen"]) == "retrained"  # who trained again has more than the checkpoint
     assert rung_of(ours, ["commongen", "imdb"]) is None  # every task of a row holds its rung
     assert rung_of(ours, []) is None
 
 
 def test_what_was_seen_of_replaced_predictions_is_dropped(ours: Path) -> None:
-    record(ours, replace(SEEN, predictions="0" * 64))
+    record(ours, replace(SEEN, of=replace(basis(ours), predictions="0" * 64)))
     assert rung_of(ours, ["commongen"]) is None
     for seed in SEEDS[:2]:
-        record(ours, replace(SEEN, seed=seed, predictions=digest(ours, seed)))
+        record(ours, replace(SEEN, seed=seed, of=basis(ours, seed)))
     assert [one.seed for one in read_seen(ours)] == [1, 2]
-    record(ours, replace(SEEN, task="../../mini/ours/commongen", predictions=digest(ours)))
+    record(ours, replace(SEEN, task="../../mini/ours/commongen", of=basis(ours)))
     assert rung_of(ours, ["../../mini/ours/commongen"]) is None
+
+
+def system_says(key: str, value: Any) -> Callable[[Path], object]:
+    return lambda ours: edit(ours, lambda data: data["system"].update({key: value}))
+
+
+REWRITTEN: dict[str, Callable[[Path], object]] = {
+    "the algorithm": system_says("algorithm", "nlpo"),
+    "the backbone": system_says("backbone", "mini:causal"),
+    "the weights": system_says("weights", "0" * 64),
+    "the start": system_says("start", "0" * 64),
+    "the reward": system_says("reward", "cider"),
+    "what training took": system_says("training", {"tokens": 1.0}),
+    "a key that was not there": system_says("endpoint", {"model": "another"}),
+    "the decoding": lambda ours: edit(ours, lambda data: data["generation"].update(num_beams=8)),
+    "the batches": lambda ours: edit(ours, lambda data: data["determinism"].update(batch_size=7)),
+    "the task's version": lambda ours: edit(ours, lambda data: data.update(task_version=9)),
+    "the row's algorithm": lambda ours: say(ours, algorithm="nlpo"),
+    "the row's backbone": lambda ours: say(ours, backbone="mini:causal"),
+    "the row's training data": lambda ours: say(ours, training_data="the whole web"),
+    "the configuration": lambda ours: configure(ours, agreeing=False, reward="cider"),
+    "no configuration": lambda ours: (ours / "commongen/config.json").unlink(),
+}
+
+
+@pytest.mark.parametrize("rung", ["reproduced", "retrained"])
+@pytest.mark.parametrize("name", REWRITTEN)
+def test_a_rung_is_of_all_that_was_seen(ours: Path, name: str, rung: Any) -> None:
+    configure(ours)
+    record(ours, replace(SEEN, rung=rung, of=basis(ours)))
+    assert rung_of(ours, ["commongen"]) == rung
+    REWRITTEN[name](ours)
+    assert rung_of(ours, ["commongen"]) is None
+    record(ours, replace(SEEN, seed=2, of=basis(ours, 2)))
+    assert [one.seed for one in read_seen(ours)] == [2]
+
+
+def test_what_is_not_of_a_run_may_change(ours: Path) -> None:
+    """A maintainer who scores the row again changes its scores; its authors may move, and write another licence."""
+    configure(ours)
+    record(ours, replace(SEEN, of=basis(ours)))
+    say(ours, authors=["B. Author"], licence="CC0", link="https://example.org", budget="2 GPU hours", contact="a@b.org")
+    again = {"preference": 1.0, "naturalness": 1.0, "scores": [], "timing": {"scoring_seconds": 9.0}}
+    of_code = {"grue": {"version": "9"}, "packages": {"numpy": "9"}, "errors": ["meteor: none"]}
+    edit(ours, lambda data: data.update(again | of_code))
+    path = ours / "commongen/seed-1.result.json"
+    path.write_text(json.dumps(json.loads(path.read_text()), indent=7, sort_keys=True))
+    assert rung_of(ours, ["commongen"]) == "reproduced"
+
+
+def test_a_run_that_was_reproduced_may_gain_a_configuration_and_one_that_was_retrained_may_not(ours: Path) -> None:
+    for rung, then in (("reproduced", "reproduced"), ("retrained", None)):
+        (ours / "commongen/config.json").unlink(missing_ok=True)
+        (ours.parent / "ours.trust.json").unlink(missing_ok=True)
+        record(ours, replace(SEEN, rung=rung, of=basis(ours)))  # type: ignore[arg-type]
+        configure(ours, agreeing=False)
+        assert rung_of(ours, ["commongen"]) == then
+
+
+def test_no_statement_undoes_a_failure(ours: Path) -> None:
+    """Else its authors would lift a row by changing what it says of the run that failed."""
+    record(ours, replace(SEEN, of=basis(ours)))
+    record(ours, replace(SEEN, seed=2, verdict="different", of=basis(ours, 2)))
+    edit(ours, lambda data: data["system"].update(reward="cider"), seed=2)
+    assert rung_of(ours, ["commongen"]) is None
+    record(ours, replace(SEEN, seed=3, of=basis(ours, 3)))
+    assert [(one.seed, one.passed) for one in read_seen(ours)] == [(1, True), (2, False), (3, True)]
+
+
+def test_the_check_says_what_no_longer_counts(ours: Path) -> None:
+    record(ours, replace(SEEN, of=basis(ours)))
+    record(ours, replace(SEEN, seed=2, verdict="different", of=basis(ours, 2)))
+    assert check(ours) == []
+    say(ours, algorithm="nlpo")
+    seal(ours)
+    (problem,) = check(ours)
+    assert (problem.id, problem.severity, Path(problem.path).name) == ("GRUE-S055", "warning", "seed-1.result.json")
+    assert problem.message == "was reproduced on 2026-01-31; since then what the row says of it changed."
+    (ours / "submission.toml").write_text("name = ")
+    assert "GRUE-S055" not in {problem.id for problem in check(ours)}
+    (ours.parent / "ours.trust.json").write_text("{}")
+    (told,) = [problem.message for problem in check(ours) if problem.id == "GRUE-S055"]
+    assert told.startswith("the key 'schema' is missing")
 
 
 def test_a_record_is_read_strictly(ours: Path) -> None:
     path = ours.parent / "ours.trust.json"
     for text, told in (
         ("{}", "the key 'schema' is missing"),
-        ('{"schema": 2, "seen": []}', "this version of grue reads 1, found 2"),
-        ('{"schema": 1, "seen": [], "status": "retrained"}', "unknown key 'status'"),
-        (json.dumps({"schema": 1, "seen": [files.plain(SEEN) | {"rung": "certified"}]}), "not one of reproduced"),
+        ("[]", "expected a table, found "),
+        ('{"schema": 1, "seen": [{"predictions": "0"}]}', "reads 2, found 1. Remove the file, and make the runs again"),
+        ('{"schema": 2, "seen": [], "status": "retrained"}', "unknown key 'status'"),
+        (json.dumps({"schema": 2, "seen": [files.plain(SEEN) | {"rung": "certified"}]}), "not one of reproduced"),
     ):
         path.write_text(text)
         with pytest.raises(DataError, match=told):

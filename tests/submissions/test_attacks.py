@@ -18,8 +18,10 @@ from support.good_submission import (
     OTHER_WAY,
     PEOPLE,
     SEEDS,
+    configure,
     edit,
     hand_in,
+    reproduced,
     say,
     seal,
     texts_of,
@@ -360,6 +362,41 @@ def test_a_check_that_is_late_ends_no_process_of_its_caller(board: Path) -> None
     finally:
         bystander.kill()
         bystander.join()
+
+
+# --- what was seen -------------------------------------------------------------------------------------------------------
+
+AFTERWARDS: dict[str, Callable[[Path], object]] = {
+    "another algorithm": lambda row: (
+        say(row, algorithm="nlpo"),
+        [edit(row, lambda data: data["system"].update(algorithm="nlpo"), seed) for seed in SEEDS],
+    ),
+    "another backbone": lambda row: (
+        say(row, backbone="mini:causal"),
+        [edit(row, lambda data: data["system"].update(backbone="mini:causal"), seed) for seed in SEEDS],
+    ),
+    "another name in the manifest alone": lambda row: say(row, algorithm="a method of our own"),
+    "another configuration, with results that agree": lambda row: configure(row, config={"epochs": 9}),
+    "other first stage": lambda row: configure(row, agreeing=False, backbone_weights="1" * 64),
+}
+
+
+@pytest.mark.parametrize("name", AFTERWARDS)
+def test_a_row_is_rewritten_after_it_was_reproduced(board: Path, name: str) -> None:
+    """Its texts are those that were seen, and the rung went to whatever the row now said that it is."""
+    row = board / "first"
+    say(row)
+    configure(row)
+    seal(row)
+    reproduced(row)
+    status = {entry.status for entry in results(board) if entry.path.parent.parent == row}
+    assert status == {"reproduced"}
+    AFTERWARDS[name](row)
+    seal(row)
+    assert {(entry.status, entry.about.log) for entry in results(board) if entry.path.parent.parent == row} == {
+        ("rescored", "")
+    }
+    assert [problem.id for problem in check(row)].count("GRUE-S055") == len(SEEDS)
 
 
 # --- boards --------------------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from support.good_submission import (
     hand_in,
     no_examples,
     packed,
+    reproduced,
     say,
     seal,
     texts_of,
@@ -70,6 +71,21 @@ def a_folder_of_no_task(ours: Path, _: pytest.MonkeyPatch) -> None:
 @violates(1)
 def predictions_without_a_result(ours: Path, _: pytest.MonkeyPatch) -> None:
     shutil.copy(ours / PREDICTIONS, ours / "commongen/seed-6.predictions.jsonl.gz")
+
+
+@violates(1)
+def a_seed_that_is_too_large(ours: Path, _: pytest.MonkeyPatch) -> None:
+    shutil.copy(ours / RESULT, ours / "commongen/seed-4294967296.result.json")
+
+
+@violates(2)
+def a_declared_seed_that_is_too_large(ours: Path, _: pytest.MonkeyPatch) -> None:
+    say(ours, seeds=[*SEEDS, 2**32])
+
+
+@violates(3)
+def a_stated_seed_that_is_too_large(ours: Path, _: pytest.MonkeyPatch) -> None:
+    edit(ours, lambda data: data.update(seed=2**32))
 
 
 @violates(2)
@@ -552,6 +568,11 @@ def weights_that_nobody_has_seen(ours: Path, _: pytest.MonkeyPatch) -> None:
     answer_by_an_endpoint(ours, weights="ab" * 32)
 
 
+@violates(55)
+def a_row_that_said_something_else_when_it_was_reproduced(ours: Path, _: pytest.MonkeyPatch) -> None:
+    reproduced(ours, statement="0" * 64)
+
+
 @violates(92)
 def an_endpoint_that_trains(ours: Path, _: pytest.MonkeyPatch) -> None:
     answer_by_an_endpoint(ours, algorithm="ppo")
@@ -588,7 +609,7 @@ def test_every_check_is_tripped_by_a_test() -> None:
 
 def test_ids_say_their_severity() -> None:
     for number, check_of in ((int(name[-3:]), check_of) for name, check_of in CHECKS.items()):
-        warned, reviewed = (30, 31, 32, 35, 36, 37, 39, 44, 45, 73, 79, 80), (33, 34, 38, 49, 50, 51, 52, 82)
+        warned, reviewed = (30, 31, 32, 35, 36, 37, 39, 44, 45, 55, 73, 79, 80), (33, 34, 38, 49, 50, 51, 52, 82)
         assert check_of.severity == ("warning" if number in warned else "review" if number in reviewed else "error")
         assert check_of.id == f"GRUE-S{number:03}"
         assert check_of.cure.endswith(".")

@@ -291,6 +291,9 @@ def test_a_run_without_result_is_evaluated_or_declared_failed(tmp_path: Path) ->
         read_run(folder)
     said = f"{folder}: has no result.json. Evaluate the run; if it failed, declare it: --failed imdb:4."
     assert str(caught.value) == said
+    write_run(folder, a_run(seed=2**32))
+    with pytest.raises(DataError, match=r"result\.json: seed: expected a whole number from 0 to 4294967295\."):
+        read_run(folder)
     write_run(folder, a_run())
     assert read_run(folder) == replace(a_run(), origin=str(folder))
     (folder / "predictions.jsonl").unlink()
@@ -298,16 +301,24 @@ def test_a_run_without_result_is_evaluated_or_declared_failed(tmp_path: Path) ->
         read_run(folder)
 
 
-@pytest.mark.parametrize("text", ["imdb", "imdb:", "imdb:x", "imdb:-1", "imdb:01", "imdb:²", ":1x"])
+@pytest.mark.parametrize(
+    "text", ["imdb", "imdb:", "imdb:x", "imdb:-1", "imdb:01", "imdb:²", ":1x", "imdb:4294967296", f"imdb:{'1' * 5_000}"]
+)
 def test_a_failed_run_is_named_by_task_and_seed(text: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_failed(text, "mini")
-    assert str(caught.value) == f"--failed {text}: write TASK:SEED, such as --failed commongen:3."
+    asked = "write TASK:SEED, such as --failed commongen:3, with a seed from 0 to 4294967295."
+    assert str(caught.value) == f"--failed {text}: {asked}"
     assert parse_failed("imdb:0", "mini") == (IMDB, 0)
+    assert parse_failed("imdb:4294967295", "mini") == (IMDB, 2**32 - 1)
 
 
 @pytest.mark.parametrize(
-    "stray", ["notes.txt", "cooking/seed-1.jsonl", "imdb/seed-01.jsonl", "imdb/1.jsonl", "a/imdb/seed-1.jsonl"]
+    "stray",
+    [
+        *("notes.txt", "cooking/seed-1.jsonl", "imdb/seed-01.jsonl", "imdb/1.jsonl", "a/imdb/seed-1.jsonl"),
+        *("imdb/seed-4294967296.jsonl", f"imdb/seed-{'1' * 200}.jsonl"),
+    ],
 )
 def test_predictions_made_elsewhere_lie_by_task_and_seed(tmp_path: Path, stray: str) -> None:
     with pytest.raises(DataError, match=r"holds no predictions; expected files <task>/seed-<n>\.jsonl\."):

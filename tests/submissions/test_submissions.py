@@ -35,7 +35,7 @@ from support.good_submission import (
 
 from grue import files
 from grue.cli.main import main
-from grue.errors import DataError, Unavailable, visible
+from grue.errors import ConfigError, DataError, Unavailable, visible
 from grue.evaluation.scoring import Scored
 from grue.records import Score
 from grue.submissions.checks import check as checks
@@ -48,6 +48,8 @@ from grue.submissions.folder import systems
 from grue.submissions.problems import error
 from grue.submissions.reading import MOST_FILES
 from grue.task_files import load_task
+
+NO_SEED = "names no seed, which is a whole number from 0 to 4294967295, without leading zeros."
 
 
 @pytest.fixture
@@ -106,11 +108,61 @@ def test_files_that_do_not_belong_are_told(ours: Path) -> None:
     (ours / "commongen/seed-6.predictions.jsonl.gz").write_bytes(packed({"a": "b"}))
     seal(ours)
     assert [problem for problem in told(ours) if problem[0] == "GRUE-S001"] == [
-        ("GRUE-S001", "commongen/seed-01.result.json", "is not a file of a submission."),
+        ("GRUE-S001", "commongen/seed-01.result.json", NO_SEED),
         ("GRUE-S001", "commongen/seed-6.predictions.jsonl.gz", "has no seed-6.result.json beside it."),
         ("GRUE-S001", "cooking", "is not a folder of a submission."),
         ("GRUE-S001", "evil.py", "is not a file of a submission."),
     ]
+
+
+@pytest.mark.parametrize("seed", ["4294967296", "9999999999", "1" * 200, "007", "-1", "", "1٣", "²", "x"])
+def test_a_file_of_no_seed_is_told_and_refused(ours: Path, seed: str) -> None:
+    """2^32 - 1 is the largest; a digit of another script is none."""
+    names = [f"seed-{seed}.{ending}" for ending in ("predictions.jsonl.gz", "result.json")]
+    for name, there in zip(names, (PREDICTIONS, RESULT), strict=True):
+        shutil.copy(ours / there, ours / "commongen" / name)
+    seal(ours)
+    assert told(ours) == [("GRUE-S001", f"commongen/{name}", NO_SEED) for name in names]
+    with pytest.raises(DataError, match=f"seed-{seed}.*: names no seed, which is a whole number"):
+        results(ours.parent.parent)
+
+
+def test_the_largest_seed_is_one(ours: Path) -> None:
+    for number in (0, 4294967295):
+        hand_in(ours, number, texts_of(1, "Far away a {0} is running through the {1} and never stops."))
+        for seed in SEEDS:
+            (ours / f"commongen/seed-{seed}.result.json").unlink(missing_ok=True)
+            (ours / f"commongen/seed-{seed}.predictions.jsonl.gz").unlink(missing_ok=True)
+        say(ours, seeds=[number])
+        seal(ours)
+        assert [problem[0] for problem in told(ours)] == ["GRUE-S030"]  # one seed is few
+        assert [entry.result.seed for entry in results(ours.parent.parent)] == [number]
+        (ours / f"commongen/seed-{number}.result.json").unlink()
+        (ours / f"commongen/seed-{number}.predictions.jsonl.gz").unlink()
+
+
+@pytest.mark.parametrize("seed", ["-1", "4294967296", f"0x{'f' * 5_000}", "1" * 5_000])
+def test_a_seed_that_is_none_is_told_in_words(ours: Path, seed: str) -> None:
+    """Python writes no number of more than 4,300 digits, and reads one only as hexadecimal."""
+    path = ours / "submission.toml"
+    path.write_text(re.sub(r"seeds = \[[^]]*\]", f"seeds = [1, {seed}]", path.read_text()))
+    result = ours / "commongen/seed-2.result.json"
+    if "x" not in seed:
+        result.write_text(result.read_text().replace('"seed": 2', f'"seed": {seed}'))
+    seal(ours)
+    of_toml, of_result = (
+        "seeds: expected whole numbers from 0 to 4294967295.",
+        "seed: expected a whole number from 0 to",
+    )
+    messages = {(problem[1], problem[2]) for problem in told(ours)}
+    if len(seed) < 4_300:
+        assert ("submission.toml", of_toml) in messages
+        assert ("commongen/seed-2.result.json", f"{of_result} 4294967295.") in messages
+    assert {problem[0] for problem in told(ours)} - {"GRUE-S030"} == (
+        {"GRUE-S002"} if "x" in seed else {"GRUE-S002", "GRUE-S003"}
+    )
+    with pytest.raises((ConfigError, DataError)):
+        results(ours.parent.parent)
 
 
 def test_a_system_is_not_called_like_the_files_of_its_suite(ours: Path) -> None:

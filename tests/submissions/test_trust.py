@@ -90,6 +90,8 @@ def test_a_row_is_reproduced_from_its_runs_and_recorded(made: Path, row: Path) -
     assert all(set(one.grue) == {"version", "commit"} and one.machine and "torch" in one.packages for one in seen)
     assert str(row.parent) not in (row.parent / "ours.trust.json").read_text()  # no path of this machine
     assert {entry.status for entry in results(row.parent.parent)} == {"reproduced"}
+    configure(row, lambda stage: stage["config"].update(clip=0.3))  # the results agree with it
+    assert {entry.status for entry in results(row.parent.parent)} == {"rescored"}
 
 
 def test_checkpoints_are_named_one_by_one_or_by_a_pattern(made: Path, row: Path) -> None:
@@ -225,6 +227,8 @@ def test_a_row_is_retrained_to_the_same_bytes(row: Path) -> None:
     (seen,) = read_seen(row)
     assert (seen.rung, seen.configuration, seen.seed) == ("retrained", "submitted", 2)
     assert {entry.status for entry in results(row.parent.parent)} == {"retrained"}
+    config = row / "imdb/config.json"
+    assert seen.of.configuration == hashlib.sha256(config.read_bytes()).hexdigest()
     before = {path: path.stat().st_mtime_ns for path in Path("again").rglob("*.safetensors")}
     assert grue("retrain", row, "--seed", 2, "--runs", "again").exit_code == 0  # finished: nothing is trained again
     assert before == {path: path.stat().st_mtime_ns for path in Path("again").rglob("*.safetensors")}

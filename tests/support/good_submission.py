@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import json
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
@@ -157,3 +158,45 @@ def configure(system: Path, agreeing: bool = True, **changes: Any) -> None:
         known = {key: stage[key] for key in ("algorithm", "backbone")}
         known["config_sha256"] = hashlib.sha256(text.encode()).hexdigest()
         edit(system, lambda data, known=known: data["system"].update(known), seed)  # type: ignore[misc]
+
+
+OF_A_RUN = (
+    *("status", "suite", "task", "task_version", "task_hash", "split", "seed", "limited"),
+    *("system", "data", "generation", "determinism"),
+)
+"""What a result says of a run, beside what follows from its predictions and how they were scored."""
+
+
+def basis_by_hand(system: Path, task: str, seed: int) -> tuple[str, str, str]:
+    """Return the sha256 of predictions, statement and configuration of a run, as a record of trust names them."""
+    folder = system / task
+    result = json.loads((folder / f"seed-{seed}.result.json").read_text(encoding="utf-8"))
+    submission = tomllib.loads((system / "submission.toml").read_text(encoding="utf-8"))
+    said = [
+        {key: result[key] for key in OF_A_RUN},
+        {key: submission[key] for key in ("algorithm", "backbone", "training_data")},
+    ]
+    text = json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    config = folder / "config.json"
+    return (
+        hashlib.sha256((folder / f"seed-{seed}.predictions.jsonl.gz").read_bytes()).hexdigest(),
+        hashlib.sha256(text.encode()).hexdigest(),
+        hashlib.sha256(config.read_bytes()).hexdigest() if config.is_file() else "",
+    )
+
+
+def reproduced(system: Path, **other: str) -> None:
+    """Write the record of a maintainer who drew every seed again; `other` is what was seen in place of what is there."""
+    parts = ("predictions", "statement", "configuration")
+    scores = {"preference": 50.0, "naturalness": None}
+    seen = [
+        {
+            **{"rung": "reproduced", "task": "commongen", "seed": seed, "verdict": "equal texts"},
+            **{"by": "A. Maintainer", "date": "2026-01-31", "grue": {}, "machine": "", "packages": {}},
+            **{"equal_texts": 1.0, "then": scores, "now": scores},
+            "of": {**dict(zip(parts, basis_by_hand(system, "commongen", seed), strict=True)), **other},
+        }
+        for seed in SEEDS
+    ]
+    text = json.dumps({"schema": 2, "seen": seen})
+    system.with_name(f"{system.name}.trust.json").write_text(text, encoding="utf-8")

@@ -13,7 +13,8 @@ from support.paths import ROOT
 
 from grue.files import write_json
 from grue.lm.checkpoint import CheckpointManifest
-from grue.sweep.jobs import Job
+from grue.sweep.grid import SweepGrid
+from grue.sweep.jobs import Job, plan_jobs
 from grue.sweep.record import Record
 from grue.sweep.schedule import Outcome
 
@@ -40,6 +41,11 @@ def a_job(system="ppo", seed=1, task="imdb", after=None, evaluate=True, algorith
         evaluate=evaluate,
         **about,
     )
+
+
+def planned(system, seed=1, task="imdb"):
+    """The job of a task that a sweep plans."""
+    return plan_jobs(SweepGrid(tasks=(task,), algorithms=(system,), seeds=(seed,)))[-1]
 
 
 def leave_results(record, job, preference=50.0):

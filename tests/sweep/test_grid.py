@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from support.paths import ROOT
+from support.sweeps import finish
 
 from grue import files
 from grue.cli import sweep as command
@@ -17,6 +18,7 @@ from grue.runs.request import RunRequest
 from grue.sweep.grid import GridEntry, ModelEntry, SweepGrid, parse_seeds, read_grid, write_grid
 from grue.sweep.jobs import plan_jobs, refuse_other_runs, short
 from grue.sweep.record import Record
+from grue.sweep.status import state_of
 from grue.task_files import load_task
 
 
@@ -399,6 +401,38 @@ def test_a_task_file_is_found_from_wherever_the_grid_is_read_again(own_suite, tm
     monkeypatch.chdir("/")
     (job,) = plan_jobs(grid)
     assert (job.id, job.source) == ("mine/imdb/ppo/seed-1", str(own_suite / "imdb.toml"))
+
+
+EDITS = {
+    "a metric": ("reference = 2.600", "reference = 2.700"),
+    "the decoding": ("[decoding]\nmax_new_tokens = 24", "[decoding]\nmax_new_tokens = 25"),
+    "the version": ("version = 3", "version = 4"),
+    "a recipe": ("kl_coefficient = 0.1", "kl_coefficient = 0.2"),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_a_run_is_not_finished_once_its_task_file_says_something_else(own_suite, tmp_path, edit):
+    path, record = own_suite / "imdb.toml", Record(tmp_path / "runs")
+    record.write_grid(SweepGrid(tasks=(str(path), str(own_suite / "totto.toml")), algorithms=("ppo", "copy")))
+    for job in record.jobs():
+        finish(record, job)
+        if job.trains:
+            claim_folder(stages_of(RunRequest(task=load_task(job.source), algorithm="ppo", runs=record.runs))[-1])
+    text = path.read_text()
+    path.write_text(re.sub(r'(?m)^title = ".*"$', 'title = "Another title"', text))
+    assert all(record.finished(job) for job in record.jobs())
+    before, after = EDITS[edit]
+    assert before in text
+    path.write_text(text.replace(before, after))
+    jobs = record.jobs()
+    assert {job.task for job in jobs if record.finished(job)} == {"totto"}
+    assert {state_of(record, job) for job in jobs if job.task == "imdb"} == {"waiting"}
+    with pytest.raises(ConfigError, match=r"imdb/ppo/seed-1/config\.toml: this folder holds a run with ") as refused:
+        refuse_other_runs([job for job in jobs if not record.finished(job)], record.runs)
+    assert ("config.kl_coefficient = 0.1, not 0.2" if edit == "a recipe" else "task_hash = ") in str(refused.value)
+    path.write_text(text)
+    assert all(record.finished(job) for job in record.jobs())
 
 
 # --- flags -----------------------------------------------------------------------------------------------------------

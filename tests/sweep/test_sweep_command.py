@@ -8,7 +8,7 @@ from io import StringIO
 import pytest
 from click.testing import CliRunner
 from rich.console import Console
-from support.sweeps import FakeExecutor, a_job, finish, leave_results
+from support.sweeps import FakeExecutor, a_job, finish, leave_results, planned
 
 from grue.cli import sweep as command
 from grue.cli.live import clock
@@ -52,7 +52,7 @@ def test_a_dry_run_prints_what_would_run_and_how_long_it_may_take_and_does_nothi
     runs = tmp_path / "runs"
     record = Record(runs)
     for seed in (1, 2):
-        finish(record, a_job("zero-shot", seed), seconds={"evaluate": 90.0})
+        finish(record, planned("zero-shot", seed), seconds={"evaluate": 90.0})
     before = sorted(runs.rglob("*"))
     grid = ("--tasks", "imdb,totto", "--algos", "zero-shot,supervised+ppo", "--seeds", "1-3")
     done = grue("sweep", *grid, "--runs", runs, "--jobs", "2", "--dry-run")
@@ -77,7 +77,7 @@ def test_a_dry_run_of_which_nothing_is_known_says_so(tmp_path, monkeypatch):
 
 
 def test_a_dry_run_of_a_finished_sweep_says_so(tmp_path):
-    finish(Record(tmp_path), a_job("copy"))
+    finish(Record(tmp_path), planned("copy"))
     done = grue("sweep", "--tasks", "imdb", "--algos", "copy", "--runs", tmp_path, "--jobs", "1", "--dry-run")
     assert done.output == "1 run, all finished: nothing to do.\n"
 

@@ -17,7 +17,6 @@ from grue.submissions.configuration import check_configurations
 from grue.submissions.folder import (
     PRELIMINARY_SEEDS,
     RANKED_SEEDS,
-    RESULT,
     SUBMISSION,
     Submission,
     does_not_compete,
@@ -26,6 +25,7 @@ from grue.submissions.folder import (
     read_result,
     read_submission,
     result_of,
+    seed_of,
 )
 from grue.submissions.problems import Problem, error, review, warning
 from grue.submissions.reading import Scan, check_manifest, scan, without_path
@@ -228,7 +228,7 @@ def _check_completeness(system: Path, suite: str, found: Scan, is_reference: boo
 
 def _is_result(name: str) -> bool:
     task, slash, file = name.partition("/")
-    return bool(task and slash and RESULT.fullmatch(file))
+    return bool(task and slash and seed_of(file) is not None)
 
 
 def _tasks_of(found: Scan) -> list[str]:
@@ -238,7 +238,7 @@ def _tasks_of(found: Scan) -> list[str]:
 
 def _seeds(found: Scan, task: str) -> set[int]:
     names = (name.partition("/") for name in found.present)
-    return {int(match[1]) for folder, _, file in names if folder == task and (match := RESULT.fullmatch(file))}
+    return {seed for folder, _, file in names if folder == task and (seed := seed_of(file)) is not None}
 
 
 def _listed(numbers: Iterable[int]) -> str:

@@ -9,7 +9,7 @@ from grue.data.load import load_examples
 from grue.errors import ConfigError, DataError, SubmissionError
 from grue.evaluation.predictions import read_predictions
 from grue.evaluation.scoring import score_predictions
-from grue.records import SCHEMA_VERSION, Prediction, Result
+from grue.records import LARGEST_SEED, SCHEMA_VERSION, Prediction, Result, is_seed
 from grue.submissions.configuration import Configuration
 from grue.submissions.folder import read_result
 from grue.submissions.packing.recorded import configuration_of_run
@@ -91,7 +91,10 @@ def find_predictions(folder: Path, suite: str) -> list[tuple[Task, int, Path]]:
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         task, seed = path.parent.name, path.stem.removeprefix("seed-")
         if path.parent.parent != folder or task not in names or path.name != f"seed-{seed}.jsonl" or not is_seed(seed):
-            raise DataError(f"{path}: expected {folder}/<task>/seed-<n>.jsonl, with a task of {', '.join(names)}.")
+            raise DataError(
+                f"{path}: expected {folder}/<task>/seed-<n>.jsonl, with a task of {', '.join(names)}, and n from 0 to "
+                f"{LARGEST_SEED} without leading zeros."
+            )
         found.append((load_task(task, suite), int(seed), path))
     if not found:
         raise DataError(f"{folder}: holds no predictions; expected files <task>/seed-<n>.jsonl.")
@@ -184,10 +187,7 @@ def parse_failed(text: str, suite: str) -> tuple[Task, int]:
     """
     name, colon, seed = text.rpartition(":")
     if not colon or not is_seed(seed):
-        raise ConfigError(f"--failed {text}: write TASK:SEED, such as --failed commongen:3.")
+        raise ConfigError(
+            f"--failed {text}: write TASK:SEED, such as --failed commongen:3, with a seed from 0 to {LARGEST_SEED}."
+        )
     return load_task(name, suite), int(seed)
-
-
-def is_seed(text: str) -> bool:
-    """Whether a text is a seed as file names write it: digits without leading zeros."""
-    return text.isascii() and text.isdigit() and str(int(text)) == text

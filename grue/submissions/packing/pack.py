@@ -13,8 +13,8 @@ from pathlib import Path
 from grue import files
 from grue.errors import ConfigError, DataError, SubmissionError
 from grue.records import SYSTEM_NAME, Prediction
-from grue.submissions.configuration import CONFIG, Configuration
-from grue.submissions.folder import MANIFEST, SUBMISSION, Submission, predictions_of
+from grue.submissions.configuration import Configuration
+from grue.submissions.folder import CONFIG, MANIFEST, SUBMISSION, Submission, predictions_of
 from grue.submissions.packing.collect import PackedRun
 from grue.submissions.packing.recorded import shared
 from grue.submissions.packing.refusals import refusals

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from grue import files
 from grue.errors import SubmissionError
 from grue.evaluation.evaluate import evaluate
 from grue.evaluation.predictions import read_predictions
@@ -83,7 +82,7 @@ def seen(target: Target, by: Witness, **what: Any) -> Seen:
         grue=by.grue,
         machine=by.machine,
         packages=by.packages,
-        predictions=files.sha256_file(target.predictions),
+        of=target.basis,
         then=scores_of(target.result),
         weights_then=weights_of(target),
         **what,

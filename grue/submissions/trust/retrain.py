@@ -22,7 +22,6 @@ from grue.runs.plan import Plan
 from grue.runs.recipes import checked_settings, make_config
 from grue.submissions.configuration import (
     ALGORITHMS,
-    CONFIG,
     Configuration,
     Stage,
     demands,
@@ -32,6 +31,7 @@ from grue.submissions.configuration import (
     read_configuration,
 )
 from grue.submissions.configuration import SCHEMA_VERSION as SCHEMA
+from grue.submissions.folder import CONFIG
 from grue.submissions.packing.recorded import as_recorded, stage_of
 from grue.submissions.trust.again import Witness, answer_again, seen, weights_of
 from grue.submissions.trust.agreement import judge_retrained

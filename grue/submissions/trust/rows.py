@@ -11,7 +11,7 @@ from grue.records import SYSTEM_NAME, Prediction, Result
 from grue.submissions.checks.structure import read_system
 from grue.submissions.folder import place_of
 from grue.submissions.reading import read_untrusted_predictions
-from grue.submissions.trust.ladder import Scores
+from grue.submissions.trust.ladder import Basis, Scores, basis_of
 from grue.task_files import load_task
 from grue.tasks import Task
 
@@ -24,6 +24,7 @@ class Target:
         system: The row's folder.
         others: The results of the row's other seeds on the task.
         predictions: Path of its predictions.
+        basis: What an observation of it is made of, as it was when the row was read.
     """
 
     system: Path
@@ -31,6 +32,7 @@ class Target:
     result: Result
     others: tuple[Result, ...]
     predictions: Path
+    basis: Basis
 
     @property
     def seed(self) -> int:
@@ -87,9 +89,10 @@ def targets(system: Path, tasks: Collection[str] = (), seeds: Collection[int] = 
     found = []
     for (name, seed), (run, result) in complete.items():
         if (not tasks or name in tasks) and (not seeds or seed in seeds):
-            assert run.predictions is not None
+            basis = basis_of(system, name, seed)
+            assert run.predictions is not None and basis is not None
             others = tuple(other for (task, n), (_, other) in complete.items() if task == name and n != seed)
-            found.append(Target(system, load_task(name, contents.suite), result, others, run.predictions))
+            found.append(Target(system, load_task(name, contents.suite), result, others, run.predictions, basis))
     if not found:
         raise ConfigError(f"{system}: has no complete run with that task and seed.")
     return found
