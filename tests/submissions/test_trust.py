@@ -133,6 +133,20 @@ def test_a_checkpoint_of_another_seed_is_told(made: Path, row: Path, tmp_path: P
     assert "has the weights" in weights
 
 
+@pytest.mark.parametrize(("key", "said"), [("algorithm", "ppo"), ("backbone", "mini:other"), ("update", 99)])
+def test_a_row_that_says_otherwise_than_its_checkpoint_is_refused(made: Path, row: Path, key: str, said: Any) -> None:
+    path = row / "imdb/seed-1.result.json"
+    result = files.read_json(path)
+    files.write_json(path, result | {"system": result["system"] | {key: said}})
+    (row / "imdb/config.json").unlink()  # it would contradict the result
+    seal(row)
+    place = made / "runs/mini/imdb/ours/seed-1"
+    code, error = told("reproduce", row, "--checkpoint", place, "--seed", 1)
+    true = result["system"][key]
+    assert true != said
+    assert (code, error.strip()) == (1, f"{place}/checkpoint: says {key} {true!r}; imdb seed 1 says {said!r}.")
+
+
 def test_no_checkpoint_and_one_that_could_hold_code(made: Path, row: Path, tmp_path: Path) -> None:
     code, error = told("reproduce", row, "--checkpoint", tmp_path / "none")
     assert code == 3 and "there is no such checkpoint" in error

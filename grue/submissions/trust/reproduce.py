@@ -20,6 +20,8 @@ from grue.submissions.trust.ladder import Seen
 from grue.submissions.trust.rows import Target
 
 MOST_SAMPLES = 256  # of a row that picks the best of several
+STATED = ("algorithm", "backbone", "update", "start", "config_sha256")
+"""What a row and its checkpoint both say of the training."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +123,14 @@ def _faults(model: Model) -> list[str]:
         faults.append(f"{place}: is of {said[0]}/{said[1]} seed {said[2]}, not of {target}.")
     if weights_of(target) != manifest.weights:
         faults.append(_other_weights(target, str(place), manifest.weights))
-    return faults
+    if faults:
+        return faults  # it is another model altogether
+    row = target.result.system
+    return [
+        f"{place}: says {key} {getattr(manifest, key)!r}; {target} says {row[key]!r}."
+        for key in STATED
+        if key in row and row[key] != getattr(manifest, key)
+    ]
 
 
 def _other_weights(target: Target, place: str, weights: str) -> str:
