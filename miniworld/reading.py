@@ -22,6 +22,7 @@ from torch.nn import LinearCrossEntropyOptions
 from torch.nn.functional import linear_cross_entropy, pad
 
 from grue.errors import ConfigError
+from grue.lm.device import multiplies_bfloat16
 from miniworld.pretrain import IGNORED, Batch, Log, Pair, TokenRow, parameter_groups
 
 STEP = 16  # widths of batches are multiples of it
@@ -71,7 +72,7 @@ def read(model: Any, course: Course, state: Path, log: Log) -> float:
     named = zip((name for name, _ in model.named_parameters()), weights, strict=True)
     optimizer = torch.optim.AdamW(parameter_groups(named, course.boosts), betas=(0.9, 0.98), fused=True)
     begun, seconds = _restored(state, course.identity, weights, optimizer)
-    model.to(arithmetic())
+    model.to(torch.bfloat16 if multiplies_bfloat16(model.device) else torch.float32)
     _follow(model, weights)
     for chapter in range(begun, course.chapters):
         started = time.monotonic()
@@ -108,12 +109,6 @@ def _step(model: Any, weights: Sequence[torch.Tensor], optimizer: torch.optim.Op
 def _follow(model: Any, weights: Sequence[torch.Tensor]) -> None:
     for weight, parameter in zip(weights, model.parameters(), strict=True):
         parameter.copy_(weight)
-
-
-def arithmetic() -> torch.dtype:
-    """Return bfloat16 where the CPU multiplies its matrices in hardware, else float32."""
-    able = torch.cpu.get_capabilities()
-    return torch.bfloat16 if able.get("amx_bf16") or able.get("avx512_bf16") else torch.float32
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -103,7 +103,7 @@ def check_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> N
     _compare(model, "a later token changes its logits", changed[0], logits[0])
     with _trying(model, "decoding step by step with a cache"):
         step = next_logits(model, prompts)
-        stepped = torch.stack([step(drawn) for drawn in (None, *responses.ids[:, :2].unbind(1))], 1)
+        stepped = torch.stack([step(drawn)[0] for drawn in (None, *responses.ids[:, :2].unbind(1))], 1)
     _compare(model, "its cache changes its logits", stepped, logits)
     with _trying(model, "a pass without the language head, as a critic makes it,"):
         trunk = trunk_states(model, prompts, responses)

@@ -1,6 +1,10 @@
-"""Where models compute: the environment variable GRUE_DEVICE, else the GPU if there is one, else the CPU."""
+"""Where models compute: the environment variable GRUE_DEVICE, else the GPU if there is one, else the CPU.
+
+And whether bfloat16 is fast there.
+"""
 
 import os
+from collections.abc import Mapping
 
 import torch
 
@@ -25,3 +29,11 @@ def scoring_device() -> torch.device:
             "Set it to cpu, cuda or cuda:<number>, or unset it."
         ) from error
     return device
+
+
+def multiplies_bfloat16(device: torch.device) -> bool:
+    """Whether a device multiplies bfloat16 matrices in hardware; another CPU takes about eight times as long."""
+    if device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    able: Mapping[str, object] = getattr(torch.cpu, "get_capabilities", dict)()  # older versions of torch cannot say
+    return device.type == "cpu" and bool(able.get("amx_bf16") or able.get("avx512_bf16"))

@@ -101,25 +101,28 @@ def _encoder_outputs(model: PreTrainedModel, prompts: Tokens, encoded: Tensor | 
     return BaseModelOutput(last_hidden_state=states)
 
 
-def next_logits(
-    model: PreTrainedModel, prompts: Tokens, encoded: Tensor | None = None
-) -> Callable[[Tensor | None], Tensor]:
+# The tokens drawn last, [B], or None at the first step → what `forward` returns, of the next token alone.
+Step = Callable[[Tensor | None], tuple[Tensor, Tensor | None]]
+
+
+def next_logits(model: PreTrainedModel, prompts: Tokens, states: bool = False, encoded: Tensor | None = None) -> Step:
     """Return a function that decodes step by step with its own key-value cache.
 
-    It takes the tokens drawn last, [B], or None at the first step, and returns the logits [B, V] of the next token.
+    It takes the tokens drawn last, [B], or None at the first step, and returns the logits [B, V] of the next token, and
+    with `states` the last hidden state [B, H] that they are computed from.
     """
     # Checkpointing is active in training mode only, where it disables caches.
     assert not (model.training and recomputes(model)), "put the model into evaluation mode to decode step by step"
     if is_seq2seq(model):
-        return _seq2seq_stepper(model, prompts, encoded)
-    return _causal_stepper(model, prompts)
+        return _seq2seq_stepper(model, prompts, states, encoded)
+    return _causal_stepper(model, prompts, states)
 
 
-def _causal_stepper(model: PreTrainedModel, prompts: Tokens) -> Callable[[Tensor | None], Tensor]:
+def _causal_stepper(model: PreTrainedModel, prompts: Tokens, states: bool) -> Step:
     cache = None
     attention = prompts.mask.long()
 
-    def step(drawn: Tensor | None) -> Tensor:
+    def step(drawn: Tensor | None) -> tuple[Tensor, Tensor | None]:
         nonlocal cache, attention
         if drawn is None:
             ids, positions = prompts.ids, (attention.cumsum(1) - 1).clamp(min=0)
@@ -133,24 +136,22 @@ def _causal_stepper(model: PreTrainedModel, prompts: Tokens) -> Callable[[Tensor
             position_ids=positions,
             past_key_values=cache,
             use_cache=True,
+            output_hidden_states=states,
             logits_to_keep=1,
         )
         cache = out.past_key_values
-        logits: Tensor = out.logits[:, -1]
-        return logits
+        return out.logits[:, -1], out.hidden_states[-1][:, -1] if states else None
 
     return step
 
 
-def _seq2seq_stepper(
-    model: PreTrainedModel, prompts: Tokens, encoded: Tensor | None
-) -> Callable[[Tensor | None], Tensor]:
+def _seq2seq_stepper(model: PreTrainedModel, prompts: Tokens, states: bool, encoded: Tensor | None) -> Step:
     attention = prompts.mask.long()
     outputs = _encoder_outputs(model, prompts, encoded)
     start = torch.full_like(prompts.ids[:, 0], start_id(model))
     cache = None
 
-    def step(drawn: Tensor | None) -> Tensor:
+    def step(drawn: Tensor | None) -> tuple[Tensor, Tensor | None]:
         nonlocal cache
         out = model(
             encoder_outputs=outputs,
@@ -158,9 +159,9 @@ def _seq2seq_stepper(
             decoder_input_ids=(start if drawn is None else drawn).unsqueeze(1),
             past_key_values=cache,
             use_cache=True,
+            output_hidden_states=states,
         )
         cache = out.past_key_values
-        logits: Tensor = out.logits[:, -1]
-        return logits
+        return out.logits[:, -1], out.decoder_hidden_states[-1][:, -1] if states else None
 
     return step

@@ -41,6 +41,12 @@ class TokenLogProbs:
     entropy: Tensor | None
     states: Tensor | None
 
+    def part(self, rows: Tensor, length: int) -> "TokenLogProbs":
+        """Return those of some rows and the first `length` tokens."""
+        values = (getattr(self, name) for name in self.__slots__)
+        parts = (None if value is None else value[rows, :length] for value in values)
+        return TokenLogProbs(*parts)  # type: ignore[arg-type]
+
 
 def token_log_probs(
     model: PreTrainedModel,
@@ -66,7 +72,7 @@ def token_log_probs(
     if chunk:
         inputs, head, states = response_states_and_head(model, prompts, responses, want_states, encoded)
         packed = None if support is None else support[mask]
-        score = partial(_scores, temperature=temperature, want_plain=want_plain, want_entropy=want_entropy)
+        score = partial(token_scores, temperature=temperature, want_plain=want_plain, want_entropy=want_entropy)
         scores = _in_chunks(head, inputs[mask], responses.ids[mask], packed, score, chunk)
         empty = scores.new_zeros(*mask.shape, scores.shape[-1])
         parts = list(empty.masked_scatter(mask.unsqueeze(-1), scores).unbind(-1))
@@ -76,13 +82,13 @@ def token_log_probs(
             support = support.masked_fill(~mask.unsqueeze(-1), ALL_OPEN)
         # After the end a row's stored token may be closed. Its log-probability is then minus infinity, so it is masked
         # rather than multiplied by 0.
-        parts = _scores(logits, responses.ids, support, temperature, want_plain, want_entropy)
+        parts = token_scores(logits, responses.ids, support, temperature, want_plain, want_entropy)
         parts = [part.masked_fill(~mask, 0.0) for part in parts]
     restricted, *more = parts
     return TokenLogProbs(more[0] if want_plain else None, restricted, more[-1] if want_entropy else None, states)
 
 
-def _scores(
+def token_scores(
     logits: Tensor, tokens: Tensor, support: Tensor | None, temperature: float, want_plain: bool, want_entropy: bool
 ) -> list[Tensor]:
     """Return restricted and, if wanted, plain log-probability and entropy of tokens [...] with logits [..., V]."""

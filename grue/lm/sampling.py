@@ -8,6 +8,7 @@ top-p, a minimum length and NLPO's mask.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -16,8 +17,13 @@ from transformers import PreTrainedModel
 from grue.errors import TrainingError
 from grue.lm import distributions
 from grue.lm.forward import next_logits
+from grue.lm.log_probs import TokenLogProbs, token_scores
 from grue.lm.tokens import Tokens
 from grue.tasks import Generation
+
+# What a sampler keeps of what the policy says: the log-probabilities and entropy of the drawn tokens, or with them the
+# states, which a critic on the policy's trunk reads.
+Kept = Literal["scores", "states"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +53,7 @@ class Rollout:
         mask_size: [B, T], the share of the vocabulary that the sampler left open.
         disagreement: [B, T], 1 where the policy's likeliest token lay outside NLPO's mask; None without a mask.
         encoded: [B, P, H], a frozen encoder's states of the prompts; None if every model runs its own encoder.
+        said: What the policy said of the tokens when it drew them; None unless it was to be kept.
     """
 
     prompts: Tokens
@@ -56,6 +63,7 @@ class Rollout:
     mask_size: Tensor
     disagreement: Tensor | None = None
     encoded: Tensor | None = None
+    said: TokenLogProbs | None = None
 
     def open_vocabulary(self, rows: Tensor, length: int, size: int) -> Tensor | None:
         """Return the support of some rows and the first `length` tokens as bool [b, length, size]."""
@@ -71,6 +79,7 @@ def sample_responses(
     eos: int,
     mask: Mask | None = None,
     encoded: Tensor | None = None,
+    keep: Kept | None = None,
 ) -> Rollout:
     """Draw a response to every prompt.
 
@@ -79,27 +88,29 @@ def sample_responses(
         eos: Id that ends a response; closed before `min_new_tokens`, and never closed by the mask after.
         mask: NLPO's mask, applied before top-k and top-p.
         encoded: [B, P, H], the states of a frozen encoder.
+        keep: What to keep in `said`.
 
     Raises:
         TrainingError: The policy's first logits are not finite.
     """
-    step = next_logits(policy, prompts, encoded=encoded)
+    step = next_logits(policy, prompts, states=keep == "states", encoded=encoded)
     mask_step = None
     if mask is not None and mask.model is not None:
         mask_step = next_logits(mask.model, prompts, encoded=encoded)
     running = torch.ones(len(prompts.ids), dtype=torch.bool, device=prompts.ids.device)
     uniforms = uniforms.to(prompts.ids.device)
     drawn: Tensor | None = None
-    tokens, counts, supports, sizes, disagreements = [], [], [], [], []
+    tokens, counts, supports, sizes, disagreements, said = [], [], [], [], [], []
     for t in range(settings.max_new_tokens):
-        raw = step(drawn).float()
+        raw, state = step(drawn)
+        raw = raw.float()
         # Once a batch: broken weights break every logit, and a check at every token would stall a GPU.
         if t == 0 and not raw.isfinite().all():
             raise TrainingError(
                 "The policy's logits are not finite: its weights have diverged; train with a lower learning rate."
             )
         logits = raw if settings.temperature == 1.0 else raw / settings.temperature
-        mask_logits = mask_step(drawn).float() if mask_step else raw
+        mask_logits = mask_step(drawn)[0].float() if mask_step else raw
         closed_eos = eos if t < settings.min_new_tokens else None
         opened = _mask_support(mask_logits, running, mask, eos, closed_eos)
         support = _support(logits, opened, settings, closed_eos)
@@ -110,6 +121,9 @@ def sample_responses(
         sizes.append(torch.ones_like(uniforms[:, t]) if support is None else support.float().mean(-1))
         if opened is not None:
             disagreements.append(~opened.gather(-1, logits.argmax(-1, keepdim=True)).squeeze(-1))
+        if keep is not None:
+            scores = token_scores(logits, drawn, support, 1.0, want_plain=True, want_entropy=True)
+            said.append([score.masked_fill(~running, 0.0) for score in scores] + ([] if state is None else [state]))
         running = running & (drawn != eos)
         if not running.any():
             break
@@ -121,6 +135,7 @@ def sample_responses(
         mask_size=torch.stack(sizes, 1),
         disagreement=torch.stack(disagreements, 1).float() if disagreements else None,
         encoded=encoded,
+        said=_stack_said(said),
     )
 
 
@@ -171,3 +186,11 @@ def _stack_supports(packed: list[Tensor | None], vocabulary: int) -> Tensor | No
         torch.ones(len(known[0]), vocabulary, dtype=torch.bool, device=known[0].device)
     )
     return torch.stack([everything if support is None else support for support in packed], 1)
+
+
+def _stack_said(steps: list[list[Tensor]]) -> TokenLogProbs | None:
+    """Stack what was kept at each step: `token_scores`, and after them the states, if they were kept."""
+    if not steps:
+        return None
+    restricted, plain, entropy, *states = (torch.stack(column, 1) for column in zip(*steps, strict=True))
+    return TokenLogProbs(plain, restricted, entropy, states[0] if states else None)

@@ -11,7 +11,9 @@ class ModelSettings:
     """Settings of the models, whatever the algorithm.
 
     Attributes:
-        precision: Of the models' forward passes; weights, softmax, KL and advantages are float32 in any case.
+        precision: Of the models' forward passes; weights, softmax, KL and advantages are float32 in any case. "auto"
+            becomes "bfloat16" where the machine that plans the run multiplies it in hardware, else "float32"; that is
+            what is recorded, so the run goes on only where "auto" becomes the same.
         gradient_checkpointing: Recompute activations in the backward pass instead of keeping them.
         lora_rank: Rank of low-rank adapters that are trained in place of the weights; 0 trains all weights.
         lora_alpha: Scale of the adapters: their output counts lora_alpha / lora_rank times.
@@ -21,7 +23,7 @@ class ModelSettings:
             may change when the run resumes; a single process holds everything.
     """
 
-    precision: Literal["float32", "bfloat16"] = "float32"
+    precision: Literal["float32", "bfloat16", "auto"] = "float32"
     gradient_checkpointing: bool = False
     lora_rank: Annotated[int, NON_NEGATIVE] = 0
     lora_alpha: Annotated[float, POSITIVE] = 16.0

@@ -15,7 +15,7 @@ from transformers import PreTrainedModel
 from grue.lm.critic import Critic
 from grue.lm.distributed import DistributedContext
 from grue.lm.log_probs import token_log_probs
-from grue.lm.sampling import Rollout
+from grue.lm.sampling import Kept, Rollout
 from grue.lm.sharding import gathered
 from grue.lm.tokens import length_batches
 from grue.rl import functional as rl
@@ -138,11 +138,12 @@ def collect(trainer: Trainer, state: TrainState, config: RolloutConfig, n: int) 
         TrainingError: No response has a score, or one has what cannot be a score.
     """
     temperature, distributed = rollout_settings(trainer.task, config).temperature, trainer.distributed
-    mask = mask_of_update(trainer, state, config)
+    mask, keep = mask_of_update(trainer, state, config), kept(trainer, state)
     with gathered(trainer.sharded):
-        sampled = sample(trainer, state, config, n, mask)
+        sampled = sample(trainer, state, config, n, mask, keep=keep)
         with trainer.autocast():
-            now = score_all(state.policy, state.critic, sampled.rollout, temperature, config, entropy=True)
+            policy = None if keep else state.policy
+            now = score_all(policy, state.critic, sampled.rollout, temperature, config, entropy=True)
     with state.reference_policy() as reference, trainer.autocast():
         before = score_all(reference, None, sampled.rollout, temperature, config)
     now, before = gather_scored(now, distributed), gather_scored(before, distributed)
@@ -157,6 +158,16 @@ def collect(trainer: Trainer, state: TrainState, config: RolloutConfig, n: int) 
         reference=before.over(config.kl_over),
         rewards=rl.token_rewards(found.scores, kl, found.mask, state.kl_coefficient, found.own),
     )
+
+
+def kept(trainer: Trainer, state: TrainState) -> Kept | None:
+    """Return what the sampler shall keep, so that the policy need not read its own responses again.
+
+    Nothing in bfloat16, where a pass over whole responses computes other log-probabilities than one token by token.
+    """
+    if trainer.precision != "float32":
+        return None
+    return "states" if state.critic is not None and state.critic.trunk is None else "scores"
 
 
 def score_minibatch(
@@ -195,7 +206,7 @@ def score_minibatch(
 
 
 def score_tokens(
-    policy: PreTrainedModel,
+    policy: PreTrainedModel | None,
     critic: Critic | None,
     rollout: Rollout,
     rows: Tensor,
@@ -204,28 +215,37 @@ def score_tokens(
     entropy: bool = False,
     plain: bool = True,
 ) -> ScoredTokens:
-    """Run policy and critic over some rows of a rollout, trimmed to their longest; with gradients if enabled."""
+    """Run policy and critic over some rows of a rollout, trimmed to their longest; with gradients if enabled.
+
+    Args:
+        policy: None takes what the sampler kept.
+    """
     prompts, responses = rollout.prompts.rows(rows), rollout.responses.rows(rows)
     encoded = None if rollout.encoded is None else rollout.encoded[rows]
-    said = token_log_probs(
-        policy,
-        prompts,
-        responses,
-        temperature,
-        None if rollout.support is None else rollout.support[rows, : responses.ids.shape[1]],
-        chunk=config.log_prob_chunk,
-        want_plain=plain,
-        want_entropy=entropy,
-        want_states=critic is not None and critic.trunk is None,
-        encoded=encoded,
-    )
+    length = responses.ids.shape[1]
+    if policy is None:
+        assert rollout.said is not None, "the sampler was to keep what the policy says"
+        said = rollout.said.part(rows, length)
+    else:
+        said = token_log_probs(
+            policy,
+            prompts,
+            responses,
+            temperature,
+            None if rollout.support is None else rollout.support[rows, :length],
+            chunk=config.log_prob_chunk,
+            want_plain=plain,
+            want_entropy=entropy,
+            want_states=critic is not None and critic.trunk is None,
+            encoded=encoded,
+        )
     values = None if critic is None else critic(prompts, responses, said.states, encoded) * responses.mask
     return ScoredTokens(said.plain, said.restricted, said.entropy, values)
 
 
 @torch.no_grad()
 def score_all(
-    policy: PreTrainedModel,
+    policy: PreTrainedModel | None,
     critic: Critic | None,
     rollout: Rollout,
     temperature: float,

@@ -20,8 +20,9 @@ from transformers import PreTrainedModel
 from grue.errors import TrainingError
 from grue.lm.distributed import DistributedContext
 from grue.lm.forward import encode
+from grue.lm.log_probs import TokenLogProbs
 from grue.lm.model import eos_id, is_seq2seq
-from grue.lm.sampling import Mask, Rollout, sample_responses
+from grue.lm.sampling import Kept, Mask, Rollout, sample_responses
 from grue.lm.seeds import generator
 from grue.lm.sharding import gathered
 from grue.lm.tokens import Tokens, decode_responses, encode_prompts
@@ -109,23 +110,27 @@ def sample(
     n: int,
     mask: Mask | None,
     policy: PreTrainedModel | None = None,
+    keep: Kept | None = None,
 ) -> Sampled:
     """Return this rank's share of an update's responses, and what the reward gave to them.
 
     A group whose rewards are all equal is drawn again, to another prompt, up to `redraws` times (DAPO).
+
+    Args:
+        keep: What the rollout keeps of what the policy says of the drawn tokens.
     """
     policy = state.policy if policy is None else policy
     size = config.samples_per_prompt
     positions = draw_positions(len(trainer.examples), config.prompts, trainer.seed, n).repeat_interleave(size)
     mine = torch.arange(len(positions))[_share(trainer.distributed, config)]
-    found = _sample_rows(trainer, policy, config, n, mask, positions[mine], mine, 0)
+    found = _sample_rows(trainer, policy, config, n, mask, positions[mine], mine, 0, keep)
     for attempt in range(1, config.redraws + 1):
         flat = flat_rows(found.given.sums, size).cpu()
         if not len(flat):
             break
         again = draw_positions(len(trainer.examples), config.prompts, trainer.seed, n, attempt)
         positions = again.repeat_interleave(size)[mine[flat]]
-        new = _sample_rows(trainer, policy, config, n, mask, positions, mine[flat], attempt)
+        new = _sample_rows(trainer, policy, config, n, mask, positions, mine[flat], attempt, keep)
         found = _replaced(found, flat, new, _padded(policy))
     if config.calibration_samples:
         examples = [trainer.examples[position] for position in found.positions.tolist()]
@@ -160,6 +165,7 @@ def _sample_rows(
     positions: Tensor,
     rows: Tensor,
     attempt: int,
+    keep: Kept | None,
 ) -> Sampled:
     """Sample and reward responses to the examples at `positions`, which are these rows of the update's."""
     settings, again = rollout_settings(trainer.task, config), [attempt] if attempt else []
@@ -170,7 +176,7 @@ def _sample_rows(
     eos = eos_id(policy, trainer.tokenizer)
     with torch.no_grad(), trainer.autocast():
         encoded = encode(policy, prompts) if config.freeze_encoder else None
-        rollout = sample_responses(policy, prompts, settings, uniforms, eos, mask, encoded)
+        rollout = sample_responses(policy, prompts, settings, uniforms, eos, mask, encoded, keep)
     given = reward_responses(trainer, examples, rollout, n)
     prompts_drawn = len(rows) / config.samples_per_prompt
     spent = torch.tensor([prompts_drawn, float(rollout.responses.mask.sum()), len(rows)], dtype=torch.float64)
@@ -259,9 +265,12 @@ def flat_rows(sums: Tensor, size: int) -> Tensor:
 
 
 def gather_rollout(rollout: Rollout, distributed: DistributedContext, padded: Literal["left", "right"]) -> Rollout:
-    """Return the rollouts of all ranks as one, with prompts `padded` on the side that they are padded on already."""
+    """Return the rollouts of all ranks as one, with prompts `padded` on the side that they are padded on already.
+
+    What the policy said when it drew them is left out: each rank has read its share of it before.
+    """
     if distributed.size == 1:
-        return rollout
+        return replace(rollout, said=None)
 
     def whole(tokens: Tokens, side: Literal["left", "right"]) -> Tokens:
         return Tokens(distributed.gather_rows(tokens.ids, side=side), distributed.gather_rows(tokens.mask, side=side))
@@ -290,10 +299,15 @@ def _replaced(found: Sampled, rows: Tensor, new: Sampled, padded: Literal["left"
 
     old, by = found.rollout, new.rollout
     names = ("support", "truncated", "mask_size", "disagreement", "encoded")
+    said = None
+    if old.said is not None and by.said is not None:
+        both = ((getattr(old.said, name), getattr(by.said, name)) for name in TokenLogProbs.__slots__)
+        said = TokenLogProbs(*(put(*pair) for pair in both))  # type: ignore[arg-type]
     rollout = Rollout(
         put_tokens(old.prompts, by.prompts, padded),
         put_tokens(old.responses, by.responses, "right"),
         **{name: put(getattr(old, name), getattr(by, name)) for name in names},  # type: ignore[arg-type]
+        said=said,
     )
     given = Rewarded(
         *(replace_rows(getattr(found.given, name), rows, getattr(new.given, name)) for name in Rewarded.__slots__)

@@ -1,6 +1,6 @@
 """From a request to plans: everything that decides how a run goes, settled before anything is loaded."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from grue.errors import ConfigError
 from grue.evaluation import reward_models
 from grue.evaluation.rewards import check_reward
 from grue.lm import checkpoint
+from grue.lm.device import multiplies_bfloat16, scoring_device
 from grue.lm.load import weights_id
 from grue.records import check_seed, check_system_name
 from grue.rl.settings import Common, RewardedConfig, recorded
@@ -135,7 +136,7 @@ def stages_of(request: RunRequest) -> list[Plan]:
 
     Raises:
         UnknownName, ConfigError: The algorithm, one of its settings, the reward, the system's name, the seed or a value
-            is wrong.
+            is wrong; or, with precision "auto", GRUE_DEVICE.
         DataError: The file of scored responses that the settings name cannot be read.
     """
     check_seed(request.seed)
@@ -153,6 +154,9 @@ def stages_of(request: RunRequest) -> list[Plan]:
         last = stage == stages[-1]
         name = algorithm if last else stage  # a warm start keeps its name, and with it its recipe
         config = make_config(task, name, request.settings if last else {}, request.preset if last else None)
+        if config.precision == "auto":
+            able = multiplies_bfloat16(scoring_device())
+            config = replace(config, precision="bfloat16" if able else "float32")
         usual = system_of(name) + ("-masked" if adds_mask(name, config) else "")
         title = check_system_name(usual if request.system is None or not last else request.system)
         start = None if request.init is None else checkpoint.find_checkpoint(request.init)

@@ -369,6 +369,8 @@ def prepare(plan: Plan, observer: Observer, stop: Callable[[], bool], distribute
         checkpoint.check_task(manifest, plan.init, plan.task)
         checkpoint.check_start(manifest, plan.init, plan.start)
         training, began = training_of_start(manifest), manifest.weights
+    precision = plan.config.precision
+    assert precision != "auto", "a plan has settled it"
     examples: Sequence[Example] = load_examples(plan.task, "train", plan.data_dir, plan.offline).examples
     if plan.config.train_share is not None:
         examples = some_examples(examples, plan.config.train_share, plan.seed)
@@ -394,7 +396,7 @@ def prepare(plan: Plan, observer: Observer, stop: Callable[[], bool], distribute
         reward=reward,
         seed=plan.seed,
         distributed=distributed,
-        precision=plan.config.precision,
+        precision=precision,
         shown=observer.sampled,
         anchor=anchor,
         data=data,

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from support import model_families, tiny, tiny_models
+from support import model_families, oracles, tiny, tiny_models
 from support.saved import MANIFEST
 from transformers import AutoModelForSeq2SeqLM
 
@@ -64,12 +64,41 @@ def test_a_padded_batch_gives_logits_and_states_of_each_row_alone(kind):
 def test_stepping_with_a_cache_gives_the_logits_of_the_whole(kind):
     model, prompts, responses = batch(kind)
     with torch.no_grad():
-        whole, _ = forward(model, prompts, responses)
-        step, drawn = next_logits(model, prompts), None
+        whole, states = forward(model, prompts, responses, states=True)
+        step, drawn = next_logits(model, prompts, states=True), None
         for t in range(responses.ids.shape[1]):
-            rows = responses.mask[:, t]
-            assert torch.allclose(step(drawn)[rows], whole[rows, t], atol=1e-5)
+            rows, (logits, state) = responses.mask[:, t], step(drawn)
+            assert torch.allclose(logits[rows], whole[rows, t], atol=1e-5)
+            assert torch.allclose(state[rows], states[rows, t], atol=1e-5)
             drawn = responses.ids[:, t]
+
+
+@pytest.mark.parametrize("sampler", [{"temperature": 0.7}, {"top_k": 9, "min_new_tokens": 3, "temperature": 3.0}])
+@pytest.mark.parametrize("kind", ["gpt2", "t5", "llama", "bart", "opt", "qwen2"])
+def test_the_sampler_keeps_what_the_model_says_of_each_row_alone(kind, sampler):
+    model, prompts, _ = batch(kind)
+    settings = Generation(max_new_tokens=8, do_sample=True, **sampler)
+    chance = torch.rand(3, 8, generator=torch.Generator().manual_seed(1))
+    found = sample_responses(model, prompts, settings, chance, eos=1, keep="states")
+    kept, size = found.said, vocabulary_size(model)
+    opened = found.open_vocabulary(torch.arange(3), found.responses.ids.shape[1], size)
+    assert (opened is None) == ("top_k" not in sampler)
+    for row in range(3):
+        said = real_tokens(found.responses, row)
+        with torch.no_grad():
+            logits, states = one_row(kind, model, real_tokens(prompts, row), said)
+        assert torch.allclose(kept.states[row, : len(said)], states, atol=1e-5)
+        for t, token in enumerate(said):
+            now = (logits[t] / settings.temperature).tolist()
+            allowed = range(size) if opened is None else opened[row, t].nonzero().flatten().tolist()
+            expected = (
+                oracles.token_log_prob(now, token),
+                oracles.token_log_prob(now, token, allowed),
+                oracles.entropy(oracles.softmax([now[v] for v in allowed])),
+            )
+            values = (kept.plain, kept.restricted, kept.entropy)
+            assert [float(one[row, t]) for one in values] == pytest.approx(expected, abs=1e-5)
+        assert all((one[row, len(said) :] == 0).all() for one in (kept.plain, kept.restricted, kept.entropy))
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "t5"])
@@ -111,7 +140,7 @@ def test_an_encoder_run_once_serves_everything(kind):
     with torch.no_grad():
         states = trunk_states(model, prompts, responses)
         assert torch.allclose(trunk_states(model, prompts, responses, encoded), states, atol=1e-6)
-        assert torch.allclose(next_logits(model, prompts, encoded)(None), logits[:, 0], atol=1e-5)
+        assert torch.allclose(next_logits(model, prompts, encoded=encoded)(None)[0], logits[:, 0], atol=1e-5)
         rows = torch.tensor([0, 2])  # their prompts are shorter than the longest, which is padding in `encoded`
         part, said = prompts.rows(rows), responses.rows(rows)
         assert part.ids.shape[1] < prompts.ids.shape[1]

@@ -74,7 +74,7 @@ def decode(made, steps):
     with torch.no_grad(), gathered(made[4]) if made[4] else nullcontext():
         step, drawn, seen = next_logits(made[0], prompts), None, []
         for _ in range(steps):
-            seen.append(step(drawn))
+            seen.append(step(drawn)[0])
             drawn = seen[-1].argmax(-1)
     return torch.stack(seen)
 

@@ -47,7 +47,9 @@ def test_an_empty_prompt_answers_the_same_in_every_batch(kind):
     alone, together = (encode_prompts(model, tokenizer, texts, PROMPT) for texts in ([""], ["", "the dog sees"]))
     assert real_tokens(alone, 0) == real_tokens(together, 0) == [1]
     with torch.no_grad():
-        assert torch.allclose(next_logits(model, alone)(None)[0], next_logits(model, together)(None)[0], atol=1e-5)
+        assert torch.allclose(
+            next_logits(model, alone)(None)[0][0], next_logits(model, together)(None)[0][0], atol=1e-5
+        )
 
 
 def test_an_empty_response_is_an_end_token():

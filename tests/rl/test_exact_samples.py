@@ -26,19 +26,23 @@ from support.tiny import ALGORITHMS
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from grue.algorithms import grpo, reinforce
+from grue.data.load import load_examples
 from grue.errors import TrainingError
 from grue.evaluation.predict import predict
 from grue.evaluation.rewards import make_reward
 from grue.lm.adapters import adapt
-from grue.lm.model import vocabulary_size
+from grue.lm.load import load_language_model
+from grue.lm.log_probs import token_log_probs
+from grue.lm.model import eos_id, vocabulary_size
 from grue.lm.sampling import sample_responses
-from grue.lm.tokens import Tokens
-from grue.rl import values
-from grue.rl.experience import advantages_and_returns, collect, describe
+from grue.lm.tokens import Tokens, encode_prompts
+from grue.rl import experience, values
+from grue.rl.experience import advantages_and_returns, collect, describe, score_all
 from grue.rl.optimize import (
     RATIO_TOLERANCE,
 )
 from grue.rl.trainer import start
+from grue.task_files import load_task
 from grue.tasks import Generation
 
 # --- sampling = scoring ----------------------------------------------------------------------------------------------
@@ -178,6 +182,56 @@ def test_no_algorithm_learns_from_another_policys_samples(module, algorithm, tmp
     with pytest.raises(TrainingError, match="the first policy ratio is off 1 by 0.39"):
         tiny.train(run)
     assert torch.equal(tiny.weights(run.trainer.policy), tiny.weights(tiny.model("causal")))
+
+
+@pytest.mark.parametrize("name", ["imdb", "narrativeqa"])
+def test_what_a_trained_model_says_token_by_token_it_says_of_the_whole(name):
+    """Models that write sentences, and prompts of unequal lengths; double precision behind the logits."""
+    task = load_task(name)
+    model, tokenizer = load_language_model(task.backbone.family, task.backbone.model)
+    asked = [example.prompt for example in load_examples(task, "train").examples[:16]]
+    prompts = encode_prompts(model, tokenizer, asked, task.prompt)
+    chance = torch.rand(16, task.rollout.max_new_tokens, generator=torch.Generator().manual_seed(0))
+    found = sample_responses(model, prompts, task.rollout, chance, eos_id(model, tokenizer), keep="scores")
+    assert not prompts.mask.all()
+    errors = []
+    for row in range(16):
+        said = real(found.responses, row)
+        logits = torch.tensor(alone(model, real(prompts, row), said)).double()
+        now = (logits / task.rollout.temperature).log_softmax(-1)
+        errors += (found.said.plain[row, : len(said)] - now[torch.arange(len(said)), said]).abs().tolist()
+    print(f"{len(errors)} tokens, largest error {max(errors):.1e}")
+    assert max(errors) < 5e-5
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("value_model", ["shared", "separate"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_policy_reads_its_responses_again_only_in_half_precision(
+    family, value_model, precision, tmp_path, monkeypatch
+):
+    read, scored = [], []
+
+    def reading(model, *arguments, **named):
+        read.append(model)
+        return token_log_probs(model, *arguments, **named)
+
+    def scoring(policy, critic, *arguments, **named):
+        scored.append((arguments[0], score_all(policy, critic, *arguments, **named)))
+        return scored[-1][1]
+
+    monkeypatch.setattr(experience, "token_log_probs", reading)
+    monkeypatch.setattr(experience, "score_all", scoring)
+    settings = {"value_model": value_model, "precision": precision, "micro_batch_size": 5}
+    run, learner, found = world(family, tmp_path, "all of them", masked=True, **settings)
+    assert any(model is learner.reference for model in read)
+    assert any(model is run.trainer.policy for model in read) == (precision == "bfloat16")
+    if precision == "float32":
+        (rollout, kept), temperature = scored[0], run.trainer.task.rollout.temperature
+        again = score_all(run.trainer.policy, learner.critic, rollout, temperature, run.plan.config, entropy=True)
+        for name in ("plain", "restricted", "entropy", "values"):
+            assert torch.allclose(getattr(kept, name), getattr(again, name), atol=1e-5), name
+        assert kept.values.std() > 0.1 and found.rollout.said is None
 
 
 @pytest.mark.parametrize("family", FAMILIES)

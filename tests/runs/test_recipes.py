@@ -9,11 +9,13 @@ from support import tiny
 from grue.algorithms.ppo import PPOConfig
 from grue.errors import ConfigError, UnknownName
 from grue.rl.trainer import Algorithm
+from grue.runs import plan
 from grue.runs.algorithms import ALGORITHMS, split_algorithm
-from grue.runs.folder import sole_owner
+from grue.runs.folder import claim_folder, sole_owner
 from grue.runs.plan import stages_of
 from grue.runs.recipes import check_recipes, make_config
 from grue.runs.request import RunRequest
+from grue.task_files import load_task
 
 
 def task(**recipes):
@@ -91,6 +93,24 @@ def test_a_folder_has_one_process_at_a_time(tmp_path):
         pass
     with sole_owner(tmp_path / "run"):
         pass
+
+
+def test_auto_becomes_what_the_machine_is_fast_in_and_stays_it(tmp_path, monkeypatch):
+    def planned(able, **settings):
+        monkeypatch.setattr(plan, "multiplies_bfloat16", lambda device: able)
+        (made,) = stages_of(RunRequest(task=load_task("imdb"), runs=tmp_path, settings=settings))
+        return made
+
+    assert planned(True).config.precision == "float32", "nobody asked for it"
+    fast, slow = planned(True, precision="auto"), planned(False, precision="auto")
+    assert (fast.config.precision, slow.config.precision) == ("bfloat16", "float32")
+    assert fast.record()["config"]["precision"] == "bfloat16"
+    assert slow.record() == planned(True, precision="float32").record()
+    claim_folder(fast)
+    claim_folder(planned(True, precision="auto"))
+    claim_folder(planned(False, precision="bfloat16"))
+    with pytest.raises(ConfigError, match="precision"):
+        claim_folder(slow)
 
 
 def test_reinforcement_learners_share_a_recipe():
