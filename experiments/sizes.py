@@ -29,8 +29,8 @@ from grue.task_files import load_task, task_folder
 
 HERE = Path(__file__).parent
 GRID, KEPT = HERE / "sizes.toml", HERE / "sizes"
-TASKS_OF = "smaller"
-"""The name under which the suite of smaller backbones is kept; the other is `mini`."""
+LARGER, SMALLER = "mini", "smaller"
+"""The suites, and the names of the files that keep their figures."""
 
 
 def main() -> None:
@@ -48,16 +48,16 @@ def main() -> None:
         for task in read_grid(GRID).task_list():
             print(write_task(task, options.out))
     elif options.command == "keep":
-        keep("mini", "mini", options.runs)
-        keep(TASKS_OF, str(options.suite), options.smaller)
+        keep(LARGER, "mini", options.runs)
+        keep(SMALLER, str(options.suite), options.smaller)
     else:
-        print(*tables(*(files.load_json(KEPT / f"{name}.json", Figures) for name in ("mini", TASKS_OF))), sep="\n")
+        print(*tables(*(files.load_json(KEPT / f"{name}.json", Figures) for name in (LARGER, SMALLER))), sep="\n")
 
 
 def write_task(task: str, folder: Path) -> Path:
     """Write a task of mini with the smaller backbone, and return its file."""
     table = files.read_toml(task_folder() / "mini" / f"{task}.toml")
-    table["suite"] = TASKS_OF
+    table["suite"] = SMALLER
     table["backbone"]["model"] += "-s"
     files.write_toml(folder / f"{task}.toml", table)
     return folder / f"{task}.toml"
@@ -89,7 +89,7 @@ def tables(larger: Figures, smaller: Figures) -> Iterator[str]:
 def means(task: str, systems: Sequence[str], larger: Figures, smaller: Figures) -> Iterator[str]:
     """Yield the table of the means, by falling preference at the larger size."""
     axes = ("preference", "naturalness", "kl")
-    yield f"| system | {' | '.join(f'{axis}, {size}' for axis in axes for size in ('mini', 'smaller'))} |"
+    yield f"| system | {' | '.join(f'{axis}, {size}' for axis in axes for size in (LARGER, SMALLER))} |"
     yield "|" + "---|" * (1 + 2 * len(axes))
     for system in sorted(systems, key=lambda each: -mean(larger.seeds(task, each, "preference"))):
         cells = [

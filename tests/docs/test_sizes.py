@@ -1,0 +1,69 @@
+"""The tables of experiments/sizes.py, as docs/background/validity.md shows them."""
+
+import importlib
+import json
+import sys
+from itertools import combinations
+
+import pytest
+from scipy import stats
+from support.paths import ROOT
+
+from grue.task_files import load_task
+
+KEPT = ROOT / "experiments/sizes"
+
+
+@pytest.fixture(scope="module")
+def sizes():
+    sys.path.insert(0, str(ROOT / "experiments"))
+    yield importlib.import_module("sizes")
+    sys.path.remove(str(ROOT / "experiments"))
+
+
+def by_system(name, axis):
+    found = {}
+    for run in json.loads((KEPT / f"{name}.json").read_text())["runs"]:
+        found.setdefault(run["system"], {})[run["seed"]] = run["figures"][axis]
+    return {system: [values[seed] for seed in sorted(values)] for system, values in found.items()}
+
+
+def read(sizes):
+    return [sizes.files.load_json(KEPT / f"{name}.json", sizes.Figures) for name in (sizes.LARGER, sizes.SMALLER)]
+
+
+def test_the_page_shows_the_tables_of_the_figures_that_are_kept(sizes):
+    page = (ROOT / "docs/background/validity.md").read_text(encoding="utf-8")
+    head, _, *lines = "\n".join(sizes.tables(*read(sizes))).strip().splitlines()
+    assert head == "### imdb"
+    assert "\n".join(lines) in page, "python experiments/sizes.py prints them"
+
+
+@pytest.mark.filterwarnings("ignore:Precision loss")  # a system whose seeds agree
+@pytest.mark.parametrize("axis", ["preference", "naturalness"])
+def test_the_orders_are_compared_as_scipy_does(sizes, axis):
+    both = [by_system(name, axis) for name in ("mini", "smaller")]
+    systems = list(both[0])
+    means = [[sum(each[system]) / len(each[system]) for system in systems] for each in both]
+    tau = stats.kendalltau(*means).statistic
+    sure = []
+    for each in both:
+        found = set()
+        for a, b in combinations(systems, 2):
+            paired = a.startswith("supervised") and b.startswith("supervised")
+            test = stats.ttest_rel if paired else lambda x, y: stats.ttest_ind(x, y, equal_var=False)
+            if test(each[a], each[b]).pvalue < 0.05:
+                found.add((a, b))
+        sure.append(found)
+    said = sizes.agreement("imdb", systems, axis, *read(sizes))
+    assert said.startswith(
+        f"Kendall's τ {tau:.2f}; of {len(systems) * (len(systems) - 1) // 2} pairs {len(sure[0])} are decided with the "
+        f"larger, {len(sure[1])} with the smaller, {len(sure[0] & sure[1])} with both, "
+    )
+
+
+def test_a_task_of_the_smaller_size_differs_in_its_backbone_alone(sizes, tmp_path):
+    written, shipped = load_task(str(sizes.write_task("imdb", tmp_path))), load_task("imdb")
+    assert (written.suite, written.backbone.model) == ("smaller", "mini:causal-s")
+    for name in ("data", "prompt", "metrics", "decoding", "rollout", "recipes", "reward"):
+        assert getattr(written, name) == getattr(shipped, name)
