@@ -239,9 +239,9 @@ def test_another_model_of_that_name_is_refused(larger: tuple[Path, Path], monkey
 def test_an_unknown_size_is_refused_with_what_there_is(larger: tuple[Path, Path]) -> None:
     package, _ = larger
     with pytest.raises(
-        UnknownName, match=r"no small model 'causal-x'\. Did you mean 'causal-m'\? Known: acts, causal, c"
+        UnknownName, match=r"no small model 'causal-mm'\. Did you mean 'causal-m'\? Known: acts, causal, c"
     ):
-        assets.locate("causal-x", package)
+        assets.locate("causal-mm", package)
 
 
 def test_the_doctor_does_not_need_what_does_not_ship(
