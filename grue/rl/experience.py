@@ -138,7 +138,7 @@ def collect(trainer: Trainer, state: TrainState, config: RolloutConfig, n: int) 
         TrainingError: No response has a score, or one has what cannot be a score.
     """
     temperature, distributed = rollout_settings(trainer.task, config).temperature, trainer.distributed
-    mask, keep = mask_of_update(trainer, state, config), kept(trainer, state)
+    mask, keep = mask_of_update(trainer, state, config), kept(trainer, state, n)
     with gathered(trainer.sharded):
         sampled = sample(trainer, state, config, n, mask, keep=keep)
         with trainer.autocast():
@@ -160,12 +160,14 @@ def collect(trainer: Trainer, state: TrainState, config: RolloutConfig, n: int) 
     )
 
 
-def kept(trainer: Trainer, state: TrainState) -> Kept | None:
-    """Return what the sampler shall keep, so that the policy need not read its own responses again.
+def kept(trainer: Trainer, state: TrainState, n: int) -> Kept | None:
+    """Return what the sampler shall keep at update `n`, so that the policy need not read its own responses again.
 
-    Nothing in bfloat16, where a pass over whole responses computes other log-probabilities than one token by token.
+    Nothing in bfloat16, where a pass over whole responses computes other log-probabilities than one token by token. And
+    nothing at the first update, whose policy is the reference: the same pass of both gives a KL of exactly 0, where
+    rounding would be all that there is to learn if no response had a reward.
     """
-    if trainer.precision != "float32":
+    if trainer.precision != "float32" or n == 0:
         return None
     return "states" if state.critic is not None and state.critic.trunk is None else "scores"
 

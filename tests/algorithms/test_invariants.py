@@ -62,8 +62,8 @@ def test_the_first_minibatch_has_ratio_one_and_clips_nothing(family, algorithm, 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_first_update_has_no_divergence_from_the_reference(family, tmp_path):
     run = tiny.train(tiny.run(family, "ppo", tmp_path, updates=2, save_every=9))
-    assert abs(run.observer.lines[0]["objective/kl"]) < 1e-6  # the sampler reads one token at a time, the reference all
-    assert abs(run.observer.lines[-1]["objective/kl"]) > 1e-4
+    assert run.observer.lines[0]["objective/kl"] == 0
+    assert run.observer.lines[-1]["objective/kl"] != 0
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -101,7 +101,7 @@ def test_accumulated_gradients_are_those_of_the_whole_minibatch(family, algorith
     ]
     lines = [run.observer.lines[0] for run in runs]
     for line in lines[1:]:
-        assert line["policy/grad_norm"] == pytest.approx(lines[0]["policy/grad_norm"], rel=1e-4, abs=1e-5)
+        assert line["policy/grad_norm"] == pytest.approx(lines[0]["policy/grad_norm"], rel=1e-4)
         assert line["loss/total"] == pytest.approx(lines[0]["loss/total"], rel=1e-4, abs=1e-6)
 
 

@@ -273,7 +273,7 @@ def test_ids_are_kept_where_their_text_would_read_otherwise(family, tmp_path):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_end_token_counts_and_nothing_behind_it_does(family, tmp_path):
-    run, learner, found = world(family, tmp_path, "least length", masked=False)
+    run, learner, found = world(family, tmp_path, "least length", masked=False, n=0)
     ids, mask = found.rollout.responses.ids, found.mask
     lengths = []
     for row in ids.tolist():

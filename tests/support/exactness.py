@@ -74,8 +74,8 @@ def slow_support(logits, settings, t, masking=None, top_p=None):
     return {ranked[i] for i in oracles.nucleus([logits[v] for v in ranked], settings.top_p)}
 
 
-def world(family, folder, sampler, masked, **settings):
-    """A run whose policy, reference and masking policy are three different models, and what it collects."""
+def world(family, folder, sampler, masked, n=1, **settings):
+    """A run whose policy, reference and masking policy are three different models, and what update `n` collects."""
     task = tiny.task(family, **SAMPLERS[sampler])
     settings = {"kl_coefficient": 0.3, "missing_eos_penalty": 0.25, **settings} | ({"top_p": 0.8} if masked else {})
     run = tiny.run(family, "nlpo" if masked else "ppo", folder, seed=SEED, task_=task, reward=letters, **settings)
@@ -85,4 +85,4 @@ def world(family, folder, sampler, masked, **settings):
     if masked:
         learner.mask_model.load_state_dict(tiny.model(family, seed=6).state_dict())
         learner.mask_age = 1
-    return run, learner, collect(run.trainer, learner, run.plan.config, 0)
+    return run, learner, collect(run.trainer, learner, run.plan.config, n)
