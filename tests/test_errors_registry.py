@@ -1,7 +1,7 @@
 """Errors and their exit codes, and how a name finds the code behind it."""
 
 import sys
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoints
 from pathlib import Path
 
 import pytest
@@ -72,16 +72,19 @@ def test_a_module_is_loaded_when_one_of_its_names_is_asked_for(tmp_path: Path, m
         lazy["never"]
 
 
-def offer(monkeypatch: pytest.MonkeyPatch, *entries: EntryPoint) -> None:
-    def installed(group: str) -> list[EntryPoint]:
-        return [entry for entry in entries if entry.group == group]
+def offer(folder: Path, name: str, entries: str) -> None:
+    """Say that a package offers things, as pip would, in a folder that is on the path."""
+    about = folder / f"{name}-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+    (about / "entry_points.txt").write_text(entries)
 
-    monkeypatch.setattr(registry, "entry_points", installed)
 
-
-def test_plug_ins_are_searched_at_the_first_miss(monkeypatch: pytest.MonkeyPatch) -> None:
-    offer(monkeypatch, EntryPoint("tau", "math:tau", "grue.things"), EntryPoint("other", "math:pi", "grue.others"))
+def test_plug_ins_are_searched_at_the_first_miss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
     things: Registry[float] = Registry("thing", entry_points="grue.things")
+    assert "tau" not in things
+    offer(tmp_path, "numbers", "[grue.things]\ntau = math:tau\n[grue.others]\nother = math:pi\n")
     things.register("own")(1.0)
     assert things.names() == ["own", "tau"]
     assert "tau" in things
@@ -90,11 +93,29 @@ def test_plug_ins_are_searched_at_the_first_miss(monkeypatch: pytest.MonkeyPatch
     assert "other" not in things
 
 
-def test_two_packages_cannot_offer_the_same_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    offer(monkeypatch, EntryPoint("tau", "math:tau", "grue.things"), EntryPoint("tau", "cmath:tau", "grue.things"))
+def test_what_is_installed_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = []
+
+    def entry_points() -> EntryPoints:
+        read.append(1)
+        return EntryPoints()
+
+    monkeypatch.setattr(registry, "entry_points", entry_points)
+    registry._offered.cache_clear()
+    things: Registry[float] = Registry("thing", entry_points="grue.things")
+    assert [name in things for name in "abc"] == [False] * 3
+    assert read == [1]
+    registry._offered.cache_clear()
+
+
+def test_two_packages_cannot_offer_the_same_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    offer(tmp_path, "first", "[grue.things]\ntau = math:tau\n")
+    offer(tmp_path, "second", "[grue.things]\ntau = cmath:tau\n")
     things: Registry[float] = Registry("thing", entry_points="grue.things")
     with pytest.raises(ConfigError) as caught:
         things["tau"]
-    assert str(caught.value) == (
-        "Two installed packages offer a thing 'tau': math:tau and cmath:tau; uninstall one of them."
-    )
+    assert str(caught.value) in [
+        f"Two installed packages offer a thing 'tau': {first} and {second}; uninstall one of them."
+        for first, second in (("math:tau", "cmath:tau"), ("cmath:tau", "math:tau"))
+    ]
