@@ -99,7 +99,7 @@ def installed(group: str, noun: str) -> dict[str, EntryPoint]:
         ConfigError: Two packages offer different things of one name.
     """
     found: dict[str, EntryPoint] = {}
-    for entry in _offered(_places()).select(group=group):
+    for entry in _offered(group, _places()):
         if found.setdefault(entry.name, entry).value != entry.value:
             raise ConfigError(
                 f"Two installed packages offer a {noun} {entry.name!r}: {found[entry.name].value} and "
@@ -108,10 +108,10 @@ def installed(group: str, noun: str) -> dict[str, EntryPoint]:
     return found
 
 
-@lru_cache(maxsize=1)
-def _offered(places: tuple[tuple[str, int], ...]) -> EntryPoints:
+@lru_cache
+def _offered(group: str, places: tuple[tuple[str, int], ...]) -> EntryPoints:
     # Reading what every distribution says takes tens of milliseconds, and a sweep asks for each cell.
-    return entry_points()
+    return entry_points(group=group)
 
 
 def _places() -> tuple[tuple[str, int], ...]:

@@ -96,15 +96,15 @@ def test_plug_ins_are_searched_at_the_first_miss(tmp_path: Path, monkeypatch: py
 def test_what_is_installed_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     read = []
 
-    def entry_points() -> EntryPoints:
-        read.append(1)
+    def entry_points(group: str) -> EntryPoints:
+        read.append(group)
         return EntryPoints()
 
     monkeypatch.setattr(registry, "entry_points", entry_points)
     registry._offered.cache_clear()
     things: Registry[float] = Registry("thing", entry_points="grue.things")
     assert [name in things for name in "abc"] == [False] * 3
-    assert read == [1]
+    assert read == ["grue.things"]
     registry._offered.cache_clear()
 
 

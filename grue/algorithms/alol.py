@@ -32,7 +32,7 @@ from grue.rl.groups import GroupBatch, collect_groups, grouped, improve, start, 
 from grue.rl.responses import draw
 from grue.rl.settings import ScoredConfig
 from grue.rl.trainer import Algorithm, Trainer, TrainState
-from grue.rl.values import ridge
+from grue.rl.values import explained, ridge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,9 +132,7 @@ def fit_value(trainer: Trainer, state: TrainState, config: ALoLConfig) -> dict[s
     states = prompt_states(state, config, groups.prompts)[drawn.scored].double()
     weight, bias, held_out = ridge(states, targets, drawn.positions[drawn.scored])
     state.memory = {"value_weight": weight[0].float(), "value_bias": bias[0].float()}
-    spread = (targets - targets.mean()).square().sum().clamp(min=1e-12)
-    explained = 1.0 - float((targets - held_out).square().sum() / spread)
-    return {**drawn.spent, "critic/explained_variance": explained}
+    return {**drawn.spent, **explained(targets, targets - held_out)}
 
 
 def values_of(state: TrainState, config: ALoLConfig, prompts: Tokens) -> Tensor:

@@ -72,9 +72,7 @@ def improve(
         return token_losses(batch, config, experience, advantages, returns, policy_loss)
 
     losses = optimize(trainer, state, config, experience.mask.float(), losses_of, n)
-    figures = (
-        describe(experience, state) | {"critic/explained_variance": explained_variance(experience, config)} | losses
-    )
+    figures = describe(experience, state) | explained_variance(experience, config) | losses
     state.kl_coefficient = next_kl_coefficient(state.kl_coefficient, experience, config)
     return figures
 

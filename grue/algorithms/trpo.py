@@ -15,7 +15,7 @@ B = responses of an update, b = rows of a micro-batch, T = response time, V = vo
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import ceil, sqrt
+from math import ceil, isnan, sqrt
 from typing import Annotated
 
 import torch
@@ -93,7 +93,7 @@ def update(trainer: Trainer, state: TrainState, config: TRPOConfig, n: int) -> d
     """Collect rollouts, move the policy, fit the critic, adapt the penalty; return figures for the log."""
     experience = collect_valued(trainer, state, config, n)
     advantages, returns = advantages_and_returns(experience, config)
-    figures = describe(experience, state) | {"critic/explained_variance": explained_variance(experience, config)}
+    figures = describe(experience, state) | explained_variance(experience, config)
     figures |= improve_policy(TrustRegion(trainer, state.policy, config, experience, advantages), n)
     figures |= improve_critic(trainer, state, config, experience, returns, n)
     figures["steps"] += figures["policy/step_size"] > 0.0  # the policy's own, unless the line search found none
@@ -153,6 +153,9 @@ def line_search(
 
     Returns:
         The length of the step that was taken, its mean KL divergence, and the attempts.
+
+    Raises:
+        TrainingError: The KL divergence of the shortest step is not a number.
     """
     config, before = region.config, freeze(region.policy)
     start, share, attempts = flatten(parameters, parameters).detach().clone(), 1.0, 0
@@ -165,6 +168,11 @@ def line_search(
         share *= config.line_search_shrink
     else:
         place(parameters, start)
+        if attempts and isnan(kl):
+            raise TrainingError(
+                "The KL divergence of a step is not a number, however short it is. Lower trust_region, or raise "
+                "cg_damping."
+            )
         share = kl = 0.0
     return {
         "policy/step_size": share * float(longest.norm()),

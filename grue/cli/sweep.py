@@ -144,7 +144,12 @@ def _grid(
         return grid
     values = _varied(vary)
     baselines = tuple(name for name in grid.algorithms if name in BASELINES)  # they have no settings
-    varied = (GridEntry(algorithm=name, vary=values) for name in grid.algorithms if name not in BASELINES)
+    varied = tuple(GridEntry(algorithm=name, vary=values) for name in grid.algorithms if name not in BASELINES)
+    if not varied:
+        raise ConfigError(
+            "--vary varies the algorithms of --algos or of the file's `algorithms`, and none of them is trained; a "
+            "[[systems]] table has a `vary` of its own."
+        )
     return replace(grid, algorithms=baselines, systems=(*varied, *grid.systems))
 
 

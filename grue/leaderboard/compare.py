@@ -26,6 +26,8 @@ from grue.tasks import Task
 
 Verdict = Literal["A better", "B better", "equal", "too close to call", "one seed: no verdict"]
 Progress = Callable[[int, int], None]
+FEWEST_PAIRS = 3
+"""Seeds from which on pairs are used: the differences of two say too little of their variance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +205,8 @@ def _meet(
         contrast=contrast_of(
             [run.worth for run in runs_a],
             [run.worth for run in runs_b],
-            paired=share_starts(_lines(a.entries[task.name]), _lines(b.entries[task.name])),
+            paired=len(runs_a) >= FEWEST_PAIRS
+            and share_starts(_lines(a.entries[task.name]), _lines(b.entries[task.name])),
         ),
         one_seed=any(len(runs) == 1 and not system.deterministic for runs, system in ((runs_a, a), (runs_b, b))),
         examples=tuple(disagreements(examples, runs_a, runs_b, show)),

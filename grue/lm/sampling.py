@@ -66,8 +66,14 @@ class Rollout:
     said: TokenLogProbs | None = None
 
     def open_vocabulary(self, rows: Tensor, length: int, size: int) -> Tensor | None:
-        """Return the support of some rows and the first `length` tokens as bool [b, length, size]."""
-        return None if self.support is None else distributions.unpack_bits(self.support[rows, :length], size)
+        """Return the support of some rows and the first `length` tokens as bool [b, length, size].
+
+        All is open where no token counts: what was widened there has nothing open, and its probabilities would be NaN.
+        """
+        if self.support is None:
+            return None
+        uncounted = ~self.responses.mask[rows, :length, None]
+        return distributions.unpack_bits(self.support[rows, :length], size) | uncounted
 
 
 @torch.no_grad()

@@ -148,9 +148,14 @@ def show(trainer: Trainer, found: Sampled, size: int = 1) -> None:
         trainer.shown(trainer.examples[position], text, value)
 
 
+def shares_groups(config: RewardedConfig) -> bool:
+    """Whether a process draws whole groups: they may be drawn again, or are calibrated by their prompt."""
+    return bool(config.redraws or config.calibration_samples)
+
+
 def _share(distributed: DistributedContext, config: RewardedConfig) -> slice:
-    """Return the rows of this rank; whole groups, if they may be drawn again or are calibrated by their prompt."""
-    if not (config.redraws or config.calibration_samples):
+    """Return the rows of this rank."""
+    if not shares_groups(config):
         return distributed.share(config.rollouts)
     groups, size = distributed.share(config.prompts), config.samples_per_prompt
     return slice(groups.start * size, groups.stop * size)

@@ -25,6 +25,9 @@ FOLDS = 5
 STRENGTHS = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)
 """Ridge penalties, in units of a feature's variance; the last leaves little but the mean."""
 
+EQUAL = 1e-6
+"""Targets that differ by less, as a share of the largest, are equal but for rounding."""
+
 
 def collect_valued(trainer: Trainer, state: TrainState, config: ActorCriticConfig, n: int) -> Experience:
     """Collect the rollouts of update `n`, as `collect`; before the first update, fit the critic to them."""
@@ -35,17 +38,31 @@ def collect_valued(trainer: Trainer, state: TrainState, config: ActorCriticConfi
     return experience
 
 
-def explained_variance(experience: Experience, config: ActorCriticConfig) -> float:
-    """Return the share of the returns' variance over tokens that the values explain; below 0 they are no help.
+def explained_variance(experience: Experience, config: ActorCriticConfig) -> dict[str, float]:
+    """Return the share of the returns' variance over tokens that the values explain, as `explained` does.
 
-    The returns are those that came, discounted, without any part that the critic predicts.
+    The returns are those that came, discounted, without any part that the critic predicts. What the values miss by the
+    same at every token does not count.
     """
     assert experience.policy.values is not None
-    mask, returns = experience.mask, discounted_returns(experience, config)
-    spread = (returns - rl.masked_mean(returns, mask)).square()
-    missed = returns - experience.policy.values
-    missed = (missed - rl.masked_mean(missed, mask)).square()
-    return 1.0 - float((missed * mask).sum() / (spread * mask).sum().clamp(min=1e-12))
+    returns = discounted_returns(experience, config)[experience.mask].double()
+    missed = returns - experience.policy.values[experience.mask].double()
+    return explained(returns, missed - missed.mean())
+
+
+def explained(targets: Tensor, missed: Tensor) -> dict[str, float]:
+    """Return by its name in the log what share of the variance is explained; nothing where all targets are equal.
+
+    Below 0 a constant would be better.
+
+    Args:
+        targets: [M].
+        missed: What the predictions are short of them, [M].
+    """
+    spread = targets - targets.mean()
+    if spread.abs().max() <= EQUAL * targets.abs().max():
+        return {}
+    return {"critic/explained_variance": 1.0 - float(missed.square().sum() / spread.square().sum())}
 
 
 def discounted_returns(experience: Experience, config: ActorCriticConfig) -> Tensor:

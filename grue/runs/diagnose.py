@@ -13,6 +13,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil, isnan
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -75,7 +76,7 @@ class Diagnosis:
         gradient: Of the loss over the policy, with penalty and entropy, without the critic's.
         rewards: The reward function's values.
         explained_variance: Share of the returns' variance over tokens that the critic explains on rollouts that it has
-            not been fitted to; None without a critic.
+            not been fitted to; None without a critic, or where all returns are equal.
         length: Mean of the responses, tokens.
         ended: Share that ended by themselves, 0–1.
         fixed_length: Whether the task's rollouts all have one length, so that none ends by itself.
@@ -181,7 +182,7 @@ def measure(plan: Plan, trainer: Trainer, batches: int, progress: Progress = lam
         settings=config,
         gradient=gradient_signal(inner_products(gradients), config.rollouts),
         rewards=reward_spread(np.array(rewards, dtype=np.float64).reshape(-1, several.samples_per_prompt)),
-        explained_variance=None if bench.state.critic is None else mean_of(lines, "critic/explained_variance"),
+        explained_variance=_mean_or_none(lines, "critic/explained_variance"),
         move=move,
         length=mean_of(lines, "objective/length"),
         ended=mean_of(lines, "objective/ended"),
@@ -329,6 +330,12 @@ def inner_products(gradients: Sequence[Tensor]) -> FloatArray:
         found += part @ part.T
     products: FloatArray = found.numpy()
     return products
+
+
+def _mean_or_none(lines: Sequence[Mapping[str, float]], name: str) -> float | None:
+    """Return the mean of a figure over the lines that have it; None where none has."""
+    values = [line[name] for line in lines if name in line]
+    return fmean(values) if values else None
 
 
 def mean_of(lines: Sequence[Mapping[str, float]], name: str) -> float:

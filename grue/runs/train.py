@@ -33,6 +33,7 @@ from grue.lm.sharding import check_sharding, model_of, shard, whole
 from grue.lm.soup import soup
 from grue.records import COSTS, Example
 from grue.rl.groups import read_data
+from grue.rl.responses import shares_groups
 from grue.rl.settings import Common, RewardedConfig, ScoredConfig
 from grue.rl.trainer import Algorithm, Trainer, TrainState, set_learning_rate
 from grue.runs import learned, log, rewarded, states
@@ -386,7 +387,7 @@ def prepare(plan: Plan, observer: Observer, stop: Callable[[], bool], distribute
     check_lengths(policy, plan.task)
     anchor = load_anchor(plan, (policy, tokenizer), distributed)
     adapt(policy, plan.config, plan.seed)
-    _check_ranks(plan.config, distributed)
+    check_ranks(plan.config, distributed)
     check_sharding(plan.config, distributed)
     trainer = Trainer(
         task=plan.task,
@@ -442,15 +443,19 @@ def some_examples(examples: Sequence[Example], share: float, seed: int) -> list[
     return [examples[index] for index in sorted(drawn.tolist())]
 
 
-def _check_ranks(config: Common, distributed: DistributedContext) -> None:
-    """Refuse more processes than there are rollouts to sample.
+def check_ranks(config: Common, distributed: DistributedContext) -> None:
+    """Refuse more processes than there are rollouts to sample, or prompts, where the rollouts to one stay together.
 
     Raises:
         ConfigError: A process would have nothing to do.
     """
-    if isinstance(config, RewardedConfig) and config.rollouts < distributed.size:
-        count = distributed.size
-        raise ConfigError(f"{count} processes share {config.rollouts} rollouts; raise rollouts, or start fewer.")
+    if not isinstance(config, RewardedConfig):
+        return
+    grouped, count = shares_groups(config), distributed.size
+    shared = config.prompts if grouped else config.rollouts
+    if shared < count:
+        what = "prompts (rollouts / samples_per_prompt)" if grouped else "rollouts"
+        raise ConfigError(f"{count} processes share {shared} {what}; raise rollouts, or start fewer.")
 
 
 def load_anchor(plan: Plan, start: LoadedModel, distributed: DistributedContext) -> PreTrainedModel | None:

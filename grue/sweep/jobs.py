@@ -190,7 +190,7 @@ def _jobs_of(entry: GridEntry, source: str, task: Task, seed: int, grid: SweepGr
         _check_baseline(entry, system, task)
         return [Job(algorithm=entry.algorithm, system=system, **about)]
     warm, _, _ = entry.algorithm.rpartition("+")
-    first = [Job(algorithm=warm, system=warm, evaluate=False, **about)] if warm else []
+    first = [Job(algorithm=warm, system=warm, backbone=entry.backbone, evaluate=False, **about)] if warm else []
     job = Job(
         algorithm=entry.algorithm,
         system=system,

@@ -132,8 +132,8 @@ class LocalExecutor:
 
     def _expected(self, job: Job) -> int | None:
         if job.id not in self.sizes:  # called repeatedly for waiting jobs
-            backbone = job.backbone or load_task(job.source, job.suite).backbone.model
-            self.sizes[job.id] = memory.weights_size(backbone)
+            model = job.model or job.backbone or load_task(job.source, job.suite).backbone.model
+            self.sizes[job.id] = 0 if job.endpoint else memory.weights_size(model)
         return memory.expected(job, self.sizes[job.id], self.record.ended())
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
+from grue.errors import DataError, UnknownName
 from grue.sweep.jobs import Job
 from grue.sweep.record import SweepEvent
 
@@ -11,6 +12,8 @@ BASE = 700_000_000
 # Copies of the weights in reinforcement learning at most: policy, reference, critic, mask, gradients and two moments of
 # policy and critic, and half as much for activations. Measured peaks of mini runs are lower.
 COPIES = 16
+# The same where a model is only evaluated: what is read from the file, the model in float32, and its caches.
+COPIES_READ = 4
 
 
 def available(meminfo: Path = Path("/proc/meminfo"), cgroup: Path = Path("/sys/fs/cgroup")) -> int | None:
@@ -42,7 +45,7 @@ def expected(job: Job, weights: int | None, past: Iterable[SweepEvent]) -> int |
     """Return the most bytes that a job needs: the peak of earlier runs of its kind, else by the size of its weights.
 
     Args:
-        weights: Bytes of the backbone; None if it is not on this machine.
+        weights: Bytes of the model, 0 if it answers elsewhere; None if it is not on this machine.
         past: Events of jobs that ended.
 
     Returns:
@@ -52,13 +55,17 @@ def expected(job: Job, weights: int | None, past: Iterable[SweepEvent]) -> int |
     peaks = [e.peak_memory for e in past if e.peak_memory and e.job.split("/")[1:3] == [task, system]]
     if peaks:
         return max(peaks)
-    return None if weights is None else BASE + COPIES * weights
+    copies = COPIES if job.trains else COPIES_READ
+    return None if weights is None else BASE + copies * weights
 
 
 def weights_size(model: str) -> int | None:
     """Return the bytes of a model's weights; None if it is not on this machine."""
     from grue.lm.load import locate_model
 
-    folder = Path(locate_model(model))
+    try:
+        folder = Path(locate_model(model))
+    except (DataError, UnknownName):
+        return None  # the run's worker will say what is wrong
     sizes = [path.stat().st_size for path in folder.glob("*.safetensors")] if folder.is_dir() else []
     return sum(sizes) or None

@@ -254,6 +254,13 @@ def test_any_sampler_can_have_nlpos_mask(algorithm, family, tmp_path):
         assert age == 0 or outside > 0, "the policy's own nucleus is another"
 
 
+def test_the_start_masks_itself_and_its_mask_is_never_older(tmp_path):
+    settings = {"mask": "learned_top_p", "top_p": 0.5, "sample_from": "start", "updates": 3}
+    run = tiny.run("causal", "rft", tmp_path, reward=scored.fine, **GROUPED.get("rft", {}), **settings)
+    assert find_algorithm("rft").start(run.trainer, run.plan.config).mask_model is None
+    assert [line["mask/age"] for line in tiny.train(run).observer.lines] == [0, 0, 0]
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_nlpo_is_ppo_with_a_mask_bit_for_bit(family, tmp_path):
     settings = {

@@ -321,9 +321,22 @@ def began(name: str, weights: str, start: str | None = None) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("a", "b", "paired"),
     [
-        ([("a1", "s1"), ("a2", "s2")], [("b1", "s1"), ("b2", "s2")], True),  # from the same starts
-        ([("a1", "s1"), ("a2", "s2")], [("s1", None), ("s2", None)], True),  # one is the other's start
-        ([("a1", "s1"), ("a2", "s2")], [("b1", "s1"), ("b2", "s3")], False),
+        (  # from the same starts
+            [("a1", "s1"), ("a2", "s2"), ("a3", "s3")],
+            [("b1", "s1"), ("b2", "s2"), ("b3", "s3")],
+            True,
+        ),
+        (  # one is the other's start
+            [("a1", "s1"), ("a2", "s2"), ("a3", "s3")],
+            [("s1", None), ("s2", None), ("s3", None)],
+            True,
+        ),
+        ([("a1", "s1"), ("a2", "s2")], [("b1", "s1"), ("b2", "s2")], False),  # two say too little of their variance
+        (
+            [("a1", "s1"), ("a2", "s2"), ("a3", "s3")],
+            [("b1", "s1"), ("b2", "s2"), ("b3", "s4")],
+            False,
+        ),
         ([("a1", "s1"), ("a2", "s1")], [("b1", "s1"), ("b2", "s1")], False),  # one start for all is no pairing
         ([("a1", None), ("a2", None)], [("b1", None), ("b2", None)], False),
         ([("a1", "s1"), ("a2", "s2")], [("b1", "s1"), ("b2", "s2"), ("b3", "s3")], False),

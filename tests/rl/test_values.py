@@ -12,7 +12,7 @@ from grue.rl import values
 from grue.rl.experience import collect, score_all
 from grue.rl.settings import ActorCriticConfig
 from grue.rl.trainer import make_optimizer, set_learning_rate, start
-from grue.rl.values import collect_valued, discounted_returns, explained_variance, ridge
+from grue.rl.values import collect_valued, discounted_returns, explained, explained_variance, ridge
 
 SETTINGS = {"gamma": 0.9, "kl_coefficient": 0.1, "rollouts": 24, "value_start": "regression"}
 
@@ -97,7 +97,34 @@ def test_explained_variance_by_loops(tmp_path):
             returns.append(after)
             missed.append(after - float(experience.policy.values[row, t]))
     expected = 1.0 - np.var(missed) / np.var(returns)
-    assert explained_variance(experience, config) == pytest.approx(expected, rel=1e-4)
+    assert explained_variance(experience, config) == pytest.approx({"critic/explained_variance": expected}, rel=1e-4)
+
+
+def test_where_all_returns_are_equal_nothing_is_explained_and_nothing_logged(tmp_path):
+    flat = {"gamma": 1.0, "kl_coefficient": 0.0, "rollouts": 24, "value_start": "zero"}
+    run = tiny.train(tiny.run("causal", "ppo", tmp_path, reward=lambda examples, texts: [0.3] * len(texts), **flat))
+    assert run.observer.lines
+    for line in run.observer.lines:
+        assert "loss/value" in line
+        assert "critic/explained_variance" not in line
+
+
+@pytest.mark.parametrize(
+    ("targets", "missed", "share"),
+    [
+        ([1.0, 2.0, 3.0], [0.0, 0.0, 0.0], 1.0),
+        ([1.0, 2.0, 3.0], [-1.0, 0.0, 1.0], 0.0),
+        ([1.0, 3.0], [2.0, 2.0], -3.0),
+        ([1e-9, 3e-9], [1e-9, 1e-9], 0.0),  # small, and not equal
+        ([0.3, 0.3], [0.1, 0.0], None),
+        ([0.3, 0.3 + 1e-9], [0.1, 0.0], None),  # equal but for rounding
+        ([0.0, 0.0], [0.1, 0.0], None),
+        ([2.0], [0.1], None),
+    ],
+)
+def test_what_is_explained_of_targets(targets, missed, share):
+    found = explained(torch.tensor(targets, dtype=torch.float64), torch.tensor(missed, dtype=torch.float64))
+    assert found == ({} if share is None else {"critic/explained_variance": pytest.approx(share)})
 
 
 def test_the_log_says_what_is_maximised_and_what_the_critic_explains(tmp_path):

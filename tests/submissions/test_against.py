@@ -413,6 +413,21 @@ def test_a_version_that_is_not_worse_is_fine(home: Path, runs: dict[int, Any]) -
 
 
 @pytest.mark.usefixtures("few_examples")
+def test_one_seed_gets_no_verdict(home: Path) -> None:
+    """As in `grue compare`: what another seed would have got is unknown."""
+    submit(home / "submissions", {1: texts(1)}, "ours")
+    commit(home)
+    git(home, "branch", "--force", "main")
+    submit(home / "submissions", {1: texts(1, 9)}, "ours")
+    assert worse(home) == []
+    submit(home / "submissions", {1: texts(1)}, "ours", deterministic=True)
+    commit(home)
+    git(home, "branch", "--force", "main")
+    submit(home / "submissions", {1: texts(1, 9)}, "ours", deterministic=True)
+    assert [name for name, _, _ in worse(home)] == ["GRUE-S042"]
+
+
+@pytest.mark.usefixtures("few_examples")
 def test_a_version_that_says_why_it_is_worse_is_for_a_person_to_read(home: Path) -> None:
     why = "The old one had seen the test set."
     submit(home / "submissions", {seed: texts(seed, 9) for seed in (1, 2, 3)}, regression=why)

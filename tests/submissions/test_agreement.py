@@ -113,6 +113,8 @@ def test_a_failure_keeps_a_task_off_its_rung(ours: Path) -> None:
     for verdict in ("different", "undecided"):
         record(ours, replace(SEEN, verdict=verdict, of=basis(ours)))
         assert rung_of(ours, ["commongen"]) == "retrained"  # who trained again has more than the checkpoint
+    record(ours, replace(good, seed=2, verdict="undecided", of=basis(ours, 2)))
+    assert rung_of(ours, ["commongen"]) == "retrained"  # it says nothing, and takes nothing away
     assert rung_of(ours, ["commongen", "imdb"]) is None  # every task of a row holds its rung
     assert rung_of(ours, []) is None
 

@@ -69,6 +69,14 @@ def test_a_warm_start_that_is_wanted_for_itself_is_evaluated_and_still_there_onc
     assert [(job.system, job.evaluate) for job in jobs] == [("supervised", True), ("supervised+ppo", True)]
 
 
+def test_a_warm_start_has_the_backbone_of_the_run_that_wants_it(tmp_path):
+    entry = GridEntry(algorithm="supervised+ppo", backbone=str(tmp_path), system="mine")
+    first, second = plan_jobs(SweepGrid(tasks=("imdb",), systems=(entry,)))
+    assert (first.backbone, second.backbone, second.after) == (str(tmp_path), str(tmp_path), first.id)
+    with pytest.raises(ConfigError, match="supervised"):  # one folder, two backbones
+        plan_jobs(SweepGrid(tasks=("imdb",), systems=(entry, GridEntry(algorithm="supervised+nlpo"))))
+
+
 def test_without_evaluation_nothing_trained_is_evaluated():
     jobs = plan_jobs(SweepGrid(tasks=("imdb",), algorithms=("ppo", "supervised+ppo"), evaluate=False))
     assert {job.evaluate for job in jobs} == {False}
@@ -464,6 +472,13 @@ def test_vary_varies_every_trained_system_and_leaves_baselines_alone():
         "zero-shot",
         *(f"{name}_gamma-{gamma}_reward-meteor" for name in ("ppo", "nlpo") for gamma in (0.5, 1.0)),
     ]
+
+
+@pytest.mark.parametrize("text", ['[[systems]]\nalgorithm = "ppo"\n', 'algorithms = ["zero-shot"]\n'])
+def test_a_vary_that_would_vary_nothing_is_refused(text, tmp_path):
+    (tmp_path / "grid.toml").write_text(text)
+    with pytest.raises(ConfigError, match=r"none of them is trained; a \[\[systems\]\] table has a `vary` of its own"):
+        flags(tmp_path / "grid.toml", vary=("gamma=0.5,1.0",))
 
 
 @pytest.mark.parametrize("vary", ["gamma", "gamma=", "gamma=,"])

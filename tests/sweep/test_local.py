@@ -5,6 +5,7 @@ import os
 import resource
 import shutil
 import signal
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,6 +15,7 @@ from support.commands import contents, here
 from support.sweeps import a_job, end_all, ended, events, finish, start, states, sweep_command, wait_until, workers
 
 from grue.cli.main import main
+from grue.evaluation.endpoint import Endpoint
 from grue.lm.checkpoint import read_manifest
 from grue.sweep import memory
 from grue.sweep.local import LocalExecutor, how_it_died, visible
@@ -426,6 +428,17 @@ def test_a_run_is_expected_to_want_what_its_like_took_else_many_times_its_weight
     assert memory.expected(a_job("a2c", 1), 10, past) == memory.BASE + 160
     assert memory.expected(a_job("ppo", 1, task="totto"), 10, past) == memory.BASE + 160
     assert memory.expected(a_job("a2c", 1), None, past) is None
+
+
+def test_of_a_model_that_is_only_evaluated_its_own_weights_count(tmp_path):
+    (tmp_path / "model.safetensors").write_bytes(b"x" * 30)
+    executor = LocalExecutor(Record(tmp_path), JobContext(runs=tmp_path), 2)
+    given = replace(a_job("theirs", 1), algorithm="external", model=str(tmp_path))
+    assert executor._expected(given) == memory.BASE + memory.COPIES_READ * 30
+    elsewhere = replace(given, system="served", model="theirs/model", endpoint=Endpoint(url="http://localhost:1/v1"))
+    assert executor._expected(elsewhere) == memory.BASE
+    unknown = replace(given, system="unknown", model=str(tmp_path / "nothing"))
+    assert executor._expected(unknown) is None
 
 
 def test_the_weights_of_a_model_are_those_on_this_machine(tmp_path):

@@ -23,6 +23,7 @@ Rung = Literal["reproduced", "retrained"]
 RUNGS: tuple[Rung, ...] = ("reproduced", "retrained")
 Verdict = Literal["equal weights", "equal texts", "nearly equal texts", "inside", "different", "outside", "undecided"]
 PASSING = ("equal weights", "equal texts", "nearly equal texts", "inside")
+FAILING = ("different", "outside")
 COMPUTED_AGAIN = ("scores", "preference", "naturalness", "hashes", "counts", "errors")
 OF_THE_SCORING = ("schema", "grue", "packages", "timing")
 VOUCHED_FOR = ("algorithm", "backbone", "training_data")
@@ -94,6 +95,11 @@ class Seen:
         """Whether the run that was made again is the one of the row, or is like its other seeds."""
         return self.verdict in PASSING
 
+    @property
+    def failed(self) -> bool:
+        """Whether it is another run; where too few seeds are there to say, it neither passed nor failed."""
+        return self.verdict in FAILING
+
 
 @dataclass(frozen=True, slots=True)
 class Trust:
@@ -160,7 +166,7 @@ def changed(system: Path, one: Seen) -> list[str]:
     now, then = basis_of(system, one.task, one.seed), one.of
     if now is None:
         return ["its files"]
-    if not one.passed:
+    if one.failed:
         then = replace(now, predictions=then.predictions)
     elif one.rung == "reproduced" and not then.configuration:
         then = replace(then, configuration=now.configuration)
@@ -216,6 +222,6 @@ def rung_of(system: Path, tasks: Collection[str]) -> Rung | None:
 
 def _height(task: str, seen: Iterable[Seen]) -> int:
     """Return how many rungs a task is up: 0 is none."""
-    of_task = [one for one in seen if one.task == task]
+    of_task = [one for one in seen if one.task == task and (one.passed or one.failed)]
     passed = {rung: [one.passed for one in of_task if one.rung == rung] for rung in RUNGS}
     return max((RUNGS.index(rung) + 1 for rung, found in passed.items() if found and all(found)), default=0)
