@@ -156,12 +156,17 @@ RESIZED: Mapping[str, Mapping[Family, dict[str, Any]]] = {
 
 
 def _resized(name: str, size: Literal["s", "m"]) -> Recipe:
-    """Return the recipe of a backbone of another size: the same lessons; `-s` reads an eighth of the text."""
+    """Return the recipe of a backbone of another size: the same lessons; `-s` reads an eighth of the text.
+
+    But for the translator, which an eighth of its text does not teach to translate.
+    """
     recipe = SMALL_WRITERS[name]
     shape, description = RESIZED[size][recipe.family], f"{recipe.description} Size {size}."
     recipe = replace(recipe, description=description, shape=shape, ships=False)
     if size == "m":
         return replace(recipe, rate=2e-3)
+    if name == "translator":
+        return recipe
     training = tuple(replace(data, count=data.count // 8) for data in recipe.training)
     return replace(recipe, training=training, chapters=recipe.chapters // 2)
 
