@@ -49,6 +49,7 @@ NON_NEGATIVE = Bounds(least=0.0)
 UNIT = Bounds(least=0.0, most=1.0)
 SHARE = Bounds(above=0.0, most=1.0)
 RATE = Bounds(least=0.0, below=1.0)
+COUNT = Bounds(least=1)
 SEVERAL = Bounds(least=2)
 
 

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from grue import files
+from grue.bounds import violations
 from grue.errors import ConfigError, UnknownName, did_you_mean
 from grue.shapes import from_dict, json_schema
 from grue.task_packages import installed_folder, installed_suites
-from grue.tasks import Chat, Task
+from grue.tasks import Chat, Generation, Task
 
 SCHEMA_VERSION = 1
 SUITES = ("mini", "grue")
@@ -176,6 +177,10 @@ def _problems(task: Task) -> Iterator[str]:
         graphlib.TopologicalSorter({name: split.without for name, split in task.data.splits.items()}).prepare()
     except graphlib.CycleError as error:
         yield f"data.splits: {' is without '.join(error.args[1])}, a circle; remove one `without`."
+    for key, part in (("prompt", task.prompt), ("decoding", task.decoding), ("rollout", task.rollout)):
+        yield from (f"{key}: {problem}" for problem in violations(part))
+        if isinstance(part, Generation) and part.min_new_tokens > part.max_new_tokens:
+            yield f"{key}: min_new_tokens = {part.min_new_tokens} is above max_new_tokens = {part.max_new_tokens}."
     names = [spec.name for spec in task.metrics]
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield f"metrics: {name!r} is listed twice; keep one."

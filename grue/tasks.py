@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from grue import files
+from grue.bounds import COUNT, NON_NEGATIVE, POSITIVE, SHARE
 from grue.records import Axis, Direction
 
 PROSE = (
@@ -142,7 +143,7 @@ class Prompt:
         chat: How chat models are asked; None if the task does not say.
     """
 
-    max_tokens: int
+    max_tokens: Annotated[int, COUNT]
     truncation: Literal["left", "right"]
     chat: Chat | None = None
 
@@ -151,13 +152,13 @@ class Prompt:
 class Generation:
     """Decoding settings, named as in Hugging Face's `GenerationConfig`; `top_k = 0` means no truncation."""
 
-    max_new_tokens: int
-    min_new_tokens: int = 0
+    max_new_tokens: Annotated[int, COUNT]
+    min_new_tokens: Annotated[int, NON_NEGATIVE] = 0
     do_sample: bool = False
-    temperature: float = 1.0
-    top_k: int = 0
-    top_p: float = 1.0
-    num_beams: int = 1
+    temperature: Annotated[float, POSITIVE] = 1.0
+    top_k: Annotated[int, NON_NEGATIVE] = 0
+    top_p: Annotated[float, SHARE] = 1.0
+    num_beams: Annotated[int, COUNT] = 1
     length_penalty: float = 1.0
 
 

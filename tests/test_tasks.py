@@ -94,6 +94,22 @@ def test_your_own_task_file_loads_by_path(tmp_path: Path) -> None:
             lambda t: t["metrics"][1].update(reference=0.0),
             "metrics: 'perplexity:bounded': its reference must be above 0.",
         ),
+        *(
+            (lambda t, part=part, key=key, value=value: t[part].update({key: value}), f"{part}: {key} must be {said}")
+            for part, key, value, said in (
+                ("prompt", "max_tokens", 0, "at least 1, found 0."),
+                ("rollout", "max_new_tokens", -12, "at least 1, found -12."),
+                ("rollout", "min_new_tokens", -1, "at least 0, found -1."),
+                ("rollout", "temperature", -1.0, "above 0, found -1.0."),
+                ("rollout", "top_k", -1, "at least 0, found -1."),
+                ("rollout", "top_p", 5.0, "above 0 and at most 1, found 5.0."),
+                ("decoding", "num_beams", 0, "at least 1, found 0."),
+            )
+        ),
+        (
+            lambda t: t["rollout"].update(min_new_tokens=60),
+            "rollout: min_new_tokens = 60 is above max_new_tokens = ",
+        ),
         (
             lambda t: t["prompt"]["chat"].update(user="Go on: {prompt} {title}"),
             "prompt.chat.user: unknown placeholder {title}; the only one is {prompt}, and {{ and }} are braces.",

@@ -69,7 +69,7 @@ def train(
         data_dir: Folder with the data set in its original layout, instead of the task's sources.
         trackers: "tensorboard", "wandb", "trackio"; an empty list is TensorBoard where it is installed.
         observer: Its methods are called at every update, validation and warning.
-        stop: Asked after every update; True saves the state and raises `Interrupted`.
+        stop: Asked before each stage and after every update; True saves the state and raises `Interrupted`.
         settings: Values of the algorithm's settings, as --set takes them: updates=30.
 
     Raises:
@@ -108,6 +108,8 @@ def train(
     with open_trackers(trackers if distributed.is_main else ["none"], _warner(watching)) as opened:
         # A tracker that asks for a login does so before a live view is drawn.
         for stage in stages:
+            if distributed.any(stop()):
+                raise training.Interrupted(f"{stage.folder}: stopped before it began; the same command goes on.")
             checkpoint = training.train(stage, Observers([*opened, *watching]), stop, distributed)
     return Trained(stages[-1].task, stages[-1].folder, checkpoint)
 

@@ -83,7 +83,7 @@ def leaderboard(
     form = form or ("rich" if output is None and sys.stdout.isatty() else "markdown")
     if form == "rich":
         if output is not None:
-            raise ConfigError(f"--format rich is for a terminal, not for a file; choose {_listed(FORMATS)}.")
+            raise ConfigError(f"--format rich is for a terminal, not for a file; choose one of {_listed(FORMATS)}.")
         _print_tables(board)
     elif output is None:
         click.echo(render(board, form), nl=False)

@@ -287,7 +287,9 @@ def _write(packed: "Sequence[tuple[list[PackedRun], Submission]]", output: Path,
         folder = pack(runs, submission, output, force)
         size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
         tasks = len({run.result.task for run in runs})
-        click.echo(f"{folder}: {len(runs)} runs, {tasks} task{'s' if tasks > 1 else ''}, {size / 1000:,.0f} kB")
+        click.echo(
+            f"{folder}: {len(runs)} run{'s' * (len(runs) > 1)}, {tasks} task{'s' * (tasks > 1)}, {size / 1000:,.0f} kB"
+        )
         _tell_withheld(runs)
         folders.append(folder)
     return folders

@@ -105,7 +105,8 @@ def _name(rows: Sequence[Row], place: int) -> str:
     """Return a row's name; with what tells it apart if others have it too."""
     row = rows[place]
     twins = sum(other.system == row.system for other in rows) > 1
-    return f"{row.system} ({row.status}, {row.standing})" if twins else row.system
+    what = row.status if row.standing == "ranked" else f"{row.status}, {row.standing}"
+    return f"{row.system} ({what})" if twins else row.system
 
 
 def unlike_calls(a: str, b: str, tasks: Mapping[str, tuple[Sequence[Entry], Sequence[Entry]]]) -> Iterator[str]:

@@ -108,7 +108,7 @@ def _of(system: str, seeds: Sequence[str]) -> str:
 def read_figures(path: Path) -> tuple[dict[str, dict[int, float]], bool]:
     """Read a `train.jsonl` as figure → update → value, and whether its last line is torn.
 
-    The mask's figures are dropped for runs without a mask, in which all tokens are open at every update.
+    The mask's figures are dropped for runs without a mask: what a sampler's own top-k or top-p closes is none.
 
     Raises:
         DataError: The file cannot be read, one of its whole lines is damaged, or lines are missing or another run's.
@@ -123,7 +123,7 @@ def read_figures(path: Path) -> tuple[dict[str, dict[int, float]], bool]:
                 raise DataError(f"{path}, line {number}: {figure}: expected a number, found {value!r}.")
             if figure not in ("update", "of"):
                 figures.setdefault(figure, {})[line["update"]] = float(value)
-    if set(figures.get("mask/size", {}).values()) <= {1.0}:
+    if "mask/disagreement" not in figures or set(figures.get("mask/size", {}).values()) <= {1.0}:
         figures = {name: values for name, values in figures.items() if not name.startswith("mask/")}
     return figures, torn
 

@@ -13,6 +13,7 @@ from grue.render.layout import Heading, Series, TextTable, as_table
 from grue.render.legend import legend
 from grue.render.text import ARROWS, UNKNOWN, fixed, marked, named, printable
 from grue.stats.intervals import Interval
+from grue.task_files import is_named
 
 AXES: tuple[Axis, Axis] = ("preference", "naturalness")
 
@@ -48,7 +49,8 @@ def page(board: Board) -> BoardPage:
 
 
 def _how_to_begin(board: Board) -> str:
-    return f"No results yet: run `grue train --suite {board.suite}` and `grue evaluate`, then `grue leaderboard` again."
+    which = f"--suite {board.suite}" if is_named(board.suite) else "--task FILE.toml"
+    return f"No results yet: run `grue train {which}` and `grue evaluate`, then `grue leaderboard` again."
 
 
 # --- a suite ---------------------------------------------------------------------------------------------------------

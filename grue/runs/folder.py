@@ -95,11 +95,12 @@ def _refuse_other_configuration(plan: Plan, record: Mapping[str, Any]) -> None:
     old, new = _flat(files.read_toml(path)), _flat(record)
     differing = [key for key in sorted(old | new) if old.get(key) != new.get(key)]
     if differing:
-        key = differing[0]
+        key, *others = differing
+        more = f" (and other values of {', '.join(others)})" if others else ""
         raise ConfigError(
-            f"{path}: this folder holds a run with {key} = {old.get(key)!r}, not {new.get(key)!r}"
-            f"{f' (and {len(differing) - 1} more differences)' if len(differing) > 1 else ''}. "
-            "Choose another --system name for the new configuration, or remove the folder."
+            f"{path}: this folder holds a run with {key} = {old.get(key)!r}, not {new.get(key)!r}{more}. Choose "
+            "another --system name for the new configuration, or another --runs, as a warm start needs it; or remove "
+            "the folder."
         )
 
 

@@ -149,6 +149,8 @@ def stages_of(request: RunRequest) -> list[Plan]:
         raise ConfigError(
             f"--init starts from a checkpoint; with it, write --algo {stages[-1]} instead of {algorithm}."
         )
+    if request.reward == "":
+        raise ConfigError("--reward: is empty; name a reward, or leave it out for the task's.")
     plans: list[Plan] = []
     for stage in stages:
         last = stage == stages[-1]

@@ -21,6 +21,7 @@ from grue.errors import ConfigError, DataError, SubmissionError, TrainingError, 
 from grue.evaluation import rewards
 from grue.records import Prediction
 from grue.runs.request import RunRequest
+from grue.runs.train import Interrupted
 from grue.task_files import filled, load_task, task_schema
 
 SMALL = {"updates": 1, "rollouts": 4, "minibatch_size": 4, "epochs": 1, "validation_examples": 4}
@@ -239,6 +240,28 @@ def test_a_finished_run_is_left_alone_and_another_reward_is_refused(own):
         ConfigError, match=rf"holds a run with reward = '{module}:share_of_the \(sha256 \w{{16}}\)', not '{module}:"
     ):
         grue.train(own / "words.toml", "reinforce", reward=lambda examples, texts: [0.0] * len(texts), **SMALL)
+
+
+def test_an_empty_reward_is_no_reward(own):
+    with pytest.raises(ConfigError, match="--reward: is empty; name a reward, or leave it out for the task's"):
+        grue.train(own / "words.toml", "reinforce", reward="", **SMALL)
+
+
+def test_a_stop_between_two_stages_holds(own):
+    """The last update of a stage ends it, whatever was asked for; the next does not begin."""
+    done = []
+
+    class Watcher(tiny.Watcher):
+        def finished(self, plan):
+            done.append(plan.system)
+
+    def stop():
+        return bool(done)
+
+    with pytest.raises(Interrupted, match=r"supervised\+reinforce/seed-1: stopped before it began; the same command"):
+        grue.train(own / "words.toml", "supervised+reinforce", observer=Watcher(), stop=stop, **SMALL)
+    assert done == ["supervised"]
+    assert not Path("runs/own/words/supervised+reinforce").exists()
 
 
 def test_a_model_by_its_folder_and_a_baseline(own):

@@ -105,7 +105,7 @@ def test_a_row_that_calls_itself_supervised_is_still_counted() -> None:
 
 def test_twins_are_told_apart() -> None:
     assert said(rewarded("a", 2048), rewarded("a", 4096, status="local")) == [
-        "more than 10 % off the others' median: a (local, ranked) (2.00 times), a (rescored, ranked) (0.50 times)."
+        "more than 10 % off the others' median: a (local) (2.00 times), a (rescored) (0.50 times)."
     ]
 
 

@@ -270,6 +270,11 @@ def test_more_systems_than_can_be_told_apart_are_refused(tmp_path: Path) -> None
     assert not (tmp_path / "x.svg").exists()
 
 
+def test_what_the_sampler_closes_by_itself_is_no_mask(tmp_path: Path) -> None:
+    path = write_run(tmp_path, "ppo-top-k", 1, a_log([1.0], **{"mask/size": 0.02, "mask/mass": 0.9}))
+    assert not any(name.startswith("mask/") for name in read_figures(path)[0])
+
+
 def test_the_mask_is_drawn_where_there_is_one(runs: Path, tmp_path: Path) -> None:
     result = run("mask", "--task", "commongen", "--runs", runs, "-o", tmp_path / "mask.svg")
     assert "ppo: has no mask/size, mask/mass, mask/disagreement." in result.stderr.splitlines()

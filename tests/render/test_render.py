@@ -167,6 +167,10 @@ def test_an_empty_board_says_what_to_run() -> None:
     )
 
 
+def test_an_empty_board_of_a_task_of_ones_own_names_its_file() -> None:
+    assert "run `grue train --task FILE.toml` and" in markdown.render(rank([], [a_task("scenes", suite="own")]))
+
+
 def test_an_empty_board_still_says_what_was_left_out() -> None:
     task = a_task("stories")
     stale = entries(task, "old", {1: 10.0}, task_hash="0")
