@@ -102,9 +102,13 @@ def metric_factory(name: str, options: Mapping[str, Any], folder: str = "") -> M
         wanted = parameters[option].annotation
         if wanted in _TYPES and type(value) is not wanted:
             raise ConfigError(f"The metric {name!r}: the option {option!r} must be {_TYPES[wanted]}, found {value!r}.")
-    for option, parameter in parameters.items():
-        if option not in options and parameter.default is parameter.empty:
-            raise ConfigError(f"The metric {name!r} needs the option {option!r}; set it in the task file's options.")
+    needed = [option for option, parameter in parameters.items() if parameter.default is parameter.empty]
+    if missing := [option for option in needed if option not in options]:
+        listed, one = " and ".join(map(repr, missing)), len(missing) == 1
+        raise ConfigError(
+            f"The metric {name!r} needs the option{'' if one else 's'} {listed}; set {'it' if one else 'them'} in the "
+            f"task file's options, or for `grue score` with --set {name}.{missing[0]}=VALUE."
+        )
     return factory
 
 

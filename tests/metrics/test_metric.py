@@ -88,7 +88,10 @@ def test_unknown_option():
 def test_missing_option():
     with pytest.raises(ConfigError) as error:
         make_metric("perplexity")
-    assert str(error.value) == "The metric 'perplexity' needs the option 'model'; set it in the task file's options."
+    assert str(error.value) == (
+        "The metric 'perplexity' needs the option 'model'; set it in the task file's options, or for `grue score` with "
+        "--set perplexity.model=VALUE."
+    )
 
 
 def test_option_of_another_type():
