@@ -67,11 +67,11 @@ pages: $(READY)
 boards: $(READY)
 	$(GRUE) leaderboard --check
 
-test: $(READY)  ## Run the quick tests (8 minutes of processor time).
-	$(BIN)/python -m pytest -n 2 -m 'not slow'
+test: $(READY)  ## Run the quick tests (20 minutes on two slow cores).
+	$(BIN)/python -m pytest -n 2 -m 'not slow' --durations 10
 
-test-slow: $(READY)  ## Run the slow tests (14 minutes of processor time); those that need Debian's WordNet or a browser skip without it.
-	$(BIN)/python -m pytest -n 2 -m slow --ignore tests/sweep/test_ray.py
+test-slow: $(READY)  ## Run the slow tests (25 minutes on two slow cores); those that need Debian's WordNet or a browser skip without it.
+	$(BIN)/python -m pytest -n 2 -m slow --ignore tests/sweep/test_ray.py --durations 10
 
 test-ray: $(READY)  ## Run the tests of sweeps on Ray, a cluster at a time (4 minutes).
 	$(BIN)/python -m pytest -m slow tests/sweep/test_ray.py
