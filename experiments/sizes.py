@@ -93,7 +93,7 @@ def means(task: str, systems: Sequence[str], larger: Figures, smaller: Figures) 
     yield "|" + "---|" * (1 + 2 * len(axes))
     for system in sorted(systems, key=lambda each: -mean(larger.seeds(task, each, "preference"))):
         cells = [
-            _spread(sizes.seeds(task, system, axis), ".2f" if axis == "kl" else ".1f")
+            spread(sizes.seeds(task, system, axis), ".2f" if axis == "kl" else ".1f")
             for axis in axes
             for sizes in (larger, smaller)
         ]
@@ -130,7 +130,7 @@ def decided(difference: MeanDifference) -> bool:
     return difference.interval.low > 0 or difference.interval.high < 0
 
 
-def _spread(values: Sequence[float], form: str) -> str:
+def spread(values: Sequence[float], form: str) -> str:
     """Return the mean ± half of its 95 % t interval; nothing of a system without the figure."""
     if not values:
         return ""

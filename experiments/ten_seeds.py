@@ -11,12 +11,13 @@ from pathlib import Path
 
 import numpy as np
 from measured import Figures, read_run
+from sizes import spread
+from validity import agreement
 
 from grue import files
 from grue.leaderboard.board import Board
 from grue.leaderboard.published import read_board
-from grue.stats.correlation import kendall
-from grue.stats.intervals import mean, satterthwaite_interval
+from grue.stats.intervals import mean
 from grue.stats.paired import Contrast, judge_seeds
 from grue.sweep.grid import read_grid
 from grue.sweep.jobs import plan_jobs
@@ -65,7 +66,7 @@ def of_task(first: Seeds, others: Seeds) -> Iterator[str]:
     for system in systems:
         difference = judge_seeds([Contrast(tuple(others[system]), tuple(first[system]))])
         shown = f"{difference.value:+.1f} ± {difference.interval.half_width:.1f}"
-        yield f"| `{system}` | {_spread(first[system])} | {_spread(others[system])} | {shown} |"
+        yield f"| `{system}` | {spread(first[system], '.1f')} | {spread(others[system], '.1f')} | {shown} |"
     scores = np.array([[*first[system], *others[system]] for system in systems])
     split, every = agreement(scores, range(len(first[systems[0]]))), agreements(scores)
     yield ""
@@ -84,20 +85,6 @@ def agreements(scores: np.ndarray) -> list[float]:
     """
     first, *others = range(scores.shape[1])
     return [agreement(scores, (first, *some)) for some in combinations(others, scores.shape[1] // 2 - 1)]
-
-
-def agreement(scores: np.ndarray, chosen: Sequence[int]) -> float:
-    """Return Kendall's τ of the ranks by some seeds and by the others."""
-    rest = [place for place in range(scores.shape[1]) if place not in chosen]
-    both = scores[:, list(chosen)].mean(axis=1), scores[:, rest].mean(axis=1)
-    return float(kendall(*both, np.ones((1, len(scores))))[0])
-
-
-def _spread(values: Sequence[float]) -> str:
-    """Return the mean ± half of its 95 % t interval."""
-    interval = satterthwaite_interval({"": values})
-    assert interval is not None
-    return f"{mean(values):.1f} ± {interval.half_width:.1f}"
 
 
 if __name__ == "__main__":

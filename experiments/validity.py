@@ -108,13 +108,19 @@ def halves(board: Board) -> str:
 def agreements(rows: Sequence[Row]) -> list[float]:
     """Return Kendall's τ of the rows' mean preference by two seeds and by the others, for every choice of the two."""
     scores = np.array([np.mean([_by_seed(cell) for cell in row.cells.values()], axis=0) for row in rows])
-    places = range(scores.shape[1])
-    found = []
-    for chosen in combinations(places, 2):
-        others = [place for place in places if place not in chosen]
-        both = scores[:, chosen].mean(axis=1), scores[:, others].mean(axis=1)
-        found.append(float(kendall(*both, np.ones((1, len(rows))))[0]))
-    return found
+    return [agreement(scores, chosen) for chosen in combinations(range(scores.shape[1]), 2)]
+
+
+def agreement(scores: np.ndarray, chosen: Sequence[int]) -> float:
+    """Return Kendall's τ of the ranks by some seeds and by the others.
+
+    Args:
+        scores: [systems, seeds].
+        chosen: Places of the seeds.
+    """
+    others = [place for place in range(scores.shape[1]) if place not in chosen]
+    both = scores[:, list(chosen)].mean(axis=1), scores[:, others].mean(axis=1)
+    return float(kendall(*both, np.ones((1, len(scores))))[0])
 
 
 def _by_seed(cell: Cell) -> list[float]:

@@ -252,6 +252,10 @@ _REVIEWS = {
         "the texts of a run that says it began there",
         "Show that these are the weights that the other system's training began with.",
     ),
+    56: (
+        "worse than the row it replaces, by one seed",
+        "Run more seeds, so that chance can be told; or state the reason in `regression` of submission.toml.",
+    ),
     82: (
         "a reward model that has seen prompts of another split than train",
         "Train the reward model on pairs of other prompts; or explain in the pull request why that gave no advantage.",

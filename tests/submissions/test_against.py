@@ -413,13 +413,15 @@ def test_a_version_that_is_not_worse_is_fine(home: Path, runs: dict[int, Any]) -
 
 
 @pytest.mark.usefixtures("few_examples")
-def test_one_seed_gets_no_verdict(home: Path) -> None:
-    """As in `grue compare`: what another seed would have got is unknown."""
+def test_one_seed_gets_no_verdict_and_a_reader(home: Path) -> None:
+    """As in `grue compare`: what another seed would have got is unknown. Fewer seeds are no way around the check."""
+    submit(home / "submissions", {1: texts(1, 9)})
+    assert [name for name, _, _ in worse(home)] == ["GRUE-S056"]
     submit(home / "submissions", {1: texts(1)}, "ours")
     commit(home)
     git(home, "branch", "--force", "main")
     submit(home / "submissions", {1: texts(1, 9)}, "ours")
-    assert worse(home) == []
+    assert [name for name, _, _ in worse(home)] == ["GRUE-S056"]
     submit(home / "submissions", {1: texts(1)}, "ours", deterministic=True)
     commit(home)
     git(home, "branch", "--force", "main")

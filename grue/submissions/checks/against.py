@@ -24,7 +24,7 @@ from grue.records import Prediction
 from grue.stats.paired import DRAWS, holm
 from grue.submissions.checks.reviewed import REVIEWED, Reviews, parse_reviewed
 from grue.submissions.folder import RESULT, SUBMISSION, predictions_of, read_result, read_submission
-from grue.submissions.problems import Problem, error, warning
+from grue.submissions.problems import Problem, error, review, warning
 from grue.task_files import SUITES, load_task, task_names
 
 LEVEL = 0.05  # of the tests for a regression, all tasks together
@@ -238,9 +238,11 @@ def check_regression(
 ) -> list[Problem]:
     """Return the tasks on which a new version of a system is significantly worse than its row (GRUE-S042).
 
+    Where either has a single seed of a system that depends on its seed, `grue compare` gives no verdict, and a
+    maintainer decides (GRUE-S056).
+
     Not tested: a system that only gained runs, one whose `regression` states why it is worse, which a maintainer reads
-    (GRUE-S044), tasks whose runs on the board were made for another version of the task, and tasks with one seed on a
-    side of a system that depends on its seed, where `grue compare` gives no verdict either.
+    (GRUE-S044), and tasks whose runs on the board were made for another version of the task.
 
     Args:
         system: "<suite>/<system>"; its files must have passed the other checks.
@@ -258,24 +260,24 @@ def check_regression(
         _restore(changes, system, Path(place))
         old, new = _predictions(Path(place), system.split("/")[0]), _predictions(folder, system.split("/")[0])
     differences = {}
-    one_is_all = read_submission(folder).deterministic
     for name in sorted(set(old) & set(new)):
-        if min(len(old[name]), len(new[name])) == 1 and not one_is_all:
-            continue
         task = load_task(name, system.split("/")[0])
         examples = load_examples(task, task.data.evaluation).examples
         differences[name] = compare_task(task, examples, new[name], old[name], generator, draws)
     corrected = holm([difference.p for difference in differences.values()])
-    return [
-        error(
-            42,
-            folder / name,
+    found = []
+    for (name, d), p in zip(differences.items(), corrected, strict=True):
+        if d.value >= 0 or p >= LEVEL:
+            continue
+        said = (
             f"preference {d.a:.1f}, where the row has {d.b:.1f}: {d.value:+.1f}, 95 % interval {d.interval.low:+.1f} "
-            f"to {d.interval.high:+.1f}, p = {p:.4f} (Holm over {len(differences)} tasks).",
+            f"to {d.interval.high:+.1f}, p = {p:.4f} (Holm over {len(differences)} tasks)"
         )
-        for (name, d), p in zip(differences.items(), corrected, strict=True)
-        if d.value < 0 and p < LEVEL
-    ]
+        if min(len(old[name]), len(new[name])) > 1 or read_submission(folder).deterministic:
+            found.append(error(42, folder / name, f"{said}."))
+        else:
+            found.append(review(56, folder / name, f"{said}; of one seed, whose chance p leaves out."))
+    return found
 
 
 def _predictions(folder: Path, suite: str) -> dict[str, list[Sequence[Prediction] | None]]:
