@@ -184,7 +184,7 @@ def test_a_file_is_written_or_held_to_what_would_be_written(here: Path) -> None:
     assert Path("out/board.csv").read_text() == grue("--format", "csv").stdout
     assert grue(*arguments, "--check").exit_code == 0
     assert grue("--format", "rich", "--output", "board").stderr == (
-        "Error: --format rich is for a terminal, not for a file; choose markdown, json, csv, latex and html.\n"
+        "Error: --format rich is for a terminal, not for a file; choose one of markdown, json, csv, latex and html.\n"
     )
 
 
