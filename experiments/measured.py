@@ -57,9 +57,37 @@ def read_run(folder: Path, job: Job) -> Run:
         DataError: It cannot be read, is of another version of the task, was evaluated on a part of the split, or was
             trained with other settings than the grid's.
     """
-    result: Result = files.load_json(folder / "result.json", Result)
+    figures = figures_of(folder / "result.json", job)
+    if job.trains:
+        _check_settings(folder / "config.toml", job)
+        figures |= logged(folder / "train.jsonl")
+    return run_of(job, figures)
+
+
+def read_submitted(submissions: Path, job: Job) -> Run:
+    """Read a run from the submission of its system.
+
+    Raises:
+        DataError: It cannot be read, is of another version of the task, or was evaluated on a part of the split.
+    """
+    return run_of(job, figures_of(submissions / job.suite / job.system / job.task / f"seed-{job.seed}.result.json", job))
+
+
+def run_of(job: Job, figures: Mapping[str, float]) -> Run:
+    """Return a run with rounded figures."""
+    rounded = {name: float(f"{value:.6g}") for name, value in figures.items()}
+    return Run(task=job.task, system=job.system, seed=job.seed, figures=rounded)
+
+
+def figures_of(path: Path, job: Job) -> dict[str, float]:
+    """Return what a result says of a run: metrics, both axes, and the KL on validation where there is one.
+
+    Raises:
+        DataError: It cannot be read, is of another version of the task, or was evaluated on a part of the split.
+    """
+    result: Result = files.load_json(path, Result)
     if result.task_hash != load_task(job.source, job.suite).hash or result.limited or result.status != "complete":
-        raise DataError(f"{folder}: its result is of another version of {job.task}, or incomplete; run it again.")
+        raise DataError(f"{path}: is of another version of {job.task}, or incomplete; run it again.")
     figures = {
         score.metric.partition(":")[0]: score.value  # perplexity:bounded is read as perplexity
         for score in result.scores
@@ -67,13 +95,8 @@ def read_run(folder: Path, job: Job) -> Run:
     }
     axes = {"preference": result.preference, "naturalness": result.naturalness}
     figures |= {name: value for name, value in axes.items() if value is not None}
-    if job.trains:
-        _check_settings(folder / "config.toml", job)
-        figures |= logged(folder / "train.jsonl")
-        validation = result.system.get("validation", {})
-        figures |= {"kl": validation["kl"]} if "kl" in validation else {}
-    rounded = {name: float(f"{value:.6g}") for name, value in figures.items()}
-    return Run(task=job.task, system=job.system, seed=job.seed, figures=rounded)
+    validation = result.system.get("validation", {})
+    return figures | ({"kl": validation["kl"]} if "kl" in validation else {})
 
 
 def _check_settings(path: Path, job: Job) -> None:

@@ -3,6 +3,7 @@
     python experiments/sizes.py tasks --out sizes      # task files whose backbone is the `-s` of the task's own
     grue sweep --config experiments/sizes.toml
     grue sweep --config experiments/sizes.toml --suite sizes --runs runs-s
+    grue sweep --config experiments/sizes_of_board.toml --suite sizes --runs runs-s      # the board has the larger
     python experiments/sizes.py keep --runs runs --smaller runs-s      # read the runs, keep their figures
     python experiments/sizes.py                        # the tables, from the figures that are kept
 
@@ -11,24 +12,26 @@ interval: with so many pairs some are decided by chance.
 """
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
-from measured import Figures, read_run
+from measured import Figures, Run, read_run, read_submitted
 
 from grue import files
 from grue.stats.correlation import kendall
 from grue.stats.intervals import mean, satterthwaite_interval
 from grue.stats.paired import Contrast, MeanDifference, judge_seeds
 from grue.sweep.grid import read_grid
-from grue.sweep.jobs import plan_jobs
+from grue.sweep.jobs import Job, plan_jobs
 from grue.task_files import load_task, task_folder
 
 HERE = Path(__file__).parent
-GRID, KEPT = HERE / "sizes.toml", HERE / "sizes"
+OWN, OF_BOARD, KEPT = HERE / "sizes.toml", HERE / "sizes_of_board.toml", HERE / "sizes"
+"""The grid that is run at both sizes, the one whose larger size is on the board, and the figures of both."""
+SUBMISSIONS = HERE.parent / "submissions"
 LARGER, SMALLER = "mini", "smaller"
 """The suites, and the names of the files that keep their figures."""
 
@@ -45,11 +48,11 @@ def main() -> None:
     kept.add_argument("--smaller", type=Path, default=Path("runs-s"))
     options = parser.parse_args()
     if options.command == "tasks":
-        for task in read_grid(GRID).task_list():
+        for task in (*read_grid(OWN).task_list(), *read_grid(OF_BOARD).task_list()):
             print(write_task(task, options.out))
     elif options.command == "keep":
-        keep(LARGER, "mini", options.runs)
-        keep(SMALLER, str(options.suite), options.smaller)
+        keep(LARGER, [run_in(options.runs, OWN), submitted(OF_BOARD)])
+        keep(SMALLER, [run_in(options.smaller, grid, str(options.suite)) for grid in (OWN, OF_BOARD)])
     else:
         print(*tables(*(files.load_json(KEPT / f"{name}.json", Figures) for name in (LARGER, SMALLER))), sep="\n")
 
@@ -63,14 +66,27 @@ def write_task(task: str, folder: Path) -> Path:
     return folder / f"{task}.toml"
 
 
-def keep(name: str, suite: str, runs: Path) -> None:
-    """Read the runs of the grid on a suite and write their figures."""
-    grid = replace(read_grid(GRID), suite=suite).located()
-    jobs = [job for job in plan_jobs(grid) if job.evaluate]
+def run_in(folder: Path, grid: Path, suite: str = "mini") -> Figures:
+    """Read the runs of a grid on a suite."""
+    return figures(grid, suite, lambda job: read_run(folder / job.id, job))
+
+
+def submitted(grid: Path) -> Figures:
+    """Read the runs of a grid from the submissions."""
+    return figures(grid, "mini", lambda job: read_submitted(SUBMISSIONS, job))
+
+
+def figures(grid: Path, suite: str, read: Callable[[Job], Run]) -> Figures:
+    """Read every run of a grid."""
+    jobs = [job for job in plan_jobs(replace(read_grid(grid), suite=suite).located()) if job.evaluate]
     tasks = {job.task: load_task(job.source, job.suite).hash for job in jobs}
-    files.write_json(
-        KEPT / f"{name}.json", Figures(tasks=tasks, runs=tuple(read_run(runs / job.id, job) for job in jobs))
-    )
+    return Figures(tasks=tasks, runs=tuple(map(read, jobs)))
+
+
+def keep(name: str, found: Sequence[Figures]) -> None:
+    """Write figures of different tasks into one file."""
+    tasks = {task: hash_ for one in found for task, hash_ in one.tasks.items()}
+    files.write_json(KEPT / f"{name}.json", Figures(tasks=tasks, runs=tuple(run for one in found for run in one.runs)))
 
 
 # --- tables ----------------------------------------------------------------------------------------------------------

@@ -257,6 +257,9 @@ def _parse_json(text: str, where: str) -> Any:
         )
         if "\\ud" in text.lower():  # an escape may hide half of a surrogate pair, which UTF-8 cannot encode
             canonical_json(value).encode("utf-8")
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno} column {error.colno}" if error.lineno > 1 else f"column {error.colno}"
+        raise DataError(f"{where}: not valid JSON: {error.msg} at {place}.") from error
     except (ValueError, RecursionError) as error:
         raise DataError(f"{where}: not valid JSON: {error}.") from error
     return value

@@ -161,7 +161,7 @@ BROKEN_JSON = [
     ('{"a": ' + "[" * 100_000, "not valid JSON: "),
     ('{"a": ' + "1" * 5000 + "}", "not valid JSON: "),
     ('{"a": 1,}', "not valid JSON: "),
-    ("", "not valid JSON: Expecting value: line 1 column 1 (char 0)."),
+    ("", "not valid JSON: Expecting value at column 1."),
     ("\ufeff{}", "not valid JSON: Unexpected UTF-8 BOM"),
 ]
 
@@ -226,7 +226,7 @@ def test_a_byte_order_mark_begins_no_object(tmp_path: Path) -> None:
     path.write_bytes(b'{"a": 1}\n\xef\xbb\xbf{"a": 2}\n')
     fails(
         DataError,
-        f"{path}, line 2: not valid JSON: Unexpected UTF-8 BOM (decode using utf-8-sig): line 1 column 1 (char 0).",
+        f"{path}, line 2: not valid JSON: Unexpected UTF-8 BOM (decode using utf-8-sig) at column 1.",
         lambda: list(files.read_jsonl(path)),
     )
 

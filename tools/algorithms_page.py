@@ -19,7 +19,7 @@ from papers import Paper, read_papers
 
 from grue import files
 from grue.bounds import bounds_of
-from grue.cli.algorithms import shown
+from grue.cli.options import shown
 from grue.rl.settings import ActorCriticConfig, RewardedConfig
 from grue.runs.algorithms import BUILT_IN, SUPERVISED, find_algorithm
 from grue.runs.figures import OF_UPDATES, RUN, figures_of

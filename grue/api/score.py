@@ -73,6 +73,9 @@ def score(
     else:
         found = reading.read_plain_examples([Path(path) for path in references])
     answers = read_first if read_first is not None else _answers(predictions, found)
+    if references and len(answers) != len(found):
+        what = f"{predictions}: {len(answers)} lines" if read_first is not None else f"{len(answers)} predictions"
+        raise SubmissionError(f"{what}, but {references[0]} has {len(found)}; write one prediction for each reference.")
     if of_task is None or split is None:
         return score_examples(specs, found, answers, progress=progress)
     # Without a choice of metrics, what this machine cannot compute is left out and reported.

@@ -7,6 +7,7 @@ import click
 
 from grue import files
 from grue.cli import completion, options
+from grue.errors import ConfigError
 
 if TYPE_CHECKING:
     from grue.runs.reference import AlgorithmReference, Setting
@@ -44,8 +45,12 @@ def show(name: str, as_json: bool) -> None:
 
     A task's recipe may set another value: `grue train --dry-run` prints what a run would use.
     """
+    from grue.runs.algorithms import split_algorithm
     from grue.runs.reference import about
 
+    if "+" in name:
+        each = " and ".join(f"`grue algorithms show {stage}`" for stage in split_algorithm(name))
+        raise ConfigError(f"{name} is two stages, each with its own settings: {each} show them.")
     found = about(name)
     click.echo(json.dumps(files.plain(found), indent=2) if as_json else described(found))
 
@@ -63,12 +68,9 @@ def described(about: "AlgorithmReference") -> str:
 
 
 def _setting(setting: "Setting") -> str:
-    default = "required" if setting.default is None and "none" not in setting.type else f"= {shown(setting.default)}"
+    default = (
+        "required" if setting.default is None and "none" not in setting.type else f"= {options.shown(setting.default)}"
+    )
     facts = [f"{setting.name} {default}", setting.type, setting.bounds, setting.paper and f"paper: {setting.paper}"]
     meaning = click.wrap_text(setting.meaning, width=WIDTH, initial_indent="      ", subsequent_indent="      ")
     return f"  {'  ·  '.join(filter(None, facts))}\n{meaning}"
-
-
-def shown(value: object) -> str:
-    """Return a value as `--set` takes it."""
-    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

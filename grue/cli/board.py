@@ -53,7 +53,7 @@ BOOTSTRAP_SEED = 0  # of --ci bootstrap, so that equal results have equal interv
     "--submissions",
     type=click.Path(path_type=Path),
     default=Path("submissions"),
-    help="Folder of submitted results; if it is missing, the rows that ship with grue.",
+    help="Folder of submitted results. [default: submissions, beside the rows that ship with grue]",
 )
 @options.option("--no-local", is_flag=True, help="Leave out the results under --runs.")
 @options.option("--output", type=click.Path(path_type=Path), help="File to write instead of printing.")
@@ -111,7 +111,7 @@ def board_of(
 
     from grue.leaderboard.entries import find_results, incomplete
     from grue.leaderboard.order import sorted_by
-    from grue.leaderboard.published import shipped
+    from grue.leaderboard.published import shipped_beside
     from grue.leaderboard.rank import rank
     from grue.submissions.by_reference.system import recomputed
     from grue.submissions.entries import results
@@ -125,19 +125,16 @@ def board_of(
     local, out = ([], []) if no_local else find_results(runs, of_suite)
     out += incomplete(local, tasks)
     unfit = {one.path for one in out}
+    submitted = [*results(submissions, of_suite), *recomputed(submissions, of_suite)] if here else []
     board = rank(
-        [
-            *(results(submissions, of_suite) if here else ()),
-            *(recomputed(submissions, of_suite) if here else ()),
-            *(entry for entry in local if entry.path not in unfit),
-        ],
+        [*submitted, *(entry for entry in local if entry.path not in unfit)],
         tasks,
         interval_kind=interval_kind,
         scoring="paper" if compat else "grue-1",
         reported=read_reported(submissions, of_suite) if here else (),
         generator=np.random.default_rng(BOOTSTRAP_SEED),
         iqm=iqm,
-        shipped=None if here else shipped(of_suite),
+        shipped=None if chosen else shipped_beside(submitted, of_suite),
     )
     return sorted_by(board, column), out
 

@@ -152,3 +152,10 @@ def parse_settings(settings: tuple[str, ...]) -> dict[str, Any]:
         except ValueError:
             parsed[key] = value
     return parsed
+
+
+def shown(value: object) -> str:
+    """Return a value as `--set` takes it."""
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    return json.dumps(value) if isinstance(value, list) else str(value)

@@ -80,7 +80,8 @@ class TrainingProgress:
     def planned(self, plan: "Plan") -> None:
         """Print the stage that starts."""
         self._ran = False
-        where = escape(f"suite {plan.task.suite}, reward {plan.told_reward} → {plan.folder}")
+        what = f"suite {plan.task.suite}, reward {plan.told_reward}, validated on {plan.validated_on} examples"
+        where = escape(f"{what} → {plan.folder}")
         self.console.print(f"[bold]{escape(plan.title)}[/bold]  {where}", soft_wrap=True)
 
     def finished(self, plan: "Plan") -> None:

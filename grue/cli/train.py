@@ -179,7 +179,7 @@ def describe(stage: "Plan") -> str:
     values = files.plain(stage.config)
     if isinstance(stage.config, RolloutConfig) and stage.config.kl_target is not None:
         values["kl_target"] = f"{stage.config.kl_target} {KL_UNITS[stage.config.kl_controller]}"
-    config = "\n".join(f"  {key} = {value}" for key, value in values.items())
+    config = "\n".join(f"  {key} = {options.shown(value)}" for key, value in values.items())
     start = stage.init or stage.start.model
     return (
         f"{stage.task.suite}/{stage.task.name} · {stage.algorithm} · seed {stage.seed}\n"

@@ -28,8 +28,8 @@ def match(examples: Sequence[Example], predictions: Iterable[Prediction]) -> lis
     if any(problems.values()):
         found = "; ".join(f"{len(names)} {what} ({_few(names)})" for what, names in problems.items() if names)
         raise SubmissionError(
-            f"The predictions do not fit the split's {len(expected)} examples: {found}. "
-            "Write exactly one prediction for each example of this task and split; an empty text is allowed."
+            f"The predictions do not fit the {len(expected)} examples: {found}. "
+            "Write exactly one prediction for each example; an empty text is allowed."
         )
     return [by_id[name] for name in expected]
 

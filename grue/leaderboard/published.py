@@ -1,6 +1,6 @@
 """The boards that ship with the package, `leaderboard/<suite>.json`: read, and merged into a new board."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
@@ -8,7 +8,7 @@ from pathlib import Path
 from grue.errors import ConfigError, DataError
 from grue.files import read_json
 from grue.leaderboard.board import BOARD_SCHEMA, Board, Cell, Estimate, Row
-from grue.records import Cost
+from grue.records import Cost, Entry
 from grue.shapes import from_dict
 
 
@@ -26,6 +26,17 @@ def shipped(suite: str) -> Board | None:
     """
     path = board_folder() / f"{suite}.json"
     return read_board(path) if path.is_file() else None
+
+
+def shipped_beside(submitted: Iterable[Entry], suite: str) -> Board | None:
+    """Return the shipped board without the systems that are submitted; None if there are no others, as in a clone.
+
+    Raises:
+        DataError: As for `shipped`.
+    """
+    board, systems = shipped(suite), {entry.result.system["name"] for entry in submitted}
+    others = () if board is None else tuple(row for row in board.rows if row.system not in systems)
+    return replace(board, rows=others) if board is not None and others else None
 
 
 def read_board(path: Path) -> Board:

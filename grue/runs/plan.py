@@ -68,6 +68,12 @@ class Plan:
         return tuple(checkpoint.find_checkpoint(folder) for folder in folders)
 
     @property
+    def validated_on(self) -> int:
+        """How many examples of the validation split checkpoints are compared on."""
+        wanted = self.config.validation_examples
+        return min(wanted, self.task.data.splits["validation"].examples or wanted)
+
+    @property
     def learned_reward(self) -> str:
         """What is learned from: the run's reward, or what a file of scored responses states; "" if it has no header.
 

@@ -81,7 +81,7 @@ def test_predictions_are_scored_again(tmp_path):
 def test_predictions_that_cannot_be_used_are_no_missed_bar(tmp_path):
     """Exit code 1 says that a bar is missed; a part of the split, nothing and another task's answers say nothing."""
     for text, message in [
-        ('{"id": "0", "text": "x"}\n', "do not fit the split's 1000 examples"),
+        ('{"id": "0", "text": "x"}\n', "do not fit the 1000 examples"),
         ("", "1000 missing"),
         ('{"id": "0", "txt": "x"}\n', "line 1"),
     ]:

@@ -110,6 +110,7 @@ def test_flags_win_over_the_config_file(tmp_path):
     output = grue(*arguments).stdout
     assert "clip = 0.1\n" in output
     assert "gamma = 0.5\n" in output
+    assert "train_share = none\n" in output and "sharded = false\n" in output  # as --set takes them
 
 
 def test_a_place_that_cannot_be_written_is_said_so(tmp_path):
@@ -184,7 +185,7 @@ def test_the_same_scores_come_from_the_predictions_file_alone(evaluated):
 @pytest.mark.parametrize(
     ("damage", "code", "message"),
     [
-        (lambda lines: lines[1:], 1, "do not fit the split's 1000 examples: 1 missing"),
+        (lambda lines: lines[1:], 1, "do not fit the 1000 examples: 1 missing"),
         (lambda lines: [*lines, lines[0]], 1, "1 given more than once"),
         (lambda lines: [*lines, b'{"id":"nobody","text":""}'], 1, "1 unknown ('nobody')"),
         (lambda lines: [*lines[:7], b'{"id": "x", "text": ', *lines[8:]], 3, "line 8: not valid JSON"),

@@ -25,7 +25,12 @@ LINE = {
 def plan(folder, title="nlpo on commongen, seed 1"):
     task = SimpleNamespace(suite="mini")
     return SimpleNamespace(
-        title=title, task=task, told_reward="meteor", folder=folder, checkpoint=folder / "checkpoint"
+        title=title,
+        task=task,
+        told_reward="meteor",
+        validated_on=300,
+        folder=folder,
+        checkpoint=folder / "checkpoint",
     )
 
 
@@ -86,7 +91,7 @@ def test_plain_lines(tmp_path):
         kept(tmp_path, 10)
         progress.finished(plan(tmp_path))
     assert console.file.getvalue() == (
-        f"nlpo on commongen, seed 1  suite mini, reward meteor → {tmp_path}\n"
+        f"nlpo on commongen, seed 1  suite mini, reward meteor, validated on 300 examples → {tmp_path}\n"
         "  resuming after update 3 of 50\n"
         "  warning: update 10: entropy has fallen to 0.050 nats a token. Lower learning_rate.\n"
         "  update   10  validation: reward 0.500  preference 33.250  best so far, kept\n"
@@ -125,7 +130,7 @@ def test_a_run_that_was_finished_before(tmp_path):
     progress.planned(plan(tmp_path, title="ppo on [odd], seed 1"))
     progress.finished(plan(tmp_path))
     assert console.file.getvalue() == (
-        f"ppo on [odd], seed 1  suite mini, reward meteor → {tmp_path}\n  already finished; nothing to do\n"
+        f"ppo on [odd], seed 1  suite mini, reward meteor, validated on 300 examples → {tmp_path}\n  already finished; nothing to do\n"
     )
 
 

@@ -111,7 +111,7 @@ def test_what_make_refuses_leaves_nothing(systems, tmp_path):
         (
             ["--systems", f"{one},short={short}"],
             1,
-            f"{short}: The predictions do not fit the split's 1000 examples: 1 missing",
+            f"{short}: The predictions do not fit the 1000 examples: 1 missing",
         ),
         (["--systems", f"no={tmp_path / 'no.jsonl'}"], 3, "no.jsonl: cannot be read"),
         (["--systems", f"../x={short}"], 3, "there is no such folder"),

@@ -211,9 +211,9 @@ def test_ids_that_do_not_fit():
     with pytest.raises(SubmissionError) as error:
         score_predictions(task(ROUGE), "test", EXAMPLES, wrong)
     assert str(error.value) == (
-        "The predictions do not fit the split's 3 examples: 2 missing ('b', 'c'); 5 unknown ('z0', 'z1', 'z2', …); "
+        "The predictions do not fit the 3 examples: 2 missing ('b', 'c'); 5 unknown ('z0', 'z1', 'z2', …); "
         "1 given more than once ('a'). "
-        "Write exactly one prediction for each example of this task and split; an empty text is allowed."
+        "Write exactly one prediction for each example; an empty text is allowed."
     )
 
 

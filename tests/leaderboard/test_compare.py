@@ -210,7 +210,7 @@ def test_predictions_must_be_there_and_fit(tmp_path: Path) -> None:
     place.write_text("".join(lines[1:]), encoding="utf-8")
     result = grue(tmp_path, "ours", "theirs")
     assert result.exit_code == 1
-    assert result.stderr.startswith(f"Error: {place}: The predictions do not fit the split's 1000 examples: 1 missing")
+    assert result.stderr.startswith(f"Error: {place}: The predictions do not fit the 1000 examples: 1 missing")
     place.unlink()
     result = grue(tmp_path, "ours", "theirs")
     assert result.exit_code == 3

@@ -81,8 +81,9 @@ def rows(*arguments: object) -> list[tuple[str, str, int | None]]:
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder with a submission and a local system that is better."""
+    """A folder with a submission and a local system that is better, where grue ships no board."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(published, "board_folder", lambda: tmp_path / "shipped")
     submit(Path("submissions"), "theirs", 0.4)
     run_locally(Path("runs"), "mine", 0.6)
     return tmp_path
@@ -97,17 +98,17 @@ def test_submissions_and_local_runs_stand_beside_each_other(here: Path) -> None:
     assert rows("--suite", "grue") == []
 
 
-def test_where_there_are_no_submissions_the_shipped_rows_stand_in(
-    here: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shipped = tmp_path_factory.mktemp("shipped")
+def test_the_rows_that_ship_stand_beside_ones_own(here: Path) -> None:
     tasks = [load_task(name) for name in task_names("mini")]
-    files.write_text(shipped / "mini.json", as_json.render(rank(results(here / "submissions", "mini"), tasks)))
-    monkeypatch.setattr(published, "board_folder", lambda: shipped)
+    files.write_text(Path("shipped/mini.json"), as_json.render(rank(results(here / "submissions", "mini"), tasks)))
+    assert rows("--no-local") == [("theirs", "rescored", 1)]  # once, as in a clone
     (here / "submissions").rename(here / "elsewhere")
     assert rows() == [("mine", "local", 1), ("theirs", "rescored", 2)]
     assert rows("--task", "imdb", "--no-local") == [("theirs", "rescored", 1)]
     assert rows("--submissions", "elsewhere") == [("mine", "local", 1), ("theirs", "rescored", 2)]
+    submit(Path("submissions"), "own", 0.5)
+    assert rows("--no-local") == [("own", "rescored", 1), ("theirs", "rescored", 2)]
+    assert rows("--submissions", "submissions", "--no-local") == [("own", "rescored", 1)]
 
 
 def test_a_folder_of_submissions_that_was_named_must_be_there(here: Path) -> None:

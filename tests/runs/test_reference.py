@@ -56,3 +56,5 @@ def test_the_command_lists_and_shows(monkeypatch):
     wrong = CliRunner().invoke(main, ["algorithms", "show", "nlop"])
     assert wrong.exit_code == 2
     assert "There is no algorithm 'nlop'. Did you mean 'nlpo'?" in wrong.output
+    both = CliRunner().invoke(main, ["algorithms", "show", "supervised+ppo"])
+    assert both.exit_code == 2 and "`grue algorithms show supervised` and `grue algorithms show ppo`" in both.output

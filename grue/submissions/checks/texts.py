@@ -126,7 +126,7 @@ def check_sources(path: Path, found: Sources, usual: Sources) -> Iterator[Proble
 
 
 def _beside(usual: float) -> str:
-    return f"; of other systems' {usual:.0%}" if usual else ""
+    return f"; of other systems' {usual:.0%}" if usual else "; no other system here has so many"
 
 
 def check_against_references(folder: Path, preferences: Sequence[float], references: float | None) -> Iterator[Problem]:

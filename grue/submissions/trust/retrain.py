@@ -195,8 +195,7 @@ def planned_texts(plan: Plan) -> int:
     else:
         learned = config.length * max(1, plan.task.data.splits["train"].examples)
     validations = 1 + config.length // config.validate_every
-    held_out = plan.task.data.splits["validation"].examples or config.validation_examples
-    return learned + validations * min(config.validation_examples, held_out)
+    return learned + validations * plan.validated_on
 
 
 # --- carrying it out -------------------------------------------------------------------------------------------------
