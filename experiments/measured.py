@@ -70,7 +70,8 @@ def read_submitted(submissions: Path, job: Job) -> Run:
     Raises:
         DataError: It cannot be read, is of another version of the task, or was evaluated on a part of the split.
     """
-    return run_of(job, figures_of(submissions / job.suite / job.system / job.task / f"seed-{job.seed}.result.json", job))
+    folder = submissions / job.suite / job.system / job.task
+    return run_of(job, figures_of(folder / f"seed-{job.seed}.result.json", job))
 
 
 def run_of(job: Job, figures: Mapping[str, float]) -> Run:

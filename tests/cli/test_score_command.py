@@ -221,11 +221,11 @@ def test_files_of_different_lengths(tmp_path):
         3,
         f"{three} has 3 lines, but {two} has 2; references need one line for each prediction.",
     )
-    for given, given_lines, references, lines in ((two, 2, three, 3), (three, 3, two, 2)):
+    for given, references, told in ((two, three, "2 lines, but {} has 3"), (three, two, "3 lines, but {} has 2")):
         fails(
             grue("score", given, "--references", references, "--metrics", "ter"),
             1,
-            f"{given}: {given_lines} lines, but {references} has {lines}; write one prediction for each reference.",
+            f"{given}: {told.format(references)}; write one prediction for each reference.",
         )
 
 
