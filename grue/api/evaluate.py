@@ -70,7 +70,7 @@ def evaluate(
         system: Name of the system of a model. [default: the model's, with what it is asked by]
         frontier: What `grue frontier -o` wrote of the run's start: the result says which share of it the run gained.
         output: Folder for predictions.jsonl, scores.jsonl and result.json. [default: the run's]
-        force: Replace an evaluation that is there.
+        force: Replace an evaluation that is there, once everything for this one is at hand.
         progress: Called with (done, total) examples.
         warn: Called where a finished evaluation is scored again, because its files are not what was written.
 
@@ -81,7 +81,6 @@ def evaluate(
         Unavailable: No metric of the task can be computed on this machine, or an endpoint fails again and again.
     """
     from grue.evaluation import evaluate as evaluation
-    from grue.evaluation.folder import discard
 
     asked: dict[str, Any] = {
         "task": task,
@@ -103,8 +102,6 @@ def evaluate(
         from grue.evaluation.frontier import with_frontier
 
         evaluated = with_frontier(evaluated, Path(frontier), what.folder)
-    if force:
-        discard(folder)
     return evaluation.evaluate(
         what.task,
         evaluated,
@@ -114,6 +111,7 @@ def evaluate(
         batch_size=batch_size,
         data_dir=optional_path(data_dir),
         offline=offline,
+        force=force,
         progress=progress,
         warn=warn,
     )

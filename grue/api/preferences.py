@@ -25,6 +25,7 @@ def pairs_from_samples(
     task: AnyTask | None = None,
     *,
     suite: str = "mini",
+    split: str | None = None,
     data_dir: str | Path | None = None,
     offline: bool = False,
     pairs: int | None = None,
@@ -38,6 +39,7 @@ def pairs_from_samples(
     Args:
         samples: What `grue generate --samples N --score` wrote.
         task: The task. [default: the file's]
+        split: What was answered: a split, or where a file of rows lies. [default: what the file says]
         pairs: How many. [default: all]
         noise: How the annotator errs: "none", "flip:P" or "bradley-terry:T".
         ties: Whether pairs of which neither text is better are left out ("drop"), or recorded as ties ("keep").
@@ -51,9 +53,9 @@ def pairs_from_samples(
     from grue.preferences.make import from_samples
 
     choice = _choice(pairs, noise, ties, seed, shares)
-    of_task, split = _of_pairs(Path(samples), task, suite)
-    answered = examples(of_task, split, data_dir=data_dir, offline=offline)
-    return from_samples(Path(samples), of_task, answered, choice, Path(output), split=split)
+    of_task, where = _of_pairs(Path(samples), task, suite, split)
+    answered = examples(of_task, where, data_dir=data_dir, offline=offline)
+    return from_samples(Path(samples), of_task, answered, choice, Path(output), split=where)
 
 
 def pairs_from_predictions(

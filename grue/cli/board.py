@@ -126,15 +126,16 @@ def board_of(
     out += incomplete(local, tasks)
     unfit = {one.path for one in out}
     submitted = [*results(submissions, of_suite), *recomputed(submissions, of_suite)] if here else []
+    ships = None if chosen else shipped_beside(submissions, submitted, of_suite)
     board = rank(
         [*submitted, *(entry for entry in local if entry.path not in unfit)],
         tasks,
         interval_kind=interval_kind,
         scoring="paper" if compat else "grue-1",
-        reported=read_reported(submissions, of_suite) if here else (),
+        reported=read_reported(submissions, of_suite) if here else () if ships is None else ships.reported,
         generator=np.random.default_rng(BOOTSTRAP_SEED),
         iqm=iqm,
-        shipped=None if chosen else shipped_beside(submitted, of_suite),
+        shipped=ships,
     )
     return sorted_by(board, column), out
 

@@ -21,8 +21,10 @@ OF_ONE = ("name", "algorithm", "budget", "regression")
 SHOWN = 10  # unfinished runs in a message
 
 
-def runs_of_sweep(runs: Path, system: str | None, made: Mapping[str, Any]) -> "dict[str, list[PackedRun]]":
-    """Return the evaluated systems of a sweep, or one of them, with their runs; failed runs are declared failed.
+def runs_of_sweep(runs: Path, system: str | None, made: Mapping[str, Any]) -> "list[tuple[str, list[PackedRun]]]":
+    """Return the evaluated systems of a sweep, or those of one name, with their runs; failed runs are declared failed.
+
+    A system on two suites is two. Suites that have no board are left out, with a word on stderr.
 
     Args:
         made: The versions that the result of a failed run records.
@@ -34,17 +36,22 @@ def runs_of_sweep(runs: Path, system: str | None, made: Mapping[str, Any]) -> "d
     """
     from grue.sweep.record import Record
     from grue.sweep.status import systems
+    from grue.task_files import SUITES
 
     record = Record(runs.absolute())
-    found = {name: jobs for (_, name), jobs in systems(record.jobs()).items()}
-    if system is not None and system not in found:
-        known = ", ".join(found) or "none"
-        raise UnknownName(f"{runs}: the sweep has no system {system!r}.{did_you_mean(system, found)} Known: {known}.")
-    wanted = found if system is None else {system: found[system]}
+    found = [(suite, name, jobs) for (suite, name), jobs in systems(record.jobs()).items()]
+    names = list(dict.fromkeys(name for _, name, _ in found))
+    if system is not None and system not in names:
+        known = ", ".join(names) or "none"
+        raise UnknownName(f"{runs}: the sweep has no system {system!r}.{did_you_mean(system, names)} Known: {known}.")
+    asked = [one for one in found if system in (None, one[1])]
+    for suite in dict.fromkeys(suite for suite, _, _ in asked if suite not in SUITES):
+        click.echo(f"Left out: {suite}, which has no board.", err=True)
+    wanted = [(name, jobs) for suite, name, jobs in asked if suite in SUITES]
     if not wanted:
-        raise DataError(f"{runs}: the sweep evaluated no run, so that there is nothing to pack.")
-    _refuse_unfinished(record, [job for jobs in wanted.values() for job in jobs])
-    return {name: _runs(record, jobs, made) for name, jobs in wanted.items()}
+        raise DataError(f"{runs}: the sweep evaluated no run for a board, so that there is nothing to pack.")
+    _refuse_unfinished(record, [job for _, jobs in wanted for job in jobs])
+    return [(name, _runs(record, jobs, made)) for name, jobs in wanted]
 
 
 def _refuse_unfinished(record: "Record", jobs: "Sequence[Job]") -> None:
@@ -82,7 +89,7 @@ def _runs(record: "Record", jobs: "Sequence[Job]", made: Mapping[str, Any]) -> "
     return runs
 
 
-def describe_each(found: "Mapping[str, Sequence[PackedRun]]", given: Mapping[str, Any]) -> "dict[str, Submission]":
+def describe_each(found: "Sequence[tuple[str, list[PackedRun]]]", given: Mapping[str, Any]) -> "list[Submission]":
     """Return the content of each system's submission.toml.
 
     Raises:
@@ -93,12 +100,12 @@ def describe_each(found: "Mapping[str, Sequence[PackedRun]]", given: Mapping[str
     shared = [key for key in OF_ONE if given.get(key)]
     if shared and len(found) > 1:
         raise ConfigError(f"--{shared[0]} applies to one system, and the sweep has {len(found)}; add --system NAME.")
-    described = {}
-    for name, runs in found.items():
+    described = []
+    for name, runs in found:
         if all(run.predictions is None for run in runs):
             raise ConfigError(f"{name}: every run failed: there is no result to submit.")
         untrained = {"budget": "no training"} if name in BASELINES else {}
         without_model = {"backbone": "none"} if name in (*SEEDLESS, *LOOKUPS) else {}
         one = describe(runs, {**untrained, **without_model, **{key: value for key, value in given.items() if value}})
-        described[name] = replace(one, deterministic=one.deterministic or name in SEEDLESS)
+        described.append(replace(one, deterministic=one.deterministic or name in SEEDLESS))
     return described

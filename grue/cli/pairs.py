@@ -56,6 +56,7 @@ def _noise(function: F) -> F:
 @click.argument("samples", type=click.Path(path_type=Path))
 @options.option("--task", "task_name", help="Task. [default: the file's]")
 @options.suite
+@options.option("--split", help="What was answered: a split, or where a file of rows lies. [default: the file's]")
 @_noise
 @_choice
 @options.data
@@ -63,6 +64,7 @@ def from_samples(
     samples: Path,
     task_name: str | None,
     suite: str,
+    split: str | None,
     noise: str,
     output: Path,
     choice: dict[str, Any],
@@ -77,7 +79,7 @@ def from_samples(
     """  # noqa: D301 (click reads the escape)
     from grue.api import preferences as api
 
-    where = {"suite": suite, "data_dir": data_dir, "offline": offline}
+    where = {"suite": suite, "data_dir": data_dir, "offline": offline, "split": split}
     _say(output, api.pairs_from_samples(samples, output, task_name, noise=noise, **where, **choice))  # type: ignore[arg-type]
 
 

@@ -10,7 +10,7 @@ from grue import files
 from grue.cli import options
 from grue.cli.refer import refer
 from grue.cli.trust import reproduce, retrain
-from grue.errors import ConfigError, SubmissionError
+from grue.errors import ConfigError, DataError, SubmissionError
 from grue.records import check_system_name
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ def check_submissions(
         raise ConfigError("--against compares with submitted predictions; check systems by reference by themselves.")
     if sample is not None and against is not None:
         raise ConfigError("--sample is for submissions that stand; of what is handed in (--against) all is recomputed.")
+    _refuse_empty(paths)
     if against is None:
         fetching = Fetching(data_dir, offline) if fetch else None
         folders = paths or (Path("submissions"),)
@@ -97,11 +98,29 @@ def check_submissions(
     _report(problems, checked, report, output)
 
 
+def _refuse_empty(paths: Sequence[Path]) -> None:
+    """Refuse a path without a submission, which would be found fine.
+
+    Raises:
+        DataError: There is none, or there is no such folder.
+    """
+    from grue.submissions.by_reference.system import by_reference_files
+    from grue.submissions.folder import systems
+
+    for path in paths:
+        if not systems(path) and not by_reference_files(path):
+            raise DataError(
+                f"{path}: holds no submission; name `submissions`, a system's folder in it, or the file of a system "
+                "by reference."
+            )
+
+
 def _check(
     paths: Sequence[Path],
     reviews: "Reviews | None" = None,
     seconds: float | None = None,
     fetching: "Fetching | None" = None,
+    known: "Sequence[Problem]" = (),
     sample: str | None = None,
 ) -> "tuple[list[Path], list[Problem]]":
     """Check the submissions in some folders; return their folders or files, and the problems."""
@@ -114,7 +133,7 @@ def _check(
     if not checked:
         return [], []
     with error_console().status(f"Rescoring {', '.join(ascii(str(path))[1:-1] for path in paths)} …"):
-        return checked, check(paths, reviews=reviews, seconds=seconds, fetching=fetching, sample=sample)
+        return checked, check(paths, reviews=reviews, seconds=seconds, fetching=fetching, known=known, sample=sample)
 
 
 def _check_against(paths: Sequence[Path], ref: str, seconds: float | None) -> "tuple[list[Path], list[Problem]]":
@@ -127,8 +146,10 @@ def _check_against(paths: Sequence[Path], ref: str, seconds: float | None) -> "t
     changes = [changes_since(home, ref) for home in dict.fromkeys(map(_home, paths or (Path("submissions"),)))]
     touched = {(one.folder / system): (one, system) for one in changes for system in one.systems()}
     reviews = {key: review for one in changes for key, review in reviewed_at(one.folder, ref).items()}
-    checked, problems = _check(paths or [folder for folder in touched if folder.is_dir()], reviews, seconds)
-    problems = [problem for one in changes for problem in check_changes(one)] + problems
+    beside = [problem for one in changes for problem in check_changes(one)]
+    folders = paths or [folder for folder in touched if folder.is_dir()]
+    checked, problems = _check(folders, reviews, seconds, known=beside)
+    problems = beside + problems
     for folder, (one, system) in touched.items():
         if folder in checked and not _errors_in(folder, problems):
             with error_console().status("Comparing with the row on the board …"):
@@ -274,8 +295,7 @@ def _packed_sweep(
     if failed:
         raise ConfigError(f"--failed {failed[0]}: the sweep records which of its runs failed; leave it out.")
     found = runs_of_sweep(sweep, system, _made())
-    described = describe_each(found, given)
-    return [(runs, described[name]) for name, runs in found.items()]
+    return [(runs, one) for (_, runs), one in zip(found, describe_each(found, given), strict=True)]
 
 
 def _write(packed: "Sequence[tuple[list[PackedRun], Submission]]", output: Path, force: bool) -> list[Path]:

@@ -340,6 +340,7 @@ def _build(task: Task, split: str, origin: LocalRows, path: Path, data_dir: Path
     with locked(path.with_suffix(".lock")):
         if about_path(path).exists() and path.exists():
             return  # another process was faster
+        about_path(path).unlink(missing_ok=True)  # of a file that was removed: it must not vouch for half of the next
         origin.check()
         try:
             write_examples(path, FORMATS[task.data.format](counted()))

@@ -19,7 +19,7 @@ from grue.tasks import Generation
 
 KIND: Final = "scored responses"
 SCHEMA_VERSION: Final = 1
-LEFT_OUT = ("reward_models", "file", "data_dir")
+LEFT_OUT = ("reward_models", "file", "data_dir", "data_sha256")
 """The keys of a header that are left out where they say nothing."""
 
 
@@ -42,6 +42,7 @@ class ScoredHeader:
         reward_models: Name and sha256 of each reward model in `reward`; left out of a file where there is none.
         file: sha256 of the file of rows that `split` names; left out where it is a split of the task.
         data_dir: Where the rows were read instead of the task's sources; left out without such a folder.
+        data_sha256: Of the task's local files; left out for a task without any.
     """
 
     grue: Literal["scored responses"]
@@ -64,6 +65,7 @@ class ScoredHeader:
     reward_models: Mapping[str, str] = field(default_factory=dict)
     file: str | None = None
     data_dir: str | None = None
+    data_sha256: str = ""
 
 
 @dataclass(frozen=True, slots=True)

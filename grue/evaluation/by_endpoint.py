@@ -77,6 +77,17 @@ def answer_all(
     return done
 
 
+def first_reply(client: Client, questions: Mapping[str, Question]) -> KeptReply:
+    """Return the reply to the first question, which shows that there is a server that answers.
+
+    Raises:
+        DataError: The server refuses.
+        Unavailable: It fails again and again.
+    """
+    name, question = next(iter(questions.items()))
+    return KeptReply(name, client.ask(question))
+
+
 def kept(path: Path) -> dict[str, Reply]:
     """Return example id → reply of those that came before; a last line that a kill cut is dropped.
 

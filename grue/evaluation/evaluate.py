@@ -3,7 +3,7 @@
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,16 +11,24 @@ from typing import Any
 import torch
 
 from grue import files
-from grue.data.load import Loaded, file_id, is_file, load_examples
+from grue.data.load import Loaded, file_id, is_file, load_examples, local_data_id
 from grue.errors import GrueError, Unavailable
 from grue.evaluation.best_of import make_judge, predict_best_of, sampling, shown
-from grue.evaluation.by_endpoint import SAMPLED, answer_all, predictions_of, settings_for, summary
+from grue.evaluation.by_endpoint import (
+    SAMPLED,
+    KeptReply,
+    answer_all,
+    first_reply,
+    predictions_of,
+    settings_for,
+    summary,
+)
 from grue.evaluation.chat import Chatting, chatting, unbounded
 from grue.evaluation.client import Client
 from grue.evaluation.folder import ANSWERS, PREDICTIONS, SCORES, claim, discard, seal
 from grue.evaluation.predict import Answer, predict_file
 from grue.evaluation.predictions import write_predictions
-from grue.evaluation.prompting import Asking, by_chat
+from grue.evaluation.prompting import Asking, Question, by_chat
 from grue.evaluation.scoring import Scored, score_predictions, write_per_example
 from grue.evaluation.systems import System
 from grue.lm.chat import cut_text
@@ -48,6 +56,7 @@ def evaluate(
     batch_size: int = 64,
     data_dir: Path | None = None,
     offline: bool = False,
+    force: bool = False,
     progress: Progress = lambda done, total: None,
     warn: Callable[[str], None] = warnings.warn,
 ) -> Result:
@@ -58,6 +67,7 @@ def evaluate(
 
     Args:
         split: A split of the task, or a file of rows (.jsonl, .jsonl.gz) in the data set's columns.
+        force: Replace an evaluation that is there, once everything for this one is at hand.
         warn: Called where a finished evaluation is scored again, because its files are not what was written.
 
     Raises:
@@ -80,35 +90,36 @@ def evaluate(
         "chat": task.chat_hash if system.chat else None,
         "endpoint": None if (at := system.endpoint) is None else f"{at.url}/{at.path} {at.model}",
     }
+    if local := local_data_id(task):
+        identity["data_sha256"] = local
     if system.best_of is not None and "reward_models" in system.record:
         identity["reward_models"] = system.record["reward_models"]
+    ready: _Ready | None = None
+    first: list[KeptReply] = []
+    if force:
+        ready = _make_ready(task, system, split, limit, data_dir, offline, warn)
+        first = [] if ready.client is None else [first_reply(ready.client, ready.questions)]
+        discard(folder)
     finished = claim(folder, identity, warn)
     if finished is not None:
         return finished
     try:
-        loaded = load_examples(task, split, data_dir, offline)
-        examples = loaded.examples[:limit]
-        train = load_examples(task, "train", data_dir, offline) if _reads_training(task, system) else None
-        asking = _asking(task, system, loaded.examples, () if train is None else train.examples)
-        chat = _chatting(task, system, asking)
-        if asking is not None and (prompting := asking.record()) is not None:
-            counted = {} if chat is None else {"prompt_tokens": chat.count_tokens(examples)}
-            system = replace(system, prompting={**prompting, **counted})
-        answer = _answerer(task, system, examples) if chat is None else chat.answer
+        ready = ready or _make_ready(task, system, split, limit, data_dir, offline, warn)
     except GrueError:
         if not any((folder / name).exists() for name in (PREDICTIONS, ANSWERS)):
             discard(folder)  # what never began must not stand in the way of another evaluation
         raise
+    loaded, examples, train, system = ready.loaded, ready.examples, ready.train, ready.system
     started = time.monotonic()
     path = folder / PREDICTIONS
     total = len(examples)
-    if system.endpoint is not None:
-        assert asking is not None
-        client = Client(system.endpoint, settings_for(task, system.seed), warn)
-        questions = {example.id: asking.question(example.prompt) for example in examples}
-        replies = answer_all(client, questions, folder / ANSWERS, lambda done: progress(done, total))
+    if ready.client is not None:
+        assert system.endpoint is not None and ready.asking is not None
+        if first:
+            files.append_jsonl(folder / ANSWERS, first)
+        replies = answer_all(ready.client, ready.questions, folder / ANSWERS, lambda done: progress(done, total))
         system = replace(system, record={**system.record, "endpoint": summary(system.endpoint, replies)})
-        predictions = predictions_of(replies, asking, examples)
+        predictions = predictions_of(replies, ready.asking, examples)
         write_predictions(path, predictions)
     elif system.model is None:
         if train is not None:
@@ -116,8 +127,6 @@ def evaluate(
         predictions = _answer_without_model(task, system, examples, () if train is None else train.examples)
         write_predictions(path, predictions)
     else:
-        if asking is None:
-            check_lengths(system.model, task)
         assert system.tokenizer is not None
         predictions = predict_file(
             system.model,
@@ -128,7 +137,7 @@ def evaluate(
             path,
             batch_size,
             lambda done: progress(done, total),
-            answer,
+            ready.answer,
         )
     generated = time.monotonic()
     scored = score_predictions(task, split, examples, predictions)
@@ -142,6 +151,48 @@ def evaluate(
     write_per_example(folder / SCORES, scored)
     seal(folder, identity, result)
     return result
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """What an evaluation needs to begin: data, and how the system answers."""
+
+    system: System
+    loaded: Loaded
+    examples: Sequence[Example]
+    train: Loaded | None
+    asking: Asking | None
+    answer: Answer | None
+    client: Client | None
+    questions: Mapping[str, Question]
+
+
+def _make_ready(
+    task: Task,
+    system: System,
+    split: str,
+    limit: int | None,
+    data_dir: Path | None,
+    offline: bool,
+    warn: Callable[[str], None],
+) -> _Ready:
+    loaded = load_examples(task, split, data_dir, offline)
+    examples = loaded.examples[:limit]
+    train = load_examples(task, "train", data_dir, offline) if _reads_training(task, system) else None
+    asking = _asking(task, system, loaded.examples, () if train is None else train.examples)
+    chat = _chatting(task, system, asking)
+    if asking is not None and (prompting := asking.record()) is not None:
+        counted = {} if chat is None else {"prompt_tokens": chat.count_tokens(examples)}
+        system = replace(system, prompting={**prompting, **counted})
+    if asking is None and system.model is not None:
+        check_lengths(system.model, task)
+    client, questions = None, {}
+    if system.endpoint is not None:
+        assert asking is not None
+        client = Client(system.endpoint, settings_for(task, system.seed), warn)
+        questions = {example.id: asking.question(example.prompt) for example in examples}
+    answer = _answerer(task, system, examples) if chat is None else chat.answer
+    return _Ready(system, loaded, examples, train, asking, answer, client, questions)
 
 
 def _refuse_unscored(task: Task, scored: Scored, path: Path) -> None:

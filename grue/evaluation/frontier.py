@@ -96,6 +96,7 @@ def measure(
     examples: Sequence[Example],
     split: str,
     *,
+    train: Sequence[Example],
     reward: str,
     samples: int,
     temperature: float,
@@ -105,6 +106,7 @@ def measure(
 
     Args:
         examples: Prompts of `split`.
+        train: The training examples, which the reward is prepared on, as in training.
         reward: As for training; a function sees examples without references, as in best-of-n.
         samples: To each prompt; 8 at least, and as many more where some stand in for references.
         temperature: Of the sampler, which cuts nothing off.
@@ -115,7 +117,7 @@ def measure(
     """
     if not examples:
         raise DataError(f"The split {split!r} of {task.name} has no examples to sample for.")
-    function = make_reward(reward, task, examples)
+    function = make_reward(reward, task, train)
     drawn = draw(task, system, examples, samples, temperature, progress)
     oracle = is_oracle(reward)
     values = rewarded(function, examples if oracle else list(map(shown, examples)), drawn)

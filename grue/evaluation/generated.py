@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from grue import files
+from grue.data.load import local_data_id
 from grue.data.scored import unfinished
 from grue.errors import ConfigError, DataError
 from grue.evaluation.folder import PREDICTIONS
@@ -32,6 +33,7 @@ class PredictionsClaim:
     Attributes:
         file: sha256 of the file of rows that `split` names; None where it is a split of the task.
         data_dir: Where the rows were read instead of the task's sources.
+        data_sha256: Of the task's local files; empty for a task without any.
         checkpoint: sha256 of the weights, or a model's hub id and revision.
         generation: How they were decoded.
         prompts: How many are answered.
@@ -49,6 +51,7 @@ class PredictionsClaim:
     seed: int
     generation: Generation
     prompts: int
+    data_sha256: str = ""
     sha256: str = ""
 
 
@@ -100,6 +103,7 @@ def write_generated(
         seed=system.seed,
         generation=task.decoding,
         prompts=len(examples),
+        data_sha256=local_data_id(task),
     )
     partial = unfinished(path)
     if path.exists() and not partial.exists():

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from grue import files
 from grue.data.limits import LARGEST_REWARD
+from grue.data.load import local_data_id
 from grue.data.scored import read_header, read_scored, unfinished
 from grue.data.scored_lines import KIND, SCHEMA_VERSION, RewardedLine, ScoredHeader, ScoredResponse, as_records
 from grue.errors import ConfigError, DataError, TrainingError
@@ -120,6 +121,7 @@ def write_samples(
         reward_models={one["name"]: one["sha256"] for one in recorded(reward or task.reward, task)},
         file=file,
         data_dir=None if data_dir is None else str(data_dir.resolve()),
+        data_sha256=local_data_id(task),
     )
     partial = unfinished(path)
     if path.exists() and not partial.exists():

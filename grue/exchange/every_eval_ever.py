@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from grue import files
+from grue.evaluation.by_endpoint import SAMPLED
+from grue.evaluation.prompting import is_by_endpoint
 from grue.exchange.described import Described
 from grue.exchange.measured import LEVEL, METHOD, Measure, Measured
 
@@ -29,7 +31,7 @@ def record(found: Sequence[Measured], described: Described, now: float) -> dict[
     """
     first = found[0]
     suites = "+".join(dict.fromkeys(f"grue-{measured.first.suite}" for measured in found))
-    relationship = "third_party" if first.first.system.get("algorithm") in NOT_OURS else "first_party"
+    others = first.first.system.get("algorithm") in NOT_OURS or is_by_endpoint(first.first)
     return {
         "schema_version": SCHEMA_VERSION,
         "evaluation_id": f"{suites}/{(described.model or first.system).replace('/', '_')}/{now}",
@@ -39,7 +41,7 @@ def record(found: Sequence[Measured], described: Described, now: float) -> dict[
             "source_name": "GRUE",
             "source_type": "evaluation_run",
             "source_organization_name": described.organization or "unknown",
-            "evaluator_relationship": relationship,
+            "evaluator_relationship": "third_party" if others else "first_party",
         }
         | ({"source_organization_url": described.source_url} if described.source_url else {}),
         "eval_library": {"name": "grue", "version": first.version, "additional_details": _texts(first.first.grue)},
@@ -52,15 +54,16 @@ def record(found: Sequence[Measured], described: Described, now: float) -> dict[
 
 def _model(first: Measured, described: Described) -> dict[str, Any]:
     system, engine = first.first.system, first.first.packages.get("transformers")
+    ran_here = not is_by_endpoint(first.first)
     details = {
-        "deployment_type": "self_deployed",
+        "deployment_type": "self_deployed" if ran_here else "unknown",
         "model_availability": "open_weights" if described.model else "unknown",
         **_texts({key: system.get(key) for key in ("algorithm", "backbone", "parameters", "reward")}),
     }
     found: dict[str, Any] = {"name": first.system, "id": described.model or first.system, "additional_details": details}
     if "/" in described.model:
         found["developer"] = described.model.partition("/")[0]
-    if engine is not None:
+    if engine is not None and ran_here:
         found["inference_engine"] = {"name": "transformers", "version": str(engine)}
     return found
 
@@ -133,8 +136,8 @@ def _data(measured: Measured) -> dict[str, Any]:
 
 
 def _generation(settings: Mapping[str, Any]) -> dict[str, Any]:
-    sampled = bool(settings.get("do_sample"))
-    names = {"max_new_tokens": "max_tokens"} | (
+    sampled = bool(settings.get("do_sample")) or settings.get("decoding") == SAMPLED
+    names = {"max_new_tokens": "max_tokens", "max_tokens": "max_tokens"} | (
         {key: key for key in ("temperature", "top_p", "top_k")} if sampled else {}
     )
     known = {names[key]: value for key, value in settings.items() if key in names and value is not None}

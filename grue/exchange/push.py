@@ -16,6 +16,9 @@ from grue.exchange.model_index import NAMES, results_of
 from grue.lm.checkpoint import ANSWERS, MANIFEST, README, CheckpointManifest, find_checkpoint, read_manifest
 from grue.submissions.folder import read_result
 
+PARTS = (PREDICTIONS, SCORES, RESULT)
+"""The files of an evaluation that go along as samples."""
+
 
 def content_of(given: Path, described: Described, samples: bool, warn: Callable[[str], None]) -> Content:
     """Return the files of a checkpoint's repository, by their path in it.
@@ -56,14 +59,16 @@ def content_of(given: Path, described: Described, samples: bool, warn: Callable[
         text = eval_results([measured], described)
         content[f"{FOLDER}/{first.suite}_{first.task}.yaml"] = text.encode()
     if samples:
-        content |= {f"{ANSWERS}/{part}": folder.parent / part for part in (PREDICTIONS, SCORES, RESULT)}
+        content |= {f"{ANSWERS}/{part}": folder.parent / part for part in PARTS}
     return content | {README: card.encode()}
 
 
 def listed(manifest: bytes) -> Iterable[str]:
-    """Return the files that the `grue.json` of an earlier push names; none where it cannot be read."""
+    """Return the files that an earlier push brought, by its `grue.json`; none where that cannot be read."""
     try:
-        return [str(name) for name in json.loads(manifest)["files"]]
+        known = json.loads(manifest)
+        scores = f"{FOLDER}/{known['suite']}_{known['task']}.yaml"
+        return [*map(str, known["files"]), scores, *(f"{ANSWERS}/{part}" for part in PARTS)]
     except (ValueError, KeyError, TypeError, RecursionError):
         return []
 

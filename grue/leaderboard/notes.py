@@ -9,13 +9,16 @@ from grue.leaderboard.trained_on import names_no_reward
 from grue.records import BASELINES, Entry, Result
 from grue.tasks import Task
 
+UNMOVED = "did not beat the start on validation: update 0 was kept."
+"""The end of the note on such systems, which names all of a board."""
+
 
 def notes_on(misfits: Sequence[tuple[Entry, str]], shown: Sequence[Entry], rows: Sequence[Row]) -> Iterator[str]:
     """Yield the notes of a board of the entries `shown`, without the `misfits`, each with its reason."""
     yield from _misfit_notes(misfits)
     yield from _reference_notes(shown)
     yield from _failure_notes(rows)
-    yield from _unmoved_notes(shown)
+    yield from _unmoved_notes(rows)
     yield from _unnamed_reward_notes(shown)
     yield from budget_notes(rows)
     yield from _error_notes(shown)
@@ -84,14 +87,15 @@ def _failure_notes(rows: Sequence[Row]) -> Iterator[str]:
                 yield f"{task}: {row.system} ({_seeds(cell.failed)}) failed and counts as 0."
 
 
-def _unmoved_notes(entries: Sequence[Entry]) -> Iterator[str]:
+def _unmoved_notes(rows: Sequence[Row]) -> Iterator[str]:
     """Yield which trained systems are what they began as."""
-    found: dict[str, list[Result]] = {}
-    for result in (entry.result for entry in entries):
-        if result.system.get("update") == 0:
-            found.setdefault(result.task, []).append(result)
-    for task, results in sorted(found.items()):
-        yield f"{task}: {_listed(results)} did not beat the start on validation: update 0 was kept."
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        for task, cell in row.cells.items():
+            if seeds := [seed for seed, update in cell.updates.items() if update == 0]:
+                found.setdefault(task, []).append(f"{row.system} ({_seeds(seeds)})")
+    for task, systems in sorted(found.items()):
+        yield f"{task}: {'; '.join(systems)} {UNMOVED}"
 
 
 def _unnamed_reward_notes(entries: Sequence[Entry]) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """The boards that ship with the package, `leaderboard/<suite>.json`: read, and merged into a new board."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from importlib import resources
@@ -8,6 +9,7 @@ from pathlib import Path
 from grue.errors import ConfigError, DataError
 from grue.files import read_json
 from grue.leaderboard.board import BOARD_SCHEMA, Board, Cell, Estimate, Row
+from grue.leaderboard.notes import UNMOVED
 from grue.records import Cost, Entry
 from grue.shapes import from_dict
 
@@ -28,15 +30,27 @@ def shipped(suite: str) -> Board | None:
     return read_board(path) if path.is_file() else None
 
 
-def shipped_beside(submitted: Iterable[Entry], suite: str) -> Board | None:
-    """Return the shipped board without the systems that are submitted; None if there are no others, as in a clone.
+def shipped_beside(submissions: Path, submitted: Iterable[Entry], suite: str) -> Board | None:
+    """Return what ships to be shown beside submissions: the board without their systems; None in a clone.
+
+    Args:
+        submissions: Their folder. The one of a clone is what the board is made of, and is complete.
+        submitted: What it holds of the suite.
 
     Raises:
         DataError: As for `shipped`.
     """
-    board, systems = shipped(suite), {entry.result.system["name"] for entry in submitted}
-    others = () if board is None else tuple(row for row in board.rows if row.system not in systems)
-    return replace(board, rows=others) if board is not None and others else None
+    if submissions.resolve() == board_folder().with_name("submissions").resolve():
+        return None
+    board, systems = shipped(suite), {str(entry.result.system["name"]) for entry in submitted}
+    if board is None:
+        return None
+    told = re.compile("|".join(rf"(?<![\w.+-]){re.escape(name)}(?![\w.+-])" for name in systems)) if systems else None
+    return replace(
+        board,
+        rows=tuple(row for row in board.rows if row.system not in systems),
+        notes=tuple(note for note in board.notes if told is None or not told.search(note)),
+    )
 
 
 def read_board(path: Path) -> Board:
@@ -111,7 +125,9 @@ def rows_on(shipped: Board, hashes: Mapping[str, str]) -> list[Row]:
 def notes_on_shipped(shipped: Board, hashes: Mapping[str, str]) -> Iterator[str]:
     """Yield notes on the rows of a shipped board: its own, and what was left out."""
     kept = _kept(shipped, hashes)
-    yield from (note for note in shipped.notes if note.partition(": ")[0] in kept)
+    for note in shipped.notes:
+        if note.partition(": ")[0] in kept and not note.endswith(UNMOVED):  # that is told of all rows together
+            yield note
     for task in shipped.tasks:
         if task.name in hashes and task.name not in kept:
             systems = ", ".join(sorted({row.system for row in shipped.rows if task.name in row.cells}))

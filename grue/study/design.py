@@ -99,7 +99,7 @@ def shown_together(pairs: bool, systems: int, turn: int) -> list[tuple[int, ...]
     units: list[tuple[int, ...]] = list(combinations(range(systems), 2)) if pairs else [(s,) for s in range(systems)]
     square = orders(len(units))
     cycle, row = divmod(turn, len(square))
-    return [units[place][:: -1 if (cycle + place) % 2 else 1] for place in square[row]]
+    return [units[place][:: -1 if (cycle + row + place) % 2 else 1] for place in square[row]]
 
 
 def orders(count: int) -> list[list[int]]:

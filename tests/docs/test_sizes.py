@@ -11,7 +11,7 @@ from support.paths import ROOT
 
 from grue.task_files import load_task
 
-KEPT = ROOT / "experiments/sizes"
+KEPT, TASKS = ROOT / "experiments/sizes", ["imdb", "narrativeqa"]
 
 
 @pytest.fixture(scope="module")
@@ -21,10 +21,11 @@ def sizes():
     sys.path.remove(str(ROOT / "experiments"))
 
 
-def by_system(name, axis):
+def by_system(name, task, axis):
     found = {}
     for run in json.loads((KEPT / f"{name}.json").read_text())["runs"]:
-        found.setdefault(run["system"], {})[run["seed"]] = run["figures"][axis]
+        if run["task"] == task:
+            found.setdefault(run["system"], {})[run["seed"]] = run["figures"][axis]
     return {system: [values[seed] for seed in sorted(values)] for system, values in found.items()}
 
 
@@ -34,15 +35,17 @@ def read(sizes):
 
 def test_the_page_shows_the_tables_of_the_figures_that_are_kept(sizes):
     page = (ROOT / "docs/background/validity.md").read_text(encoding="utf-8")
-    head, _, *lines = "\n".join(sizes.tables(*read(sizes))).strip().splitlines()
-    assert head == "### imdb"
-    assert "\n".join(lines) in page, "python experiments/sizes.py prints them"
+    _, *of_tasks = "\n".join(sizes.tables(*read(sizes))).split("### ")
+    assert [table.partition("\n")[0] for table in of_tasks] == TASKS
+    for table in of_tasks:
+        assert table.partition("\n")[2].strip() in page, "python experiments/sizes.py prints them"
 
 
 @pytest.mark.filterwarnings("ignore:Precision loss")  # a system whose seeds agree
 @pytest.mark.parametrize("axis", ["preference", "naturalness"])
-def test_the_orders_are_compared_as_scipy_does(sizes, axis):
-    both = [by_system(name, axis) for name in ("mini", "smaller")]
+@pytest.mark.parametrize("task", TASKS)
+def test_the_orders_are_compared_as_scipy_does(sizes, task, axis):
+    both = [by_system(name, task, axis) for name in ("mini", "smaller")]
     systems = list(both[0])
     means = [[sum(each[system]) / len(each[system]) for system in systems] for each in both]
     tau = stats.kendalltau(*means).statistic
@@ -55,15 +58,16 @@ def test_the_orders_are_compared_as_scipy_does(sizes, axis):
             if test(each[a], each[b]).pvalue < 0.05:
                 found.add((a, b))
         sure.append(found)
-    said = sizes.agreement("imdb", systems, axis, *read(sizes))
+    said = sizes.agreement(task, systems, axis, *read(sizes))
     assert said.startswith(
         f"Kendall's τ {tau:.2f}; of {len(systems) * (len(systems) - 1) // 2} pairs {len(sure[0])} are decided with the "
         f"larger, {len(sure[1])} with the smaller, {len(sure[0] & sure[1])} with both, "
     )
 
 
-def test_a_task_of_the_smaller_size_differs_in_its_backbone_alone(sizes, tmp_path):
-    written, shipped = load_task(str(sizes.write_task("imdb", tmp_path))), load_task("imdb")
-    assert (written.suite, written.backbone.model) == ("smaller", "mini:causal-s")
+@pytest.mark.parametrize(("task", "model"), [("imdb", "mini:causal-s"), ("narrativeqa", "mini:seq2seq-s")])
+def test_a_task_of_the_smaller_size_differs_in_its_backbone_alone(sizes, tmp_path, task, model):
+    written, shipped = load_task(str(sizes.write_task(task, tmp_path))), load_task(task)
+    assert (written.suite, written.backbone.model) == ("smaller", model)
     for name in ("data", "prompt", "metrics", "decoding", "rollout", "recipes", "reward"):
         assert getattr(written, name) == getattr(shipped, name)

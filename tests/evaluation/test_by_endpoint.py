@@ -188,6 +188,33 @@ def test_kept_answers_are_not_thrown_away_by_a_fault_before_the_next_begin(task)
         assert len(served.asked) == 3 + 6
 
 
+def test_force_replaces_nothing_before_there_is_something_to_replace_it(task):
+    with server.serving() as served:
+        ask(task, served)
+        before = {path.name: path.read_bytes() for path in folder_of().iterdir()}
+        asked = len(served.asked)
+        with pytest.raises(DataError, match="no split 'tset'"):
+            ask(task, served, split="tset", force=True)
+    with server.serving(faults=[server.error(401)]) as served, pytest.raises(DataError, match="401"):
+        ask(task, served, force=True)
+    assert {path.name: path.read_bytes() for path in folder_of().iterdir()} == before
+    with server.serving() as served:
+        ask(task, served, force=True)
+        assert len(served.asked) == asked, "the first question is not asked twice"
+    assert [one["id"] for one in lines(folder_of() / "predictions.jsonl")] == [f"test-{n}" for n in range(8)]
+
+
+def test_other_rows_in_the_tasks_files_are_another_evaluation(task):
+    with server.serving() as served:
+        ask(task, served)
+        rows = Path("test.jsonl").read_text()
+        Path("test.jsonl").write_text(rows.replace("long", "short"))
+        with pytest.raises(ConfigError, match="holds an evaluation with data_sha256 = "):
+            ask(task, served)
+        Path("test.jsonl").write_text(rows)
+        assert ask(task, served).status == "complete"
+
+
 def test_answers_of_another_server_model_or_prompt_are_not_mixed(task):
     with server.serving() as served:
         ask(task, served, limit=2)

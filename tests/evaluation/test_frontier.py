@@ -19,6 +19,7 @@ from grue.stats.frontier import reward_at
 from grue.task_files import load_task
 
 SETTINGS = {"samples": 16, "temperature": 1.0}
+TRAIN = tiny.examples(12)
 
 
 def system(family="causal"):
@@ -48,6 +49,7 @@ def test_a_reward_that_reads_no_reference_can_be_reached():
         system(),
         examples,
         "train",
+        train=examples,
         reward="support.exactness:letters",
         progress=lambda done, total: seen.append((done, total)),
         **SETTINGS,
@@ -62,13 +64,13 @@ def test_a_reward_that_reads_no_reference_can_be_reached():
 
 
 def test_one_prompt_has_no_standard_error():
-    found = measure(tiny.task("causal"), system(), tiny.examples(1), "train", reward="rouge1", **SETTINGS)
+    found = measure(tiny.task("causal"), system(), tiny.examples(1), "train", train=TRAIN, reward="rouge1", **SETTINGS)
     assert found.error is None
 
 
 def test_with_references_what_a_policy_could_know_stands_beside_the_oracle():
     """Each example has two references."""
-    found = measure(tiny.task("causal"), system(), tiny.examples(12), "train", reward="rouge1", **SETTINGS)
+    found = measure(tiny.task("causal"), system(), tiny.examples(12), "train", train=TRAIN, reward="rouge1", **SETTINGS)
     assert (found.oracle, found.how) == (True, "cross-fitted")
     assert found.attainable[-1].reward < found.optimal[-1].reward
     assert found.attainable[0].reward <= found.optimal[0].reward  # the better of two references is one of them
@@ -76,11 +78,15 @@ def test_with_references_what_a_policy_could_know_stands_beside_the_oracle():
 
 def test_with_one_reference_other_samples_stand_in_for_it():
     examples = [replace(example, references=example.references[:1]) for example in tiny.examples(12)]
-    found = measure(tiny.task("causal"), system(), examples, "train", reward="rouge1", samples=24, temperature=1.0)
+    found = measure(
+        tiny.task("causal"), system(), examples, "train", train=TRAIN, reward="rouge1", samples=24, temperature=1.0
+    )
     assert found.how == "minimum Bayes risk"
     assert found.attainable[-1].kl <= math.log(16) - 1
     with pytest.raises(DataError, match="2 samples a prompt"):
-        measure(tiny.task("causal"), system(), examples, "train", reward="rouge1", samples=10, temperature=1.0)
+        measure(
+            tiny.task("causal"), system(), examples, "train", train=TRAIN, reward="rouge1", samples=10, temperature=1.0
+        )
 
 
 def lengths(examples, texts, token_ids, truncated, step):
@@ -94,7 +100,7 @@ def words_alone(examples, texts):
 
 def test_a_reward_is_told_of_tokens_and_counts_as_a_whole():
     task, examples = tiny.task("causal"), tiny.examples(3)
-    found = measure(task, system(), examples, "train", reward=f"{__name__}:lengths", **SETTINGS)
+    found = measure(task, system(), examples, "train", train=TRAIN, reward=f"{__name__}:lengths", **SETTINGS)
     drawn = [one for some in draw(task, system(), examples, 16, 1.0, silent) for one in some]
     wanted = [len(one.token_ids) * (0.5 if one.truncated else 1.0) for one in drawn]
     assert {one.truncated for one in drawn} == {True, False}
@@ -104,13 +110,21 @@ def test_a_reward_is_told_of_tokens_and_counts_as_a_whole():
 
 def test_a_reward_that_does_not_apply_has_no_frontier():
     with pytest.raises(DataError, match=r"does not apply \(None\) to a response to the example 'e\d', and a frontier"):
-        measure(tiny.task("causal"), system(), tiny.examples(12), "train", reward=f"{__name__}:words_alone", **SETTINGS)
+        measure(
+            tiny.task("causal"),
+            system(),
+            tiny.examples(12),
+            "train",
+            train=TRAIN,
+            reward=f"{__name__}:words_alone",
+            **SETTINGS,
+        )
 
 
 def test_what_is_known_of_the_reference_leaves_the_oracle_alone():
     """DailyDialog's act stands in the examples, so that weights from other samples would know it too."""
     examples = [replace(example, meta={**example.meta, "intent": 1}) for example in tiny.examples(12)]
-    found = measure(tiny.task("causal"), system(), examples, "train", reward="rouge1", **SETTINGS)
+    found = measure(tiny.task("causal"), system(), examples, "train", train=TRAIN, reward="rouge1", **SETTINGS)
     assert (found.oracle, found.attainable, found.how) == (True, None, None)
     assert found.curve == found.optimal
 
@@ -118,9 +132,9 @@ def test_what_is_known_of_the_reference_leaves_the_oracle_alone():
 def test_a_start_without_a_model_is_refused():
     null = System("null", {"name": "null"}, 1, "null")
     with pytest.raises(ConfigError, match="null has no model to draw samples from"):
-        measure(tiny.task("causal"), null, tiny.examples(2), "train", reward="rouge1", **SETTINGS)
+        measure(tiny.task("causal"), null, tiny.examples(2), "train", train=TRAIN, reward="rouge1", **SETTINGS)
     with pytest.raises(DataError, match="no examples"):
-        measure(tiny.task("causal"), system(), [], "train", reward="rouge1", **SETTINGS)
+        measure(tiny.task("causal"), system(), [], "train", train=TRAIN, reward="rouge1", **SETTINGS)
 
 
 @pytest.fixture

@@ -99,6 +99,26 @@ def test_data_from_elsewhere_and_others_models_are_told_as_such(tmp_path):
     assert record["model_info"]["additional_details"]["model_availability"] == "unknown"
 
 
+def test_a_model_behind_an_address_is_nobody_s_here(tmp_path):
+    path = write(
+        tmp_path,
+        1,
+        30.0,
+        generation={"decoding": "sampled by an endpoint", "max_tokens": 9, "temperature": 0},
+        packages={"transformers": "5.0.0"},
+    )
+    files.write_json(path, json.loads(path.read_text()) | {"system": {"name": "m", "algorithm": "endpoint"}})
+    record = json.loads(exported("every-eval-ever", path))
+    assert faults(record) == []
+    assert record["source_metadata"]["evaluator_relationship"] == "third_party"
+    assert record["model_info"]["additional_details"]["deployment_type"] == "unknown"
+    assert "inference_engine" not in record["model_info"]
+    assert record["evaluation_results"][0]["generation_config"] == {
+        "generation_args": {"max_tokens": 9, "temperature": 0},
+        "additional_details": {"decoding": "sampled by an endpoint"},
+    }
+
+
 def test_the_checker_of_records_sees_what_is_wrong(folder):
     record = json.loads(exported("every-eval-ever", folder))
     record["surprise"] = 1

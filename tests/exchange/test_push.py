@@ -217,6 +217,15 @@ def test_files_of_an_earlier_checkpoint_are_removed_and_others_are_kept(written,
     assert held(written)["notes.md"] == b"mine"
 
 
+def test_scores_of_an_earlier_checkpoint_do_not_stay_beside_new_weights(written, run):
+    assert push(run, "--samples", "--benchmark", "grue-bench/words@main").exit_code == 0
+    scores = [".eval_results/own_words.yaml", *(f"evaluation/{part}" for part in ("predictions.jsonl", "result.json"))]
+    assert held(written).keys() >= {*scores}
+    (run / "result.json").unlink()
+    assert push(run).exit_code == 0
+    assert not [name for name in held(written) if name.startswith((".eval_results/", "evaluation/"))]
+
+
 def test_a_repository_that_holds_something_else_is_refused(written, run):
     written.add("models", "me/words", {"pytorch_model.bin": b"1", "README.md": b"theirs"})
     done = push(run)

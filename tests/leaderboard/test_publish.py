@@ -4,6 +4,7 @@ import gzip
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,7 @@ def rows(*arguments: object) -> list[tuple[str, str, int | None]]:
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder with a submission and a local system that is better, where grue ships no board."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(published, "board_folder", lambda: tmp_path / "shipped")
+    monkeypatch.setattr(published, "board_folder", lambda: tmp_path / "package/_leaderboard")
     submit(Path("submissions"), "theirs", 0.4)
     run_locally(Path("runs"), "mine", 0.6)
     return tmp_path
@@ -100,8 +101,11 @@ def test_submissions_and_local_runs_stand_beside_each_other(here: Path) -> None:
 
 def test_the_rows_that_ship_stand_beside_ones_own(here: Path) -> None:
     tasks = [load_task(name) for name in task_names("mini")]
-    files.write_text(Path("shipped/mini.json"), as_json.render(rank(results(here / "submissions", "mini"), tasks)))
-    assert rows("--no-local") == [("theirs", "rescored", 1)]  # once, as in a clone
+    ships = rank(results(here / "submissions", "mini"), tasks)
+    notes = ("imdb: theirs (seed 2) failed and counts as 0.", "imdb: not-theirs (seed 1) did what it did.")
+    files.write_text(Path("package/_leaderboard/mini.json"), as_json.render(replace(ships, notes=notes)))
+    assert rows("--no-local") == [("theirs", "rescored", 1)]
+    assert board("--no-local")["notes"] == [notes[1]], "notes on a row that is replaced go with it"
     (here / "submissions").rename(here / "elsewhere")
     assert rows() == [("mine", "local", 1), ("theirs", "rescored", 2)]
     assert rows("--task", "imdb", "--no-local") == [("theirs", "rescored", 1)]
@@ -109,6 +113,17 @@ def test_the_rows_that_ship_stand_beside_ones_own(here: Path) -> None:
     submit(Path("submissions"), "own", 0.5)
     assert rows("--no-local") == [("own", "rescored", 1), ("theirs", "rescored", 2)]
     assert rows("--submissions", "submissions", "--no-local") == [("own", "rescored", 1)]
+
+
+def test_in_a_clone_the_board_is_made_of_its_submissions_alone(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(published, "board_folder", lambda: here / "leaderboard")
+    files.write_text(Path("leaderboard/mini.json"), "<<<<<<< of a merge")
+    assert rows("--no-local") == [("theirs", "rescored", 1)]
+
+
+def test_figures_of_papers_ship_with_the_board(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert board("--suite", "grue", "--task", "commongen")["reported"]
 
 
 def test_a_folder_of_submissions_that_was_named_must_be_there(here: Path) -> None:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from itertools import combinations
 
 import pytest
 from support.studies import PAIRS, RUNS, SCALES, a_study, outputs
@@ -57,6 +58,15 @@ def test_sides_of_pairs_are_balanced():
             (p, pair) for t in range(2 * square) for p, pair in enumerate(shown_together(True, count, t))
         )
         assert len(set(by_place.values())) == 1, "nor does the side depend on the place"
+
+
+@pytest.mark.parametrize(("systems", "items"), [(3, 50), (4, 10), (5, 10), (6, 10)])
+def test_sides_of_pairs_are_nearly_balanced_before_a_square_is_through(systems, items):
+    for turns in (range(items), range(7, 7 + items)):
+        shown = Counter(pair for turn in turns for pair in shown_together(True, systems, turn))
+        for one, other in combinations(range(systems), 2):
+            assert shown[one, other] + shown[other, one] == items
+            assert abs(shown[one, other] - items / 2) <= 2, (one, other)
 
 
 def test_items_depend_on_the_seed_alone_and_fewer_are_the_first_of_more():

@@ -1,5 +1,6 @@
 """Pull requests in real repositories: what may change beside a submission, and rows that got worse."""
 
+import json
 import os
 import subprocess
 from collections.abc import Callable, Sequence
@@ -9,12 +10,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from support.factories import a_result
 
+from grue import files
+from grue.cli.main import main
 from grue.errors import ConfigError, DataError
 from grue.records import Example, Prediction
 from grue.submissions.checks import against
+from grue.submissions.checks import check as checking
 from grue.submissions.checks.against import changes_since, check_changes, check_regression, reviewed_at
+from grue.submissions.checks.rescoring import Findings
 from grue.submissions.packing.collect import PackedRun, failed_run
 from grue.submissions.packing.describe import describe
 from grue.submissions.packing.pack import pack
@@ -274,6 +280,55 @@ def test_seeds_are_not_picked(home: Path) -> None:
     submit(home / "submissions", {1: texts(1), 2: texts(2), 3: texts(5)})
     message = f"replaces commongen seed-3 and keeps commongen seed-1, commongen seed-2; {PICKED}"
     assert told(home) == [("GRUE-S041", "submissions/mini/ours", message)]
+
+
+def replace_others(home: Path, changed: int, **said: Any) -> list[tuple[str, str, str]]:
+    """Hand in new texts of one seed, and the same of the others, where all results say something before and after."""
+    runs = {seed: texts(seed) for seed in (1, 2, 3)}
+    folder = submit(home / "submissions", runs)
+    for path in folder.glob("*/*.result.json"):
+        result = files.read_json(path)
+        files.write_json(path, result | {"system": result["system"] | said})
+    commit(home)
+    git(home, "branch", "--force", "main")
+    for path in folder.glob(f"*/seed-{changed}.predictions.jsonl.gz"):
+        path.write_bytes(b"other texts")
+    return told(home)
+
+
+def test_a_run_that_keeps_its_start_again_is_not_a_seed_that_was_kept(home: Path) -> None:
+    """Its texts are those of the start, whoever trains it again."""
+    assert replace_others(home, 3, update=0, weights="1" * 64) == []
+
+
+def test_runs_that_learned_are_all_replaced(home: Path) -> None:
+    ((name, _, message),) = replace_others(home, 3, update=8, weights="1" * 64)
+    assert name == "GRUE-S041" and message.startswith("replaces commongen seed-3 and keeps commongen seed-1")
+
+
+def test_a_row_without_seeds_may_change_one_task(home: Path) -> None:
+    folder = home / "submissions/mini/ours"
+    (folder / "submission.toml").write_text((folder / "submission.toml").read_text() + "deterministic = true\n")
+    assert replace_others(home, 3)[0][0] == "GRUE-S041", "the base says what it is, not the branch"
+    (folder / "submission.toml").write_text((folder / "submission.toml").read_text() + "deterministic = true\n")
+    commit(home)
+    git(home, "branch", "--force", "main")
+    (folder / "commongen/seed-1.predictions.jsonl.gz").write_bytes(b"other texts")
+    assert told(home) == []
+
+
+def test_what_this_machine_lacks_hides_no_error(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside a change that is not allowed, it is a warning."""
+    submit(home / "submissions", {1: texts(1)}, "new")
+    monkeypatch.setattr(checking, "_check_tasks", lambda *_: [Findings(missing=("no scorer",))])
+    monkeypatch.chdir(home)
+    command = ["submit", "check", "--against", "main", "--report", "json"]
+    alone = CliRunner().invoke(main, command)
+    assert alone.exit_code == 3 and "no scorer" in alone.stderr
+    touch(home / "grue/code.py")
+    done = CliRunner().invoke(main, command)
+    assert done.exit_code == 1
+    assert {"GRUE-S039", "GRUE-S043"} <= {problem["id"] for problem in json.loads(done.stdout)["problems"]}
 
 
 def test_a_failed_run_is_not_tried_again_by_itself(home: Path) -> None:

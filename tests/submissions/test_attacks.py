@@ -240,6 +240,25 @@ def test_seeds_that_kept_the_backbone_may_be_alike(board: Path) -> None:
     assert "GRUE-S017" in after(lambda _: untrained | {"start": "3" * 64}), "it began elsewhere"
     assert "GRUE-S017" in after(lambda seed: untrained | {"weights": f"{seed}" * 64}), "these are five policies"
     assert "GRUE-S017" in after(lambda _: untrained | {"backbone": "mini:causal"}), "that is another backbone"
+    after(lambda _: untrained)
+    assert "GRUE-S017" in {p.id for p in check([cheat, plain])}, "who is handed in beside it is no witness"
+    for seed in SEEDS:
+        edit(plain, lambda data: data["system"].update({"backbone": "our/own"}), seed)
+    seal(plain)
+    assert after(lambda _: untrained | {"backbone": "our/own"}) == {"GRUE-S045", "GRUE-S052"}, "nobody knows that one"
+
+
+def test_a_task_of_the_backbone_as_it_is_excuses_no_other_task(board: Path) -> None:
+    """Each task has a board of its own, on which the others' results do not count."""
+    cheat = board / "cheat"
+    assert "33" in found(board, {seed: references(1) for seed in SEEDS})
+    shutil.copytree(cheat / "commongen", cheat / "wmt16")
+    for path in (cheat / "wmt16").glob("*.result.json"):
+        data = json.loads(path.read_text())
+        path.write_text(json.dumps(data | {"task": "wmt16", "system": data["system"] | {"algorithm": "zero-shot"}}))
+    seal(cheat)
+    told = {(p.id, Path(p.path).relative_to(cheat).parts[0]) for p in check(cheat) if p.severity != "warning"}
+    assert ("GRUE-S033", "commongen") in told and ("GRUE-S033", "wmt16") not in told
 
 
 # --- texts that deceive, or cost time ------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from grue.sweep.grid import GridEntry, SweepGrid
 from grue.sweep.jobs import plan_jobs
 from grue.sweep.record import Record
 from grue.sweep.work import carry_out
-from grue.task_files import load_task
+from grue.task_files import load_task, task_folder
 
 GIVEN = ("--authors", "A. Author, B. Author", "--licence", "CC0-1.0", "--training-data", "none")
 GRID = SweepGrid(
@@ -31,7 +31,7 @@ GRID = SweepGrid(
 
 def leave_run(record, job):
     """Leave a result with its predictions, as an evaluation does."""
-    task = load_task(job.task)
+    task = load_task(job.source, job.suite)
     training = {"training": {"tokens": 5e5, "seconds": 1800.0}} if job.trains else {}
     backbone = {} if job.system == "copy" else {"backbone": task.backbone.model}
     system = {"name": job.system, "algorithm": job.algorithm, **backbone, **training}
@@ -210,6 +210,18 @@ def test_a_sweep_that_evaluated_nothing_is_refused(tmp_path):
     a_sweep(tmp_path / "runs", SweepGrid(tasks=("imdb",), algorithms=("ppo",), evaluate=False))
     done = pack(tmp_path / "runs", tmp_path / "out")
     assert (done.exit_code, "the sweep evaluated no run" in done.stderr) == (3, True)
+
+
+def test_a_system_on_two_suites_is_two_submissions_and_tasks_without_a_board_are_left_out(tmp_path):
+    own = files.read_toml(task_folder() / "mini/imdb.toml") | {"suite": "own", "name": "mine"}
+    files.write_toml(tmp_path / "mine.toml", own)
+    grid = SweepGrid(tasks=("mini/imdb", "grue/imdb", str(tmp_path / "mine.toml")), algorithms=("copy",))
+    a_sweep(tmp_path / "runs", grid)
+    done = pack(tmp_path / "runs", tmp_path / "out")
+    assert (done.exit_code, done.stderr) == (0, "Left out: own, which has no board.\n"), done.output
+    assert packed(tmp_path / "out") == [f"{suite}/copy/imdb/seed-1.result.json" for suite in ("grue", "mini")]
+    a_sweep(tmp_path / "alone", SweepGrid(tasks=(str(tmp_path / "mine.toml"),), algorithms=("copy",)))
+    assert "evaluated no run for a board" in pack(tmp_path / "alone", tmp_path / "x").stderr
 
 
 def test_where_no_sweep_ran_there_is_nothing_to_pack(tmp_path):

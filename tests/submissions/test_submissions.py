@@ -570,3 +570,10 @@ def test_messages_show_what_cannot_be_seen() -> None:
     problem = error(1, Path("x\u202ey"), "z" * 5_000)
     assert (problem.path, len(problem.message)) == (r"x\u202ey", 1_000)
     assert json.loads(json.dumps(files.plain(problem)))["id"] == "GRUE-S001"
+
+
+def test_a_path_without_a_submission_is_not_fine(ours: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for path in (ours / "commongen", tmp_path / "empty"):
+        done = CliRunner().invoke(main, ["submit", "check", str(path)])
+        assert done.exit_code == 3 and f"{path}: holds no submission" in done.stderr

@@ -23,7 +23,7 @@ from grue.evaluation.predictions import read_predictions
 from grue.records import Prediction
 from grue.stats.paired import DRAWS, holm
 from grue.submissions.checks.reviewed import REVIEWED, Reviews, parse_reviewed
-from grue.submissions.folder import RESULT, SUBMISSION, predictions_of, read_result, read_submission
+from grue.submissions.folder import RESULT, SUBMISSION, kept_one_start, predictions_of, read_result, read_submission
 from grue.submissions.problems import Problem, error, review, warning
 from grue.task_files import SUITES, load_task, task_names
 
@@ -172,11 +172,13 @@ def _on_known(changes: Changes, system: str, alone: bool) -> Iterator[Problem]:
     for task in sorted({task for task, _ in _runs(changes.before, system)} - {task for task, _ in _runs(now, system)}):
         yield error(41, folder / task, "is on the board and is removed.")
     replaced, kept = _replaced(changes, system), _kept(changes, system)
-    if replaced and kept:
+    if not (replaced and kept) or _was_deterministic(changes, system):
+        return
+    if moved := _without_unmoved(changes, system, kept):
         yield error(
             41,
             folder,
-            f"replaces {_listed(replaced)} and keeps {_listed(kept)}; all runs are replaced or none, so "
+            f"replaces {_listed(replaced)} and keeps {_listed(moved)}; all runs are replaced or none, so "
             "that no seed is selected.",
         )
 
@@ -196,6 +198,32 @@ def _kept(changes: Changes, system: str) -> list[str]:
     """Return the runs on the board whose predictions are unchanged; a failed run has none."""
     paths = [path for _, path in _runs(changes.before, system) if _evidence(changes, path) != path]
     return [path for path in paths if _evidence(changes, path) not in changes.within]
+
+
+def _was_deterministic(changes: Changes, system: str) -> bool:
+    """Whether the row on the board depends on no seed, so that there is none to select."""
+    blob = changes.before.get(f"{system}/{SUBMISSION}")
+    if blob is None or blob[1] > _MAX_BYTES:
+        return False
+    try:
+        described = tomllib.loads(_git_bytes(changes.folder, "cat-file", "blob", blob[0]).decode("utf-8"))
+    except (ValueError, RecursionError):
+        return False
+    return described.get("deterministic") is True
+
+
+def _without_unmoved(changes: Changes, system: str, kept: Sequence[str]) -> list[str]:
+    """Return the kept runs but those that kept their start, then and now: such a run has no other texts to hand in."""
+    with TemporaryDirectory() as place:
+        _restore(changes, system, Path(place))
+        return [path for path in kept if not _is_unmoved(Path(place, *path.split("/")[-2:]), changes.folder / path)]
+
+
+def _is_unmoved(old: Path, new: Path) -> bool:
+    try:
+        return kept_one_start(read_result(old), read_result(new))
+    except DataError:
+        return False  # the other checks say what is wrong with it
 
 
 def _evidence(changes: Changes, result: str) -> str:

@@ -34,6 +34,7 @@ def check(
     reviews: Reviews | None = None,
     seconds: float | None = None,
     fetching: Fetching | None = None,
+    known: Sequence[Problem] = (),
     sample: str | None = None,
 ) -> list[Problem]:
     """Return every problem of the submissions in `folder`, sorted by path and id.
@@ -49,6 +50,7 @@ def check(
         reviews: What maintainers have accepted. None: what `reviewed.toml` beside the suites says.
         seconds: How long scoring may take; what is not done then is an error. None: without limit.
         fetching: How to download the outputs of systems by reference and score them again; None not to.
+        known: Problems that were found before; if one is an error, what this machine lacks is a warning, too.
         sample: Compute the scores of one seed of each system and task again, drawn by this text, and take those of the
             others as stated; all else is checked. None: the scores of all.
 
@@ -73,7 +75,7 @@ def check(
     problems += [problem for found in findings for problem in found.problems]
     problems = [_reviewed(problem, read, reviews) for problem in problems]
     missing = list(dict.fromkeys(line for found in findings for line in found.missing))
-    if missing and all(problem.severity == "warning" for problem in problems):
+    if missing and all(problem.severity == "warning" for problem in (*problems, *known)):
         raise Unavailable("\n".join(["This machine could not check everything:", *missing]))
     problems += [warning(39, folders[0], line) for line in missing]
     return sorted(set(problems), key=lambda problem: (problem.path, problem.id, problem.message))
@@ -152,7 +154,7 @@ def _task_runs(
                 if sample is not None:
                     drawn = _drawn(runs, f"{sample} {suite} {task} {one.system.name}")
                     runs = tuple(replace(run, rescored=run is drawn) for run in runs)
-                yield TaskRuns(one.system, one.is_reference, is_checked, runs)
+                yield TaskRuns(one.system, task in one.references, is_checked, runs)
 
 
 def _drawn(runs: Sequence[SubmittedRun], sample: str) -> SubmittedRun | None:

@@ -54,6 +54,10 @@ class SketchedRun:
         """Whether the results say that both runs kept the policy that they began with, and that it is the same."""
         return self.result is not None and other.result is not None and kept_one_start(self.result, other.result)
 
+    def began_with(self, backbone: str) -> bool:
+        """Whether the result says that this was the backbone."""
+        return self._system("backbone") == backbone
+
     def is_still(self, other: "SketchedRun") -> bool:
         """Whether the result says that training kept its backbone as it was, which is what the other one is."""
         backbone = self._system("backbone")
@@ -87,23 +91,30 @@ def agreement(seeds: Sequence[SketchedRun]) -> float:
     return fmean(shares) if shares else 0.0
 
 
-def check_twins(runs: Sequence[SketchedRun], others: Sequence[SketchedRun], level: float) -> Iterator[Problem]:
+def check_twins(
+    runs: Sequence[SketchedRun], others: Sequence[SketchedRun], level: float, backbone: str
+) -> Iterator[Problem]:
     """Yield the seeds of a system and task that have an earlier seed's texts, or copies of too many of them.
 
-    Seeds that kept the backbone as it was may have the same texts, if these are the texts of the backbone as it is.
+    Seeds that kept the backbone as it was may have the same texts, if these are the texts of the backbone as it is: by
+    a row that stands already, if there are any, and by a person's judgement if it is another backbone than the task's.
 
     Args:
         runs: Sorted by path.
         others: The runs of other systems.
         level: The agreement between seeds of other systems, 0–1.
+        backbone: The task's own.
     """
+    standing = [other for other in others if not other.is_checked] or others
     for index, run in enumerate(runs):
         for earlier in runs[:index]:
             if equal(run.sketch, earlier.sketch) == 1:
-                backbones = [other for other in others if run.is_still(other)]
-                witnessed = any(equal(run.sketch, other.sketch) == 1 for other in backbones)
-                if not (run.same_policy(earlier) and witnessed):
+                stills = [other for other in standing if run.is_still(other) and equal(run.sketch, other.sketch) == 1]
+                if not (run.same_policy(earlier) and stills):
                     yield error(17, run.path, f"has the same texts as {earlier.path.name}.")
+                elif not run.began_with(backbone):
+                    what = f"{earlier.path.name} and as {_whose(stills[0])}, which says that it is its backbone"
+                    yield review(52, run.path, f"has the same texts as {what}.")
                 break
             shared = alike(run.sketch, earlier.sketch)
             if shared >= limit(level):

@@ -104,7 +104,7 @@ def check_task(suite: str, name: str, systems: Sequence[TaskRuns]) -> Findings:
         others = _texts_of_others(runs, systems, texts)
         problems += [problem for run in own.sketched for problem in check_copies(run, others, usual.agreement)]
         if not runs.is_reference:
-            problems += check_twins(own.sketched, others, usual.agreement)
+            problems += check_twins(own.sketched, others, usual.agreement, task.backbone.model)
             for path, predictions in own.predictions.items():
                 problems += check_sources(path, known.sources(predictions), usual.sources)
             preferences = [preference for _, preference in scored if preference is not None]

@@ -1,6 +1,6 @@
 """Checks of a system's folder that need no scoring: its files, their content, and whether they agree."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,14 +42,19 @@ class Contents:
     Attributes:
         suite: Empty if the folder is under no suite.
         runs: Task → its runs.
-        is_reference: Whether it is shown without a rank.
+        references: The tasks on whose boards it is shown without a rank.
     """
 
     system: Path
     suite: str
     problems: tuple[Problem, ...]
     runs: Mapping[str, tuple[SubmittedRun, ...]]
-    is_reference: bool = False
+    references: frozenset[str] = frozenset()
+
+    @property
+    def is_reference(self) -> bool:
+        """Whether it is a reference on all of its tasks."""
+        return bool(self.runs) and self.references.issuperset(self.runs)
 
 
 def read_system(system: Path) -> Contents:
@@ -63,8 +68,7 @@ def read_system(system: Path) -> Contents:
         return Contents(system, suite, found.problems, {})
     submission, unread = _read_submission(system, found)
     results, unreadable = _read_results(system, found)
-    complete = [result for result in results.values() if result.status == "complete"]  # a failed run proves nothing
-    is_reference = bool(submission and submission.deterministic) or any(map(does_not_compete, complete))
+    references = _references(system, found, results, deterministic=submission is not None and submission.deterministic)
     unlisted, altered = check_manifest(system, found)
     problems = [*found.problems, *unread, *unreadable, *unlisted, *_check_structure(system, found)]
     if submission is not None:
@@ -74,13 +78,24 @@ def read_system(system: Path) -> Contents:
         problems += _check_result(path, result)
         predictions = predictions_of(path).relative_to(system).as_posix()
         problems += _check_predictions(path, result, predictions in found.present)
-    problems += _check_completeness(system, suite, found, is_reference)
+    problems += _check_completeness(system, suite, found, references)
     problems += _check_same_settings(results)
     if (promptings := mixed(results.values())) is not None:
         problems.append(error(91, system, f"has results of {promptings}."))
     problems += check_configurations(system, found, results)
     runs = {task: _runs(system / task, found, results, altered) for task in _tasks_of(found)}
-    return Contents(system, suite, tuple(problems), runs, is_reference)
+    return Contents(system, suite, tuple(problems), runs, references)
+
+
+def _references(system: Path, found: Scan, results: Mapping[Path, Result], *, deterministic: bool) -> frozenset[str]:
+    """Return the tasks on which a system does not compete, as the board decides it: by the results on each.
+
+    A failed run proves nothing.
+    """
+    if deterministic:
+        return frozenset(_tasks_of(found))
+    complete = {path: result for path, result in results.items() if result.status == "complete"}
+    return frozenset(path.relative_to(system).parts[0] for path, result in complete.items() if does_not_compete(result))
 
 
 def _check_structure(system: Path, found: Scan) -> Iterator[Problem]:
@@ -215,13 +230,14 @@ def _check_declared_seeds(system: Path, found: Scan, submission: Submission) -> 
         yield error(27, path, f"is deterministic, but has {len(submission.seeds)} seeds.")
 
 
-def _check_completeness(system: Path, suite: str, found: Scan, is_reference: bool) -> Iterator[Problem]:
+def _check_completeness(system: Path, suite: str, found: Scan, references: Collection[str]) -> Iterator[Problem]:
     seeds = {task: len(_seeds(found, task)) for task in _tasks_of(found)}
     lacking = [task for task in task_names(suite) if task not in seeds]
-    if seeds and lacking and not is_reference:
+    competing = {task: count for task, count in seeds.items() if task not in references}
+    if competing and lacking:
         yield warning(31, system, f"has no {', '.join(lacking)}; it will be shown without a rank.")
-    fewest = min(seeds.values(), default=RANKED_SEEDS)
-    if fewest < RANKED_SEEDS and not is_reference:
+    fewest = min(competing.values(), default=RANKED_SEEDS)
+    if fewest < RANKED_SEEDS:
         shown = "as preliminary" if fewest >= PRELIMINARY_SEEDS else "without a rank"
         yield warning(30, system, f"has {fewest} seed{'s' if fewest > 1 else ''} of a task; it will be shown {shown}.")
 
