@@ -98,7 +98,8 @@ def evaluate(
     first: list[KeptReply] = []
     if force:
         ready = _make_ready(task, system, split, limit, data_dir, offline, warn)
-        first = [] if ready.client is None else [first_reply(ready.client, ready.questions)]
+        if ready.client is not None and ready.questions:
+            first = [first_reply(ready.client, ready.questions)]
         discard(folder)
     finished = claim(folder, identity, warn)
     if finished is not None:
