@@ -241,7 +241,7 @@ def test_a_run_of_something_else_is_refused(findings, wrong, tmp_path):
     write_run(tmp_path, job)
     content = json.loads((tmp_path / "result.json").read_text()) | wrong
     (tmp_path / "result.json").write_text(json.dumps(content))
-    with pytest.raises(DataError, match=r"its result is of another version of imdb, or incomplete; run it again\."):
+    with pytest.raises(DataError, match=r"result\.json: is of another version of imdb, or incomplete; run it again\."):
         findings.read_run(tmp_path, job)
 
 
