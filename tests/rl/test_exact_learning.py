@@ -147,7 +147,7 @@ def test_the_plan_tells_the_unit_of_the_target():
     ziegler = CliRunner().invoke(main, [*target, "--set", "kl_controller=ziegler"]).output
     assert "  kl_target = 8.0 nats a sequence\n" in ziegler
     assert "  kl_target = 8.0 nats a token\n" in CliRunner().invoke(main, target).output
-    assert "  kl_target = None\n" in CliRunner().invoke(main, plain).output
+    assert "  kl_target = none\n" in CliRunner().invoke(main, plain).output
 
 
 # --- advantages and values -------------------------------------------------------------------------------------------
