@@ -467,19 +467,14 @@ def test_a_row_by_reference_is_never_ranked_and_changes_no_rank(tmp_path: Path) 
     assert [(row.system, row.status) for row in beside.rows][-1] == ("good", "recomputed"), "a row of its own"
 
 
+def board(form: str = "markdown") -> Result:
+    """The board of CommonGen, of the submissions here alone."""
+    place = ["--submissions", "submissions", "--suite", "grue", "--task", "commongen", "--no-local"]
+    return grue("leaderboard", *place, "--format", form)
+
+
 def test_a_row_by_reference_says_what_it_was_computed_from_in_every_format(made: Path, task: Task) -> None:
-    done = grue(
-        "leaderboard",
-        "--submissions",
-        "submissions",
-        "--suite",
-        "grue",
-        "--task",
-        "commongen",
-        "--no-local",
-        "--format",
-        "json",
-    )
+    done = board("json")
     (row,) = json.loads(done.stdout)["rows"]
     assert (row["system"], row["status"], row["standing"], row["rank"]) == ("theirs", "recomputed", "partial", None)
     assert row["cells"]["commongen"]["metrics"]["coverage"]["mean"] == 0.75
@@ -493,50 +488,17 @@ def test_a_row_by_reference_says_what_it_was_computed_from_in_every_format(made:
         assert part in note
     assert note.endswith("not computed: spice; one output for each example, so it has no rank.")
     for form in ("markdown", "csv", "latex", "html"):
-        done = grue(
-            "leaderboard",
-            "--submissions",
-            "submissions",
-            "--suite",
-            "grue",
-            "--task",
-            "commongen",
-            "--no-local",
-            "--format",
-            form,
-        )
+        done = board(form)
         assert done.exit_code == 0, done.output
         assert all(said in done.stdout for said in ("theirs", "recomputed", "75")), form
 
 
 def test_what_a_row_by_reference_says_is_escaped(made: Path, task: Task) -> None:
     edit(made, "tasks", "commongen", "data", "source", value="<script>alert(1)</script>\x1b[2J")
-    done = grue(
-        "leaderboard",
-        "--submissions",
-        "submissions",
-        "--suite",
-        "grue",
-        "--task",
-        "commongen",
-        "--no-local",
-        "--format",
-        "html",
-    )
+    done = board("html")
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in done.stdout
     for form in ("html", "markdown", "json", "csv", "latex"):
-        done = grue(
-            "leaderboard",
-            "--submissions",
-            "submissions",
-            "--suite",
-            "grue",
-            "--task",
-            "commongen",
-            "--no-local",
-            "--format",
-            form,
-        )
+        done = board(form)
         assert "\x1b" not in done.stdout
     assert [problem.id for problem in check(made)] == ["GRUE-S022"]
 
@@ -544,43 +506,21 @@ def test_what_a_row_by_reference_says_is_escaped(made: Path, task: Task) -> None
 def test_a_row_without_a_metric_of_preference_has_no_preference(made: Path, task: Task) -> None:
     edit(made, "tasks", "commongen", "figures", "coverage", value=None)
     edit(made, "tasks", "commongen", "not_computed", value=["coverage", "spice"])
-    done = grue(
-        "leaderboard",
-        "--submissions",
-        "submissions",
-        "--suite",
-        "grue",
-        "--task",
-        "commongen",
-        "--no-local",
-        "--format",
-        "json",
-    )
+    done = board("json")
     (row,) = json.loads(done.stdout)["rows"]
     assert row["cells"]["commongen"]["preference"] is None
 
 
 def test_a_row_of_another_version_of_the_task_is_left_out(made: Path, task: Task) -> None:
     edit(made, "tasks", "commongen", "hash", value="0" * 64)
-    done = grue(
-        "leaderboard",
-        "--submissions",
-        "submissions",
-        "--suite",
-        "grue",
-        "--task",
-        "commongen",
-        "--no-local",
-        "--format",
-        "json",
-    )
+    done = board("json")
     assert json.loads(done.stdout)["rows"] == []
     assert "theirs (seed 0) left out, made for another version of the task" in done.stdout
 
 
 def test_a_file_that_contradicts_itself_is_on_no_board(made: Path, task: Task) -> None:
     edit(made, "tasks", "commongen", "figures", "bleu4", "value", value=2.0)
-    done = grue("leaderboard", "--submissions", "submissions", "--suite", "grue", "--task", "commongen", "--no-local")
+    done = board()
     assert (done.exit_code, "figures.bleu4: value: 2 is not within 0–1." in done.stderr) == (3, True)
 
 
