@@ -67,10 +67,10 @@ pages: $(READY)
 boards: $(READY)
 	$(GRUE) leaderboard --check
 
-test: $(READY)  ## Run the quick tests (20 minutes on two slow cores).
+test: $(READY)  ## Run the quick tests (42 minutes of processor time on slow cores, in two processes).
 	$(BIN)/python -m pytest -n 2 -m 'not slow' --durations 10
 
-test-slow: $(READY)  ## Run the slow tests (25 minutes on two slow cores); those that need Debian's WordNet or a browser skip without it.
+test-slow: $(READY)  ## Run the slow tests (41 minutes of processor time on slow cores, in two processes); those that need Debian's WordNet or a browser skip without it.
 	$(BIN)/python -m pytest -n 2 -m slow --ignore tests/sweep/test_ray.py --durations 10
 
 test-ray: $(READY)  ## Run the tests of sweeps on Ray, a cluster at a time (4 minutes).

@@ -65,6 +65,14 @@ def test_the_orders_are_compared_as_scipy_does(sizes, task, axis):
     )
 
 
+def test_the_larger_size_of_the_board_s_systems_is_the_board_s():
+    kept = by_system("mini", "narrativeqa", "preference")
+    for system, values in kept.items():
+        folder = ROOT / "submissions/mini" / system / "narrativeqa"
+        handed_in = [json.loads((folder / f"seed-{seed}.result.json").read_text())["preference"] for seed in (1, 2)]
+        assert values == pytest.approx(handed_in, rel=1e-5), system
+
+
 @pytest.mark.parametrize(("task", "model"), [("imdb", "mini:causal-s"), ("narrativeqa", "mini:seq2seq-s")])
 def test_a_task_of_the_smaller_size_differs_in_its_backbone_alone(sizes, tmp_path, task, model):
     written, shipped = load_task(str(sizes.write_task(task, tmp_path))), load_task(task)
