@@ -17,6 +17,9 @@ export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM := false
 export HF_HUB_OFFLINE ?= 1
 
+# Tests in two processes, each file in one of them.
+IN_TWO := -n 2 --dist loadgroup --no-loadscope-reorder
+
 # What `make retrain` trains again.
 ROW ?= supervised
 TASK ?= imdb
@@ -68,10 +71,10 @@ boards: $(READY)
 	$(GRUE) leaderboard --check
 
 test: $(READY)  ## Run the quick tests (42 minutes of processor time on slow cores, in two processes).
-	$(BIN)/python -m pytest -n 2 -m 'not slow' --durations 10
+	$(BIN)/python -m pytest $(IN_TWO) -m 'not slow' --durations 10
 
 test-slow: $(READY)  ## Run the slow tests (41 minutes of processor time on slow cores, in two processes); those that need Debian's WordNet or a browser skip without it.
-	$(BIN)/python -m pytest -n 2 -m slow --ignore tests/sweep/test_ray.py --durations 10
+	$(BIN)/python -m pytest $(IN_TWO) -m slow --ignore tests/sweep/test_ray.py --durations 10
 
 test-ray: $(READY)  ## Run the tests of sweeps on Ray, a cluster at a time (4 minutes).
 	$(BIN)/python -m pytest -m slow tests/sweep/test_ray.py

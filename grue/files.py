@@ -259,7 +259,7 @@ def _parse_json(text: str, where: str) -> Any:
             canonical_json(value).encode("utf-8")
     except json.JSONDecodeError as error:
         place = f"line {error.lineno} column {error.colno}" if error.lineno > 1 else f"column {error.colno}"
-        raise DataError(f"{where}: not valid JSON: {error.msg} at {place}.") from error
+        raise DataError(f"{where}: not valid JSON: {error.msg.removesuffix(' at')} at {place}.") from error
     except (ValueError, RecursionError) as error:
         raise DataError(f"{where}: not valid JSON: {error}.") from error
     return value

@@ -35,9 +35,8 @@ def _git(root: Path, *arguments: str) -> str:
 
 
 def code_is_changed() -> bool:
-    """Whether the checkout's code or tasks differ from its commit; False outside a checkout."""
-    root = Path(grue.__file__).parent.parent
-    return (root / ".git").exists() and bool(_git(root, "status", "--porcelain", "--", "grue", "tasks"))
+    """Whether what can change a result differs from the checkout's commit; False outside a checkout."""
+    return bool(code_version()["dirty"])
 
 
 def machine(device: str, threads: int) -> str:

@@ -216,7 +216,9 @@ def _type_name(hint: Any) -> str:
 
 
 def shown(value: Any) -> str:
-    """Return type and value for a message; the value is cut to 80 characters."""
+    """Return type and value for a message, JSON's word for nothing; the value is cut to 80 characters."""
+    if value is None:
+        return "null"
     text = repr(value)
     return f"{type(value).__name__} {text if len(text) <= 80 else text[:79] + '…'}"
 

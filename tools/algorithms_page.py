@@ -18,10 +18,11 @@ from page import END, anchor, table, write_or_check
 from papers import Paper, read_papers
 
 from grue import files
+from grue.algorithms import BUILT_IN, SUPERVISED
 from grue.bounds import bounds_of
 from grue.cli.options import shown
 from grue.rl.settings import ActorCriticConfig, RewardedConfig
-from grue.runs.algorithms import BUILT_IN, SUPERVISED, find_algorithm
+from grue.runs.algorithms import find_algorithm
 from grue.runs.figures import OF_UPDATES, RUN, figures_of
 from grue.runs.reference import OWN, SHARED_CLASSES, SettingGroup, about, shared_settings, summary
 from grue.stats.intervals import satterthwaite_interval

@@ -46,6 +46,15 @@ from grue.rl.scores import reward_responses
 from grue.rl.settings import OF_A_MASK, RewardedConfig, rollout_settings
 from grue.rl.trainer import Algorithm, Trainer, TrainState
 
+WITHOUT_EFFECT = frozenset(
+    {
+        *("samples_per_prompt", "rollout_temperature", "rollout_top_k", "redraws", "epochs", "minibatch_size"),
+        *("mask", *OF_A_MASK, "calibration_samples", "calibration_tilt", "dropout", "supervised_coefficient"),
+        *("reference", "gradient_checkpointing", "log_prob_chunk"),
+    }
+)
+"""Settings that it inherits and does not read."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ESConfig(RewardedConfig):
@@ -74,12 +83,8 @@ class ESConfig(RewardedConfig):
     @property
     def read(self) -> "ESConfig":
         """These settings without those of other learners, which a recipe that all share may set."""
-        unmasked: dict[str, Any] = {
-            field.name: field.default for field in fields(self) if field.name in ("mask", *OF_A_MASK)
-        }
-        return replace(
-            self, samples_per_prompt=1, redraws=0, calibration_samples=0, epochs=1, minibatch_size=1, **unmasked
-        )
+        own: dict[str, Any] = {field.name: field.default for field in fields(self) if field.name in WITHOUT_EFFECT}
+        return replace(self, **{**own, "samples_per_prompt": 1, "epochs": 1, "minibatch_size": 1})
 
     def problems(self) -> Iterator[str]:
         """Yield what is wrong with values together; see `Common.problems`."""
@@ -271,12 +276,5 @@ ALGORITHM = Algorithm(
     settings=ESConfig,
     update=update,
     start=start,
-    without_effect=frozenset(
-        {
-            *("samples_per_prompt", "rollout_temperature", "rollout_top_k", "redraws", "epochs", "minibatch_size"),
-            *("mask", "top_p", "top_k", "min_tokens_to_keep", "always_open", "mask_updates", "mask_source"),
-            *("calibration_samples", "calibration_tilt", "dropout", "supervised_coefficient", "reference"),
-            *("gradient_checkpointing", "log_prob_chunk"),
-        }
-    ),
+    without_effect=WITHOUT_EFFECT,
 )

@@ -192,7 +192,8 @@ def _picking(plain: Subject, n: int, pick_by: str | None, runs: Path) -> Subject
 
     if Path(plain.system.name).name != plain.system.name:  # a checkpoint's own file gives it, and it becomes a folder
         check_system_name(plain.system.name)
-    task, system = plain.task, with_best_of(plain.system, choose_best_of(plain.task, n, pick_by))
+    task = plain.task
+    system = with_best_of(plain.system, choose_best_of(task, n, pick_by), task)
     place = Path(task.suite) / task.name / plain.system.name / f"seed-{system.seed}"
     home = plain.folder.absolute()
     root = home.parents[3] if home.parts[-4:] == place.parts else runs

@@ -53,7 +53,7 @@ def pairs_from_samples(
     from grue.preferences.make import from_samples
 
     choice = _choice(pairs, noise, ties, seed, shares)
-    of_task, where = _of_pairs(Path(samples), task, suite, split)
+    of_task, where = task_and_split(Path(samples), task, suite, split)
     answered = examples(of_task, where, data_dir=data_dir, offline=offline)
     return from_samples(Path(samples), of_task, answered, choice, Path(output), split=where)
 
@@ -174,7 +174,7 @@ def train_reward(
     from grue.preferences.settings import reward_settings
     from grue.preferences.train import train_reward_model
 
-    of_task, split = _of_pairs(Path(pairs), task, suite, split)
+    of_task, split = task_and_split(Path(pairs), task, suite, split)
     config = reward_settings(settings)
     answered = examples(of_task, split, data_dir=data_dir, offline=offline)
     own = of_task.backbone
@@ -214,12 +214,12 @@ def evaluate_reward(
     from grue.preferences.judge import evaluate_reward_model
 
     manifest = read_reward_manifest(Path(folder))
-    of_task, split = _of_pairs(Path(pairs), task, suite, split, (manifest.suite, manifest.task))
+    of_task, split = task_and_split(Path(pairs), task, suite, split, (manifest.suite, manifest.task))
     answered = examples(of_task, split, data_dir=data_dir, offline=offline)
     return evaluate_reward_model(Path(folder), Path(pairs), of_task, answered, part, split=split)
 
 
-def _of_pairs(
+def task_and_split(
     path: Path,
     task: AnyTask | None,
     suite: str,

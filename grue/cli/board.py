@@ -56,7 +56,12 @@ BOOTSTRAP_SEED = 0  # of --ci bootstrap, so that equal results have equal interv
     help="Folder of submitted results. [default: submissions, beside the rows that ship with grue]",
 )
 @options.option("--no-local", is_flag=True, help="Leave out the results under --runs.")
-@options.option("--output", type=click.Path(path_type=Path), help="File to write instead of printing.")
+@options.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="File to write instead of printing; without --format, its ending gives the format.",
+)
 @options.option(
     "--publish",
     type=click.Path(path_type=Path),
@@ -80,7 +85,7 @@ def leaderboard(
 
     board, out = board_of(context, **asked)
     board = replace(board, notes=(*board.notes, *(one.note for one in out)))
-    form = form or ("rich" if output is None and sys.stdout.isatty() else "markdown")
+    form = form or _of_ending(output) or ("rich" if output is None and sys.stdout.isatty() else "markdown")
     if form == "rich":
         if output is not None:
             raise ConfigError(f"--format rich is for a terminal, not for a file; choose one of {_listed(FORMATS)}.")
@@ -92,6 +97,12 @@ def leaderboard(
         click.echo(str(output))
     elif not is_current(output, render(board, form)):
         raise SubmissionError(f"{output} does not match the results; run `make leaderboard` and commit it.")
+
+
+def _of_ending(output: Path | None) -> str | None:
+    """Return the format that a file's name asks for; None if it names none."""
+    endings = {f".{ending}": form for form, ending in FORMATS.items()}
+    return None if output is None else endings.get(output.suffix.lower())
 
 
 def board_of(

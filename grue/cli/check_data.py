@@ -8,7 +8,7 @@ import click
 from grue import files
 from grue.cli import options
 from grue.data.pairs import PairsHeader
-from grue.errors import ConfigError, escaped
+from grue.errors import escaped
 
 if TYPE_CHECKING:
     from grue.data.scored_summary import ScoredSummary
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
 @options.option("--task", "task_name", help="Task whose prompts are answered. [default: the file's]")
-@options.option("--suite", help="mini, grue, or a folder of task files. [default: the file's, or mini]")
+@options.suite
 @options.option(
     "--split", help="Split whose prompts are answered; policies learn from train only. [default: the file's, or train]"
 )
@@ -26,26 +26,19 @@ if TYPE_CHECKING:
 def check(
     path: Path,
     task_name: str | None,
-    suite: str | None,
+    suite: str,
     split: str | None,
     data_dir: Path | None,
     offline: bool,
     as_json: bool,
 ) -> None:
     """Read a file of scored responses (rewards, pairs or rankings) as training would, and say what it holds."""
+    from grue.api.preferences import task_and_split
     from grue.data.load import load_examples
-    from grue.data.scored import read_header, read_scored
+    from grue.data.scored import read_scored
     from grue.data.scored_summary import summarise
-    from grue.preferences.read import answered_split
-    from grue.task_files import SUITES, load_task, task_names
 
-    made = read_header(path)
-    if made is not None and made.suite in SUITES and made.task in task_names(made.suite):
-        task_name, suite = task_name or made.task, suite or made.suite
-    if task_name is None:
-        raise ConfigError(f"{path}: has no header that names a task of ours; name its task with --task.")
-    task = load_task(task_name, suite or "mini")
-    split = answered_split(path, made, split)
+    task, split = task_and_split(path, task_name, suite, split)
     examples = load_examples(task, split, data_dir, offline).examples
     found = summarise(read_scored(path, task, examples, split))
     if as_json:

@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Iterable
 from importlib.metadata import entry_points
 from pathlib import Path
-from pkgutil import iter_modules
 
 from click import Context, Parameter
 from click.shell_completion import CompletionItem
@@ -35,16 +34,16 @@ def suites(context: Context) -> Iterable[str]:
 
 def algorithms(context: Context) -> Iterable[str]:
     """Return the algorithms, plug-ins included, without importing one."""
-    from grue import algorithms as package
+    from grue.algorithms import BUILT_IN
 
-    built_in = {module.name for module in iter_modules(package.__path__)}
-    return sorted(built_in | {entry.name for entry in entry_points(group="grue.algorithms")})
+    return sorted({*BUILT_IN} | {entry.name for entry in entry_points(group="grue.algorithms")})
 
 
 def stages(context: Context) -> Iterable[str]:
     """Return the algorithms, and each after supervised training."""
-    names = list(algorithms(context))
-    return [*names, *(f"supervised+{name}" for name in names if name != "supervised")]
+    from grue.algorithms import with_warm_starts
+
+    return with_warm_starts(algorithms(context))
 
 
 def jobs(context: Context) -> Iterable[str]:

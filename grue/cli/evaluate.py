@@ -85,7 +85,9 @@ Kind = Literal["checkpoint", "model", "baseline"]
     type=click.Path(path_type=Path),
     help="What `grue frontier -o` wrote of the run's start: the result says which share of it the run gained.",
 )
-@options.option("--output", type=click.Path(path_type=Path), help="Folder to write to. [default: the run's folder]")
+@options.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="Folder to write to. [default: the run's folder]"
+)
 @options.option("--force", is_flag=True, help="Replace an evaluation that is there.")
 @options.runs
 @options.data

@@ -16,7 +16,7 @@ from grue.errors import ConfigError
 )
 @options.option("--task", "task_name", help="Task to answer. [default: the checkpoint's]")
 @options.suite
-@options.option("--output", type=click.Path(path_type=Path), required=True, help="File to write.")
+@options.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="File to write.")
 @options.option(
     "--split", help="Split to answer, or a file of rows. [default: the task's evaluation split, with --samples train]"
 )

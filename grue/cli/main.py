@@ -98,5 +98,5 @@ def main() -> None:
     """Benchmark reinforcement learning on language generation.
 
     Two suites share every command: `mini` (the default) is embedded, offline and takes minutes; `grue` is the paper's,
-    with real data and models. Every option can also be set by the environment: GRUE_RUNS is `--runs`.
+    with real data and models. Nearly every option can also be set by the environment: GRUE_RUNS is `--runs`.
     """

@@ -35,7 +35,7 @@ def plot() -> None:
 
 
 @plot.command(short_help="Learning curves of a task's runs.")
-@options.option("--task", "task_name", required=True, help="Task, by name.")
+@options.option("--task", "task_name", required=True, help="Name of the task, or the path of its file.")
 @options.suite
 @options.runs
 @_systems
@@ -59,7 +59,7 @@ def curves(
 
 
 @plot.command(short_help="NLPO's mask over training.")
-@options.option("--task", "task_name", required=True, help="Task, by name.")
+@options.option("--task", "task_name", required=True, help="Name of the task, or the path of its file.")
 @options.suite
 @options.runs
 @_systems
@@ -123,12 +123,11 @@ def frontier(frontier: Path, runs: tuple[Path, ...], output: Path) -> None:
     from grue import files
     from grue.evaluation.frontier import Frontier, place
     from grue.plots.drawing import draw_frontier
-    from grue.task_files import load_task
+    from grue.task_files import is_named, load_task
 
     found = files.load_json(frontier, Frontier)
-    title = (
-        f"{load_task(found.task, found.suite).title}: the frontier of {found.prompts} prompts, {found.samples} samples"
-    )
+    name = load_task(found.task, found.suite).title if is_named(found.suite) else found.task
+    title = f"{name}: the frontier of {found.prompts} prompts, {found.samples} samples"
     draw_frontier(found, [place(found, run) for run in runs], title, output)
     click.echo(str(output))
 

@@ -1,5 +1,6 @@
 """Progress on stderr: a live view on a terminal, plain lines elsewhere."""
 
+import shlex
 import sys
 import time
 from collections import deque
@@ -65,7 +66,7 @@ class TrainingProgress:
         self.view = LiveView(self.console)
         self._live: Live | None = None
         self._ran = False
-        self._last: Plan | None = None
+        self._finished: list[Plan] = []
         self._samples: deque[Sample] = deque(maxlen=SAMPLES)
         self._begun, self._begun_at, self._said_at = 0, 0.0, 0.0
 
@@ -80,7 +81,7 @@ class TrainingProgress:
     def planned(self, plan: "Plan") -> None:
         """Print the stage that starts."""
         self._ran = False
-        what = f"suite {plan.task.suite}, reward {plan.told_reward}, validated on {plan.validated_on} examples"
+        what = f"suite {plan.task.suite}, reward {plan.told_reward}, {plan.told_validation}"
         where = escape(f"{what} → {plan.folder}")
         self.console.print(f"[bold]{escape(plan.title)}[/bold]  {where}", soft_wrap=True)
 
@@ -94,14 +95,16 @@ class TrainingProgress:
             why = "the best on validation" if manifest["update"] else "training did not beat its start on validation"
             said = f"  kept update {manifest['update']}: {why}{gains(plan, manifest['update'])}"
             self.console.print(said, soft_wrap=True)
-        self._last = plan
+        self._finished.append(plan)
         self._over(plan)
 
     def suggest(self) -> None:
-        """Print how the last finished run is evaluated."""
-        if self._last is not None:
-            command = f"grue evaluate --checkpoint {self._last.checkpoint}{self._beside}"
-            self.console.print(f"  next: {escape(command)}", soft_wrap=True)
+        """Print how the finished runs are evaluated, but not those that others started from."""
+        starts = {plan.init for plan in self._finished}
+        for plan in self._finished:
+            if plan.checkpoint not in starts:
+                command = f"grue evaluate --checkpoint {shlex.quote(str(plan.checkpoint))}{self._beside}"
+                self.console.print(f"  next: {escape(command)}", soft_wrap=True)
 
     def started(self, plan: "Plan", done: int, total: int) -> None:
         """Open the live view."""

@@ -45,7 +45,9 @@ submit.add_command(refer)
 @options.option(
     "--report", type=click.Choice(["text", "json", "junit", "github"]), default="text", help="Format of the report."
 )
-@options.option("--output", type=click.Path(path_type=Path), help="File to write the report to instead of printing it.")
+@options.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="File to write the report to instead of printing it."
+)
 @options.option("--time-limit", type=click.FloatRange(min=1), help="Seconds that scoring may take; beyond is an error.")
 @options.option("--junit", type=click.Path(path_type=Path), help="File to write a JUnit report to as well.")
 @options.option(

@@ -185,8 +185,9 @@ def validate(paths: tuple[Path, ...]) -> None:
 def _faults(path: Path, ours: bool) -> Iterator[str]:
     """Yield everything that is wrong with a task file, a line or more each."""
     from grue.data.formats import FORMATS
-    from grue.data.load import local_path
+    from grue.data.load import load_examples, local_path
     from grue.evaluation.rewards import check_reward
+    from grue.lm.load import locate_model
     from grue.metrics.registry import metric_factory
     from grue.runs.recipes import check_recipes
     from grue.task_files import load_task
@@ -201,6 +202,8 @@ def _faults(path: Path, ours: bool) -> Iterator[str]:
     checks: list[Callable[[], object]] = [
         lambda: FORMATS[task.data.format],
         *(partial(local_path, task, source, split) for source in local for split in source.files),
+        *(partial(load_examples, task, split) for source in local for split in source.files),
+        lambda: locate_model(task.backbone.model),
         lambda: check_reward(task.reward, task),
         *(partial(metric_factory, spec.name, spec.options, task.folder) for spec in task.metrics),
         lambda: check_recipes(task),

@@ -1,5 +1,6 @@
 """`grue train`."""
 
+import shlex
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -110,7 +111,8 @@ def train(
     if dry_run:
         click.echo("\n".join(describe(stage) for stage in stages))
         return
-    own = f" --task {task_name}" if task_name.endswith(".toml") else f" --task {task_name} --suite {suite}"
+    quoted = shlex.quote(task_name)
+    own = f" --task {quoted}" if task_name.endswith(".toml") else f" --task {quoted} --suite {shlex.quote(suite)}"
     _train_all(requests, trackers, threads, beside="" if request.task.suite in SUITES else own)
 
 

@@ -127,13 +127,11 @@ def differences(split: Split, loaded: Loaded) -> Iterator[tuple[str, object, obj
             yield what, found, expected
 
 
-def read_split(
-    task: Task, split: str, data_dir: Path | None = None, offline: bool = False, progress: Progress = no_progress
-) -> Loaded:
-    """Load one split as `load_examples` does, without comparing it with the task file.
+def split_of(task: Task, split: str) -> Split:
+    """Return what a task file says of a split.
 
     Raises:
-        DataError: There is no such split, no source can be read, it has no examples, or an id is repeated.
+        DataError: There is no such split.
     """
     if split not in task.data.splits:
         close = did_you_mean(split, task.data.splits)
@@ -142,6 +140,18 @@ def read_split(
         if "." in split:
             cure += f" A file of rows ends in {' or '.join(FILE_ENDINGS)}."
         raise DataError(f"{task.suite}/{task.name} has no split {split!r}.{close} It has {known}.{cure}")
+    return task.data.splits[split]
+
+
+def read_split(
+    task: Task, split: str, data_dir: Path | None = None, offline: bool = False, progress: Progress = no_progress
+) -> Loaded:
+    """Load one split as `load_examples` does, without comparing it with the task file.
+
+    Raises:
+        DataError: There is no such split, no source can be read, it has no examples, or an id is repeated.
+    """
+    split_of(task, split)
     origin = obtain(task, split, data_dir, offline, progress)
     path = examples_path(task, split, origin, data_dir, offline)
     if not (about_path(path).exists() and path.exists()):

@@ -332,6 +332,8 @@ def _fetch_files(source: Source, split: str, root: Path, licence: str, offline: 
     revision = _addresses_hash(source)
     folder = _folder_of(root, source) / revision
     if offline:
+        if (held := find(source, split, [root])) is not None and _undamaged(held):
+            return held
         raise DataError(
             f"the official files of {source.name} are not in the mirror. Fetch them with a connection: "
             "`grue data fetch`, without --offline and HF_HUB_OFFLINE."

@@ -45,9 +45,8 @@ def compare_task(
     b: BySeed,
     generator: np.random.Generator,
     draws: int = DRAWS,
-    axis: Axis = "preference",
 ) -> Difference:
-    """Return the difference of two systems on a task, from their predictions.
+    """Return the difference of two systems' preference on a task, from their predictions.
 
     Args:
         a: A's predictions, one entry per seed. Likewise `b`; the seeds are not paired.
@@ -56,7 +55,7 @@ def compare_task(
     Raises:
         SubmissionError, DataError, ConfigError, Unavailable: As in `axis_metrics` and `worth`.
     """
-    metrics = axis_metrics(task, examples, axis)
+    metrics = axis_metrics(task, examples, "preference")
     of_a, of_b = ([worth(metrics, examples, predictions) for predictions in by_seed] for by_seed in (a, b))
     compared = contrast_of(of_a, of_b)
     return judge(compared, draw(compared, generator, draws), generator)

@@ -43,7 +43,7 @@ def claim(folder: Path, identity: Mapping[str, Any], warn: Callable[[str], None]
     if differing:
         key = differing[0]
         raise ConfigError(
-            f"{folder}: holds an evaluation with {key} = {found.get(key)!r}, not {identity[key]!r}. "
+            f"{folder}: holds an evaluation {_in_words(key, found.get(key), identity[key])}. "
             "Write elsewhere with --output, or replace it with --force."
         )
     fault = fault_of(folder)
@@ -61,6 +61,16 @@ def claim(folder: Path, identity: Mapping[str, Any], warn: Callable[[str], None]
     if name == PREDICTIONS:
         files.write_json(path, identity)  # else answers made until the next kill would be taken for changed ones
     return None
+
+
+def _in_words(key: str, found: Any, wanted: Any) -> str:
+    """Say of what else an evaluation is."""
+    if key == "limit":
+        parts = ["the whole split" if limit is None else f"the first {limit} examples" for limit in (found, wanted)]
+        return f"of {parts[0]}, not of {parts[1]}"
+    if key == "task_hash":
+        return f"for another version of the task ({str(found)[:12]}, now {wanted[:12]})"
+    return f"with {key} = {found!r}, not {wanted!r}"
 
 
 def seal(folder: Path, identity: Mapping[str, Any], result: Result) -> None:
@@ -124,6 +134,9 @@ def discard(folder: Path) -> None:
     """Remove an evaluation, and nothing else, from a run's folder."""
     for name in (CLAIM, ANSWERS, PREDICTIONS, SCORES, RESULT):
         (folder / name).unlink(missing_ok=True)
+    for place in (folder, folder.parent):  # no run's, and no system's, where nothing is left
+        if place.is_dir() and not any(place.iterdir()):
+            place.rmdir()
 
 
 def _read_claim(folder: Path) -> dict[str, Any]:

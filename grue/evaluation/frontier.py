@@ -75,7 +75,7 @@ class Placed:
 
     Attributes:
         run: Its folder.
-        update: Of its kept checkpoint.
+        update: Of the checkpoint that stands there.
         kl: From the start, nats a response.
         gain: Of the mean reward since the start. Both are of plain samples to the run's validation prompts.
         share: Of what could be gained at that KL; None beyond the curve, and where nothing could be.
@@ -144,11 +144,15 @@ def measure(
     )
 
 
-def place(found: Frontier, run: Path) -> Placed:
+def place(found: Frontier, run: Path, update: int | None = None) -> Placed:
     """Return where a run from the frontier's start stands, by what it logged at its validations.
 
+    Args:
+        update: After which it stands there. [default: that of the best checkpoint]
+
     Raises:
-        DataError: It is no finished run of reinforcement learning, or not one from this start with this reward.
+        DataError: It is no finished run of reinforcement learning, or not one from this start with this reward, or
+            there was no validation after that update.
     """
     kept, plan = read_manifest(find_checkpoint(run)), files.read_toml(run / "config.toml")
     began = kept.start or plan["backbone_weights"]
@@ -157,31 +161,37 @@ def place(found: Frontier, run: Path) -> Placed:
     if plan["reward"] != found.reward:
         raise DataError(f"{run}: trained with the reward {plan['reward']}; the frontier is of {found.reward}.")
     lines = {line["update"]: line for _, line in files.read_jsonl(run / "train.jsonl") if "validation/kl" in line}
-    if 0 not in lines or kept.update not in lines:
+    at = kept.update if update is None else update
+    if 0 not in lines:
         raise DataError(f"{run}: its validations have no KL; train it again with this version of grue.")
+    if at not in lines:
+        raise DataError(f"{run}: there was no validation after update {at}, so where it stands is not known.")
     path = {
         n: FrontierPoint(
             line["validation/kl"], line["validation/sampled_reward"] - lines[0]["validation/sampled_reward"]
         )
         for n, line in sorted(lines.items())
     }
-    kl, gain = path[kept.update].kl, path[kept.update].reward
+    kl, gain = path[at].kl, path[at].reward
     share = share_of_gain(found.curve, kl, gain)
-    return Placed(str(run), kept.update, kl, gain, share, tuple(path.values()))
+    return Placed(str(run), at, kl, gain, share, tuple(path.values()))
 
 
 def with_frontier(system: System, path: Path, run: Path) -> System:
-    """Return the system of a run whose record says which share of a frontier the run gained.
+    """Return the system of a checkpoint whose record says which share of a frontier it gained.
 
     Args:
         path: What `grue frontier -o` wrote.
-        run: The run's folder.
+        run: The folder of the checkpoint's run.
 
     Raises:
+        ConfigError: The system is no checkpoint of a run, or picks the best of several samples.
         DataError: The file is no frontier, or not one of the run's start.
     """
+    if system.best_of is not None or "update" not in system.record:
+        raise ConfigError(f"{system.name}: a frontier places checkpoints of runs as they are; leave --frontier out.")
     found = files.load_json(path, Frontier)
-    placed = place(found, run)
+    placed = place(found, run, system.record["update"])
     record: dict[str, Any] = {"kl": placed.kl, "gain": placed.gain, "share": placed.share}
     record |= {"prompts": found.prompts, "samples": found.samples, "how": found.how or "reachable"}
     return replace(system, record={**system.record, "frontier": record})

@@ -195,13 +195,17 @@ def prepared_metric(spec: MetricSpec, examples: Sequence[Example], folder: str =
     return metric
 
 
-def prepared_once() -> Prepare:
-    """Return a `prepared_metric` that keeps the metrics it made: for one task, whose examples are always the same."""
+def prepared_once(folder: str = "") -> Prepare:
+    """Return a `prepared_metric` that keeps the metrics it made: for one task, whose examples are always the same.
+
+    Args:
+        folder: The task file's.
+    """
     known: dict[str, Metric] = {}
 
     def prepare(spec: MetricSpec, examples: Sequence[Example]) -> Metric:
         if spec.name not in known:
-            known[spec.name] = prepared_metric(spec, examples)
+            known[spec.name] = prepared_metric(spec, examples, folder)
         return known[spec.name]
 
     return prepare

@@ -9,6 +9,7 @@ from typing import Any
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from grue import files
+from grue.algorithms import SUPERVISED
 from grue.errors import ConfigError, UnknownName, did_you_mean
 from grue.evaluation import reward_models
 from grue.evaluation.best_of import BestOf
@@ -90,7 +91,7 @@ def _reward_of(folder: Path, manifest: checkpoint.CheckpointManifest) -> str | N
     Raises:
         DataError: The run's configuration cannot be read.
     """
-    if manifest.algorithm == "supervised":
+    if manifest.algorithm == SUPERVISED:
         return ""
     reward = _configuration(folder, manifest).get("reward")
     return reward if isinstance(reward, str) and reward else None
@@ -234,8 +235,11 @@ def _load(family: Family, name: str, revision: str = "") -> LoadedModel:
     return model, tokenizer
 
 
-def with_best_of(system: System, best_of: BestOf) -> System:
+def with_best_of(system: System, best_of: BestOf, task: Task) -> System:
     """Return the system that draws several samples and picks one: another system, with a name of its own.
+
+    Args:
+        task: May name the reward model that the metric `model` picks by.
 
     Raises:
         ConfigError: It has no model to draw from.
@@ -246,7 +250,7 @@ def with_best_of(system: System, best_of: BestOf) -> System:
         raise ConfigError(f"The baseline {system.name!r} has no model to draw samples from; leave --best-of out.")
     name = f"{system.name}+{best_of.name}"
     record = {**system.record, "name": name}
-    if models := reward_models.recorded(best_of.pick_by):
+    if models := reward_models.recorded(best_of.pick_by, task):
         known = [one for one in record.get("reward_models", ()) if one not in models]
         record["reward_models"] = [*known, *models]
     return replace(system, name=name, record=record, best_of=best_of)

@@ -86,7 +86,7 @@ def of_result(result: Result, path: Path, task: Task) -> FileFigures:
     if (result.suite, result.task) != (task.suite, task.name):
         raise DataError(f"{path}: of {escaped(result.suite)}/{escaped(result.task)}, not of {task.suite}/{task.name}.")
     if result.task_hash != task.hash:
-        raise DataError(f"{path}: made for another version of {task.suite}/{task.name}; evaluate again.")
+        raise DataError(f"{path}: made for another version of {task.suite}/{task.name}; evaluate again with --force.")
     if result.status != "complete":
         raise DataError(f"{path}: the run failed, so that there is nothing to check.")
     if result.limited or result.split != task.data.evaluation:

@@ -174,9 +174,11 @@ def refuse_unfit(system: FoundSystem, task: Task) -> None:
     entries = system.entries[task.name]
     for entry in entries.values():
         if (reason := misfit(entry.result, task, task.hash)) is not None:
-            raise DataError(f"{entry.path}: was made {reason}; evaluate it again with `grue evaluate`.")
+            raise DataError(f"{entry.path}: was made {reason}; evaluate it again with `grue evaluate --force`.")
         if entry.result.limited:
-            raise DataError(f"{entry.path}: only a part of the split was evaluated; evaluate it without --limit.")
+            raise DataError(
+                f"{entry.path}: only a part of the split was evaluated; evaluate it all with `grue evaluate --force`."
+            )
         folder = entry.path.parent.parent
         if entry.status != "local" and (missing := set(submitted.read_submission(folder).seeds) - set(entries)):
             raise SubmissionError(

@@ -51,7 +51,7 @@ def _misfit_notes(misfits: Sequence[tuple[Entry, str]]) -> Iterator[str]:
     for entry, reason in misfits:
         found.setdefault((entry.result.task, reason), []).append(entry.result)
     for (task, reason), results in sorted(found.items(), key=lambda item: item[0]):
-        yield f"{task}: {_listed(results)} left out, made {reason}; evaluate again with `grue evaluate`."
+        yield f"{task}: {_listed(results)} left out, made {reason}; evaluate again with `grue evaluate --force`."
 
 
 def _listed(results: Iterable[Result]) -> str:

@@ -51,7 +51,7 @@ def _above(rows: Sequence[Row], scores: Sequence[Scores], made: Made) -> NDArray
     pairs: Pairs = np.triu_indices(len(rows), 1)
     tasks = [_on(task, rows, scores, pairs, made.get(task, {})) for task in scores[0]]
     value = np.sum([task.value for task in tasks], axis=0) / len(tasks)
-    sure = _holm(_p(tasks, value, rows, scores, pairs)) < 1 - LEVEL
+    sure = _holm(_p(tasks, value, scores, pairs)) < 1 - LEVEL
     higher = value > 0
     above[pairs[0][sure & higher], pairs[1][sure & higher]] = True
     above[pairs[1][sure & ~higher], pairs[0][sure & ~higher]] = True
@@ -108,9 +108,7 @@ def _variance_of_mean(values: FloatArray) -> FloatArray:
     return found
 
 
-def _p(
-    tasks: Sequence[PairsOnTask], value: FloatArray, rows: Sequence[Row], scores: Sequence[Scores], pairs: Pairs
-) -> FloatArray:
+def _p(tasks: Sequence[PairsOnTask], value: FloatArray, scores: Sequence[Scores], pairs: Pairs) -> FloatArray:
     """Return [pairs] how often chance alone gives a difference at least as large; 1 where that is above 5 % anyway."""
     variance = np.sum([task.variance for task in tasks], axis=0)
     uncertain = np.sum([task.uncertain for task in tasks], axis=0)

@@ -11,7 +11,7 @@ from grue.leaderboard.entries import LeftOut, find_results, local_entry, of_suit
 from grue.records import Entry
 from grue.submissions import folder as submitted
 from grue.submissions.entries import results
-from grue.task_files import task_names
+from grue.task_files import is_named, task_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,8 @@ def _in_folder(folder: Path, suite: str, tasks: Sequence[str]) -> FoundSystem:
         raise ConfigError(f"{folder}: holds several systems, {', '.join(names)}; add --runs {folder} and name one.")
     others = sorted({entry.result.suite for entry in entries} - {suite})
     if others:
-        raise ConfigError(f"{folder}: holds results of the suite {others[0]}, not {suite}; add --suite {others[0]}.")
+        cure = f"--suite {others[0]}" if is_named(others[0]) else "--task FILE.toml, the file of the task"
+        raise ConfigError(f"{folder}: holds results of the suite {others[0]}, not {suite}; add {cure}.")
     return _system(entries, str(folder), tasks)
 
 

@@ -6,9 +6,8 @@ their families; that of a row without a reward leaves out what the task's reward
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from pkgutil import iter_modules
 
-from grue import algorithms
+from grue.algorithms import BUILT_IN, SUPERVISED
 from grue.errors import ConfigError
 from grue.evaluation.rewards import parse_reward
 from grue.leaderboard.board import BoardTask, Cell, Column, Estimate
@@ -19,7 +18,7 @@ from grue.tasks import MetricSpec
 
 PEOPLE = "people"
 """The judge of a reward model that learned from people's answers."""
-UNNAMED = ("best-of-n", *(module.name for module in iter_modules(algorithms.__path__) if module.name != "supervised"))
+UNNAMED = ("best-of-n", *(name for name in BUILT_IN if name != SUPERVISED))
 """Algorithms that raise a reward; where a result of theirs does not name it, it counts as the task's."""
 
 

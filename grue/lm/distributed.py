@@ -138,14 +138,13 @@ class DistributedContext:
         return result.to(tensor.device)
 
 
-def join_processes(timeout_minutes: float | None = None) -> DistributedContext:
+def join_processes() -> DistributedContext:
     """Join the processes that the launcher started; without a launcher, return the context of a single process.
 
     The device is GRUE_DEVICE, else this process's own GPU, else the CPU. Several processes that GRUE_DEVICE puts on
     one GPU (`cuda:0`) share it and communicate through the CPU.
 
-    Args:
-        timeout_minutes: How long to wait for another process before giving up; by default GRUE_TIMEOUT, else 30.
+    A process waits for another GRUE_TIMEOUT minutes, or 30.
 
     Raises:
         ConfigError: The launcher's environment is incomplete or asks for something unsupported, or GRUE_DEVICE is
@@ -165,7 +164,7 @@ def join_processes(timeout_minutes: float | None = None) -> DistributedContext:
     distributed = DistributedContext(rank, size, device, wire=device if own_gpu else CPU)
     if not dist.is_initialized():
         with _explained(distributed, "connect"):
-            dist.init_process_group("nccl" if own_gpu else "gloo", timeout=_timeout(timeout_minutes))
+            dist.init_process_group("nccl" if own_gpu else "gloo", timeout=_timeout())
     distributed.barrier()
     return distributed
 
@@ -245,8 +244,8 @@ def _device(local: int, size: int) -> torch.device:
     return torch.device("mps") if size == 1 and torch.backends.mps.is_available() else CPU
 
 
-def _timeout(minutes: float | None) -> timedelta:
-    wanted = os.environ.get("GRUE_TIMEOUT", "30") if minutes is None else str(minutes)
+def _timeout() -> timedelta:
+    wanted = os.environ.get("GRUE_TIMEOUT", "30")
     try:
         return timedelta(minutes=_positive(wanted))
     except (ValueError, OverflowError) as error:

@@ -55,7 +55,7 @@ def import_from(path: str, noun: str, folders: Sequence[Path] = (), known: Itera
         ConfigError: There is no such module, or importing it fails.
     """
     module = path.partition(":")[0]
-    searched = [Path.cwd(), *folders]
+    searched = list(dict.fromkeys([Path.cwd(), *(folder.resolve() for folder in folders)]))
     for folder in map(str, searched):
         if folder not in sys.path:
             sys.path.append(folder)  # it stays there: a function may import its neighbours when it is first called

@@ -26,6 +26,7 @@ from grue.stats.calibration import (
 from grue.tasks import Task
 
 Chosen = Literal["train", "validation", "test", "all"]
+BATCH = 64  # texts that are judged together
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,6 @@ def evaluate_reward_model(
     task: Task,
     examples: Sequence[Example],
     part: Chosen | None = None,
-    batch_size: int = 64,
     *,
     split: str = "train",
 ) -> Evaluation:
@@ -79,7 +79,7 @@ def evaluate_reward_model(
     prompts = [pair.prompt for pair in chosen]
     sides = ([pair.first for pair in chosen], [pair.second for pair in chosen])
     first, second = (
-        logits(model, tokenizer, token_ids(tokenizer, manifest.pooling, manifest.max_tokens, prompts, side), batch_size)
+        logits(model, tokenizer, token_ids(tokenizer, manifest.pooling, manifest.max_tokens, prompts, side), BATCH)
         for side in sides
     )
     known = set(files.read_json(folder / SEEN))

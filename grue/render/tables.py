@@ -49,6 +49,8 @@ def page(board: Board) -> BoardPage:
 
 
 def _how_to_begin(board: Board) -> str:
+    if board.notes:
+        return "No result counts; the notes say why."
     which = f"--suite {board.suite}" if is_named(board.suite) else "--task FILE.toml"
     return f"No results yet: run `grue train {which}` and `grue evaluate`, then `grue leaderboard` again."
 

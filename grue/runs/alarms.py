@@ -146,10 +146,12 @@ def _flat_reward(first: Line, recent: Sequence[Line], config: RewardedConfig) ->
     values = _latest(recent, "objective/reward_sd", 1)
     if values is None or values[0] > NO_SPREAD:
         return None
+    cure = "Take a --reward that tells them apart, or raise rollouts"
+    if isinstance(config, ScoredConfig) and config.data is not None:
+        cure = "Take a file whose rewards tell responses apart"
     return (
         f"all responses have the same reward ({recent[-1].get('objective/reward', 0.0):.3f}), so there is nothing to "
-        "learn from them. Take a --reward that tells them apart, or raise rollouts; if it is the highest reward there "
-        "is, stop."
+        f"learn from them. {cure}; if it is the highest reward there is, stop."
     )
 
 

@@ -1,18 +1,14 @@
 """Algorithms by name: the files of `grue/algorithms`, installed plug-ins (`grue.algorithms`), and the user's own."""
 
-from pkgutil import iter_modules
 from typing import Any
 
-from grue import algorithms
+from grue.algorithms import BUILT_IN, SUPERVISED, with_warm_starts
 from grue.errors import ConfigError, UnknownName, did_you_mean
 from grue.metrics.own import import_from
 from grue.registry import Registry
 from grue.rl.settings import Common
 from grue.rl.trainer import Algorithm
 from grue.runs.request import canonical
-
-SUPERVISED = "supervised"
-BUILT_IN = tuple(sorted(module.name for module in iter_modules(algorithms.__path__)))
 
 ALGORITHMS: Registry[Algorithm[Any]] = Registry(
     "algorithm",
@@ -31,7 +27,11 @@ def find_algorithm(name: str) -> Algorithm[Any]:
     found: Any
     name = canonical(name)
     if name not in ALGORITHMS and ":" in name:
-        found = getattr(import_from(name, "algorithm", known=ALGORITHMS.names()), name.partition(":")[2], None)
+        module, wanted = import_from(name, "algorithm", known=ALGORITHMS.names()), name.partition(":")[2]
+        if not hasattr(module, wanted):
+            close = did_you_mean(wanted, vars(module))
+            raise UnknownName(f"The algorithm {name!r}: {module.__name__} has no {wanted!r}.{close}")
+        found = getattr(module, wanted)
     else:
         found = ALGORITHMS[name]
     if not (isinstance(found, Algorithm) and issubclass(found.settings, Common)):
@@ -59,13 +59,3 @@ def split_algorithm(name: str) -> tuple[str, ...]:
     if len(stages) > 2 or (len(stages) == 2 and (stages[0] != SUPERVISED or stages[1] == SUPERVISED)):
         raise ConfigError(f"{name!r} is no chain of stages; write supervised+ALGORITHM, such as supervised+nlpo.")
     return stages
-
-
-def system_of(algorithm: str) -> str:
-    """Return the name of a system that nobody named: its algorithm's, without the object of "module:NAME"."""
-    return "+".join(stage.partition(":")[0] for stage in algorithm.split("+"))
-
-
-def with_warm_starts(names: list[str]) -> list[str]:
-    """Return names of algorithms, and each after supervised training."""
-    return [*names, *(f"{SUPERVISED}+{name}" for name in names if name != SUPERVISED)]

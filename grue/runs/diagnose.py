@@ -20,12 +20,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from grue.algorithms import BUILT_IN
 from grue.errors import ConfigError, TrainingError
 from grue.lm.distributed import DistributedContext
 from grue.lm.seeds import derived_seed
 from grue.rl.settings import ActorCriticConfig, RolloutConfig
 from grue.rl.trainer import Algorithm, Trainer, TrainState, set_learning_rate
-from grue.runs.algorithms import BUILT_IN, find_algorithm, split_algorithm
+from grue.runs.algorithms import find_algorithm, split_algorithm
 from grue.runs.observers import Observers
 from grue.runs.plan import Plan
 from grue.runs.select import choose, narrowed

@@ -96,11 +96,13 @@ def _refuse_other_configuration(plan: Plan, record: Mapping[str, Any]) -> None:
     differing = [key for key in sorted(old | new) if old.get(key) != new.get(key)]
     if differing:
         key, *others = differing
+        what = f"with {key} = {old.get(key)!r}, not {new.get(key)!r}"
+        if key == "task_hash":
+            what = f"for another version of the task ({str(old.get(key))[:12]}, now {str(new.get(key))[:12]})"
         more = f" (and other values of {', '.join(others)})" if others else ""
         raise ConfigError(
-            f"{path}: this folder holds a run with {key} = {old.get(key)!r}, not {new.get(key)!r}{more}. Choose "
-            "another --system name for the new configuration, or another --runs, as a warm start needs it; or remove "
-            "the folder."
+            f"{path}: this folder holds a run {what}{more}. Choose another --system name for the new configuration (a "
+            "warm start keeps its name: choose another --runs), or remove the folder."
         )
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from grue import files
-from grue.data.load import local_data_id
+from grue.algorithms import system_of
+from grue.data.load import local_data_id, split_of
 from grue.data.scored import read_header
 from grue.errors import ConfigError
 from grue.evaluation import reward_models
@@ -13,11 +14,12 @@ from grue.evaluation.rewards import check_reward
 from grue.lm import checkpoint
 from grue.lm.device import multiplies_bfloat16, scoring_device
 from grue.lm.load import weights_id
+from grue.metrics.registry import metric_factory
 from grue.records import check_seed, check_system_name
 from grue.rl.settings import Common, RewardedConfig, recorded
 from grue.rl.switches import ImpactPrompts, parse_reference, parse_select
 from grue.runs import learned, rewarded
-from grue.runs.algorithms import split_algorithm, system_of
+from grue.runs.algorithms import split_algorithm
 from grue.runs.recipes import adds_mask, make_config
 from grue.runs.request import RunRequest
 from grue.tasks import Backbone, Task
@@ -71,7 +73,13 @@ class Plan:
     def validated_on(self) -> int:
         """How many examples of the validation split checkpoints are compared on."""
         wanted = self.config.validation_examples
-        return min(wanted, self.task.data.splits["validation"].examples or wanted)
+        return min(wanted, split_of(self.task, "validation").examples or wanted)
+
+    @property
+    def told_validation(self) -> str:
+        """`validated_on` for people to read: of own data, how much there is may not be known yet."""
+        counted = split_of(self.task, "validation").examples
+        return f"validated on {'' if counted else 'at most '}{self.validated_on} examples"
 
     @property
     def learned_reward(self) -> str:
@@ -141,12 +149,15 @@ def stages_of(request: RunRequest) -> list[Plan]:
     """Return the runs that a request takes: `supervised+nlpo` is two, the first shared by all that start from it.
 
     Raises:
-        UnknownName, ConfigError: The algorithm, one of its settings, the reward, the system's name, the seed or a value
-            is wrong; or, with precision "auto", GRUE_DEVICE.
-        DataError: The file of scored responses that the settings name cannot be read.
+        UnknownName, ConfigError: The algorithm, one of its settings, the reward, a metric of the task, the system's
+            name, the seed or a value is wrong; or, with precision "auto", GRUE_DEVICE.
+        DataError: The task has no split to train or to validate on, or the file of scored responses that the settings
+            name cannot be read.
     """
     check_seed(request.seed)
     task, algorithm = request.task, request.algorithm
+    for needed in ("train", "validation"):
+        split_of(task, needed)
     stages, backbone = split_algorithm(algorithm), request.backbone
     if request.warm_start:
         _check_warm_start(request, stages)
@@ -183,6 +194,8 @@ def stages_of(request: RunRequest) -> list[Plan]:
                 offline=request.offline,
             )
         )
+    for spec in task.metrics:  # refused before a folder is claimed
+        metric_factory(spec.name, spec.options, task.folder)
     check_reward(plans[-1].reward, task)
     learned.check_reward_of_data(plans[-1].config, plans[-1].reward, task)
     return plans

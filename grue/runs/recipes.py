@@ -8,10 +8,11 @@ from dataclasses import fields
 from itertools import chain
 from typing import Any
 
+from grue.algorithms import BUILT_IN, with_warm_starts
 from grue.bounds import violations
 from grue.errors import ConfigError, UnknownName, did_you_mean
 from grue.rl.settings import Common, RewardedConfig, ScoredConfig
-from grue.runs.algorithms import ALGORITHMS, BUILT_IN, find_algorithm, split_algorithm, with_warm_starts
+from grue.runs.algorithms import ALGORITHMS, find_algorithm, split_algorithm
 from grue.shapes import from_dict
 from grue.tasks import Task
 

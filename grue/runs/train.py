@@ -18,6 +18,7 @@ import torch
 from transformers import PreTrainedModel
 
 from grue import files
+from grue.algorithms import SUPERVISED
 from grue.data.load import load_examples
 from grue.data.scored import ScoredBudget
 from grue.errors import ConfigError, DataError, GrueError
@@ -38,7 +39,7 @@ from grue.rl.settings import Common, RewardedConfig, ScoredConfig
 from grue.rl.trainer import Algorithm, Trainer, TrainState, set_learning_rate
 from grue.runs import learned, log, rewarded, states
 from grue.runs.alarms import alarms
-from grue.runs.algorithms import SUPERVISED, find_algorithm, split_algorithm
+from grue.runs.algorithms import find_algorithm, split_algorithm
 from grue.runs.card import card, training_versions
 from grue.runs.folder import RUN_ID, begin, claim_folder, finished, owner_of, sole_owner
 from grue.runs.observers import Observer

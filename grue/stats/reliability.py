@@ -69,18 +69,15 @@ def alpha(ratings: FloatArray, values: Sequence[float], level: Level) -> float |
     return None if np.isnan(found) else found
 
 
-def alpha_interval(
-    by_item: FloatArray, values: Sequence[float], level: Level, weights: FloatArray, share: float = 0.95
-) -> Interval | None:
-    """Return the bootstrap's percentile interval of α; None where it is undefined in half of the draws or more.
+def alpha_interval(by_item: FloatArray, values: Sequence[float], level: Level, weights: FloatArray) -> Interval | None:
+    """Return the bootstrap's 95 % percentile interval of α; None where it is undefined in half of the draws or more.
 
     Args:
         by_item: [items, V, V] coincidences of the items, which are drawn as a whole.
         weights: [draws, items] how often each item was drawn (`resamples`).
-        share: Of the draws inside, above 0 and below 1.
     """
     drawn = alphas(np.tensordot(weights, by_item, axes=1), values, level)
-    return percentile_interval(drawn, share)
+    return percentile_interval(drawn)
 
 
 def resamples(items: int, draws: int, generator: np.random.Generator) -> FloatArray:

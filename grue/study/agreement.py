@@ -1,6 +1,5 @@
 """How far metrics order texts, and systems, as people do: rank correlations with an interval over items."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +10,6 @@ from grue.stats.intervals import Interval
 from grue.stats.reliability import percentile_interval
 
 FloatArray = NDArray[np.float64]
-Correlation = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 
 
 @dataclass(frozen=True, slots=True)

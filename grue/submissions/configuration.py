@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from pkgutil import iter_modules
 from typing import Any, Literal
 
-from grue import algorithms, files
+from grue import files
+from grue.algorithms import BUILT_IN
 from grue.errors import ConfigError, DataError, visible
 from grue.evaluation.rewards import REWARDS, parse_reward
 from grue.metrics.registry import CARDS
@@ -27,7 +27,7 @@ from grue.task_files import load_task
 from grue.tasks import Task
 
 SCHEMA_VERSION = 1
-ALGORITHMS = frozenset(module.name for module in iter_modules(algorithms.__path__))
+ALGORITHMS = frozenset(BUILT_IN)
 
 Value = bool | int | float | str | None
 Origin = Literal["known", "hub", "path"]

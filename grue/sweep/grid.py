@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from grue import files
+from grue.algorithms import system_of
 from grue.errors import ConfigError
 from grue.evaluation.endpoint import Endpoint
 from grue.records import LARGEST_SEED, check_seed
@@ -61,7 +62,7 @@ class GridEntry:
     def _name(self, chosen: Mapping[str, Any]) -> str:
         words = {key: _word(value) for key, value in chosen.items()}
         if self.system is None:
-            return "_".join([self.algorithm, *(f"{key}-{word}" for key, word in words.items())])
+            return "_".join([system_of(self.algorithm), *(f"{key}-{word}" for key, word in words.items())])
         try:
             return self.system.format(**words)
         except (KeyError, IndexError, ValueError, AttributeError):

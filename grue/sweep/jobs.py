@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grue import files
+from grue.algorithms import SUPERVISED, system_of
 from grue.errors import ConfigError, DataError, did_you_mean
 from grue.evaluation.endpoint import Endpoint, checked_url
 from grue.evaluation.prompting import chat_prompt
@@ -18,8 +19,6 @@ from grue.tasks import Task
 
 if TYPE_CHECKING:
     from grue.runs.plan import Plan
-
-WARM_START = "supervised"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +183,7 @@ def _job_of_model(entry: ModelEntry, source: str, task: Task, seed: int) -> Job:
 
 
 def _jobs_of(entry: GridEntry, source: str, task: Task, seed: int, grid: SweepGrid) -> list[Job]:
-    system = check_system_name(entry.algorithm if entry.system is None else entry.system)
+    system = check_system_name(system_of(entry.algorithm) if entry.system is None else entry.system)
     about = _about(source, task, seed)
     if entry.algorithm in BASELINES:
         _check_baseline(entry, system, task)
@@ -254,7 +253,7 @@ def _add(jobs: dict[str, Job], job: Job) -> None:
     if wanted != {key: value for key, value in files.plain(there).items() if key != "evaluate"}:
         raise ConfigError(
             f"{job.id}: two different runs would share this folder. Give one of the systems another name, with "
-            f"{{key}} for a varied value; {WARM_START} is the warm start of others, with the task's own recipe."
+            f"{{key}} for a varied value; {SUPERVISED} is the warm start of others, with the task's own recipe."
         )
     if job.evaluate:
         jobs[job.id] = job

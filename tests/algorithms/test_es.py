@@ -288,6 +288,7 @@ def test_settings_that_cannot_be_are_refused(settings, message):
 def test_what_a_recipe_sets_for_other_learners_changes_nothing(tmp_path):
     others = {
         **{"samples_per_prompt": 5, "minibatch_size": 64, "epochs": 3, "redraws": 2, "calibration_samples": 2},
+        **{"calibration_tilt": 2.0, "supervised_coefficient": 0.5},
         **{"mask": "learned_top_p", "top_p": 0.1, "rollout_temperature": 9.0, "rollout_top_k": 7},
     }
     assert ESConfig(rollouts=32, **others).prompts == 2

@@ -171,7 +171,10 @@ def test_a_finished_evaluation_is_only_read(evaluated):
 def test_another_evaluation_in_the_same_folder_is_refused(evaluated):
     other = grue("evaluate", "--task", "commongen", "--baseline", "copy", "--runs", evaluated, "--limit", 5)
     assert other.exit_code == 2
-    assert "holds an evaluation with limit = None, not 5. Write elsewhere with --output" in other.stderr
+    assert (
+        "holds an evaluation of the whole split, not of the first 5 examples. Write elsewhere with --output"
+        in other.stderr
+    )
 
 
 def test_the_same_scores_come_from_the_predictions_file_alone(evaluated):

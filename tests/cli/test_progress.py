@@ -28,7 +28,8 @@ def plan(folder, title="nlpo on commongen, seed 1"):
         title=title,
         task=task,
         told_reward="meteor",
-        validated_on=300,
+        told_validation="validated on 300 examples",
+        init=None,
         folder=folder,
         checkpoint=folder / "checkpoint",
     )
@@ -134,15 +135,20 @@ def test_a_run_that_was_finished_before(tmp_path):
     )
 
 
-def test_the_next_command_is_said_and_names_the_file_of_a_task_of_ones_own(tmp_path):
+def test_the_next_commands_are_said_and_name_the_file_of_a_task_of_ones_own(tmp_path):
     console = Console(file=io.StringIO(), width=80, highlight=False)
     progress = TrainingProgress(console, beside=" --task my.toml")
     progress.suggest()
-    progress.finished(plan(tmp_path))
+    start, second = plan(tmp_path / "start"), plan(tmp_path / "my runs")
+    first = plan(tmp_path / "first")
+    first.init = start.checkpoint  # what a run began from is evaluated by who asks for it
+    for one in (start, first, second):
+        progress.finished(one)
     progress.suggest()
     assert console.file.getvalue().splitlines() == [
-        "  already finished; nothing to do",
-        f"  next: grue evaluate --checkpoint {tmp_path}/checkpoint --task my.toml",
+        *["  already finished; nothing to do"] * 3,
+        f"  next: grue evaluate --checkpoint {tmp_path}/first/checkpoint --task my.toml",
+        f"  next: grue evaluate --checkpoint '{tmp_path}/my runs/checkpoint' --task my.toml",
     ]
 
 

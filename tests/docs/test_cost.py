@@ -1,6 +1,5 @@
 """What a suite costs on a machine: hours by hand from made-up rates, and a run of the program."""
 
-import subprocess
 import sys
 from dataclasses import replace
 
@@ -11,6 +10,7 @@ from grue.task_files import load_task
 
 sys.path.append(str(ROOT / "benchmarks"))
 
+import cost
 from cost import Rates, hours, per_episode, table
 
 RATES = Rates(pairs=1000.0, pair=0.5, episode={"ppo": 2.0, "nlpo": 3.0}, answer=0.1)
@@ -52,12 +52,15 @@ def test_the_table_adds_all_seeds_and_their_price(task):
 
 
 @pytest.mark.slow
-def test_a_machine_is_measured(tmp_path):
-    command = [sys.executable, str(ROOT / "benchmarks" / "cost.py"), "--suite", "mini", "--tasks", "imdb"]
-    done = subprocess.run([*command, "--runs", str(tmp_path / "runs")], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    row = next(line for line in done.stdout.splitlines() if line.startswith("| imdb |"))
+def test_a_machine_is_measured(tmp_path, monkeypatch, capsys):
+    for name, less in (("PAIRS", 32), ("UPDATES", 2), ("EXAMPLES", 8)):
+        monkeypatch.setattr(cost, name, less)
+    command = ["cost.py", "--suite", "mini", "--tasks", "imdb", "--runs", str(tmp_path / "runs")]
+    monkeypatch.setattr(sys, "argv", command)
+    cost.main()
+    printed = capsys.readouterr().out
+    row = next(line for line in printed.splitlines() if line.startswith("| imdb |"))
     _, *systems = [float(cell) for cell in row.strip("| ").split(" | ")[1:]]
     assert all(0 < one < 1 for one in systems)
-    again = subprocess.run([*command, "--runs", str(tmp_path / "runs")], capture_output=True, text=True)
-    assert again.returncode != 0 and "exists; remove it" in again.stderr
+    with pytest.raises(SystemExit, match="exists; remove it"):
+        cost.main()

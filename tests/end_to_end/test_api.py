@@ -338,6 +338,52 @@ def test_the_commands_take_the_file(own):
     )
 
 
+def refused(*arguments):
+    from click.testing import CliRunner
+
+    done = CliRunner().invoke(main, [str(argument) for argument in arguments], prog_name="grue")
+    assert done.exit_code in (2, 3) and isinstance(done.exception, SystemExit), done.output
+    return done.output
+
+
+def test_a_mistake_in_a_task_file_claims_no_folder(own):
+    task = own / "words.toml"
+    train = ["train", "--task", task, "--algo", "ppo", *(f"--set={key}={value}" for key, value in SMALL.items())]
+    text = task.read_text()
+    (own / "polite.py").write_text("def politeness(examples, texts):\n    return [0.5] * len(texts)\n")
+    metric = '{ name = "polite:%s", axis = "naturalness", range = [0, 1] }]'
+    task.write_text(text.replace("[0, 1] }]", "[0, 1] }, " + metric % "politness"))
+    assert "polite has no function 'politness'" in refused(*train)
+    assert not Path("runs").exists()
+    task.write_text(text.replace("[0, 1] }]", "[0, 1] }, " + metric % "politeness"))
+    grue.train(str(task), "ppo", **SMALL)
+    without = own / "without.toml"
+    without.write_text(text.replace('validation = "more/dev.csv", ', ""))
+    train[2] = without
+    assert "own/without has no split 'validation'. It has train, test." in refused(*train)
+
+
+def test_validate_opens_the_data_and_looks_for_the_model(own):
+    task = own / "words.toml"
+    text = task.read_text()
+    task.write_text(f'{TASK}model = "mini:casual"\n')
+    assert "There is no small model 'casual'. Did you mean 'causal'?" in refused("tasks", "validate", task)
+    task.write_text(f'{TASK}model = "./nowhere"\n')
+    assert "There is no folder './nowhere'" in refused("tasks", "validate", task)
+    task.write_text(text)
+    with (own / "train.jsonl").open("a") as rows:
+        rows.write('{"prompt": "the c')
+    said = refused("tasks", "validate", task)
+    assert "train.jsonl, line 17: not valid JSON: Unterminated string starting at column 12." in said
+
+
+def test_the_object_of_an_algorithm_that_is_not_there_is_told(own, monkeypatch):
+    (own / "plain_of_mine.py").write_text("PLAIN = 3\n")
+    monkeypatch.syspath_prepend(own)
+    said = refused("train", "--task", own / "words.toml", "--algo", "plain_of_mine:PLAN")
+    assert "The algorithm 'plain_of_mine:PLAN': plain_of_mine has no 'PLAN'. Did you mean 'PLAIN'?" in said
+
+
 # --- rewards ---------------------------------------------------------------------------------------------------------
 
 EXAMPLES = tiny.examples(3)

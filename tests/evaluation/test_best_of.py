@@ -269,7 +269,7 @@ def test_a_metric_that_does_not_exist_is_refused_with_a_guess():
 
 def test_a_baseline_without_a_model_cannot_sample():
     with pytest.raises(ConfigError, match="The baseline 'copy' has no model to draw samples from"):
-        with_best_of(baseline_system(tiny.task("causal"), "copy", 1), BY_LIKELIHOOD)
+        with_best_of(baseline_system(tiny.task("causal"), "copy", 1), BY_LIKELIHOOD, tiny.task("causal"))
 
 
 # --- the command -----------------------------------------------------------------------------------------------------

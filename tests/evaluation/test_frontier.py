@@ -13,6 +13,7 @@ from support.exactness import letters
 from grue import files
 from grue.cli.main import main
 from grue.errors import ConfigError, DataError
+from grue.evaluation.best_of import BestOf
 from grue.evaluation.frontier import Frontier, draw, measure, place, with_frontier
 from grue.evaluation.systems import System, baseline_system
 from grue.stats.frontier import reward_at
@@ -198,7 +199,8 @@ def test_runs_that_the_frontier_is_not_of_are_refused(tmp_path, run):
 def test_a_result_says_which_share_of_the_frontier_its_run_gained(tmp_path, run):
     frontier("-o", tmp_path / "frontier.json")
     found = files.load_json(tmp_path / "frontier.json", Frontier)
-    record = with_frontier(system(), tmp_path / "frontier.json", run).record["frontier"]
+    kept = replace(system(), record={**system().record, "update": 2})
+    record = with_frontier(kept, tmp_path / "frontier.json", run).record["frontier"]
     share = place(found, run).share
     assert record == {
         "kl": 0.25,
@@ -208,6 +210,23 @@ def test_a_result_says_which_share_of_the_frontier_its_run_gained(tmp_path, run)
         "samples": 8,
         "how": "reachable",
     }
+
+
+def test_the_last_checkpoint_of_a_run_stands_elsewhere_than_the_one_it_kept(tmp_path, run):
+    frontier("-o", tmp_path / "frontier.json")
+    last = replace(system(), record={**system().record, "update": 4})
+    record = with_frontier(last, tmp_path / "frontier.json", run).record["frontier"]
+    assert (record["kl"], record["gain"], record["share"]) == (90.0, pytest.approx(-0.1), None)
+    found = files.load_json(tmp_path / "frontier.json", Frontier)
+    with pytest.raises(DataError, match="there was no validation after update 3"):
+        place(found, run, 3)
+
+
+def test_what_is_no_checkpoint_of_a_run_has_no_place_on_a_frontier(tmp_path, run):
+    kept = replace(system(), record={**system().record, "update": 2})
+    for other in (system(), replace(kept, best_of=BestOf(4, "likelihood"))):
+        with pytest.raises(ConfigError, match="a frontier places checkpoints of runs as they are"):
+            with_frontier(other, tmp_path / "frontier.json", run)
 
 
 @pytest.mark.parametrize("form", ["png", "svg"])

@@ -185,13 +185,21 @@ def test_what_is_no_system_is_told(tmp_path: Path, a: str, code: int, told: str)
 @pytest.mark.parametrize(
     ("changes", "code", "told"),
     [
-        ({"limited": True}, 3, "only a part of the split was evaluated; evaluate it without --limit."),
+        (
+            {"limited": True},
+            3,
+            "only a part of the split was evaluated; evaluate it all with `grue evaluate --force`.",
+        ),
         (
             {"task_hash": "0" * 64},
             3,
-            "was made for another version of the task; evaluate it again with `grue evaluate`.",
+            "was made for another version of the task; evaluate it again with `grue evaluate --force`.",
         ),
-        ({"split": "dev"}, 3, "was made on the split 'dev' instead of 'test'; evaluate it again with `grue evaluate`."),
+        (
+            {"split": "dev"},
+            3,
+            "was made on the split 'dev' instead of 'test'; evaluate it again with `grue evaluate --force`.",
+        ),
     ],
 )
 def test_results_that_cannot_be_compared_are_refused(

@@ -202,7 +202,7 @@ def test_results_of_another_version_are_left_out_with_a_note() -> None:
     assert [(row.system, row.preference) for row in board.rows] == [("ppo", 40.0)]
     assert board.notes == (
         "stories: old (seed 7); ppo (seeds 1, 2) left out, made for another version of the task; "
-        "evaluate again with `grue evaluate`.",
+        "evaluate again with `grue evaluate --force`.",
     )
 
 
@@ -218,9 +218,9 @@ def test_results_of_another_split_or_of_other_examples_are_left_out_with_a_note(
     assert list(ranks(board)) == ["ppo"]
     assert board.notes == (
         "stories: other (seed 1) left out, made on other examples than the task's; "
-        "evaluate again with `grue evaluate`.",
+        "evaluate again with `grue evaluate --force`.",
         "stories: tuned (seed 1) left out, made on the split 'validation' instead of 'test'; "
-        "evaluate again with `grue evaluate`.",
+        "evaluate again with `grue evaluate --force`.",
     )
 
 

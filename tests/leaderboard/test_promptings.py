@@ -79,7 +79,7 @@ def test_answers_to_another_chat_prompt_are_left_out():
     (note,) = [note for note in found.notes if "left out" in note]
     assert (
         note
-        == "stories: odd (seed 1); old (seed 1) left out, made by another chat prompt than the task's; evaluate again with `grue evaluate`."
+        == "stories: odd (seed 1); old (seed 1) left out, made by another chat prompt than the task's; evaluate again with `grue evaluate --force`."
     )
     assert rank([entry("m", 1, 40.0, task=a_task(), **ASKED)], [a_task()]).rows == ()  # the task has none
 

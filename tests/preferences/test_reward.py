@@ -165,9 +165,12 @@ def test_a_result_says_which_reward_models_it_was_trained_on_and_picked_by(train
     assert _reward_models_of(tmp_path / "checkpoint", manifest, f"model:{folder}") == known
     assert _reward_models_of(tmp_path / "checkpoint", replace(manifest, seed=4), f"model:{folder}") is None
     system = System("s", {"name": "s"}, 1, "w", model=tiny.model("causal"), tokenizer=tiny.tokenizer("causal"))
-    picking = with_best_of(system, choose_best_of(TASK, 2, f"model:{folder}"))
+    picking = with_best_of(system, choose_best_of(TASK, 2, f"model:{folder}"), TASK)
     assert [one["sha256"] for one in picking.record["reward_models"]] == [made.sha256]
-    assert "reward_models" not in with_best_of(system, choose_best_of(TASK, 2, "likelihood")).record
+    named = replace(TASK, metrics=(MetricSpec("model", "preference", (-3.0, 3.0), options={"dir": str(folder)}),))
+    picking = with_best_of(system, choose_best_of(named, 2, "model"), named)  # the task file names the folder
+    assert [one["sha256"] for one in picking.record["reward_models"]] == [made.sha256]
+    assert "reward_models" not in with_best_of(system, choose_best_of(TASK, 2, "likelihood"), TASK).record
 
 
 # --- submissions and boards ------------------------------------------------------------------------------------------

@@ -175,7 +175,7 @@ def test_an_empty_board_still_says_what_was_left_out() -> None:
     task = a_task("stories")
     stale = entries(task, "old", {1: 10.0}, task_hash="0")
     assert markdown.render(rank(stale, [task])).endswith(
-        "\nNotes:\n\n- stories: old (seed 1) left out, made for another version of the task; evaluate again with `grue evaluate`.\n"
+        "\nNotes:\n\n- stories: old (seed 1) left out, made for another version of the task; evaluate again with `grue evaluate --force`.\n"
     )
 
 

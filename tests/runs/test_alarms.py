@@ -2,6 +2,7 @@
 
 import pytest
 
+from grue.algorithms.copg import CoPGConfig
 from grue.algorithms.dpo import DPOConfig
 from grue.algorithms.nlpo import NLPOConfig
 from grue.algorithms.ppo import PPOConfig
@@ -62,6 +63,13 @@ CASES = [
         "in 3 updates no prompt had responses with different rewards, so nothing was learnt from comparing them. Raise "
         "samples_per_prompt or rollout_temperature, set redraws, or take a --reward that tells responses to one prompt "
         "apart.",
+    ),
+    (
+        [{"objective/reward_sd": 0.0, "objective/reward": 0.25}],
+        CoPGConfig(data="data.jsonl"),
+        "flat-reward",
+        "all responses have the same reward (0.250), so there is nothing to learn from them. Take a file whose rewards "
+        "tell responses apart; if it is the highest reward there is, stop.",
     ),
     (
         ENDLESS,

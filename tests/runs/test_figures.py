@@ -5,8 +5,9 @@ import dataclasses
 import pytest
 from support import tiny
 
+from grue.algorithms import BUILT_IN
 from grue.evaluation.rewards import Reward, give_name, make_reward
-from grue.runs.algorithms import BUILT_IN, find_algorithm
+from grue.runs.algorithms import find_algorithm
 from grue.runs.figures import OF_UPDATES, RUN, figures_of
 from grue.tasks import MetricSpec
 

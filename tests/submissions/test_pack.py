@@ -188,8 +188,8 @@ def test_a_name_is_no_path(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("runs", "deterministic", "reasons"),
     [
-        ([a_run(limited=True)], False, ["commongen-1: was scored on a part of the split; evaluate it again without --limit."]),
-        ([a_run(task_hash="0")], False, ["commongen-1: was made for another version of commongen; evaluate it again."]),
+        ([a_run(limited=True)], False, ["commongen-1: was scored on a part of the split; evaluate all of it, with --force."]),
+        ([a_run(task_hash="0")], False, ["commongen-1: was made for another version of commongen; evaluate it again, with --force."]),
         ([a_run(split="train")], False, ["commongen-1: was evaluated on the split 'train', not on 'test'; evaluate it again."]),
         ([a_run(task="x")], False, ["commongen-1: mini/x is not a task of a board; the boards are those of mini and grue."]),
         ([a_run(suite="own")], False, ["commongen-1: own/commongen is not a task of a board; the boards are those of mini and grue."]),
@@ -228,7 +228,7 @@ def test_a_name_is_no_path(tmp_path: Path, name: str) -> None:
             [a_run(limited=True), a_run(IMDB, split="train")],
             False,
             [
-                "commongen-1: was scored on a part of the split; evaluate it again without --limit.",
+                "commongen-1: was scored on a part of the split; evaluate all of it, with --force.",
                 "imdb-1: was evaluated on the split 'train', not on 'test'; evaluate it again.",
             ],
         ),

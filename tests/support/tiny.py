@@ -7,11 +7,12 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast, T5Config, T5ForConditionalGeneration
 
+from grue.algorithms import BUILT_IN
 from grue.evaluation.rewards import give_name, make_reward
 from grue.files import read_jsonl
 from grue.records import COSTS, Example
 from grue.rl.trainer import Trainer
-from grue.runs.algorithms import BUILT_IN, find_algorithm
+from grue.runs.algorithms import find_algorithm
 from grue.runs.plan import Plan
 from grue.runs.train import Run
 from grue.tasks import Backbone, Data, Generation, MetricSpec, Prompt, Source, Split, Task

@@ -411,6 +411,20 @@ def test_a_task_file_is_found_from_wherever_the_grid_is_read_again(own_suite, tm
     assert (job.id, job.source) == ("mine/imdb/ppo/seed-1", str(own_suite / "imdb.toml"))
 
 
+def test_a_system_of_ones_own_algorithm_has_the_name_of_its_module():
+    grid = SweepGrid(
+        tasks=("imdb",),
+        algorithms=("supervised+plain:PLAIN",),
+        systems=(GridEntry(algorithm="plain:PLAIN", vary={"updates": (1, 2)}),),
+    )
+    assert [(job.algorithm, job.system) for job in plan_jobs(grid)] == [
+        ("supervised", "supervised"),
+        ("supervised+plain:PLAIN", "supervised+plain"),
+        ("plain:PLAIN", "plain_updates-1"),
+        ("plain:PLAIN", "plain_updates-2"),
+    ]
+
+
 EDITS = {
     "a metric": ("reference = 2.600", "reference = 2.700"),
     "the decoding": ("[decoding]\nmax_new_tokens = 24", "[decoding]\nmax_new_tokens = 25"),

@@ -235,7 +235,7 @@ def test_a_folder_that_holds_another_evaluation_fails_with_its_reason_and_stops_
         ("imdb/lead/seed-1", "running"),
     ]
     assert "failed   imdb/copy/seed-1: " in output
-    assert "holds an evaluation with limit = 3, not None." in output
+    assert "holds an evaluation of the first 3 examples, not of the whole split." in output
     assert contents(tmp_path / "mini/imdb/copy") == before
 
 

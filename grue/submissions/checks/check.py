@@ -50,16 +50,16 @@ def check(
         reviews: What maintainers have accepted. None: what `reviewed.toml` beside the suites says.
         seconds: How long scoring may take; what is not done then is an error. None: without limit.
         fetching: How to download the outputs of systems by reference and score them again; None not to.
-        known: Problems that were found before; if one is an error, what this machine lacks is a warning, too.
+        known: Problems that were found before; if one is more than a warning, what this machine lacks is a warning.
         sample: Compute the scores of one seed of each system and task again, drawn by this text, and take those of the
             others as stated; all else is checked. None: the scores of all.
 
     Raises:
-        ConfigError: The data that `fetching` names is for one task, and there are several.
+        ConfigError: The data that `fetching` names is for one task, and there are several, or `reviewed.toml` cannot be
+            read.
         DataError: There is no such folder.
-        ConfigError: `reviewed.toml` cannot be read.
-        Unavailable: There is no error, but this machine lacks what scoring all of them needs. If there is an error,
-            what is missing is a warning beside it.
+        Unavailable: There are only warnings, but this machine lacks what scoring all of them needs. Beside an error or
+            something to review, what is missing is a warning.
     """
     folders = [folder] if isinstance(folder, Path) else list(folder)
     read = [read_system(system) for system in dict.fromkeys(system for path in folders for system in systems(path))]

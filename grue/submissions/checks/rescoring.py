@@ -91,7 +91,7 @@ def check_task(suite: str, name: str, systems: Sequence[TaskRuns]) -> Findings:
         examples = load_examples(task, task.data.evaluation).examples
     except DataError as refusal:
         missing.append(f"{suite}/{name}: {refusal}")
-    known, prepare = Known(examples, _training(task)), prepared_once()
+    known, prepare = Known(examples, _training(task)), prepared_once(task.folder)
     references = cache(lambda: _preference_of_references(task, examples, systems, prepare))
     standing = {runs.system: _standing(runs, texts[runs.system], known) for runs in _standing_systems(systems)}
     problems: list[Problem] = []
@@ -228,7 +228,7 @@ def _lacking(task: Task, examples: Sequence[Example]) -> str | None:
     """Return what keeps this machine from scoring any text; None if the fault is in the texts."""
     try:
         for spec in chosen_metrics(task):
-            prepared_metric(spec, examples)
+            prepared_metric(spec, examples, task.folder)
     except DataError as refusal:
         return f"{task.suite}/{task.name}: {refusal}"
     return None

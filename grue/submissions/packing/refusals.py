@@ -31,9 +31,9 @@ def _faults(result: Result) -> Iterator[str]:
         return
     task = load_task(result.task, result.suite)
     if result.limited and result.split == task.data.evaluation:
-        yield "was scored on a part of the split; evaluate it again without --limit."
+        yield "was scored on a part of the split; evaluate all of it, with --force."
     if result.task_hash != task.hash:
-        yield f"was made for another version of {task.name}; evaluate it again."
+        yield f"was made for another version of {task.name}; evaluate it again, with --force."
     yield from (f"{line} Evaluate it again, with its run's config.toml beside it." for line in unnamed_models(result))
     if (other := of_another_prompt(result, task)) is not None:
         yield f"{other.removesuffix('.')}; evaluate it again."

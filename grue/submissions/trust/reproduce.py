@@ -180,4 +180,4 @@ def _as_the_row_answers(target: Target, system: System) -> System:
     known = isinstance(pick_by, str) and (pick_by in (LIKELIHOOD, CONSENSUS) or not foreign_terms(pick_by))
     if type(n) is not int or not 2 <= n <= MOST_SAMPLES or not known:
         raise SubmissionError(f"{target}: picks the best of {n!r} by {pick_by!r}, which is not done again here.")
-    return with_best_of(system, choose_best_of(target.task, n, pick_by))
+    return with_best_of(system, choose_best_of(target.task, n, pick_by), target.task)
