@@ -88,7 +88,7 @@ def test_plain_data_becomes_the_dataclass() -> None:
         ({"count": 1.0}, "f: count: expected a whole number, found float 1.0."),
         ({"count": True}, "f: count: expected a whole number, found bool True."),
         ({"on": 1}, "f: on: expected true or false, found int 1."),
-        ({"name": None}, "f: name: expected a string, found NoneType None."),
+        ({"name": None}, "f: name: expected a string, found null."),
         ({"pair": [1]}, "f: pair: expected 2 values, found 1."),
         ({"pair": "ab"}, "f: pair: expected a list, found str 'ab'."),
         ({"words": ["a", 1]}, "f: words[1]: expected a string, found int 1."),

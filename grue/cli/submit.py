@@ -48,6 +48,11 @@ submit.add_command(refer)
 @options.option(
     "-o", "--output", type=click.Path(path_type=Path), help="File to write the report to instead of printing it."
 )
+@options.option(
+    "--maintainer",
+    is_flag=True,
+    help="With --against: who changes it may write trust records, reviews, figures of papers and systems by reference.",
+)
 @options.option("--time-limit", type=click.FloatRange(min=1), help="Seconds that scoring may take; beyond is an error.")
 @options.option("--junit", type=click.Path(path_type=Path), help="File to write a JUnit report to as well.")
 @options.option(
@@ -65,6 +70,7 @@ def check_submissions(
     against: str | None,
     report: str,
     output: Path | None,
+    maintainer: bool,
     time_limit: float | None,
     junit: Path | None,
     sample: str | None,
@@ -94,7 +100,7 @@ def check_submissions(
             said = "Scores were recomputed for one seed of each system and task, and taken as stated for the others."
             click.echo(said, err=True)
     else:
-        checked, problems = _check_against(paths, against, time_limit)
+        checked, problems = _check_against(paths, against, time_limit, maintainer)
     if junit is not None:
         files.write_text(junit, REPORTS["junit"](problems, checked))
     _report(problems, checked, report, output)
@@ -124,6 +130,7 @@ def _check(
     fetching: "Fetching | None" = None,
     known: "Sequence[Problem]" = (),
     sample: str | None = None,
+    others: Path | None = None,
 ) -> "tuple[list[Path], list[Problem]]":
     """Check the submissions in some folders; return their folders or files, and the problems."""
     from grue.cli.progress import error_console
@@ -135,22 +142,34 @@ def _check(
     if not checked:
         return [], []
     with error_console().status(f"Rescoring {', '.join(ascii(str(path))[1:-1] for path in paths)} …"):
-        return checked, check(paths, reviews=reviews, seconds=seconds, fetching=fetching, known=known, sample=sample)
+        found = check(
+            paths,
+            others=others,
+            reviews=reviews,
+            seconds=seconds,
+            fetching=fetching,
+            known=known,
+            sample=sample,
+        )
+        return checked, found
 
 
-def _check_against(paths: Sequence[Path], ref: str, seconds: float | None) -> "tuple[list[Path], list[Problem]]":
+def _check_against(
+    paths: Sequence[Path], ref: str, seconds: float | None, maintainer: bool
+) -> "tuple[list[Path], list[Problem]]":
     """Check submissions, the other changes, and whether a row got worse."""
     import numpy as np
 
     from grue.cli.progress import error_console
-    from grue.submissions.checks.against import changes_since, check_changes, check_regression, reviewed_at
+    from grue.submissions.checks.against import changes_since, check_changes, check_regression, reviewed_at, rows_at
 
     changes = [changes_since(home, ref) for home in dict.fromkeys(map(_home, paths or (Path("submissions"),)))]
     touched = {(one.folder / system): (one, system) for one in changes for system in one.systems()}
     reviews = {key: review for one in changes for key, review in reviewed_at(one.folder, ref).items()}
-    beside = [problem for one in changes for problem in check_changes(one)]
+    beside = [problem for one in changes for problem in check_changes(one, maintainer)]
     folders = paths or [folder for folder in touched if folder.is_dir()]
-    checked, problems = _check(folders, reviews, seconds, known=beside)
+    with rows_at(changes[0].folder, ref) as standing:
+        checked, problems = _check(folders, reviews, seconds, known=beside, others=standing)
     problems = beside + problems
     for folder, (one, system) in touched.items():
         if folder in checked and not _errors_in(folder, problems):

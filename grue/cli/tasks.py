@@ -16,7 +16,7 @@ from grue.errors import ConfigError, DataError, GrueError
 
 if TYPE_CHECKING:
     from grue.records import Example
-    from grue.tasks import MetricSpec, Task
+    from grue.tasks import MetricSpec, Source, Task
 
 WIDTH = 100
 
@@ -185,7 +185,6 @@ def validate(paths: tuple[Path, ...]) -> None:
 def _faults(path: Path, ours: bool) -> Iterator[str]:
     """Yield everything that is wrong with a task file, a line or more each."""
     from grue.data.formats import FORMATS
-    from grue.data.load import load_examples, local_path
     from grue.evaluation.rewards import check_reward
     from grue.lm.load import locate_model
     from grue.metrics.registry import metric_factory
@@ -201,8 +200,7 @@ def _faults(path: Path, ours: bool) -> Iterator[str]:
     local = [source for source in task.data.sources if source.kind == "local"]
     checks: list[Callable[[], object]] = [
         lambda: FORMATS[task.data.format],
-        *(partial(local_path, task, source, split) for source in local for split in source.files),
-        *(partial(load_examples, task, split) for source in local for split in source.files),
+        *(partial(_read, task, source, split) for source in local for split in source.files),
         lambda: locate_model(task.backbone.model),
         lambda: check_reward(task.reward, task),
         *(partial(metric_factory, spec.name, spec.options, task.folder) for spec in task.metrics),
@@ -215,6 +213,18 @@ def _faults(path: Path, ours: bool) -> Iterator[str]:
             check()
         except GrueError as error:
             yield f"{path}: {error}"
+
+
+def _read(task: "Task", source: "Source", split: str) -> None:
+    """Read the examples of a split in a local file.
+
+    Raises:
+        DataError: It is not there, or a line of it is wrong.
+    """
+    from grue.data.load import load_examples, local_path
+
+    local_path(task, source, split)
+    load_examples(task, split)
 
 
 @tasks.command()

@@ -9,7 +9,6 @@ from typing import Any
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from grue import files
-from grue.algorithms import SUPERVISED
 from grue.errors import ConfigError, UnknownName, did_you_mean
 from grue.evaluation import reward_models
 from grue.evaluation.best_of import BestOf
@@ -91,7 +90,7 @@ def _reward_of(folder: Path, manifest: checkpoint.CheckpointManifest) -> str | N
     Raises:
         DataError: The run's configuration cannot be read.
     """
-    if manifest.algorithm == SUPERVISED:
+    if manifest.algorithm == "supervised":
         return ""
     reward = _configuration(folder, manifest).get("reward")
     return reward if isinstance(reward, str) and reward else None

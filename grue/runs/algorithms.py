@@ -30,7 +30,7 @@ def find_algorithm(name: str) -> Algorithm[Any]:
         module, wanted = import_from(name, "algorithm", known=ALGORITHMS.names()), name.partition(":")[2]
         if not hasattr(module, wanted):
             close = did_you_mean(wanted, vars(module))
-            raise UnknownName(f"The algorithm {name!r}: {module.__name__} has no {wanted!r}.{close}")
+            raise ConfigError(f"The algorithm {name!r}: {module.__name__} has no {wanted!r}.{close}")
         found = getattr(module, wanted)
     else:
         found = ALGORITHMS[name]

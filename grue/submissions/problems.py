@@ -200,7 +200,6 @@ _WARNINGS = {
         "could not be checked on this machine",
         "Check it on a machine that has what is missing; `grue doctor` lists it.",
     ),
-    44: ("declared worse than the row it replaces", "Read the reason, and decide whether to replace the row."),
     45: (
         "declared to have kept its initial policy",
         "Check that the texts are those of a system that it can have started from; training then improved nothing.",
@@ -236,6 +235,10 @@ _REVIEWS = {
         "nearly the same texts as another run",
         "Explain in the pull request how the two runs differ, and why their texts hardly do.",
     ),
+    44: (
+        "declared worse than the row it replaces",
+        "Wait for a maintainer, who reads the reason and decides whether to replace the row.",
+    ),
     49: (
         "an implausibly small spread over seeds",
         "Explain in the pull request how the seeds were run; each is a run of its own.",
@@ -255,6 +258,14 @@ _REVIEWS = {
     56: (
         "worse than the row it replaces, by one seed",
         "Run more seeds, so that chance can be told; or state the reason in `regression` of submission.toml.",
+    ),
+    83: (
+        "a file that maintainers write was changed",
+        "Leave trust records, reviews, figures of papers and systems by reference to a maintainer (--maintainer).",
+    ),
+    84: (
+        "a standing row says something else of the same texts",
+        "Explain in the pull request what was wrong with the row, or undo the change.",
     ),
     82: (
         "a reward model that has seen prompts of another split than train",

@@ -245,9 +245,19 @@ def test_official_files_without_a_hash_are_pinned_by_what_they_held_first(hub, w
         mirror_fetch(task)
 
 
-def mirror_fetch(task):
+def mirror_fetch(task, offline=False):
     (source,) = task.data.sources
-    mirror.fetch(source, "test", mirror_folder(), "")
+    return mirror.fetch(source, "test", mirror_folder(), "", offline)
+
+
+def test_official_files_that_were_fetched_are_there_offline(hub, waited):
+    hub.plain["/master.zip"] = OFFICIAL
+    task = from_files(small("dailydialog"), f"{hub.address}/master.zip")
+    with pytest.raises(DataError, match="are not in the mirror"):
+        mirror_fetch(task, offline=True)
+    mirror_fetch(task)
+    asked = len(hub.requests)
+    assert mirror_fetch(task, offline=True).split == "test" and len(hub.requests) == asked
 
 
 def members(archive):

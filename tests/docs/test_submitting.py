@@ -150,6 +150,7 @@ def test_a_workflow_can_only_read(path: Path) -> None:
 def test_a_workflow_puts_nothing_of_a_stranger_into_a_script(path: Path) -> None:
     """What an event says reaches scripts as environment variables; GitHub would paste an expression as it is."""
     allowed = {f"github.event.pull_request.{side}.sha" for side in ("base", "head")} | {"github.ref", "runner.temp"}
+    allowed |= {"github.event.pull_request.author_association"}  # GitHub's word for what somebody may write
     allowed |= {"matrix.python", "matrix.kind", "matrix.row", "matrix.task"}  # of the workflow itself
     for step in steps(path):
         assert "${{" not in step.get("run", "")

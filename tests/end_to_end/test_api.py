@@ -377,6 +377,24 @@ def test_validate_opens_the_data_and_looks_for_the_model(own):
     assert "train.jsonl, line 17: not valid JSON: Unterminated string starting at column 12." in said
 
 
+def test_results_of_ones_own_task_are_found_by_its_file(own):
+    task = own / "words.toml"
+    for system in ("copy", "lead"):
+        grue.evaluate(system, str(task))
+    said = refused("compare", "runs/own/words/copy", "runs/own/words/lead")
+    assert "holds results of the suite own, not mini; add --task FILE.toml, the file of the task." in said
+    task.write_text(task.read_text().replace("max_new_tokens = 6", "max_new_tokens = 7"))
+    said = refused("evaluate", "--baseline", "copy", "--task", task)
+    assert re.search(r"holds an evaluation for another version of the task \([0-9a-f]{12}, now [0-9a-f]{12}\)", said)
+    assert "evaluate it again with `grue evaluate --force`" in refused("compare", "copy", "lead", "--task", task)
+
+
+def test_an_evaluation_that_cannot_begin_leaves_no_folder(own):
+    (own / "small").mkdir()
+    refused("evaluate", "--model", own / "small", "--task", own / "words.toml")
+    assert not Path("runs/own/words").exists() or not list(Path("runs/own/words").iterdir())
+
+
 def test_the_object_of_an_algorithm_that_is_not_there_is_told(own, monkeypatch):
     (own / "plain_of_mine.py").write_text("PLAIN = 3\n")
     monkeypatch.syspath_prepend(own)

@@ -152,7 +152,7 @@ def test_a_result_on_a_file_is_neither_packed_nor_ranked(held_back, tmp_path):
     assert board.rows == ()
     assert board.notes == (
         "imdb: copy (seed 1) left out, made on the split 'held-back.jsonl' instead of 'test'; evaluate again with "
-        "`grue evaluate`.",
+        "`grue evaluate --force`.",
     )
 
 

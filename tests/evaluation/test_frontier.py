@@ -224,7 +224,7 @@ def test_the_last_checkpoint_of_a_run_stands_elsewhere_than_the_one_it_kept(tmp_
 
 def test_what_is_no_checkpoint_of_a_run_has_no_place_on_a_frontier(tmp_path, run):
     kept = replace(system(), record={**system().record, "update": 2})
-    for other in (system(), replace(kept, best_of=BestOf(4, "likelihood"))):
+    for other in (system(), replace(kept, best_of=BestOf(4, "likelihood", oracle=False, name="best-of-4"))):
         with pytest.raises(ConfigError, match="a frontier places checkpoints of runs as they are"):
             with_frontier(other, tmp_path / "frontier.json", run)
 

@@ -270,7 +270,7 @@ def test_read_predictions(tmp_path):
         ),
         ('{"id": "b"}', SubmissionError, "the key 'text' is missing."),
         ('{"id": 3, "text": "x"}', SubmissionError, "id: expected a string, found int 3."),
-        ('{"id": "b", "text": null}', SubmissionError, "text: expected a string, found NoneType None."),
+        ('{"id": "b", "text": null}', SubmissionError, "text: expected a string, found null."),
         (
             '{"id": "b", "text": "x", "truncated": 1}',
             SubmissionError,

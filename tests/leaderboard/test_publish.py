@@ -199,6 +199,9 @@ def test_a_file_is_written_or_held_to_what_would_be_written(here: Path) -> None:
     assert (done.exit_code, done.stdout) == (0, "out/board.csv\n")
     assert Path("out/board.csv").read_text() == grue("--format", "csv").stdout
     assert grue(*arguments, "--check").exit_code == 0
+    assert grue("-o", "out/second.csv").exit_code == 0
+    assert (here / "out/second.csv").read_text() == (here / "out/board.csv").read_text()  # the ending says the format
+    assert grue("-o", "out/board.txt").exit_code == 0 and (here / "out/board.txt").read_text().startswith("# GRUE")
     assert grue("--format", "rich", "--output", "board").stderr == (
         "Error: --format rich is for a terminal, not for a file; choose one of markdown, json, csv, latex and html.\n"
     )

@@ -173,7 +173,7 @@ def test_an_algorithm_in_a_file_of_ones_own_is_named_by_module_and_object(tmp_pa
     assert plan.folder.parent.name == "mine_alone"
     for name, message in {
         "mine_alone:OTHER": "must be a grue.rl.trainer.Algorithm .* found int",
-        "mine_alone:NONE": "must be a grue.rl.trainer.Algorithm .* found NoneType",
+        "mine_alone:NONE": "mine_alone has no 'NONE'",
         "nobody_wrote:MINE": "the module 'nobody_wrote' cannot be imported",
     }.items():
         with pytest.raises(ConfigError, match=message):

@@ -19,7 +19,7 @@ from grue.errors import ConfigError, DataError
 from grue.records import Example, Prediction
 from grue.submissions.checks import against
 from grue.submissions.checks import check as checking
-from grue.submissions.checks.against import changes_since, check_changes, check_regression, reviewed_at
+from grue.submissions.checks.against import changes_since, check_changes, check_regression, reviewed_at, rows_at
 from grue.submissions.checks.rescoring import Findings
 from grue.submissions.packing.collect import PackedRun, failed_run
 from grue.submissions.packing.describe import describe
@@ -97,10 +97,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return repository
 
 
-def told(home: Path, ref: str = "main") -> list[tuple[str, str, str]]:
+def told(home: Path, ref: str = "main", maintainer: bool = False) -> list[tuple[str, str, str]]:
     """Return (id, path from the repository's top, message) of what a branch changes."""
-    problems = check_changes(changes_since(home / "submissions", ref))
-    assert {problem.severity for problem in problems} <= {"error"}
+    problems = check_changes(changes_since(home / "submissions", ref), maintainer)
+    assert {problem.severity for problem in problems if problem.id not in ("GRUE-S083", "GRUE-S084")} <= {"error"}
     paths = [Path(p.path).relative_to(home).as_posix() if Path(p.path).is_absolute() else p.path for p in problems]
     return [(p.id, path, p.message) for p, path in zip(problems, paths, strict=True)]
 
@@ -176,12 +176,54 @@ def test_two_submissions_that_are_open_at_once_do_not_collide(home: Path) -> Non
 
 def test_work_on_code_is_no_submission(home: Path) -> None:
     touch(home / "grue/code.py")
-    touch(home / "submissions/README.md")
-    touch(home / "submissions/reviewed.toml")
-    touch(home / "submissions/mini/our+own.trust.json")
-    touch(home / "submissions/grue/paper2023.reported.json")
     commit(home)
     assert told(home) == []
+
+
+def test_what_maintainers_write_is_theirs(home: Path) -> None:
+    """A record that says "retrained", a review of what is to come, a figure of a paper: none has a row to check."""
+    written = ["grue/paper2023.reported.json", "mini/our+own.trust.json", "reviewed.toml"]
+    for name in written:
+        touch(home / "submissions" / name)
+    commit(home)
+    assert told(home) == [("GRUE-S083", f"submissions/{name}", "is added.") for name in written]
+    touch(home / "grue/code.py")
+    assert ("GRUE-S043", "grue/code.py", "is changed, and is not part of a submission.") in told(home)
+    assert told(home, maintainer=True) == []
+    done = CliRunner().invoke(main, ["submit", "check", str(home / "submissions"), "--against", "main", "--maintainer"])
+    assert "GRUE-S083" not in done.output
+
+
+def test_a_standing_row_is_not_told_anew(home: Path) -> None:
+    path = home / "submissions/mini/ours/commongen/seed-2.result.json"
+    result = files.read_json(path)
+    files.write_json(path, result | {"system": result["system"] | {"algorithm": "zero-shot"}})
+    where = path.relative_to(home).as_posix()
+    assert told(home) == [("GRUE-S084", where, "says something else of a run whose texts are the same.")]
+    files.write_json(path, result | {"preference": 99.0})
+    assert told(home) == []  # whether scores follow from the texts is asked of all
+    described = home / "submissions/mini/ours/submission.toml"
+    described.write_text(described.read_text().replace('training_data = "none"', 'training_data = "the test set"'))
+    assert told(home) == [("GRUE-S084", "submissions/mini/ours/submission.toml", "says something else: training_data.")]
+
+
+@pytest.mark.usefixtures("few_examples")
+def test_rows_that_came_after_a_branch_began_stand_beside_it(home: Path) -> None:
+    with rows_at(home / "submissions", "main") as standing:
+        assert standing is None
+    git(home, "checkout", "--quiet", "main")
+    submit(home / "submissions", {1: texts(7), 2: texts(8)}, "newer")
+    commit(home)
+    git(home, "checkout", "--quiet", "branch")
+    with rows_at(home / "submissions", "main") as standing:
+        assert standing is not None
+        assert {path.name for path in (standing / "mini").iterdir()} == {"newer", "ours", "theirs"}
+        assert (standing / "mini/newer/commongen/seed-2.result.json").is_file()
+    assert not standing.exists()
+    submit(home / "submissions", {1: texts(7), 2: texts(8)}, "copied")  # what the branch does not have yet
+    commit(home)
+    done = CliRunner().invoke(main, ["submit", "check", str(home / "submissions"), "--against", "main"])
+    assert "has the same texts as newer, seed-1.predictions.jsonl.gz." in done.output
 
 
 def test_a_submission_brings_no_record_of_trust(home: Path) -> None:
@@ -445,6 +487,16 @@ def test_a_version_that_is_worse_is_told(home: Path) -> None:
     assert message.startswith("preference ")
     assert message.endswith(" (Holm over 1 tasks).")
     assert worse(home) == [(name, path, message)]  # equal files, equal report
+
+
+@pytest.mark.usefixtures("few_examples")
+def test_failed_seeds_that_are_added_make_a_row_worse(home: Path) -> None:
+    runs: dict[int, Any] = {seed: texts(seed) for seed in (1, 2, 3)}
+    submit(home / "submissions", runs | dict.fromkeys(range(4, 11)))
+    assert [name for name, _, _ in worse(home)] == ["GRUE-S042"]
+    submit(home / "submissions", runs | {4: None})  # one alone may be chance
+    where = "submissions/mini/ours/commongen/seed-4.result.json"
+    assert worse(home) == [] and told(home) == [("GRUE-S084", where, "is a failed run, which the row did not have.")]
 
 
 @pytest.mark.usefixtures("few_examples")

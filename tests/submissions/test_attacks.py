@@ -6,6 +6,7 @@ The board has two honest systems. `STOPPED` is the table of `docs/reference/chec
 import hashlib
 import json
 import os
+import random
 import shutil
 import time
 from collections.abc import Callable
@@ -34,6 +35,7 @@ from grue.records import Prediction
 from grue.submissions.by_reference.system import recomputed
 from grue.submissions.checks import rescoring
 from grue.submissions.checks.check import check
+from grue.submissions.checks.likeness import SketchedRun, check_copies, elsewhere
 from grue.submissions.checks.reviewed import read_reviewed
 from grue.submissions.checks.sketch import alike, bare, equal, sketch
 from grue.submissions.entries import results
@@ -161,6 +163,30 @@ def test_two_systems_at_once_do_not_vouch_for_each_other(board: Path) -> None:
         seal(home / name)
     asked = {Path(p.path).parts[-3] for p in check([home / "cheat", home / "friend"]) if p.id == "GRUE-S033"}
     assert asked == {"cheat", "friend"}
+
+
+def test_lines_gathered_from_many_runs_are_seen() -> None:
+    """Of each run a tenth, so that the cheat is like none of them: the best line of all that stand, say."""
+    drawn = random.Random(1)
+    words = [f"{one}{two}ing" for one in "bcdfghklmn" for two in ("as", "el", "il", "on", "ur")]
+    texts = [[" ".join(drawn.sample(words, 6)) for _ in range(100)] for _ in range(11)]
+
+    def run(name: str, said: list[str]) -> SketchedRun:
+        return SketchedRun(Path(name), sketch([Prediction(f"{n:03}", text) for n, text in enumerate(said)]), None)
+
+    standing = [run(f"row-{n}/imdb/seed-1", said) for n, said in enumerate(texts[:10])]
+    cheat = run("cheat/imdb/seed-1", [drawn.choice(texts[:10])[n] for n in range(100)])
+    honest = run("honest/imdb/seed-1", texts[10])
+    (problem,) = check_copies(cheat, standing, level=0.0, gathered=0.1)
+    assert (problem.id, problem.message) == (
+        "GRUE-S038",
+        "100% of its texts stand, word for word, in one or another run of other systems; of other systems' texts 10% do.",
+    )
+    assert (elsewhere(cheat, standing), elsewhere(honest, standing)) == (1.0, 0.0)
+    assert not list(check_copies(honest, standing, level=0.0, gathered=0.1))
+    assert not list(
+        check_copies(cheat, standing, level=0.0, gathered=1.0)
+    )  # where all answers are alike, nothing shows
 
 
 def test_a_claimed_kinship_hides_no_copy(board: Path) -> None:

@@ -411,7 +411,9 @@ def test_a_task_file_is_found_from_wherever_the_grid_is_read_again(own_suite, tm
     assert (job.id, job.source) == ("mine/imdb/ppo/seed-1", str(own_suite / "imdb.toml"))
 
 
-def test_a_system_of_ones_own_algorithm_has_the_name_of_its_module():
+def test_a_system_of_ones_own_algorithm_has_the_name_of_its_module(tmp_path, monkeypatch):
+    (tmp_path / "plain.py").write_text("from grue.algorithms.ppo import ALGORITHM as PLAIN\n")
+    monkeypatch.syspath_prepend(tmp_path)
     grid = SweepGrid(
         tasks=("imdb",),
         algorithms=("supervised+plain:PLAIN",),
@@ -450,9 +452,14 @@ def test_a_run_is_not_finished_once_its_task_file_says_something_else(own_suite,
     jobs = record.jobs()
     assert {job.task for job in jobs if record.finished(job)} == {"totto"}
     assert {state_of(record, job) for job in jobs if job.task == "imdb"} == {"waiting"}
-    with pytest.raises(ConfigError, match=r"imdb/ppo/seed-1/config\.toml: this folder holds a run with ") as refused:
+    with pytest.raises(
+        ConfigError,
+        match=r"imdb/ppo/seed-1/config\.toml: this folder holds a run (with |for another version of the task)",
+    ) as refused:
         refuse_other_runs([job for job in jobs if not record.finished(job)], record.runs)
-    assert ("config.kl_coefficient = 0.1, not 0.2" if edit == "a recipe" else "task_hash = ") in str(refused.value)
+    assert (
+        "config.kl_coefficient = 0.1, not 0.2" if edit == "a recipe" else "for another version of the task ("
+    ) in str(refused.value)
     path.write_text(text)
     assert all(record.finished(job) for job in record.jobs())
 

@@ -7,12 +7,15 @@ switched off, and only names are read from it. The row to compare with comes fro
 import os
 import re
 import subprocess
+import tarfile
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -20,11 +23,21 @@ from grue.data.load import load_examples
 from grue.errors import ConfigError, DataError
 from grue.evaluation.comparison import compare_task
 from grue.evaluation.predictions import read_predictions
+from grue.files import plain
 from grue.records import Prediction
 from grue.stats.paired import DRAWS, holm
 from grue.submissions.checks.reviewed import REVIEWED, Reviews, parse_reviewed
-from grue.submissions.folder import RESULT, SUBMISSION, kept_one_start, predictions_of, read_result, read_submission
-from grue.submissions.problems import Problem, error, review, warning
+from grue.submissions.folder import (
+    CONFIG,
+    RESULT,
+    SUBMISSION,
+    kept_one_start,
+    predictions_of,
+    read_result,
+    read_submission,
+)
+from grue.submissions.problems import Problem, error, review
+from grue.submissions.trust.ladder import COMPUTED_AGAIN, OF_THE_SCORING
 from grue.task_files import SUITES, load_task, task_names
 
 LEVEL = 0.05  # of the tests for a regression, all tasks together
@@ -34,6 +47,7 @@ _SYSTEM = re.compile(r"([^./][^/]*/[^./][^/]*)/.+", re.DOTALL)
 _LISTED = re.compile(r"\d+ blob ([0-9a-f]+) +(\d+)\t(.+)", re.DOTALL)
 _RUN = re.compile(rf"([^/]+)/{RESULT.pattern}")
 _MAX_BYTES = 10_000_000
+_OF_NEW_RUNS = {"seeds", "regression", "budget"}  # what a row that gains runs says anew
 
 Change = Literal["added", "changed", "removed"]
 
@@ -139,14 +153,19 @@ def _git_bytes(folder: Path, *arguments: str, hint: str = "") -> bytes:
 # --- what a submission may change ------------------------------------------------------------------------------------
 
 
-def check_changes(changes: Changes) -> list[Problem]:
-    """Return what a submission changes outside its own folder (GRUE-S040, 043, 053), and on the board (GRUE-S041)."""
+def check_changes(changes: Changes, maintainer: bool = False) -> list[Problem]:
+    """Return what a submission changes outside its own folder (GRUE-S040, 043, 053), and on the board (041, 084).
+
+    Args:
+        maintainer: Whether who changes it may write what maintainers write: trust records, reviews, figures of papers
+            and systems by reference (GRUE-S083).
+    """
     systems = changes.systems()
-    found = list(_strays(changes, bool(systems)))
+    found = list(_strays(changes, bool(systems), maintainer))
     for system in systems:
         if changes.on_board(system):
             found += _on_known(changes, system, alone=len(systems) == 1)
-    if systems:
+    if systems or (changes.within and not maintainer):
         found += [
             error(53 if path.startswith(BOARD) else 43, Path(path), f"is {change}, and is not part of a submission.")
             for path, change in sorted(changes.beyond.items())
@@ -154,10 +173,14 @@ def check_changes(changes: Changes) -> list[Problem]:
     return found
 
 
-def _strays(changes: Changes, submitting: bool) -> Iterator[Problem]:
+def _strays(changes: Changes, submitting: bool, maintainer: bool) -> Iterator[Problem]:
     for path, change in sorted(changes.within.items()):
-        if not _SYSTEM.fullmatch(path) and (submitting or not _MAINTAINERS.fullmatch(path)):
+        if _SYSTEM.fullmatch(path):
+            continue
+        if submitting or not _MAINTAINERS.fullmatch(path):
             yield error(40, changes.folder / path, f"is {change}, and is in no submission's folder.")
+        elif not maintainer:
+            yield review(83, changes.folder / path, f"is {change}.")
 
 
 def _on_known(changes: Changes, system: str, alone: bool) -> Iterator[Problem]:
@@ -172,6 +195,7 @@ def _on_known(changes: Changes, system: str, alone: bool) -> Iterator[Problem]:
     for task in sorted({task for task, _ in _runs(changes.before, system)} - {task for task, _ in _runs(now, system)}):
         yield error(41, folder / task, "is on the board and is removed.")
     replaced, kept = _replaced(changes, system), _kept(changes, system)
+    yield from _rewritten(changes, system, kept, of_system=not replaced)
     if not (replaced and kept) or _was_deterministic(changes, system):
         return
     if moved := _without_unmoved(changes, system, kept):
@@ -202,14 +226,28 @@ def _kept(changes: Changes, system: str) -> list[str]:
 
 def _was_deterministic(changes: Changes, system: str) -> bool:
     """Whether the row on the board depends on no seed, so that there is none to select."""
+    return _described(changes, system).get("deterministic") is True
+
+
+def _described(changes: Changes, system: str) -> dict[str, Any]:
+    """Return the row's submission.toml at the merge base; nothing if it cannot be read."""
     blob = changes.before.get(f"{system}/{SUBMISSION}")
     if blob is None or blob[1] > _MAX_BYTES:
-        return False
+        return {}
     try:
-        described = tomllib.loads(_git_bytes(changes.folder, "cat-file", "blob", blob[0]).decode("utf-8"))
+        found = tomllib.loads(_git_bytes(changes.folder, "cat-file", "blob", blob[0]).decode("utf-8"))
     except (ValueError, RecursionError):
-        return False
-    return described.get("deterministic") is True
+        return {}
+    return {key: value for key, value in found.items() if value not in ("", False)}
+
+
+def _table(folder: Path) -> dict[str, Any]:
+    """Return a system's submission.toml without what has its default; nothing if the other checks tell its fault."""
+    try:
+        found: dict[str, Any] = plain(read_submission(folder))
+    except (ConfigError, DataError):
+        return {}
+    return {key: value for key, value in found.items() if value not in ("", False)}
 
 
 def _without_unmoved(changes: Changes, system: str, kept: Sequence[str]) -> list[str]:
@@ -217,6 +255,42 @@ def _without_unmoved(changes: Changes, system: str, kept: Sequence[str]) -> list
     with TemporaryDirectory() as place:
         _restore(changes, system, Path(place))
         return [path for path in kept if not _is_unmoved(Path(place, *path.split("/")[-2:]), changes.folder / path)]
+
+
+def _rewritten(changes: Changes, system: str, kept: Sequence[str], of_system: bool) -> Iterator[Problem]:
+    """Yield where a row says something else of runs whose texts stay: what was computed from these may change alone."""
+    folder = changes.folder / system
+    with TemporaryDirectory() as place:
+        _restore(changes, system, Path(place))
+        for path in kept:
+            old = Path(place, *path.split("/")[-2:])
+            if changes.within.get(path) == "changed" and old.is_file() and _said(old) != _said(changes.folder / path):
+                yield review(84, changes.folder / path, "says something else of a run whose texts are the same.")
+    standing = {task for task, _ in _runs(changes.before, system)}
+    for task, path in _runs(changes.within, system):
+        if (
+            path not in changes.before
+            and task in standing
+            and (_said(changes.folder / path) or {}).get("status") == "failed"
+        ):
+            yield review(84, changes.folder / path, "is a failed run, which the row did not have.")
+    for task in sorted({path.split("/")[-2] for path in kept}):
+        if changes.within.get(f"{system}/{task}/{CONFIG}") in ("changed", "removed"):
+            yield review(84, folder / task / CONFIG, f"is {changes.within[f'{system}/{task}/{CONFIG}']}.")
+    if of_system and changes.within.get(f"{system}/{SUBMISSION}") == "changed":
+        before, now = _described(changes, system), _table(folder)
+        differing = sorted(key for key in {*before, *now} - _OF_NEW_RUNS if before.get(key) != now.get(key))
+        if now and differing:
+            yield review(84, folder / SUBMISSION, f"says something else: {', '.join(differing)}.")
+
+
+def _said(path: Path) -> dict[str, Any] | None:
+    """Return what a result says and what is not computed from the texts; None if it cannot be read."""
+    try:
+        result = plain(read_result(path))
+    except DataError:
+        return None  # the other checks say what is wrong with it
+    return {key: value for key, value in result.items() if key not in (*COMPUTED_AGAIN, *OF_THE_SCORING)}
 
 
 def _is_unmoved(old: Path, new: Path) -> bool:
@@ -258,6 +332,26 @@ def reviewed_at(folder: Path, ref: str) -> Reviews:
     return parse_reviewed(tables, f"{path} at {ref}")
 
 
+@contextmanager
+def rows_at(folder: Path, ref: str) -> Iterator[Path | None]:
+    """Yield the rows that stand at a commit, in a folder of their own; None if a branch that begins there has them all.
+
+    Raises:
+        ConfigError: Git fails.
+    """
+    commit = _git(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}", hint=f": {ref}")
+    if _git(folder, "merge-base", "HEAD", commit.strip()) == commit:
+        yield None
+        return
+    prefix = _git(folder, "rev-parse", "--show-prefix").rstrip("\n")
+    top = Path(_git(folder, "rev-parse", "--show-toplevel").rstrip("\n"))
+    with TemporaryDirectory() as place:
+        packed = _git_bytes(top, "archive", "--format=tar", commit.strip(), *(["--", prefix] if prefix else []))
+        with tarfile.open(fileobj=BytesIO(packed)) as archive:
+            archive.extractall(place, filter="data")
+        yield Path(place, prefix)
+
+
 # --- whether a row got worse -----------------------------------------------------------------------------------------
 
 
@@ -269,8 +363,9 @@ def check_regression(
     Where either has a single seed of a system that depends on its seed, `grue compare` gives no verdict, and a
     maintainer decides (GRUE-S056).
 
-    Not tested: a system that only gained runs, one whose `regression` states why it is worse, which a maintainer reads
-    (GRUE-S044), and tasks whose runs on the board were made for another version of the task.
+    Added runs count like replaced ones: a row that gains failed seeds is worse. Not tested: a system whose `regression`
+    states why it is worse, which a maintainer reads (GRUE-S044), and tasks whose runs on the board were made for
+    another version of the task.
 
     Args:
         system: "<suite>/<system>"; its files must have passed the other checks.
@@ -280,10 +375,13 @@ def check_regression(
         DataError: The examples of a task, or files of the merge base, cannot be read.
     """
     folder = changes.folder / system
-    if not _replaced(changes, system) or not (folder / SUBMISSION).is_file():
+    gained = {path for _, path in _runs(changes.within, system)} - changes.before.keys()
+    known = {task for task, _ in _runs(changes.before, system)}
+    more = any(path.split("/")[-2] in known for path in gained)
+    if not (_replaced(changes, system) or more) or not (folder / SUBMISSION).is_file():
         return []
     if said := read_submission(folder).regression:
-        return [warning(44, folder / SUBMISSION, f"regression: {said}")]
+        return [review(44, folder / SUBMISSION, f"regression: {said}")]
     with TemporaryDirectory() as place:
         _restore(changes, system, Path(place))
         old, new = _predictions(Path(place), system.split("/")[0]), _predictions(folder, system.split("/")[0])

@@ -96,7 +96,7 @@ def _systems_beside(read: Sequence[Contents], others: Path | None) -> list[Path]
     beside = [path for suite in sorted(suites) for path in sorted(suite.glob("[!.]*")) if path.is_dir()]
     known = {place_of(one.system).parts[-2:] for one in read}
     found: dict[tuple[str, ...], Path] = {}
-    for path in (*beside, *(systems(others) if others is not None else ())):
+    for path in (*(systems(others) if others is not None else ()), *beside):
         name = place_of(path).parts[-2:]
         if name not in known:
             found.setdefault(name, path)

@@ -10,6 +10,7 @@ from itertools import combinations
 from pathlib import Path
 from statistics import fmean
 
+from grue.algorithms import SUPERVISED
 from grue.records import Result
 from grue.submissions.checks.sketch import Sketch, alike, equal
 from grue.submissions.folder import kept_one_start
@@ -53,6 +54,11 @@ class SketchedRun:
     def same_policy(self, other: "SketchedRun") -> bool:
         """Whether the results say that both runs kept the policy that they began with, and that it is the same."""
         return self.result is not None and other.result is not None and kept_one_start(self.result, other.result)
+
+    @property
+    def is_a_start(self) -> bool:
+        """Whether the result says that this is what others start from: a supervised model, or the backbone as it is."""
+        return self._system("algorithm") in (SUPERVISED, "zero-shot")
 
     def began_with(self, backbone: str) -> bool:
         """Whether the result says that this was the backbone."""
@@ -122,21 +128,24 @@ def check_twins(
                 break
 
 
-def check_copies(run: SketchedRun, others: Sequence[SketchedRun], level: float) -> Iterator[Problem]:
-    """Yield whether a run has the texts of another system's run, or copies of too many of them.
+def check_copies(run: SketchedRun, others: Sequence[SketchedRun], level: float, gathered: float) -> Iterator[Problem]:
+    """Yield whether a run has the texts of another system's run, or copies of too many of them, or of many runs' ones.
 
     A run that kept its start has the texts of that start; whether it may have started there is for a person to see.
 
     Args:
         others: The runs of other systems that it must not be like.
         level: The agreement between seeds of other systems, 0–1.
+        gathered: The share of texts that are in one or another run of the other systems where nobody gathers, 0–1.
     """
     same = [other for other in others if equal(run.sketch, other.sketch) == 1]
     strangers = [other for other in same if not (run.related(other) and (run.kept or other.kept))]
     if strangers:
         yield error(18, run.path, f"has the same texts as {_whose(strangers[0])}.")
-    elif same and run.kept:
+    elif same and run.kept and any(other.is_a_start for other in same):
         yield warning(45, run.path, f"has the same texts as {_whose(same[0])}.")
+    elif same and run.kept:
+        yield review(52, run.path, f"has the same texts as {_whose(same[0])}, and says that it kept them as its start.")
     elif same and run.is_checked and not any(other.is_checked for other in same):
         yield review(52, run.path, f"has the same texts as {_whose(same[0])}, which says that it began there.")
     if same:
@@ -145,6 +154,18 @@ def check_copies(run: SketchedRun, others: Sequence[SketchedRun], level: float) 
     if found:
         shared, closest = max(found, key=lambda pair: pair[0])
         yield _nearly(run, _whose(closest), shared, level)
+    elif (share := elsewhere(run, others)) >= limit(gathered):
+        what = f"{share:.0%} of its texts stand, word for word, in one or another run of other systems"
+        yield review(38, run.path, f"{what}; of other systems' texts {gathered:.0%} do.")
+
+
+def elsewhere(run: SketchedRun, others: Sequence[SketchedRun]) -> float:
+    """Return the share of a run's texts that runs of other systems have for the same example, 0–1.
+
+    Runs that say that they are related do not count: they may agree in what their start says.
+    """
+    known: set[int] = set().union(*(other.sketch.texts for other in others if not run.related(other)))
+    return len(run.sketch.texts & known) / max(len(run.sketch.texts), 1)
 
 
 def _copied(run: SketchedRun, other: SketchedRun, level: float) -> float | None:

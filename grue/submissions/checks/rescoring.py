@@ -3,7 +3,7 @@
 Each call handles one task, so that tasks can be checked in parallel.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,7 +15,7 @@ from grue.evaluation.scoring import Prepare, chosen_metrics, prepared_metric, pr
 from grue.files import sha256_json
 from grue.records import Example, Prediction, Result
 from grue.submissions.checks.claims import check_claims
-from grue.submissions.checks.likeness import SketchedRun, check_copies, check_twins
+from grue.submissions.checks.likeness import SketchedRun, check_copies, check_twins, elsewhere
 from grue.submissions.checks.sketch import sketch
 from grue.submissions.checks.texts import (
     Known,
@@ -102,7 +102,9 @@ def check_task(suite: str, name: str, systems: Sequence[TaskRuns]) -> Findings:
         problems += [problem for one, _ in scored for problem in one.problems]
         missing += [line for one, _ in scored for line in one.missing]
         others = _texts_of_others(runs, systems, texts)
-        problems += [problem for run in own.sketched for problem in check_copies(run, others, usual.agreement)]
+        gathered = max((share for system, share in _gathered(systems, texts) if system != runs.system), default=0.0)
+        for run in own.sketched:
+            problems += check_copies(run, others, usual.agreement, gathered)
         if not runs.is_reference:
             problems += check_twins(own.sketched, others, usual.agreement, task.backbone.model)
             for path, predictions in own.predictions.items():
@@ -120,6 +122,13 @@ def _standing_systems(systems: Sequence[TaskRuns]) -> list[TaskRuns]:
     """Return the competing systems that stand already: who hands in several must not vouch for himself."""
     competing = [runs for runs in systems if not runs.is_reference]
     return [runs for runs in competing if not runs.is_checked] or competing
+
+
+def _gathered(systems: Sequence[TaskRuns], texts: Mapping[Path, "_Texts"]) -> Iterator[tuple[Path, float]]:
+    """Yield, for each run of the competing systems that stand, the share of its texts that are others', too."""
+    for runs in _standing_systems(systems):
+        others = _texts_of_others(runs, systems, texts)
+        yield from ((runs.system, elsewhere(run, others)) for run in texts[runs.system].sketched)
 
 
 def _standing(runs: TaskRuns, texts: "_Texts", known: Known) -> Usual:
@@ -176,12 +185,13 @@ def _texts_of_others(runs: TaskRuns, systems: Sequence[TaskRuns], texts: Mapping
 def _preference_of_references(
     task: Task, examples: Sequence[Example], systems: Sequence[TaskRuns], prepare: Prepare
 ) -> float | None:
-    """Return the preference that the references get: from the row that hands them in, if it stands, or computed."""
+    """Return the preference that the references get: from the row that hands these in, if it stands, or computed."""
+    first = [Prediction(example.id, next(iter(example.references), "")) for example in examples]
     rows = [runs for runs in systems if runs.system.name == REFERENCES and not runs.is_checked]
     for run in (run for runs in rows for run in runs.runs):
-        if run.current and run.result is not None:
+        stated = None if run.result is None else run.result.hashes.get("predictions")
+        if run.current and run.result is not None and stated == sha256_json(first):
             return run.result.preference
-    first = [Prediction(example.id, next(iter(example.references), "")) for example in examples]
     return score_predictions(task, task.data.evaluation, examples, first, prepare=prepare).preference
 
 
