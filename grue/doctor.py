@@ -33,6 +33,10 @@ NEEDED = (
     "tomli-w",
     "rich",
     "click",
+    "huggingface_hub",
+    "jinja2",
+    "pyarrow",
+    "scipy",
 )
 OPTIONAL = {
     "accelerate": "`accelerate launch` for several devices (torchrun works without): pip install 'grue[accelerate]'",

@@ -25,7 +25,7 @@ from grue.evaluation.by_endpoint import (
 )
 from grue.evaluation.chat import Chatting, chatting, unbounded
 from grue.evaluation.client import Client
-from grue.evaluation.folder import ANSWERS, PREDICTIONS, SCORES, claim, discard, seal
+from grue.evaluation.folder import ANSWERS, PREDICTIONS, SCORES, claim, discard, seal, withdraw
 from grue.evaluation.predict import Answer, predict_file
 from grue.evaluation.predictions import write_predictions
 from grue.evaluation.prompting import Asking, Question, by_chat
@@ -108,7 +108,7 @@ def evaluate(
         ready = ready or _make_ready(task, system, split, limit, data_dir, offline, warn)
     except GrueError:
         if not any((folder / name).exists() for name in (PREDICTIONS, ANSWERS)):
-            discard(folder)  # what never began must not stand in the way of another evaluation
+            withdraw(folder)  # what never began must not stand in the way of another evaluation
         raise
     loaded, examples, train, system = ready.loaded, ready.examples, ready.train, ready.system
     started = time.monotonic()

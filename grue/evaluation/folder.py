@@ -134,8 +134,13 @@ def discard(folder: Path) -> None:
     """Remove an evaluation, and nothing else, from a run's folder."""
     for name in (CLAIM, ANSWERS, PREDICTIONS, SCORES, RESULT):
         (folder / name).unlink(missing_ok=True)
-    for place in (folder, folder.parent):  # no run's, and no system's, where nothing is left
-        if place.is_dir() and not any(place.iterdir()):
+
+
+def withdraw(folder: Path) -> None:
+    """Remove an evaluation that never began, and its folders `<system>/seed-<n>` if nothing else is in them."""
+    discard(folder)
+    for place in (folder, folder.parent) if folder.name.startswith("seed-") else ():
+        if not any(place.iterdir()):
             place.rmdir()
 
 

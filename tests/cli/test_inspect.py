@@ -5,12 +5,15 @@ import json
 import platform
 import shutil
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from support.paths import ROOT
 
 from grue.cli.main import main
+from grue.doctor import NEEDED, OPTIONAL
 from grue.records import Result
 
 
@@ -38,6 +41,12 @@ def test_the_doctor_finds_packages_and_small_models():
     assert result.exit_code == 0
     for name in ("torch", "transformers", "mini:causal", "mini:seq2seq"):
         assert f"ok  {name}" in result.stdout
+
+
+def test_the_doctor_knows_every_package_that_is_needed():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert sorted(NEEDED) == sorted(one.partition(">=")[0] for one in project["dependencies"])
+    assert {*OPTIONAL} <= {one.partition(">=")[0] for some in project["optional-dependencies"].values() for one in some}
 
 
 def test_the_doctor_says_what_the_machine_is(monkeypatch, tmp_path):

@@ -340,11 +340,11 @@ def rows_at(folder: Path, ref: str) -> Iterator[Path | None]:
         ConfigError: Git fails.
     """
     commit = _git(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}", hint=f": {ref}")
-    if _git(folder, "merge-base", "HEAD", commit.strip()) == commit:
-        yield None
-        return
     prefix = _git(folder, "rev-parse", "--show-prefix").rstrip("\n")
     top = Path(_git(folder, "rev-parse", "--show-toplevel").rstrip("\n"))
+    if _git(folder, "merge-base", "HEAD", commit.strip()) == commit or not _blobs(top, commit.strip(), prefix):
+        yield None
+        return
     with TemporaryDirectory() as place:
         packed = _git_bytes(top, "archive", "--format=tar", commit.strip(), *(["--", prefix] if prefix else []))
         with tarfile.open(fileobj=BytesIO(packed)) as archive:
