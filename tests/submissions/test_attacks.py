@@ -10,10 +10,12 @@ import random
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
+from support.factories import a_result, a_task
 from support.good_submission import (
     EXAMPLES,
     OTHER_WAY,
@@ -187,6 +189,30 @@ def test_lines_gathered_from_many_runs_are_seen() -> None:
     assert not list(
         check_copies(cheat, standing, level=0.0, gathered=1.0)
     )  # where all answers are alike, nothing shows
+
+
+def test_who_names_another_s_start_does_not_take_its_steps() -> None:
+    """86 % of a row's texts, the others made better: as a relative it may be alike, but only as far as the start is."""
+    drawn = random.Random(2)
+    words = [f"{one}{two}ing" for one in "bcdfghklmn" for two in ("as", "el", "il", "on", "ur")]
+
+    def texts() -> list[str]:
+        return [" ".join(drawn.sample(words, 6)) for _ in range(200)]
+
+    def run(name: str, said: list[str], **system: str) -> SketchedRun:
+        result = replace(a_result(a_task(), name, 1, 50.0), system={"name": name, **system})
+        return SketchedRun(Path(name), sketch([Prediction(f"{n:03}", text) for n, text in enumerate(said)]), result)
+
+    said, theirs, mine = texts(), texts(), texts()
+    start = run("base/imdb/seed-1", said, algorithm="supervised", weights="s" * 64)
+    row = run("row/imdb/seed-1", [*said[:40], *theirs[40:]], start="s" * 64, weights="r" * 64)
+    thief = run("thief/imdb/seed-1", [*said[:40], *theirs[40:172], *mine[172:]], start="s" * 64, weights="t" * 64)
+    near = run("near/imdb/seed-1", [*said[:160], *mine[160:]], start="s" * 64, weights="n" * 64)  # it hardly moved
+    assert [p.message for p in check_copies(thief, [start, row], level=0.0, gathered=0.9)] == [
+        "has 82% of the texts in which row, seed-1 left the start that both name."
+    ]
+    assert not list(check_copies(near, [start, row], level=0.0, gathered=0.9))
+    assert not list(check_copies(row, [start, near], level=0.0, gathered=0.9))
 
 
 def test_a_claimed_kinship_hides_no_copy(board: Path) -> None:
