@@ -17,8 +17,8 @@ export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM := false
 export HF_HUB_OFFLINE ?= 1
 
-# Tests in two processes, each file in one of them.
-IN_TWO := -n 2 --dist loadgroup --no-loadscope-reorder
+# Tests in two processes, each file in one of them, which makes its fixtures once.
+IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
 
 # What `make retrain` trains again.
 ROW ?= supervised

@@ -17,16 +17,6 @@ def pytest_make_parametrize_id(val):
     return f"{len(val)}_bytes" if isinstance(val, bytes) else None
 
 
-def pytest_collection_modifyitems(items):
-    """Give each file to one process of pytest-xdist, which then makes its fixtures once, and the mini world to one, too.
-
-    Drawing the world's rows takes half a minute; what reads them shares a process, where they are drawn once.
-    """
-    for item in items:
-        reads_world = item.path.parent.name == "miniworld" or item.path.name in ("test_load.py", "test_assets.py")
-        item.add_marker(pytest.mark.xdist_group("miniworld" if reads_world else str(item.path)))
-
-
 def pytest_terminal_summary(terminalreporter):
     """Print what tests measured: the largest difference between a metric and its reference library."""
     measured = [
