@@ -164,7 +164,10 @@ def test_other_settings_in_the_same_folder_are_refused(whole):
     refused = here(*train_command(whole, clip=0.3))
     assert refused.exit_code == 2
     assert "this folder holds a run with config.clip = 0.2, not 0.3." in refused.stderr
-    assert "Choose another --system name for the new configuration (a warm start keeps its name: choose another --runs)" in refused.stderr
+    assert (
+        "Choose another --system name for the new configuration (a warm start keeps its name: choose another --runs)"
+        in refused.stderr
+    )
     assert contents(whole) == before
 
 
