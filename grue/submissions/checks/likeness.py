@@ -30,7 +30,8 @@ Training that hardly moves a policy leaves up to .73 (WMT16 of mini); a word add
 SAME_STEPS = 0.8
 """Share of the texts in which a run left its start that another one from there has, too, from which a person must look.
 
-Two honest runs from one start have up to .60 of them alike (short answers of NarrativeQA; .48 on ToTTo, .04 on IMDB).
+Two honest runs from one start have up to .60 of them alike (short answers of NarrativeQA; .48 on ToTTo, .04 on IMDB):
+experiments/honest_copies.py.
 """
 FEW_STEPS = 20  # texts, with fewer of which nothing is said of steps
 
