@@ -135,6 +135,23 @@ def methods(setting: Setting) -> tuple[Row, ...]:
     )
 
 
+def precisions(setting: Setting) -> tuple[Row, ...]:
+    """Return PPO in float32 and in bfloat16 at the shapes of mini's models, recipes and tasks."""
+    mini = replace(setting, width=128, vocabulary=4621, response=24, rollouts=128, micro_batch=64, options=SHARED)
+    mini = replace(mini, epochs=2, minibatches=2)
+    t5 = replace(mini, family="seq2seq", layers=2)
+    shapes = {
+        "mini:causal, IMDB": mini,
+        "mini:seq2seq, CommonGen": replace(t5, prompt=16),
+        "mini:seq2seq, CNN/DailyMail": replace(t5, prompt=160, response=52),
+    }
+    rows = []
+    for name, shape in shapes.items():
+        rows.append(Row(f"{name}, float32", "grue", shape, f"{name}, float32"))
+        rows.append(Row(f"{name}, bf16", "grue", replace(shape, precision="bfloat16"), f"{name}, float32"))
+    return tuple(rows)
+
+
 def cpu_groups(threads: int, rounds: int) -> list[Group]:
     """Return the tables of a CPU: GPT-2 and T5 of 4 layers and width 256."""
     small = Setting(threads=threads)
@@ -166,6 +183,7 @@ def cpu_groups(threads: int, rounds: int) -> list[Group]:
             rounds,
             EQUAL_SEQUENCES,
         ),
+        Group("precision", "PPO at mini's sizes, 128 rollouts, 2 epochs of 2 minibatches", precisions(small), rounds),
         Group("large", f"{sizes}, vocabulary 50,257", against_trl(large), max(2, rounds - 2)),
         Group(
             "t5",

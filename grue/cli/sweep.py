@@ -129,8 +129,6 @@ def _grid(
     given: dict[str, Any] = {}
     if suite is not None:
         given["suite"] = suite
-    if tasks is not None:
-        given["tasks"] = _names(tasks)
     if algos is not None:
         given["algorithms"] = _names(algos)
     if seed_range is not None:
@@ -140,6 +138,8 @@ def _grid(
     if no_evaluate:
         given["evaluate"] = False
     grid = replace(grid, **given).located()
+    if tasks is not None:
+        grid = grid.on_tasks(_names(tasks))
     if not vary:
         return grid
     values = _varied(vary)

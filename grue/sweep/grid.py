@@ -1,6 +1,6 @@
 """The request of a sweep: a grid of tasks, algorithms, seeds and values, from a TOML file or from flags."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
@@ -120,6 +120,21 @@ class SweepGrid:
         if is_named(self.suite):
             return names
         return [name if name.endswith(".toml") else str(Path(self.suite) / f"{name}.toml") for name in names]
+
+    def on_tasks(self, names: Sequence[str]) -> "SweepGrid":
+        """Return the grid on these tasks; a system that is for others of its tasks only is left out."""
+        tasks, mine = tuple(map(_located, names)), self.task_list()
+
+        def left(entry: GridEntry | ModelEntry) -> tuple[str, ...]:
+            # A task that is none of the grid's stays, to be refused.
+            return tuple(name for name in entry.tasks if name in tasks or name not in mine)
+
+        return replace(
+            self,
+            tasks=tasks,
+            systems=tuple(replace(one, tasks=left(one)) for one in self.systems if left(one) or not one.tasks),
+            models=tuple(replace(one, tasks=left(one)) for one in self.models if left(one) or not one.tasks),
+        )
 
     def located(self) -> "SweepGrid":
         """Return the grid with absolute paths, so that it means the same in any folder."""

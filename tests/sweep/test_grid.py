@@ -481,10 +481,30 @@ def test_flags_say_what_a_file_can_say():
 def test_flags_go_over_the_file(tmp_path):
     path = tmp_path / "grid.toml"
     path.write_text(TOML)
-    found = flags(path, tasks="totto", seeds="9", settings=("rollouts=16", "clip=none"))
-    assert (found.tasks, found.seeds, found.algorithms) == (("totto",), "9", ("zero-shot", "supervised+ppo"))
+    found = flags(path, tasks="imdb", seeds="9", settings=("rollouts=16", "clip=none"))
+    assert (found.tasks, found.seeds, found.algorithms) == (("imdb",), "9", ("zero-shot", "supervised+ppo"))
     assert found.set == {"rollouts": 16, "minibatch_size": 4, "kl_target": None, "clip": None}
     assert len(found.systems) == 1
+
+
+def test_a_files_systems_are_left_to_those_tasks_of_theirs_that_a_flag_names(tmp_path):
+    path = tmp_path / "grid.toml"
+    path.write_text(
+        """
+        tasks = ["imdb", "totto"]
+        systems = [
+            { algorithm = "nlpo", tasks = ["totto"] },
+            { algorithm = "ppo", tasks = ["imdb", "totto"] },
+            { algorithm = "grpo" },
+        ]
+        models = [{ model = "org/a", tasks = ["imdb"] }]
+        """.replace("\n            ", " ")
+    )
+    assert set(ids(flags(path, tasks="imdb"))) == {"imdb/ppo/seed-1", "imdb/grpo/seed-1", "imdb/a/seed-1"}
+    assert set(ids(flags(path, tasks="totto"))) == {"totto/nlpo/seed-1", "totto/ppo/seed-1", "totto/grpo/seed-1"}
+    path.write_text('tasks = ["imdb"]\nsystems = [{ algorithm = "ppo", tasks = ["imbd"] }]')
+    with pytest.raises(ConfigError, match="'ppo' is for the task 'imbd', which is not among the sweep's tasks: imdb"):
+        plan_jobs(flags(path, tasks="imdb"))
 
 
 def test_vary_varies_every_trained_system_and_leaves_baselines_alone():
