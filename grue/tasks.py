@@ -161,6 +161,21 @@ class Generation:
     num_beams: Annotated[int, COUNT] = 1
     length_penalty: float = 1.0
 
+    def in_words(self) -> str:
+        """Return how texts are drawn: "sampling at temperature 0.7, up to 52 tokens"."""
+        if self.do_sample:
+            cuts = [f"the {self.top_k} likeliest tokens"] if self.top_k else []
+            cuts += [f"the likeliest tokens that make up {self.top_p:g}"] if self.top_p < 1 else []
+            way = f"sampling at temperature {self.temperature:g}" + "".join(f", from {cut}" for cut in cuts)
+        elif self.num_beams > 1:
+            penalty = f" and a length penalty of {self.length_penalty:g}" if self.length_penalty != 1 else ""
+            way = f"beam search with {self.num_beams} beams{penalty}"
+        else:
+            way = "the likeliest token at each step"
+        most, least = self.max_new_tokens, self.min_new_tokens
+        length = f"exactly {most}" if most == least else f"{least} to {most}" if least else f"up to {most}"
+        return f"{way}, {length} tokens"
+
 
 @dataclass(frozen=True, slots=True)
 class MetricSpec:

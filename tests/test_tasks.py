@@ -308,3 +308,13 @@ def test_a_task_survives_its_own_file(tmp_path: Path) -> None:
     for suite, name in SHIPPED:
         files.write_toml(tmp_path / "task.toml", load_task(name, suite))
         assert files.load_toml(tmp_path / "task.toml", Task) == load_task(name, suite)
+
+
+def test_decoding_is_said_in_words() -> None:
+    assert Generation(24, 24, True, top_k=50).in_words() == (
+        "sampling at temperature 1, from the 50 likeliest tokens, exactly 24 tokens"
+    )
+    assert Generation(40, num_beams=4, length_penalty=0.6).in_words() == (
+        "beam search with 4 beams and a length penalty of 0.6, up to 40 tokens"
+    )
+    assert Generation(9, 2).in_words() == "the likeliest token at each step, 2 to 9 tokens"

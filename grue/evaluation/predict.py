@@ -1,6 +1,6 @@
 """Predictions: a model's answers to a split, written batch by batch; they do not depend on the batches."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -131,6 +131,21 @@ def _search(
     return Tokens(ids, mask), ended[:, -1] == 0
 
 
+def batches_left(examples: Sequence[Example], done: Container[str], size: int) -> Iterator[list[Example]]:
+    """Yield batches of prompts of similar length, but those of which all examples are done.
+
+    One of which only a part is done is answered whole: rounding depends on the neighbours.
+
+    Args:
+        done: The ids of the examples that are answered.
+    """
+    order = sorted(examples, key=lambda example: len(example.prompt))
+    for start in range(0, len(order), size):
+        batch = order[start : start + size]
+        if not all(example.id in done for example in batch):
+            yield batch
+
+
 def predict_file(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
@@ -144,8 +159,7 @@ def predict_file(
 ) -> list[Prediction]:
     """Answer all examples into a predictions file, going on where an interrupted call stopped.
 
-    Batches hold prompts of similar length and are appended as they are made; the finished file is in the examples'
-    order.
+    Batches are appended as they are made; the finished file is in the examples' order.
 
     Args:
         answer: What answers a batch in place of `predict` with the task's decoding.
@@ -163,12 +177,7 @@ def predict_file(
             f"{path}: holds answers to other examples ({sorted(strangers)[0]}, …); remove it or write elsewhere."
         )
     progress(len(done))
-    order = sorted(examples, key=lambda example: len(example.prompt))
-    for start in range(0, len(order), batch_size):
-        batch = order[start : start + batch_size]
-        if all(example.id in done for example in batch):
-            continue
-        # A batch of which only a part was kept is answered whole: rounding depends on the neighbours.
+    for batch in batches_left(examples, done, batch_size):
         made = answer(batch) if answer else predict(model, tokenizer, task, batch, task.decoding, seed)
         new = [prediction for prediction in made if prediction.id not in done]
         files.append_jsonl(path, map(prediction_record, new))

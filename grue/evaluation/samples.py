@@ -18,7 +18,7 @@ from grue.data.scored_lines import KIND, SCHEMA_VERSION, RewardedLine, ScoredHea
 from grue.errors import ConfigError, DataError, TrainingError
 from grue.evaluation.best_of import draws
 from grue.evaluation.generated import CLAIM, check_output, check_same, check_unfinished
-from grue.evaluation.predict import told
+from grue.evaluation.predict import batches_left, told
 from grue.evaluation.reward_models import recorded
 from grue.evaluation.rewards import Reward, make_reward
 from grue.evaluation.systems import System
@@ -150,15 +150,10 @@ def _draw_all(
     batch_size: int,
     progress: Progress,
 ) -> list[Drawn]:
-    """Draw what is not there yet, batch by batch; prompts of a batch have similar lengths."""
+    """Draw what is not there yet, batch by batch."""
     done = _resumed(partial, wanted, examples)
     progress(len(done), len(examples))
-    order = sorted(examples, key=lambda example: len(example.prompt))
-    for start in range(0, len(order), batch_size):
-        batch = order[start : start + batch_size]
-        if all(example.id in done for example in batch):
-            continue
-        # A batch of which only a part was kept is answered whole: rounding depends on the neighbours.
+    for batch in batches_left(examples, done, batch_size):
         new = [one for one in _draw(task, system, batch, wanted, reward) if one.id not in done]
         files.append_jsonl(partial / RESPONSES, new)
         done |= {one.id: one for one in new}

@@ -6,7 +6,7 @@ from grue.errors import DataError
 from grue.leaderboard.board import BoardTask, Cell, Column, Estimate, Row, Standing
 from grue.leaderboard.entries import ScoredAxis, lacking, lacks, row_key
 from grue.leaderboard.lineage import DIGITS, line
-from grue.leaderboard.made import code_of, in_words, kept_updates, last_updates, parameters_of, training_of, whole_of
+from grue.leaderboard.made import code_of, kept_updates, last_updates, parameters_of, training_of, whole_of
 from grue.leaderboard.trained_on import rewards_of, terms_of
 from grue.records import Entry
 from grue.stats.intervals import mean, sd
@@ -41,7 +41,7 @@ def board_task(task: Task, entries: Sequence[Entry], others: Collection[Column] 
         rewards=terms_of(task.reward),
         families=task.families,
         description=task.description,
-        decoding=in_words(task.decoding),
+        decoding=task.decoding.in_words(),
     )
 
 

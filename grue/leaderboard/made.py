@@ -11,7 +11,6 @@ from typing import Any
 from grue.leaderboard.board import Cell, Row
 from grue.records import COSTS, Cost, Result
 from grue.submissions.checks.budgets import MOST, amounts, last_of, stated
-from grue.tasks import Generation
 
 COMMIT = re.compile(r"[0-9a-f]{7,64}")
 VERSION = re.compile(r"[0-9][0-9A-Za-z.+-]{0,30}")
@@ -112,19 +111,3 @@ def _code(made_by: Mapping[str, Any]) -> str:
 
 def _count(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST else None
-
-
-def in_words(decoding: Generation) -> str:
-    """Return how a task draws texts: "sampling at temperature 0.7, up to 52 tokens"."""
-    if decoding.do_sample:
-        cuts = [f"the {decoding.top_k} likeliest tokens"] if decoding.top_k else []
-        cuts += [f"the likeliest tokens that make up {decoding.top_p:g}"] if decoding.top_p < 1 else []
-        way = f"sampling at temperature {decoding.temperature:g}" + "".join(f", from {cut}" for cut in cuts)
-    elif decoding.num_beams > 1:
-        penalty = f" and a length penalty of {decoding.length_penalty:g}" if decoding.length_penalty != 1 else ""
-        way = f"beam search with {decoding.num_beams} beams{penalty}"
-    else:
-        way = "the likeliest token at each step"
-    most, least = decoding.max_new_tokens, decoding.min_new_tokens
-    length = f"exactly {most}" if most == least else f"{least} to {most}" if least else f"up to {most}"
-    return f"{way}, {length} tokens"

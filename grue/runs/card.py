@@ -9,7 +9,7 @@ import grue
 from grue import files
 from grue.lm.checkpoint import CheckpointManifest
 from grue.provenance import package_versions
-from grue.tasks import Generation, Task
+from grue.tasks import Task
 
 FIGURES = {
     "preference": "Preference (0–100)",
@@ -125,20 +125,8 @@ output = model.generate(**inputs)
 print(tokenizer.decode({answer}, skip_special_tokens=True))
 ```
 
-`generation_config.json` holds the decoding of the benchmark ({_decoding(task.decoding)}), so that a plain `generate`
+`generation_config.json` holds the decoding of the benchmark ({task.decoding.in_words()}), so that a plain `generate`
 decodes as it does. Prompts are cut to {task.prompt.max_tokens} tokens on the {task.prompt.truncation}."""
-
-
-def _decoding(decoding: Generation) -> str:
-    how = "greedy"
-    if decoding.do_sample:
-        limits = [f"top-k {decoding.top_k}"] * bool(decoding.top_k) + [f"top-p {decoding.top_p}"] * (decoding.top_p < 1)
-        how = f"sampling at temperature {decoding.temperature}" + "".join(f", {limit}" for limit in limits)
-    elif decoding.num_beams > 1:
-        how = f"{decoding.num_beams} beams, length penalty {decoding.length_penalty}"
-    least, most = decoding.min_new_tokens, decoding.max_new_tokens
-    length = f"{most}" if least == most else f"{least} to {most}" if least else f"at most {most}"
-    return f"{how}, {length} new tokens"
 
 
 def _scores(manifest: CheckpointManifest) -> Iterable[tuple[str, str]]:

@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 from support.factories import a_result, a_task, entries
 
-from grue.leaderboard.made import code_of, in_words, kept_updates, parameters_of, reward_calls, training_of, whole_of
+from grue.leaderboard.made import code_of, kept_updates, parameters_of, reward_calls, training_of, whole_of
 from grue.leaderboard.rank import rank
 from grue.records import Entry, Result
-from grue.tasks import Generation
 
 TASK = a_task("stories")
 
@@ -76,13 +75,3 @@ def test_rewarded_texts_are_the_episodes_after_the_start_on_the_board() -> None:
     rows = [replace(row, cells={"stories": cell}) if row is ppo else row for row in board.rows]
     assert reward_calls(rows, "stories")[names.index("ppo")] == {1: 7.0, 2: 2048}, "what is stated goes first"
     assert calls == {"supervised": {1: 0, 2: 0}, "ppo": {1: 2048, 2: 2048}, "alone": {1: 512, 2: 512}}
-
-
-def test_decoding_is_said_in_words() -> None:
-    assert in_words(Generation(24, 24, True, top_k=50)) == (
-        "sampling at temperature 1, from the 50 likeliest tokens, exactly 24 tokens"
-    )
-    assert in_words(Generation(40, num_beams=4, length_penalty=0.6)) == (
-        "beam search with 4 beams and a length penalty of 0.6, up to 40 tokens"
-    )
-    assert in_words(Generation(9, 2)) == "the likeliest token at each step, 2 to 9 tokens"

@@ -87,7 +87,7 @@ output = model.generate(**inputs)
 print(tokenizer.decode(output[0, inputs["input_ids"].shape[1]:], skip_special_tokens=True))
 ```
 
-`generation_config.json` holds the decoding of the benchmark (sampling at temperature 0.7, top-k 5, at most 8 new tokens), so that a plain `generate`
+`generation_config.json` holds the decoding of the benchmark (sampling at temperature 0.7, from the 5 likeliest tokens, up to 8 tokens), so that a plain `generate`
 decodes as it does. Prompts are cut to 10 tokens on the left.
 
 ## Evaluate
