@@ -46,6 +46,10 @@ def machine(device: str, threads: int) -> str:
     if cpus.is_file():
         named = re.search(r"^model name\s*: (.+)$", cpus.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
         kind = named[1] if named else kind
+    if device.startswith("cuda"):
+        import torch
+
+        device = f"{torch.cuda.get_device_name(device)} ({device})"
     return f"{platform.system()} {platform.machine()}, {kind}, {device}, {threads} thread{'s' if threads > 1 else ''}"
 
 

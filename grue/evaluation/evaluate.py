@@ -36,7 +36,7 @@ from grue.lm.checks import check_lengths
 from grue.lm.load import load_tokenizer
 from grue.lookups.find import find_lookup
 from grue.metrics.tokens import sentences
-from grue.provenance import code_version, package_versions
+from grue.provenance import code_version, machine, package_versions
 from grue.records import LOOKUPS, SCHEMA_VERSION, Example, Prediction, Result
 from grue.tasks import Task
 
@@ -329,9 +329,11 @@ def _determinism(task: Task, system: System, batch_size: int) -> dict[str, Any]:
         asked = {key: value for key, value in settings_for(task, system.seed).items() if key != "max_tokens"}
         return {"decoding": SAMPLED, **asked, "promised": False, "concurrency": system.endpoint.concurrency}
     parameter = next(system.model.parameters(), None) if system.model is not None else None
+    device = "none" if parameter is None else str(parameter.device)
     return {
         "batch_size": batch_size,
         "dtype": "none" if parameter is None else str(parameter.dtype).removeprefix("torch."),
-        "device": "none" if parameter is None else str(parameter.device),
+        "device": device,
         "threads": torch.get_num_threads(),
+        "machine": machine(device, torch.get_num_threads()),
     }

@@ -72,6 +72,8 @@ def checkpoint_system(task: Task, folder: Path) -> System:
     }
     if manifest.start:
         record["start"] = manifest.start
+    if manifest.machine:
+        record["machine"] = manifest.machine
     if last := checkpoint.last_of_run(folder, manifest):
         training = dict(last.training)
         record["last"] = {"update": last.update, "validation": dict(last.validation), "training": training}

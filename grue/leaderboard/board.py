@@ -86,6 +86,7 @@ class Cell:
         last_updates: Seed → the last update of the run.
         parameters: Of the system; None where the results state none.
         code: Versions of grue that made the results, each with the first digits of its commit.
+        machines: Kinds of machines that trained and answered, as far as the results state them.
     """
 
     seeds: tuple[int, ...]
@@ -103,6 +104,7 @@ class Cell:
     last_updates: Mapping[int, int] = field(default_factory=dict)
     parameters: int | None = None
     code: tuple[str, ...] = ()
+    machines: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from grue.errors import DataError
 from grue.leaderboard.board import BoardTask, Cell, Column, Estimate, Row, Standing
 from grue.leaderboard.entries import ScoredAxis, lacking, lacks, row_key
 from grue.leaderboard.lineage import DIGITS, line
-from grue.leaderboard.made import code_of, kept_updates, last_updates, parameters_of, training_of, whole_of
+from grue.leaderboard.made import code_of, kept_updates, last_updates, machines_of, parameters_of, training_of, whole_of
 from grue.leaderboard.trained_on import rewards_of, terms_of
 from grue.records import Entry
 from grue.stats.intervals import mean, sd
@@ -106,6 +106,7 @@ def _cell(entries: Sequence[Entry], task: BoardTask) -> Cell:
         last_updates=last_updates(results),
         parameters=parameters_of(results),
         code=code_of(results),
+        machines=machines_of(results),
     )
 
 

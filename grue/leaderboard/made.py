@@ -14,6 +14,7 @@ from grue.submissions.checks.budgets import MOST, amounts, last_of, stated
 
 COMMIT = re.compile(r"[0-9a-f]{7,64}")
 VERSION = re.compile(r"[0-9][0-9A-Za-z.+-]{0,30}")
+MACHINE = re.compile(r"[\w .,:()@/+-]{1,120}", re.ASCII)
 
 
 def training_of(results: Iterable[Result]) -> dict[Cost, dict[int, float]]:
@@ -99,6 +100,12 @@ def parameters_of(results: Iterable[Result]) -> int | None:
 def code_of(results: Iterable[Result]) -> tuple[str, ...]:
     """Return the versions of grue that made the results, as "0.1.0 (09d6de5)", sorted; + marks uncommitted changes."""
     return tuple(sorted({text for result in results if (text := _code(result.grue))}))
+
+
+def machines_of(results: Iterable[Result]) -> tuple[str, ...]:
+    """Return the kinds of machines that trained the systems and wrote their answers, as far as results state them."""
+    stated = (source.get("machine") for result in results for source in (result.system, result.determinism))
+    return tuple(sorted({text for text in stated if isinstance(text, str) and MACHINE.fullmatch(text)}))
 
 
 def _code(made_by: Mapping[str, Any]) -> str:

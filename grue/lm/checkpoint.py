@@ -48,6 +48,7 @@ class CheckpointManifest:
         files: File name → sha256.
         start: `weights` of the checkpoint that training began from; empty if it was none of ours.
         kept: Why it was saved: as the best on validation, or as the last of its run.
+        machine: The kind of machine that saved it; empty in older ones.
     """
 
     suite: str
@@ -64,6 +65,7 @@ class CheckpointManifest:
     files: Mapping[str, str] = field(default_factory=dict)
     start: str = ""
     kept: Literal["best", "final"] = "best"
+    machine: str = ""
     schema: int = SCHEMA_VERSION
 
     @property

@@ -144,6 +144,7 @@ def _training(manifest: CheckpointManifest, reward: str) -> list[tuple[str, str]
         ("updates", str(manifest.update)),
         *((_plain(key.replace("_", " ")), f"{value:.0f}") for key, value in manifest.training.items()),
         ("configuration's sha256", _code(manifest.config_sha256[:12])),
+        *([("machine", _plain(manifest.machine))] if manifest.machine else []),
     ]
 
 

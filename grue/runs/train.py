@@ -32,6 +32,7 @@ from grue.lm.model import choose_attention
 from grue.lm.seeds import generator
 from grue.lm.sharding import check_sharding, model_of, shard, whole
 from grue.lm.soup import soup
+from grue.provenance import machine
 from grue.records import COSTS, Example
 from grue.rl.groups import read_data
 from grue.rl.responses import shares_groups
@@ -283,6 +284,7 @@ class Run:
             training=dict(self.training),
             start=self.start,
             kept=kept,
+            machine=machine(str(trainer.policy.device), torch.get_num_threads()),
         )
         base = plan.start.model
         on_hub = "" if Path(locate_model(base)).is_dir() else base

@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import json
 import pkgutil
+import platform
 import random
 import re
 
@@ -64,6 +65,7 @@ def test_a_result_says_how_it_was_computed(tmp_path):
     result = json.loads(path.read_text())
     assert result["determinism"]["threads"] == torch.get_num_threads()
     assert (result["determinism"]["dtype"], result["determinism"]["device"]) == ("float32", "cpu")
+    assert platform.machine() in result["determinism"]["machine"]
     assert result["packages"]["torch"].startswith(torch.__version__.partition("+")[0])
 
 

@@ -6,7 +6,15 @@ from typing import Any
 import pytest
 from support.factories import a_result, a_task, entries
 
-from grue.leaderboard.made import code_of, kept_updates, parameters_of, reward_calls, training_of, whole_of
+from grue.leaderboard.made import (
+    code_of,
+    kept_updates,
+    machines_of,
+    parameters_of,
+    reward_calls,
+    training_of,
+    whole_of,
+)
 from grue.leaderboard.rank import rank
 from grue.records import Entry, Result
 
@@ -47,6 +55,15 @@ def test_code_is_named_by_version_and_commit_alone() -> None:
         made(4, {"version": "<b>"}),
     ]
     assert code_of(results) == ("0.1.0", "0.1.0 (09d6de5)", "0.1.0 (09d6de5+)")
+
+
+def test_machines_are_those_that_trained_and_that_answered() -> None:
+    results = [
+        replace(made(1, machine="Linux, a CPU (R)"), determinism={"machine": "Linux, NVIDIA H100 (cuda:0)"}),
+        replace(made(2, machine="<b>"), determinism={"machine": ["Linux"]}),
+        made(3),
+    ]
+    assert machines_of(results) == ("Linux, NVIDIA H100 (cuda:0)", "Linux, a CPU (R)")
 
 
 def test_rewarded_texts_are_the_episodes_after_the_start_on_the_board() -> None:

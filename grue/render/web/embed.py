@@ -117,6 +117,7 @@ def _task(task: BoardTask) -> dict[str, Any]:
 
 def _system(row: Row, board: Board) -> dict[str, Any]:
     cells = [row.cells.get(task.name) for task in board.tasks]
+    machines = sorted({text for cell in row.cells.values() for text in cell.machines})
     held = {i: _short(cell.held_out.mean) for i, cell in enumerate(cells) if cell and cell.held_out}
     return {
         "system": named(row),
@@ -126,6 +127,7 @@ def _system(row: Row, board: Board) -> dict[str, Any]:
         "family": family_of(row),
         **({"log": printable(row.about.log)} if row.about.log else {}),
         "code": sorted({text for cell in row.cells.values() for text in cell.code}),
+        **({"machines": machines} if machines else {}),
         **({} if _first_seeds(row) == USUAL_SEEDS else {"seeds": _first_seeds(row)}),
         **({"fixed": True} if row.about.deterministic else {}),
         "rank": row.rank,

@@ -62,6 +62,7 @@ function systemCard(system, index) {
     Seeds: seeds.length > 1 ? seeds.map((one) => `${one}`).join("; ") : seeds[0],
     "Failed seeds": failed.join("; ") || "none",
     "Made by grue": system.code.join(", "),
+    "Made on": (system.machines ?? []).join("; "),
   };
   const found = Object.entries(entries).filter(([, value]) => value);
   return [make("dl", { className: "card" }, ...found.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]))];
