@@ -2,13 +2,15 @@
 
 It reads the runs of experiments/learning.toml, or with `--systems` others (experiments/methods-chosen.toml, or
 `zero-shot ppo nlpo`), and prints for each task and system: preference and naturalness on test, the gain in preference
-(seeds as pairs, ± half of the 95 % t interval), KL, the reward of plain samples to validation prompts at the start and
-of the kept checkpoint, the penalised reward of the first and the last quarter of training, the critic's explained
-variance in the second half, the share of the frontier's gain, updates kept, reward calls, and minutes of the updates.
-A share is of the one run that began where the frontier of `--frontiers FOLDER` did, `TASK.json`.
+on the seeds that both have (± half of the 95 % t interval, seeds that share their start as pairs), KL, the reward of
+plain samples to validation prompts at the start and of the kept checkpoint, the penalised reward of the first and the
+last quarter of training, the critic's explained variance in the second half, the share of the frontier's gain, updates
+kept, reward calls, and minutes of the updates. A share is of the one run that began where the frontier of
+`--frontiers FOLDER` did, `TASK.json`.
 """
 
 import argparse
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +19,10 @@ from typing import Any
 from grue import files
 from grue.errors import DataError
 from grue.evaluation.frontier import Frontier, place
+from grue.leaderboard.lineage import line, share_starts
 from grue.records import Result
-from grue.stats.intervals import mean, satterthwaite_interval
+from grue.stats.intervals import mean
+from grue.stats.paired import Contrast, judge_seeds
 from grue.task_files import task_names
 
 SYSTEMS = ("supervised", "supervised+ppo", "supervised+nlpo", "supervised+grpo")
@@ -100,8 +104,8 @@ def row(runs: Mapping[int, Run], base: Mapping[int, Run], frontier: Path | None)
     cells = [f"{mean(values):.1f}" for values in axes]
     if not all("kl" in run.result.system.get("validation", {}) for run in runs.values()):
         return [*cells, *[""] * 8, minutes(runs)]
-    pairs = [run.result.preference - base[seed].result.preference for seed, run in runs.items() if seed in base]
-    cells.append(gain(pairs) if pairs else "")
+    common = sorted(runs.keys() & base.keys())
+    cells.append(gain([runs[seed].result for seed in common], [base[seed].result for seed in common]))
     cells.append(f"{mean([run.result.system['validation']['kl'] for run in runs.values()]):.2f}")
     began, kept = (mean([run.sampled_reward(n) for run in runs.values()]) for n in (0, None))
     cells.append(f"{began:.3f} → {kept:.3f}")
@@ -115,13 +119,23 @@ def row(runs: Mapping[int, Run], base: Mapping[int, Run], frontier: Path | None)
     return [*cells, minutes(runs)]
 
 
-def gain(pairs: Sequence[float]) -> str:
-    """Return the mean difference and half of its interval; bold where that excludes 0."""
-    interval = satterthwaite_interval({"task": pairs})
-    if interval is None:
-        return f"{mean(pairs):+.1f}"
-    said = f"{mean(pairs):+.1f} ± {(interval.high - interval.low) / 2:.1f}"
-    return f"**{said}**" if interval.low > 0 or interval.high < 0 else said
+def gain(results: Sequence[Result], base: Sequence[Result]) -> str:
+    """Return the mean difference and half of its interval; bold where that excludes 0. Nothing of no results.
+
+    Seeds are pairs where they share weights, as on the board; else the interval is Welch's.
+
+    Args:
+        base: Of the same seeds, in the same order.
+    """
+    if not results:
+        return ""
+    scores = [tuple(one.preference or 0.0 for one in each) for each in (results, base)]  # a failed run counts as 0
+    weights = [{one.seed: frozenset(line(one)) for one in each} for each in (results, base)]
+    found = judge_seeds([Contrast(*scores, paired=share_starts(*weights))])
+    if not math.isfinite(found.interval.half_width):
+        return f"{found.value:+.1f}"
+    said = f"{found.value:+.1f} ± {found.interval.half_width:.1f}"
+    return f"**{said}**" if found.interval.low > 0 or found.interval.high < 0 else said
 
 
 def half(lines: Sequence[Mapping[str, Any]], name: str) -> float | None:

@@ -65,8 +65,10 @@ def frontier(
     from grue.api import evaluate as api
     from grue.cli.progress import evaluation_progress
     from grue.data.load import load_examples
-    from grue.evaluation.frontier import measure, place
+    from grue.evaluation.frontier import check_places_runs, measure, place
 
+    if runs:
+        check_places_runs(split, temperature)
     subject = api.subject(checkpoint, task_name, suite=suite)
     task = subject.task
     examples = load_examples(task, split, data_dir, offline).examples[:limit]

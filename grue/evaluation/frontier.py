@@ -23,7 +23,7 @@ from grue.evaluation.rewards import Reward, make_reward
 from grue.evaluation.systems import System
 from grue.lm.checkpoint import find_checkpoint, read_manifest
 from grue.records import Example
-from grue.stats.frontier import FloatArray, FrontierPoint, best_of, share_of_gain, tilted
+from grue.stats.frontier import FEWEST, FloatArray, FrontierPoint, best_of, share_of_gain, tilted
 from grue.tasks import Task
 
 BATCH = 64
@@ -108,7 +108,7 @@ def measure(
         examples: Prompts of `split`.
         train: The training examples, which the reward is prepared on, as in training.
         reward: As for training; a function sees examples without references, as in best-of-n.
-        samples: To each prompt; 8 at least, and as many more where some stand in for references.
+        samples: To each prompt; 8 at least, and 8 more where some stand in for references.
         temperature: Of the sampler, which cuts nothing off.
 
     Raises:
@@ -118,11 +118,15 @@ def measure(
     if not examples:
         raise DataError(f"The split {split!r} of {task.name} has no examples to sample for.")
     function = make_reward(reward, task, train)
-    drawn = draw(task, system, examples, samples, temperature, progress)
     oracle = is_oracle(reward)
-    values = rewarded(function, examples if oracle else list(map(shown, examples)), drawn)
     several = all(len(example.references) > 1 for example in examples)
     told = any(key in example.meta for example in examples for key in OF_THE_REFERENCE)
+    needed = FEWEST + (AS_REFERENCES if oracle and not told and not several else 0)
+    if samples < needed:
+        apart = f", of which {AS_REFERENCES} stand in for references" if needed > FEWEST else ""
+        raise DataError(f"{samples} samples a prompt are too few for a curve; draw {needed} at least{apart}.")
+    drawn = draw(task, system, examples, samples, temperature, progress)
+    values = rewarded(function, examples if oracle else list(map(shown, examples)), drawn)
     attainable = None
     if oracle and not told:
         attainable = cross_fitted(function, examples, drawn) if several else by_consensus(function, examples, drawn)
@@ -144,6 +148,19 @@ def measure(
     )
 
 
+def check_places_runs(split: str, temperature: float) -> None:
+    """Refuse to place runs on a frontier of other samples than those of their validations.
+
+    Raises:
+        DataError: It is of another split, or of another temperature.
+    """
+    if (split, temperature) != ("validation", 1.0):
+        raise DataError(
+            f"A frontier of the split {split} at temperature {temperature:g} places no run: runs log their KL and "
+            "reward on validation prompts at temperature 1."
+        )
+
+
 def place(found: Frontier, run: Path, update: int | None = None) -> Placed:
     """Return where a run from the frontier's start stands, by what it logged at its validations.
 
@@ -152,8 +169,9 @@ def place(found: Frontier, run: Path, update: int | None = None) -> Placed:
 
     Raises:
         DataError: It is no finished run of reinforcement learning, or not one from this start with this reward, or
-            there was no validation after that update.
+            there was no validation after that update; or the frontier is not of what a validation measures.
     """
+    check_places_runs(found.split, found.temperature)
     kept, plan = read_manifest(find_checkpoint(run)), files.read_toml(run / "config.toml")
     began = kept.start or plan["backbone_weights"]
     if (kept.suite, kept.task, began) != (found.suite, found.task, found.start):

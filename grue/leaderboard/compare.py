@@ -37,8 +37,8 @@ class TaskComparison:
     Attributes:
         seeds_a: A's seeds, failed ones included. Likewise `seeds_b`.
         p_holm: The difference's p value, corrected for the number of tasks.
-        verdict: Follows `p_holm`; "equal" if no example is worth more to one than to the other. None is given where a
-            system that depends on its seed has only one.
+        verdict: Follows `p_holm`; "equal" if the difference and its interval are 0. None is given where a system that
+            depends on its seed has only one.
         examples: The requested number of examples on which they differ most.
     """
 

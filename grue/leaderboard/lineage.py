@@ -14,9 +14,14 @@ DIGITS = 16  # of a hash, on a board
 
 
 def line(result: Result) -> tuple[str, ...]:
-    """Return what a result records: the weights of its system, then those that training began from."""
-    found = (result.system.get(key) for key in ("weights", "start"))
-    return tuple(weights for weights in found if isinstance(weights, str) and weights)
+    """Return what a result records: the weights of its system, then those that training began from.
+
+    Nothing if the first are missing: what a run began from would then pass for what it made.
+    """
+    weights, start = (result.system.get(key) for key in ("weights", "start"))
+    if not (isinstance(weights, str) and weights):
+        return ()
+    return (weights, start) if isinstance(start, str) and start else (weights,)
 
 
 def share_starts(a: Mapping[int, Set[str]], b: Mapping[int, Set[str]]) -> bool:

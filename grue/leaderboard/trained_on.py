@@ -33,13 +33,15 @@ def terms_of(reward: str) -> tuple[str, ...]:
 def rewards_of(results: Iterable[Result], usual: Sequence[str]) -> tuple[str, ...]:
     """Return the terms of all rewards that a system's runs on a task were trained on or picked by.
 
-    A reward model that learned from a metric's judgements counts as that metric, too.
+    A reward model that learned from a metric's judgements counts as that metric, too. Failed runs say nothing of
+    theirs, and count only where all have failed.
 
     Args:
         usual: The terms of the task's default reward.
     """
     found: set[str] = set()
-    for result in results:
+    runs = list(results)
+    for result in [run for run in runs if run.status == "complete"] or runs:
         reward = result.system.get("reward")
         if isinstance(reward, str):
             found.update(terms_of(reward) if reward else ())

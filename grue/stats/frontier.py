@@ -20,6 +20,7 @@ from grue.errors import DataError
 
 FloatArray = NDArray[np.float64]
 
+FEWEST = 8  # samples to a prompt from which a curve follows
 STEPS = 60
 """Values of β, from one that hardly tilts to one that takes the best sample."""
 
@@ -45,11 +46,11 @@ def tilted(rewards: FloatArray, judged: FloatArray | None = None) -> list[Fronti
         judged: [P, n], what they are worth, if not the same: another part of the references.
 
     Raises:
-        DataError: There are fewer than 8 samples a prompt, from which no curve follows, or a value is not finite.
+        DataError: There are fewer than `FEWEST` samples a prompt, or a value is not finite.
     """
     prompts, samples = rewards.shape
-    if samples < 8:
-        raise DataError(f"{samples} samples a prompt: the curve ends at log n − 1 nats; draw 8 at least.")
+    if samples < FEWEST:
+        raise DataError(f"{samples} samples a prompt: the curve ends at log n − 1 nats; draw {FEWEST} at least.")
     judged = rewards if judged is None else judged
     if not (np.isfinite(rewards).all() and np.isfinite(judged).all()):
         raise DataError("A reward is not a finite number.")

@@ -27,8 +27,8 @@ class Interval:
 
 
 def mean(values: Collection[float]) -> float:
-    """Return the arithmetic mean of at least one value, independent of their order."""
-    return math.fsum(values) / len(values)
+    """Return the arithmetic mean of at least one value, independent of their order; of equal values that value."""
+    return min(max(math.fsum(values) / len(values), min(values)), max(values))  # rounded, it may lie beyond all of them
 
 
 def sd(values: Collection[float]) -> float | None:

@@ -183,12 +183,18 @@ def contrast(
     if paired and len(a_scores) != len(b_scores):
         raise ValueError(f"{len(a_scores)} and {len(b_scores)} seeds are no pairs")
     value = mean(a_scores) - mean(b_scores)
-    raw = a_values.mean(axis=0) - b_values.mean(axis=0)
+    raw = _means_of_seeds(a_values) - _means_of_seeds(b_values)
     whole = _variance_of_mean(raw)
     samples = [a_values - b_values] if paired else [a_values, b_values]
     alone = max(0.0, whole - sum(_interaction(values) for values in samples))
     shrink = math.sqrt(alone / whole) if whole else 0.0
     return Contrast(tuple(a_scores), tuple(b_scores), value + shrink * (raw - raw.mean()), paired)
+
+
+def _means_of_seeds(values: FloatArray) -> FloatArray:
+    """Return [examples] means over the seeds; those of equal values are that value, without rounding."""
+    means: FloatArray = values.mean(axis=0).clip(values.min(axis=0), values.max(axis=0))
+    return means
 
 
 def draw(compared: Contrast, generator: np.random.Generator, draws: int = DRAWS) -> Noise:

@@ -41,8 +41,8 @@ def written(folder, system, seed, preference, **made):
 def test_gains_are_of_pairs_and_the_log_is_read_in_quarters(learning, tmp_path, monkeypatch, capsys):
     gains = (3.0, 4.0, 6.5)
     for seed, gain in enumerate(gains, start=1):
-        written(tmp_path, "supervised", seed, 40.0 + seed, validation={})
-        made = {"start": f"sha{seed}", "update": 2, "validation": {"kl": 0.5 * seed}}
+        written(tmp_path, "supervised", seed, 40.0 + seed, validation={}, weights=f"sha{seed}")
+        made = {"weights": f"ppo{seed}", "start": f"sha{seed}", "update": 2, "validation": {"kl": 0.5 * seed}}
         written(tmp_path, "supervised+ppo", seed, 40.0 + seed + gain, **made)
     monkeypatch.setattr("sys.argv", ["learning.py", "--runs", str(tmp_path)])
     learning.main()
@@ -53,6 +53,21 @@ def test_gains_are_of_pairs_and_the_log_is_read_in_quarters(learning, tmp_path, 
     assert after == cells.format(f"**+4.5 ± {half:.1f}**")  # ± 4.48: above 0
 
 
-@pytest.mark.parametrize(("pairs", "said"), [((1.0, 1.1, 0.9), "**+1.0 ± 0.2**"), ((2.0,), "+2.0")])
-def test_a_gain_is_bold_where_its_interval_excludes_0(learning, pairs, said):
-    assert learning.gain(pairs) == said
+def results(scores, **made):
+    found = [factories.a_result(factories.a_task("imdb"), "one", seed, value) for seed, value in enumerate(scores)]
+    lines = [{key: f"{value}{one.seed}" for key, value in made.items()} for one in found]
+    return [replace(one, system={"name": "one", **line}) for one, line in zip(found, lines, strict=True)]
+
+
+@pytest.mark.parametrize(("gains", "said"), [((1.0, 1.1, 0.9), "**+1.0 ± 0.2**"), ((2.0,), "+2.0"), ((), "")])
+def test_a_gain_is_bold_where_its_interval_excludes_0(learning, gains, said):
+    base = (40.0, 44.0, 52.0)[: len(gains)]
+    after = [one + gain for one, gain in zip(base, gains, strict=True)]
+    assert learning.gain(results(after, weights="b", start="a"), results(base, weights="a")) == said
+
+
+def test_seeds_that_share_no_start_are_not_paired(learning):
+    base, after = (40.0, 44.0, 52.0), (41.0, 45.1, 52.9)
+    half = stats.ttest_ind(after, base, equal_var=False).confidence_interval()
+    said = learning.gain(results(after, weights="b"), results(base, weights="a"))
+    assert said == f"+1.0 ± {(half.high - half.low) / 2:.1f}"

@@ -84,10 +84,11 @@ def test_with_one_reference_other_samples_stand_in_for_it():
     )
     assert found.how == "minimum Bayes risk"
     assert found.attainable[-1].kl <= math.log(16) - 1
-    with pytest.raises(DataError, match="2 samples a prompt"):
+    with pytest.raises(DataError, match="10 samples a prompt are too few for a curve; draw 16 at least, of which 8"):
         measure(
-            tiny.task("causal"), system(), examples, "train", train=TRAIN, reward="rouge1", samples=10, temperature=1.0
-        )
+            tiny.task("causal"), System("n", {}, 1, "n"), examples, "train", train=TRAIN, reward="rouge1", samples=10,
+            temperature=1.0,
+        )  # fmt: skip
 
 
 def lengths(examples, texts, token_ids, truncated, step):
@@ -189,6 +190,12 @@ def test_runs_that_the_frontier_is_not_of_are_refused(tmp_path, run):
         place(replace(found, start="another"), run)
     with pytest.raises(DataError, match="trained with the reward sentiment; the frontier is of meteor"):
         place(replace(found, reward="meteor"), run)
+    for other in (replace(found, temperature=0.3), replace(found, split="train")):
+        with pytest.raises(DataError, match="places no run: runs log their KL and reward on validation prompts at"):
+            place(other, run)
+    refused = frontier("--run", run, "--temperature", 0.3)
+    assert refused.exit_code == 3 and "Sampling" not in refused.output
+    assert "A frontier of the split validation at temperature 0.3 places no run" in refused.output
     (run / "train.jsonl").write_text('{"update": 0, "validation/reward": 0.1}\n')
     with pytest.raises(DataError, match="its validations have no KL"):
         place(found, run)

@@ -125,6 +125,13 @@ def test_pairs_need_weights_that_a_run_of_the_board_made() -> None:
     assert set(ranks(elsewhere).values()) == {1}
 
 
+def test_what_a_run_began_from_is_nothing_that_it_made() -> None:
+    """Results that leave out their own weights do not vouch for the start that they claim."""
+    claimed = [*began("ppo", GAINS["ppo"]), *began("nlpo", GAINS["nlpo"])]
+    board = rank([with_system(entry, weights="") for entry in claimed], [STORIES])
+    assert ranks(board) == {"nlpo": 1, "ppo": 1}
+
+
 def test_weights_of_another_seed_make_no_pairs() -> None:
     shifted = [
         replace(entry, result=replace(entry.result, seed=entry.result.seed % 5 + 1))
@@ -208,6 +215,15 @@ def test_what_was_picked_by_a_reward_was_raised_by_it() -> None:
 
     assert picked("rougeL") == ("rougeL",)
     assert picked("likelihood") == picked("consensus") == ()
+
+
+def test_a_failed_run_says_nothing_of_its_reward() -> None:
+    found = trained("one", VALUES, algorithm="ppo", reward="coverage")
+    ended = replace(
+        found[0].result, status="failed", scores=(), preference=None, system={"name": "one", "algorithm": "ppo"}
+    )
+    cell = row(rank([replace(found[0], result=ended), *found[1:]], [TEXTS]), "one").cells["texts"]
+    assert cell.rewards == ("coverage",) and cell.held_out is not None
 
 
 def test_a_failed_seed_counts_as_0_and_a_missing_metric_leaves_nothing() -> None:

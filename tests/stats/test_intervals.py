@@ -68,6 +68,12 @@ def test_mean_and_sd_by_hand() -> None:
     assert sd([0.1, 0.1, 0.1]) == 0.0
 
 
+@pytest.mark.parametrize("count", range(1, 12))
+def test_the_mean_of_equal_values_is_that_value(count: int) -> None:
+    value = 86.50635070860136  # seven of them sum to something else, rounded
+    assert mean([value] * count) == value
+
+
 def test_every_task_weighs_the_same_whatever_its_seeds() -> None:
     assert mean_over_tasks({"a": [10.0], "b": [20.0, 30.0, 40.0]}) == 20.0
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from grue.stats.intervals import mean_over_tasks, satterthwaite_interval
+from grue.stats.intervals import Interval, mean_over_tasks, satterthwaite_interval
 from grue.stats.paired import (
     FloatArray,
     Noise,
@@ -74,6 +74,13 @@ def test_one_seed_says_nothing_of_seeds() -> None:
 def test_equal_systems_do_not_differ() -> None:
     found = difference(one_seed(A), one_seed(A), [5.4375], [5.4375], a_generator(), draws=100)
     assert (found.value, found.p, found.interval.low, found.interval.high) == (0.0, 1.0, 0.0, 0.0)
+
+
+def test_equal_seeds_are_equal_however_many_they_are() -> None:
+    once = np.array([86.50635070860136, 30.333333333333336, 0.1, 70.7])
+    a, b = np.tile(once, (5, 1)), np.tile(once, (7, 1))
+    found = difference(a, b, [float(once.mean())] * 5, [float(once.mean())] * 7, np.random.default_rng(0))
+    assert (found.value, found.interval, found.p) == (0.0, Interval(0.0, 0.0), 1.0)
 
 
 def test_repeating_a_seed_changes_nothing() -> None:
