@@ -17,14 +17,13 @@ from torch.nn import functional as F
 # --- supports and draws ----------------------------------------------------------------------------------------------
 
 SPAN = 256  # tokens that `sample` sums first
-LIKELIEST = (256, 2048)  # tokens among which a nucleus is searched before all are sorted
 
 
 def top_k_support(logits: Tensor, k: int) -> Tensor:
     """Return where the k largest logits are, [..., V] bool; values tied with the k-th stay open together."""
     if k <= 0 or k >= logits.shape[-1]:
         return torch.ones_like(logits, dtype=torch.bool)
-    return logits >= _largest(logits.float().flatten(0, -2), k)[:, :1].view(*logits.shape[:-1], 1)
+    return logits >= _kth_largest(logits.float().flatten(0, -2), k).view(*logits.shape[:-1], 1)
 
 
 def top_p_support(logits: Tensor, p: float, min_tokens_to_keep: int = 1) -> Tensor:
@@ -35,35 +34,43 @@ def top_p_support(logits: Tensor, p: float, min_tokens_to_keep: int = 1) -> Tens
     if p >= 1.0:
         return torch.ones_like(logits, dtype=torch.bool)
     probabilities = logits.float().softmax(-1).flatten(0, -2)
-    support = torch.empty_like(probabilities, dtype=torch.bool)
-    left = torch.arange(len(probabilities), device=logits.device)
-    size = logits.shape[-1]
-    for count in (*(count for count in LIKELIEST if min_tokens_to_keep <= count < size), size):
-        rows = probabilities if len(left) == len(probabilities) else probabilities[left]
-        likeliest = _largest(rows, count).flip(-1)
-        support[left] = _nucleus(rows, likeliest, p, min_tokens_to_keep)
-        left = left[likeliest.sum(-1) < p + 1e-3]
-        if not len(left):
-            break
-    return support.view(logits.shape)
+    keep = max(1, min_tokens_to_keep)
+    return _nucleus(probabilities, _likeliest(probabilities, p, keep), p, keep).view(logits.shape)
 
 
-def _largest(values: Tensor, count: int) -> Tensor:
-    """Return the largest values [N, count] of rows [N, V], in ascending order."""
+def _kth_largest(values: Tensor, k: int) -> Tensor:
+    """Return the k-th largest value of each row of [N, V], [N, 1]."""
     if not values.is_cpu:
-        return values.topk(count, dim=-1).values.flip(-1)
-    # On a CPU numpy's partition and sort are faster than topk.
-    largest = numpy.partition(values.detach().numpy(), -count, axis=-1)[:, -count:]
-    return torch.from_numpy(numpy.sort(largest, axis=-1))
+        return values.topk(k, dim=-1).values[:, -1:]
+    # On a CPU numpy's partition is faster than topk.
+    return torch.from_numpy(numpy.partition(values.detach().numpy(), -k, axis=-1)[:, -k, None])
 
 
-def _nucleus(probabilities: Tensor, likeliest: Tensor, p: float, min_tokens_to_keep: int) -> Tensor:
-    """Return where the nucleus of rows [N, V] is, [N, V] bool, if it is no larger than the likeliest [N, count] are.
+def _likeliest(probabilities: Tensor, p: float, keep: int) -> Tensor:
+    """Return the largest of each row [N, V], in descending order and padded with 0: at least `keep`, and all of V^p.
+
+    On a CPU only those are sorted that are not surely outside: all up to (1 − p) / V together have at most 1 − p, and
+    half of that leaves room for rounding.
+    """
+    if not probabilities.is_cpu:
+        return probabilities.sort(-1, descending=True).values
+    values = probabilities.detach().numpy()
+    bound = (1.0 - p) / (2 * values.shape[-1])
+    kept = [row[row > bound] for row in values]
+    rows = [numpy.sort(some if len(some) >= keep else row)[::-1] for some, row in zip(kept, values, strict=True)]
+    padded = numpy.zeros((len(rows), max(map(len, rows), default=0)), values.dtype)
+    for place, row in zip(padded, rows, strict=True):
+        place[: len(row)] = row
+    return torch.from_numpy(padded)
+
+
+def _nucleus(probabilities: Tensor, likeliest: Tensor, p: float, keep: int) -> Tensor:
+    """Return where the nucleus of rows [N, V] is, [N, V] bool, whose probabilities the likeliest [N, count] begin with.
 
     Of tokens that are tied with its last one those with the lowest ids belong to it.
     """
     mass_before = likeliest.cumsum(-1) - likeliest
-    sizes = (mass_before < p).sum(-1, keepdim=True).clamp(max(1, min_tokens_to_keep), likeliest.shape[-1])
+    sizes = (mass_before < p).sum(-1, keepdim=True).clamp(keep, likeliest.shape[-1])
     last = likeliest.gather(-1, sizes - 1)
     support = probabilities >= last
     tied = (support.sum(-1, keepdim=True) > sizes).squeeze(-1)
