@@ -45,6 +45,7 @@ OPTIONAL = {
     "ray": "sweeps on a cluster (grue sweep --executor ray): pip install 'grue[ray]'",
     "tensorboard": "training curves in TensorBoard: pip install 'grue[tensorboard]'",
     "trackio": "runs in trackio: pip install 'grue[trackio]'",
+    "trl": "rewards in TRL's trainers, and its runs evaluated here: pip install 'grue[trl]'",
     "wandb": "runs in Weights & Biases: pip install 'grue[wandb]'",
 }
 

@@ -238,12 +238,12 @@ def task_and_split(
     """
     from grue.data.scored import read_header
     from grue.preferences.read import answered_split
-    from grue.task_files import SUITES
+    from grue.task_files import is_named
 
     made = read_header(path)
-    if task is None and made is not None and made.suite in SUITES and made.task in task_names(made.suite):
+    if task is None and made is not None and is_named(made.suite) and made.task in task_names(made.suite):
         task, suite = made.task, made.suite
-    if task is None and usual is not None and usual[0] in SUITES and usual[1] in task_names(usual[0]):
+    if task is None and usual is not None and is_named(usual[0]) and usual[1] in task_names(usual[0]):
         suite, task = usual
     if task is None:
         raise ConfigError(f"{path}: has no header that names a task of ours; name its task with --task.")

@@ -22,7 +22,7 @@ def make_study(
     items: int = 50,
     annotators: int = 3,
     template: str | None = None,
-    kind: "Kind" = "scales",
+    kind: "Kind | None" = None,
     seed: int = 0,
     suite: str = "mini",
     runs: str | Path = "runs",
@@ -39,7 +39,7 @@ def make_study(
         items: How many examples of the evaluation split.
         annotators: How many people; everybody judges everything.
         template: A questionnaire by its name, or the path of a file. [default: the one of the task and kind]
-        kind: "scales", to rate texts one by one, or "pairs", to choose between two; read without a template.
+        kind: "scales", to rate texts one by one, or "pairs", to choose between two. [default: as the template]
         seed: Of what is drawn: items, orders.
         progress: Called with (done, total) systems.
 

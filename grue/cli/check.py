@@ -85,7 +85,11 @@ def _measured(
 
     if len({path.resolve() for path in paths}) < len(paths):
         raise ConfigError("A file is named twice; each counts once.")
+    if folders := [path for path in paths if path.is_dir()]:
+        raise ConfigError(f"{folders[0]}: is a folder; name its result.json.")
     results = [(path, _result(path)) for path in paths if path.suffix == ".json"]
+    if results and len(results) < len(paths):
+        raise ConfigError("Results and predictions together: a run's predictions would count as another seed.")
     bars.refuse_mixture(results)
     if task_name is None and not results:
         raise ConfigError("Predictions need --task NAME: what should they be scored against?")

@@ -43,7 +43,9 @@ def study() -> None:
 @options.option("--annotators", type=click.IntRange(min=1), default=3, help="How many people; each judges everything.")
 @options.option("--template", help="Questionnaire, by name or a file .toml. [default: that of the task and kind]")
 @options.option(
-    "--kind", type=click.Choice(["scales", "pairs"]), default="scales", help="Rate texts, or choose between two."
+    "--kind",
+    type=click.Choice(["scales", "pairs"]),
+    help="Rate texts, or choose between two. [default: as the template]",
 )
 @options.option("--seed", type=click.IntRange(min=0), default=0, help="Of the items and orders that are drawn.")
 @options.runs
@@ -59,7 +61,7 @@ def make(
     items: int,
     annotators: int,
     template: str | None,
-    kind: "Kind",
+    kind: "Kind | None",
     seed: int,
     runs: Path,
     submissions: Path,

@@ -82,7 +82,7 @@ def check_shares(shares: Mapping[str, float]) -> None:
         ConfigError: They are not of the three parts, from 0 to 1, with a sum of 1; or nothing is left to learn from.
     """
     values = [shares.get(part, -1.0) for part in PARTS]
-    if len(shares) != len(PARTS) or min(values) < 0 or abs(sum(values) - 1) > 1e-9 or not values[0]:
+    if len(shares) != len(PARTS) or min(values) < 0 or not abs(sum(values) - 1) <= 1e-9 or not values[0]:
         said = ",".join(f"{value:g}" for value in shares.values())
         raise ConfigError(
             f"shares {said}: give three of train, validation and test with the sum 1, such as 0.6,0.2,0.2."

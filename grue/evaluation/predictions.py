@@ -58,7 +58,7 @@ def read_predictions_in_order(path: Path) -> list[Prediction]:
     Raises:
         DataError, SubmissionError: As for `read_predictions`.
     """
-    if not files.read_text(path).removeprefix("\ufeff").lstrip().startswith("{"):
+    if path.suffix != ".gz" and not files.read_text(path).removeprefix("\ufeff").lstrip().startswith("{"):
         return read_plain_predictions(path)
     return [_prediction(record, f"{path}, line {number}") for number, record in _numbered(path)]
 

@@ -41,15 +41,15 @@ def read_answers(path: Path, *, epoch: int | None = None) -> list[LoggedAnswer]:
     failed = [one.where for one in wanted if one.failed]
     if failed:
         raise DataError(
-            f"{path}: {len(failed)} of {len(wanted)} samples ended with an error, the first at {failed[0]}: finish the "
-            "evaluation with `inspect eval-retry`."
+            f"{path}: {len(failed)} of {len(wanted)} samples ended with an error or without an output, the first at "
+            f"{failed[0]}: finish the evaluation with `inspect eval-retry`."
         )
     return [one.answer for one in wanted]
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedSample:
-    """What is kept of a sample: its place in the log, its epoch, whether it ended with an error, and its answer."""
+    """What is kept of a sample: its place in the log, its epoch, whether it failed, and its answer."""
 
     where: str
     epoch: int
@@ -59,7 +59,9 @@ class LoggedSample:
 
 def _read(sample: Any, where: str) -> LoggedSample:
     checked = _sample(sample, where)
-    return LoggedSample(where, checked["epoch"], bool(checked.get("error")), _answer(checked, where))
+    output = checked["output"]
+    failed = bool(checked.get("error")) or not (output.get("choices") or output.get("completion"))
+    return LoggedSample(where, checked["epoch"], failed, _answer(checked, where))
 
 
 def _samples(path: Path) -> Iterator[tuple[str, Any]]:
@@ -103,7 +105,7 @@ def _answer(sample: dict[str, Any], where: str) -> LoggedAnswer:
         _attached(foreign_json.shown_prompt(sample["input"]), kept),
         "" if numbered else str(identity),
         identity - 1 if numbered else None,
-        first.get("stop_reason") in CUT,
+        first.get("stop_reason") in CUT or bool(sample.get("limit")),
     )
 
 

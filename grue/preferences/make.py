@@ -274,10 +274,9 @@ def _place(*purpose: str | int) -> str:
 
 def _refuse_few(choice: Choice, found: int, source: Path) -> None:
     if not found:
-        raise DataError(
-            f"{source}: no pair can be made of it: no two different texts to a prompt, or all are equally good. Draw "
-            "more samples, or keep ties with --ties keep."
-        )
+        ties = " Draw more samples." if choice.ties == "keep" else " Draw more samples, or keep ties with --ties keep."
+        why = "no two different texts to a prompt, or all are equally good."
+        raise DataError(f"{source}: no pair can be made of it: {why}{ties}")
     if choice.pairs is not None and found < choice.pairs:
         raise ConfigError(
             f"pairs {choice.pairs:,}: {source} gives {found:,}; ask for fewer, or draw more samples to more prompts."

@@ -69,6 +69,11 @@ def read_pairs(
     """
     data = read_scored(path, task, examples, split)
     answered_split(path, data.made, split)
+    if not data.rewards and any(len(group.texts) > 2 for group in data.groups):
+        raise DataError(
+            f"{path}: holds rankings, and a reward model learns from pairs: write each two of a ranking as a line with "
+            '"chosen" and "rejected".'
+        )
     if data.rewards or any(len(group.texts) != 2 for group in data.groups):
         raise DataError(
             f"{path}: holds no pairs; `grue pairs from-samples {path.name} --output PAIRS` makes some of it."
@@ -106,12 +111,15 @@ def _pair(group: ScoredGroup, seed: int) -> PreferencePair:
 def _settled(
     pairs: Sequence[PreferencePair], both: set[tuple[object, frozenset[str]]], drop: bool
 ) -> list[PreferencePair]:
-    """Return the pairs without those that were judged both ways, or with each of those as one tie."""
+    """Return the pairs without those that were judged both ways, or with each of those as one tie.
+
+    The test part stays as it was judged.
+    """
     settled: list[PreferencePair] = []
     tied = set()
     for pair in pairs:
         key = pair.prompt, frozenset((pair.first, pair.second))
-        if key not in both:
+        if key not in both or pair.part == "test":
             settled.append(pair)
         elif not drop and key not in tied:
             tied.add(key)

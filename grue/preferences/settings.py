@@ -26,7 +26,7 @@ class RewardModelConfig:
         validations: In each epoch, after as many steps each.
         choose: What the kept weights are best in: "loss" (log-loss) or "accuracy", which the loss decides where equal.
         contradictions: What to do about texts that were judged both ways: "keep" learns from both, which makes it a
-            matter of how often; "drop" leaves them out; "tie" makes each a tie.
+            matter of how often; "drop" leaves them out; "tie" makes each a tie. The test part keeps them all.
         save_every: Steps between two saved states, from which an interrupted training resumes.
         seed: Of the head's start and the order of the pairs.
     """

@@ -151,6 +151,9 @@ def train_reward_model(
         Interrupted: A stop was asked for; the state is saved.
     """
     claim = _claim(path, task, config, backbone, revision, split)
+    folder = folder.absolute()
+    if not folder.name:
+        raise ConfigError(f"{folder}: is no folder for a reward model; name a new one with --output.")
     partial = folder.with_name(f"{folder.name}.partial")
     if folder.exists():
         return _finished(folder, claim)

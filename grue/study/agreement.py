@@ -11,6 +11,8 @@ from grue.stats.reliability import percentile_interval
 
 FloatArray = NDArray[np.float64]
 
+DIGITS = 9  # behind the point, to which means are equal
+
 
 @dataclass(frozen=True, slots=True)
 class Correlated:
@@ -49,7 +51,8 @@ def agree(metric: str, question: str, people: FloatArray, values: FloatArray, we
     """
     rated = ~np.isnan(people)
     items = np.nonzero(rated)[0]
-    everything = np.vstack([np.ones(len(people)), weights])
+    drawn = weights if len(np.unique(items)) > 1 else weights[:0]  # of one item every resample is the same
+    everything = np.vstack([np.ones(len(people)), drawn])
     x, y, of_texts = people[rated], values[rated], everything[:, items]
     by_system = _system_means(people, values, rated, everything)
     return Agreement(
@@ -73,11 +76,15 @@ def _system_means(
         return None
     counts = weights @ rated
     known = counts > 0
-    means = [weights @ np.where(rated, array, 0.0) / np.where(known, counts, 1.0) for array in (people, values)]
+    sums = [weights @ np.where(rated, array, 0.0) for array in (people, values)]
+    # Equal sums of thirds differ in their last digits, and would be ranked by them.
+    means = [np.round(one / np.where(known, counts, 1.0), DIGITS) for one in sums]
     return means[0], means[1], known.astype(np.float64)
 
 
 def _correlated(drawn: FloatArray) -> Correlated:
-    """Return the first value, and the interval of the others."""
+    """Return the first value, and the interval of the others, if there are any."""
     value = float(drawn[0])
-    return Correlated(None, None) if np.isnan(value) else Correlated(value, percentile_interval(drawn[1:]))
+    if np.isnan(value):
+        return Correlated(None, None)
+    return Correlated(value, percentile_interval(drawn[1:]) if len(drawn) > 1 else None)

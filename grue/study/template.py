@@ -60,19 +60,24 @@ class Template:
     tasks: tuple[str, ...] = ()
 
 
-def find_template(given: str | None, kind: Kind, task: str, systems: int) -> Template:
+def find_template(given: str | None, kind: Kind | None, task: str, systems: int) -> Template:
     """Return a questionnaire.
 
     Args:
         given: Its name, or the path of a file; None for the one of the task and kind.
-        kind: Read only where none is given.
+        kind: None for that of the questionnaire that is given, else scales.
         systems: How many systems are asked about.
 
     Raises:
         UnknownName: None has the name.
-        ConfigError: The file cannot be read, or is no questionnaire; or it is for other tasks, or for more systems.
+        ConfigError: The file cannot be read, or is no questionnaire; or it is for other tasks, of another
+            kind, or for more systems.
     """
-    found = _named(given, kind, task)
+    found = _named(given, kind or "scales", task)
+    if kind is not None and found.kind != kind:
+        raise ConfigError(
+            f"The questionnaire {found.name} asks for {found.kind}, not for {kind}; leave one of them out."
+        )
     if found.tasks and task not in found.tasks:
         raise ConfigError(f"The questionnaire {found.name} is for {', '.join(found.tasks)}, not for {task}.")
     if found.kind == "pairs" and systems < 2:

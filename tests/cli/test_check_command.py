@@ -43,6 +43,13 @@ def test_a_row_of_the_board_is_a_threshold_with_a_tolerance():
     assert f"supervised+ppo on the board: {row:.4g}, seeds: 5" in grue_check(*asked, 0).output
 
 
+def test_a_run_counts_once_and_a_folder_is_named(tmp_path):
+    mixed = grue_check(SEEDS[0], tmp_path / "predictions.jsonl", "--at-least", "preference=1")
+    assert mixed.exit_code == 2 and "a run's predictions would count as another seed" in mixed.output
+    folder = grue_check(tmp_path, "--at-least", "preference=1")
+    assert folder.exit_code == 2 and "is a folder; name its result.json" in folder.output
+
+
 TASK = """
 reward = "rougeL"
 metrics = [{ name = "rougeL", axis = "preference", range = [0, 1] }, { name = "ter", axis = "preference", range = [100, 0] }]

@@ -287,6 +287,17 @@ def test_one_of_several_epochs_is_chosen_and_failed_samples_are_told(home):
     assert "1 of 4 samples ended with an error" in told and "inspect eval-retry" in told
 
 
+def test_a_sample_that_a_limit_ended_is_cut_or_has_no_answer(home):
+    samples = [inspect_sample(number) for number in range(4)]
+    samples[1]["limit"] = {"type": "token", "limit": 9}
+    _, found = taken(home, json_log(home, samples), "inspect")
+    assert [one.truncated for one in found] == [False, True, False, False]
+    (home / "out.jsonl").unlink()
+    samples[1]["output"] = {"choices": [], "completion": ""}
+    told = refused(home, json_log(home, samples), "inspect", DataError)
+    assert "1 of 4 samples ended with an error or without an output" in told
+
+
 def test_damaged_and_hostile_archives_are_refused(home):
     samples = [inspect_sample(number) for number in range(4)]
     for pack in (lambda raw: b"no frame", lambda raw: zstandard(raw)[:-3], lambda raw: zstandard(raw + b" " * 99)):

@@ -148,7 +148,12 @@ def test_parts_follow_from_seed_and_prompt_and_have_their_shares():
     assert [counts[part] / 5000 for part in PARTS] == pytest.approx([0.6, 0.2, 0.2], abs=0.03)
     assert {part_of(f"{n}", 1, {"train": 0.5, "validation": 0.5, "test": 0.0}) for n in range(300)} == set(PARTS[:2])
     assert any(part_of(f"{n}", 1) != part_of(f"{n}", 2) for n in range(20))
-    for shares in ({"train": 0.5, "validation": 0.2, "test": 0.2}, {"train": 0, "validation": 0.5, "test": 0.5}, {}):
+    for shares in (
+        {"train": 0.5, "validation": 0.2, "test": 0.2},
+        {"train": 0, "validation": 0.5, "test": 0.5},
+        {},
+        {"train": float("nan"), "validation": 0.5, "test": 0.5},
+    ):
         with pytest.raises(ConfigError, match="give three of train, validation and test"):
             check_shares(shares)
 
@@ -193,6 +198,20 @@ def test_contradictions_are_counted_and_dealt_with_as_asked(tmp_path):
         ("a", "c", 1.0),
         ("b", "a", 1.0),
     ]
+
+
+def test_what_is_tested_stays_as_it_was_judged(tmp_path):
+    both = [("x1", "a", "b", "test"), ("x1", "b", "a", "test"), ("x2", "a", "b", "train"), ("x2", "b", "a", "train")]
+    lines = [{"id": i, "chosen": c, "rejected": r, "part": part} for i, c, r, part in both]
+    files.write_jsonl(tmp_path / "p", lines)
+    for how, left in (("drop", ["test"] * 2), ("tie", ["test", "test", "train"])):
+        assert [one.part for one in read_pairs(tmp_path / "p", TASK, EXAMPLES, 1, how).pairs] == left
+
+
+def test_rankings_are_no_pairs(tmp_path):
+    files.write_jsonl(tmp_path / "r", [{"id": "x1", "ranking": ["a", "b", "c"]}])
+    with pytest.raises(DataError, match='holds rankings.*write each two of a ranking as a line with "chosen"'):
+        read_pairs(tmp_path / "r", TASK, EXAMPLES, 1)
 
 
 # --- predictions and people ------------------------------------------------------------------------------------------

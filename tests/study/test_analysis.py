@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 from support.studies import PAIRS, RUNS, a_study, filled, opinions, outputs, written
 
 from grue import files
@@ -215,6 +216,22 @@ def test_a_metric_that_orders_texts_as_people_do_agrees_whichever_way_it_counts(
     assert by_metric["length"].kendall == by_metric["errors"].kendall, "errors are better low"
     assert 0.8 < by_metric["length"].kendall.value <= 1 and by_metric["length"].texts == 24
     assert by_metric["length"].systems.value is None, "all systems have the same mean"
+
+
+def test_systems_that_people_rate_equally_are_ties():
+    """Two systems have a total of 62/3, whose sums in another order differ in the last digit."""
+    totals = ([5, 12, 15, 15, 4, 7, 4], [12, 15, 5, 4, 7, 4, 15], [3] * 7)
+    people = np.array(totals).T / 3
+    assert math.fsum(totals[0]) == math.fsum(totals[1]) and np.ones(7) @ people[:, 0] != np.ones(7) @ people[:, 1]
+    values = np.tile([3.0, 2.0, 1.0], (7, 1))
+    found = agree("m", "q", people, values, np.ones((4, 7)))
+    assert found.systems.value == pytest.approx(stats.kendalltau([62, 62, 21], [3, 2, 1]).statistic)
+
+
+def test_a_single_item_has_no_interval():
+    people, values = np.array([[1.0, 2.0, 3.0]]), np.array([[1.0, 2.0, 3.0]])
+    found = agree("m", "q", people, values, np.ones((9, 1)))
+    assert (found.kendall.value, found.kendall.interval, found.systems.interval) == (1.0, None, None)
 
 
 def test_agreement_over_systems_needs_three_and_answers():

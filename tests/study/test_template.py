@@ -39,7 +39,9 @@ def test_every_file_is_named_as_it_is_and_says_where_it_is_from():
 def test_a_task_without_one_gets_the_general_one_and_pairs_theirs():
     assert find_template(None, "scales", "wmt16", 2).name == "general"
     assert find_template(None, "pairs", "imdb", 2).name == "pairs"
-    assert find_template("general", "pairs", "imdb", 2).kind == "scales", "a name says the kind itself"
+    assert find_template("general", None, "imdb", 2).kind == "scales", "a name says the kind itself"
+    with pytest.raises(ConfigError, match="The questionnaire general asks for scales, not for pairs"):
+        find_template("general", "pairs", "imdb", 2)
 
 
 def test_one_of_ones_own_is_read_and_checked(tmp_path):
