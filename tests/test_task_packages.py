@@ -40,6 +40,15 @@ def site(tmp_path, monkeypatch):
         del sys.modules[name]
 
 
+def test_a_file_of_samples_names_the_task_of_a_package(site):
+    task_package.install(site)
+    drawn = here("generate", "--checkpoint", "zero-shot", "--task", "acme/words", "--split", "train", "--limit", "2",
+                 "--samples", "2", "--score", "-o", "scored.jsonl")  # fmt: skip
+    assert drawn.exit_code == 0, drawn.output
+    checked = here("data", "check", "scored.jsonl")
+    assert checked.exit_code == 0 and "acme/words" in checked.stdout, checked.output
+
+
 def test_a_package_s_task_is_listed_trained_evaluated_and_ranked(site):
     assert "acme" not in installed_suites()
     task_package.install(site)
