@@ -23,7 +23,7 @@ from grue.evaluation.rewards import make_reward
 from grue.preferences.annotators import SyntheticAnnotator, parse_noise
 from grue.preferences.answers import JudgedItem, read_judged_items, who_answered
 from grue.preferences.read import answered_split
-from grue.records import Example, check_seed
+from grue.records import Example, check_seed, legible
 from grue.tasks import Task
 
 Ties = Literal["drop", "keep"]
@@ -170,10 +170,10 @@ def from_predictions(
 
 
 def _texts(path: Path, examples: Sequence[Example]) -> list[str]:
-    """Return a system's texts in the order of the examples."""
+    """Return a system's texts in the order of the examples, without characters that nobody sees."""
     predictions = read_predictions(path)
     try:
-        return [one.text for one in match(examples, predictions)]
+        return [legible(one.text) for one in match(examples, predictions)]
     except SubmissionError as error:
         raise SubmissionError(f"{path}: {error}") from error
 
@@ -186,6 +186,8 @@ def from_study(
 ) -> PairsHeader:
     """Write pairs as most of the people say who answered a study; where as many say the one as the other, it is a tie.
 
+    Texts are written without characters that nobody sees, as all of ours are.
+
     Args:
         examples: Those of the split that the study is of.
 
@@ -194,7 +196,7 @@ def from_study(
         DataError: The file cannot be read, or a prompt is none of the split's.
     """
     choice.check()
-    verdicts = read_judged_items(path)
+    verdicts = [replace(one, a=legible(one.a), b=legible(one.b)) for one in read_judged_items(path)]
     by_id = {example.id: example for example in examples}
     by_prompt = {example.prompt: example for example in reversed(examples)}
     found = [(_answered(one, by_id, by_prompt, f"{task.suite}/{task.name}", split), one) for one in verdicts]

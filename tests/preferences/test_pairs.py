@@ -267,6 +267,12 @@ def test_most_of_the_people_decide_and_an_even_vote_is_a_tie(tmp_path):
     assert (dropped.pairs, dropped.dropped_ties) == (2, 1)
 
 
+def test_what_nobody_sees_is_left_out_of_what_people_judged(tmp_path):
+    files.write_jsonl(tmp_path / "answers", [answer("i0", "ann", "a") | {"a": "on\u200de"}])
+    from_study(tmp_path / "answers", TASK, EXAMPLES, Choice(), tmp_path / "p", split="train")
+    assert [(line["chosen"], line["rejected"]) for line in written(tmp_path / "p")[1]] == [("one", "two")]
+
+
 def test_a_study_of_three_systems_becomes_pairs_of_every_two(tmp_path):
     key = a_study(PAIRS, items=2, annotators=2)  # alpha, beta and gamma: the better is the later one
     given = opinions(key, lambda number, screen, question: "ab"[screen.systems[1] > screen.systems[0]], tmp_path)
