@@ -143,12 +143,12 @@ def analyse(
 
     choices = None if lines is None else choices_for(lines, folder, answers)
     found = api.analyse_study(folder, answers, draws=draws, seed=seed, complete=complete)
-    if lines is not None and choices is not None:
-        files.write_text(lines, choices)
     if output is not None:
         from grue.plots.people import draw_study
 
         draw_study(found, output)
+    if lines is not None and choices is not None:
+        files.write_text(lines, choices)
     if as_json:
         click.echo(json.dumps(files.plain(found), indent=2))
         return
