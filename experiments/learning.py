@@ -3,10 +3,10 @@
 It reads the runs of experiments/learning.toml, or with `--systems` others (experiments/methods-chosen.toml, or
 `zero-shot ppo nlpo`), and prints for each task and system: preference and naturalness on test, the gain in preference
 on the seeds that both have (± half of the 95 % t interval, seeds that share their start as pairs), KL, the reward of
-plain samples to validation prompts at the start and of the kept checkpoint, the penalised reward of the first and the
-last quarter of training, the critic's explained variance in the second half, the share of the frontier's gain, updates
-kept, reward calls, and minutes of the updates. A share is of the one run that began where the frontier of
-`--frontiers FOLDER` did, `TASK.json`.
+plain samples to validation prompts at the start and of the kept checkpoint, then after the last update, the penalised
+reward of the first and the last quarter of training, the critic's explained variance in the second half, the share of
+the frontier's gain, updates kept, reward calls, and minutes of the updates. A share is of the one run that began where
+the frontier of `--frontiers FOLDER` did, `TASK.json`.
 """
 
 import argparse
@@ -32,6 +32,7 @@ COLUMNS = (
     "gain",
     "KL",
     "sampled reward",
+    "last",
     "penalised",
     "explained",
     "share",
@@ -54,6 +55,11 @@ class Run:
         wanted = self.result.system["update"] if update is None else update
         name = "validation/sampled_reward"
         return next(float(line[name]) for line in self.lines if name in line and line["update"] == wanted)
+
+    @property
+    def last(self) -> int:
+        """The last update that was validated."""
+        return max(line["update"] for line in self.lines if "validation/sampled_reward" in line)
 
     def quarter(self, name: str, place: int) -> float | None:
         """Return the mean of a figure over a quarter of the updates: 0 is the first, 3 the last; None if not logged."""
@@ -103,12 +109,13 @@ def row(runs: Mapping[int, Run], base: Mapping[int, Run], frontier: Path | None)
     axes = [[getattr(run.result, axis) for run in runs.values()] for axis in ("preference", "naturalness")]
     cells = [f"{mean(values):.1f}" for values in axes]
     if not all("kl" in run.result.system.get("validation", {}) for run in runs.values()):
-        return [*cells, *[""] * 8, minutes(runs)]
+        return [*cells, *[""] * 9, minutes(runs)]
     common = sorted(runs.keys() & base.keys())
     cells.append(gain([runs[seed].result for seed in common], [base[seed].result for seed in common]))
     cells.append(f"{mean([run.result.system['validation']['kl'] for run in runs.values()]):.2f}")
     began, kept = (mean([run.sampled_reward(n) for run in runs.values()]) for n in (0, None))
     cells.append(f"{began:.3f} → {kept:.3f}")
+    cells.append(f"{mean([run.sampled_reward(run.last) for run in runs.values()]):.3f}")
     quarters = [[run.quarter("objective/penalised_reward", n) for run in runs.values()] for n in (0, 3)]
     cells.append("" if None in quarters[0] else " → ".join(f"{mean(values):.3f}" for values in quarters))
     explained = [half(run.lines, "critic/explained_variance") for run in runs.values()]

@@ -47,9 +47,9 @@ def test_gains_are_of_pairs_and_the_log_is_read_in_quarters(learning, tmp_path, 
     monkeypatch.setattr("sys.argv", ["learning.py", "--runs", str(tmp_path)])
     learning.main()
     _, _, before, after = capsys.readouterr().out.splitlines()
-    assert before == "| imdb | `supervised` | 42.0 | 50.0 |  |  |  |  |  |  |  |  | 2.0 |"
+    assert before == "| imdb | `supervised` | 42.0 | 50.0 |  |  |  |  |  |  |  |  |  | 2.0 |"
     half = stats.t.ppf(0.975, 2) * stats.tstd(gains) / 3**0.5
-    cells = "| imdb | `supervised+ppo` | 46.5 | 50.0 | {} | 1.00 | 0.500 → 0.700 | 0.250 → 1.000 | 0.35 |  | 2 2 2 | 1,600 | 2.0 |"
+    cells = "| imdb | `supervised+ppo` | 46.5 | 50.0 | {} | 1.00 | 0.500 → 0.700 | 0.900 | 0.250 → 1.000 | 0.35 |  | 2 2 2 | 1,600 | 2.0 |"
     assert after == cells.format(f"**+4.5 ± {half:.1f}**")  # ± 4.48: above 0
 
 
