@@ -39,7 +39,7 @@ def make_study(
         items: How many examples of the evaluation split.
         annotators: How many people; everybody judges everything.
         template: A questionnaire by its name, or the path of a file. [default: the one of the task and kind]
-        kind: "scales", to rate texts one by one, or "pairs", to choose between two. [default: as the template]
+        kind: "scales", to rate texts one by one, or "pairs", to choose between two. [default: the template's]
         seed: Of what is drawn: items, orders.
         progress: Called with (done, total) systems.
 

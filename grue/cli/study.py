@@ -45,7 +45,7 @@ def study() -> None:
 @options.option(
     "--kind",
     type=click.Choice(["scales", "pairs"]),
-    help="Rate texts, or choose between two. [default: as the template]",
+    help="Rate texts, or choose between two. [default: scales, or what the questionnaire asks]",
 )
 @options.option("--seed", type=click.IntRange(min=0), default=0, help="Of the items and orders that are drawn.")
 @options.runs
