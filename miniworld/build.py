@@ -20,8 +20,9 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, 
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from grue import files
+from grue.errors import ConfigError
 from grue.mini.manifest import SmallModel
-from miniworld import pretrain, reading, scorers, writers
+from miniworld import growing, pretrain, reading, scorers, writers
 from miniworld.reading import Course
 from miniworld.recipes import (
     CLASS,
@@ -93,6 +94,8 @@ def _make(recipe: Recipe, tokenizer: Any, folder: Path, tell: Callable[[str], No
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
         model = _new_model(recipe, wrapped)
+        if recipe.grown_from:
+            growing.grow(_loaded(recipe.grown_from, folder.parent, wrapped), model)
         log(f"{pretrain.parameter_count(model)} parameters")
         seconds = _teach(model, recipe, wrapped, state, log)
     pretrain.round_to_half(model)
@@ -115,8 +118,25 @@ def _make(recipe: Recipe, tokenizer: Any, folder: Path, tell: Callable[[str], No
         licence="Apache-2.0",
         files={path.name: files.sha256_file(path) for path in sorted(folder.iterdir())},
         ships=recipe.ships,
+        grown_from=recipe.grown_from,
         minutes=round(seconds / 60, 1),
     )
+
+
+def _loaded(name: str, folder: Path, tokenizer: PreTrainedTokenizerFast) -> PreTrainedModel:
+    """Return a model that was made before, which another grows from.
+
+    Raises:
+        ConfigError: It is not there, or has another tokenizer.
+    """
+    path = folder / name
+    if not path.is_dir():
+        raise ConfigError(f"{folder} has no {name}, from which this model grows. Make it first: --only {name}.")
+    if transformers.AutoTokenizer.from_pretrained(path).get_vocab() != tokenizer.get_vocab():
+        raise ConfigError(f"The tokenizer of {path} is not that of today's recipe. Make it again: --only {name}.")
+    architecture: Any = getattr(transformers, RECIPES[name].architecture)
+    model: PreTrainedModel = architecture.from_pretrained(path, dtype=torch.float32)
+    return model
 
 
 def _teach(

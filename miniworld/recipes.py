@@ -60,6 +60,7 @@ class Recipe:
         boosts: Parameter name, or a part of it → multiple of the rate it learns at, without weight decay.
         chapters: In how many parts a model that writes reads its text: part n is drawn from 1000·seed + n.
         ships: Whether it is part of the package.
+        grown_from: The smaller model whose computation it begins with; none begins at random.
     """
 
     description: str
@@ -76,6 +77,7 @@ class Recipe:
     boosts: Mapping[str, float] = field(default_factory=dict)
     chapters: int = 1
     ships: bool = True
+    grown_from: str = ""
 
 
 # T5 initialises its embeddings fifty times larger than GPT-2 and knows positions from the bias alone
@@ -156,19 +158,20 @@ RESIZED: Mapping[str, Mapping[Family, dict[str, Any]]] = {
 
 
 def _resized(name: str, size: Literal["s", "m"]) -> Recipe:
-    """Return the recipe of a backbone of another size: the same lessons; `-s` reads an eighth of the text.
+    """Return the recipe of a backbone of another size: the same lesson on an eighth of the text.
 
-    But for the translator, which an eighth of its text does not teach to translate.
+    `-m` grows from the model without a letter, and reads other text. `translator-s` reads all: an eighth does not teach
+    it to translate.
     """
     recipe = SMALL_WRITERS[name]
     shape, description = RESIZED[size][recipe.family], f"{recipe.description} Size {size}."
     recipe = replace(recipe, description=description, shape=shape, ships=False)
-    if size == "m":
-        return replace(recipe, rate=2e-3)
-    if name == "translator":
+    if name == "translator" and size == "s":
         return recipe
-    training = tuple(replace(data, count=data.count // 8) for data in recipe.training)
-    return replace(recipe, training=training, chapters=recipe.chapters // 2)
+    further = 100 if size == "m" else 0
+    training = tuple(replace(data, seed=data.seed + further, count=data.count // 8) for data in recipe.training)
+    recipe = replace(recipe, training=training, chapters=recipe.chapters // 2)
+    return recipe if size == "s" else replace(recipe, rate=recipe.rate / 4, grown_from=name)
 
 
 BACKBONES = ("causal", "seq2seq", "translator")

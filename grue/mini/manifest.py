@@ -84,6 +84,7 @@ class SmallModel:
         files: File name → sha256.
         besides: The other texts it was trained on.
         ships: Whether it is in the package; one that is not is in a checkout alone, or found by `GRUE_MINI_MODELS`.
+        grown_from: The model whose computation it began with, widened and deepened; none began at random.
         minutes: How long making it took, in minutes; 0 where nobody has measured it.
     """
 
@@ -100,6 +101,7 @@ class SmallModel:
     besides: tuple[TrainingData, ...] = ()
     chapters: int = 1
     ships: bool = True
+    grown_from: str = ""
     minutes: float = 0.0
 
 

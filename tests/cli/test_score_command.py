@@ -1,5 +1,6 @@
 """`grue score` as its user meets it: what is printed, where, and with which exit code; and what it loads."""
 
+import gzip
 import json
 import subprocess
 import sys
@@ -206,6 +207,13 @@ def test_an_empty_line_is_an_empty_text(tmp_path):
     result = grue("score", predictions, "--references", references, "--metrics", "rouge1", "--json")
     assert json.loads(result.stdout)["per_example"] == {"rouge1": [0.0, 1.0, 0.0]}
     assert json.loads(result.stdout)["counts"]["empty"] == 2
+
+
+def test_packed_predictions_of_ones_own_examples(mine, tmp_path):
+    predictions, examples = mine
+    packed = plain(tmp_path / "p.jsonl.gz", gzip.compress(predictions.read_bytes()))
+    found = scores(grue("score", packed, "--examples", examples, "--metrics", "rouge1", "--json"))
+    assert found == {"rouge1": 0.75}
 
 
 def test_a_mark_of_the_encoding_is_no_text(tmp_path):

@@ -10,6 +10,7 @@ import pytest
 import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, ModernBertConfig, ModernBertForMaskedLM
 
+from grue.errors import ConfigError
 from grue.lm.scorers import load_classifier
 from grue.metrics.bertscore import bertscore
 from grue.metrics.bleurt import bleurt
@@ -367,3 +368,16 @@ def test_build_of_one_leaves_the_others(toys, tmp_path):
     assert (tmp_path / "models" / "sentiment" / "model.safetensors").stat().st_mtime_ns == weights
     model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "models" / "seq2seq")
     assert len(AutoTokenizer.from_pretrained(tmp_path / "models" / "seq2seq")) == model.config.vocab_size
+
+
+def test_a_model_grows_only_from_one_of_its_tokenizer(toys, tmp_path, monkeypatch):
+    with pytest.raises(ConfigError, match=r"models has no seq2seq, from which this model grows\..*--only seq2seq"):
+        build.build(tmp_path, lambda line: None, only=["seq2seq-m"])
+    build.build(tmp_path, lambda line: None, only=["seq2seq", "seq2seq-m"])
+    made = read_manifest(tmp_path).models
+    assert made["seq2seq-m"].grown_from == "seq2seq"
+    assert made["seq2seq"].grown_from == ""
+    other = {name: replace(each, size=390) for name, each in build.VOCABULARIES.items()}
+    monkeypatch.setattr(build, "VOCABULARIES", other)
+    with pytest.raises(ConfigError, match=r"The tokenizer of .*seq2seq is not that of today's recipe"):
+        build.build(tmp_path, lambda line: None, only=["seq2seq-m"])
