@@ -77,6 +77,14 @@ class Split:
     end: float = 1.0
     without: tuple[str, ...] = ()
 
+    def fits(self, examples: object, ids_sha256: object) -> bool:
+        """Whether data with so many examples and such ids can be this split, by what the task file knows of it.
+
+        What a result does not state, None, fits.
+        """
+        known = ((examples, self.examples), (ids_sha256, self.ids_sha256))
+        return all(found is None or not wanted or found == wanted for found, wanted in known)
+
 
 @dataclass(frozen=True, slots=True)
 class Data:

@@ -43,7 +43,7 @@ def score(
 
     Raises:
         ConfigError: Not exactly one of task, own examples and references is given, or there is no metric.
-        SubmissionError: An example has no prediction or two, or a prediction no example.
+        SubmissionError: An example has no prediction or two, a prediction no example, or one is no text.
         DataError: Data is not available.
     """
     from grue.evaluation import predictions as reading
@@ -57,6 +57,8 @@ def score(
         raise ConfigError(
             "Without --task there are no default metrics: name them with --metrics, such as meteor,rougeL."
         )
+    if isinstance(metrics, str):
+        raise ConfigError(f"metrics={metrics!r}: give a list of names, such as [{metrics!r}].")
     of_task = None if task is None else as_task(task, suite)
     specs = chosen_metrics(of_task, metrics, options)  # a wrong name is reported before anything is read
     read = reading.read_predictions if of_task is not None else reading.read_predictions_in_order
@@ -86,9 +88,15 @@ def score(
 def _answers(given: Any, found: Sequence[Example]) -> list[Prediction]:
     """Return predictions that are given by id, or in the order of the examples."""
     if isinstance(given, Mapping):
+        for identity, text in given.items():
+            if not isinstance(text, str):
+                raise SubmissionError(f"predictions[{identity!r}]: expected a text, found {text!r}.")
         return [Prediction(identity, text) for identity, text in given.items()]
     if len(given) != len(found):
         raise SubmissionError(f"{len(given)} predictions for {len(found)} examples.")
+    for place, one in enumerate(given):
+        if not isinstance(one, str | Prediction):
+            raise SubmissionError(f"predictions[{place}]: expected a text or a grue.Prediction, found {one!r}.")
     pairs = zip(given, found, strict=True)
     return [Prediction(example.id, one) if isinstance(one, str) else one for one, example in pairs]
 

@@ -10,6 +10,7 @@ from click.core import ParameterSource
 
 from grue import files
 from grue.cli import options
+from grue.cli.score import has_all
 from grue.errors import ConfigError, DataError, SubmissionError
 
 if TYPE_CHECKING:
@@ -126,6 +127,8 @@ def _scored(path: Path, task: "Task", data_dir: Path | None, offline: bool) -> "
     except SubmissionError as error:
         where = "" if str(path) in str(error) else f"{path}: "
         raise DataError(f"{where}{error}") from error
+    if not has_all(task, scored.ids):
+        raise DataError(f"{data_dir}: has other examples than the task's, on which no row of the board was scored.")
     return bars.measured(path, scored.scores, scored.preference, scored.naturalness)
 
 

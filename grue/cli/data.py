@@ -144,8 +144,9 @@ def verify(names: tuple[str, ...], suite: str, wanted: tuple[str, ...], offline:
 @data.command()
 @click.argument("name", metavar="TASK", shell_complete=completion.whole(completion.tasks))
 @options.suite
-@options.option("--split", help="Split to write. [default: the task's evaluation split]")
+@options.option("--split", help="Split to write, or a file of rows. [default: the task's evaluation split]")
 @options.data
+@options.option("--prompts-only", is_flag=True, help="Ids and prompts alone, without references and what metrics need.")
 @click.option(
     "--format",
     "trainer",
@@ -168,6 +169,7 @@ def export(
     split: str | None,
     data_dir: Path | None,
     offline: bool,
+    prompts_only: bool,
     trainer: str | None,
     chat: bool,
     output: Path,
@@ -179,19 +181,24 @@ def export(
     trainer reads the file; verl's prompts are conversations always.
     """
     from grue.data.export import export
-    from grue.data.load import load_examples
+    from grue.data.load import is_file, load_examples
     from grue.data.trainers import export_for
     from grue.task_files import load_task
 
+    if prompts_only and trainer is not None:
+        raise ConfigError(
+            f"--prompts-only: the rows of --format {trainer} have what their reward needs; leave one out."
+        )
     if chat and trainer is None:
         raise ConfigError("--chat is of a trainer's rows: say which with --format trl, verl, openrlhf or verifiers.")
     files.refuse_there(output, force)
     task = load_task(name, suite)
     wanted = split or task.data.evaluation
-    _splits(task, [wanted])
+    if not is_file(task, wanted):
+        _splits(task, [wanted])
     loaded = load_examples(task, wanted, data_dir, offline)
     if trainer is None:
-        export(loaded.examples, output)
+        export(loaded.examples, output, prompts_only)
     else:
         export_for(trainer, task, wanted, loaded.examples, output, chat)
     click.echo(f"{task.suite}/{task.name} {wanted}: {len(loaded.examples):,} examples → {output}")

@@ -130,6 +130,7 @@ def evaluate(
     from grue.api import evaluate as api
     from grue.cli.progress import evaluation_progress
     from grue.evaluation.endpoint import Endpoint
+    from grue.leaderboard.notes import misfit
     from grue.lm.checkpoint import is_checkpoint
 
     _refuse_alone(url, completions=completions, api_key_env=api_key_env, key_over_http=key_over_http)
@@ -200,7 +201,7 @@ def evaluate(
         for error in result.errors:
             click.echo(f"Not scored by {error}", err=True)
         if not as_json:
-            whole = not result.limited and result.split == subject.task.data.evaluation
+            whole = not result.limited and misfit(result, subject.task, subject.task.hash) is None
             places = places_of(subject.task, result.preference, result.naturalness) if whole else {}
             click.echo(summary(result, folder, places))
     if as_json:

@@ -79,12 +79,11 @@ def _runs(record: "Record", jobs: "Sequence[Job]", made: Mapping[str, Any]) -> "
     from grue.task_files import load_task
 
     runs = [read_run(record.runs / job.id) for job in jobs if record.finished(job)]
-    done = list(runs)
+    done = [run.result for run in runs]
     for job in (job for job in jobs if not record.finished(job)):
         task, last = load_task(job.source, job.suite), record.last(job)
         about = {"name": job.system, "algorithm": job.algorithm, "backbone": job.backbone or task.backbone.model}
-        same = [run.result for run in done if run.result.task == job.task] or [run.result for run in done]
-        runs.append(failed_beside(same[0], task, job.seed, made) if same else failed_run(task, job.seed, about, made))
+        runs.append(failed_beside(done, task, job.seed, made) if done else failed_run(task, job.seed, about, made))
         click.echo(f"Declared failed: {job.id}: {last.message if last else ''}", err=True)
     return runs
 

@@ -109,10 +109,17 @@ def score(
         head = {} if task is None else {"task": task.name, "suite": task.suite}
         click.echo(json.dumps(head | files.plain(scored), indent=2))
         return
-    whole = split is None or (task is not None and split == task.data.evaluation)
-    as_on_board = whole and not settings
-    places = places_of(task, scored.preference, scored.naturalness) if task is not None and as_on_board else {}
+    places = {}
+    if task is not None and split in (None, task.data.evaluation) and not settings and has_all(task, scored.ids):
+        places = places_of(task, scored.preference, scored.naturalness)
     click.echo(score_table(scored.scores, scored.preference, scored.naturalness, places))
+
+
+def has_all(task: "Task", ids: Sequence[str]) -> bool:
+    """Whether examples with these ids can be the evaluation split, and not part of it in a folder of one's own."""
+    from grue.data.load import hash_ids
+
+    return task.data.splits[task.data.evaluation].fits(len(ids), hash_ids(ids))
 
 
 def places_of(task: "Task", preference: float | None, naturalness: float | None) -> dict[str, str]:

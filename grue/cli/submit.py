@@ -390,8 +390,8 @@ def _failed(failed: Sequence[str], others: "Sequence[PackedRun]") -> "list[Packe
 
     if not others:
         raise ConfigError("Every run failed: there is no result to submit.")
-    first = others[0].result
-    return [failed_beside(first, *parse_failed(text, first.suite), _made()) for text in failed]
+    results = [run.result for run in others]
+    return [failed_beside(results, *parse_failed(text, results[0].suite), _made()) for text in failed]
 
 
 def _made() -> dict[str, Any]:

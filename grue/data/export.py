@@ -26,8 +26,11 @@ def as_dataset(examples: Sequence[Example]) -> "Dataset":
     return datasets.Dataset.from_list([record_of(example) for example in examples])
 
 
-def export(examples: Sequence[Example], path: Path) -> None:
+def export(examples: Sequence[Example], path: Path, prompts_only: bool = False) -> None:
     """Write examples to a `.jsonl` file, one a line as `grue score --examples` reads them, or to a `.parquet` file.
+
+    Args:
+        prompts_only: Write ids and prompts, and nothing that tells the answers.
 
     Raises:
         ConfigError: The name has another ending.
@@ -36,11 +39,13 @@ def export(examples: Sequence[Example], path: Path) -> None:
     check_ending(path)
     with writing(path) as temporary:
         if path.suffix == ".parquet":
-            as_dataset(examples).to_parquet(str(temporary))
+            rows = as_dataset(examples)
+            (rows.select_columns(["id", "prompt"]) if prompts_only else rows).to_parquet(str(temporary))
             return
         with temporary.open("w", encoding="utf-8", newline="\n") as handle:
             for example in examples:
-                handle.write(files.canonical_json(example) + "\n")
+                row = {"id": example.id, "prompt": example.prompt} if prompts_only else example
+                handle.write(files.canonical_json(row) + "\n")
 
 
 def check_ending(path: Path) -> None:

@@ -193,12 +193,20 @@ def summary(endpoint: Endpoint, replies: Mapping[str, Reply]) -> dict[str, Any]:
         "answers_without_usage": uncounted,
         "sent": _distinct(reply.sent for reply in every),
     }
-    if endpoint.prices is not None:
-        into, out = endpoint.prices
-        spent = (tokens["prompt"] * into + tokens["completion"] * out) / 1e6
-        found["prices_per_million"] = {"prompt": into, "completion": out}
-        found["cost"] = None if uncounted else spent  # a part of it would be taken for all
-    return found
+    return found if endpoint.prices is None else priced(found, endpoint.prices)
+
+
+def priced(said: Mapping[str, Any], prices: tuple[float, float]) -> dict[str, Any]:
+    """Return what a result says of an endpoint, with what it cost.
+
+    Args:
+        said: By `summary`, without prices or with others.
+        prices: Of a million tokens of prompts and of answers.
+    """
+    into, out = prices
+    spent = (said["tokens"]["prompt"] * into + said["tokens"]["completion"] * out) / 1e6
+    cost = None if said["answers_without_usage"] else spent  # a part of it would be taken for all
+    return {**said, "prices_per_million": {"prompt": into, "completion": out}, "cost": cost}
 
 
 def _counted(values: Iterator[str]) -> dict[str, int]:

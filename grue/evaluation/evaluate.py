@@ -20,6 +20,7 @@ from grue.evaluation.by_endpoint import (
     answer_all,
     first_reply,
     predictions_of,
+    priced,
     settings_for,
     summary,
 )
@@ -103,7 +104,7 @@ def evaluate(
         discard(folder)
     finished = claim(folder, identity, warn)
     if finished is not None:
-        return finished
+        return _at_prices(finished, system, folder, identity)
     try:
         ready = ready or _make_ready(task, system, split, limit, data_dir, offline, warn)
     except GrueError:
@@ -152,6 +153,17 @@ def evaluate(
     write_per_example(folder / SCORES, scored)
     seal(folder, identity, result)
     return result
+
+
+def _at_prices(finished: Result, system: System, folder: Path, identity: Mapping[str, Any]) -> Result:
+    """Return a finished evaluation, written again if an endpoint's prices were not known before or were others."""
+    if system.endpoint is None or system.endpoint.prices is None:
+        return finished
+    said = priced(finished.system["endpoint"], system.endpoint.prices)
+    if said != finished.system["endpoint"]:
+        finished = replace(finished, system={**finished.system, "endpoint": said})
+        seal(folder, identity, finished)
+    return finished
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from grue.evaluation.folder import CLAIM, RESULT, fault_of
 from grue.records import Direction, Result
 from grue.stats.intervals import Interval, mean, satterthwaite_interval, sd
 from grue.submissions.folder import read_result
+from grue.task_files import is_named, load_task, task_names
 
 LEVEL = 0.95
 METHOD = "Student's t over seeds"
@@ -185,9 +186,17 @@ def _result_files(given: Path) -> list[Path]:
     return found
 
 
+def of_a_part(result: Result) -> bool:
+    """Whether a result was not made on the whole split, as far as grue knows its task."""
+    if result.limited or not is_named(result.suite) or result.task not in task_names(result.suite):
+        return result.limited
+    split = load_task(result.task, result.suite).data.splits.get(result.split)
+    return split is not None and not split.fits(result.data.get("examples"), result.data.get("ids_sha256"))
+
+
 def _read(path: Path) -> Result:
     result = read_result(path)
-    if result.limited:
+    if of_a_part(result):
         raise DataError(f"{path}: of a part of the split, or of rows of a file; such a result stands for no task.")
     if result.status != "complete":
         raise DataError(f"{path}: the evaluation {result.status}; evaluate again.")

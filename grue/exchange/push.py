@@ -11,7 +11,7 @@ from grue.errors import ConfigError, DataError
 from grue.evaluation.folder import PREDICTIONS, RESULT, SCORES, fault_of
 from grue.exchange.described import Described
 from grue.exchange.eval_results import FOLDER, eval_results
-from grue.exchange.measured import Measured, measured_of
+from grue.exchange.measured import Measured, measured_of, of_a_part
 from grue.exchange.model_index import NAMES, results_of
 from grue.lm.checkpoint import ANSWERS, MANIFEST, README, CheckpointManifest, find_checkpoint, read_manifest
 from grue.submissions.folder import read_result
@@ -90,7 +90,7 @@ def _evaluated(folder: Path, manifest: CheckpointManifest, warn: Callable[[str],
     if result.system.get("weights") != manifest.weights:
         warn(f"{path} is of other weights than {folder}, so no scores go along.")
         return None
-    if result.limited or result.status != "complete":
+    if of_a_part(result) or result.status != "complete":
         warn(f"{path} is of a part of the split or not complete, so no scores go along.")
         return None
     return measured_of([(result, path)])

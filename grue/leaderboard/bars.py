@@ -10,6 +10,7 @@ from typing import Literal
 from grue.errors import ConfigError, DataError, UnknownName, did_you_mean, escaped
 from grue.leaderboard.board import Board, Cell, Estimate
 from grue.leaderboard.entries import SCORED_AXES
+from grue.leaderboard.notes import misfit
 from grue.records import Direction, Result, Score
 from grue.tasks import Task
 
@@ -43,6 +44,21 @@ class Bar:
     figure: str
     side: Side
     wanted: str
+
+    @property
+    def number(self) -> float | None:
+        """The number that is wanted; None for a row.
+
+        Raises:
+            ConfigError: It is not finite.
+        """
+        try:
+            number = float(self.wanted)
+        except ValueError:
+            return None
+        if not math.isfinite(number):
+            raise ConfigError(f"{self.figure}={self.wanted}: must be a finite number or the name of a row.")
+        return number
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +107,8 @@ def of_result(result: Result, path: Path, task: Task) -> FileFigures:
         raise DataError(f"{path}: the run failed, so that there is nothing to check.")
     if result.limited or result.split != task.data.evaluation:
         raise DataError(f"{path}: of a part of {task.data.evaluation} or of other rows; evaluate the whole split.")
+    if (reason := misfit(result, task, task.hash)) is not None:
+        raise DataError(f"{path}: made {reason}; evaluate again.")
     return measured(path, result.scores, result.preference, result.naturalness)
 
 
@@ -113,7 +131,8 @@ def check(
         tolerance: How far below (or, for at most, above) a row's mean the value may be, in the figure's unit.
 
     Raises:
-        ConfigError: There is no bar or no file, the tolerance is no number ≥ 0, or a bar is on the wrong side.
+        ConfigError: There is no bar or no file, the tolerance is no number ≥ 0 or for no row, or a bar is on the wrong
+            side.
         UnknownName: The files have no such figure, or the board no such row.
         DataError: The board has another version of the task, or not the row's figure.
     """
@@ -121,6 +140,8 @@ def check(
         raise ConfigError("Nothing to check: name files and at least one of --at-least and --at-most.")
     if not (math.isfinite(tolerance) and tolerance >= 0):
         raise ConfigError(f"--tolerance {tolerance}: must be a number of at least 0.")
+    if tolerance and all(bar.number is not None for bar in bars):
+        raise ConfigError("--tolerance is how far behind a row's mean a figure may be, and no bar names a row.")
     for bar in bars:
         values = [_value(one, bar) for one in found]
         limit, why = _limit(bar, task, board, tolerance)
@@ -144,14 +165,8 @@ def _value(one: FileFigures, bar: Bar) -> float:
 
 
 def _limit(bar: Bar, task: Task, board: Board | None, tolerance: float) -> tuple[float, str]:
-    try:
-        number = float(bar.wanted)
-    except ValueError:
-        pass
-    else:
-        if not math.isfinite(number):
-            raise ConfigError(f"{bar.figure}={bar.wanted}: must be a finite number or the name of a row.")
-        return number, "as asked"
+    if bar.number is not None:
+        return bar.number, "as asked"
     estimate = _of_row(bar, task, board)
     limit = estimate.mean - tolerance if bar.side == "at least" else estimate.mean + tolerance
     sd = "" if estimate.sd is None else f", sd {estimate.sd:.4g}"

@@ -87,6 +87,7 @@ class Cell:
         parameters: Of the system; None where the results state none.
         code: Versions of grue that made the results, each with the first digits of its commit.
         machines: Kinds of machines that trained and answered, as far as the results state them.
+        algorithms: What the results say that made them; a row's own words (`about`) may say it otherwise.
     """
 
     seeds: tuple[int, ...]
@@ -105,6 +106,7 @@ class Cell:
     parameters: int | None = None
     code: tuple[str, ...] = ()
     machines: tuple[str, ...] = ()
+    algorithms: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ def calls_of(rows: Sequence[Row]) -> Calls:
 def _was_rewarded(row: Row, cell: Cell) -> bool:
     """Whether training had a reward; one that only picked among samples is none."""
     stated = [count for spent in (cell.training, cell.whole) for count in spent.get("reward_calls", {}).values()]
-    trained = row.about.algorithm not in _WITHOUT_REWARD or any(stated)
+    trained = bool({*(cell.algorithms or (row.about.algorithm,))} - _WITHOUT_REWARD) or any(stated)
     return bool(cell.rewards) and row.standing != "reference" and trained
 
 

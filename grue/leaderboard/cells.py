@@ -6,7 +6,16 @@ from grue.errors import DataError
 from grue.leaderboard.board import BoardTask, Cell, Column, Estimate, Row, Standing
 from grue.leaderboard.entries import ScoredAxis, lacking, lacks, row_key
 from grue.leaderboard.lineage import DIGITS, line
-from grue.leaderboard.made import code_of, kept_updates, last_updates, machines_of, parameters_of, training_of, whole_of
+from grue.leaderboard.made import (
+    algorithms_of,
+    code_of,
+    kept_updates,
+    last_updates,
+    machines_of,
+    parameters_of,
+    training_of,
+    whole_of,
+)
 from grue.leaderboard.trained_on import rewards_of, terms_of
 from grue.records import Entry
 from grue.stats.intervals import mean, sd
@@ -107,6 +116,7 @@ def _cell(entries: Sequence[Entry], task: BoardTask) -> Cell:
         parameters=parameters_of(results),
         code=code_of(results),
         machines=machines_of(results),
+        algorithms=algorithms_of(results),
     )
 
 

@@ -14,6 +14,7 @@ from grue.submissions.checks.budgets import MOST, amounts, last_of, stated
 
 COMMIT = re.compile(r"[0-9a-f]{7,64}")
 VERSION = re.compile(r"[0-9][0-9A-Za-z.+-]{0,30}")
+ALGORITHM = re.compile(r"[\w+.-]{1,80}", re.ASCII)
 MACHINE = re.compile(r"[\w .,:()@/+-]{1,120}", re.ASCII)
 
 
@@ -100,6 +101,12 @@ def parameters_of(results: Iterable[Result]) -> int | None:
 def code_of(results: Iterable[Result]) -> tuple[str, ...]:
     """Return the versions of grue that made the results, as "0.1.0 (09d6de5)", sorted; + marks uncommitted changes."""
     return tuple(sorted({text for result in results if (text := _code(result.grue))}))
+
+
+def algorithms_of(results: Iterable[Result]) -> tuple[str, ...]:
+    """Return the algorithms that the results state, sorted."""
+    stated = (result.system.get("algorithm") for result in results)
+    return tuple(sorted({text for text in stated if isinstance(text, str) and ALGORITHM.fullmatch(text)}))
 
 
 def machines_of(results: Iterable[Result]) -> tuple[str, ...]:

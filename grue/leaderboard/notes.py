@@ -41,7 +41,7 @@ def misfit(result: Result, task: Task, task_hash: str) -> str | None:
         return "for another version of the task"
     if result.split != task.data.evaluation:
         return f"on the split {result.split!r} instead of {task.data.evaluation!r}"
-    if split.ids_sha256 and result.data.get("ids_sha256", split.ids_sha256) != split.ids_sha256:
+    if not split.fits(result.data.get("examples"), result.data.get("ids_sha256")):
         return "on other examples than the task's"
     return None
 

@@ -42,11 +42,10 @@ def rewards_of(results: Iterable[Result], usual: Sequence[str]) -> tuple[str, ..
     found: set[str] = set()
     runs = list(results)
     for result in [run for run in runs if run.status == "complete"] or runs:
-        reward = result.system.get("reward")
-        if isinstance(reward, str):
-            found.update(terms_of(reward) if reward else ())
-        elif names_no_reward(result):
+        if names_no_reward(result):
             found.update(usual)
+        elif isinstance(reward := result.system.get("reward"), str) and reward:
+            found.update(terms_of(reward))
         best_of = result.generation.get("best_of")
         picked = best_of.get("pick_by") if isinstance(best_of, Mapping) else None
         judges = [
@@ -60,8 +59,8 @@ def rewards_of(results: Iterable[Result], usual: Sequence[str]) -> tuple[str, ..
 
 def names_no_reward(result: Result) -> bool:
     """Whether a result was made by an algorithm that raises a reward, and does not say which."""
-    algorithm = str(result.system.get("algorithm", "")).rpartition("+")[2]
-    return algorithm in UNNAMED and not isinstance(result.system.get("reward"), str)
+    algorithm, reward = str(result.system.get("algorithm", "")).rpartition("+")[2], result.system.get("reward")
+    return algorithm in UNNAMED and not (isinstance(reward, str) and reward)
 
 
 def held_out_columns(task: BoardTask, rewards: Sequence[str]) -> list[Column]:

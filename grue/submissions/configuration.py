@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from grue import files
-from grue.algorithms import BUILT_IN
+from grue.algorithms import BUILT_IN, SUPERVISED
 from grue.errors import ConfigError, DataError, visible
 from grue.evaluation.rewards import REWARDS, parse_reward
 from grue.metrics.registry import CARDS
@@ -104,16 +104,21 @@ def names_of_stages(algorithm: str) -> list[str]:
     return [first, algorithm] if plus else [algorithm]
 
 
-def differences(configuration: Configuration, result: Result) -> Iterator[str]:
-    """Yield where a configuration is not the one that a result was made with."""
+def differences(configuration: Configuration, result: Result, usual: str) -> Iterator[str]:
+    """Yield where a configuration is not the one that a result was made with.
+
+    Args:
+        usual: The task's default reward, for which a result counts that does not name its own, as older ones do.
+    """
     last, system = configuration.last, result.system
+    default = "" if last.algorithm == SUPERVISED else usual
     for key, said, found in (
         ("suite", last.suite, result.suite),
         ("task", last.task, result.task),
         ("task_hash", last.task_hash, result.task_hash),
         ("algorithm", last.algorithm, system.get("algorithm")),
         ("backbone", last.backbone, system.get("backbone")),
-        ("reward", last.reward, system.get("reward") or last.reward),  # older results do not name it
+        ("reward", last.reward if last.algorithm != SUPERVISED else "", system.get("reward", default)),
     ):
         if said != found:
             yield f"{key}: states {said!r}; the result of seed {result.seed} {found!r}."
@@ -188,11 +193,12 @@ def check_configurations(system: Path, found: Scan, results: Mapping[Path, Resul
         except DataError as refusal:
             yield error(70, path, without_path(refusal, path))
             continue
-        yield from (error(71, path, line) for one in of_task for line in differences(configuration, one))
-        asked = list(demands(configuration, load_task(path.parent.name, suite)))
+        task = load_task(path.parent.name, suite)
+        yield from (error(71, path, line) for one in of_task for line in differences(configuration, one, task.reward))
+        asked = list(demands(configuration, task))
         yield from (error(72, path, line) for line in asked)
         if not asked:
-            yield from _check_settings(path, configuration, load_task(path.parent.name, suite))
+            yield from _check_settings(path, configuration, task)
             for at, one in by_path.items():
                 lines = other_calls(configuration.last.config, len(configuration.stages) == 1, one)
                 yield from (warning(80, at, line) for line in lines)

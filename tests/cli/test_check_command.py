@@ -120,6 +120,7 @@ def test_what_proves_nothing_is_refused(tmp_path):
     shutil.copy(one, twin)
     other = ROOT / "submissions/mini/supervised+ppo/imdb/seed-2.result.json"
     asked = ("--at-least", "preference=1")
+    part = STATED[0]["data"] | {"examples": 3, "ids_sha256": "0" * 64}
     for arguments, code, message in [
         ((one,), 2, "Nothing to check"),
         ((one, one, *asked), 2, "named twice"),
@@ -134,10 +135,12 @@ def test_what_proves_nothing_is_refused(tmp_path):
         ((one, "--at-least", "preference=supervisd"), 2, "Did you mean 'supervised'?"),
         ((one, *asked, "--tolerance", "-1"), 2, "--tolerance -1.0"),
         ((one, *asked, "--tolerance", "nan"), 2, "--tolerance nan"),
+        ((one, *asked, "--tolerance", "1"), 2, "no bar names a row"),
         ((one, "--task", "totto", *asked), 3, "not of mini/totto"),
         ((one, "--suite", "grue", *asked), 3, "of mini/imdb, not of grue/imdb"),
         ((reward_model(tmp_path / "reward.json"), *asked), 3, "reward.json: not a result.json that `grue evaluate` "),
         ((changed(tmp_path / "limited.json", limited=True), *asked), 3, "evaluate the whole split"),
+        ((changed(tmp_path / "part.json", data=part), *asked), 3, "made on other examples than the task's"),
         ((changed(tmp_path / "split.json", split="validation"), *asked), 3, "evaluate the whole split"),
         ((changed(tmp_path / "version.json", task_hash="0"), *asked), 3, "another version"),
         ((changed(tmp_path / "failed.json", status="failed"), *asked), 3, "the run failed"),

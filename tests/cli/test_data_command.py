@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from support import hub_server
@@ -184,3 +185,33 @@ def test_offline_opens_no_connection(hub, run, tmp_path):
     assert "grue/wmt16 test: fine, 10 rows" in done.stdout
     assert "grue/wmt16 train: not available" in done.stderr
     assert "a connection was opened" not in done.stderr
+
+
+def test_the_prompts_of_a_file_of_rows_without_its_answers(tmp_path):
+    """What whoever has no checkpoint to hand in is given of a held-back draw."""
+    rows = tmp_path / "held-back.jsonl"
+    row = {"concept_set_idx": 900001, "concepts": ["dog", "run"], "targets": ["A dog runs at noon in the hall."]}
+    rows.write_text(json.dumps(row) + "\n", encoding="utf-8")
+    asked, whole = tmp_path / "prompts.jsonl", tmp_path / "whole.jsonl"
+
+    def export(*options):
+        return CliRunner().invoke(main, ["data", "export", "commongen", "--split", str(rows), *map(str, options)])
+
+    assert export("--prompts-only", "-o", asked).exit_code == 0
+    assert export("-o", whole).exit_code == 0
+    (prompt,), (example,) = (
+        [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] for path in (asked, whole)
+    )
+    assert example["references"] == row["targets"]
+    assert prompt == {"id": example["id"], "prompt": example["prompt"]} and "dog" in prompt["prompt"]
+    assert export("--prompts-only", "-o", tmp_path / "p.parquet").exit_code == 0
+    assert pq.read_schema(tmp_path / "p.parquet").names == ["id", "prompt"]
+    refused = export("--prompts-only", "--format", "trl", "-o", tmp_path / "t.jsonl")
+    assert refused.exit_code == 2 and "leave one out" in refused.stderr
+
+
+def test_a_split_that_is_none_is_told(tmp_path):
+    refused = CliRunner().invoke(
+        main, ["data", "export", "commongen", "--split", "tests", "-o", str(tmp_path / "x.jsonl")]
+    )
+    assert refused.exit_code == 2 and "has no such split. Did you mean 'test'?" in refused.stderr

@@ -9,7 +9,10 @@ import pytest
 from support.paths import ROOT
 from support.score_cli import ANSWERS, MINE, fails, grue, lines, own_files, plain, scores
 
+from grue.api.score import score
 from grue.data.load import load_examples
+from grue.errors import ConfigError, SubmissionError
+from grue.records import Example
 from grue.task_files import load_task
 
 
@@ -343,3 +346,16 @@ for command in {commands}:
     assert not {{"torch", "transformers", "datasets", "evaluate"}} & set(sys.modules), command
 """
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+def test_in_python_what_is_no_text_and_no_list_of_names_is_told():
+    examples = [Example("a", "", ("the cat",)), Example("b", "", ("a dog",))]
+    for given, told in (
+        ([{"id": "a", "text": "x"}, "y"], r"predictions\[0\]: expected a text or a grue.Prediction, found \{"),
+        (["x", None], r"predictions\[1\]: expected a text or a grue.Prediction, found None"),
+        ({"a": "x", "b": 3}, r"predictions\['b'\]: expected a text, found 3"),
+    ):
+        with pytest.raises(SubmissionError, match=told):
+            score(given, own_examples=examples, metrics=["rouge1"])
+    with pytest.raises(ConfigError, match=r"metrics='rouge1': give a list of names, such as \['rouge1'\]"):
+        score(["x", "y"], own_examples=examples, metrics="rouge1")

@@ -105,6 +105,22 @@ def test_a_split_is_answered_in_its_order_and_recorded(task):
     assert KEY not in result.output + again.output
 
 
+def test_prices_that_come_later_are_taken_up(task):
+    with server.serving() as served:
+        first = json.loads(evaluate(task, "--endpoint", served.url, "--json").stdout)[0]
+        asked = len(served.asked)
+        prices = ("--price-in", 2, "--price-out", 10)
+        again = json.loads(evaluate(task, "--endpoint", served.url, *prices, "--json").stdout)[0]
+        kept = json.loads(evaluate(task, "--endpoint", served.url, "--json").stdout)[0]
+        assert len(served.asked) == asked
+    said = again["system"]["endpoint"]
+    tokens = said["tokens"]
+    assert "cost" not in first["system"]["endpoint"]
+    assert said["prices_per_million"] == {"prompt": 2, "completion": 10}
+    assert said["cost"] == pytest.approx((tokens["prompt"] * 2 + tokens["completion"] * 10) / 1e6)
+    assert kept == again  # what is known of the cost stays
+
+
 def test_the_conversation_is_the_tasks_and_prompts_are_cut_as_text(task):
     with server.serving() as served:
         ask(task, served)

@@ -12,6 +12,7 @@ from huggingface_hub import ModelCard, eval_result_entries_to_yaml, parse_eval_r
 from support.commands import here
 from support.every_eval_ever import faults
 from support.factories import a_result, a_task
+from support.paths import ROOT
 
 import grue
 from grue import files
@@ -189,6 +190,10 @@ def test_results_that_do_not_belong_together_are_refused(folder, tmp_path):
 def test_results_that_stand_for_nothing_are_refused(folder, tmp_path):
     limited = write(tmp_path / "limited", 4, 30.0, limited=True)
     assert "of a part of the split" in refusal(limited, code=DataError)
+    known = json.loads((ROOT / "submissions/mini/supervised/imdb/seed-1.result.json").read_text())
+    part = tmp_path / "part" / "result.json"
+    files.write_json(part, known | {"data": known["data"] | {"examples": 3}})
+    assert "of a part of the split" in refusal(part, code=DataError)
     half = write(tmp_path / "half", 4, 30.0, naturalness=None)
     assert "fluent is in 3 of 4 results" in refusal(folder, half, code=DataError)
     (tmp_path / "empty").mkdir()

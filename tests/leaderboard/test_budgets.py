@@ -15,6 +15,7 @@ from grue.leaderboard.rank import rank
 from grue.records import About, Entry
 from grue.render import as_json, markdown
 from grue.render.html import render as html
+from grue.render.web.words import family_of
 
 STORIES, JOKES = a_task("stories"), a_task("jokes")
 SAID = "Reward calls of a whole training run are "
@@ -66,6 +67,20 @@ def test_a_row_that_makes_up_on_another_task_is_named_for_both() -> None:
     assert said(*alike, *odd, tasks=tasks) == [
         "more than 10 % off the others' median: odd (0.50 times on stories and on 1 more)."
     ]
+
+
+def test_what_a_row_says_of_its_algorithm_hides_no_budget() -> None:
+    """The results say ppo, the row's own words say supervised."""
+    hidden = [replace(entry, about=About(algorithm="supervised")) for entry in rewarded("hidden", 64)]
+    rows = rewarded("a", 2048), rewarded("b", 2048), hidden
+    assert said(*rows) == ["more than 10 % off the others' median: hidden (0.03 times)."]
+    board = rank([entry for one in rows for entry in one], [STORIES])
+    assert {row.system: family_of(row) for row in board.rows} == dict.fromkeys(("a", "b", "hidden"), "rl-backbone")
+
+
+def test_a_rewarded_run_that_names_no_reward_counts_as_the_tasks() -> None:
+    board = rank(rewarded("silent", 2048, reward=""), [STORIES])
+    assert [row.cells["stories"].rewards for row in board.rows] == [("liked",)]
 
 
 def test_what_is_not_known_is_named() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -205,6 +206,10 @@ def test_a_standing_row_is_not_told_anew(home: Path) -> None:
     described = home / "submissions/mini/ours/submission.toml"
     described.write_text(described.read_text().replace('training_data = "none"', 'training_data = "the test set"'))
     assert told(home) == [("GRUE-S084", "submissions/mini/ours/submission.toml", "says something else: training_data.")]
+    described.write_text(described.read_text().replace('training_data = "the test set"', 'training_data = "none"'))
+    files.write_text(described, re.sub('budget = ".*"', 'budget = "a second"', described.read_text()))
+    (found,) = told(home)
+    assert found == ("GRUE-S084", "submissions/mini/ours/submission.toml", "says something else: budget.")
 
 
 @pytest.mark.usefixtures("few_examples")

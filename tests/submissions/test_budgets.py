@@ -55,6 +55,26 @@ def test_reward_calls_are_those_of_the_configuration(ours: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("system", "said"),
+    [
+        (
+            {"training": {"reward_calls": 16}},
+            "reward_calls: states 16 until the kept update, and not which update that is.",
+        ),
+        (
+            {"update": 8, "training": {"episodes": 64}},
+            "episodes: states 64 until the kept update; its configuration makes 1,024 at least.",
+        ),
+        ({"update": 8, "training": {"episodes": 17000}}, None),  # those of the start count, too
+    ],
+)
+def test_what_the_board_would_count_is_held_against_the_configuration(ours: Path, system: Any, said: Any) -> None:
+    configure(ours, **REINFORCED)
+    edit(ours, lambda data: data["system"].update(system))
+    assert budget_problems(ours) == ([said] if said else [])
+
+
 def test_calls_that_chose_the_prompts_come_on_top(ours: Path) -> None:
     config = {**REINFORCED["config"], "select": "hard:100"}  # type: ignore[dict-item]
     for calls, lines in ((9024, 0), (1023, 1)):

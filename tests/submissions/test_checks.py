@@ -456,6 +456,17 @@ def a_configuration_of_what_was_not_trained(ours: Path, _: pytest.MonkeyPatch) -
     configure(ours, agreeing=False)
 
 
+@violates(71)
+def a_reward_that_only_the_configuration_names(ours: Path, _: pytest.MonkeyPatch) -> None:
+    configure(ours, algorithm="ppo")
+    edit(ours, lambda data: data["system"].update(reward=""))
+
+
+@violates(71)
+def a_reward_that_counts_as_the_tasks_and_was_another(ours: Path, _: pytest.MonkeyPatch) -> None:
+    configure(ours, algorithm="ppo", reward="bleu4")  # results without a reward, as older ones are
+
+
 @violates(72)
 def an_algorithm_of_their_own(ours: Path, _: pytest.MonkeyPatch) -> None:
     configure(ours, algorithm="theirs:ALGORITHM")

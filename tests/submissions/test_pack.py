@@ -21,6 +21,7 @@ from grue.submissions.folder import Submission, read_result, read_submission, sy
 from grue.submissions.packing import pack as packing
 from grue.submissions.packing.collect import (
     PackedRun,
+    failed_beside,
     failed_run,
     find_predictions,
     find_runs,
@@ -262,6 +263,22 @@ def test_a_failed_run_is_a_result_without_scores(tmp_path: Path) -> None:
     result = read_result(folder / "imdb/seed-2.result.json")
     assert (result.status, result.scores, result.preference, result.task_hash) == ("failed", (), None, IMDB.hash)
     assert (result.grue, result.packages, result.system) == (MADE["grue"], MADE["packages"], SYSTEM)
+
+
+def test_a_failed_run_of_another_task_is_of_that_task(tmp_path: Path) -> None:
+    """What a task brings itself, its backbone and its chat prompt, is not taken from a run of another one."""
+    trained = a_run(system=SYSTEM | {"backbone": COMMONGEN.backbone.model}).result
+    failed = failed_beside([trained], IMDB, 2, MADE).result
+    assert (failed.task, failed.system["backbone"]) == ("imdb", IMDB.backbone.model)
+    own = a_run(IMDB, system=SYSTEM | {"backbone": "a/model"}).result
+    assert failed_beside([trained, own], IMDB, 2, MADE).result.system["backbone"] == "a/model"
+    asked = {"prompting": {"kind": "chat", "version": 1, "hash": COMMONGEN.chat_hash, "shots": ["train-1"]}}
+    chat = a_run(system=SYSTEM | {"backbone": "a/model"}, generation=asked).result
+    assert failed_beside([chat], COMMONGEN, 2, MADE).result.generation == asked
+    other = failed_beside([chat], IMDB, 2, MADE).result
+    assert other.system["backbone"] == "a/model"
+    assert other.generation == {"prompting": {"kind": "chat", "version": 1, "hash": IMDB.chat_hash}}
+    assert IMDB.chat_hash != COMMONGEN.chat_hash
 
 
 # --- collecting ------------------------------------------------------------------------------------------------------

@@ -74,10 +74,13 @@ FAMILIES = {
 
 
 def family_of(row: Row) -> str:
-    """Return the family of a row's algorithm: one of `FAMILIES`."""
+    """Return the family of the algorithm that a row's results state: one of `FAMILIES`."""
     if row.standing == "reference":
         return "reference"
-    start, _, last = (row.about.algorithm or row.system).rpartition("+")
+    stated = sorted({name for cell in row.cells.values() for name in cell.algorithms})
+    if len(stated) > 1:
+        return "other"
+    start, _, last = (stated or [row.about.algorithm or row.system])[0].rpartition("+")
     if last == "supervised":
         return "supervised"
     if start.split("+")[-1] == "supervised":

@@ -279,7 +279,9 @@ def _rewritten(changes: Changes, system: str, kept: Sequence[str], of_system: bo
             yield review(84, folder / task / CONFIG, f"is {changes.within[f'{system}/{task}/{CONFIG}']}.")
     if of_system and changes.within.get(f"{system}/{SUBMISSION}") == "changed":
         before, now = _described(changes, system), _table(folder)
-        differing = sorted(key for key in {*before, *now} - _OF_NEW_RUNS if before.get(key) != now.get(key))
+        gained = {path for _, path in _runs(changes.within, system)} - changes.before.keys()
+        anew = _OF_NEW_RUNS if gained else set()
+        differing = sorted(key for key in {*before, *now} - anew if before.get(key) != now.get(key))
         if now and differing:
             yield review(84, folder / SUBMISSION, f"says something else: {', '.join(differing)}.")
 

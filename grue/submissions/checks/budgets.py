@@ -74,8 +74,16 @@ def other_calls(config: Mapping[str, Any], from_backbone: bool, result: Result) 
         return
     more = (from_backbone and bool(system.get("start"))) or any(config.get(name) for name in ASKS_MORE)
     for what, update, costs in zip(("kept", "last"), (system.get("update"), ends), stated(result), strict=True):
-        calls, reached = amounts(costs).get("reward_calls"), amount("steps", update)
-        if calls is None or reached is None:
+        spent, reached = amounts(costs), amount("steps", update)
+        calls, episodes = spent.get("reward_calls"), spent.get("episodes")
+        if reached is None:
+            if calls is not None:
+                yield f"reward_calls: states {calls:,.0f} until the {what} update, and not which update that is."
+            continue
+        if calls is None:
+            if episodes is not None and episodes < reached * rollouts:
+                least = f"its configuration makes {reached * rollouts:,.0f} at least"
+                yield f"episodes: states {episodes:,.0f} until the {what} update; {least}."
             continue
         made = reached * rollouts + _calls_of_first_update(config, reached)
         if calls < made or (calls > made and not more):

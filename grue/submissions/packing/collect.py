@@ -1,6 +1,6 @@
 """Collecting what a submission is packed from: evaluated runs, or predictions made elsewhere, which are scored here."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 from grue.data.load import load_examples
 from grue.errors import ConfigError, DataError, SubmissionError
 from grue.evaluation.predictions import read_predictions
+from grue.evaluation.prompting import CHAT, chat_of
 from grue.evaluation.scoring import score_predictions
 from grue.records import LARGEST_SEED, SCHEMA_VERSION, Prediction, Result, is_seed
 from grue.submissions.configuration import Configuration
@@ -140,11 +141,23 @@ def failed_run(task: Task, seed: int, system: Mapping[str, Any], made: Mapping[s
     return PackedRun(_empty_result(task, seed, system, made), None, f"--failed {task.name}:{seed}")
 
 
-def failed_beside(sibling: Result, task: Task, seed: int, made: Mapping[str, Any]) -> PackedRun:
-    """Return the result of a failed run of the system that another result is of, and that was asked alike."""
+def failed_beside(others: Sequence[Result], task: Task, seed: int, made: Mapping[str, Any]) -> PackedRun:
+    """Return the result of a failed run of the system that other results are of, asked as they were.
+
+    One of the same task says how; else the task's own backbone and chat prompt stand for those of the other's task.
+
+    Args:
+        others: At least one.
+    """
+    sibling = next((one for one in others if one.task == task.name), others[0])
     system = {key: sibling.system[key] for key in OF_A_SYSTEM if key in sibling.system}
-    run = failed_run(task, seed, system, made)
     asked = {key: sibling.generation[key] for key in ("prompting",) if key in sibling.generation}
+    if sibling.task != task.name:
+        if system.get("backbone") == load_task(sibling.task, sibling.suite).backbone.model:
+            system["backbone"] = task.backbone.model
+        if chat_of(sibling) is not None and task.prompt.chat is not None:
+            asked = {"prompting": {"kind": CHAT, "version": task.prompt.chat.version, "hash": task.chat_hash}}
+    run = failed_run(task, seed, system, made)
     return replace(run, result=replace(run.result, generation=asked))
 
 

@@ -83,7 +83,7 @@ def plan_retraining(target: Target, runs: Path, download: bool = False, most: in
     """
     if (target.folder / CONFIG).is_file():
         configuration, origin = read_configuration(target.folder / CONFIG), "submitted"
-        wrong = [*demands(configuration, target.task), *differences(configuration, target.result)]
+        wrong = [*demands(configuration, target.task), *differences(configuration, target.result, target.task.reward)]
         if wrong:
             raise SubmissionError(f"{target.folder / CONFIG}: {wrong[0]}")
     else:
