@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 GROUPS = {
     "What would be trained": ("task_name", "suite", "algo", "reward", "seed"),
     "What it starts from": ("init", "backbone", "warm_start"),
-    "Settings of the algorithm": ("preset", "config_path", "settings"),
+    "Settings of the algorithm": ("mask", "preset", "config_path", "settings"),
     "Data and folders": ("runs", "data_dir", "offline"),
     "Carrying it out": ("batches", "threads", "as_json"),
 }
@@ -32,6 +32,7 @@ GROUPS = {
 @options.option("--reward", help="As for training. [default: the task's]")
 @options.option("--seed", type=int, default=1, help="Of the run, and of its supervised start.")
 @options.start
+@options.mask
 @options.settings
 @options.runs
 @options.data
@@ -49,6 +50,7 @@ def diagnose(
     init: Path | None,
     backbone: str | None,
     warm_start: bool,
+    mask: str | None,
     preset: str | None,
     config_path: Path | None,
     settings: tuple[str, ...],
@@ -80,7 +82,11 @@ def diagnose(
         algorithm=algo,
         seed=seed,
         runs=runs,
-        settings={**(files.read_toml(config_path) if config_path else {}), **options.parse_settings(settings)},
+        settings={
+            **options.read_settings(config_path),
+            **({"mask": mask} if mask else {}),
+            **options.parse_settings(settings),
+        },
         preset=preset,
         reward=reward,
         init=init,

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from grue import files
 from grue.cli.completion import OF_OPTIONS
 from grue.errors import ConfigError
 from grue.records import check_seed
@@ -67,6 +68,15 @@ def start(function: F) -> F:
         "--warm-start",
         is_flag=True,
         help="With supervised+NAME: start from the published supervised model that the task file names.",
+    )(function)
+
+
+def mask(function: F) -> F:
+    """Add --mask."""
+    return option(
+        "--mask",
+        type=click.Choice(["learned_top_p", "learned_top_k", "top_k"]),
+        help="Restrict the sampler as NLPO does; the system is then called NAME-masked.",
     )(function)
 
 
@@ -152,6 +162,16 @@ def parse_settings(settings: tuple[str, ...]) -> dict[str, Any]:
         except ValueError:
             parsed[key] = value
     return parsed
+
+
+def read_settings(path: Path | None) -> dict[str, Any]:
+    """Read the settings of a `--config FILE`; the text "none" turns an option off. No file has none.
+
+    Raises:
+        ConfigError: The file cannot be read, or is no TOML.
+    """
+    found = {} if path is None else files.read_toml(path)
+    return {key: None if value == "none" else value for key, value in found.items()}
 
 
 def shown(value: object) -> str:

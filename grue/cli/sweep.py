@@ -98,14 +98,15 @@ def sweep(
     if executor == "local" and address is not None:
         raise ConfigError("--address belongs to a Ray cluster; add --executor ray.")
     if dry_run:
-        click.echo(dry_run_text(record, planned, jobs or default_jobs(threads)))
+        refuse_other_runs(planned, place.runs, data_dir)
+        click.echo(dry_run_text(record, planned, at_a_time(executor, jobs, threads, gpus, device_count())))
         return
     for job in planned:
         if job.endpoint is not None:
             checked(replace(job.endpoint, model=str(job.model)))  # a key that is missing is told before anything runs
     with record.sole_owner():
         record = Record(runs.absolute())  # another sweep may have ended before this one got the lock
-        refuse_other_runs([job for job in planned if not record.finished(job)], place.runs, data_dir)
+        refuse_other_runs(planned, place.runs, data_dir)
         record.write_grid(grid)
         done = _carry_out(planned, record, _executor(executor, record, place, jobs, threads, gpus, address), retries)
     if not done:
@@ -139,6 +140,8 @@ def _grid(
         given["evaluate"] = False
     grid = replace(grid, **given).located()
     if tasks is not None:
+        if not _names(tasks):
+            raise ConfigError(f"--tasks {tasks!r} names no task; leave it out for all.")
         grid = grid.on_tasks(_names(tasks))
     if not vary:
         return grid
@@ -162,6 +165,8 @@ def _varied(vary: Sequence[str]) -> dict[str, tuple[Any, ...]]:
     values: dict[str, tuple[Any, ...]] = {}
     for one in vary:
         key, equals, listed = one.partition("=")
+        if key in values:
+            raise ConfigError(f"--vary {one}: {key} is varied already; write all its values in one list.")
         if not equals or not _names(listed):
             raise ConfigError(f"--vary {one}: write KEY=V1,V2, such as --vary gamma=0.95,1.0.")
         values[key] = tuple(options.parse_settings((f"{key}={value}",))[key] for value in _names(listed))
@@ -173,6 +178,25 @@ def default_jobs(threads: int) -> int:
     return max(1, len(os.sched_getaffinity(0)) // threads)
 
 
+def device_count() -> int:
+    """Return how many GPUs this machine has."""
+    import torch
+
+    return torch.cuda.device_count()
+
+
+def at_a_time(executor: str, jobs: int | None, threads: int, gpus: float, devices: int) -> int:
+    """Return how many runs are carried out at once; of a Ray cluster, as if it were this machine alone.
+
+    Args:
+        devices: Number of this machine's GPUs, of which a local run takes one whole.
+    """
+    cpus = default_jobs(threads)
+    if executor == "ray":
+        return jobs or (min(cpus, max(1, int(devices / gpus))) if gpus else cpus)
+    return min(jobs or devices, devices) if devices else jobs or cpus
+
+
 def _executor(
     name: str, record: "Record", place: "JobContext", jobs: int | None, threads: int, gpus: float, address: str | None
 ) -> "Executor":
@@ -180,12 +204,10 @@ def _executor(
         from grue.sweep.on_ray import RayExecutor
 
         return RayExecutor(record, place, jobs=jobs, cpus=threads, gpus=gpus, address=address)
-    import torch
-
     from grue.sweep.local import LocalExecutor
 
-    devices = torch.cuda.device_count()
-    return LocalExecutor(record, place, jobs or devices or default_jobs(threads), devices)
+    devices = device_count()
+    return LocalExecutor(record, place, at_a_time(name, jobs, threads, gpus, devices), devices)
 
 
 def _carry_out(planned: "Sequence[Job]", record: "Record", executor: "Executor", retries: int) -> bool:

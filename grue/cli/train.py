@@ -40,11 +40,7 @@ GROUPS = {
 @options.seeds
 @options.option("--system", help="Name of the system, and of its folder. [default: the algorithm]")
 @options.start
-@options.option(
-    "--mask",
-    type=click.Choice(["learned_top_p", "learned_top_k", "top_k"]),
-    help="Restrict the sampler as NLPO does; the system is then called NAME-masked.",
-)
+@options.mask
 @options.settings
 @options.runs
 @options.data
@@ -93,7 +89,7 @@ def train(
         algorithm=algo,
         runs=runs,
         settings={
-            **(files.read_toml(config_path) if config_path else {}),
+            **options.read_settings(config_path),
             **({"mask": mask} if mask else {}),
             **options.parse_settings(settings),
         },

@@ -26,7 +26,7 @@ from grue.evaluation.by_endpoint import (
 )
 from grue.evaluation.chat import Chatting, chatting, unbounded
 from grue.evaluation.client import Client
-from grue.evaluation.folder import ANSWERS, PREDICTIONS, SCORES, claim, discard, seal, withdraw
+from grue.evaluation.folder import ANSWERS, CODE, PREDICTIONS, SCORES, claim, discard, seal, withdraw
 from grue.evaluation.predict import Answer, predict_file
 from grue.evaluation.predictions import write_predictions
 from grue.evaluation.prompting import Asking, Question, by_chat
@@ -36,9 +36,10 @@ from grue.lm.chat import cut_text
 from grue.lm.checks import check_lengths
 from grue.lm.load import load_tokenizer
 from grue.lookups.find import find_lookup
+from grue.metrics.registry import own_code
 from grue.metrics.tokens import sentences
 from grue.provenance import code_version, machine, package_versions
-from grue.records import LOOKUPS, SCHEMA_VERSION, Example, Prediction, Result
+from grue.records import LOOKUPS, SCHEMA_VERSION, UNFINISHED, Example, Prediction, Result
 from grue.tasks import Task
 
 LEAD_SENTENCES = 3
@@ -93,6 +94,11 @@ def evaluate(
     }
     if local := local_data_id(task):
         identity["data_sha256"] = local
+    if code := own_code([spec.name for spec in task.metrics], task.folder):
+        identity[CODE] = code
+    if system.record.get(UNFINISHED):
+        warn(f"The run of {system.name}, seed {system.seed}, is not finished: this result stands on no board.")
+        identity[UNFINISHED] = True
     if system.best_of is not None and "reward_models" in system.record:
         identity["reward_models"] = system.record["reward_models"]
     ready: _Ready | None = None

@@ -11,11 +11,13 @@ from typing import Any
 from grue import files
 from grue.errors import ConfigError, DataError, GrueError
 from grue.evaluation.predictions import read_predictions
-from grue.records import Result
+from grue.records import UNFINISHED, Result
 
 CLAIM, PREDICTIONS, SCORES, RESULT = "evaluation.json", "predictions.jsonl", "scores.jsonl", "result.json"
 ANSWERS = "answers.jsonl"
 """What an endpoint replied, from which the predictions of such an evaluation follow."""
+CODE = "code"
+"""The key of the claim that holds the hashes of the files of metrics that are the user's own."""
 SHA256 = "sha256"
 """The key of the claim that holds the hashes of the files."""
 
@@ -40,6 +42,16 @@ def claim(folder: Path, identity: Mapping[str, Any], warn: Callable[[str], None]
         return None
     found = _read_claim(folder)
     differing = [key for key in identity if found.get(key) != identity[key]]
+    if found.get(UNFINISHED) and (differing or UNFINISHED not in identity):
+        warn(f"{folder}: holds an evaluation of the run before it was finished; evaluating anew.")
+        discard(folder)
+        files.write_json(path, identity)
+        return None
+    if differing == [CODE]:
+        warn(f"{folder}: the code of a metric is another than when it was evaluated; scoring again.")
+        (folder / RESULT).unlink(missing_ok=True)
+        files.write_json(path, {**found, CODE: identity[CODE]})
+        return None
     if differing:
         key = differing[0]
         raise ConfigError(

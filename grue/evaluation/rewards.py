@@ -27,6 +27,7 @@ from grue.metrics.own import (
     check_count,
     check_signature,
     checked_values,
+    code_sha256,
     guarded,
     import_from,
     is_finite,
@@ -163,6 +164,19 @@ def check_reward(expression: str, task: Task) -> None:
             check_model(name, _options(name, task), task)
 
 
+def code_of(expression: str, task: Task) -> dict[str, str]:
+    """Return the user's own terms of a reward, each with the sha256 of its module's file.
+
+    A function that was passed as an object has the hash of its source in its name.
+
+    Raises:
+        ConfigError: The expression cannot be read, or names a module that cannot be imported.
+    """
+    named = [] if expression in GIVEN else parse_reward(expression)
+    own = (name for _, name in named if ":" in name and name not in REWARDS and not is_metric(name))
+    return {name: code_sha256(name, "reward", _folders(task)) for name in own}
+
+
 def parse_reward(expression: str) -> list[tuple[float, str]]:
     """Return the (weight, name) pairs of a weighted sum; a combination is replaced by its terms.
 
@@ -180,6 +194,8 @@ def parse_reward(expression: str) -> list[tuple[float, str]]:
             )
         sign = -1.0 if term["sign"] == "-" else 1.0
         weight = sign * float(term["weight"] or 1)
+        if not math.isfinite(weight):
+            raise ConfigError(f"The reward {expression!r}: the weight {term['weight']} is too large.")
         terms += [(weight * share, name) for share, name in COMBINATIONS.get(term["name"], ((1.0, term["name"]),))]
         position = term.end()
     return terms

@@ -19,7 +19,7 @@ from grue.lm.chat import chat_template
 from grue.lm.device import scoring_device
 from grue.lm.load import Family, LoadedModel, load_language_model, weights_id
 from grue.lookups.find import find_lookup
-from grue.records import BASELINES, LOOKUPS, SYSTEM_NAME, check_system_name
+from grue.records import BASELINES, LOOKUPS, SYSTEM_NAME, UNFINISHED, check_system_name
 from grue.tasks import Task
 
 LONGEST_MODEL = 40  # characters of a model's name in that of its system
@@ -77,6 +77,8 @@ def checkpoint_system(task: Task, folder: Path) -> System:
     if last := checkpoint.last_of_run(folder, manifest):
         training = dict(last.training)
         record["last"] = {"update": last.update, "validation": dict(last.validation), "training": training}
+    if checkpoint.is_unfinished(folder):
+        record[UNFINISHED] = True
     if (reward := _reward_of(folder, manifest)) is not None:
         record["reward"] = reward
     if models := _reward_models_of(folder, manifest, reward):

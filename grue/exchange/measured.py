@@ -9,7 +9,7 @@ from pathlib import Path
 
 from grue.errors import ConfigError, DataError, escaped
 from grue.evaluation.folder import CLAIM, RESULT, fault_of
-from grue.records import Direction, Result
+from grue.records import UNFINISHED, Direction, Result
 from grue.stats.intervals import Interval, mean, satterthwaite_interval, sd
 from grue.submissions.folder import read_result
 from grue.task_files import is_named, load_task, task_names
@@ -196,6 +196,8 @@ def of_a_part(result: Result) -> bool:
 
 def _read(path: Path) -> Result:
     result = read_result(path)
+    if result.system.get(UNFINISHED):
+        raise DataError(f"{path}: made while the run was not finished; finish it, and evaluate again.")
     if of_a_part(result):
         raise DataError(f"{path}: of a part of the split, or of rows of a file; such a result stands for no task.")
     if result.status != "complete":

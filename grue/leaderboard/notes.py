@@ -6,7 +6,7 @@ from grue.evaluation.prompting import chat_of
 from grue.leaderboard.board import Row
 from grue.leaderboard.budgets import budget_notes
 from grue.leaderboard.trained_on import names_no_reward
-from grue.records import BASELINES, Entry, Result
+from grue.records import BASELINES, UNFINISHED, Entry, Result
 from grue.tasks import Task
 
 UNMOVED = "did not beat the start on validation: update 0 was kept."
@@ -39,6 +39,8 @@ def misfit(result: Result, task: Task, task_hash: str) -> str | None:
         return "by another chat prompt than the task's"
     if result.task_hash != task_hash:
         return "for another version of the task"
+    if result.system.get(UNFINISHED):
+        return "while the run was not finished"
     if result.split != task.data.evaluation:
         return f"on the split {result.split!r} instead of {task.data.evaluation!r}"
     if not split.fits(result.data.get("examples"), result.data.get("ids_sha256")):

@@ -23,6 +23,7 @@ from grue.files import flush_to_disk, reason, sha256_json
 from grue.lm.folder import CONFIG, LARGEST_JSON, check_file, read_object
 from grue.lm.model import is_seq2seq, start_id
 from grue.lm.quiet import quiet
+from grue.task_files import OWN
 from grue.tasks import Backbone, Generation, Task
 
 MANIFEST, README = "grue.json", "README.md"
@@ -30,6 +31,8 @@ ANSWERS = "evaluation"
 """The folder of the answers in a checkpoint's repository on the hub."""
 INERT = re.compile(rf"\.gitattributes|\.eval_results/[\w.-]+\.yaml|{ANSWERS}/[\w.-]+\.jsonl?|\.cache/huggingface/.+")
 """What `grue push` and the hub leave beside a checkpoint's files; nothing reads it when a model is loaded."""
+RUN_ID = "run_id"
+"""The file beside a checkpoint that is there while its run is not finished; see `grue.runs.folder`."""
 FINAL = "final"
 """The folder of a run's last checkpoint, beside that of its best."""
 SCHEMA_VERSION = 1
@@ -273,6 +276,17 @@ def last_of_run(folder: Path, manifest: CheckpointManifest) -> CheckpointManifes
     return last if last.config_sha256 == manifest.config_sha256 else None
 
 
+def is_unfinished(folder: Path) -> bool:
+    """Whether the run that a checkpoint lies in is not finished, so that training may still replace it."""
+    return (folder.resolve().parent / RUN_ID).exists()
+
+
+def _how_named(manifest: CheckpointManifest) -> str:
+    if manifest.suite == OWN:
+        return "the file of that task, --task FILE.toml"
+    return f"--suite {manifest.suite} --task {manifest.task}"
+
+
 def check_task(manifest: CheckpointManifest, folder: Path, task: Task) -> None:
     """Refuse a checkpoint of another task or of a model family that the task cannot use.
 
@@ -282,7 +296,7 @@ def check_task(manifest: CheckpointManifest, folder: Path, task: Task) -> None:
     if (manifest.suite, manifest.task) != (task.suite, task.name):
         raise DataError(
             f"{folder}: trained on {manifest.suite}/{manifest.task}, not on {task.suite}/{task.name}; "
-            f"use --suite {manifest.suite} --task {manifest.task}, or another checkpoint."
+            f"use {_how_named(manifest)}, or another checkpoint."
         )
     config = read_object(folder / CONFIG)
     family = "seq2seq" if config.get("is_encoder_decoder", False) else "causal"

@@ -48,6 +48,16 @@ def function_metric(path: str, folders: Sequence[Path] = (), known: Iterable[str
     return lambda: Average(signature, values)
 
 
+def code_sha256(path: str, noun: str, folders: Sequence[Path] = ()) -> str:
+    """Return the sha256 of the file that "module:function" is in, looked up as `import_from` does; "" if it has none.
+
+    Raises:
+        ConfigError: There is no such module, or importing it fails.
+    """
+    source = getattr(import_from(path, noun, folders), "__file__", None)
+    return "" if source is None else sha256_file(Path(source))
+
+
 def import_from(path: str, noun: str, folders: Sequence[Path] = (), known: Iterable[str] = ()) -> ModuleType:
     """Return the module of "module:function", installed, in the working directory or in one of `folders`.
 

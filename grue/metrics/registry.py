@@ -6,7 +6,7 @@ needs to change. Looking names up loads no model library: a metric that uses a m
 
 import inspect
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from grue.errors import ConfigError, did_you_mean
 from grue.metrics.card import FAMILIES, Card
 from grue.metrics.evaluate_library import EVALUATE, evaluate_metric
 from grue.metrics.metric import Metric, MetricFactory
-from grue.metrics.own import function_metric
+from grue.metrics.own import code_sha256, function_metric
 from grue.metrics.reward_model import MODEL, named_reward_model
 from grue.registry import Registry
 
@@ -65,6 +65,12 @@ METRICS: Registry[MetricFactory] = Registry(
 def is_metric(name: str) -> bool:
     """Whether `name` is a registered metric, a reward model, or one of the library `evaluate`."""
     return name in METRICS or name.startswith((EVALUATE, MODEL))
+
+
+def own_code(names: Iterable[str], folder: str = "") -> dict[str, str]:
+    """Return the metrics that are the user's own, each with the sha256 of its module's file; as `metric_factory`."""
+    folders = [Path(folder)] if folder else []
+    return {name: code_sha256(name, "metric", folders) for name in names if ":" in name and not is_metric(name)}
 
 
 def make_metric(name: str, /, **options: Any) -> Metric:

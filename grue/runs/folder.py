@@ -12,10 +12,11 @@ from typing import Any
 
 from grue import files
 from grue.errors import ConfigError, DataError
+from grue.lm.checkpoint import RUN_ID
 from grue.runs import log
 from grue.runs.plan import Plan
 
-CONFIG, RUN_ID = "config.toml", "run_id"
+CONFIG = "config.toml"
 
 
 def finished(plan: Plan) -> bool:
@@ -23,14 +24,18 @@ def finished(plan: Plan) -> bool:
 
     Raises:
         ConfigError: It holds a run of another configuration.
-        DataError: It holds a finished run of a configuration that is gone.
+        DataError: It holds a finished run of a configuration that is gone, or whose log was cut.
     """
     path = plan.folder / log.NAME
     if not path.exists():
         return False
-    lines = path.read_bytes().rstrip(b"\n").rsplit(b"\n", 1)
-    if not lines[-1].startswith(b'{"finished":true'):
+    *_, last = path.read_bytes().splitlines(keepends=True) or [b""]
+    if not last.startswith(b'{"finished":true'):
         return False
+    if not last.endswith(b"\n"):
+        if (plan.folder / RUN_ID).exists():
+            return False  # it was killed while it wrote the line
+        raise DataError(f"{path}: its last line was cut. Restore the file, or remove the folder to train again.")
     if not (plan.folder / CONFIG).exists():
         raise DataError(
             f"{plan.folder}: holds a finished run without its {CONFIG}. Restore the file, or remove the folder to "

@@ -10,10 +10,11 @@ from grue.data.load import local_data_id, split_of
 from grue.data.scored import read_header
 from grue.errors import ConfigError
 from grue.evaluation import reward_models
-from grue.evaluation.rewards import check_reward
+from grue.evaluation.rewards import check_reward, code_of
 from grue.lm import checkpoint
 from grue.lm.device import multiplies_bfloat16, scoring_device
 from grue.lm.load import weights_id
+from grue.metrics.own import code_sha256
 from grue.metrics.registry import metric_factory
 from grue.records import check_seed, check_system_name
 from grue.rl.settings import Common, RewardedConfig, recorded
@@ -104,7 +105,7 @@ class Plan:
         """Return the content of `config.toml`; its hash is the identity of the configuration.
 
         Its "reward" is what is learned from. With a file of scored responses, that is what the file's header states, ""
-        if it has none; "validation_reward" is then the run's own.
+        if it has none; "validation_reward" is then the run's own. Code that is not grue's is known by its file's hash.
 
         Raises:
             DataError: A file or folder that is part of the configuration is not there, or is damaged.
@@ -128,6 +129,9 @@ class Plan:
         if (data := learned.data_of(self.config)) is not None:
             record |= {"reward": self.learned_reward, "validation_reward": self.reward}
             models = learned.models_of(read_header(data))
+        code = code_of(self.reward, self.task)
+        code |= {name: code_sha256(name, "algorithm") for name in self.algorithm.split("+") if ":" in name}
+        record |= {"code_sha256": code} if code else {}
         return record | self._named_files() | ({"reward_models": models} if models else {})
 
     def _named_files(self) -> dict[str, str]:

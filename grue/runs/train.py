@@ -42,7 +42,7 @@ from grue.runs import learned, log, rewarded, states
 from grue.runs.alarms import alarms
 from grue.runs.algorithms import find_algorithm, split_algorithm
 from grue.runs.card import card, training_versions
-from grue.runs.folder import RUN_ID, begin, claim_folder, finished, owner_of, sole_owner
+from grue.runs.folder import begin, claim_folder, finished, owner_of, sole_owner
 from grue.runs.observers import Observer
 from grue.runs.plan import Plan
 from grue.runs.select import check_selection, narrowed, selection
@@ -330,7 +330,7 @@ def train(
     distributed.barrier()
     if distributed.is_main:
         states.discard_states(plan.folder / STATES)  # a kill after the log's last line leaves them
-        states.remove(plan.folder / RUN_ID)
+        states.remove(plan.folder / checkpoint.RUN_ID)
     distributed.barrier()
     observer.finished(plan)
     return plan.checkpoint

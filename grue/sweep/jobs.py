@@ -213,7 +213,8 @@ def _known_values(values: Mapping[str, Any], entry: GridEntry) -> dict[str, Any]
 def _keys_of(entry: GridEntry) -> set[str]:
     from grue.runs.algorithms import find_algorithm, split_algorithm
 
-    return {field.name for field in fields(find_algorithm(split_algorithm(entry.algorithm)[-1]).settings)}
+    found = find_algorithm(split_algorithm(entry.algorithm)[-1])
+    return {field.name for field in fields(found.settings)} - found.without_effect
 
 
 def _check_shared_values(grid: SweepGrid, entries: Sequence[GridEntry]) -> None:

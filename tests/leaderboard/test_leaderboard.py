@@ -206,18 +206,30 @@ def test_results_of_another_version_are_left_out_with_a_note() -> None:
     )
 
 
+def test_results_of_a_run_in_progress_are_left_out_with_a_note() -> None:
+    (early,) = entries(STORIES, "early", {1: 90.0})
+    early = replace(early, result=replace(early.result, system={**early.result.system, "unfinished": True}))
+    board = rank([*entries(STORIES, "ppo", five(40.0)), early], [STORIES])
+    assert [row.system for row in board.rows] == ["ppo"]
+    assert board.notes == (
+        "stories: early (seed 1) left out, made while the run was not finished; "
+        "evaluate again with `grue evaluate --force`.",
+    )
+
+
 def test_results_of_another_split_or_of_other_examples_are_left_out_with_a_note() -> None:
-    frozen = Split("test", ids_sha256="a" * 64)
+    frozen = Split("test", examples=4, ids_sha256="a" * 64)
     task = a_task("stories", data=replace(STORIES.data, splits={"test": frozen}))
     results = [
         *entries(task, "tuned", {1: 90.0}, split="validation"),
         *entries(task, "other", {1: 90.0}, data={"ids_sha256": "b" * 64}),
-        *entries(task, "ppo", {1: 40.0}, data={"ids_sha256": "a" * 64}),
+        *entries(task, "part", {1: 90.0}, data={"examples": 3}),
+        *entries(task, "ppo", {1: 40.0}, data={"ids_sha256": "a" * 64, "examples": 4}),
     ]
     board = rank(results, [task])
     assert list(ranks(board)) == ["ppo"]
     assert board.notes == (
-        "stories: other (seed 1) left out, made on other examples than the task's; "
+        "stories: other (seed 1); part (seed 1) left out, made on other examples than the task's; "
         "evaluate again with `grue evaluate --force`.",
         "stories: tuned (seed 1) left out, made on the split 'validation' instead of 'test'; "
         "evaluate again with `grue evaluate --force`.",

@@ -16,7 +16,14 @@ import pytest
 from support.commands import SETTINGS, contents, here, run_folder, train_command
 from support.paths import ROOT
 
+from grue.errors import DataError
+from grue.exchange.measured import read_measured
 from grue.lm.checkpoint import read_manifest
+from grue.runs.folder import finished
+from grue.runs.plan import stages_of
+from grue.runs.request import RunRequest
+from grue.submissions.packing.collect import read_run
+from grue.task_files import load_task
 
 UPDATES = SETTINGS["updates"]
 LIMIT = "24"
@@ -157,6 +164,46 @@ def test_a_finished_run_that_lost_something_is_neither_finished_nor_begun_again(
 
 def test_a_run_id_does_not_outlive_the_run(whole):
     assert not (run_folder(whole) / "run_id").exists()
+
+
+def test_an_evaluation_of_a_run_in_progress_stands_for_nothing_and_is_made_anew(whole, tmp_path):
+    """Made in time for a look, it is on no board and in no submission; the finished run has its own."""
+    runs = tmp_path / "runs"
+    shutil.copytree(whole, runs)
+    folder = run_folder(runs)
+    (folder / "run_id").write_text("0" * 32 + "\n")
+    command = ["evaluate", "--checkpoint", str(folder), "--limit", "4"]
+    early = here(*command)
+    assert early.exit_code == 0 and "is not finished: this result stands on no board" in early.stderr
+    assert json.loads((folder / "result.json").read_text())["system"]["unfinished"] is True
+    with pytest.raises(DataError, match="was evaluated while its run was not finished; finish it"):
+        read_run(folder)
+    with pytest.raises(DataError, match="made while the run was not finished"):
+        read_measured([folder])
+    assert "evaluating anew" not in here(*command).stderr  # the same look again
+    (folder / "run_id").unlink()
+    late = here(*command)
+    assert (
+        late.exit_code == 0 and "holds an evaluation of the run before it was finished; evaluating anew" in late.stderr
+    )
+    said = json.loads((folder / "result.json").read_text())["system"]
+    assert "unfinished" not in said and said["last"]["update"] == UPDATES
+
+
+def test_a_last_line_that_is_torn_finishes_no_run(whole, tmp_path):
+    shutil.copytree(whole, tmp_path / "runs")
+    path = run_folder(tmp_path / "runs") / "train.jsonl"
+    (plan,) = stages_of(
+        RunRequest(task=load_task("imdb"), algorithm="ppo", runs=tmp_path / "runs", settings=dict(SETTINGS))
+    )
+    assert finished(plan)
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(
+        DataError, match=r"train\.jsonl: its last line was cut\. Restore the file, or remove the folder"
+    ):
+        finished(plan)
+    (run_folder(tmp_path / "runs") / "run_id").write_text("0" * 32 + "\n")  # killed while it wrote the line
+    assert not finished(plan)
 
 
 def test_other_settings_in_the_same_folder_are_refused(whole):

@@ -25,6 +25,21 @@ from grue.sweep.record import Record
 from grue.sweep.status import JobRow, rows_of
 from grue.task_files import load_task
 
+OWN_TASK = """
+reward = "rougeL"
+metrics = [{ name = "rougeL", axis = "preference", range = [0, 1] }]
+[data]
+sources = [{ kind = "local", files = { train = "train.jsonl", validation = "validation.jsonl", test = "test.jsonl" } }]
+[prompt]
+max_tokens = 8
+truncation = "left"
+[rollout]
+max_new_tokens = 8
+[backbone]
+family = "causal"
+model = "mini:causal"
+"""
+
 
 def grue(*arguments, **environment):
     return CliRunner().invoke(main, [str(argument) for argument in arguments], env=environment)
@@ -173,6 +188,51 @@ def test_as_many_runs_at_a_time_as_there_are_cores_for_their_threads(monkeypatch
     assert [command.default_jobs(threads) for threads in (1, 2, 4, 8)] == [6, 3, 1, 1]
 
 
+@pytest.mark.parametrize(
+    ("asked", "runs"),
+    [
+        (("local", None, 1, 0.0, 0), 6),
+        (("local", 3, 1, 0.0, 0), 3),
+        (("local", None, 1, 0.0, 2), 2),
+        (("local", 4, 1, 0.0, 2), 2),  # each has a GPU of its own
+        (("ray", None, 2, 0.0, 2), 3),
+        (("ray", None, 1, 0.5, 2), 4),
+        (("ray", None, 1, 1.0, 2), 2),
+        (("ray", 7, 1, 1.0, 2), 7),
+    ],
+)
+def test_how_many_runs_go_at_a_time_with_gpus_and_on_a_cluster(asked, runs, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(6)))
+    assert command.at_a_time(*asked) == runs
+
+
+def test_a_setting_that_an_algorithm_has_without_effect_is_not_its(fake, tmp_path):
+    grid = ("--tasks", "imdb", "--algos", "ppo,trpo", "--set", "epochs=1")
+    done = grue("sweep", *grid, "--runs", tmp_path)
+    assert done.exit_code == 0, done.output
+    settings = {job.system: dict(job.set) for job in plan_jobs(read_grid(tmp_path / "sweep/sweep.toml"))}
+    assert settings == {"ppo": {"epochs": 1}, "trpo": {}}
+
+
+def test_a_finished_run_on_other_data_is_refused_and_a_dry_run_says_so(fake, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [{"id": str(n), "prompt": f"prompt {n}", "reference": f"answer {n}"} for n in range(8)]
+    for split in ("train", "validation", "test"):
+        write_jsonl(tmp_path / f"{split}.jsonl", rows)
+    (tmp_path / "words.toml").write_text(OWN_TASK, encoding="utf-8")
+    grid = ("sweep", "--tasks", "words.toml", "--algos", "ppo", "--runs", tmp_path / "runs", "--set", "updates=1")
+    (job,) = plan_jobs(SweepGrid(tasks=("words.toml",), algorithms=("ppo",), set={"updates": 1}).located())
+    folder = tmp_path / "runs" / job.id
+    task = load_task("words.toml")
+    claim_folder(stages_of(RunRequest(task=task, algorithm="ppo", runs=tmp_path / "runs", settings={"updates": 1}))[-1])
+    assert grue(*grid, "--dry-run").exit_code == 0
+    write_jsonl(tmp_path / "train.jsonl", rows[:6])
+    for more in (("--dry-run",), ()):
+        done = grue(*grid, *more)
+        assert done.exit_code == 2 and f"{folder}/config.toml: this folder holds a run with data_sha256" in done.stderr
+    assert fake[0] == []
+
+
 def test_a_folder_that_is_taken_is_refused_before_anything_starts(fake, tmp_path):
     request = RunRequest(task=load_task("imdb"), seed=2, runs=tmp_path, settings={"gamma": 0.5})
     claim_folder(stages_of(request)[-1])
@@ -225,6 +285,8 @@ def test_vary_makes_a_system_of_each_value(fake, tmp_path):
         (("--algos", "ppo", "--set", "gama=1"), "set.gama: no algorithm of this sweep has it. Did you mean 'gamma'?"),
         (("--algos", "ppo", "--set", "gamma"), "--set gamma: write KEY=VALUE"),
         (("--algos", "ppo", "--vary", "gamma"), "--vary gamma: write KEY=V1,V2"),
+        (("--algos", "ppo", "--vary", "gamma=0.5", "--vary", "gamma=1"), "gamma is varied already"),
+        (("--algos", "ppo", "--tasks", ""), "--tasks '' names no task; leave it out for all."),
         (("--algos", "ppo", "--address", "auto"), "--address belongs to a Ray cluster; add --executor ray."),
         (("--algos", "ppo", "--config", "none.toml"), "none.toml: cannot be read: No such file or directory."),
         (("--algos", "ppo", "--jobs", "0"), "Invalid value for '--jobs'"),

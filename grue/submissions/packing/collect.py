@@ -10,7 +10,7 @@ from grue.errors import ConfigError, DataError, SubmissionError
 from grue.evaluation.predictions import read_predictions
 from grue.evaluation.prompting import CHAT, chat_of
 from grue.evaluation.scoring import score_predictions
-from grue.records import LARGEST_SEED, SCHEMA_VERSION, Prediction, Result, is_seed
+from grue.records import LARGEST_SEED, SCHEMA_VERSION, UNFINISHED, Prediction, Result, is_seed
 from grue.submissions.configuration import Configuration
 from grue.submissions.folder import read_result
 from grue.submissions.packing.recorded import configuration_of_run
@@ -68,7 +68,7 @@ def read_run(folder: Path) -> PackedRun:
     """Read an evaluated run.
 
     Raises:
-        DataError: A file is missing or cannot be read.
+        DataError: A file is missing or cannot be read, or the run was not finished when it was evaluated.
         SubmissionError: A line of its predictions is not a prediction.
     """
     if not (folder / "result.json").is_file():
@@ -77,6 +77,8 @@ def read_run(folder: Path) -> PackedRun:
             f"{folder}: has no result.json. Evaluate the run; if it failed, declare it: --failed {task}:{seed}."
         )
     result = read_result(folder / "result.json")
+    if result.system.get(UNFINISHED):
+        raise DataError(f"{folder}: was evaluated while its run was not finished; finish it, and evaluate again.")
     predictions = None if result.status == "failed" else tuple(read_predictions(folder / "predictions.jsonl"))
     return PackedRun(result, predictions, str(folder), *configuration_of_run(folder, result))
 

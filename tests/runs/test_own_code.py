@@ -1,0 +1,92 @@
+"""Code of one's own, a reward, an algorithm or a metric: another is another configuration, and scores are made again."""
+
+import json
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from grue.cli.main import main
+from grue.errors import ConfigError
+from grue.files import sha256_file
+from grue.runs.folder import claim_folder
+from grue.runs.plan import stages_of
+from grue.runs.request import RunRequest
+from grue.task_files import load_task
+
+REWARD = "def {name}(examples, texts):\n    return [{value} for _ in texts]\n"
+ALGORITHM = (
+    "from dataclasses import replace\n\nfrom grue.algorithms.ppo import ALGORITHM\n\nMINE = replace(ALGORITHM)\n"
+)
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """The working directory, from which modules are imported and forgotten again."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+def plan(runs, **asked):
+    return stages_of(RunRequest(task=load_task("imdb"), runs=runs, **{"algorithm": "ppo", **asked}))[-1]
+
+
+def test_a_run_is_known_by_the_code_of_its_reward_and_algorithm(here):
+    (here / "liking.py").write_text(REWARD.format(name="liked", value=1.0))
+    (here / "method.py").write_text(ALGORITHM)
+    asked = {"reward": "0.5*sentiment + liking:liked", "algorithm": "method:MINE"}
+    mine = plan(here, **asked)
+    assert mine.record()["code_sha256"] == {
+        "liking:liked": sha256_file(here / "liking.py"),
+        "method:MINE": sha256_file(here / "method.py"),
+    }
+    claim_folder(mine)
+    (here / "liking.py").write_text(REWARD.format(name="liked", value=-7.0))
+    with pytest.raises(ConfigError, match="this folder holds a run with code_sha256 = "):
+        claim_folder(plan(here, **asked))
+    assert "code_sha256" not in plan(here, reward="sentiment").record()
+
+
+def test_scores_of_a_metric_that_was_changed_are_made_again(here):
+    rows = "".join(json.dumps({"id": str(n), "prompt": f"p {n}", "reference": f"a {n}"}) + "\n" for n in range(4))
+    (here / "rows.jsonl").write_text(rows)
+    (here / "words.toml").write_text(
+        """
+reward = "rougeL"
+metrics = [{ name = "judging:judged", axis = "preference", range = [0, 1] }]
+[data]
+sources = [{ kind = "local", files = { train = "rows.jsonl", validation = "rows.jsonl", test = "rows.jsonl" } }]
+[prompt]
+max_tokens = 8
+truncation = "left"
+[rollout]
+max_new_tokens = 8
+[backbone]
+family = "causal"
+model = "mini:causal"
+"""
+    )
+
+    def preference(value):
+        sys.modules.pop("judging", None)  # as another process has it
+        (here / "judging.py").write_text(REWARD.format(name="judged", value=value))
+        done = CliRunner().invoke(main, ["evaluate", "--baseline", "copy", "--task", "words.toml", "--json"])
+        assert done.exit_code == 0, done.output
+        return json.loads(done.stdout)[0]["preference"], done.stderr
+
+    first, _ = preference(0.25)
+    written = (here / "runs/own/words/copy/seed-1/predictions.jsonl").stat().st_mtime_ns
+    same, quiet = preference(0.25)
+    second, said = preference(0.75)
+    assert (first, same, second) == (25.0, 25.0, 75.0)
+    assert "scoring again" not in quiet and "the code of a metric is another" in said
+    assert (here / "runs/own/words/copy/seed-1/evaluation.json").exists() and written
+
+
+def test_a_weight_that_is_no_number_is_refused(here):
+    with pytest.raises(ConfigError, match="the weight 1e999 is too large"):
+        plan(here, reward="1e999*rougeL")
