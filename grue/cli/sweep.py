@@ -98,7 +98,7 @@ def sweep(
     if executor == "local" and address is not None:
         raise ConfigError("--address belongs to a Ray cluster; add --executor ray.")
     if dry_run:
-        refuse_other_runs(planned, place.runs, data_dir)
+        refuse_other_runs(planned, place.runs, data_dir, record.finished)
         click.echo(dry_run_text(record, planned, at_a_time(executor, jobs, threads, gpus, device_count())))
         return
     for job in planned:
@@ -106,7 +106,7 @@ def sweep(
             checked(replace(job.endpoint, model=str(job.model)))  # a key that is missing is told before anything runs
     with record.sole_owner():
         record = Record(runs.absolute())  # another sweep may have ended before this one got the lock
-        refuse_other_runs(planned, place.runs, data_dir)
+        refuse_other_runs(planned, place.runs, data_dir, record.finished)
         record.write_grid(grid)
         done = _carry_out(planned, record, _executor(executor, record, place, jobs, threads, gpus, address), retries)
     if not done:

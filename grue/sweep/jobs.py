@@ -1,7 +1,7 @@
 """The jobs of a sweep: one for every run, in an order in which none depends on a later one."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -121,9 +121,12 @@ def stages_of(job: Job, task: Task, runs: Path, data_dir: Path | None = None, of
     return plan.stages_of(request)
 
 
-def refuse_other_runs(jobs: Iterable[Job], runs: Path, data_dir: Path | None = None) -> None:
+def refuse_other_runs(
+    jobs: Iterable[Job], runs: Path, data_dir: Path | None = None, finished: Callable[[Job], bool] = lambda job: False
+) -> None:
     """Refuse jobs whose folder holds a run of another configuration.
 
+    Of a finished job the settings asked for are known to be those of now; data, code, backbone and start are compared.
     A job whose configuration cannot be read, or whose warm start is missing or damaged, is skipped: its worker will
     report it, and the others run.
 
@@ -138,11 +141,12 @@ def refuse_other_runs(jobs: Iterable[Job], runs: Path, data_dir: Path | None = N
             continue
         plan = stages_of(job, load_task(job.source, job.suite), runs, data_dir)[-1]
         try:
-            files.read_toml(runs / job.id / "config.toml")
+            there = files.read_toml(runs / job.id / "config.toml")
         except ConfigError:
             continue
         try:
-            claim_folder(plan)  # writes nothing, as a configuration exists
+            record = plan.record() | ({"config": there.get("config", {})} if finished(job) else {})
+            claim_folder(plan, record)  # writes nothing, as a configuration exists
         except ConfigError as error:
             refused.append(str(error))
         except DataError:
