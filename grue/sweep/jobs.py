@@ -12,6 +12,7 @@ from grue.errors import ConfigError, DataError, did_you_mean
 from grue.evaluation.endpoint import Endpoint, checked_url
 from grue.evaluation.prompting import chat_prompt
 from grue.lookups.find import find_lookup
+from grue.metrics.registry import own_code
 from grue.records import BASELINES, LOOKUPS, SEEDLESS, check_system_name
 from grue.sweep.grid import GridEntry, ModelEntry, SweepGrid
 from grue.task_files import load_task
@@ -32,7 +33,8 @@ class Job:
         evaluate: Whether to evaluate the trained model; false for a run that is only a warm start.
         after: Id of the run that it starts from.
         model: A model made elsewhere, with how it is asked as in `ModelEntry`; the algorithm is then "external".
-        task_sha256: Of what the task file says: what is in the task's hash, its recipes and its chat prompt.
+        task_sha256: Of what the task file says: what is in the task's hash, its recipes and its chat prompt; and of the
+            code of metrics that are the user's own.
     """
 
     suite: str
@@ -169,7 +171,8 @@ def _is_on(entry: GridEntry | ModelEntry, source: str, task: Task) -> bool:
 
 def _about(source: str, task: Task, seed: int) -> dict[str, Any]:
     """Return what every job says of its task and seed."""
-    said = files.sha256_json([task.hash, task.recipes, task.chat_hash])
+    code = own_code([spec.name for spec in task.metrics], task.folder)
+    said = files.sha256_json([task.hash, task.recipes, task.chat_hash, *([code] if code else [])])
     return {"suite": task.suite, "task": task.name, "source": source, "seed": seed, "task_sha256": said}
 
 

@@ -12,12 +12,30 @@ from grue.files import sha256_file
 from grue.runs.folder import claim_folder
 from grue.runs.plan import stages_of
 from grue.runs.request import RunRequest
+from grue.sweep.grid import SweepGrid
+from grue.sweep.jobs import plan_jobs
 from grue.task_files import load_task
 
 REWARD = "def {name}(examples, texts):\n    return [{value} for _ in texts]\n"
 ALGORITHM = (
     "from dataclasses import replace\n\nfrom grue.algorithms.ppo import ALGORITHM\n\nMINE = replace(ALGORITHM)\n"
 )
+
+
+OWN_TASK = """
+reward = "rougeL"
+metrics = [{ name = "judging:judged", axis = "preference", range = [0, 1] }]
+[data]
+sources = [{ kind = "local", files = { train = "rows.jsonl", validation = "rows.jsonl", test = "rows.jsonl" } }]
+[prompt]
+max_tokens = 8
+truncation = "left"
+[rollout]
+max_new_tokens = 8
+[backbone]
+family = "causal"
+model = "mini:causal"
+"""
 
 
 @pytest.fixture
@@ -54,22 +72,7 @@ def test_a_run_is_known_by_the_code_of_its_reward_and_algorithm(here):
 def test_scores_of_a_metric_that_was_changed_are_made_again(here):
     rows = "".join(json.dumps({"id": str(n), "prompt": f"p {n}", "reference": f"a {n}"}) + "\n" for n in range(4))
     (here / "rows.jsonl").write_text(rows)
-    (here / "words.toml").write_text(
-        """
-reward = "rougeL"
-metrics = [{ name = "judging:judged", axis = "preference", range = [0, 1] }]
-[data]
-sources = [{ kind = "local", files = { train = "rows.jsonl", validation = "rows.jsonl", test = "rows.jsonl" } }]
-[prompt]
-max_tokens = 8
-truncation = "left"
-[rollout]
-max_new_tokens = 8
-[backbone]
-family = "causal"
-model = "mini:causal"
-"""
-    )
+    (here / "words.toml").write_text(OWN_TASK)
 
     def preference(value):
         sys.modules.pop("judging", None)  # as another process has it
@@ -85,6 +88,20 @@ model = "mini:causal"
     assert (first, same, second) == (25.0, 25.0, 75.0)
     assert "scoring again" not in quiet and "the code of a metric is another" in said
     assert (here / "runs/own/words/copy/seed-1/evaluation.json").exists() and written
+
+
+def test_a_sweep_evaluates_again_by_a_metric_that_was_changed(here):
+    (here / "rows.jsonl").write_text(json.dumps({"id": "1", "prompt": "p", "reference": "a"}) + "\n")
+    (here / "words.toml").write_text(OWN_TASK)
+    grid = SweepGrid(tasks=("words.toml",), algorithms=("copy",)).located()
+
+    def identity(value):
+        sys.modules.pop("judging", None)
+        (here / "judging.py").write_text(REWARD.format(name="judged", value=value))
+        return plan_jobs(grid)[0].identity
+
+    first = identity(0.25)
+    assert first == identity(0.25) != identity(0.75)
 
 
 def test_a_weight_that_is_no_number_is_refused(here):
