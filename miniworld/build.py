@@ -21,6 +21,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from grue import files
 from grue.errors import ConfigError
+from grue.lm.load import load_language_model
 from grue.mini.manifest import SmallModel
 from miniworld import growing, pretrain, reading, scorers, writers
 from miniworld.reading import Course
@@ -132,10 +133,9 @@ def _loaded(name: str, folder: Path, tokenizer: PreTrainedTokenizerFast) -> PreT
     path = folder / name
     if not path.is_dir():
         raise ConfigError(f"{folder} has no {name}, from which this model grows. Make it first: --only {name}.")
-    if transformers.AutoTokenizer.from_pretrained(path).get_vocab() != tokenizer.get_vocab():
+    model, its = load_language_model("causal" if RECIPES[name].family == "causal" else "seq2seq", str(path))
+    if its.get_vocab() != tokenizer.get_vocab():
         raise ConfigError(f"The tokenizer of {path} is not that of today's recipe. Make it again: --only {name}.")
-    architecture: Any = getattr(transformers, RECIPES[name].architecture)
-    model: PreTrainedModel = architecture.from_pretrained(path, dtype=torch.float32)
     return model
 
 
