@@ -5,6 +5,7 @@ import sys
 
 import pytest
 from click.testing import CliRunner
+from support.own_task import OWN_TASK
 
 from grue.cli.main import main
 from grue.errors import ConfigError
@@ -20,22 +21,6 @@ REWARD = "def {name}(examples, texts):\n    return [{value} for _ in texts]\n"
 ALGORITHM = (
     "from dataclasses import replace\n\nfrom grue.algorithms.ppo import ALGORITHM\n\nMINE = replace(ALGORITHM)\n"
 )
-
-
-OWN_TASK = """
-reward = "rougeL"
-metrics = [{ name = "judging:judged", axis = "preference", range = [0, 1] }]
-[data]
-sources = [{ kind = "local", files = { train = "rows.jsonl", validation = "rows.jsonl", test = "rows.jsonl" } }]
-[prompt]
-max_tokens = 8
-truncation = "left"
-[rollout]
-max_new_tokens = 8
-[backbone]
-family = "causal"
-model = "mini:causal"
-"""
 
 
 @pytest.fixture
@@ -72,7 +57,7 @@ def test_a_run_is_known_by_the_code_of_its_reward_and_algorithm(here):
 def test_scores_of_a_metric_that_was_changed_are_made_again(here):
     rows = "".join(json.dumps({"id": str(n), "prompt": f"p {n}", "reference": f"a {n}"}) + "\n" for n in range(4))
     (here / "rows.jsonl").write_text(rows)
-    (here / "words.toml").write_text(OWN_TASK)
+    (here / "words.toml").write_text(OWN_TASK.format(metric="judging:judged"))
 
     def preference(value):
         sys.modules.pop("judging", None)  # as another process has it
@@ -92,7 +77,7 @@ def test_scores_of_a_metric_that_was_changed_are_made_again(here):
 
 def test_a_sweep_evaluates_again_by_a_metric_that_was_changed(here):
     (here / "rows.jsonl").write_text(json.dumps({"id": "1", "prompt": "p", "reference": "a"}) + "\n")
-    (here / "words.toml").write_text(OWN_TASK)
+    (here / "words.toml").write_text(OWN_TASK.format(metric="judging:judged"))
     grid = SweepGrid(tasks=("words.toml",), algorithms=("copy",)).located()
 
     def identity(value):

@@ -9,6 +9,7 @@ from io import StringIO
 import pytest
 from click.testing import CliRunner
 from rich.console import Console
+from support.own_task import OWN_TASK
 from support.sweeps import FakeExecutor, a_job, finish, leave_results, planned
 
 from grue.cli import sweep as command
@@ -25,21 +26,6 @@ from grue.sweep.jobs import plan_jobs
 from grue.sweep.record import Record
 from grue.sweep.status import JobRow, rows_of
 from grue.task_files import load_task
-
-OWN_TASK = """
-reward = "rougeL"
-metrics = [{ name = "rougeL", axis = "preference", range = [0, 1] }]
-[data]
-sources = [{ kind = "local", files = { train = "train.jsonl", validation = "validation.jsonl", test = "test.jsonl" } }]
-[prompt]
-max_tokens = 8
-truncation = "left"
-[rollout]
-max_new_tokens = 8
-[backbone]
-family = "causal"
-model = "mini:causal"
-"""
 
 
 def grue(*arguments, **environment):
@@ -218,9 +204,8 @@ def test_a_setting_that_an_algorithm_has_without_effect_is_not_its(fake, tmp_pat
 def test_a_finished_run_on_other_data_is_refused_and_a_dry_run_says_so(fake, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rows = [{"id": str(n), "prompt": f"prompt {n}", "reference": f"answer {n}"} for n in range(8)]
-    for split in ("train", "validation", "test"):
-        write_jsonl(tmp_path / f"{split}.jsonl", rows)
-    (tmp_path / "words.toml").write_text(OWN_TASK, encoding="utf-8")
+    write_jsonl(tmp_path / "rows.jsonl", rows)
+    (tmp_path / "words.toml").write_text(OWN_TASK.format(metric="rougeL"), encoding="utf-8")
     grid = ("sweep", "--tasks", "words.toml", "--algos", "ppo", "--runs", tmp_path / "runs", "--set", "updates=1")
     (job,) = plan_jobs(SweepGrid(tasks=("words.toml",), algorithms=("ppo",), set={"updates": 1}).located())
     folder = tmp_path / "runs" / job.id
@@ -230,7 +215,7 @@ def test_a_finished_run_on_other_data_is_refused_and_a_dry_run_says_so(fake, tmp
     path = folder / "config.toml"
     path.write_text(re.sub("(?m)^gae_lambda = .*$", "", path.read_text()))  # of a version without that setting
     assert "all finished: nothing to do" in grue(*grid, "--dry-run").output
-    write_jsonl(tmp_path / "train.jsonl", rows[:6])
+    write_jsonl(tmp_path / "rows.jsonl", rows[:6])
     for more in (("--dry-run",), ()):
         done = grue(*grid, *more)
         assert done.exit_code == 2 and f"{folder}/config.toml: this folder holds a run with data_sha256" in done.stderr
