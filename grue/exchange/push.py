@@ -14,6 +14,7 @@ from grue.exchange.eval_results import FOLDER, eval_results
 from grue.exchange.measured import Measured, measured_of, of_a_part
 from grue.exchange.model_index import NAMES, results_of
 from grue.lm.checkpoint import ANSWERS, MANIFEST, README, CheckpointManifest, find_checkpoint, read_manifest
+from grue.records import UNFINISHED
 from grue.submissions.folder import read_result
 
 PARTS = (PREDICTIONS, SCORES, RESULT)
@@ -90,8 +91,8 @@ def _evaluated(folder: Path, manifest: CheckpointManifest, warn: Callable[[str],
     if result.system.get("weights") != manifest.weights:
         warn(f"{path} is of other weights than {folder}, so no scores go along.")
         return None
-    if of_a_part(result) or result.status != "complete":
-        warn(f"{path} is of a part of the split or not complete, so no scores go along.")
+    if of_a_part(result) or result.system.get(UNFINISHED) or result.status != "complete":
+        warn(f"{path} is of a part of the split, of an unfinished run or not complete, so no scores go along.")
         return None
     return measured_of([(result, path)])
 

@@ -28,10 +28,9 @@ def here(tmp_path, monkeypatch):
     """The working directory, from which modules are imported and forgotten again."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    before = set(sys.modules)
     yield tmp_path
-    for name in set(sys.modules) - before:
-        del sys.modules[name]
+    for name in ("liking", "method", "judging"):
+        sys.modules.pop(name, None)
 
 
 def plan(runs, **asked):
@@ -67,12 +66,10 @@ def test_scores_of_a_metric_that_was_changed_are_made_again(here):
         return json.loads(done.stdout)[0]["preference"], done.stderr
 
     first, _ = preference(0.25)
-    written = (here / "runs/own/words/copy/seed-1/predictions.jsonl").stat().st_mtime_ns
     same, quiet = preference(0.25)
     second, said = preference(0.75)
     assert (first, same, second) == (25.0, 25.0, 75.0)
     assert "scoring again" not in quiet and "the code of a metric is another" in said
-    assert (here / "runs/own/words/copy/seed-1/evaluation.json").exists() and written
 
 
 def test_a_sweep_evaluates_again_by_a_metric_that_was_changed(here):
