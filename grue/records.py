@@ -1,11 +1,12 @@
 """The records that the package passes around and writes to files: examples, predictions, scores, results."""
 
+import operator
 import re
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, SupportsIndex, get_args
 
 from grue.errors import ConfigError
 
@@ -221,11 +222,32 @@ def is_seed(text: str) -> bool:
 
 
 def check_seed(seed: int) -> int:
-    """Return a seed.
+    """Return a seed, numpy's integers as Python's.
 
     Raises:
-        ConfigError: It is below 0 or too large.
+        ConfigError: It is no whole number, below 0 or too large.
     """
-    if not 0 <= seed <= LARGEST_SEED:
-        raise ConfigError(f"seed {seed}: choose a whole number from 0 to {LARGEST_SEED}.")
-    return seed
+    number = _whole(seed)
+    if number is None or not 0 <= number <= LARGEST_SEED:
+        raise ConfigError(f"seed {seed!r}: choose a whole number from 0 to {LARGEST_SEED}.")
+    return number
+
+
+def check_number(name: str, number: int, least: int = 1) -> int:
+    """Return a number of things, numpy's integers as Python's.
+
+    Args:
+        name: What messages call it.
+
+    Raises:
+        ConfigError: It is no whole number, or below `least`.
+    """
+    found = _whole(number)
+    if found is None or found < least:
+        raise ConfigError(f"{name} {number!r}: give a whole number, {least} at least.")
+    return found
+
+
+def _whole(number: object) -> int | None:
+    """Return a whole number as Python's; None for what is none, True among it."""
+    return None if isinstance(number, bool) or not isinstance(number, SupportsIndex) else operator.index(number)

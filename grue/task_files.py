@@ -13,7 +13,7 @@ from grue.bounds import violations
 from grue.errors import ConfigError, UnknownName, did_you_mean
 from grue.shapes import from_dict, json_schema
 from grue.task_packages import installed_folder, installed_suites
-from grue.tasks import Chat, Generation, Task
+from grue.tasks import Chat, Generation, Split, Task
 
 SCHEMA_VERSION = 1
 SUITES = ("mini", "grue")
@@ -164,15 +164,25 @@ def _problems(task: Task) -> Iterator[str]:
     for key, name in (("name", task.name), ("suite", task.suite)):
         if not re.fullmatch(r"[a-z0-9][a-z0-9_.-]*", name):
             yield f"{key}: {name!r} is used as a folder name; use lower-case letters, digits, '_', '-' and '.'."
+    if task.version < 1:
+        yield f"version: {task.version} is below 1, the first."
     if not task.data.sources:
         yield "data.sources: at least one source is needed."
     if task.data.evaluation not in task.data.splits:
         close = did_you_mean(task.data.evaluation, task.data.splits)
         yield f"data.evaluation: no split {task.data.evaluation!r}.{close} Known: {', '.join(task.data.splits)}."
     for name, split in task.data.splits.items():
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
+            yield f"data.splits: {name!r} cannot name a split; use letters, digits, '_', '-' and '.'."
+        if not 0 <= split.begin < split.end <= 1:
+            yield (
+                f"data.splits.{name}: a share from {split.begin:g} to {split.end:g}; begin and end are parts of one, "
+                "0 ≤ begin < end ≤ 1."
+            )
         for other in split.without:
             if other == name or other not in task.data.splits:
                 yield f"data.splits.{name}.without: {other!r} is not another split of this task."
+    yield from _shares_of_training(task.data.splits)
     try:
         graphlib.TopologicalSorter({name: split.without for name, split in task.data.splits.items()}).prepare()
     except graphlib.CycleError as error:
@@ -197,6 +207,19 @@ def _problems(task: Task) -> Iterator[str]:
     yield from _problems_of_families(task)
     if task.prompt.chat is not None:
         yield from (f"prompt.chat.{problem}" for problem in _problems_of_chat(task.prompt.chat, task))
+
+
+def _shares_of_training(splits: Mapping[str, Split]) -> Iterator[str]:
+    """Yield which splits have examples of the split train."""
+    train = splits.get("train")
+    for name, split in splits.items():
+        if train is None or split is train or name in train.without or "train" in split.without:
+            continue
+        if split.source == train.source and max(split.begin, train.begin) < min(split.end, train.end):
+            yield (
+                f"data.splits.{name}: overlaps train, a share of the same {split.source!r}, so that its answers are "
+                'learned; part the shares, or give one `without = ["…"]` the other.'
+            )
 
 
 def _problems_of_chat(chat: Chat, task: Task) -> Iterator[str]:

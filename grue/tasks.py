@@ -193,7 +193,7 @@ class MetricSpec:
         name: A registered metric.
         axis: What it counts towards; "diversity" is reported and never scored.
         range: The raw values that are mapped to 0 and 100, worst first; values beyond are clipped. None for diversity.
-        reference: For perplexity, that of the references: the score is 100·min(1, reference/value).
+        reference: For perplexity, that of the references: the score is 100·min(1, reference/value), 100 at 0.
         options: Keyword arguments of the metric.
     """
 
@@ -206,7 +206,7 @@ class MetricSpec:
     def scale(self, value: float) -> float | None:
         """Map a raw corpus value to 0–100, or None for a metric outside the score."""
         if self.reference is not None:
-            return 100.0 * min(1.0, self.reference / value)
+            return 100.0 * min(1.0, self.reference / value) if value > 0 else 100.0
         if self.range is None:
             return None
         worst, best = self.range

@@ -45,12 +45,13 @@ def rows(only: tuple[str, ...], out: Path) -> None:
     required=True,
     help="File to write, .jsonl or .jsonl.gz; then: grue evaluate --split FILE.",
 )
-def held_back(task: str, seed: int, count: int, out: Path) -> None:
+@click.option("--force", is_flag=True, help="Replace a file that is there.")
+def held_back(task: str, seed: int, count: int, out: Path, force: bool) -> None:
     """Draw fresh test examples of a task, which nobody has who does not know the seed.
 
     They follow the rules of the test split, and none is in a split that ships.
     """
-    _log(f"{out}: {count} examples in {write_held_back(out, task, seed, count)} rows")
+    _log(f"{out}: {count} examples in {write_held_back(out, task, seed, count, force)} rows")
 
 
 @main.command()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from grue import files
+from grue.data.cache import writing
 from grue.data.load import FILE_ENDINGS
 from grue.errors import ConfigError
 from grue.mini.assets import rows_path
@@ -34,16 +35,19 @@ def write_rows(folder: Path, log: Callable[[str], None], only: Collection[str] =
     record(folder, rows=made)
 
 
-def write_held_back(path: Path, task: str, seed: int, count: int) -> int:
+def write_held_back(path: Path, task: str, seed: int, count: int, force: bool = False) -> int:
     """Draw fresh test examples of a task, write their rows to a file and return the number of rows.
 
     The file is compressed if its name ends in .gz. A row of DailyDialog can hold several examples.
 
     Raises:
-        ConfigError: The name has an ending that `grue evaluate --split` does not read.
+        ConfigError: The name has an ending that `grue evaluate --split` does not read, or the file is there and `force`
+            is false.
+        DataError: The file cannot be written.
     """
     if not path.name.endswith(FILE_ENDINGS):
         raise ConfigError(f"--out {path}: use a name that ends in {' or '.join(FILE_ENDINGS)}.")
+    files.refuse_there(path, force)
     rows = held_back(task, seed, count)
     if path.suffix == ".gz":
         _pack(path, _lines(rows))
@@ -65,8 +69,11 @@ def _lines(rows: Collection[Mapping[str, Any]]) -> bytes:
 
 def _pack(path: Path, content: bytes) -> None:
     """Write a compressed file; equal content gives equal bytes, whenever it is written."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("wb") as handle, gzip.GzipFile("", "wb", 9, handle, mtime=0) as packed:
+    with (
+        writing(path) as temporary,
+        temporary.open("wb") as handle,
+        gzip.GzipFile("", "wb", 9, handle, mtime=0) as packed,
+    ):
         packed.write(content)
 
 

@@ -50,6 +50,25 @@ def test_your_own_task_file_loads_by_path(tmp_path: Path) -> None:
         (lambda t: t.update(tittle="x"), "unknown key 'tittle'. Did you mean 'title'? Known: schema, name, "),
         (lambda t: t["data"].update(licens="x"), "data: unknown key 'licens'. Did you mean 'licence'? Known: format, "),
         (lambda t: t.pop("reward"), "the key 'reward' is missing."),
+        (lambda t: t.update(version=0), "version: 0 is below 1, the first."),
+        (
+            lambda t: t["data"]["splits"].update({"../x": {"source": "test"}}),
+            "data.splits: '../x' cannot name a split; use letters, digits, '_', '-' and '.'.",
+        ),
+        *(
+            (
+                lambda t, begin=begin, end=end: t["data"]["splits"]["test"].update(begin=begin, end=end),
+                f"data.splits.test: a share from {begin:g} to {end:g}; begin and end are parts of one",
+            )
+            for begin, end in ((-0.5, 1.0), (0.8, 0.2), (90.0, 100.0), (0.5, 0.5))
+        ),
+        *(
+            (
+                lambda t, share=share: t["data"]["splits"]["test"].update(source="train", **share),
+                "data.splits.test: overlaps train, a share of the same 'train', so that its answers are learned",
+            )
+            for share in ({}, {"begin": 0.9})
+        ),
         (lambda t: t["prompt"].update(truncation="lft"), "prompt: truncation: str 'lft' is not one of left, right."),
         (lambda t: t["prompt"].update(max_tokens="8"), "prompt: max_tokens: expected a whole number, found str '8'."),
         (
@@ -289,7 +308,7 @@ def test_a_chat_prompt_has_a_hash_of_its_own(tmp_path: Path) -> None:
     [
         (MetricSpec("cider", "preference", range=(0.0, 2.0)), {-1: 0, 0: 0, 0.5: 25, 2: 100, 10: 100}),
         (MetricSpec("ter", "preference", range=(1.0, 0.0)), {2: 0, 1: 0, 0.25: 75, 0: 100}),
-        (MetricSpec("perplexity", "naturalness", reference=20.0), {10: 100, 20: 100, 40: 50, 2000: 1}),
+        (MetricSpec("perplexity", "naturalness", reference=20.0), {0: 100, 10: 100, 20: 100, 40: 50, 2000: 1}),
     ],
 )
 def test_a_raw_value_is_scaled_and_clipped(spec: MetricSpec, values: dict[float, float]) -> None:

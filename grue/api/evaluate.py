@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from grue.api.examples import AnyTask, as_task, optional_path
 from grue.api.train import Trained
 from grue.errors import ConfigError
-from grue.records import BASELINES, Result, check_seed, check_system_name
+from grue.records import BASELINES, Result, check_number, check_seed, check_system_name
 from grue.tasks import Task
 
 if TYPE_CHECKING:
@@ -82,6 +82,8 @@ def evaluate(
     """
     from grue.evaluation import evaluate as evaluation
 
+    limit = None if limit is None else check_number("limit", limit)
+    batch_size = check_number("batch_size", batch_size)
     asked: dict[str, Any] = {
         "task": task,
         "seed": seed,
@@ -158,7 +160,8 @@ def subject(
     from grue.lm.checkpoint import find_checkpoint, is_checkpoint, read_manifest
 
     name = str(what)
-    check_seed(seed)
+    seed = check_seed(seed)
+    best_of = None if best_of is None else check_number("best_of", best_of)
     if chat or endpoint is not None or system is not None:
         if kind not in (None, "model") or isinstance(what, Trained):
             raise ConfigError(f"{name}: chat, endpoint and a name are for models that were made elsewhere (--model).")
@@ -242,6 +245,10 @@ def generate(
     from grue.evaluation.samples import write_samples
     from grue.lm.checkpoint import is_checkpoint
 
+    samples, limit = (
+        None if given is None else check_number(name, given) for name, given in (("samples", samples), ("limit", limit))
+    )
+    batch_size, seed = check_number("batch_size", batch_size), None if seed is None else check_seed(seed)
     if samples is None and (reward is not None or temperature is not None):
         raise ConfigError("A reward and a temperature are of samples; say how many are drawn to each prompt.")
     check_output(Path(output))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from grue.api.examples import AnyTask, as_task, examples
 from grue.errors import ConfigError, DataError, SubmissionError
-from grue.records import Axis, Example, Prediction
+from grue.records import Axis, Example, Prediction, check_number, check_seed
 from grue.task_files import load_task, task_names
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def score(
     Raises:
         ConfigError: Not exactly one of task, own examples and references is given, or there is no metric.
         SubmissionError: An example has no prediction or two, a prediction no example, or one is no text.
-        DataError: Data is not available.
+        DataError: Data is not available, or an example of your own cannot be: references that are one text, say.
     """
     from grue.evaluation import predictions as reading
     from grue.evaluation.scoring import chosen_metrics, score_examples, score_predictions
@@ -59,6 +59,8 @@ def score(
         )
     if isinstance(metrics, str):
         raise ConfigError(f"metrics={metrics!r}: give a list of names, such as [{metrics!r}].")
+    if metrics is not None and not metrics:
+        raise ConfigError("metrics is empty: name at least one, or give None for the task's.")
     of_task = None if task is None else as_task(task, suite)
     specs = chosen_metrics(of_task, metrics, options)  # a wrong name is reported before anything is read
     read = reading.read_predictions if of_task is not None else reading.read_predictions_in_order
@@ -71,7 +73,7 @@ def score(
     elif isinstance(own_examples, str | Path):
         found = reading.read_examples(Path(own_examples))
     elif own_examples is not None:
-        found = own_examples
+        found = reading.checked_examples(own_examples, "own_examples")
     else:
         found = reading.read_plain_examples([Path(path) for path in references])
     answers = read_first if read_first is not None else _answers(predictions, found)
@@ -88,17 +90,35 @@ def score(
 def _answers(given: Any, found: Sequence[Example]) -> list[Prediction]:
     """Return predictions that are given by id, or in the order of the examples."""
     if isinstance(given, Mapping):
-        for identity, text in given.items():
-            if not isinstance(text, str):
-                raise SubmissionError(f"predictions[{identity!r}]: expected a text, found {text!r}.")
-        return [Prediction(identity, text) for identity, text in given.items()]
+        return [Prediction(identity, _text(text, identity)) for identity, text in given.items()]
     if len(given) != len(found):
         raise SubmissionError(f"{len(given)} predictions for {len(found)} examples.")
-    for place, one in enumerate(given):
+    answers = []
+    for place, (one, example) in enumerate(zip(given, found, strict=True)):
         if not isinstance(one, str | Prediction):
             raise SubmissionError(f"predictions[{place}]: expected a text or a grue.Prediction, found {one!r}.")
-    pairs = zip(given, found, strict=True)
-    return [Prediction(example.id, one) if isinstance(one, str) else one for one, example in pairs]
+        answer = one if isinstance(one, Prediction) else Prediction(example.id, one)
+        _text(answer.text, place)
+        answers.append(answer)
+    return answers
+
+
+def _text(given: Any, key: object) -> str:
+    """Return what was given as a text, if it is one that a file can hold.
+
+    Raises:
+        SubmissionError: It is not.
+    """
+    if not isinstance(given, str):
+        raise SubmissionError(f"predictions[{key!r}]: expected a text, found {given!r}.")
+    try:
+        given.encode()
+    except UnicodeEncodeError as error:
+        raise SubmissionError(
+            f"predictions[{key!r}]: the character {error.start} is half of a surrogate pair, which no file can hold. "
+            "Replace it."
+        ) from error
+    return given
 
 
 def compare(
@@ -129,7 +149,7 @@ def compare(
         progress: Called with (done, total) files of predictions.
 
     Raises:
-        UnknownName, ConfigError: No system or task has the name, or two systems have.
+        UnknownName, ConfigError: No system or task has the name, or two systems have; or a number cannot be.
         DataError: A result is missing, of a part of the split only, or of another version of the task.
         SubmissionError: An example has no prediction or two, or a submission lacks a seed that it declares.
     """
@@ -138,6 +158,7 @@ def compare(
     from grue.leaderboard.compare import compare_systems
     from grue.leaderboard.systems import find_systems
 
+    draws, seed, show = check_number("draws", draws), check_seed(seed), check_number("show", show, 0)
     wanted = [load_task(name, suite) for name in dict.fromkeys(tasks or task_names(suite))]
     suites = sorted({task.suite for task in wanted})
     if len(suites) > 1:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from grue.api.examples import AnyTask, as_task, examples
 from grue.errors import ConfigError
-from grue.records import check_seed
+from grue.records import check_number, check_seed
 
 if TYPE_CHECKING:
     from grue.study.analysis import StudyAnalysis
@@ -55,12 +55,11 @@ def make_study(
 
     of_task, folder = as_task(task, suite), Path(output)
     questionnaire = find_template(template, kind, of_task.name, len(systems))
-    if items < 1 or annotators < 1:
-        raise ConfigError(f"{items} items for {annotators} annotators: ask one at least about one at least.")
+    items, annotators, seed = check_number("items", items), check_number("annotators", annotators), check_seed(seed)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder}: is there already, perhaps with a study's answers; name a new folder with -o.")
     found = examples(of_task, data_dir=data_dir, offline=offline)
-    places = draw_items(len(found), items, check_seed(seed))
+    places = draw_items(len(found), items, seed)
     outputs = read_outputs(systems, of_task, found, places, Path(submissions), Path(runs), progress)
     key = design(of_task, [found[place] for place in places], outputs, questionnaire, annotators, seed)
     publish(key, folder)
@@ -91,6 +90,7 @@ def analyse_study(
     from grue.study.answers import answer_files, read_answers
     from grue.study.key import read_key
 
+    draws, seed = check_number("draws", draws), check_seed(seed)
     key = read_key(Path(folder))
     paths = [Path(path) for path in answers] or answer_files(Path(folder))
     return analyse(key, read_answers(paths, key), draws=draws, seed=seed, complete=complete)

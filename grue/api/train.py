@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from grue.api.examples import AnyTask, as_task, optional_path
 from grue.errors import ConfigError
+from grue.records import check_number
 from grue.tasks import Task
 
 if TYPE_CHECKING:
@@ -83,6 +84,8 @@ def train(
     from grue.runs.observers import Observers
     from grue.runs.trackers import open_trackers
 
+    if isinstance(trackers, str):
+        raise ConfigError(f"trackers={trackers!r}: give a list of names, such as [{trackers!r}].")
     request = _request(
         task,
         suite,
@@ -162,7 +165,7 @@ def diagnose(
         data_dir=optional_path(data_dir),
         offline=offline,
     )
-    return diagnose(plan.stages_of(request)[-1], batches, progress, join_processes())
+    return diagnose(plan.stages_of(request)[-1], check_number("batches", batches), progress, join_processes())
 
 
 def _request(
@@ -181,11 +184,13 @@ def _request(
         beside: The arguments that may stand beside a whole request, for the message.
 
     Raises:
-        ConfigError: Something of a run is asked for beside a whole request.
+        ConfigError: Something of a run is asked for beside a whole request, or the reward is none.
     """
     from grue.evaluation.rewards import give_name
     from grue.runs.request import RunRequest
 
+    if not (reward is None or isinstance(reward, str) or callable(reward)):
+        raise ConfigError(f"reward={reward!r}: give a name, a weighted sum or a function of (examples, texts).")
     request = RunRequest(
         task=task.task if isinstance(task, RunRequest) else as_task(task, suite),
         reward=give_name(reward) if callable(reward) else reward,

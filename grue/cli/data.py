@@ -1,7 +1,7 @@
 """`grue data`: fetch data and models, show where they are, and compare them with the task files."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from grue.data.cache import mirror_folder, size_text
 from grue.errors import ConfigError, DataError, did_you_mean
 
 if TYPE_CHECKING:
+    from grue.data.examples import ExampleFile
     from grue.data.load import Loaded
     from grue.tasks import Task
 
@@ -136,6 +137,8 @@ def verify(names: tuple[str, ...], suite: str, wanted: tuple[str, ...], offline:
             for what, here, expected in found:
                 click.echo(f"  {what}: {here}, the task file says {expected}")
                 failed.add(1)
+        for remark in remarks_on_prompts({split: loaded.examples for split, loaded in measured.items()}):
+            click.echo(remark)
         click.echo("".join(f"{line}\n" for line in pinning_lines(task, measured)), nl=False)
     if failed:
         raise SystemExit(min(failed))
@@ -202,6 +205,17 @@ def export(
     else:
         export_for(trainer, task, wanted, loaded.examples, output, chat)
     click.echo(f"{task.suite}/{task.name} {wanted}: {len(loaded.examples):,} examples → {output}")
+
+
+def remarks_on_prompts(splits: "Mapping[str, ExampleFile]") -> Iterator[str]:
+    """Yield a line for each split that asks prompts of the training split, if that is among them."""
+    from grue.data.load import common_prompts
+
+    for name, asked in splits.items():
+        if name != "train" and "train" in splits and (common := common_prompts(asked, splits["train"])):
+            yield (
+                f"  {name}: {common:,} of its {len(asked):,} prompts are in train, too: their answers can be looked up"
+            )
 
 
 def pinning_lines(task: "Task", measured: "dict[str, Loaded]") -> Iterator[str]:

@@ -16,7 +16,7 @@ from grue.errors import ConfigError, DataError, GrueError
 
 if TYPE_CHECKING:
     from grue.records import Example
-    from grue.tasks import MetricSpec, Source, Task
+    from grue.tasks import MetricSpec, Task
 
 WIDTH = 100
 
@@ -178,6 +178,8 @@ def validate(paths: tuple[Path, ...]) -> None:
         if not faults:
             task = load_task(str(path))
             click.echo(f"{path}: fine ({task.suite}/{task.name}, version {task.version}, hash {task.hash[:12]})")
+            for remark in () if not paths else _remarks(task):
+                click.echo(remark)
     if wrong:
         raise ConfigError("\n".join(wrong))
 
@@ -185,6 +187,7 @@ def validate(paths: tuple[Path, ...]) -> None:
 def _faults(path: Path, ours: bool) -> Iterator[str]:
     """Yield everything that is wrong with a task file, a line or more each."""
     from grue.data.formats import FORMATS
+    from grue.data.load import local_path
     from grue.evaluation.rewards import check_reward
     from grue.lm.load import locate_model
     from grue.metrics.registry import metric_factory
@@ -198,9 +201,11 @@ def _faults(path: Path, ours: bool) -> Iterator[str]:
         yield str(error)
         return
     local = [source for source in task.data.sources if source.kind == "local"]
+    read = {split.source for split in task.data.splits.values()}
     checks: list[Callable[[], object]] = [
         lambda: FORMATS[task.data.format],
-        *(partial(_read, task, source, split) for source in local for split in source.files),
+        *(partial(local_path, task, source, name) for source in local for name in source.files if name not in read),
+        *(partial(_read, task, split) for split in _local_splits(task)),
         lambda: locate_model(task.backbone.model),
         lambda: check_reward(task.reward, task),
         *(partial(metric_factory, spec.name, spec.options, task.folder) for spec in task.metrics),
@@ -215,16 +220,37 @@ def _faults(path: Path, ours: bool) -> Iterator[str]:
             yield f"{path}: {error}"
 
 
-def _read(task: "Task", source: "Source", split: str) -> None:
-    """Read the examples of a split in a local file.
+def _local_splits(task: "Task") -> list[str]:
+    """Return the splits that a local file is named for; all where there is no other source."""
+    local = [source for source in task.data.sources if source.kind == "local"]
+    named = {name for source in local for name in source.files}
+    only = len(local) == len(task.data.sources)
+    return [name for name, split in task.data.splits.items() if only or split.source in named]
+
+
+def _read(task: "Task", split: str) -> None:
+    """Read the examples of a split of local files.
 
     Raises:
-        DataError: It is not there, or a line of it is wrong.
+        DataError: A file is not there, or a line of it is wrong.
     """
     from grue.data.load import load_examples, local_path
 
-    local_path(task, source, split)
+    name = task.data.splits[split].source
+    for source in task.data.sources:
+        if source.kind == "local" and name in source.files:
+            local_path(task, source, name)
     load_examples(task, split)
+
+
+def _remarks(task: "Task") -> Iterator[str]:
+    """Yield what is no fault of a task file of one's own, but should be known."""
+    from grue.cli.data import remarks_on_prompts
+    from grue.data.load import load_examples
+
+    if "train" in task.data.splits and "validation" not in task.data.splits:
+        yield "  no split validation: `grue train` chooses its checkpoint by one"
+    yield from remarks_on_prompts({split: load_examples(task, split).examples for split in _local_splits(task)})
 
 
 @tasks.command()

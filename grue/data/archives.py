@@ -26,6 +26,8 @@ DAMAGED = (
     *(NotImplementedError, RuntimeError, ValueError),
 )
 """What zipfile raises for what is no archive, or a damaged one."""
+MARK = "\ufeff"
+"""The byte order mark, with which some editors begin a file; it is no part of its text."""
 SPELLINGS = {"validation": ("validation", "valid", "val", "dev")}
 
 
@@ -161,7 +163,7 @@ def text(file: File) -> str:
         content = handle.read(LARGEST_TEXT + 1)
         if len(content) > LARGEST_TEXT:
             raise DataError(f"{escaped(file)}: more than the {LARGEST_TEXT:,} bytes that are read at once.")
-        return _decoded(content, str(file))
+        return _decoded(content, str(file)).removeprefix(MARK)
 
 
 def lines(file: File) -> Iterator[str]:
@@ -174,7 +176,8 @@ def lines(file: File) -> Iterator[str]:
     """
     with opened(file) as handle:
         for number, raw in enumerate(lines_of(handle, file), start=1):
-            yield _decoded(raw, f"{file}, line {number}").removesuffix("\n").removesuffix("\r")
+            line = _decoded(raw, f"{file}, line {number}").removesuffix("\n").removesuffix("\r")
+            yield line.removeprefix(MARK) if number == 1 else line
 
 
 def json_lines(file: File) -> Iterator[dict[str, Any]]:

@@ -198,13 +198,16 @@ def _load_file(task: Task, path: Path, data_dir: Path | None, offline: bool) -> 
     return loaded
 
 
+def common_prompts(asked: ExampleFile, train: ExampleFile) -> int:
+    """Return how many of the examples that are asked have a prompt that is also one of `train`."""
+    prompts = Counter(_column(asked, "prompt"))
+    return sum(prompts.pop(prompt, 0) for prompt in _column(train, "prompt"))
+
+
 def _refuse_training_prompts(task: Task, path: Path, loaded: Loaded, data_dir: Path | None, offline: bool) -> None:
     if "train" not in task.data.splits:
         return
-    asked = Counter(_column(loaded.examples, "prompt"))
-    train = read_split(task, "train", data_dir, offline).examples
-    common = sum(asked.pop(prompt, 0) for prompt in _column(train, "prompt"))
-    if common:
+    if common := common_prompts(loaded.examples, read_split(task, "train", data_dir, offline).examples):
         raise DataError(
             f"{path}: {common:,} of its {len(loaded.examples):,} prompts are in the training split of "
             f"{task.suite}/{task.name}, so that their answers can be looked up. Remove these rows, or draw others with "
@@ -416,7 +419,7 @@ def hash_ids(ids: Iterable[str]) -> str:
 def examples_path(task: Task, split: str, origin: LocalRows, data_dir: Path | None, offline: bool) -> Path:
     """Return the path of a split's examples in the cache, whether or not they are there."""
     key = files.sha256_json(_key(task, split, origin, data_dir, offline))[:24]
-    return cache_folder() / "examples" / f"{task.data.format}-{split}-{key}.arrow"
+    return cache_folder() / "examples" / f"{task.data.format}-{key}.arrow"
 
 
 def about_path(path: Path) -> Path:

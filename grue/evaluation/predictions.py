@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,9 @@ def write_predictions(path: Path, predictions: Sequence[Prediction]) -> None:
 # --- the user's own examples -----------------------------------------------------------------------------------------
 
 
+EXAMPLE = [field.name for field in fields(Example)]
+
+
 def read_examples(path: Path) -> list[Example]:
     """Read examples: one JSON object per line, {"id", "references", "prompt", "meta"}; the last two are optional.
 
@@ -117,6 +121,36 @@ def read_examples(path: Path) -> list[Example]:
     if not examples:
         raise DataError(f"{path} contains no example; write one JSON object per line.")
     return list(examples.values())
+
+
+def checked_examples(given: Sequence[Example], name: str) -> list[Example]:
+    """Return examples that were made in Python, held to what those of a file are.
+
+    Args:
+        name: What messages call them.
+
+    Raises:
+        DataError: There are none, an id is repeated, or something of one cannot be: references that are one text, say.
+    """
+    if not given:
+        raise DataError(f"{name} is empty; there is nothing to score against.")
+    ids: set[str] = set()
+    checked = []
+    for place, one in enumerate(given):
+        where = f"{name}[{place}]"
+        try:
+            checked.append(from_dict(Example, {key: getattr(one, key) for key in EXAMPLE}, where))
+            files.sha256_json(checked[-1])
+        except AttributeError as error:
+            raise DataError(f"{where}: expected a grue.Example, found {one!r}.") from error
+        except ConfigError as error:
+            raise DataError(str(error)) from error
+        except (TypeError, ValueError) as error:  # no JSON
+            raise DataError(f"{where}: no file can hold it: {error}.") from error
+        if one.id in ids:
+            raise DataError(f"{where}: the id {one.id!r} is repeated; ids must be distinct.")
+        ids.add(one.id)
+    return checked
 
 
 def read_plain_examples(paths: Sequence[Path]) -> list[Example]:

@@ -9,6 +9,7 @@ A function takes (examples, texts); one with parameters named as in `ASKED` also
 number; None where it does not apply; or a number for each token of the response, the end token included.
 """
 
+import dis
 import inspect
 import math
 import re
@@ -17,8 +18,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
+from grue.data.limits import LARGEST_REWARD
 from grue.errors import ConfigError, TrainingError
 from grue.files import sha256_json
 from grue.lm.reward_folder import check_reward_task, read_reward_manifest
@@ -95,7 +98,20 @@ class Reward:
     ) -> list[list[Value]]:
         """Return the values of each term for all texts, not weighted."""
         known = {"token_ids": token_ids, "truncated": truncated, "step": step}
-        return [term.values(examples, texts, **known) for term in self.terms]
+        found = [term.values(examples, texts, **known) for term in self.terms]
+        for example, text, values in zip(examples, texts, zip(*found, strict=True), strict=True):
+            self._check_size(example, text, values)
+        return found
+
+    def _check_size(self, example: Example, text: str, values: Sequence[Value]) -> None:
+        """Refuse what could not be standardised."""
+        weighed = {term.name: term.weight * _size(value) for term, value in zip(self.terms, values, strict=True)}
+        if not sum(map(abs, weighed.values())) <= LARGEST_REWARD:
+            terms = " and ".join(f"{name!r} with {value:g}" for name, value in weighed.items())
+            raise TrainingError(
+                f"The reward for the example {example.id!r} is larger than {LARGEST_REWARD:g}: {terms}. Weigh its "
+                f"terms less. The text was {text[:80]!r}."
+            )
 
     def sums(self, parts: Sequence[Sequence[Value]]) -> list[float | None]:
         """Return what each text is worth by what `parts` returned: the weighted sum of the terms that apply."""
@@ -110,6 +126,11 @@ class Reward:
 def total(value: Value) -> float | None:
     """Return what a text got of a term: the sum over its tokens, if it has a value for each."""
     return math.fsum(value) if isinstance(value, list) else value
+
+
+def _size(value: Value) -> float:
+    """Return the sum of a value's magnitudes, which may be infinite."""
+    return sum(map(abs, value)) if isinstance(value, list) else abs(value or 0.0)
 
 
 def mean(values: Sequence[Value]) -> float | None:
@@ -303,9 +324,10 @@ GIVEN: dict[str, RewardFunction] = {}
 def give_name(function: RewardFunction) -> str:
     """Keep a function as a reward and return the name that a run's record gives it.
 
-    The name is "module:function" and the sha256 of its source and of the values it captured, so that a run resumes
-    only with the same function. What it calls is not covered. Where source or values cannot be read (a callable object,
-    a captured model), the name has a random part instead: no other process can resume such a run.
+    The name is "module:function" and the sha256 of its source, of the values it captured and of the global numbers and
+    texts it reads, so that a run resumes only with the same function. What it calls is not covered. Where source or
+    values cannot be read (a callable object, a method, a captured model), the name has a random part instead: no other
+    process can resume such a run.
     """
     module, qualname = (str(getattr(function, key, "")) for key in ("__module__", "__qualname__"))
     name = f"{module}:{qualname or type(function).__qualname__} ({_fingerprint(function)})"
@@ -316,12 +338,26 @@ def give_name(function: RewardFunction) -> str:
 def _fingerprint(function: RewardFunction) -> str:
     known = next((name for name, given in GIVEN.items() if given is function), None)
     try:
-        code = inspect.unwrap(function).__code__  # what has none is no plain function
+        plain = inspect.unwrap(function)
+        code = plain.__code__  # what has none is no plain function
+        said = [inspect.getsource(code), [columns for _, _, *columns in code.co_positions()]]  # a line may hold several
         captured = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
-        defaults = [getattr(function, key, None) for key in ("__defaults__", "__kwdefaults__")]
-        return f"sha256 {sha256_json([inspect.getsource(code), captured, defaults])[:16]}"
+        bound = [getattr(function, key, None) for key in ("__self__", "__defaults__", "__kwdefaults__")]
+        return f"sha256 {sha256_json([said, captured, bound, _globals(plain)])[:16]}"
     except (AttributeError, OSError, TypeError, ValueError):
         return known.rpartition("(")[2].removesuffix(")") if known else f"unknown {secrets.token_hex(8)}"
+
+
+def _globals(function: Any) -> dict[str, Any]:
+    """Return the numbers and texts among the global variables that a function reads and never sets."""
+
+    def used(code: CodeType, how: str) -> set[str]:
+        here = {one.argval for one in dis.get_instructions(code) if one.opname == how}
+        return here.union(*(used(one, how) for one in code.co_consts if isinstance(one, CodeType)))
+
+    names = used(function.__code__, "LOAD_GLOBAL") - used(function.__code__, "STORE_GLOBAL")
+    known = {name: function.__globals__.get(name) for name in names}
+    return {name: value for name, value in known.items() if isinstance(value, int | float | str)}
 
 
 @REWARDS.register("repeat_penalty")

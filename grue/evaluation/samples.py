@@ -11,11 +11,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from grue import files
-from grue.data.limits import LARGEST_REWARD
 from grue.data.load import local_data_id
 from grue.data.scored import read_header, read_scored, unfinished
 from grue.data.scored_lines import KIND, SCHEMA_VERSION, RewardedLine, ScoredHeader, ScoredResponse, as_records
-from grue.errors import ConfigError, DataError, TrainingError
+from grue.errors import ConfigError, DataError
 from grue.evaluation.best_of import draws
 from grue.evaluation.generated import CLAIM, check_output, check_same, check_unfinished
 from grue.evaluation.predict import batches_left, told
@@ -170,21 +169,12 @@ def _draw(task: Task, system: System, batch: Sequence[Example], wanted: ScoredHe
     sampled = draws(system.model, system.tokenizer, task, batch, wanted.generation, system.seed, wanted.samples)
     for _, responses in sampled:
         texts.append([one.text for one in responses])
-        rewards.append(_checked_sums(reward(batch, **told(responses)), wanted.reward))
+        rewards.append(reward(batch, **told(responses)))
         tokens = [count + len(one.token_ids) for count, one in zip(tokens, responses, strict=True)]
     seconds = (time.monotonic() - began) / len(batch)
     ids = [example.id for example in batch]
     columns = zip(ids, zip(*texts, strict=True), zip(*rewards, strict=True), tokens, strict=True)
     return [Drawn(*column, seconds=seconds) for column in columns]
-
-
-def _checked_sums(values: list[float | None], reward: str) -> list[float | None]:
-    """Refuse sums that no file can hold."""
-    if not all(value is None or abs(value) <= LARGEST_REWARD for value in values):
-        raise TrainingError(
-            f"The reward {reward!r} gave a sum that is not a number up to {LARGEST_REWARD:g}; weigh its terms less."
-        )
-    return values
 
 
 def _write(path: Path, wanted: ScoredHeader, drawn: Sequence[Drawn]) -> ScoredHeader:

@@ -172,8 +172,11 @@ def result_files(given: Sequence[Path]) -> list[Path]:
     """Return the files `result.json` that are meant by files and folders, each once.
 
     Raises:
+        ConfigError: Nothing is given.
         DataError: A folder holds none.
     """
+    if not given:
+        raise ConfigError(f"No results are given: name a {RESULT}, or a folder that holds some.")
     return list(dict.fromkeys(path for one in given for path in _result_files(one)))
 
 

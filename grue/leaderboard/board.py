@@ -7,6 +7,7 @@ from typing import Literal
 from grue.records import About, Axis, Cost, Direction, Status
 from grue.stats.intervals import Interval
 from grue.submissions.reported import Reported
+from grue.tasks import MetricSpec
 
 BOARD_SCHEMA = 5
 
@@ -28,6 +29,10 @@ class Column:
     direction: Direction
     range: tuple[float, float] | None = None
     reference: float | None = None
+
+    def scale(self, value: float) -> float | None:
+        """Map a raw value to 0–100 as the task file does, or None for a metric outside the score."""
+        return MetricSpec(self.metric, self.axis, self.range, self.reference).scale(value)
 
 
 @dataclass(frozen=True, slots=True)

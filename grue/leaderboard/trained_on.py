@@ -14,7 +14,6 @@ from grue.leaderboard.board import BoardTask, Cell, Column, Estimate
 from grue.records import CONSENSUS, LIKELIHOOD, Result
 from grue.stats.intervals import mean, sd
 from grue.submissions.checks.learned import models_of
-from grue.tasks import MetricSpec
 
 PEOPLE = "people"
 """The judge of a reward model that learned from people's answers."""
@@ -99,4 +98,4 @@ def _scaled(column: Column, cell: Cell, seed: int) -> float | None:
     estimate = cell.metrics.get(column.metric)
     if estimate is None or seed not in estimate.by_seed:
         return None
-    return MetricSpec(column.metric, column.axis, column.range, column.reference).scale(estimate.by_seed[seed])
+    return column.scale(estimate.by_seed[seed])

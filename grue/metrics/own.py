@@ -3,18 +3,19 @@
 Such a function takes (examples, texts) and returns one number per text, the higher the better.
 """
 
+import hashlib
 import importlib
 import inspect
 import math
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Sequence
+from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
 from grue.errors import ConfigError, DataError, GrueError, TrainingError, did_you_mean
-from grue.files import sha256_file
 from grue.metrics.metric import Average, MetricFactory
 from grue.records import Example
 
@@ -23,6 +24,11 @@ Checked = Callable[[Sequence[Example], Sequence[str]], list[float]]
 Noun = Literal["reward", "metric"]
 
 ERRORS: dict[Noun, type[GrueError]] = {"reward": TrainingError, "metric": DataError}
+
+EXECUTED: dict[ModuleType, str] = {}
+"""Module that a path named → sha256 of the file that was executed, which may be another by now; "" without a file."""
+ADDED: set[str] = set()
+"""Folders that were added to `sys.path`."""
 
 
 def function_metric(path: str, folders: Sequence[Path] = (), known: Iterable[str] = ()) -> MetricFactory:
@@ -41,10 +47,9 @@ def function_metric(path: str, folders: Sequence[Path] = (), known: Iterable[str
     """
     module = import_from(path, "metric", folders, known)
     values = checked_function("metric", path, attribute_of(module, path, "metric"))
-    source = getattr(module, "__file__", None)
-    if source is None:
+    if not EXECUTED[module]:
         raise ConfigError(f"The metric {path!r}: {module.__name__} is built in; name a function in a file of your own.")
-    signature = f"{path}|sha256:{sha256_file(Path(source))[:16]}|corpus:mean"
+    signature = f"{path}|sha256:{EXECUTED[module][:16]}|corpus:mean"
     return lambda: Average(signature, values)
 
 
@@ -54,27 +59,30 @@ def code_sha256(path: str, noun: str, folders: Sequence[Path] = ()) -> str:
     Raises:
         ConfigError: There is no such module, or importing it fails.
     """
-    source = getattr(import_from(path, noun, folders), "__file__", None)
-    return "" if source is None else sha256_file(Path(source))
+    return EXECUTED[import_from(path, noun, folders)]
 
 
 def import_from(path: str, noun: str, folders: Sequence[Path] = (), known: Iterable[str] = ()) -> ModuleType:
     """Return the module of "module:function", installed, in the working directory or in one of `folders`.
 
+    A file that has changed since it was imported is executed again, as in a notebook that writes it anew.
+
     Raises:
-        ConfigError: There is no such module, or importing it fails.
+        ConfigError: There is no such module, importing it fails, or this process has another one of its name.
     """
     module = path.partition(":")[0]
-    searched = list(dict.fromkeys([Path.cwd(), *(folder.resolve() for folder in folders)]))
-    for folder in map(str, searched):
+    searched = list(dict.fromkeys(map(str, [Path.cwd(), *(folder.resolve() for folder in folders)])))
+    importlib.invalidate_caches()  # the file may be newer than what the finders know of its folder
+    _refuse_namesake(path, noun, searched)
+    for folder in searched:
         if folder not in sys.path:
             sys.path.append(folder)  # it stays there: a function may import its neighbours when it is first called
-    importlib.invalidate_caches()  # the file may be newer than what the finders know of its folder
+            ADDED.add(folder)
     try:
-        return importlib.import_module(module)
+        return _executed(importlib.import_module(module))
     except ModuleNotFoundError as error:
         if error.name is None or f"{module}.".startswith(f"{error.name}."):
-            places = " nor in ".join(map(str, searched))
+            places = " nor in ".join(searched)
             raise ConfigError(
                 f"The {noun} {path!r}: the module {module!r} cannot be imported: it is not installed, nor in {places}."
                 f"{did_you_mean(path, known)}"
@@ -82,6 +90,34 @@ def import_from(path: str, noun: str, folders: Sequence[Path] = (), known: Itera
         raise ConfigError(f"The {noun} {path!r}: {module} needs the module {error.name!r}; install it.") from error
     except Exception as error:
         raise ConfigError(f"The {noun} {path!r}: importing {module} fails: {_described(error)}.") from error
+
+
+def _executed(module: ModuleType) -> ModuleType:
+    """Return a module with what its file says now, and note the sha256 of what was executed."""
+    source = getattr(module, "__file__", None)
+    text = Path(source).read_bytes() if source is not None else b""
+    sha256 = hashlib.sha256(text).hexdigest() if source is not None else ""
+    if EXECUTED.setdefault(module, sha256) != sha256:
+        exec(compile(text, str(source), "exec"), vars(module))  # not `reload`, whose cache may miss an edit in a second
+        EXECUTED[module] = sha256
+    return module
+
+
+def _refuse_namesake(path: str, noun: str, searched: Sequence[str]) -> None:
+    """Refuse a module if this process has imported another one of its name, of another task, say.
+
+    Raises:
+        ConfigError: It has.
+    """
+    package = path.partition(":")[0].partition(".")[0]
+    places = [folder for folder in sys.path if folder not in ADDED] + [*searched]
+    wanted = getattr(PathFinder.find_spec(package, places), "origin", None)
+    found = getattr(sys.modules.get(package), "__file__", None)
+    if wanted and found and Path(wanted).resolve() != Path(found).resolve():
+        raise ConfigError(
+            f"The {noun} {path!r}: this process has imported {found} as {package!r}, and cannot have {wanted} beside "
+            "it. Rename one of the files, or run what needs them in processes of their own."
+        )
 
 
 def attribute_of(module: ModuleType, path: str, noun: Noun) -> TextFunction:
@@ -128,12 +164,13 @@ def check_signature(noun: Noun, name: str, function: Callable[..., Any], keyword
 def guarded(noun: Noun, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """Return `function` so that what it raises becomes an error of ours that names the example.
 
-    It takes (examples, texts), and by keyword other sequences with an entry for each text.
+    It takes (examples, texts), and by keyword other sequences with an entry for each text. `function` gets lists of its
+    own, so that what it does to them changes nothing for others.
     """
 
     def guard(examples: Sequence[Example], texts: Sequence[str], **more: Sequence[Any]) -> Any:
         try:
-            return function(examples, texts, **more)
+            return function([*examples], [*texts], **{key: [*values] for key, values in more.items()})
         except GrueError:
             raise
         except Exception as error:

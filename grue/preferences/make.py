@@ -23,7 +23,7 @@ from grue.evaluation.rewards import make_reward
 from grue.preferences.annotators import SyntheticAnnotator, parse_noise
 from grue.preferences.answers import JudgedItem, read_judged_items, who_answered
 from grue.preferences.read import answered_split
-from grue.records import Example, check_seed, legible
+from grue.records import Example, check_number, check_seed, legible
 from grue.tasks import Task
 
 Ties = Literal["drop", "keep"]
@@ -52,8 +52,8 @@ class Choice:
         Raises:
             ConfigError: Something that was asked for cannot be.
         """
-        if self.pairs is not None and self.pairs < 1:
-            raise ConfigError(f"pairs {self.pairs}: make at least one.")
+        if self.pairs is not None:
+            check_number("pairs", self.pairs)
         if self.ties not in (known := get_args(Ties)):
             raise ConfigError(f"ties {self.ties!r}: write one of {', '.join(known)}.")
         check_seed(self.seed)

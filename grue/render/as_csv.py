@@ -6,7 +6,6 @@ import pandas as pd
 
 from grue.leaderboard.board import Board, BoardTask, Cell, Row
 from grue.render.text import named, printable
-from grue.tasks import MetricSpec
 
 COLUMNS = {
     **{"suite": "str", "task": "str", "task_version": "int64", "task_hash": "str"},
@@ -61,11 +60,10 @@ def _values(task: BoardTask, cell: Cell, scaled: bool) -> Iterator[tuple[object,
         for seed, value in reached.by_seed.items() if reached else ():
             yield axis, axis, "higher", seed, seed in cell.failed, False, value, value
     for column in task.columns:
-        spec = MetricSpec(column.metric, column.axis, column.range, column.reference)
         estimate = cell.metrics.get(column.metric)
         what = (column.axis, column.metric, column.direction)
         for seed, value in estimate.by_seed.items() if estimate else ():
-            yield *what, seed, False, column.metric in cell.rewards, value, spec.scale(value) if scaled else None
+            yield *what, seed, False, column.metric in cell.rewards, value, column.scale(value) if scaled else None
 
 
 def _system(row: Row) -> str:

@@ -16,7 +16,7 @@ from grue.lm.device import multiplies_bfloat16, scoring_device
 from grue.lm.load import weights_id
 from grue.metrics.own import code_sha256
 from grue.metrics.registry import metric_factory
-from grue.records import check_seed, check_system_name
+from grue.records import check_system_name
 from grue.rl.settings import Common, RewardedConfig, recorded
 from grue.rl.switches import ImpactPrompts, parse_reference, parse_select
 from grue.runs import learned, rewarded
@@ -158,7 +158,6 @@ def stages_of(request: RunRequest) -> list[Plan]:
         DataError: The task has no split to train or to validate on, or the file of scored responses that the settings
             name cannot be read.
     """
-    check_seed(request.seed)
     task, algorithm = request.task, request.algorithm
     for needed in ("train", "validation"):
         split_of(task, needed)

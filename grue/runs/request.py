@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from grue.records import check_seed
 from grue.tasks import Task
 
 
@@ -48,3 +49,4 @@ class RunRequest:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "algorithm", canonical(self.algorithm))
+        object.__setattr__(self, "seed", check_seed(self.seed))

@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from typing import Any, Protocol
 
 from grue import files
-from grue.errors import ConfigError, TrainingError, Unavailable
+from grue.errors import ConfigError, TrainingError, Unavailable, UnknownName
 from grue.records import Example
 from grue.runs.plan import Plan
 
@@ -291,7 +291,7 @@ def open_trackers(names: Sequence[str], warn: Callable[[int, str], None]) -> Ite
         warn: See `Tracker`.
 
     Raises:
-        ConfigError: `none` with others.
+        ConfigError, UnknownName: `none` with others, or a name that is none.
         Unavailable: A tracker's package is not installed.
     """
     trackers = [Tracker(name, BACKENDS[name](), warn) for name in chosen(names)]
@@ -314,6 +314,8 @@ def chosen(names: Sequence[str]) -> list[str]:
             raise ConfigError(f"--tracker none excludes the others; found {', '.join(wanted)}.")
         return []
     for name in wanted:
+        if name not in BACKENDS:
+            raise UnknownName(f"There is no tracker {name!r}; there are {', '.join(BACKENDS)}, none.")
         if not installed(name):
             raise Unavailable(f"--tracker {name}: its package is not installed; run: pip install 'grue[{name}]'")
     return wanted

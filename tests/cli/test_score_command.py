@@ -11,7 +11,7 @@ from support.score_cli import ANSWERS, MINE, fails, grue, lines, own_files, plai
 
 from grue.api.score import score
 from grue.data.load import load_examples
-from grue.errors import ConfigError, SubmissionError
+from grue.errors import ConfigError, DataError, SubmissionError
 from grue.records import Example
 from grue.task_files import load_task
 
@@ -359,3 +359,27 @@ def test_in_python_what_is_no_text_and_no_list_of_names_is_told():
             score(given, own_examples=examples, metrics=["rouge1"])
     with pytest.raises(ConfigError, match=r"metrics='rouge1': give a list of names, such as \['rouge1'\]"):
         score(["x", "y"], own_examples=examples, metrics="rouge1")
+
+
+@pytest.mark.parametrize(
+    ("examples", "message"),
+    [
+        ([Example("1", "p", "the cat", {})], r"own_examples\[0\]: references: expected a list, found str 'the cat'"),
+        ([("1", "p", ["a"], {})], r"own_examples\[0\]: expected a grue.Example, found \('1'"),
+        ([Example("1", "p", ("a",), {}), Example("1", "p", ("b",), {})], r"own_examples\[1\]: the id '1' is repeated"),
+        ([Example("1", "p", ("a \ud800",), {})], r"own_examples\[0\]: no file can hold it: .*surrogates"),
+        ([], "own_examples is empty; there is nothing to score against"),
+    ],
+)
+def test_examples_of_python_are_held_to_what_those_of_a_file_are(examples, message):
+    with pytest.raises(DataError, match=message):
+        score(["a"] * len(examples), own_examples=examples, metrics=["rouge1"])
+
+
+def test_references_may_be_a_list():
+    assert score(["a b"], own_examples=[Example("1", "p", ["a b"], {})], metrics=["rouge1"]).scores[0].value == 1
+
+
+def test_half_of_a_surrogate_pair_is_no_text():
+    with pytest.raises(SubmissionError, match=r"predictions\['1'\]: the character 2 is half of a surrogate pair"):
+        score({"1": "a \ud800"}, own_examples=[Example("1", "p", ("a",), {})], metrics=["rouge1"])

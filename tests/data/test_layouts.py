@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from grue.data.archives import File, csv_rows, everywhere, lines, nearest, the_one
+from grue.data.archives import File, csv_rows, everywhere, lines, nearest, text, the_one
 from grue.data.formats import FORMATS, LAYOUTS, read_folder
 from grue.data.sets.cnn_dailymail import read_story
 from grue.errors import DataError
@@ -136,6 +136,12 @@ def test_csv_fields_may_be_long_and_hold_line_ends_but_not_be_missing(tmp_path: 
         with pytest.raises(DataError) as caught:
             list(csv_rows(File(tmp_path / name), *columns))
         assert str(caught.value) == f"{tmp_path}/{expected}"
+
+
+def test_a_byte_order_mark_is_no_part_of_a_text(tmp_path: Path) -> None:
+    write(tmp_path, {"a.txt": "\ufeffone\r\n\ufefftwo\n", "b.txt": "\ufeffwhole"})
+    assert list(lines(File(tmp_path / "a.txt"))) == ["one", "\ufefftwo"]  # only the first character is a mark
+    assert text(File(tmp_path / "b.txt")) == "whole"
 
 
 # --- CNN/DailyMail ---------------------------------------------------------------------------------------------------

@@ -42,6 +42,10 @@ def test_rows_become_examples_as_those_of_a_split_do(tmp_path, name):
     assert len(loaded.revision) == 64
 
 
+def test_a_name_may_be_as_long_as_a_file_system_takes(tmp_path):
+    assert len(load_examples(TASK, str(written(tmp_path, ROWS, f"{'x' * 245}.jsonl"))).examples) == len(ROWS)
+
+
 def test_another_content_is_another_split(tmp_path):
     path = written(tmp_path, ROWS)
     assert len(load_examples(TASK, str(path)).examples) == 3

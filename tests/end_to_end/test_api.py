@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support import tiny
 from support.paths import ROOT
@@ -17,9 +18,9 @@ import grue
 from grue import files
 from grue.cli.main import main
 from grue.data.load import local_data_id
-from grue.errors import ConfigError, DataError, SubmissionError, TrainingError, UnknownName
+from grue.errors import ConfigError, DataError, GrueError, SubmissionError, TrainingError, UnknownName
 from grue.evaluation import rewards
-from grue.records import Prediction
+from grue.records import Prediction, check_seed
 from grue.runs.request import RunRequest
 from grue.runs.train import Interrupted
 from grue.task_files import filled, load_task, task_schema
@@ -502,3 +503,67 @@ def test_what_cannot_be_read_has_a_name_of_its_own():
     assert "(unknown " in rewards.give_name(lambda examples, texts: [float(model is None)] * len(texts))
     named = rewards.make_reward(rewards.give_name(one), tiny.task("causal"), EXAMPLES)
     assert named(EXAMPLES, TEXTS) == [0.5, 0.5, 0.5]
+
+
+SCALE = 1.0
+
+
+def test_a_name_follows_the_place_in_a_line_and_the_global_numbers_that_are_read(monkeypatch):
+    one, other = (lambda examples, texts: [1.0 for _ in texts]), (lambda examples, texts: [2.0 for _ in texts])
+    assert rewards.give_name(one) != rewards.give_name(other)
+
+    def scaled(examples, texts):
+        return [SCALE * len(text) for text in texts]
+
+    before = rewards.give_name(scaled)
+    assert rewards.give_name(scaled) == before
+    monkeypatch.setitem(globals(), "SCALE", 5.0)
+    assert rewards.give_name(scaled) != before
+
+
+def test_methods_of_objects_have_names_of_their_own():
+    class Judge:
+        def __init__(self, weight):
+            self.weight = weight
+
+        def judge(self, examples, texts):
+            return [self.weight] * len(texts)
+
+    assert rewards.give_name(Judge(1.0).judge) != rewards.give_name(Judge(-5.0).judge)
+    assert "(unknown " in rewards.give_name(Judge(1.0).judge)
+
+
+@pytest.mark.parametrize("seed", [1.5, True, "1", -1, None])
+def test_what_cannot_be_a_seed_is_refused_before_anything_is_written(tmp_path, seed):
+    for call in (
+        lambda: grue.train("commongen", "ppo", seed=seed, runs=tmp_path),
+        lambda: grue.evaluate("null", "commongen", seed=seed, runs=tmp_path),
+    ):
+        with pytest.raises(ConfigError, match="choose a whole number from 0 to"):
+            call()
+    assert not list(tmp_path.iterdir())
+
+
+def test_integers_of_numpy_are_seeds():
+    assert type(check_seed(np.int64(3))) is int and check_seed(np.int64(3)) == 3
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda out: grue.evaluate("null", "commongen", limit=-3, runs=out), "limit -3: give a whole number, 1 at"),
+        (lambda out: grue.evaluate("null", "commongen", batch_size=0, runs=out), "batch_size 0: give a whole"),
+        (lambda out: grue.evaluate("zero-shot", "commongen", best_of=2.5, runs=out), "best_of 2.5: give a whole"),
+        (lambda out: grue.generate("zero-shot", out / "x.jsonl", "commongen", limit=0), "limit 0: give a whole"),
+        (lambda out: grue.generate("zero-shot", out / "x.jsonl", "commongen", samples=2.0), "samples 2.0: give a"),
+        (lambda out: grue.train("commongen", trackers="wandb", runs=out), r"trackers='wandb': give a list of names"),
+        (lambda out: grue.train("commongen", trackers=["tb"], runs=out), "There is no tracker 'tb'; there are tensorb"),
+        (lambda out: grue.train("commongen", reward=5, runs=out), "reward=5: give a name, a weighted sum or a func"),
+        (lambda out: grue.export([], "model-index", out / "x.json"), "No results are given: name a result.json"),
+        (lambda out: grue.compare("a", "b", draws=0), "draws 0: give a whole number, 1 at least"),
+    ],
+)
+def test_arguments_that_cannot_be_are_refused_before_anything_is_written(tmp_path, call, message):
+    with pytest.raises(GrueError, match=message):
+        call(tmp_path)
+    assert not list(tmp_path.iterdir())

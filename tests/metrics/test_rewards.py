@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from support.factories import a_task
 from support.paths import ROOT
 
 from grue.errors import ConfigError, DataError, TrainingError, UnknownName
-from grue.evaluation.rewards import REWARDS, give_name, make_reward, mean, metric_reward, parse_reward
+from grue.evaluation.rewards import REWARDS, Reward, give_name, make_reward, mean, metric_reward, parse_reward
 from grue.metrics import registry
 from grue.metrics.metric import Average
 from grue.metrics.registry import METRICS, make_metric
@@ -404,3 +405,30 @@ def test_lexical_rewards_need_no_torch():
         "assert 'torch' not in sys.modules and 'transformers' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
+def test_a_function_cannot_change_what_others_score():
+    def rewrites(examples, texts, token_ids=None):
+        texts[:] = [example.references[0] for example in examples]
+        examples.clear()
+        if token_ids is not None:
+            token_ids.clear()
+        return [0.0] * len(texts)
+
+    texts, ids = [*TEXTS], [[*one] for one in IDS]
+    plain = make_reward("rouge1", task(), EXAMPLES)(EXAMPLES, TEXTS)
+    mixed = make_reward("rouge1", task(), EXAMPLES)
+    rewriting = given(rewrites)
+    both = Reward((*rewriting.terms, *mixed.terms))
+    assert both(EXAMPLES, texts, token_ids=ids) == plain
+    assert (texts, ids) == (TEXTS, IDS)
+
+
+@pytest.mark.parametrize(("weight", "value"), [(1.0, 1e19), (1e10, 1e10), (1.0, [1e308, 1e308])])
+def test_a_reward_that_cannot_be_standardised_names_its_example(weight, value):
+    def large(examples, texts, token_ids=None):
+        return [0.0, value]
+
+    reward = Reward(tuple(replace(term, weight=weight) for term in given(large).terms))
+    with pytest.raises(TrainingError, match=f"for the example '{EXAMPLES[1].id}' is larger than 1e\\+18: .*large"):
+        reward(EXAMPLES, TEXTS, token_ids=IDS)

@@ -8,10 +8,20 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
-from support.page_boards import crowded_board, empty_board, hostile_board, small_board, trained_board, unnatural_board
+from support.factories import entries
+from support.page_boards import (
+    STORIES,
+    crowded_board,
+    empty_board,
+    hostile_board,
+    small_board,
+    trained_board,
+    unnatural_board,
+)
 from support.paths import ROOT
 
 from grue import __version__
+from grue.leaderboard.rank import rank
 from grue.records import Example
 from grue.render import html
 from grue.render.page import lean_script, lean_style
@@ -379,3 +389,23 @@ def test_labels_of_a_plot_meet_neither_each_other_nor_the_edge():
 
 def test_forty_systems_on_seven_tasks_with_five_seeds_take_less_than_300_kilobytes():
     assert len(html.render(crowded_board(40)).encode()) <= 300_000
+
+
+def test_points_that_do_not_follow_from_a_mean_of_raw_values_are_embedded():
+    """Fluent counts 20 / value: of 80 and 80 / 3 that is 25 and 75, on average 50; of their mean it would be 37.5."""
+    found = [
+        entry
+        for seed, (liked, natural) in enumerate([(40.0, 25.0), (50.0, 75.0)], start=1)
+        for entry in entries(STORIES, "ppo", {seed: liked}, naturalness=natural)
+    ]
+    data = data_of(html.render(rank(found, [STORIES])))
+    columns = [metric if isinstance(metric, str) else metric[0] for metric in data["tasks"][0]["metrics"]]
+    assert data["systems"][0]["points"] == {"0": {str(columns.index("fluent")): 500}}
+
+
+def test_points_of_a_clipped_range_are_embedded():
+    """Liked is clipped at 1: of 0.9 and 1.4 it counts 90 and 100, of their mean it would be 100."""
+    found = [entry for seed, liked in ((1, 90.0), (2, 140.0)) for entry in entries(STORIES, "ppo", {seed: liked})]
+    data = data_of(html.render(rank(found, [STORIES])))
+    columns = [metric if isinstance(metric, str) else metric[0] for metric in data["tasks"][0]["metrics"]]
+    assert data["systems"][0]["points"]["0"][str(columns.index("liked"))] == 950

@@ -9,7 +9,9 @@ from support.own_task import OWN_TASK
 
 from grue.cli.main import main
 from grue.errors import ConfigError
+from grue.evaluation.rewards import imported_reward
 from grue.files import sha256_file
+from grue.records import Example
 from grue.runs.folder import claim_folder
 from grue.runs.plan import stages_of
 from grue.runs.request import RunRequest
@@ -17,6 +19,7 @@ from grue.sweep.grid import SweepGrid
 from grue.sweep.jobs import plan_jobs
 from grue.task_files import load_task
 
+EXAMPLE = Example("1", "p", ("r",), {})
 REWARD = "def {name}(examples, texts):\n    return [{value} for _ in texts]\n"
 ALGORITHM = (
     "from dataclasses import replace\n\nfrom grue.algorithms.ppo import ALGORITHM\n\nMINE = replace(ALGORITHM)\n"
@@ -89,3 +92,28 @@ def test_a_sweep_evaluates_again_by_a_metric_that_was_changed(here):
 def test_a_weight_that_is_no_number_is_refused(here):
     with pytest.raises(ConfigError, match="the weight 1e999 is too large"):
         plan(here, reward="1e999*rougeL")
+
+
+def test_a_module_that_is_written_anew_is_executed_anew(here):
+    """Within one second and with the same size, which Python's own cache of compiled files would not notice."""
+    (here / "liking.py").write_text(REWARD.format(name="liked", value=1))
+    first = plan(here, reward="liking:liked").record()["code_sha256"]["liking:liked"]
+    assert imported_reward("liking:liked")([EXAMPLE], ["x"]) == [1.0]
+    (here / "liking.py").write_text(REWARD.format(name="liked", value=7))
+    assert plan(here, reward="liking:liked").record()["code_sha256"]["liking:liked"] != first
+    assert imported_reward("liking:liked")([EXAMPLE], ["x"]) == [7.0]
+    (here / "liking.py").write_text("def liked(")
+    with pytest.raises(ConfigError, match="importing liking fails: SyntaxError"):
+        imported_reward("liking:liked")
+
+
+def test_two_tasks_whose_modules_have_one_name_are_not_given_the_same_code(here):
+    for name, value in (("one", 1), ("two", 2)):
+        (here / name).mkdir()
+        (here / name / "judging.py").write_text(REWARD.format(name="judged", value=value))
+    assert imported_reward("judging:judged", [here / "one"])([EXAMPLE], ["x"]) == [1.0]
+    with pytest.raises(ConfigError) as caught:
+        imported_reward("judging:judged", [here / "two"])
+    assert f"has imported {here / 'one' / 'judging.py'} as 'judging'" in str(caught.value)
+    assert f"cannot have {here / 'two' / 'judging.py'} beside it. Rename one" in str(caught.value)
+    assert imported_reward("judging:judged", [here / "one"])([EXAMPLE], ["x"]) == [1.0]

@@ -91,6 +91,12 @@ function scaled(value, [, , , range, reference]) {
   return 100 * Math.min(1, Math.max(0, (value - range[0]) / (range[1] - range[0])));
 }
 
+// What a metric counts on a task: by its printed mean, or in tenths in points, where a scale is clipped or a reciprocal.
+function pointsText(index, task, metric, text) {
+  const tenths = board.systems[index].points?.[task]?.[board.tasks[task].metrics.indexOf(metric)];
+  return (tenths === undefined ? scaled(Number(text), metric) : tenths / 10).toFixed(1);
+}
+
 // Each seed's preference: on a task, or its mean over the tasks if all of them have the same seeds.
 function seedValues(system, table) {
   if (taskIndex.has(table)) return cellOf(system, table)?.preference ?? [];

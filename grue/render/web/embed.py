@@ -118,6 +118,7 @@ def _task(task: BoardTask) -> dict[str, Any]:
 def _system(row: Row, board: Board) -> dict[str, Any]:
     cells = [row.cells.get(task.name) for task in board.tasks]
     machines = sorted({text for cell in row.cells.values() for text in cell.machines})
+    points = {i: found for i, cell in enumerate(cells) if cell and (found := _points(cell, board.tasks[i], board))}
     held = {i: _short(cell.held_out.mean) for i, cell in enumerate(cells) if cell and cell.held_out}
     return {
         "system": named(row),
@@ -136,6 +137,7 @@ def _system(row: Row, board: Board) -> dict[str, Any]:
         "naturalness": _short(row.naturalness, 4),
         **({"heldOut": _short(row.held_out, 4), "held": held} if held else {}),
         **({"size": row.about.parameters} if row.about.parameters else {}),
+        **({"points": points} if points else {}),
         "cells": [_cell(cell, task, row) if cell else None for cell, task in zip(cells, board.tasks, strict=True)],
         "spread": [_spreads(cell, task, board) if cell else [] for cell, task in zip(cells, board.tasks, strict=True)],
     }
@@ -156,6 +158,18 @@ def _spreads(cell: Cell, task: BoardTask, board: Board) -> list[float | None]:
         else:
             found.append(round(1_000 * interval.half_width / abs(column.range[1] - column.range[0])))
     return found if any(value is not None for value in found) else []
+
+
+def _points(cell: Cell, task: BoardTask, board: Board) -> dict[int, int]:
+    """Return by its place what a metric counts on average, in tenths, where that is not what its average counts."""
+    found: dict[int, int] = {}
+    for place, column in enumerate(task.columns if board.scoring == "grue-1" else ()):
+        estimate = cell.metrics.get(column.metric)
+        counted = [column.scale(value) for value in estimate.by_seed.values()] if estimate else []
+        known = [value for value in counted if value is not None]
+        if known and (column.reference is not None or min(known) <= 0 or max(known) >= 100):
+            found[place] = round(10 * math.fsum(known) / len(known))
+    return found
 
 
 def _cell(cell: Cell, task: BoardTask, row: Row) -> list[Any]:

@@ -124,7 +124,7 @@ function figures(system, index, task, i) {
     if (!(name in printed)) continue;
     const half = halfWidth(system.spread[i][scored.indexOf(metric)], metric);
     const value = make("span", {}, printed[name], half === undefined ? null : make("i", {}, ` ± ${Number(half.toPrecision(2))}`));
-    rows.push([name, value, axis === "diversity" ? "" : scaled(Number(printed[name]), metric).toFixed(1), axis]);
+    rows.push([name, value, axis === "diversity" ? "" : pointsText(index, i, metric, printed[name]), axis]);
   }
   const table = textTable("every", `${task.name}: every figure`, ["", "Mean", "0–100", "Axis, or each seed"], rows);
   const rank = cell.rank === null ? "" : ` · rank ${cell.rank}`;

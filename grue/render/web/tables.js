@@ -101,7 +101,8 @@ const rawTexts = new Map(); // cell → its original text
 function showScale(isRaw) {
   if (isRaw && rawTexts.size === 0) return;
   for (const { name, table, heads } of tables) {
-    const scored = board.tasks[taskIndex.get(name)]?.metrics.filter(([, axis]) => axis !== "diversity") ?? [];
+    const task = taskIndex.get(name);
+    const scored = board.tasks[task]?.metrics.filter(([, axis]) => axis !== "diversity") ?? [];
     const chosen = scored.map(([metric]) => heads.find((head) => head.dataset.key === `m:${metric}`));
     const columns = chosen.map((head) => head?.cellIndex);
     chosen.forEach((head, i) => {
@@ -114,7 +115,7 @@ function showScale(isRaw) {
         const cell = row.cells[column];
         if (!rawTexts.has(cell)) rawTexts.set(cell, cell.textContent);
         const text = rawTexts.get(cell);
-        cell.textContent = isRaw || Number.isNaN(Number(text)) ? text : scaled(Number(text), scored[i]).toFixed(1);
+        cell.textContent = isRaw || Number.isNaN(Number(text)) ? text : pointsText(row.dataset.r, task, scored[i], text);
       });
     }
   }
