@@ -178,8 +178,8 @@ def validate(paths: tuple[Path, ...]) -> None:
         if not faults:
             task = load_task(str(path))
             click.echo(f"{path}: fine ({task.suite}/{task.name}, version {task.version}, hash {task.hash[:12]})")
-            for remark in () if not paths else _remarks(task):
-                click.echo(remark)
+            if paths:
+                click.echo("".join(f"{remark}\n" for remark in _remarks(task)), nl=False)
     if wrong:
         raise ConfigError("\n".join(wrong))
 

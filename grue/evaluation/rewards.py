@@ -105,9 +105,9 @@ class Reward:
 
     def _check_size(self, example: Example, text: str, values: Sequence[Value]) -> None:
         """Refuse what could not be standardised."""
-        weighed = {term.name: term.weight * _size(value) for term, value in zip(self.terms, values, strict=True)}
-        if not sum(map(abs, weighed.values())) <= LARGEST_REWARD:
-            terms = " and ".join(f"{name!r} with {value:g}" for name, value in weighed.items())
+        sizes = [abs(term.weight) * _size(value) for term, value in zip(self.terms, values, strict=True)]
+        if not sum(sizes) <= LARGEST_REWARD:
+            terms = " and ".join(f"{term.name!r} with {size:g}" for term, size in zip(self.terms, sizes, strict=True))
             raise TrainingError(
                 f"The reward for the example {example.id!r} is larger than {LARGEST_REWARD:g}: {terms}. Weigh its "
                 f"terms less. The text was {text[:80]!r}."

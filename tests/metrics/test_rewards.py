@@ -424,7 +424,7 @@ def test_a_function_cannot_change_what_others_score():
     assert (texts, ids) == (TEXTS, IDS)
 
 
-@pytest.mark.parametrize(("weight", "value"), [(1.0, 1e19), (1e10, 1e10), (1.0, [1e308, 1e308])])
+@pytest.mark.parametrize(("weight", "value"), [(1.0, 1e19), (1e10, -1e10), (1.0, [1e308, 1e308])])
 def test_a_reward_that_cannot_be_standardised_names_its_example(weight, value):
     def large(examples, texts, token_ids=None):
         return [0.0, value]
@@ -432,3 +432,10 @@ def test_a_reward_that_cannot_be_standardised_names_its_example(weight, value):
     reward = Reward(tuple(replace(term, weight=weight) for term in given(large).terms))
     with pytest.raises(TrainingError, match=f"for the example '{EXAMPLES[1].id}' is larger than 1e\\+18: .*large"):
         reward(EXAMPLES, TEXTS, token_ids=IDS)
+
+
+def test_terms_of_one_name_count_twice():
+    half = given(lambda examples, texts: [6e17] * len(texts))
+    assert half(EXAMPLES, TEXTS) == [6e17, 6e17]
+    with pytest.raises(TrainingError, match="is larger than 1e\\+18"):
+        Reward((*half.terms, *half.terms))(EXAMPLES, TEXTS)
