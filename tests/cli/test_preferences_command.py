@@ -92,7 +92,7 @@ def test_in_python_what_cannot_be_chosen_is_refused(place, tmp_path):
         ({"shares": (0.5, 0.5, 0.5)}, "with the sum 1"),
         ({"shares": {"train": 1.0}}, "give three of train, validation and test"),
         ({"ties": "foo"}, "ties 'foo': write one of drop, keep"),
-        ({"pairs": 0}, "make at least one"),
+        ({"pairs": 0}, "pairs 0: give a whole number, 1 at least"),
         ({"noise": "foo"}, "write none, flip:P"),
     ):
         with pytest.raises(ConfigError, match=message):

@@ -143,7 +143,7 @@ def test_what_make_refuses_leaves_nothing(systems, tmp_path):
 
 def test_there_is_something_to_ask_and_somebody(tmp_path):
     for asked in ({"items": 0}, {"annotators": 0}):
-        with pytest.raises(ConfigError, match="ask one at least about one at least"):
+        with pytest.raises(ConfigError, match="0: give a whole number, 1 at least"):
             api.make_study(tmp_path / "s", "imdb", ["x=y"], **asked)
 
 

@@ -66,7 +66,7 @@ def trained(name, folder, world, stop_after=None):
     asked = []
 
     def reward(examples, texts, token_ids):
-        if examples is not run.validation:
+        if examples != list(run.validation):
             asked.append([example.id for example in examples])
         shares = tiny.share_of_the(examples, texts)
         return [in_parts(*one) for one in zip(shares, token_ids, strict=True)] if "parts" in name else shares
