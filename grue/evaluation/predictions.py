@@ -98,9 +98,6 @@ def write_predictions(path: Path, predictions: Sequence[Prediction]) -> None:
 # --- the user's own examples -----------------------------------------------------------------------------------------
 
 
-EXAMPLE = [field.name for field in fields(Example)]
-
-
 def read_examples(path: Path) -> list[Example]:
     """Read examples: one JSON object per line, {"id", "references", "prompt", "meta"}; the last two are optional.
 
@@ -139,7 +136,8 @@ def checked_examples(given: Sequence[Example], name: str) -> list[Example]:
     for place, one in enumerate(given):
         where = f"{name}[{place}]"
         try:
-            checked.append(from_dict(Example, {key: getattr(one, key) for key in EXAMPLE}, where))
+            record = {field.name: getattr(one, field.name) for field in fields(Example)}
+            checked.append(from_dict(Example, record, where))
             files.sha256_json(checked[-1])
         except AttributeError as error:
             raise DataError(f"{where}: expected a grue.Example, found {one!r}.") from error

@@ -10,6 +10,7 @@ import math
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
@@ -170,7 +171,7 @@ def guarded(noun: Noun, name: str, function: Callable[..., Any]) -> Callable[...
 
     def guard(examples: Sequence[Example], texts: Sequence[str], **more: Sequence[Any]) -> Any:
         try:
-            return function([*examples], [*texts], **{key: [*values] for key, values in more.items()})
+            return function([*examples], [*texts], **{key: [*map(copy, values)] for key, values in more.items()})
         except GrueError:
             raise
         except Exception as error:

@@ -154,7 +154,7 @@ def stages_of(request: RunRequest) -> list[Plan]:
 
     Raises:
         UnknownName, ConfigError: The algorithm, one of its settings, the reward, a metric of the task, the system's
-            name, the seed or a value is wrong; or, with precision "auto", GRUE_DEVICE.
+            name or a value is wrong; or, with precision "auto", GRUE_DEVICE.
         DataError: The task has no split to train or to validate on, or the file of scored responses that the settings
             name cannot be read.
     """

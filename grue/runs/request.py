@@ -31,6 +31,9 @@ class RunRequest:
         warm_start: Start from the published supervised model that the task file names, instead of training one.
         data_dir: Folder with the data set in its original layout, instead of the task's sources.
         offline: Use only what is on this machine.
+
+    Raises:
+        ConfigError: The seed cannot be one.
     """
 
     task: Task

@@ -412,6 +412,7 @@ def test_a_function_cannot_change_what_others_score():
         texts[:] = [example.references[0] for example in examples]
         examples.clear()
         if token_ids is not None:
+            token_ids[0].clear()
             token_ids.clear()
         return [0.0] * len(texts)
 
