@@ -330,7 +330,7 @@ def _rows_of_file(task: Task, source: Source, name: str) -> LocalRows:
 def _rows_of_folder(layout: str, folder: Path, name: str) -> LocalRows:
     paths = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []
     stats = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in paths]
-    identity = files.sha256_json([stats, _code_hash(LAYOUTS[layout])])
+    identity = files.sha256_json([name, stats, _code_hash(LAYOUTS[layout])])
     return LocalRows(str(folder), "", identity, lambda: read_folder(layout, folder, name))
 
 

@@ -4,16 +4,20 @@ import io
 import json
 import zipfile
 from collections.abc import Mapping
+from dataclasses import replace
 from hashlib import sha1
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support import hub_server
 
 from grue.data.archives import File, csv_rows, everywhere, lines, nearest, text, the_one
 from grue.data.formats import FORMATS, LAYOUTS, read_folder
+from grue.data.load import load_examples
 from grue.data.sets.cnn_dailymail import read_story
 from grue.errors import DataError
+from grue.tasks import Split
 
 
 def write(folder: Path, contents: Mapping[str, str | bytes]) -> Path:
@@ -396,3 +400,15 @@ def test_imdb_reads_reviews_in_the_order_of_their_numbers(tmp_path: Path) -> Non
         message("imdb", tmp_path, "test")
         == "<folder>/aclImdb/test/pos/1_7.txt: not valid UTF-8 at byte 0; save the file as UTF-8."
     )
+
+
+def test_splits_of_a_folder_are_kept_apart_in_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRUE_CACHE", str(tmp_path / "cache"))
+    names = ("test", "validation")
+    folder = write(tmp_path / "data", {f"commongen.{name}.src_alpha.txt": f"{name} dog" for name in ("dev", "test")})
+    write(folder, {f"commongen.{name}.tgt.txt": f"A {name} dog." for name in ("dev", "test")})
+    splits = {name: Split(name) for name in names}
+    task = hub_server.small("commongen")
+    task = replace(task, data=replace(task.data, splits=splits))
+    loaded = {name: load_examples(task, name, folder).examples[0].references for name in names}
+    assert loaded == {"test": ("A test dog.",), "validation": ("A dev dog.",)}
