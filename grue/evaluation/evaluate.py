@@ -79,6 +79,43 @@ def evaluate(
         Unavailable: No metric of the task can be computed on this machine, or an endpoint fails again and again.
     """
     split = split or task.data.evaluation
+    if system.record.get(UNFINISHED):
+        warn(f"The run of {system.name}, seed {system.seed}, is not finished: this result stands on no board.")
+    identity = _identity(task, system, split, limit, data_dir)
+    ready: _Ready | None = None
+    first: list[KeptReply] = []
+    if force:
+        ready = _make_ready(task, system, split, limit, data_dir, offline, warn)
+        if ready.client is not None and ready.questions:
+            first = [first_reply(ready.client, ready.questions)]
+        discard(folder)
+    finished = claim(folder, identity, warn)
+    if finished is not None:
+        return _at_prices(finished, system, folder, identity)
+    try:
+        ready = ready or _make_ready(task, system, split, limit, data_dir, offline, warn)
+    except GrueError:
+        if not any((folder / name).exists() for name in (PREDICTIONS, ANSWERS)):
+            withdraw(folder)  # what never began must not stand in the way of another evaluation
+        raise
+    started = time.monotonic()
+    system, predictions = _answer(task, ready, first, folder, batch_size, progress)
+    generated = time.monotonic()
+    scored = score_predictions(task, split, ready.examples, predictions)
+    _refuse_unscored(task, scored, folder / PREDICTIONS)
+    timing = {"generation_seconds": generated - started, "scoring_seconds": time.monotonic() - generated}
+    if is_file(task, split):
+        split, limited = Path(split).name, True
+    else:
+        limited = limit is not None
+    result = make_result(task, split, scored, ready.loaded, system, timing, limited=limited, batch_size=batch_size)
+    write_per_example(folder / SCORES, scored)
+    seal(folder, identity, result)
+    return result
+
+
+def _identity(task: Task, system: System, split: str, limit: int | None, data_dir: Path | None) -> dict[str, Any]:
+    """Return what an evaluation is known by: a folder that holds one with another identity is not resumed."""
     identity = {
         "task_hash": task.hash,
         "split": split,
@@ -97,68 +134,10 @@ def evaluate(
     if code := own_code([spec.name for spec in task.metrics], task.folder):
         identity[CODE] = code
     if system.record.get(UNFINISHED):
-        warn(f"The run of {system.name}, seed {system.seed}, is not finished: this result stands on no board.")
         identity[UNFINISHED] = True
     if system.best_of is not None and "reward_models" in system.record:
         identity["reward_models"] = system.record["reward_models"]
-    ready: _Ready | None = None
-    first: list[KeptReply] = []
-    if force:
-        ready = _make_ready(task, system, split, limit, data_dir, offline, warn)
-        if ready.client is not None and ready.questions:
-            first = [first_reply(ready.client, ready.questions)]
-        discard(folder)
-    finished = claim(folder, identity, warn)
-    if finished is not None:
-        return _at_prices(finished, system, folder, identity)
-    try:
-        ready = ready or _make_ready(task, system, split, limit, data_dir, offline, warn)
-    except GrueError:
-        if not any((folder / name).exists() for name in (PREDICTIONS, ANSWERS)):
-            withdraw(folder)  # what never began must not stand in the way of another evaluation
-        raise
-    loaded, examples, train, system = ready.loaded, ready.examples, ready.train, ready.system
-    started = time.monotonic()
-    path = folder / PREDICTIONS
-    total = len(examples)
-    if ready.client is not None:
-        assert system.endpoint is not None and ready.asking is not None
-        if first:
-            files.append_jsonl(folder / ANSWERS, first)
-        replies = answer_all(ready.client, ready.questions, folder / ANSWERS, lambda done: progress(done, total))
-        system = replace(system, record={**system.record, "endpoint": summary(system.endpoint, replies)})
-        predictions = predictions_of(replies, ready.asking, examples)
-        write_predictions(path, predictions)
-    elif system.model is None:
-        if train is not None:
-            system = replace(system, record={**system.record, "read": _read(train)})
-        predictions = _answer_without_model(task, system, examples, () if train is None else train.examples)
-        write_predictions(path, predictions)
-    else:
-        assert system.tokenizer is not None
-        predictions = predict_file(
-            system.model,
-            system.tokenizer,
-            task,
-            examples,
-            system.seed,
-            path,
-            batch_size,
-            lambda done: progress(done, total),
-            ready.answer,
-        )
-    generated = time.monotonic()
-    scored = score_predictions(task, split, examples, predictions)
-    _refuse_unscored(task, scored, path)
-    timing = {"generation_seconds": generated - started, "scoring_seconds": time.monotonic() - generated}
-    if is_file(task, split):
-        split, limited = Path(split).name, True
-    else:
-        limited = limit is not None
-    result = make_result(task, split, scored, loaded, system, timing, limited=limited, batch_size=batch_size)
-    write_per_example(folder / SCORES, scored)
-    seal(folder, identity, result)
-    return result
+    return identity
 
 
 def _at_prices(finished: Result, system: System, folder: Path, identity: Mapping[str, Any]) -> Result:
@@ -275,6 +254,43 @@ def _generation(task: Task, system: System) -> dict[str, Any]:
         return {**files.plain(unbounded(task.decoding) if system.chat else task.decoding), **prompting}
     best_of = {key: value for key, value in files.plain(system.best_of).items() if key != "name"}
     return {**files.plain(sampling(task)), "decoding": system.best_of.name, "best_of": best_of}
+
+
+def _answer(
+    task: Task, ready: _Ready, first: Sequence[KeptReply], folder: Path, batch_size: int, progress: Progress
+) -> tuple[System, Sequence[Prediction]]:
+    """Write a system's predictions, continuing where an earlier evaluation was cut off.
+
+    Args:
+        first: Replies of an endpoint that are there already.
+
+    Returns:
+        The system, with what its record says of how it answered; and its predictions.
+    """
+    system, path, examples = ready.system, folder / PREDICTIONS, ready.examples
+
+    def report(done: int) -> None:
+        progress(done, len(examples))
+
+    if system.model is not None:
+        assert system.tokenizer is not None
+        return system, predict_file(
+            system.model, system.tokenizer, task, examples, system.seed, path, batch_size, report, ready.answer
+        )
+    if ready.client is not None:
+        assert system.endpoint is not None and ready.asking is not None
+        if first:
+            files.append_jsonl(folder / ANSWERS, first)
+        replies = answer_all(ready.client, ready.questions, folder / ANSWERS, report)
+        system = replace(system, record={**system.record, "endpoint": summary(system.endpoint, replies)})
+        predictions = predictions_of(replies, ready.asking, examples)
+    else:
+        train = () if ready.train is None else ready.train.examples
+        predictions = _answer_without_model(task, system, examples, train)
+        if ready.train is not None:
+            system = replace(system, record={**system.record, "read": _read(ready.train)})
+    write_predictions(path, predictions)
+    return system, predictions
 
 
 def _answer_without_model(
