@@ -48,10 +48,11 @@ def show(name: str, as_json: bool) -> None:
     from grue.runs.algorithms import split_algorithm
     from grue.runs.reference import about
 
-    if "+" in name:
-        each = " and ".join(f"`grue algorithms show {stage}`" for stage in split_algorithm(name))
-        raise ConfigError(f"{name} is two stages, each with its own settings: {each} show them.")
-    found = about(name)
+    stages = split_algorithm(name)
+    if len(stages) > 1:
+        each = " and ".join(f"`grue algorithms show {stage}`" for stage in stages)
+        raise ConfigError(f"{name} has two stages, each with its own settings; see {each}.")
+    found = about(stages[0])
     click.echo(json.dumps(files.plain(found), indent=2) if as_json else described(found))
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from grue.data.scored_summary import ScoredSummary
 
 
-@click.command()
+@click.command(short_help="Say what a file of scored responses holds.")
 @click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
 @options.option("--task", "task_name", help="Task whose prompts are answered. [default: the file's]")
 @options.suite

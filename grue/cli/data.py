@@ -30,8 +30,8 @@ def data() -> None:
 splits = options.option("--split", "wanted", multiple=True, help="Only this split; repeat for several. [default: all]")
 
 
-@data.command()
-@click.argument("names", metavar="TASK...", nargs=-1, shell_complete=completion.whole(completion.tasks))
+@data.command(short_help="Fetch data and models, to work offline.")
+@click.argument("names", metavar="[TASK]...", nargs=-1, shell_complete=completion.whole(completion.tasks))
 @options.suite
 @splits
 @options.option(
@@ -75,8 +75,8 @@ def fetch(
     click.echo(f"Offline from now on: --offline, or HF_HUB_OFFLINE=1. The mirror is {mirror_folder()}.", err=True)
 
 
-@data.command()
-@click.argument("names", metavar="TASK...", nargs=-1, shell_complete=completion.whole(completion.tasks))
+@data.command(short_help="Show where each split would come from.")
+@click.argument("names", metavar="[TASK]...", nargs=-1, shell_complete=completion.whole(completion.tasks))
 @options.suite
 @splits
 @options.offline
@@ -106,8 +106,8 @@ def where(names: tuple[str, ...], suite: str, wanted: tuple[str, ...], offline: 
             click.echo(f"  {'→' if place is used else ' '} {place.kind:<7}{place.where}{size}{note}")
 
 
-@data.command()
-@click.argument("names", metavar="TASK...", nargs=-1, shell_complete=completion.whole(completion.tasks))
+@data.command(short_help="Load the data anew and compare it with the task file.")
+@click.argument("names", metavar="[TASK]...", nargs=-1, shell_complete=completion.whole(completion.tasks))
 @options.suite
 @splits
 @options.offline
@@ -144,7 +144,7 @@ def verify(names: tuple[str, ...], suite: str, wanted: tuple[str, ...], offline:
         raise SystemExit(min(failed))
 
 
-@data.command()
+@data.command(short_help="Write a split's examples to a file.")
 @click.argument("name", metavar="TASK", shell_complete=completion.whole(completion.tasks))
 @options.suite
 @options.option("--split", help="Split to write, or a file of rows. [default: the task's evaluation split]")

@@ -24,7 +24,7 @@ from grue.errors import ConfigError
 @options.option("--batch-size", type=click.IntRange(min=1), default=64, help="Prompts decoded at once.")
 @options.option("--seed", type=int, help="Of the draws. [default: the checkpoint's, or 1]")
 @options.option(
-    "--samples", type=click.IntRange(min=1), help="Draw N responses to each prompt, as in rollouts; with --score."
+    "--samples", type=click.IntRange(min=1), help="Draw N responses to each prompt, as in rollouts; requires --score."
 )
 @options.option("--score", is_flag=True, help="Score each of the samples, to learn from them.")
 @options.option("--reward", help="What scores them, as for training. [default: the task's]")

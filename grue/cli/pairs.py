@@ -83,7 +83,7 @@ def from_samples(
     _say(output, api.pairs_from_samples(samples, output, task_name, noise=noise, **where, **choice))  # type: ignore[arg-type]
 
 
-@pairs.command()
+@pairs.command(short_help="Make pairs of two systems' predictions.")
 @click.argument("a", type=click.Path(path_type=Path))
 @click.argument("b", type=click.Path(path_type=Path))
 @options.option("--task", "task_name", required=True, help="Task.")
@@ -120,7 +120,7 @@ def from_predictions(
     _say(output, made)
 
 
-@pairs.command()
+@pairs.command(short_help="Make pairs of people's answers in a study.")
 @click.argument("answers", type=click.Path(path_type=Path))
 @options.option("--task", "task_name", required=True, help="Task.")
 @options.suite

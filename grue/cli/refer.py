@@ -20,7 +20,7 @@ from grue.cli import options
     default="text",
     help="One text a line, a column of it (--column), or a field of its JSON (--field).",
 )
-@options.option("--column", type=int, default=0, help="Column of a tsv with the texts, counted from 1.")
+@options.option("--column", type=int, default=0, show_default=False, help="Column of a tsv with the texts, from 1.")
 @options.option("--field", default="", help="Field of a jsonl with the texts.")
 @options.option("--gzip", is_flag=True, help="The file is packed with gzip.")
 @options.option(

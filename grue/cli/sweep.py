@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 @options.option(
     "--algos", help="Algorithms and baselines, separated by commas: zero-shot,supervised,ppo,supervised+nlpo."
 )
-@options.option("--suite", default=None, help="mini, grue, or a folder of task files. [default: mini]")
+@options.option(
+    "--suite", default=None, help="mini, grue, that of an installed package, or a folder of task files. [default: mini]"
+)
 @options.option("--seeds", "seed_range", help="1-5, or 1,2,7. [default: 1]")
 @options.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="One value of the configuration; repeat for several."
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
     "--vary",
     multiple=True,
     metavar="KEY=V1,V2",
-    help="A system for each value of KEY (also reward and preset); repeat for all combinations.",
+    help="A system for each value of KEY (also reward, preset and backbone); repeat for all combinations.",
 )
 @options.runs
 @options.data

@@ -23,7 +23,7 @@ WIDTH = 100
 
 @click.group()
 def tasks() -> None:
-    """List, show and validate tasks."""
+    """List, show, validate and compare tasks."""
 
 
 @tasks.command("list")
@@ -63,7 +63,7 @@ def _print_tasks(found: Sequence["Task"], as_json: bool) -> None:
         click.echo(f"{name:<22}{task.title}\n{'':<22}{task.backbone.family} · {scored}")
 
 
-@tasks.command()
+@tasks.command(short_help="Show a task and a few of its examples.")
 @click.argument("name", shell_complete=completion.whole(completion.tasks))
 @options.suite
 @options.data
@@ -161,7 +161,7 @@ def length_summary(lengths: Sequence[int], task: "Task") -> str:
     )
 
 
-@tasks.command()
+@tasks.command(short_help="Check task files.")
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
 def validate(paths: tuple[Path, ...]) -> None:
     """Check task files: keys, types, local files, reward, metrics, recipes; without PATHS those of both suites.
@@ -253,7 +253,7 @@ def _remarks(task: "Task") -> Iterator[str]:
     yield from remarks_on_prompts({split: load_examples(task, split).examples for split in _local_splits(task)})
 
 
-@tasks.command()
+@tasks.command(short_help="Record the versions of our tasks.")
 def freeze() -> None:
     """Record the versions of our tasks, so that `grue tasks validate` detects changes."""
     from grue.task_files import load_task
@@ -265,7 +265,7 @@ def freeze() -> None:
         click.echo(f"{task.suite}/{task.name}, version {task.version}: {state}")
 
 
-@tasks.command()
+@tasks.command(short_help="Show how our tasks differ from those of a commit.")
 @click.argument("reference", default="HEAD")
 def diff(reference: str) -> None:
     """Show how our tasks differ from those of a commit, and fail if a version should have been raised.

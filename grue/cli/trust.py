@@ -82,7 +82,7 @@ def reproduce(
 @click.command(short_help="Train a row again from its configuration.")
 @_of_the_row
 @options.option("--seed", "seeds", type=int, multiple=True, required=True, help="Which seed; repeat for several.")
-@options.option(
+@click.option(  # no variable: GRUE_RUNS is the folder of one's own runs
     "--runs", type=click.Path(path_type=Path), default=Path("runs/retrained"), help="Folder of what is trained."
 )
 @options.option("--at-most", type=click.IntRange(min=1), help="Texts that a run may take. [default: 2,000,000]")

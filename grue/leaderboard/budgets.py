@@ -128,7 +128,10 @@ def unlike_calls(a: str, b: str, tasks: Mapping[str, tuple[Sequence[Entry], Sequ
     if found:
         yield f"Reward calls of a whole training run of {a} and {b} differ by more than {WITHIN}: {', '.join(found)}."
     if unknown:
-        yield f"Reward calls of a whole training run are not stated by both systems on {', '.join(unknown)}."
+        yield (
+            f"Reward calls of a whole training run are not stated by both systems on {', '.join(unknown)}; the board "
+            "works them out where it has the row that a run began from."
+        )
 
 
 def _rewarded(entries: Sequence[Entry]) -> bool:

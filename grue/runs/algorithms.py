@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from grue.algorithms import BUILT_IN, SUPERVISED, with_warm_starts
+from grue.algorithms import BUILT_IN, SUPERVISED
 from grue.errors import ConfigError, UnknownName, did_you_mean
 from grue.metrics.own import import_from
 from grue.registry import Registry
@@ -52,10 +52,19 @@ def split_algorithm(name: str) -> tuple[str, ...]:
     stages = tuple(canonical(name).split("+"))
     for stage in stages:
         if stage not in ALGORITHMS and ":" not in stage:
-            known = with_warm_starts(ALGORITHMS.names())
-            raise UnknownName(
-                f"There is no algorithm {stage!r}.{did_you_mean(stage, known)} Known: {', '.join(known)}."
-            )
+            raise UnknownName(_unknown(stage))
     if len(stages) > 2 or (len(stages) == 2 and (stages[0] != SUPERVISED or stages[1] == SUPERVISED)):
         raise ConfigError(f"{name!r} is no chain of stages; write supervised+ALGORITHM, such as supervised+nlpo.")
     return stages
+
+
+def _unknown(name: str) -> str:
+    known = ALGORITHMS.names()
+    presets = [(preset, algorithm) for algorithm in BUILT_IN for preset in ALGORITHMS[algorithm].presets]
+    close = did_you_mean(name, known)
+    for preset, algorithm in presets:
+        if preset.replace("_", "-") == name.replace("_", "-").lower():
+            close = f" It is a preset: --algo {algorithm} --preset {preset}."
+    return (
+        f"There is no algorithm {name!r}.{close} Known: {', '.join(known)}; after supervised training: supervised+NAME."
+    )

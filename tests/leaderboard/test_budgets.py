@@ -177,7 +177,8 @@ def test_two_systems_of_unlike_budgets_are_told() -> None:
     ]
     unknown = rewarded("unknown", None, **UNKNOWN)
     assert list(unlike_calls("ours", "unknown", {"stories": (ours, unknown)})) == [
-        "Reward calls of a whole training run are not stated by both systems on stories."
+        "Reward calls of a whole training run are not stated by both systems on stories; the board works them out where "
+        "it has the row that a run began from."
     ]
     supervised = rewarded("supervised", None, algorithm="supervised", reward="")
     failed = [Entry(a_result(STORIES, "none", 1, None, None, status="failed", scores=()), Path("none"), "local")]

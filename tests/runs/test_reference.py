@@ -56,5 +56,13 @@ def test_the_command_lists_and_shows(monkeypatch):
     wrong = CliRunner().invoke(main, ["algorithms", "show", "nlop"])
     assert wrong.exit_code == 2
     assert "There is no algorithm 'nlop'. Did you mean 'nlpo'?" in wrong.output
+    assert CliRunner().invoke(main, ["algorithms", "show", "reinforce++"]).output.startswith("reinforce_plus_plus: ")
+    for name, use in (
+        ("GSPO", "grpo --preset gspo"),
+        ("dr-grpo", "grpo --preset dr_grpo"),
+        ("tpo_l", "tpo --preset tpo-l"),
+    ):
+        preset = CliRunner().invoke(main, ["algorithms", "show", name])
+        assert f"There is no algorithm '{name}'. It is a preset: --algo {use}. Known: " in preset.output
     both = CliRunner().invoke(main, ["algorithms", "show", "supervised+ppo"])
     assert both.exit_code == 2 and "`grue algorithms show supervised` and `grue algorithms show ppo`" in both.output
