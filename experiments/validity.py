@@ -1,4 +1,4 @@
-"""What mini can be believed about, from the rows of its board: `python experiments/validity.py`.
+"""What results on mini can show, from the rows of its board: `python experiments/validity.py`.
 
 Three tables. *What can be told apart*: for every two systems that learned, the difference of their preference, and the
 smallest true difference that seeds as noisy as theirs would show four times in five; and how far two seeds rank the
