@@ -138,10 +138,9 @@ def token_losses(
         weights: [B, T].
     """
     now, weight = batch.now, batch.part(weights)
-    told = weight  # what is logged of the ratio is a mean over tokens, whatever the loss divides by
-    if config.loss_over == "constant":
-        length = (experience.mask * experience.scored.unsqueeze(1)).sum() / experience.scored.sum()
-        told = batch.mask * experience.scored[batch.rows].unsqueeze(1) / length
+    told = batch.part(experience.mask).float()  # what is logged of the ratio is a mean over tokens, however the loss is
+    if config.loss_over != "tokens":
+        told = told * experience.scored.sum() / experience.mask.sum()
     log_ratio = batch.new - batch.old
     new = batch.new if config.ratio_of == "tokens" else batch.old + rl.row_mean(log_ratio, batch.mask)
     policy = rl.clipped_policy_loss(new, batch.old, advantages[batch.rows].unsqueeze(1), config.clip, config.clip_high)
@@ -152,7 +151,9 @@ def token_losses(
         "loss": (loss * weight).sum(),
         "policy_loss": (policy * weight).sum(),
         "reference_kl": (penalty * weight).sum(),
-        **rl.ratio_figures(new, batch.old, told, config.clip, config.clip_high),
+        **rl.ratio_figures(
+            new, batch.old, told if config.ratio_of == "tokens" else weight, config.clip, config.clip_high
+        ),
         "approx_kl": (rl.kl_k3(batch.old, batch.new.detach()) * told).sum(),
     }
 

@@ -181,7 +181,7 @@ def test_the_loss_of_grpo_is_that_of_slow_loops(family, loss_over, clip_high, tm
             penalty = math.exp(b - n) - 1 - (b - n)
             expected += share * (-min(ratio * advantage, max(0.8, min(1 + high, ratio)) * advantage) + 0.3 * penalty)
             penalties += share * penalty
-            clipped += share * (not 0.8 <= ratio <= 1 + high)
+            clipped += not 0.8 <= ratio <= 1 + high
             between += advantage > 0 and 1.2 < ratio < 1.5  # where the two upper bounds differ
     found = grpo.group_advantages(experience.scores, experience.scored, config)
     weights = grpo.token_weights(experience.mask, config, 8)
@@ -189,14 +189,15 @@ def test_the_loss_of_grpo_is_that_of_slow_loops(family, loss_over, clip_high, tm
     assert between > 0
     assert losses["loss"].item() == pytest.approx(expected, rel=1e-3)
     assert losses["reference_kl"].item() == pytest.approx(penalties, rel=1e-3)
-    assert losses["clip_fraction"].item() == pytest.approx(clipped, rel=1e-5)
+    share = 1.0 if loss_over == "tokens" else 12 / int(experience.mask.sum())
+    assert losses["clip_fraction"].item() == pytest.approx(clipped * share, rel=1e-5)
     assert clipped > 0
 
 
-def test_what_is_logged_of_the_ratio_is_a_mean_over_tokens_where_the_loss_divides_by_a_constant(tmp_path):
-    """Else `stop_kl` would see a part of the divergence, the smaller the shorter the responses are."""
+def test_what_is_logged_of_the_ratio_is_a_mean_over_tokens_whatever_the_loss_divides_by(tmp_path):
+    """Else `stop_kl` would see another divergence, such as the larger the more of it is in short responses."""
     means = {}
-    for loss_over in ("tokens", "constant"):
+    for loss_over in LOSS_OVER:
         run, learner, experience = moved("causal", "grpo", tmp_path, loss_over=loss_over)
         config, rows = run.plan.config, torch.arange(12)
         weights = grpo.token_weights(experience.mask, config, 20)  # longer than any response
@@ -204,7 +205,7 @@ def test_what_is_logged_of_the_ratio_is_a_mean_over_tokens_where_the_loss_divide
         losses = of_grpo(run, learner, config, experience, advantages, weights, rows)
         count = weights.sum() if loss_over == "tokens" else 12
         means[loss_over] = [float(losses[name] / count) for name in ("approx_kl", "clip_fraction")]
-    assert means["constant"] == pytest.approx(means["tokens"], rel=1e-5)
+    assert means["constant"] == means["responses"] == pytest.approx(means["tokens"], rel=1e-5)
     assert min(means["tokens"]) > 0
 
 
