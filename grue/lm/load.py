@@ -16,7 +16,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -47,6 +47,8 @@ from grue.lm.quiet import quiet
 from grue.mini import assets
 
 Family = Literal["causal", "seq2seq"]
+FolderState = tuple[tuple[Path, int, int], ...]
+"""Path, size and time of change of each file of a folder."""
 LoadedModel = tuple[PreTrainedModel, PreTrainedTokenizerBase]
 
 _PURPOSE = {
@@ -83,18 +85,33 @@ def locate_model(name: str) -> str:
     return name
 
 
-@cache
 def weights_id(name: str, revision: str = "") -> str:
     """Return what identifies a model's weights: the sha256 of a folder's files, or a hub id and its revision.
+
+    A folder is read again once its files have changed.
 
     Args:
         name: See `locate_model`.
         revision: Commit or tag of a hub model.
     """
-    where = Path(locate_model(name))
-    if not where.is_dir():
-        return f"{name}@{revision or 'main'}"
-    return files.sha256_json({path.name: files.sha256_file(path) for path in where.iterdir() if path.is_file()})
+    state = state_of(name)
+    return _sha256_of(state) if state else f"{name}@{revision or 'main'}"
+
+
+def state_of(name: str) -> FolderState:
+    """Return path, size and time of change of the files of a model's folder; nothing for a hub model.
+
+    Args:
+        name: See `locate_model`.
+    """
+    where = Path(locate_model(name)).resolve()
+    found = sorted(path for path in where.iterdir() if path.is_file()) if where.is_dir() else []
+    return tuple((path, path.stat().st_size, path.stat().st_mtime_ns) for path in found)
+
+
+@lru_cache(maxsize=64)
+def _sha256_of(state: FolderState) -> str:
+    return files.sha256_json({path.name: files.sha256_file(path) for path, _, _ in state})
 
 
 def load_language_model(family: Family, name: str, revision: str = "") -> LoadedModel:

@@ -1,9 +1,9 @@
 """Models that score, as metrics use them: language models, text classifiers and encoders.
 
-Each is loaded once per process, stays on the scoring device and is never trained.
+Each is loaded once per process and state of its files, stays on the scoring device and is never trained.
 """
 
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,7 +12,9 @@ from transformers import AutoModel, AutoModelForSequenceClassification, PreTrain
 
 from grue.errors import ConfigError, DataError
 from grue.lm.device import scoring_device
-from grue.lm.load import Family, LoadedModel, load_language_model, load_pretrained, weights_id
+from grue.lm.load import Family, FolderState, LoadedModel, load_language_model, load_pretrained, state_of, weights_id
+
+KEPT = 16  # models of a kind that a process keeps, the last ones that were asked for
 
 
 def signed(name: str, revision: str = "") -> str:
@@ -25,17 +27,20 @@ def signed(name: str, revision: str = "") -> str:
     return f"model:{Path(name).resolve().name}|revision:sha256-{weights_id(name)[:16]}"
 
 
-@cache
 def load_scoring_model(family: Family, name: str, revision: str = "") -> LoadedModel:
     """Load a language model for scoring.
 
     Args and errors as in `load_language_model` and `scoring_device`.
     """
+    return _scoring_model(family, name, revision, state_of(name))
+
+
+@lru_cache(maxsize=KEPT)
+def _scoring_model(family: Family, name: str, revision: str, state: FolderState) -> LoadedModel:
     model, tokenizer = load_language_model(family, name, revision)
     return _to_score(model), tokenizer
 
 
-@cache
 def load_classifier(name: str, revision: str = "", cut: Literal["left", "right"] = "left") -> LoadedModel:
     """Load a text classifier for scoring; its tokenizer pads on the right.
 
@@ -48,11 +53,15 @@ def load_classifier(name: str, revision: str = "", cut: Literal["left", "right"]
         DataError: As `load_language_model`; or its tokenizer cannot pad.
         ConfigError: As `scoring_device`.
     """
+    return _classifier(name, revision, cut, state_of(name))
+
+
+@lru_cache(maxsize=KEPT)
+def _classifier(name: str, revision: str, cut: Literal["left", "right"], state: FolderState) -> LoadedModel:
     model, tokenizer = load_pretrained(AutoModelForSequenceClassification, name, revision)
     return _to_score(model), _padding_right(name, tokenizer, cut)
 
 
-@cache
 def load_encoder(name: str, revision: str = "", layers: int = 0) -> LoadedModel:
     """Load a model's encoder for scoring; its tokenizer pads and cuts long texts on the right.
 
@@ -65,6 +74,11 @@ def load_encoder(name: str, revision: str = "", layers: int = 0) -> LoadedModel:
         DataError: As `load_language_model`; or its tokenizer cannot pad.
         ConfigError: It has fewer layers or cannot be cut; or as `scoring_device`.
     """
+    return _encoder(name, revision, layers, state_of(name))
+
+
+@lru_cache(maxsize=KEPT)
+def _encoder(name: str, revision: str, layers: int, state: FolderState) -> LoadedModel:
     model, tokenizer = load_pretrained(AutoModel, name, revision)
     encoder = model.encoder if hasattr(model, "encoder") and hasattr(model, "decoder") else model
     if layers:

@@ -164,9 +164,9 @@ def mean_precision(
     shares = []
     for order, total, wanted in zip(counts, backed, reference.counts, strict=True):
         # As many as the reference has are right, the others to the extent that the table backs them.
-        for ngram in order.keys() & wanted.keys():
-            total += min(order[ngram], wanted[ngram]) * (1 - backing_of(ngram, words))
-        shares.append(total / order.total() if order else 0.0)
+        shared = order.keys() & wanted.keys()
+        found = [min(order[ngram], wanted[ngram]) * (1 - backing_of(ngram, words)) for ngram in shared]
+        shares.append(math.fsum([total, *found]) / order.total() if order else 0.0)  # exact, in whatever order
     return geometric_mean(shares)
 
 

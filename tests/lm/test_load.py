@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import shutil
 
 import pytest
 import torch
@@ -23,8 +24,8 @@ from transformers import (
 )
 
 from grue.errors import DataError, UnknownName
-from grue.lm.load import load_language_model, locate_model
-from grue.lm.scorers import load_classifier, load_scoring_model
+from grue.lm.load import load_language_model, load_pretrained, locate_model, weights_id
+from grue.lm.scorers import load_classifier, load_scoring_model, signed
 from grue.mini.manifest import HERE
 from miniworld.text import paragraphs, reviews
 
@@ -292,6 +293,19 @@ def test_policies_are_fresh_and_scorers_are_shared(name):
     shared, _ = load_scoring_model(family(name), f"mini:{name}")
     assert shared is load_scoring_model(family(name), f"mini:{name}")[0]
     assert not any(p.requires_grad for p in shared.parameters())
+
+
+def test_a_folder_that_was_written_anew_is_read_anew(tmp_path):
+    folder = shutil.copytree(locate_model("mini:sentiment"), tmp_path / "model")
+    before, known, sign = load_classifier(str(folder))[0], weights_id(str(folder)), signed(str(folder))
+    assert load_classifier(str(folder))[0] is before
+    changed = load_pretrained(AutoModelForSequenceClassification, str(folder), "")[0]
+    with torch.no_grad():
+        changed.classifier.weight.neg_()
+    changed.save_pretrained(folder)
+    after = load_classifier(str(folder))[0]
+    assert torch.equal(after.classifier.weight, -before.classifier.weight)
+    assert weights_id(str(folder)) != known and signed(str(folder)) != sign
 
 
 def test_code_in_a_models_folder_is_neither_run_nor_asked_about(tmp_path, monkeypatch):

@@ -1,10 +1,15 @@
 """PARENT and the two halves of ToTTo against the published definition by loops, and against values by hand."""
 
+import os
 import random
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from sacrebleu.metrics import BLEU
 from support import oracles
+from support.paths import ROOT
 
 from grue.errors import ConfigError, DataError, UnknownName
 from grue.metrics.registry import make_metric
@@ -24,12 +29,12 @@ def values(name, examples, texts, **options):
     return metric.per_example(metric.statistics(examples, texts)).tolist()
 
 
-def draw(count=100):
+def draw(count=100, longest=12):
     """Tables, one to three references, and texts of which some copy a reference or the table."""
     generator = random.Random(8)
 
     def text():
-        return " ".join(generator.choice(WORDS) for _ in range(generator.randrange(12)))
+        return " ".join(generator.choice(WORDS) for _ in range(generator.randrange(longest)))
 
     examples, texts = [], []
     for index in range(count):
@@ -63,6 +68,22 @@ def test_parent_is_the_definition(name, part):
     expected = [each[part] for each in by_loops(examples, texts)]
     assert values(name, examples, texts, tokenizer="whitespace") == pytest.approx(expected, abs=1e-9)
     assert len({round(value, 3) for value in expected}) > 30, "the tables tell texts apart"
+
+
+def test_values_do_not_depend_on_the_order_of_sets_of_strings():
+    code = "import test_tables as t; print([value.hex() for value in t.values('parent_precision', *t.draw(30, 80))])"
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=Path(__file__).parent,
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(found) == 1
 
 
 def test_the_parts_belong_to_one_reference():
