@@ -149,7 +149,9 @@ def check(plan: Plan, batches: int) -> None:
 
 def measure(plan: Plan, trainer: Trainer, batches: int, progress: Progress = lambda done, total: None) -> Diagnosis:
     """Return what a run of this plan would see; the policy is left as it was. Errors are those of `diagnose`."""
-    config: Any = plan.config
+    settings: Any = plan.config
+    # A step size that falls is that of the first update, whichever is made.
+    config = replace(settings, anneal=False) if hasattr(settings, "anneal") else settings
     algorithm = find_algorithm(split_algorithm(plan.algorithm)[-1])
     groups, several = grouped(config)
     ticks = iter(range(1, batches + groups + 4))
@@ -180,7 +182,7 @@ def measure(plan: Plan, trainer: Trainer, batches: int, progress: Progress = lam
         start=str(plan.init or plan.start.model),
         reward=plan.reward,
         seed=plan.seed,
-        settings=config,
+        settings=settings,
         gradient=gradient_signal(inner_products(gradients), config.rollouts),
         rewards=reward_spread(np.array(rewards, dtype=np.float64).reshape(-1, several.samples_per_prompt)),
         explained_variance=_mean_or_none(lines, "critic/explained_variance"),

@@ -144,6 +144,14 @@ def test_a_warm_up_does_not_hide_how_far_an_update_moves(tmp_path):
     assert warm.move.kl_token == full.move.kl_token
 
 
+def test_a_step_size_that_falls_is_measured_where_it_begins(tmp_path):
+    """The only update of a run is its first: the paper's t would be 0 at the one behind it."""
+    found, constant = (found_by("causal", "mdpo", tmp_path, updates=1, anneal=anneal) for anneal in (True, False))
+    assert found.gradient.norm == constant.gradient.norm > 0
+    assert found.move.kl_token == constant.move.kl_token
+    assert found.settings.anneal and not constant.settings.anneal
+
+
 def test_products_are_those_of_numpy(monkeypatch):
     monkeypatch.setattr("grue.runs.diagnose.CHUNK", 7)
     rows = np.random.default_rng(0).normal(size=(4, 23)).astype(np.float32)
