@@ -41,7 +41,7 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[$(EXTRAS)]'
 	@touch $@
 
-demo: $(READY)  ## Train NLPO on mini IMDB, evaluate it and print the board (4 minutes).
+demo: $(READY)  ## Train a supervised model and NLPO from it on mini IMDB, evaluate them and print the board (4 to 8 minutes).
 	$(GRUE) train --task imdb --algo supervised+nlpo --runs .demo/runs
 	$(GRUE) evaluate --task imdb --baseline zero-shot --runs .demo/runs
 	$(GRUE) evaluate --checkpoint .demo/runs/mini/imdb/supervised/seed-1

@@ -1,4 +1,4 @@
-"""The runs behind docs/background/findings.md, and the figures that are read from each."""
+"""The runs behind docs/background/ablations.md, and the figures that are read from each."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -341,7 +341,7 @@ def test_a_wrong_grid_is_told(whole, capsys):
 
 
 def test_the_page_shows_the_tables_of_the_figures_that_are_kept(findings):
-    page = (ROOT / "docs/background/findings.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/background/ablations.md").read_text(encoding="utf-8")
     for grid in findings.TABLES:
         if findings.kept(grid).exists():
             figures = files.load_json(findings.kept(grid), sys.modules["measured"].Figures)
