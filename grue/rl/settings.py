@@ -104,8 +104,9 @@ class RewardedConfig(Common):
         supervised_coefficient: Weight of the references' negative log-likelihood, a mean over tokens, on as many
             references as the minibatch has sequences (PPO-ptx: Ouyang et al. 2022).
         missing_eos_penalty: Subtracted from the score of a response that never ended.
-        overlong_buffer: Tokens before the length limit over which a response's score falls by up to
-            `overlong_penalty`, in a straight line (DAPO: Yu et al. 2025, Eq. 13); 0 turns it off.
+        overlong_buffer: Tokens before the rollouts' length limit over which a response's score falls by up to
+            `overlong_penalty`, in a straight line (DAPO: Yu et al. 2025, Eq. 13); 0 turns it off. Refused where all
+            rollouts have the same length.
         overlong_penalty: Subtracted from the score of a response that fills the limit.
         normalize_terms: Standardise each term of the reward before they are added, and then their sum over the batch
             (GDPO: Liu et al. 2026). A term is compared within the samples to a prompt if there are several and no

@@ -3,7 +3,7 @@
 Later wins: the default, the task's recipe, the preset, the user's own values.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from itertools import chain
 from typing import Any
@@ -61,10 +61,22 @@ def checked_settings(settings: type[Common], values: Mapping[str, Any], task: Ta
         raise ConfigError(f"{where}: {problem}")
     if config.freeze_encoder and task.backbone.family == "causal":
         raise ConfigError(f"{where}: freeze_encoder needs an encoder; the task's backbone is a causal model.")
-    buffer, limit = getattr(config, "overlong_buffer", 0), task.decoding.max_new_tokens
-    if buffer > limit:
-        raise ConfigError(f"{where}: overlong_buffer {buffer} exceeds the {limit} tokens that a response may have.")
+    for problem in _lengths(config, task):
+        raise ConfigError(f"{where}: {problem}")
     return config
+
+
+def _lengths(config: Common, task: Task) -> Iterator[str]:
+    """Yield what is wrong with settings of lengths, given those of the rollouts."""
+    buffer = config.overlong_buffer if isinstance(config, RewardedConfig) else 0
+    least, most = task.rollout.min_new_tokens, task.rollout.max_new_tokens
+    if buffer > most:
+        yield f"overlong_buffer {buffer} exceeds the {most} tokens that a rollout may have."
+    if buffer and least == most:
+        yield (
+            f"overlong_buffer tells no rollouts apart, since all have {most} tokens and the same penalty; "
+            "leave it out, or lower min_new_tokens of the task's rollout."
+        )
 
 
 def _preset(name: str, algorithm: str, presets: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:

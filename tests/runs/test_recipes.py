@@ -54,12 +54,30 @@ def test_presets_are_nlpos():
         ({"clip": -1.0}, "clip must be above 0, found -1.0"),
         ({"overlong_penalty": 3.0}, "overlong_penalty does nothing where overlong_buffer is 0; set overlong_buffer"),
         ({"calibration_tilt": 3.0}, "calibration_tilt does nothing where calibration_samples is 0; "),
-        ({"overlong_buffer": 10_000}, r"overlong_buffer 10000 exceeds the \d+ tokens that a response may have"),
+        ({"overlong_buffer": 10_000}, r"overlong_buffer 10000 exceeds the 8 tokens that a rollout may have"),
     ],
 )
 def test_values_that_cannot_be_are_refused(overrides, message):
     with pytest.raises(ConfigError, match=message):
         make_config(task(), "nlpo", overrides)
+
+
+def test_an_overlong_buffer_is_one_of_the_rollouts():
+    made = task()
+    long = dataclasses.replace(made, rollout=dataclasses.replace(made.rollout, max_new_tokens=12))
+    assert make_config(long, "grpo", {"overlong_buffer": 12}).overlong_buffer == 12
+    short = dataclasses.replace(long, rollout=made.rollout, decoding=long.rollout)
+    with pytest.raises(ConfigError, match="overlong_buffer 12 exceeds the 8 tokens that a rollout may have"):
+        make_config(short, "grpo", {"overlong_buffer": 12})
+
+
+def test_an_overlong_buffer_is_refused_where_all_rollouts_have_one_length():
+    fixed = tiny.task("causal", min_new_tokens=8)
+    assert make_config(fixed, "grpo", {}).overlong_buffer == 0
+    with pytest.raises(
+        ConfigError, match="overlong_buffer tells no rollouts apart, since all have 8 tokens .* leave it"
+    ):
+        make_config(fixed, "grpo", {"overlong_buffer": 4})
 
 
 def test_algorithms_are_stages():
