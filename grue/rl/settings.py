@@ -63,6 +63,13 @@ class Common(ModelSettings):
         if self.sharded and self.lora_rank:
             yield "sharded does not go with lora_rank; set sharded = false."
 
+    def idle(self) -> Iterator[tuple[str, str]]:
+        """Yield settings that do nothing beside the others, by name, each with its cure.
+
+        They are refused where a user sets them, and not where a recipe or a preset does.
+        """
+        yield from ()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewardedConfig(Common):
@@ -179,6 +186,17 @@ class RewardedConfig(Common):
         if self.redraws and self.samples_per_prompt == 1:
             yield "redraws is about groups whose rewards are all equal; set samples_per_prompt to 2 or more."
 
+    def idle(self) -> Iterator[tuple[str, str]]:
+        """Yield settings that do nothing; see `Common.idle`."""
+        yield from Common.idle(self)
+        for name in UNREAD_BY_MASK.get(self.mask or "", ()):
+            yield name, f'{name} does nothing with mask = "{self.mask}"; set another mask, or leave it out.'
+        if self.mask in ("learned_top_p", "learned_top_k") and self.mask_source == "frozen":
+            yield (
+                "mask_updates",
+                'mask_updates does nothing with mask_source = "frozen"; set mask_source = "periodic", or leave it out.',
+            )
+
     def _unread_switches(self) -> Iterator[str]:
         """Yield why `select` or `reference` cannot be read."""
         try:
@@ -196,6 +214,12 @@ LATER: Mapping[str, Any] = {
 """Settings that came after runs were recorded, and the values with which they change nothing."""
 OF_A_MASK = ("top_p", "top_k", "min_tokens_to_keep", "always_open", "mask_updates", "mask_source")
 """Settings that say nothing where there is no mask."""
+UNREAD_BY_MASK = {
+    "learned_top_p": ("top_k",),
+    "learned_top_k": ("top_p",),
+    "top_k": ("top_p", "mask_updates", "mask_source"),
+}
+"""Mask → the settings of masks that it does not read."""
 OF_A_SWITCH = {"overlong_penalty": "overlong_buffer", "calibration_tilt": "calibration_samples"}
 """Setting → the one that turns on what it is about."""
 OF_DRAWS = ("sample_from", "mask", "redraws", "reward_scale", "normalize_terms")
@@ -312,6 +336,16 @@ class RolloutConfig(RewardedConfig):
         yield from RewardedConfig.problems(self)
         if self.mass_coefficient and self.mask is None:
             yield "mass_coefficient is about the mask, and there is none; set mask, or leave it out."
+
+    def idle(self) -> Iterator[tuple[str, str]]:
+        """Yield settings that do nothing; see `Common.idle`."""
+        yield from RewardedConfig.idle(self)
+        if not self.kl_coefficient:
+            yield "kl_target", "kl_target does nothing where kl_coefficient is 0; set kl_coefficient, or leave it out."
+        for name in ("kl_controller", "kl_gain", "kl_horizon") if self.kl_target is None else ():
+            yield name, f"{name} does nothing without kl_target; set kl_target, or leave it out."
+        unread = "kl_horizon" if self.kl_controller == "rl4lms" else "kl_gain"
+        yield unread, f'{unread} does nothing with kl_controller = "{self.kl_controller}"; leave it out.'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
