@@ -161,6 +161,11 @@ class RewardedConfig(Common):
         """Prompts of one update."""
         return self.rollouts // self.samples_per_prompt
 
+    @property
+    def greedy(self) -> bool:
+        """Whether rollouts take the likeliest token at each step, and no chance."""
+        return False
+
     def problems(self) -> Iterator[str]:
         """Yield what is wrong with values together; see `Common.problems`."""
         yield from Common.problems(self)
@@ -248,7 +253,12 @@ def that_matter(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rollout_settings(task: Task, config: RewardedConfig) -> Generation:
-    """Return how rollouts are sampled: the task's settings, overridden by the algorithm's where it has any."""
+    """Return how rollouts are sampled: the task's settings, overridden by the algorithm's where it has any.
+
+    Where an algorithm is greedy, equally likely tokens stay open, of which uniforms of 0 take the first.
+    """
+    if config.greedy:
+        return replace(task.rollout, temperature=1.0, top_k=1, top_p=1.0)
     own = {"temperature": config.rollout_temperature, "top_k": config.rollout_top_k}
     return replace(task.rollout, **{key: value for key, value in own.items() if value is not None})  # type: ignore[arg-type]
 
