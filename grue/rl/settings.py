@@ -30,7 +30,9 @@ class Common(ModelSettings):
         weight_decay: On matrices; biases and norms have none.
         adam_epsilon: Added to the denominator of AdamW and RMSprop.
         max_grad_norm: Clipping norm, over policy and critic jointly.
-        micro_batch_size: Sequences in one forward pass; gradients are accumulated exactly, so it changes only memory.
+        micro_batch_size: Sequences in one forward pass of scoring and learning; gradients are accumulated exactly, so
+            it changes only memory. Algorithms that learn from scored responses take whole groups, one at least. The
+            samples of an update are drawn as one batch, whatever it is.
         train_share: Share of the training examples to learn from; none takes all. The seed draws them, and those of a
             smaller share are among those of a larger one. A metric's own model keeps its data.
         validation_examples: Examples of the validation split that checkpoints are compared on.
@@ -105,9 +107,10 @@ class RewardedConfig(Common):
         calibration_tilt: t of InfAlign's transformation of that share u, sign(t)·exp(t·u): above 0 for best-of-n,
             below 0 for worst-of-n; 0 leaves u.
         epochs: Passes over the rollouts of one update.
-        minibatch_size: Sequences of one optimiser step.
-        dropout: Rate of every dropout layer of the policy while it learns, and only then. The paper saw training
-            diverge with it (§5.4).
+        minibatch_size: Sequences of one optimiser step. Algorithms that learn from scored responses take whole groups
+            of those that they compare, such as pairs: as many as it has room for, one at least.
+        dropout: Rate of every dropout layer of the policy while it learns from responses, and only then: the references
+            of `supervised_coefficient` are learnt without. The paper saw training diverge with it (§5.4).
         supervised_coefficient: Weight of the references' negative log-likelihood, a mean over tokens, on as many
             references as the minibatch has sequences (PPO-ptx: Ouyang et al. 2022).
         missing_eos_penalty: Subtracted from the score of a response that never ended.
@@ -314,7 +317,8 @@ class RolloutConfig(RewardedConfig):
     """Settings of the algorithms that follow the gradient of their own samples' reward, held near the initial policy.
 
     Attributes:
-        entropy_coefficient: Weight of the entropy over what the sampler could draw.
+        entropy_coefficient: Weight of the entropy over what the sampler could draw; TRPO's is over what its ratio is,
+            the whole vocabulary with `ratio_over = "vocabulary"`.
         mass_coefficient: Weight of −log(probability inside the mask) in the loss. 0 in the paper; a little of it keeps
             the tokens outside, which get no gradient, from drifting up until the next refresh lets them in.
         kl_coefficient: First value of β; 0 turns the penalty off.
