@@ -100,8 +100,9 @@ class RewardedConfig(Common):
         mask_updates: μ, the updates between two refreshes of the masking policy.
         mask_source: "periodic" refreshes the masking policy from the policy every μ updates, as the paper says;
             "frozen" keeps the initial policy, as RL4LMs really did.
-        redraws: How often a group whose rewards are all equal is drawn again, to another prompt (DAPO's dynamic
-            sampling: Yu et al. 2025, §3.2); a group that is flat after the last keeps its place and teaches nothing.
+        redraws: How often a group whose rewards are all equal is drawn again, to a prompt that the update has not drawn
+            to, as far as there are such (DAPO's dynamic sampling: Yu et al. 2025, §3.2); a group that is flat after the
+            last keeps its place and teaches nothing.
         calibration_samples: Samples of the initial policy to each prompt that a reward is compared with: it becomes the
             share of them that score lower, ties by half (InfAlign: Balashankar et al. 2024); 0 leaves it as it is.
         calibration_tilt: t of InfAlign's transformation of that share u, sign(t)·exp(t·u): above 0 for best-of-n,
