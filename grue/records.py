@@ -46,9 +46,9 @@ UNSEEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")  # categories of Unicode
 
 Cost = Literal["tokens", "episodes", "seconds", "prompts", "generated_tokens", "reward_calls", "steps"]
 COSTS: tuple[Cost, ...] = get_args(Cost)
-"""What training takes, added up over a run's updates, that of the checkpoint it began from included: tokens learnt
-from, sequences drawn or read, seconds, prompts that responses were drawn to (or pairs that were read), tokens drawn,
-texts that the reward scored, optimiser steps."""
+"""What training takes, added up over a run's updates, that of the checkpoint it began from included: tokens of the
+updates' responses (or of the references that were read), learnt from or not, sequences drawn or read, seconds, prompts
+that responses were drawn to (or pairs that were read), tokens drawn, texts that the reward scored, optimiser steps."""
 
 LIKELIHOOD, CONSENSUS = "likelihood", "consensus"
 """Ways to pick one of several samples that are no reward."""

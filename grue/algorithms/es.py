@@ -81,6 +81,11 @@ class ESConfig(RewardedConfig):
         return self.rollouts // (2 * self.perturbations)
 
     @property
+    def greedy(self) -> bool:
+        """Members differ by their weights alone."""
+        return True
+
+    @property
     def read(self) -> "ESConfig":
         """These settings without those of other learners, which a recipe that all share may set."""
         own: dict[str, Any] = {field.name: field.default for field in fields(self) if field.name in WITHOUT_EFFECT}
@@ -148,7 +153,7 @@ def answer(trainer: Trainer, state: TrainState, config: ESConfig, n: int) -> Sam
     positions = draw_positions(len(trainer.examples), config.prompts, trainer.seed, n)
     examples = [trainer.examples[position] for position in positions.tolist()]
     prompts = encode_prompts(policy, trainer.tokenizer, [one.prompt for one in examples], trainer.task.prompt)
-    settings = replace(rollout_settings(trainer.task, config), temperature=1.0, top_k=1, top_p=1.0)
+    settings = rollout_settings(trainer.task, config)
     first = torch.zeros(len(examples), settings.max_new_tokens)  # of equally likely tokens, the first
     eos = eos_id(policy, trainer.tokenizer)
     encoded = None

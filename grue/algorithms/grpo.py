@@ -78,6 +78,15 @@ class GRPOConfig(RolloutConfig):
                 'set loss_over = "responses".'
             )
 
+    def idle(self) -> Iterator[tuple[str, str]]:
+        """Yield settings that do nothing; see `Common.idle`."""
+        yield from RolloutConfig.idle(self)
+        if not self.kl_coefficient:
+            yield (
+                "kl_corrected",
+                "kl_corrected does nothing where kl_coefficient is 0; set kl_coefficient, or leave it out.",
+            )
+
 
 def update(trainer: Trainer, state: TrainState, config: GRPOConfig, n: int) -> dict[str, float]:
     """Collect rollouts, take the optimiser steps, adapt the penalty's weight; return figures for the log."""

@@ -114,23 +114,25 @@ def sample(
 ) -> Sampled:
     """Return this rank's share of an update's responses, and what the reward gave to them.
 
-    A group whose rewards are all equal is drawn again, to another prompt, up to `redraws` times (DAPO).
+    A group whose rewards are all equal is drawn again, to a prompt that the update does not have, up to `redraws` times
+    (DAPO).
 
     Args:
         keep: What the rollout keeps of what the policy says of the drawn tokens.
     """
     policy = state.policy if policy is None else policy
     size = config.samples_per_prompt
-    positions = draw_positions(len(trainer.examples), config.prompts, trainer.seed, n).repeat_interleave(size)
+    first = draw_positions(len(trainer.examples), config.prompts, trainer.seed, n)
+    positions = first.repeat_interleave(size)
     mine = torch.arange(len(positions))[_share(trainer.distributed, config)]
     found = _sample_rows(trainer, policy, config, n, mask, positions[mine], mine, 0, keep)
     for attempt in range(1, config.redraws + 1):
         flat = flat_rows(found.given.sums, size).cpu()
         if not len(flat):
             break
-        again = draw_positions(len(trainer.examples), config.prompts, trainer.seed, n, attempt)
-        positions = again.repeat_interleave(size)[mine[flat]]
-        new = _sample_rows(trainer, policy, config, n, mask, positions, mine[flat], attempt, keep)
+        again = redraw_positions(first, len(trainer.examples), trainer.seed, n, attempt).repeat_interleave(size)
+        places = mine[flat]
+        new = _sample_rows(trainer, policy, config, n, mask, again[places], places, attempt, keep)
         found = _replaced(found, flat, new, _padded(policy))
     if config.calibration_samples:
         examples = [trainer.examples[position] for position in found.positions.tolist()]
@@ -240,25 +242,42 @@ def score(trainer: Trainer, state: TrainState, config: RewardedConfig, n: int, s
     )
 
 
-def draw_positions(total: int, count: int, seed: int, n: int, attempt: int = 0) -> Tensor:
+def draw_positions(total: int, count: int, seed: int, n: int) -> Tensor:
     """Return the positions of the examples of update `n`, [count]: every one comes once before any comes twice.
 
     The order is a function of seed and update alone, so that an interrupted run resumes exactly.
 
     Args:
         total: Examples that there are.
-        attempt: Above 0, another draw for the same update.
     """
-    drawn: list[int] = []
-    for position in range(n * count, (n + 1) * count):
-        epoch, index = divmod(position, total)
-        drawn.append(_order(total, seed, epoch, *([n, attempt] if attempt else []))[index])
-    return torch.tensor(drawn)
+    return torch.tensor(_turns(total, count, n, seed))
+
+
+def redraw_positions(first: Tensor, total: int, seed: int, n: int, attempt: int) -> Tensor:
+    """Return the positions that stand in where groups of update `n` are drawn again, [count], as a function of these.
+
+    They are of the examples that the update does not have: over its attempts, every one of them comes once before any
+    comes twice. Where it has all, they are of all.
+
+    Args:
+        first: [count], the update's own positions.
+        total: Examples that there are.
+        attempt: From 1.
+    """
+    own = set(first.tolist())
+    others = [position for position in range(total) if position not in own] or range(total)
+    return torch.tensor([others[place] for place in _turns(len(others), len(first), attempt - 1, seed, n)])
+
+
+def _turns(total: int, count: int, turn: int, seed: int, *again: int) -> list[int]:
+    """Return the `count` numbers below `total` of a turn: over the turns, every one comes once before any twice."""
+    places = (divmod(place, total) for place in range(turn * count, (turn + 1) * count))
+    return [_order(total, seed, epoch, *again)[index] for epoch, index in places]
 
 
 @lru_cache(maxsize=2)  # an update may reach over the end of an epoch
 def _order(total: int, seed: int, epoch: int, *again: int) -> tuple[int, ...]:
-    """Return the order of an epoch, or that of another draw for an update."""
+    """Return the order of an epoch, or that of what is drawn again in an update."""
     return tuple(torch.randperm(total, generator=generator(seed, "order", epoch, *again)).tolist())
 
 

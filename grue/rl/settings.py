@@ -30,7 +30,9 @@ class Common(ModelSettings):
         weight_decay: On matrices; biases and norms have none.
         adam_epsilon: Added to the denominator of AdamW and RMSprop.
         max_grad_norm: Clipping norm, over policy and critic jointly.
-        micro_batch_size: Sequences in one forward pass; gradients are accumulated exactly, so it changes only memory.
+        micro_batch_size: Sequences in one forward pass of scoring and learning; gradients are accumulated exactly, so
+            it changes only memory. Algorithms that learn from scored responses take whole groups, one at least. The
+            samples of an update are drawn as one batch, whatever it is.
         train_share: Share of the training examples to learn from; none takes all. The seed draws them, and those of a
             smaller share are among those of a larger one. A metric's own model keeps its data.
         validation_examples: Examples of the validation split that checkpoints are compared on.
@@ -63,6 +65,13 @@ class Common(ModelSettings):
         if self.sharded and self.lora_rank:
             yield "sharded does not go with lora_rank; set sharded = false."
 
+    def idle(self) -> Iterator[tuple[str, str]]:
+        """Yield settings that do nothing beside the others, by name, each with its cure.
+
+        They are refused where a user sets them, and not where a recipe or a preset does.
+        """
+        yield from ()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewardedConfig(Common):
@@ -91,21 +100,24 @@ class RewardedConfig(Common):
         mask_updates: μ, the updates between two refreshes of the masking policy.
         mask_source: "periodic" refreshes the masking policy from the policy every μ updates, as the paper says;
             "frozen" keeps the initial policy, as RL4LMs really did.
-        redraws: How often a group whose rewards are all equal is drawn again, to another prompt (DAPO's dynamic
-            sampling: Yu et al. 2025, §3.2); a group that is flat after the last keeps its place and teaches nothing.
+        redraws: How often a group whose rewards are all equal is drawn again, to a prompt that the update has not drawn
+            to, as far as there are such (DAPO's dynamic sampling: Yu et al. 2025, §3.2); a group that is flat after the
+            last keeps its place and teaches nothing.
         calibration_samples: Samples of the initial policy to each prompt that a reward is compared with: it becomes the
             share of them that score lower, ties by half (InfAlign: Balashankar et al. 2024); 0 leaves it as it is.
         calibration_tilt: t of InfAlign's transformation of that share u, sign(t)·exp(t·u): above 0 for best-of-n,
             below 0 for worst-of-n; 0 leaves u.
         epochs: Passes over the rollouts of one update.
-        minibatch_size: Sequences of one optimiser step.
-        dropout: Rate of every dropout layer of the policy while it learns, and only then. The paper saw training
-            diverge with it (§5.4).
+        minibatch_size: Sequences of one optimiser step. Algorithms that learn from scored responses take whole groups
+            of those that they compare, such as pairs: as many as it has room for, one at least.
+        dropout: Rate of every dropout layer of the policy while it learns from responses, and only then: the references
+            of `supervised_coefficient` are learnt without. The paper saw training diverge with it (§5.4).
         supervised_coefficient: Weight of the references' negative log-likelihood, a mean over tokens, on as many
             references as the minibatch has sequences (PPO-ptx: Ouyang et al. 2022).
         missing_eos_penalty: Subtracted from the score of a response that never ended.
-        overlong_buffer: Tokens before the length limit over which a response's score falls by up to
-            `overlong_penalty`, in a straight line (DAPO: Yu et al. 2025, Eq. 13); 0 turns it off.
+        overlong_buffer: Tokens before the rollouts' length limit over which a response's score falls by up to
+            `overlong_penalty`, in a straight line (DAPO: Yu et al. 2025, Eq. 13); 0 turns it off. Refused where all
+            rollouts have the same length.
         overlong_penalty: Subtracted from the score of a response that fills the limit.
         normalize_terms: Standardise each term of the reward before they are added, and then their sum over the batch
             (GDPO: Liu et al. 2026). A term is compared within the samples to a prompt if there are several and no
@@ -153,6 +165,11 @@ class RewardedConfig(Common):
         """Prompts of one update."""
         return self.rollouts // self.samples_per_prompt
 
+    @property
+    def greedy(self) -> bool:
+        """Whether rollouts take the likeliest token at each step, and no chance."""
+        return False
+
     def problems(self) -> Iterator[str]:
         """Yield what is wrong with values together; see `Common.problems`."""
         yield from Common.problems(self)
@@ -178,6 +195,17 @@ class RewardedConfig(Common):
         if self.redraws and self.samples_per_prompt == 1:
             yield "redraws is about groups whose rewards are all equal; set samples_per_prompt to 2 or more."
 
+    def idle(self) -> Iterator[tuple[str, str]]:
+        """Yield settings that do nothing; see `Common.idle`."""
+        yield from Common.idle(self)
+        for name in UNREAD_BY_MASK.get(self.mask or "", ()):
+            yield name, f'{name} does nothing with mask = "{self.mask}"; set another mask, or leave it out.'
+        if self.mask in ("learned_top_p", "learned_top_k") and self.mask_source == "frozen":
+            yield (
+                "mask_updates",
+                'mask_updates does nothing with mask_source = "frozen"; set mask_source = "periodic", or leave it out.',
+            )
+
     def _unread_switches(self) -> Iterator[str]:
         """Yield why `select` or `reference` cannot be read."""
         try:
@@ -195,6 +223,12 @@ LATER: Mapping[str, Any] = {
 """Settings that came after runs were recorded, and the values with which they change nothing."""
 OF_A_MASK = ("top_p", "top_k", "min_tokens_to_keep", "always_open", "mask_updates", "mask_source")
 """Settings that say nothing where there is no mask."""
+UNREAD_BY_MASK = {
+    "learned_top_p": ("top_k",),
+    "learned_top_k": ("top_p",),
+    "top_k": ("top_p", "mask_updates", "mask_source"),
+}
+"""Mask → the settings of masks that it does not read."""
 OF_A_SWITCH = {"overlong_penalty": "overlong_buffer", "calibration_tilt": "calibration_samples"}
 """Setting → the one that turns on what it is about."""
 OF_DRAWS = ("sample_from", "mask", "redraws", "reward_scale", "normalize_terms")
@@ -223,7 +257,12 @@ def that_matter(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rollout_settings(task: Task, config: RewardedConfig) -> Generation:
-    """Return how rollouts are sampled: the task's settings, overridden by the algorithm's where it has any."""
+    """Return how rollouts are sampled: the task's settings, overridden by the algorithm's where it has any.
+
+    Where an algorithm is greedy, equally likely tokens stay open, of which uniforms of 0 take the first.
+    """
+    if config.greedy:
+        return replace(task.rollout, temperature=1.0, top_k=1, top_p=1.0)
     own = {"temperature": config.rollout_temperature, "top_k": config.rollout_top_k}
     return replace(task.rollout, **{key: value for key, value in own.items() if value is not None})  # type: ignore[arg-type]
 
@@ -279,7 +318,8 @@ class RolloutConfig(RewardedConfig):
     """Settings of the algorithms that follow the gradient of their own samples' reward, held near the initial policy.
 
     Attributes:
-        entropy_coefficient: Weight of the entropy over what the sampler could draw.
+        entropy_coefficient: Weight of the entropy over what the sampler could draw; TRPO's is over what its ratio is,
+            the whole vocabulary with `ratio_over = "vocabulary"`.
         mass_coefficient: Weight of −log(probability inside the mask) in the loss. 0 in the paper; a little of it keeps
             the tokens outside, which get no gradient, from drifting up until the next refresh lets them in.
         kl_coefficient: First value of β; 0 turns the penalty off.
@@ -311,6 +351,16 @@ class RolloutConfig(RewardedConfig):
         yield from RewardedConfig.problems(self)
         if self.mass_coefficient and self.mask is None:
             yield "mass_coefficient is about the mask, and there is none; set mask, or leave it out."
+
+    def idle(self) -> Iterator[tuple[str, str]]:
+        """Yield settings that do nothing; see `Common.idle`."""
+        yield from RewardedConfig.idle(self)
+        if not self.kl_coefficient:
+            yield "kl_target", "kl_target does nothing where kl_coefficient is 0; set kl_coefficient, or leave it out."
+        for name in ("kl_controller", "kl_gain", "kl_horizon") if self.kl_target is None else ():
+            yield name, f"{name} does nothing without kl_target; set kl_target, or leave it out."
+        unread = "kl_horizon" if self.kl_controller == "rl4lms" else "kl_gain"
+        yield unread, f'{unread} does nothing with kl_controller = "{self.kl_controller}"; leave it out.'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,7 +35,11 @@ RUN = (
     LoggedFigure("update", "How many updates are done.", (Common,)),
     LoggedFigure("of", "How many there will be.", (Common,)),
     LoggedFigure("seconds", "Of this update, without validation and saving.", (Common,)),
-    LoggedFigure("tokens", "Tokens that were learnt from.", (Common,)),
+    LoggedFigure(
+        "tokens",
+        "Tokens of the update's responses, those that nothing is learnt from included; supervised, of its references.",
+        (Common,),
+    ),
     LoggedFigure("episodes", "Sequences that were read or drawn.", (Common,)),
     LoggedFigure("prompts", "Prompts that responses were drawn to, or pairs that were read.", (Common,)),
     LoggedFigure("generated_tokens", "Tokens that were drawn, those that were drawn again included.", (Common,)),

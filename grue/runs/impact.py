@@ -35,8 +35,9 @@ def impacts(run: Path) -> dict[str, float]:
     made = len(_updates(run))
     if len(updates) != made:
         raise DataError(f"{path}: has lines of {len(updates)} updates, and the run made {made}. Train that run again.")
-    answers = config["samples_per_prompt"] * 2 * config.get("perturbations", 0.5)  # of ES, from every member
-    prompts, total = int(config["rollouts"] // answers), updates[0].examples
+    # With evolution strategies, every member answers a prompt, and samples_per_prompt is not read.
+    answers = 2 * config["perturbations"] if "perturbations" in config else config["samples_per_prompt"]
+    prompts, total = config["rollouts"] // answers, updates[0].examples
     whole = max(prompts, total)
     passes = made * prompts // whole
     if passes < FEWEST:

@@ -3,7 +3,7 @@
 Later wins: the default, the task's recipe, the preset, the user's own values.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from itertools import chain
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from grue.algorithms import BUILT_IN, with_warm_starts
 from grue.bounds import violations
 from grue.errors import ConfigError, UnknownName, did_you_mean
-from grue.rl.settings import Common, RewardedConfig, ScoredConfig
+from grue.rl.settings import OF_A_MASK, Common, RewardedConfig, ScoredConfig
 from grue.runs.algorithms import ALGORITHMS, find_algorithm, split_algorithm
 from grue.shapes import from_dict
 from grue.tasks import Task
@@ -27,7 +27,7 @@ def make_config(task: Task, algorithm: str, overrides: Mapping[str, Any], preset
     own overrides it, and those of a warm start, `[recipes."supervised+rl"]` and `[recipes."supervised+ppo"]`, both.
 
     Raises:
-        ConfigError: A key that the algorithm does not have, or a value that cannot be.
+        ConfigError: A key that the algorithm does not have, a value that cannot be, or an override that does nothing.
     """
     *warm, stage = split_algorithm(algorithm)
     found = find_algorithm(stage)
@@ -41,13 +41,20 @@ def make_config(task: Task, algorithm: str, overrides: Mapping[str, Any], preset
     idle = sorted(found.without_effect & overrides.keys())
     if idle:
         raise ConfigError(f"{where}: {idle[0]} has no effect on {stage}; leave it out.")
+    if "mask" in overrides and overrides["mask"] is None:  # what a recipe says of a mask is no wish of who takes it off
+        recipe = {key: value for key, value in recipe.items() if key not in (*OF_A_MASK, "mass_coefficient")}
     values = {**recipe, **overrides}
     if overrides.get("data") is not None:
         # A recipe is of samples that are drawn: what it says of those is no wish of who names a file.
         config = from_dict(found.settings, values, where)
         unread = config.unread if isinstance(config, ScoredConfig) else frozenset()
         values = {key: value for key, value in values.items() if key in overrides or key not in unread}
-    return checked_settings(found.settings, values, task, where)
+    made = checked_settings(found.settings, values, task, where)
+    usual = {field.name: field.default for field in fields(made)}
+    for name, problem in made.idle():
+        if name in overrides and getattr(made, name) != usual[name]:
+            raise ConfigError(f"{where}: {problem}")
+    return made
 
 
 def checked_settings(settings: type[Common], values: Mapping[str, Any], task: Task, where: str) -> Common:
@@ -61,10 +68,22 @@ def checked_settings(settings: type[Common], values: Mapping[str, Any], task: Ta
         raise ConfigError(f"{where}: {problem}")
     if config.freeze_encoder and task.backbone.family == "causal":
         raise ConfigError(f"{where}: freeze_encoder needs an encoder; the task's backbone is a causal model.")
-    buffer, limit = getattr(config, "overlong_buffer", 0), task.decoding.max_new_tokens
-    if buffer > limit:
-        raise ConfigError(f"{where}: overlong_buffer {buffer} exceeds the {limit} tokens that a response may have.")
+    for problem in _lengths(config, task):
+        raise ConfigError(f"{where}: {problem}")
     return config
+
+
+def _lengths(config: Common, task: Task) -> Iterator[str]:
+    """Yield what is wrong with settings of lengths, given those of the rollouts."""
+    buffer = config.overlong_buffer if isinstance(config, RewardedConfig) else 0
+    least, most = task.rollout.min_new_tokens, task.rollout.max_new_tokens
+    if buffer > most:
+        yield f"overlong_buffer {buffer} exceeds the {most} tokens that a rollout may have."
+    if buffer and least == most:
+        yield (
+            f"overlong_buffer tells no rollouts apart, since all have {most} tokens and the same penalty; "
+            "leave it out, or lower min_new_tokens of the task's rollout."
+        )
 
 
 def _preset(name: str, algorithm: str, presets: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:

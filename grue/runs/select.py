@@ -171,7 +171,7 @@ def hardest(trainer: Trainer, config: RewardedConfig, count: int) -> tuple[dict[
 def _answers(trainer: Trainer, config: RewardedConfig) -> tuple[list[float], float]:
     """Return the reward of the start's answer to each training prompt, NaN without one, and the tokens drawn.
 
-    An answer depends on the run's seed and the example alone.
+    An answer depends on the run's seed and the example alone; a greedy one, on no seed.
     """
     policy, tokenizer, settings = trainer.policy, trainer.tokenizer, rollout_settings(trainer.task, config)
     mask, eos, seed = mask_of_start(trainer, config), eos_id(policy, tokenizer), derived_seed(trainer.seed, "select")
@@ -182,6 +182,8 @@ def _answers(trainer: Trainer, config: RewardedConfig) -> tuple[list[float], flo
         batch = mine[begin : begin + config.micro_batch_size]
         prompts = encode_prompts(policy, tokenizer, [one.prompt for one in batch], trainer.task.prompt)
         uniforms = example_uniforms(seed, batch, settings.max_new_tokens)
+        if config.greedy:
+            uniforms = torch.zeros_like(uniforms)  # of equally likely tokens, the first
         with torch.no_grad(), trainer.autocast():
             rollout = sample_responses(policy, prompts, settings, uniforms, eos, mask)
         rewards += reward_responses(trainer, batch, rollout, 0).sums.tolist()

@@ -16,7 +16,7 @@ from grue.lm.seeds import generator
 from grue.lm.tokens import encode_prompts
 from grue.rl import experience, values
 from grue.rl.masking import mask_rule
-from grue.rl.responses import draw_positions
+from grue.rl.responses import draw_positions, redraw_positions
 from grue.runs import train as training
 from grue.runs.algorithms import find_algorithm
 from grue.runs.train import Interrupted
@@ -322,6 +322,18 @@ def test_every_example_comes_once_before_any_comes_twice():
     assert drawn[:10] != drawn[10:]
     assert draw_positions(10, 4, seed=3, n=2).tolist() == drawn[8:12]
     assert len(draw_positions(10, 25, seed=3, n=0)) == 25
+
+
+def test_what_is_drawn_again_is_none_of_the_updates_prompts_nor_drawn_before():
+    first = draw_positions(20, 4, seed=3, n=1)
+    again = [redraw_positions(first, 20, seed=3, n=1, attempt=attempt).tolist() for attempt in range(1, 9)]
+    drawn = [at for places in again for at in places]
+    others = sorted(set(range(20)) - set(first.tolist()))
+    assert sorted(drawn[:16]) == sorted(drawn[16:]) == others and drawn[:16] != drawn[16:]
+    assert redraw_positions(first, 20, seed=3, n=1, attempt=2).tolist() == drawn[4:8], "whatever was drawn before"
+    assert redraw_positions(first, 20, seed=3, n=2, attempt=1).tolist() != drawn[:4]
+    whole = draw_positions(4, 6, seed=3, n=0)  # an update that has all of the examples
+    assert set(redraw_positions(whole, 4, seed=3, n=0, attempt=1).tolist()) == set(range(4))
 
 
 def test_an_epochs_order_is_drawn_once(monkeypatch):

@@ -282,6 +282,7 @@ def test_flat_groups_are_drawn_again_and_the_others_are_left(family, tmp_path):
         for place, slot in enumerate(slots):
             assert len(set(again[3 * place : 3 * place + 3])) == 1
             final[slot] = again[3 * place]
+        assert not set(again) & set(first), "to prompts that the update does not have"
         slots, rounds = [slot for slot in slots if final[slot] in flat], rounds + 1
     assert not slots and rounds == len(rest), "none is left, and nothing is drawn when none is"
     examples = [run.trainer.examples[position].id for position in found.positions.tolist()]

@@ -54,12 +54,77 @@ def test_presets_are_nlpos():
         ({"clip": -1.0}, "clip must be above 0, found -1.0"),
         ({"overlong_penalty": 3.0}, "overlong_penalty does nothing where overlong_buffer is 0; set overlong_buffer"),
         ({"calibration_tilt": 3.0}, "calibration_tilt does nothing where calibration_samples is 0; "),
-        ({"overlong_buffer": 10_000}, r"overlong_buffer 10000 exceeds the \d+ tokens that a response may have"),
+        ({"overlong_buffer": 10_000}, r"overlong_buffer 10000 exceeds the 8 tokens that a rollout may have"),
     ],
 )
 def test_values_that_cannot_be_are_refused(overrides, message):
     with pytest.raises(ConfigError, match=message):
         make_config(task(), "nlpo", overrides)
+
+
+IDLE = [
+    ("ppo", {"kl_target": 0.5, "kl_coefficient": 0.0}, "kl_target does nothing where kl_coefficient is 0"),
+    ("grpo", {"kl_corrected": True, "kl_coefficient": 0.0}, "kl_corrected does nothing where kl_coefficient is 0"),
+    ("ppo", {"kl_controller": "ziegler"}, "kl_controller does nothing without kl_target"),
+    ("ppo", {"kl_gain": 0.2}, "kl_gain does nothing without kl_target"),
+    ("ppo", {"kl_horizon": 10}, "kl_horizon does nothing without kl_target"),
+    ("ppo", {"kl_horizon": 10, "kl_target": 0.5}, 'kl_horizon does nothing with kl_controller = "rl4lms"'),
+    (
+        "ppo",
+        {"kl_gain": 0.2, "kl_target": 0.5, "kl_controller": "ziegler"},
+        'kl_gain does nothing with kl_controller = "ziegler"',
+    ),
+    ("dpo", {"mask": "top_k", "top_p": 0.5}, 'top_p does nothing with mask = "top_k"; set another mask'),
+    ("nlpo", {"mask": "top_k", "mask_updates": 2}, 'mask_updates does nothing with mask = "top_k"'),
+    ("nlpo", {"mask": "top_k", "mask_source": "frozen"}, 'mask_source does nothing with mask = "top_k"'),
+    ("nlpo", {"mask": "learned_top_k", "top_p": 0.5}, 'top_p does nothing with mask = "learned_top_k"'),
+    ("nlpo", {"top_k": 5}, 'top_k does nothing with mask = "learned_top_p"'),
+    ("nlpo", {"mask_source": "frozen", "mask_updates": 2}, 'mask_updates does nothing with mask_source = "frozen"'),
+]
+
+
+@pytest.mark.parametrize(("algorithm", "overrides", "message"), IDLE)
+def test_what_does_nothing_is_refused_where_the_user_sets_it(algorithm, overrides, message):
+    with pytest.raises(ConfigError, match=f"{algorithm} on tests/tiny: {message}"):
+        make_config(task(), algorithm, overrides)
+    made = make_config(task(**{algorithm: overrides}), algorithm, {})
+    assert {key: getattr(made, key) for key in overrides} == overrides, "a recipe may"
+
+
+def test_defaults_of_what_does_nothing_may_be_set_and_presets_are_no_wish_of_the_users():
+    usual = {"kl_target": None, "kl_controller": "rl4lms", "kl_gain": 0.1, "kl_horizon": 10_000, "top_k": 50}
+    assert make_config(task(), "nlpo", usual) == make_config(task(), "nlpo", {})
+    assert make_config(task(nlpo={"mask_updates": 2}), "nlpo", {}, "rl4lms").mask_updates == 2
+    with pytest.raises(ConfigError, match='mask_updates does nothing with mask_source = "frozen"'):
+        make_config(task(), "nlpo", {"mask_updates": 2}, "rl4lms")
+    with pytest.raises(ConfigError, match="kl_target does nothing where kl_coefficient is 0"):
+        make_config(task(), "grpo", {"kl_target": 1.0}, "dapo")
+
+
+def test_who_takes_the_mask_off_need_not_take_off_what_a_recipe_says_of_it():
+    made = task(nlpo={"mass_coefficient": 0.1, "top_p": 0.5, "clip": 0.3})
+    found = make_config(made, "nlpo", {"mask": None})
+    assert (found.mask, found.mass_coefficient, found.top_p, found.clip) == (None, 0.0, 0.9, 0.3)
+    with pytest.raises(ConfigError, match="mass_coefficient is about the mask, and there is none"):
+        make_config(made, "nlpo", {"mask": None, "mass_coefficient": 0.1})
+
+
+def test_an_overlong_buffer_is_one_of_the_rollouts():
+    made = task()
+    long = dataclasses.replace(made, rollout=dataclasses.replace(made.rollout, max_new_tokens=12))
+    assert make_config(long, "grpo", {"overlong_buffer": 12}).overlong_buffer == 12
+    short = dataclasses.replace(long, rollout=made.rollout, decoding=long.rollout)
+    with pytest.raises(ConfigError, match="overlong_buffer 12 exceeds the 8 tokens that a rollout may have"):
+        make_config(short, "grpo", {"overlong_buffer": 12})
+
+
+def test_an_overlong_buffer_is_refused_where_all_rollouts_have_one_length():
+    fixed = tiny.task("causal", min_new_tokens=8)
+    assert make_config(fixed, "grpo", {}).overlong_buffer == 0
+    with pytest.raises(
+        ConfigError, match="overlong_buffer tells no rollouts apart, since all have 8 tokens .* leave it"
+    ):
+        make_config(fixed, "grpo", {"overlong_buffer": 4})
 
 
 def test_algorithms_are_stages():

@@ -11,11 +11,13 @@ from support.commands import here, run_folder, train_command
 from support.processes import together
 
 from grue import files
+from grue.algorithms.es import answer
 from grue.errors import ConfigError, DataError
 from grue.lm.checkpoint import read_manifest
 from grue.rl.responses import draw_positions
 from grue.rl.settings import RewardedConfig
 from grue.runs import impact, rewarded
+from grue.runs.algorithms import find_algorithm
 from grue.runs.rewarded import PromptRewards
 from grue.runs.select import check_selection, choose, selection
 from grue.runs.train import Interrupted
@@ -149,6 +151,25 @@ def test_every_prompt_is_answered_once_by_the_start_as_rollouts_are_sampled(tmp_
         again = run(tmp_path, reward=reward, **{**settings, "micro_batch_size": batch})
         choose(again.plan, again.trainer)
         assert dict(asked) == lengths
+
+
+def test_evolution_strategies_choose_by_greedy_answers_as_their_members_give(tmp_path):
+    """Those of a member without noise, whatever the seed, the task's sampler and a recipe of sampling say."""
+    told = []
+
+    def reward(examples, texts):
+        told.append({one.id: text for one, text in zip(examples, texts, strict=True)})
+        return [0.0] * len(texts)
+
+    settings = {"select": "hard:4", "rollout_temperature": 5.0, "rollouts": 48, "noise": 1e-9, "reward": reward}
+    task = tiny.task("causal", temperature=3.0, top_p=0.9)
+    for seed in (1, 2):
+        one = run(tmp_path, "es", seed=seed, task_=task, **settings)
+        choose(one.plan, one.trainer)
+    state = find_algorithm("es").start(one.trainer, one.plan.config)
+    answer(one.trainer, state, one.plan.config, 0)
+    assert len(told) == 3 and len(told[0]) == 12
+    assert told[0] == told[1] == told[2]
 
 
 def test_the_answers_count_in_the_runs_budget(tmp_path):
@@ -314,9 +335,13 @@ def test_prompts_that_follow_the_mean_are_kept(tmp_path):
     assert after.training["reward_calls"] == before.training["reward_calls"] + 12
 
 
-def test_the_members_of_evolution_strategies_answer_the_same_prompts(tmp_path):
-    """Sixteen answers an update are those of four members to four prompts, six updates two passes over twelve."""
-    settings = {"rollouts": 16, "minibatch_size": 16, "perturbations": 2, "updates": 6}
+@pytest.mark.parametrize("samples", [1, 4])
+def test_the_members_of_evolution_strategies_answer_the_same_prompts(samples, tmp_path):
+    """Sixteen answers an update are those of four members to four prompts, six updates two passes over twelve.
+
+    Whatever a recipe that all learners share says of samples, which they have none of.
+    """
+    settings = {"rollouts": 16, "minibatch_size": 16, "perturbations": 2, "updates": 6, "samples_per_prompt": samples}
     before = finished(run(tmp_path / "earlier", "es", reward=rising, **settings))
     lines = [line["rewards"] for _, line in files.read_jsonl(tmp_path / "earlier" / "rewards.jsonl")]
     assert [len(line) for line in lines] == [4] * 6
