@@ -12,7 +12,7 @@ import torch
 
 from grue import files
 from grue.data.load import Loaded, file_id, is_file, load_examples, local_data_id
-from grue.errors import GrueError, Unavailable
+from grue.errors import DataError, GrueError, Unavailable
 from grue.evaluation.best_of import make_judge, predict_best_of, sampling, shown
 from grue.evaluation.by_endpoint import (
     SAMPLED,
@@ -74,8 +74,8 @@ def evaluate(
 
     Raises:
         ConfigError: The folder holds an evaluation of another system or with other settings.
-        DataError: Data is not available, something cannot be written, or the predictions of a finished evaluation were
-            changed.
+        DataError: Data is not available, something cannot be written, the predictions of a finished evaluation were
+            changed, or a baseline looks answers up in a training split that has none.
         Unavailable: No metric of the task can be computed on this machine, or an endpoint fails again and again.
     """
     split = split or task.data.evaluation
@@ -94,12 +94,12 @@ def evaluate(
         return _at_prices(finished, system, folder, identity)
     try:
         ready = ready or _make_ready(task, system, split, limit, data_dir, offline, warn)
+        started = time.monotonic()
+        system, predictions = _answer(task, ready, first, folder, batch_size, progress)
     except GrueError:
         if not any((folder / name).exists() for name in (PREDICTIONS, ANSWERS)):
             withdraw(folder)  # what never began must not stand in the way of another evaluation
         raise
-    started = time.monotonic()
-    system, predictions = _answer(task, ready, first, folder, batch_size, progress)
     generated = time.monotonic()
     scored = score_predictions(task, split, ready.examples, predictions)
     _refuse_unscored(task, scored, folder / PREDICTIONS)
@@ -177,6 +177,8 @@ def _make_ready(
     loaded = load_examples(task, split, data_dir, offline)
     examples = loaded.examples[:limit]
     train = load_examples(task, "train", data_dir, offline) if _reads_training(task, system) else None
+    if train is not None and _looks_up(system):
+        _refuse_unanswered(task, system, train.examples)
     asking = _asking(task, system, loaded.examples, () if train is None else train.examples)
     chat = _chatting(task, system, asking)
     if asking is not None and (prompting := asking.record()) is not None:
@@ -215,7 +217,25 @@ def _refuse_unscored(task: Task, scored: Scored, path: Path) -> None:
 def _reads_training(task: Task, system: System) -> bool:
     """Whether the training split is read: looked things up in, or shown from."""
     shows = system.chat and task.prompt.chat is not None and task.prompt.chat.shots > 0
-    return shows or (system.model is None and system.endpoint is None and system.name in READING)
+    return shows or _looks_up(system)
+
+
+def _looks_up(system: System) -> bool:
+    """Whether a system answers with what the training split's references say."""
+    return system.model is None and system.endpoint is None and system.name in READING
+
+
+def _refuse_unanswered(task: Task, system: System, train: Sequence[Example]) -> None:
+    """Refuse a training split without any answer.
+
+    Raises:
+        DataError: No example has a reference.
+    """
+    if not any(example.references for example in train):
+        raise DataError(
+            f"No training example of {task.suite}/{task.name} has a reference, and {system.name} answers with those; "
+            "mend the data, or take another baseline, such as copy."
+        )
 
 
 def _asking(task: Task, system: System, evaluated: Sequence[Example], train: Sequence[Example]) -> Asking | None:

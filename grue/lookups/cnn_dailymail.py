@@ -57,7 +57,8 @@ def nearest(task: Task, train: Sequence[Example], asked: Sequence[Example], seed
 
 
 def _known(train: Sequence[Example]) -> KnownHighlights:
-    articles = [example for example in train if example.references][:: max(len(train) // MOST_ARTICLES, 1)]
+    answered = [example for example in train if example.references][:: max(len(train) // MOST_ARTICLES, 1)]
+    articles = [example for example in answered if sentences(example)]
     frames = Frames([word for said in sentences(example) for word in terms(said)] for example in articles)
     reported: Counter[str] = Counter()
     other: Counter[str] = Counter()

@@ -31,7 +31,8 @@ Places = Mapping[tuple[str, ...], Sequence[tuple[int, int]]]
 def best_of_n(task: Task, train: Sequence[Example], asked: Sequence[Example], seed: int) -> list[str]:
     """Return, of the endings that went on from the prompt's last words, the one that the task's scorer likes best.
 
-    Of those that are equal to a hundredth, the one with the most words of the prompt.
+    Of those that are equal to a hundredth, the one with the most words of the prompt. Where no ending is of a fitting
+    length, the text is empty.
     """
     reviews = [[*example.prompt.split(), *example.references[0].split()] for example in train if example.references]
     prompts = [example.prompt.split() for example in asked]
@@ -47,7 +48,7 @@ def best_of_n(task: Task, train: Sequence[Example], asked: Sequence[Example], se
         [(round(next(values), 2), _shared(text, example.prompt), text) for text in texts]
         for example, texts in zip(asked, tried, strict=True)
     ]
-    return [max(found)[2] for found in scored]
+    return [max(found)[2] if found else "" for found in scored]
 
 
 LOOKUPS: Mapping[str, Lookup] = {"nearest": nearest, "best-of-n": best_of_n}

@@ -65,6 +65,7 @@ def read(prompt: str) -> Page:
 def _known(train: Sequence[Example]) -> KnownAnswers:
     examples = [example for example in train if example.references]
     examples = examples[:: max(len(examples) // MOST_QUESTIONS, 1)]
+    examples = [example for example in examples if read(example.prompt).sentences]
     pages = [read(example.prompt) for example in examples]
     texts = ([word for said in (page.question, *page.sentences) for word in said] for page in pages)
     frames = Frames(texts)

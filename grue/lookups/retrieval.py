@@ -17,7 +17,7 @@ class Index:
     """Documents as bags of terms, ready to be searched; a hundred thousand of them take seconds and little memory.
 
     Args:
-        documents: One sequence of terms each, read once and not kept; at least one document.
+        documents: One sequence of terms each, read once and not kept.
     """
 
     __slots__ = ("count", "ids", "numbers", "starts", "weights")
@@ -38,7 +38,8 @@ class Index:
         found = np.bincount(of_term, minlength=len(self.ids))
         self.starts = np.concatenate([[0], np.cumsum(found)])
         length = np.array(lengths, np.float32)
-        crowded = K1 * (1 - B + B * length / max(float(length.mean()), 1.0))
+        average = float(length.mean()) if lengths else 0.0
+        crowded = K1 * (1 - B + B * length / max(average, 1.0))
         often = np.array(times, np.float32)[order]
         rarity = np.log1p((self.count - found + 0.5) / (found + 0.5)).astype(np.float32)
         self.weights = np.repeat(rarity, found) * often * np.float32(K1 + 1) / (often + crowded[self.numbers])
@@ -55,8 +56,10 @@ class Index:
 
     def nearest(self, query: Sequence[str], k: int) -> list[tuple[int, float]]:
         """Return the numbers and scores of the `k` best documents, best first; of equals, the earlier one."""
-        scores = self.scores(query)
         k = min(k, self.count)
+        if not k:
+            return []
+        scores = self.scores(query)
         least = np.partition(scores, self.count - k)[self.count - k]  # all that could be among the best, ties included
         candidates = np.flatnonzero(scores >= least)
         order = candidates[np.argsort(-scores[candidates], kind="stable")][:k]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
 from math import log
 
+from grue.errors import DataError
 from grue.lookups.nearest import Lookup
 from grue.lookups.retrieval import Index
 from grue.lookups.translation import START, Fluency, decode, phrase_table
@@ -26,14 +27,14 @@ Words = list[str]
 
 def lexicon(task: Task, train: Sequence[Example], asked: Sequence[Example], seed: int) -> list[str]:
     """Return translations that are put together from phrases, counted in the aligned training pairs."""
-    english, german, cased = _pairs(train)
+    english, german, cased = _pairs(task, train)
     table, fluency = phrase_table(english, german), Fluency(german)
     return [_typeset(decode(_source(example.prompt, cased), table, fluency, _foreign)) for example in asked]
 
 
 def nearest(task: Task, train: Sequence[Example], asked: Sequence[Example], seed: int) -> list[str]:
     """Return the translation of the nearest training sentence, its words changed where the sentence differs."""
-    english, german, cased = _pairs(train)
+    english, german, cased = _pairs(task, train)
     links, fluency = link(english, german), Fluency(german)
     words: dict[str, Counter[str]] = defaultdict(Counter)
     for source, target, linked in zip(english, german, links, strict=True):
@@ -43,6 +44,9 @@ def nearest(task: Task, train: Sequence[Example], asked: Sequence[Example], seed
     found = []
     for example in asked:
         wanted = _source(example.prompt, cased)
+        if not wanted:
+            found.append("")
+            continue
         near = [number for number, _ in index.nearest(wanted, NEIGHBOURS)]
         best = max(near, key=lambda one: SequenceMatcher(None, english[one], wanted, False).ratio())
         found.append(_typeset(_mended(english[best], german[best], links[best], wanted, words, fluency)))
@@ -55,13 +59,24 @@ LOOKUPS: Mapping[str, Lookup] = {"nearest": nearest, "lexicon": lexicon}
 # --- words of a sentence, and back -----------------------------------------------------------------------------------
 
 
-def _pairs(train: Sequence[Example]) -> tuple[list[Words], list[Words], frozenset[str]]:
-    """Return the words of both sides, and the English words that stand inside of sentences; first words are recased."""
+def _pairs(task: Task, train: Sequence[Example]) -> tuple[list[Words], list[Words], frozenset[str]]:
+    """Return the words of both sides, and the English words that stand inside of sentences; first words are recased.
+
+    Raises:
+        DataError: No training example has a sentence and a translation of at most `LONGEST` words.
+    """
     kept: list[tuple[Words, Words]] = []
     for example in train:
+        if not example.references:
+            continue
         pair = _tokens(_asked(example.prompt)), _tokens(example.references[0])
         if len(kept) < MOST and all(0 < len(side) <= LONGEST for side in pair):
             kept.append(pair)
+    if not kept:
+        raise DataError(
+            f"No training example of {task.suite}/{task.name} has a sentence and a reference of 1 to {LONGEST} words, "
+            "which translations are counted in; mend the data, or take another baseline, such as copy."
+        )
     english, german = ([pair[side] for pair in kept] for side in (0, 1))
     inside, drinnen = (frozenset(word for sentence in side for word in sentence[1:]) for side in (english, german))
     return [_recased(row, inside) for row in english], [_recased(row, drinnen) for row in german], inside
@@ -69,7 +84,8 @@ def _pairs(train: Sequence[Example]) -> tuple[list[Words], list[Words], frozense
 
 def _asked(prompt: str) -> str:
     """Return the sentence to translate, without the instruction."""
-    return prompt.partition("English to German: ")[2] or prompt
+    _, instruction, sentence = prompt.partition("English to German:")
+    return sentence if instruction else prompt
 
 
 def _tokens(text: str) -> Words:
@@ -82,7 +98,9 @@ def _source(prompt: str, inside: frozenset[str]) -> Words:
 
 def _recased(words: Words, inside: frozenset[str]) -> Words:
     """Return a sentence whose first word is in lower case, unless it has its capital inside of sentences too."""
-    first = words[0] if words else ""
+    if not words:
+        return words
+    first = words[0]
     return [first.lower(), *words[1:]] if first.lower() in inside or first not in inside else words
 
 

@@ -9,7 +9,8 @@ import pkgutil
 from collections.abc import Iterable, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin
 
 from grue.errors import ConfigError, did_you_mean
 from grue.metrics.card import FAMILIES, Card
@@ -33,7 +34,14 @@ DIVERSITY = (
 """The set that describes every system's texts; reported with each result, outside the score."""
 
 _SELF = "registry"
-_TYPES = {str: "a string", int: "a whole number", bool: "true or false"}
+_KINDS: Mapping[Any, tuple[str, type | tuple[type, ...]]] = {
+    str: ("a string", str),
+    bool: ("true or false", bool),
+    int: ("a whole number", int),
+    float: ("a number", (int, float)),
+    Mapping: ("a table", Mapping),
+}
+"""The type of an option → in words, and what is taken for it; true and false are no numbers."""
 
 
 def _cards() -> dict[str, Card]:
@@ -105,9 +113,7 @@ def metric_factory(name: str, options: Mapping[str, Any], folder: str = "") -> M
             raise ConfigError(
                 f"The metric {name!r} has no option {option!r}.{did_you_mean(option, parameters)} {known}"
             )
-        wanted = parameters[option].annotation
-        if wanted in _TYPES and type(value) is not wanted:
-            raise ConfigError(f"The metric {name!r}: the option {option!r} must be {_TYPES[wanted]}, found {value!r}.")
+        _check_option(name, parameters[option], value)
     needed = [option for option, parameter in parameters.items() if parameter.default is parameter.empty]
     if missing := [option for option in needed if option not in options]:
         listed, one = " and ".join(map(repr, missing)), len(missing) == 1
@@ -116,6 +122,22 @@ def metric_factory(name: str, options: Mapping[str, Any], folder: str = "") -> M
             f"task file's options, or for `grue score` with --set {name}.{missing[0]}=VALUE."
         )
     return factory
+
+
+def _check_option(metric: str, parameter: inspect.Parameter, value: Any) -> None:
+    """Check that a value is of an option's type, where that is one of `_KINDS`, with or without None.
+
+    Raises:
+        ConfigError: It is not.
+    """
+    annotation = parameter.annotation
+    either = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+    wanted = [get_origin(one) or one for one in either if one is not NoneType]
+    if len(wanted) != 1 or wanted[0] not in _KINDS or (value is None and NoneType in either):
+        return
+    in_words, taken = _KINDS[wanted[0]]
+    if not isinstance(value, taken) or (isinstance(value, bool) and taken is not bool):
+        raise ConfigError(f"The metric {metric!r}: the option {parameter.name!r} must be {in_words}, found {value!r}.")
 
 
 def metric_parameters(name: str, folder: str = "") -> Mapping[str, inspect.Parameter]:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from click.testing import CliRunner
 
 from grue.cli.main import main
 from grue.data.load import load_examples
+from grue.errors import DataError
 from grue.evaluation import evaluate, systems
 from grue.evaluation.evaluate import lead
 from grue.evaluation.systems import baseline_system, external_system
@@ -109,6 +111,36 @@ def test_a_lookup_that_the_task_does_not_have_is_one_error_and_leaves_nothing(mo
     assert result.exit_code == 2
     assert result.stderr == "Error: mini/imdb has no lookup 'lexicon': its data format, imdb, has nearest.\n"
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("baseline", ["null", "nearest", "mbr"])
+def test_training_without_a_reference_is_one_error_and_leaves_what_is_there(baseline, monkeypatch, tmp_path):
+    options = ("evaluate", "--baseline", baseline, "--task", "commongen", "--limit", 2, "--output", tmp_path / "run")
+    assert grue(*options).exit_code == 0
+    before = (tmp_path / "run/result.json").read_bytes()
+
+    def unanswered(task, split, *arguments):
+        loaded = load_examples(task, split, *arguments)
+        return replace(loaded, examples=[replace(each, references=()) for each in loaded.examples])
+
+    monkeypatch.setattr(evaluate, "load_examples", unanswered)
+    result = grue(*options, "--force")
+    assert result.exit_code == 3
+    assert result.stderr == (
+        f"Error: No training example of mini/commongen has a reference, and {baseline} answers with those; mend the "
+        "data, or take another baseline, such as copy.\n"
+    )
+    assert (tmp_path / "run/result.json").read_bytes() == before
+
+
+def test_a_lookup_that_refuses_the_data_leaves_nothing(monkeypatch, tmp_path):
+    def refuse(task, train, asked, seed):
+        raise DataError("There is nothing to count.")
+
+    monkeypatch.setattr(evaluate, "find_lookup", lambda task, name: refuse)
+    result = grue("evaluate", "--baseline", "nearest", "--task", "imdb", "--limit", 2, "--runs", tmp_path)
+    assert (result.exit_code, result.stderr) == (3, "Error: There is nothing to count.\n")
+    assert not list(tmp_path.rglob("evaluation.json"))
 
 
 # --- a file of rows as the split -------------------------------------------------------------------------------------

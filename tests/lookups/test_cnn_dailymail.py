@@ -2,6 +2,8 @@
 
 from itertools import product
 
+import pytest
+
 from grue.lookups.cnn_dailymail import LOOKUPS
 from grue.records import Example
 from grue.task_files import load_task
@@ -38,3 +40,11 @@ def test_it_is_retold_as_training_retells_it() -> None:
     assert LOOKUPS["nearest"](load_task("cnn_dailymail"), TRAIN, ASKED, 0) == [
         "Fire destroyed the mill of Emil Frost in Eastbay."
     ]
+
+
+@pytest.mark.parametrize("name", LOOKUPS)
+def test_an_empty_article_is_skipped_in_training_and_has_no_summary(name: str) -> None:
+    task, empty = load_task("cnn_dailymail"), Example("e", "Summarize: ", ("A fire.", "Ash."), {"document": ""})
+    whole = LOOKUPS[name](task, TRAIN, ASKED, 0)
+    assert LOOKUPS[name](task, [empty, *TRAIN, empty], [*ASKED, empty], 0) == [*whole, ""]
+    assert LOOKUPS[name](task, [empty], ASKED, 0) == [""]

@@ -51,3 +51,7 @@ def test_without_common_words_some_ending_is_taken() -> None:
 def test_reviews_without_a_positive_ending_are_not_used() -> None:
     endings = [word for example in TRAIN for text in example.references for word in text.split()]
     assert set(answer("This one is bad. I left").split()) <= {*endings, *"The cast is it. one.".split()}
+
+
+def test_where_no_ending_is_of_a_fitting_length_there_is_none() -> None:
+    assert answer("") == ""

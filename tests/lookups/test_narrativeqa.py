@@ -34,3 +34,11 @@ def test_a_question_like_no_other_gets_some_answer(name: str) -> None:
     asked = [Example("1", r"why? \n it rained. so they stayed.", ()), Example("2", r"why? \n ", ())]
     answers = LOOKUPS[name](load_task("narrativeqa"), TRAIN, asked, 0)
     assert len(answers) == 2 and all(answers)
+
+
+@pytest.mark.parametrize("name", LOOKUPS)
+def test_a_training_question_without_a_story_is_skipped(name: str) -> None:
+    asked = [example("emil", "under the broken stove", "ring")]
+    train = [Example("1", r"where does emil hide the ring? \n ", ("nowhere",)), Example("2", "", ("no",)), *TRAIN]
+    assert LOOKUPS[name](load_task("narrativeqa"), train, asked, 0) == ["under the broken stove"]
+    assert LOOKUPS[name](load_task("narrativeqa"), train[:2], [*asked, Example("3", "", ())], 0)[1] == ""

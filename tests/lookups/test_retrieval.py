@@ -45,3 +45,7 @@ def test_what_nothing_has_is_as_near_to_all() -> None:
     assert Index([["a"], ["b"]]).nearest(["z"], 5) == [(0, 0.0), (1, 0.0)]
     assert Index([["a"], []]).nearest([], 1) == [(0, 0.0)]
     assert Index([[], []]).nearest(["a"], 1) == [(0, 0.0)]
+
+
+def test_of_no_documents_none_is_near() -> None:
+    assert Index([]).nearest(["a"], 3) == []

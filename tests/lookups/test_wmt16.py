@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from grue.errors import DataError
 from grue.lookups.translation import Fluency, decode, phrase_table
 from grue.lookups.wmt16 import LOOKUPS
 from grue.lookups.word_links import link
@@ -92,3 +93,26 @@ def test_the_search_translates_every_word_once() -> None:
     english, german = [["a", "b"], ["b", "a"], ["c"]], [["A", "B"], ["B", "A"], ["C"]]
     table, fluency = phrase_table(english, german), Fluency(german)
     assert sorted(decode(["a", "c", "b", "x"], table, fluency, str.upper)) == ["A", "B", "C", "X"]
+
+
+@pytest.mark.parametrize("name", LOOKUPS)
+def test_an_example_without_a_reference_is_skipped(name: str) -> None:
+    asked = [example(100, "The dog sleeps.")]
+    found = LOOKUPS[name](load_task("wmt16"), [example(99, "The dog sleeps."), *TRAIN], asked, 0)
+    assert found == answer(name, "The dog sleeps.")
+
+
+@pytest.mark.parametrize("name", LOOKUPS)
+def test_nothing_is_translated_by_nothing(name: str) -> None:
+    assert answer(name, "", "The dog sleeps.", " ") == ["", *answer(name, "The dog sleeps."), ""]
+
+
+@pytest.mark.parametrize("name", LOOKUPS)
+def test_training_without_a_pair_of_sentences_is_an_error(name: str) -> None:
+    train = [example(0, "The dog sleeps."), example(1, "The dog " * 40, "Der Hund " * 40), example(2, "", "Ja.")]
+    with pytest.raises(DataError) as caught:
+        LOOKUPS[name](load_task("wmt16"), train, TRAIN[:1], 0)
+    assert str(caught.value) == (
+        "No training example of mini/wmt16 has a sentence and a reference of 1 to 40 words, which translations are "
+        "counted in; mend the data, or take another baseline, such as copy."
+    )

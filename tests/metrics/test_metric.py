@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from grue.errors import ConfigError, DataError, UnknownName
-from grue.metrics.registry import CARDS, DIVERSITY, METRICS, make_metric
+from grue.metrics.registry import CARDS, DIVERSITY, METRICS, make_metric, metric_factory
 from grue.records import Example
 
 LEXICAL = [name for name, card in CARDS.items() if card.family == "overlap"]
@@ -98,6 +98,31 @@ def test_option_of_another_type():
     with pytest.raises(ConfigError) as error:
         make_metric("sentiment", model="mini:sentiment", label="positive")
     assert str(error.value) == "The metric 'sentiment': the option 'label' must be a whole number, found 'positive'."
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "value", "wanted"),
+    [
+        ("perplexity:bounded", "typical", "abc", "a number"),
+        ("perplexity:bounded", "typical", True, "a number"),
+        ("perplexity:bounded", "typical", None, "a number"),
+        ("sentiment", "label", True, "a whole number"),
+        ("ter", "case_sensitive", 1, "true or false"),
+        ("evaluate:exact_match", "arguments", 5, "a table"),
+        ("evaluate:exact_match", "arguments", [["power", 2]], "a table"),
+    ],
+)
+def test_the_type_of_every_option_is_checked_before_the_metric_is_made(name, option, value, wanted):
+    with pytest.raises(ConfigError) as error:
+        metric_factory(name, {option: value})
+    assert str(error.value) == f"The metric {name!r}: the option {option!r} must be {wanted}, found {value!r}."
+
+
+def test_a_number_may_be_whole_and_a_table_left_out():
+    for typical in (20, 2.5):
+        assert callable(metric_factory("perplexity:bounded", {"model": "mini:causal", "typical": typical}))
+    for arguments in ({}, {"power": 2}, None):
+        assert callable(metric_factory("evaluate:exact_match", {"arguments": arguments}))
 
 
 def test_option_value_nobody_knows():
