@@ -381,9 +381,8 @@ def asked(folders, name, references, texts, prompt=DOCUMENT):
 @pytest.mark.parametrize("name", NEURAL)
 def test_a_model_gives_every_blank_text_the_same(folders, name):
     """0 by BERTScore, SummaC and intent; else what the model says of nothing, or of the prompt alone."""
-    blanks = BLANK if name in ("bertscore", "summac", "intent", "perplexity", "perplexity:bounded") else ["", ""]
-    found = asked(folders, name, [[SHORT]] * len(blanks), blanks)
-    assert found == pytest.approx([found[0]] * len(blanks), rel=1e-5)
+    found = asked(folders, name, [[SHORT]] * len(BLANK), BLANK)
+    assert found == pytest.approx([found[0]] * len(BLANK), rel=1e-5)
     if name in ("bertscore", "summac", "intent"):
         assert set(found) == {0.0}
 
@@ -410,12 +409,22 @@ def test_a_model_is_given_another_number_of_references_for_each_example(folders,
 
 
 @pytest.mark.parametrize("name", ["bertscore", "bleurt"])
+def test_an_empty_reference_beside_others_counts_for_nothing_with_a_model(folders, name):
+    references = [["", SHORT, "slow"], ["\n", SHORT, "slow", " "], [SHORT, "slow"]]
+    found = asked(folders, name, references, ["the film is slow"] * 3)
+    assert found == pytest.approx([found[-1]] * 3, rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["bertscore", "bleurt"])
 def test_a_model_without_a_reference_is_an_error(folders, name):
-    with pytest.raises(DataError) as error:
-        asked(folders, name, [[]], [SHORT])
-    assert str(error.value) == (
+    message = (
         f"The example 'e0' has no reference, which {name} needs; score a split with references or take another metric."
     )
+    metric = make_metric(name, model=folders[name], **NEURAL[name])
+    for ask in (metric.prepare, lambda examples: metric.statistics(examples, [SHORT])):
+        with pytest.raises(DataError) as error:
+            ask([Example("e0", DOCUMENT, ())])
+        assert str(error.value) == message
 
 
 @pytest.mark.parametrize("name", NEURAL)
