@@ -1,8 +1,8 @@
 """Rewards: what a text is worth, as a weighted sum of terms; higher is better.
 
-A reward is written as in a task file: a metric's name, one of `COMBINATIONS`, a reward model (`model:DIR`, which a
-blank ends), a function that is not a metric (`REWARDS`, `module:function`), or a weighted sum of such terms,
-"0.25*meteor + 0.75*coverage - 0.01*mean_length".
+A reward is written as in a task file: a metric's name, one of `COMBINATIONS`, a reward model or a metric of the library
+`evaluate` (`model:DIR`, `evaluate:NAME`, which a blank ends), a function that is not a metric (`REWARDS`,
+`module:function`), or a weighted sum of such terms, "0.25*meteor + 0.75*coverage - 0.01*mean_length".
 Values keep the metric's own scale: sacreBLEU counts to 100, CIDEr to 10. Where lower is better they are negated.
 
 A function takes (examples, texts); one with parameters named as in `ASKED` also gets those. It returns for each text a
@@ -151,7 +151,7 @@ COMBINATIONS: dict[str, tuple[tuple[float, str], ...]] = {
 """Named sums: SPIDEr (Liu et al. 2017), RL4LMs' rouge_combined and ToTTo's METEOR + PARENT."""
 
 TERM = re.compile(
-    r"\s*(?P<sign>[+-])?\s*(?:(?P<weight>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*\*\s*)?(?P<name>model:\S+|[A-Za-z_][\w.:]*)\s*"
+    r"\s*(?P<sign>[+-])?\s*(?:(?P<weight>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*\*\s*)?(?P<name>(?:model|evaluate):\S+|[A-Za-z_][\w.:]*)\s*"
 )
 MODEL_OPTION = "dir"
 """The option of the metric `model` that names a reward model's folder."""

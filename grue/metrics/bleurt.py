@@ -6,7 +6,8 @@ from statistics import fmean
 
 from grue.errors import ConfigError
 from grue.metrics.card import Card
-from grue.metrics.metric import Average, references_of
+from grue.metrics.metric import Average, references_of, require_references
+from grue.metrics.tokens import unless_blank
 from grue.records import Example
 
 MULTI_REF: dict[str, Callable[[list[float]], float]] = {"mean": fmean, "max": max}
@@ -16,7 +17,8 @@ def bleurt(model: str, revision: str = "", batch_size: int = 32, multi_ref: str 
     """Return BLEURT, mostly between 0 and 1 but without bounds; checkpoints are different metrics.
 
     The model reads reference and text, in this order, and a pair that is too long loses the end of whichever is
-    longer. An empty text is scored by the model like any other.
+    longer. An empty text is scored by the model like any other, and a blank one as an empty one. Empty references count
+    only where an example has no other.
 
     Args:
         model: Hub id or local folder of a BERT-type checkpoint, converted for transformers: one output, no labels.
@@ -41,14 +43,23 @@ def bleurt(model: str, revision: str = "", batch_size: int = 32, multi_ref: str 
             "give a BLEURT checkpoint, converted with one label."
         )
 
+    def prepare(examples: Sequence[Example]) -> None:
+        require_references(examples, "bleurt")
+
     def values(examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
-        references = [references_of(example, "bleurt") for example in examples]
-        pairs = [(each, text) for group, text in zip(references, texts, strict=True) for each in group]
+        references = [_read(example) for example in examples]
+        pairs = [(each, unless_blank(text)) for group, text in zip(references, texts, strict=True) for each in group]
         scores = iter(logits(regression, tokenizer, pairs, batch_size)[:, 0])
         found = [MULTI_REF[multi_ref]([next(scores) for _ in group]) for group in references]
         return list(require_finite("bleurt", model, examples, found))
 
-    return Average(f"bleurt|{signed(model, revision)}|cut:longest first|refs:{multi_ref}", values)
+    return Average(f"bleurt|{signed(model, revision)}|cut:longest first|refs:{multi_ref}", values, prepare)
+
+
+def _read(example: Example) -> list[str]:
+    """Return the references that count: those that are not blank, or all if all are."""
+    references = references_of(example, "bleurt")
+    return [reference for reference in references if reference.strip()] or [*references]
 
 
 CARDS = {

@@ -8,13 +8,15 @@ import numpy as np
 from grue.errors import ConfigError, DataError
 from grue.metrics.card import Card
 from grue.metrics.metric import Average, FloatArray
+from grue.metrics.tokens import unless_blank
 from grue.records import Example
 
 
 def sentiment(model: str, label: int, revision: str = "", batch_size: int = 32) -> Average:
     """Return the probability that a classifier gives to `label` for prompt and text together, 0–1.
 
-    What is too long for the classifier is cut on the left, so that the text stays.
+    What is too long for the classifier is cut on the left, so that the text stays. With an empty or blank text the
+    prompt alone is read.
 
     Args:
         model: Hub id, local folder or `mini:<asset>`.
@@ -32,7 +34,8 @@ def sentiment(model: str, label: int, revision: str = "", batch_size: int = 32) 
     require_label("sentiment", model, classifier, label)
 
     def values(examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
-        inputs = [("".join(seam(example.prompt, text)),) for example, text in zip(examples, texts, strict=True)]
+        pairs = zip(examples, map(unless_blank, texts), strict=True)
+        inputs = [("".join(seam(example.prompt, text)),) for example, text in pairs]
         found = require_finite("sentiment", model, examples, logits(classifier, tokenizer, inputs, batch_size))
         return list(softmax(found)[:, label])
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from grue.errors import ConfigError, DataError
-from grue.metrics.metric import FloatArray, MetricFactory, references_of
+from grue.metrics.metric import FloatArray, MetricFactory, references_of, require_references
 from grue.metrics.tokens import without_surrogates
 from grue.records import Direction, Example
 
@@ -78,7 +78,13 @@ class Evaluated:
         self.signature = f"{EVALUATE}{self._module.name}|key:{self._key}|refs:{references}{given}|version:{version}"
 
     def prepare(self, examples: Sequence[Example]) -> None:
-        """Do nothing: the library reads references and texts together."""
+        """Make sure of references, if the metric reads them; the library reads references and texts together.
+
+        Raises:
+            DataError: An example has none.
+        """
+        if "references" in self._columns:
+            require_references(examples, self._name)
 
     def statistics(self, examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
         """Return [N, 1] numbers of the texts, valid until the next call."""

@@ -63,6 +63,11 @@ def without_surrogates(text: str) -> str:
     return _SURROGATE.sub("\ufffd", text)
 
 
+def unless_blank(text: str) -> str:
+    """Return a text, or the empty one if it is of nothing but white space."""
+    return text if text.strip() else ""
+
+
 def words(text: str) -> list[str]:
     """Split English text into words and signs in the manner of the Penn Treebank: do n't, dog 's, U.S., well-known.
 

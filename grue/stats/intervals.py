@@ -134,10 +134,10 @@ def student_t_quantile(probability: float, degrees: float) -> float:
 
 
 def student_t_p(t: float, degrees: float) -> float:
-    """Return how often Student's distribution is at least `t` from 0, on either side; the error is below 1e-11.
+    """Return how often Student's distribution is at least `t` from 0, on either side; errors as `student_t_p_each`.
 
     Args:
-        t: At least 0.
+        t: At least 0; above 1e150, where squares overflow, it counts as that.
         degrees: Degrees of freedom, at least 1; not always whole.
 
     Raises:
@@ -145,12 +145,13 @@ def student_t_p(t: float, degrees: float) -> float:
     """
     if not (t >= 0 and degrees >= 1):
         raise ValueError(f"no Student t probability at {t} with {degrees} degrees of freedom")
-    return min(1.0, max(0.0, 1 - 2 * _student_area(math.atan(t / math.sqrt(degrees)), degrees)))
+    return float(student_t_p_each(np.array([min(t, 1e150)]), np.array([float(degrees)]))[0])
 
 
 def student_t_p_each(t: FloatArray, degrees: FloatArray) -> FloatArray:
-    """Return `student_t_p` of [N] values and their degrees of freedom, at least 1; the relative error is below 1e-10.
+    """Return `student_t_p` of [N] values and their degrees of freedom, at least 1.
 
+    The relative error is below 1e-10 for t up to 1e150 and up to 100,000 degrees of freedom, and grows with these.
     It is the regularised incomplete beta function I(x; ν/2, 1/2) at x = ν/(ν+t²), by its continued fraction, or
     1 - I(1-x; 1/2, ν/2) where that one converges faster.
     """

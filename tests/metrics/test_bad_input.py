@@ -7,6 +7,7 @@ import random
 import tracemalloc
 
 import pytest
+from sacrebleu.metrics.chrf import CHRF
 from support import tiny, tiny_bert
 
 from grue.errors import DataError
@@ -58,6 +59,10 @@ ODD = {
     "combining": "e\u0301 a\u0308 o u n",
     "lone surrogates": "\ud800 \udfff \udc00 zz",
 }
+
+
+TREEBANK = ["meteor", "meteor:rl4lms"]
+"""Metrics of nltk's words, as the diversity set is."""
 
 
 def an_example(name, *references, **meta):
@@ -146,6 +151,23 @@ def test_an_empty_reference_beside_another(name):
         assert (with_it, copied[0]) == (without, copied[1])
 
 
+@pytest.mark.parametrize("name", ["chrf", "chrfpp"])
+def test_of_references_without_anything_shared_chrf_adds_up_the_first_as_sacrebleu_does(name):
+    texts, library = ["xyz", "the dog runs"], CHRF(word_order=2 if name == "chrfpp" else 0)
+
+    def corpus(*references):
+        groups = [references, ("a dog runs", "a dog runs")]
+        examples = [an_example(name, *group) for group in groups]
+        metric = prepared(name, examples)
+        found = metric.corpus(metric.statistics(examples, texts))
+        assert found == pytest.approx(
+            library.corpus_score(texts, [list(each) for each in zip(*groups, strict=True)]).score
+        )
+        return found
+
+    assert corpus("", "aaa bbb ccc") > corpus("aaa bbb ccc", "")
+
+
 @pytest.mark.parametrize("name", [name for name in METRICS if name != "coverage"])
 def test_no_reference_is_an_error(name):
     named = name.rpartition("_")[0] if name.endswith("overlap") else name
@@ -202,6 +224,47 @@ def test_white_space_is_a_space(name):
         assert value(name, [REFERENCE], other) == expected, ascii(space)
         if name not in PRINTED:  # where a list is printed, "\n" becomes a backslash and an n
             assert value(name, [other], plain) == of_itself, ascii(space)
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_white_space_is_a_space_beside_signs_too(name):
+    """But for quotation marks and apostrophes in nltk's words, and for a line feed behind a hyphen in sacreBLEU's 13a."""
+    plain = "the big- dog , 3.5 (or so) runs" + (' "in" the dog\'s field' if name not in TREEBANK else "")
+    for space in SPACES:
+        if space == "\n" and (name in BY_LINES or name.startswith(("sacrebleu", "parent"))):
+            continue
+        if name in BY_LINES and space == "\r\n":
+            continue
+        other = space.join(plain.split())
+        assert value(name, [REFERENCE], other) == value(name, [REFERENCE], plain), ascii(space)
+
+
+OTHER_SPACES = [space for space in SPACES if space.strip(" ")]
+
+
+@pytest.mark.parametrize("space", OTHER_SPACES, ids=ascii)
+def test_a_quotation_mark_opens_after_a_blank_only_in_nltks_words(space):
+    def words(text):
+        metric = make_metric("vocabulary")
+        return metric.corpus(metric.statistics([Example("e", "", ())], [text]))
+
+    assert words('says "dogs" now') == 5, "two kinds of quotation marks"
+    assert words(f'says{space}"dogs" now') == 4, "the closing kind twice"
+    assert words("a dog. )") == 4
+    assert words(f"a dog.{space})") == 3, "the full stop is the word's"
+    assert words(f"the dogs'{space}bone") == (3 if "\x1c" <= space <= "\x1f" else 4)
+    for name in TREEBANK:
+        assert value(name, ['says "dogs'], f'says{space}"dogs') < value(name, ['says "dogs'], 'says "dogs'), name
+    split, unsplit = (value("meteor:rl4lms", ["the dogs bone"], f"the dogs'{each}bone") for each in (" ", space))
+    assert unsplit < split, "the apostrophe stays with its word"
+
+
+@pytest.mark.parametrize("name", ["sacrebleu", *PARENT_F1])
+def test_13a_joins_what_a_hyphen_and_a_line_feed_divide(name):
+    joined = value(name, ["the bigdog runs in"], "the bigdog runs in")
+    for space in SPACES:
+        found = value(name, ["the bigdog runs in"], f"the big-{space}dog runs in")
+        assert found == joined if space == "\n" else found < joined, ascii(space)
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"], ids=ascii)
@@ -381,11 +444,17 @@ def asked(folders, name, references, texts, prompt=DOCUMENT):
 @pytest.mark.parametrize("name", NEURAL)
 def test_a_model_gives_every_blank_text_the_same(folders, name):
     """0 by BERTScore, SummaC and intent; else what the model says of nothing, or of the prompt alone."""
-    blanks = BLANK if name in ("bertscore", "summac", "intent", "perplexity", "perplexity:bounded") else ["", ""]
-    found = asked(folders, name, [[SHORT]] * len(blanks), blanks)
-    assert found == pytest.approx([found[0]] * len(blanks), rel=1e-5)
+    found = asked(folders, name, [[SHORT]] * len(BLANK), BLANK)
+    assert found == pytest.approx([found[0]] * len(BLANK), rel=1e-5)
     if name in ("bertscore", "summac", "intent"):
         assert set(found) == {0.0}
+
+
+@pytest.mark.parametrize("name", ["bertscore", "bleurt", "sentiment", "perplexity"])
+def test_a_model_reads_white_space_as_its_tokenizer_does(folders, name):
+    models = folders | {"perplexity": "mini:causal"}  # the tiny one's tokenizer tells no white space apart
+    one, other = asked(models, name, [[SHORT]] * 2, ["the film is slow", "the\nfilm\tis slow"])
+    assert abs(one - other) > 1e-3
 
 
 @pytest.mark.parametrize("name", NEURAL)
@@ -410,12 +479,22 @@ def test_a_model_is_given_another_number_of_references_for_each_example(folders,
 
 
 @pytest.mark.parametrize("name", ["bertscore", "bleurt"])
+def test_an_empty_reference_beside_others_counts_for_nothing_with_a_model(folders, name):
+    references = [["", SHORT, "slow"], ["\n", SHORT, "slow", " "], [SHORT, "slow"]]
+    found = asked(folders, name, references, ["the film is slow"] * 3)
+    assert found == pytest.approx([found[-1]] * 3, rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["bertscore", "bleurt"])
 def test_a_model_without_a_reference_is_an_error(folders, name):
-    with pytest.raises(DataError) as error:
-        asked(folders, name, [[]], [SHORT])
-    assert str(error.value) == (
+    message = (
         f"The example 'e0' has no reference, which {name} needs; score a split with references or take another metric."
     )
+    metric = make_metric(name, model=folders[name], **NEURAL[name])
+    for ask in (metric.prepare, lambda examples: metric.statistics(examples, [SHORT])):
+        with pytest.raises(DataError) as error:
+            ask([Example("e0", DOCUMENT, ())])
+        assert str(error.value) == message
 
 
 @pytest.mark.parametrize("name", NEURAL)

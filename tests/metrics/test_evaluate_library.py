@@ -52,6 +52,7 @@ class Copies(evaluate.Metric):
         return {"copies": sum(text in (reference, source) for text, reference, source in rows)}
 '''
 TABLES = COPIES.replace("Copies", "Tables").replace('"sources"', '"tables"')
+ALONE = COPIES.replace("Copies", "Alone").replace('"references": text, "sources": text', "")
 LACKS = '"""No such package."""\nimport a_package_that_nobody_wrote\n'
 
 EXAMPLES = [
@@ -66,7 +67,7 @@ TEXTS = ["no", "why", "you"]
 def scripts(tmp_path_factory):
     """A folder of metric scripts; the library keeps its copies and caches beside it."""
     folder = tmp_path_factory.mktemp("scripts")
-    for name, code in {"shares": SHARES, "copies": COPIES, "tables": TABLES, "lacks": LACKS}.items():
+    for name, code in {"shares": SHARES, "copies": COPIES, "tables": TABLES, "alone": ALONE, "lacks": LACKS}.items():
         (folder / f"{name}.py").write_text(code, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(evaluate.config, "HF_MODULES_CACHE", str(folder / "modules"))
@@ -122,6 +123,13 @@ def test_odd_texts(scripts):
     assert list(metric.per_example(metric.statistics(examples[1:], odd[1:]))) == [0, 0, 0, 0, 1, 0, 0, 0, 0]
     with pytest.raises(DataError, match="The example 'a' has no reference, which evaluate:.*shares.py needs"):
         metric.statistics([Example("a", "", ())], ["a text"])
+
+
+def test_no_reference_is_an_error_when_the_metric_is_prepared(scripts):
+    unanswered = [*EXAMPLES, Example("d", "ask", ())]
+    with pytest.raises(DataError, match="The example 'd' has no reference, which evaluate:.*shares.py needs"):
+        make_metric(f"evaluate:{scripts}/shares.py").prepare(unanswered)
+    make_metric(f"evaluate:{scripts}/alone.py").prepare(unanswered)  # this one reads texts only
 
 
 def test_statistics_hold_until_the_next_call(scripts):

@@ -455,8 +455,10 @@ def test_bounded_perplexity_folds_what_is_too_low_and_clips_what_is_too_high(lan
 
 
 def test_the_signature_of_bounded_perplexity(language_model):
-    metric = make_metric(BOUNDED, model=language_model[0], typical=50.0)
-    assert metric.signature == f"{BOUNDED}|{signed(language_model[0])}|typical:50|of:text given prompt|mean:texts"
+    for typical, signature in (50.0, "50"), (50, "50"), (2.6, "2.6"), (2.6000001, "2.6000001"):
+        metric = make_metric(BOUNDED, model=language_model[0], typical=typical)
+        part = f"typical:{signature}|of:text given prompt|mean:texts"
+        assert metric.signature == f"{BOUNDED}|{signed(language_model[0])}|{part}"
 
 
 @pytest.mark.parametrize("typical", [0.5, 0.0, -1.0, math.nan, math.inf])

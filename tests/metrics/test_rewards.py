@@ -59,6 +59,9 @@ def user_module(tmp_path, monkeypatch):
         (" 0.25*meteor+0.75*coverage ", [(0.25, "meteor"), (0.75, "coverage")]),
         ("meteor - 1e-2 * mean_length", [(1.0, "meteor"), (-0.01, "mean_length")]),
         ("-rougeL + .5*my.package:reward", [(-1.0, "rougeL"), (0.5, "my.package:reward")]),
+        ("evaluate:/a/my-script.py", [(1.0, "evaluate:/a/my-script.py")]),
+        ("2*evaluate:owner/some-metric - ter", [(2.0, "evaluate:owner/some-metric"), (-1.0, "ter")]),
+        ("ter + evaluate:a+b", [(1.0, "ter"), (1.0, "evaluate:a+b")]),
     ],
 )
 def test_expressions(expression, expected):

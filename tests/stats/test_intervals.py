@@ -5,8 +5,17 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+import scipy.stats
 
-from grue.stats.intervals import Interval, mean, mean_over_tasks, satterthwaite_interval, sd, student_t_quantile
+from grue.stats.intervals import (
+    Interval,
+    mean,
+    mean_over_tasks,
+    satterthwaite_interval,
+    sd,
+    student_t_p,
+    student_t_quantile,
+)
 
 T_975 = {  # two-sided 95 % points of Student's t, as tabulated
     1: 12.706204736174707,
@@ -59,6 +68,19 @@ def test_t_quantile_inverts_the_integral_of_the_density(probability: float, degr
 def test_t_quantile_refuses_what_has_none(probability: float, degrees: float) -> None:
     with pytest.raises(ValueError, match="no Student t quantile"):
         student_t_quantile(probability, degrees)
+
+
+@pytest.mark.parametrize("degrees", [1, 1.0001, 1.01, 1.1, 1.5, 2, 3.7, 57.9, 3000, 100_000])
+def test_t_probability_is_scipys(degrees: float) -> None:
+    for t in (0, 1e-6, 0.3, 1, 2.5, 10, 1e3, 1e6, 1e15, 1e100):
+        assert student_t_p(t, degrees) == pytest.approx(2 * scipy.stats.t.sf(t, degrees), rel=1e-10, abs=1e-290), t
+    assert student_t_p(math.inf, degrees) == pytest.approx(0, abs=1e-149)
+
+
+@pytest.mark.parametrize(("t", "degrees"), [(-1, 5), (math.nan, 5), (1, 0.5), (1, math.nan)])
+def test_t_probability_refuses_what_has_none(t: float, degrees: float) -> None:
+    with pytest.raises(ValueError, match="no Student t probability"):
+        student_t_p(t, degrees)
 
 
 def test_mean_and_sd_by_hand() -> None:

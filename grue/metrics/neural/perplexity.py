@@ -114,7 +114,7 @@ class BoundedPerplexity:
             raise ConfigError(f"The metric {BOUNDED!r}: typical must be a perplexity, 1 or more, found {typical!r}.")
         self._plain = Perplexity(model, revision, batch_size, BOUNDED)
         self._typical = math.log(typical)
-        self.signature = f"{BOUNDED}|{signed(model, revision)}|typical:{typical:g}|of:text given prompt|mean:texts"
+        self.signature = f"{BOUNDED}|{signed(model, revision)}|typical:{typical:.15g}|of:text given prompt|mean:texts"
 
     def prepare(self, examples: Sequence[Example]) -> None:
         """Do nothing: only prompts and texts count."""
