@@ -196,8 +196,8 @@ def _problems(task: Task) -> Iterator[str]:
             yield f"{key}: num_beams = {part.num_beams} says nothing of samples, which do_sample = true draws; {cure}."
     if not task.rollout.do_sample:
         yield (
-            "rollout: do_sample = false, and rollouts are always samples; leave it out, and write how evaluation decodes "
-            "in [decoding]."
+            "rollout: do_sample = false, and rollouts are always samples; leave it out, and write how evaluation "
+            "decodes in [decoding]."
         )
     names = [spec.name for spec in task.metrics]
     for name in sorted({name for name in names if names.count(name) > 1}):
