@@ -191,6 +191,14 @@ def _problems(task: Task) -> Iterator[str]:
         yield from (f"{key}: {problem}" for problem in violations(part))
         if isinstance(part, Generation) and part.min_new_tokens > part.max_new_tokens:
             yield f"{key}: min_new_tokens = {part.min_new_tokens} is above max_new_tokens = {part.max_new_tokens}."
+        if isinstance(part, Generation) and part.num_beams > 1 and part.do_sample:
+            cure = "leave it out" if key == "rollout" else "leave it out, or set do_sample = false"
+            yield f"{key}: num_beams = {part.num_beams} says nothing of samples, which do_sample = true draws; {cure}."
+    if not task.rollout.do_sample:
+        yield (
+            "rollout: do_sample = false, and rollouts are always samples; leave it out, and write how evaluation "
+            "decodes in [decoding]."
+        )
     names = [spec.name for spec in task.metrics]
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield f"metrics: {name!r} is listed twice; keep one."

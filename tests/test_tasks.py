@@ -130,6 +130,18 @@ def test_your_own_task_file_loads_by_path(tmp_path: Path) -> None:
             "rollout: min_new_tokens = 60 is above max_new_tokens = ",
         ),
         (
+            lambda t: t["rollout"].update(do_sample=False, num_beams=4),
+            "rollout: do_sample = false, and rollouts are always samples; leave it out, and write how evaluation ",
+        ),
+        (
+            lambda t: t["rollout"].update(num_beams=4),
+            "rollout: num_beams = 4 says nothing of samples, which do_sample = true draws; leave it out.",
+        ),
+        (
+            lambda t: t["decoding"].update(num_beams=4),
+            "decoding: num_beams = 4 says nothing of samples, which do_sample = true draws; leave it out, or set ",
+        ),
+        (
             lambda t: t["prompt"]["chat"].update(user="Go on: {prompt} {title}"),
             "prompt.chat.user: unknown placeholder {title}; the only one is {prompt}, and {{ and }} are braces.",
         ),

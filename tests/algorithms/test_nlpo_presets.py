@@ -4,6 +4,7 @@ RL4LMs' sampler asks the copy of the policy that it was built with, for ever (`u
 keeps at least 100 tokens and all special ones; and its ratio and KL are of the full softmax.
 """
 
+import dataclasses
 import math
 
 import pytest
@@ -34,8 +35,9 @@ def experiences(run, monkeypatch):
     return seen
 
 
-def tiny_run(family, folder, preset, **settings):
-    config = make_config(tiny.task(family), "nlpo", {**SIZES, **settings}, preset)
+def tiny_run(family, folder, preset, recipe=None, **settings):
+    task = dataclasses.replace(tiny.task(family), recipes={"nlpo": recipe or {}})
+    config = make_config(task, "nlpo", {**SIZES, **settings}, preset)
     values = {name: getattr(config, name) for name in type(config).__dataclass_fields__}
     return tiny.run(family, "nlpo", folder, **{**values, "save_every": 10})
 
@@ -59,8 +61,8 @@ def likeliest(row, count):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_rl4lms_asks_the_initial_policy_for_ever(family, tmp_path, monkeypatch):
     """Whatever μ says: after every update, what may be drawn is the nucleus of the policy of the very beginning."""
-    settings = {"min_tokens_to_keep": 3, "top_p": 0.6, "mask_updates": 1}
-    seen = experiences(tiny_run(family, tmp_path, "rl4lms", **settings), monkeypatch)
+    settings = {"min_tokens_to_keep": 3, "top_p": 0.6}
+    seen = experiences(tiny_run(family, tmp_path, "rl4lms", {"mask_updates": 1}, **settings), monkeypatch)
     initial = tiny.model(family)
     moved = 0
     for weights, experience in seen:
