@@ -8,6 +8,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
+from grue.errors import ConfigError
 from grue.lookups.nearest import Lookup, nearest
 from grue.metrics.registry import make_metric
 from grue.records import Example
@@ -33,14 +34,21 @@ def best_of_n(task: Task, train: Sequence[Example], asked: Sequence[Example], se
 
     Of those that are equal to a hundredth, the one with the most words of the prompt. Where no ending is of a fitting
     length, the text is empty.
+
+    Raises:
+        ConfigError: The task has no metric of preference.
     """
+    metrics = [spec for spec in task.metrics if spec.axis == "preference"]
+    if not metrics:
+        raise ConfigError(
+            f"{task.suite}/{task.name} has no metric of preference, by which best-of-n picks; take another baseline."
+        )
     reviews = [[*example.prompt.split(), *example.references[0].split()] for example in train if example.references]
     prompts = [example.prompt.split() for example in asked]
     places = _places(reviews, prompts)
     rng = random.Random(seed)
     tried = [_endings(prompt, reviews, places, rng) for prompt in prompts]
-    spec = next(spec for spec in task.metrics if spec.axis == "preference")
-    scorer = make_metric(spec.name, **spec.options)
+    scorer = make_metric(metrics[0].name, **metrics[0].options)
     pairs = [(example, text) for example, texts in zip(asked, tried, strict=True) for text in texts]
     liked = scorer.statistics([example for example, _ in pairs], [text for _, text in pairs])
     values = iter([float(value) for value in scorer.per_example(liked)])

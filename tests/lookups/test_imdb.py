@@ -1,9 +1,11 @@
 """IMDB's lookups: endings of other reviews, the one that the sentiment scorer likes most."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
+from grue.errors import ConfigError
 from grue.lookups import imdb
 from grue.lookups.imdb import LOOKUPS
 from grue.records import Example
@@ -55,3 +57,12 @@ def test_reviews_without_a_positive_ending_are_not_used() -> None:
 
 def test_where_no_ending_is_of_a_fitting_length_there_is_none() -> None:
     assert answer("") == ""
+
+
+def test_a_task_without_a_metric_of_preference_is_told() -> None:
+    task = load_task("imdb")
+    task = replace(task, metrics=tuple(spec for spec in task.metrics if spec.axis != "preference"))
+    with pytest.raises(
+        ConfigError, match="mini/imdb has no metric of preference, by which best-of-n picks; take another"
+    ):
+        imdb.best_of_n(task, [], [], 1)
