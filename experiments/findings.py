@@ -11,15 +11,17 @@ paired t test where seeds share a supervised start, and is bold if that excludes
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from measured import GRIDS, Figures, read_run, runs_of
+from measured import GRIDS, Figures, Run, read_run, runs_of
 
 from grue import files
 from grue.errors import DataError, GrueError
+from grue.evaluation.predictions import read_predictions
 from grue.runs.recipes import make_config
 from grue.stats.intervals import Interval, mean, satterthwaite_interval
 from grue.stats.paired import Contrast, judge_seeds
@@ -83,10 +85,12 @@ COLUMNS = {
     "mask_size": ("vocabulary open", ".4f"),
     "disagreement": ("likeliest outside", ".4f"),
     "distinct2": ("distinct-2 ↑", ".3f"),
+    "phrase": ("with one phrase ↓", ".2f"),
 }
 IMDB = ("sentiment", "perplexity", "naturalness", "kl")
 COMMONGEN = ("preference", "meteor", "cider", "coverage", "spice_lite", "kl")
 MASK = ("mask_size", "disagreement")
+VARIETY = ("distinct2", "phrase")
 # Settings whose default is the task's own value → that value.
 OF_THE_TASK = {
     "train_share": lambda task: 1.0,
@@ -175,7 +179,7 @@ def spelled(values: Mapping[str, Any]) -> str:
 
 
 TABLES: Mapping[str, tuple[Table, ...]] = {
-    "kl": (Table("imdb", (*IMDB, "preference", "distinct2"), penalties={"ppo": "ppo_no-kl", "nlpo": "nlpo_no-kl"}),),
+    "kl": (Table("imdb", (*IMDB, "preference", *VARIETY), penalties={"ppo": "ppo_no-kl", "nlpo": "nlpo_no-kl"}),),
     "hacking": (
         Table(
             "commongen",
@@ -184,7 +188,7 @@ TABLES: Mapping[str, tuple[Table, ...]] = {
         ),
     ),
     "gamma": (Table("imdb", IMDB),),
-    "mask_p": (Table("imdb", (*IMDB, *MASK, "distinct2"), {"ppo": "nlpo"}),),
+    "mask_p": (Table("imdb", (*IMDB, *MASK, *VARIETY), {"ppo": "nlpo"}),),
     "mask_mu": (Table("imdb", (*IMDB, *MASK)),),
     "mask_source": (
         Table("imdb", (*IMDB, *MASK), {"ppo": "nlpo"}),
@@ -230,9 +234,20 @@ def gather(grid: str, runs: Path, partial: bool) -> Figures:
         )
     if missing:
         print(f"{grid}: {len(missing)} of {len(jobs)} runs are missing.", file=sys.stderr)
-    found = [read_run(runs / job.id, job) for job in jobs if job.id not in set(missing)]
+    found = [read_with_phrase(runs / job.id, job) for job in jobs if job.id not in set(missing)]
     hashes = {name: load_task(name, "mini").hash for name in sorted({job.task for job in jobs})}
     return Figures(tasks=hashes, runs=tuple(found))
+
+
+def read_with_phrase(folder: Path, job: Job) -> Run:
+    """Read a run, with the share of its texts that have the run of four words that most of them have."""
+    run = read_run(folder, job)
+    having: Counter[tuple[str, ...]] = Counter()
+    predictions = read_predictions(folder / "predictions.jsonl")
+    for prediction in predictions:
+        words = prediction.text.split()
+        having.update(set(zip(words, words[1:], words[2:], words[3:], strict=False)))
+    return replace(run, figures={**run.figures, "phrase": max(having.values(), default=0) / len(predictions)})
 
 
 def written(figures: Figures) -> str:

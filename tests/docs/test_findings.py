@@ -12,7 +12,8 @@ from support.paths import ROOT
 
 from grue import files
 from grue.errors import DataError
-from grue.records import Score
+from grue.evaluation.predictions import write_predictions
+from grue.records import Prediction, Score
 from grue.rl.settings import recorded
 from grue.runs.recipes import make_config
 from grue.sweep.grid import read_grid
@@ -206,6 +207,8 @@ def write_run(folder, job, value=0.5):
     if job.trains and job.algorithm != "supervised":
         result = replace(result, system=dict(result.system) | {"validation": {"kl": 6.5}})
     files.write_json(folder / "result.json", result)
+    texts = ("well done , anna bell", "I say well done , anna", "well done , anna well done , anna", "no")
+    write_predictions(folder / "predictions.jsonl", [Prediction(str(n), text) for n, text in enumerate(texts)])
     if not job.trains:
         return
     config = recorded(make_config(task, job.algorithm, job.set))  # as a run writes it: what says nothing is left out
@@ -301,6 +304,8 @@ def test_figures_are_kept_and_tables_printed(findings, whole, runs, tmp_path, ca
     row = "| `ppo` | recipe: gamma = 0.99 | 5 | 0.530 ± 0.020 | base | 0.53 ± 0.02 | 40.0 ± 0.0 | 6.50 ± 0.00 |"
     assert row in shown
     assert "–" not in shown.split("## gamma")[1].split("## mask_p")[0], "nothing is missing where all was run"
+    (nlpo,) = (line for line in shown.split("## kl")[1].split("## ")[0].splitlines() if "| `nlpo` |" in line)
+    assert nlpo.endswith("| 0.75 ± 0.00 |"), "three of four texts say: well done, anna"
     figures = json.loads((tmp_path / "gamma.json").read_text())
     assert figures["tasks"] == {"imdb": load_task("imdb").hash}
     assert len(figures["runs"]) == len(findings.runs_of("gamma"))
