@@ -4,6 +4,7 @@
     grue sweep --config experiments/findings/kl.toml --runs runs
     python experiments/findings.py --runs runs kl        # read a grid's runs, and keep their figures: kl.json
     python experiments/findings.py --runs runs --partial # print the tables of the runs that exist, and keep nothing
+    python experiments/findings.py kl --contrast nlpo ppo naturalness    # the difference of two systems, and its interval
 
 A value is the mean over seeds ± half of its 95 % t interval. A difference has the interval of Welch's test, or of the
 paired t test where seeds share a supervised start, and is bold if that excludes 0.
@@ -211,6 +212,16 @@ def tables(grid: str, figures: Figures) -> str:
     return "\n\n".join(table.render(jobs_of(grid, table.task), figures) for table in TABLES[grid])
 
 
+def contrasts(grid: str, figures: Figures, a: str, b: str, figure: str) -> str:
+    """Return the difference of two systems in a figure on each task of a grid, a line each."""
+    lines = []
+    for table in TABLES[grid]:
+        ours, theirs = (figures.seeds(table.task, system, figure) for system in (a, b))
+        found = contrast(ours, theirs, warm(a) and warm(b))
+        lines.append(f"{table.task}, {a} - {b}, {figure}: {difference(found, COLUMNS[figure][1])}")
+    return "\n".join(lines)
+
+
 # --- figures ---------------------------------------------------------------------------------------------------------
 
 
@@ -263,11 +274,14 @@ def main() -> None:
     parser.add_argument("grids", nargs="*", metavar="GRID", help=f"of {', '.join(TABLES)} [default: all]")
     parser.add_argument("--runs", type=Path, help="folder of all runs: read them, and keep their figures")
     parser.add_argument("--partial", action="store_true", help="with --runs: those that exist, and keep nothing")
+    parser.add_argument("--contrast", nargs=3, metavar=("A", "B", "FIGURE"), help="of one grid, instead of its table")
     options = parser.parse_args()
     if wrong := sorted({*options.grids} - {*TABLES}):
         parser.error(f"there is no grid {wrong[0]}; there are {', '.join(TABLES)}")
     if options.partial and options.runs is None:
         parser.error("--partial is of --runs")
+    if options.contrast and options.contrast[2] not in COLUMNS:
+        parser.error(f"there is no figure {options.contrast[2]}; there are {', '.join(COLUMNS)}")
     try:
         for grid in options.grids or TABLES:
             if options.runs is not None:
@@ -279,7 +293,10 @@ def main() -> None:
             else:
                 print(f"{grid}: not run yet.", file=sys.stderr)
                 continue
-            print(f"## {grid}\n\n{tables(grid, figures)}\n")
+            if options.contrast:
+                print(contrasts(grid, figures, *options.contrast))
+            else:
+                print(f"## {grid}\n\n{tables(grid, figures)}\n")
     except GrueError as error:
         print(error, file=sys.stderr)
         sys.exit(error.exit_code)

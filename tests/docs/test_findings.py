@@ -340,6 +340,18 @@ def test_missing_runs_are_told(findings, whole, one_missing, tmp_path, capsys):
     assert capsys.readouterr().err == "gamma: not run yet.\n"
 
 
+def test_two_systems_of_a_grid_are_contrasted(findings, whole, tmp_path, capsys):
+    free, held = [80.0, 84.0, 88.0], [40.0, 50.0, 60.0]
+    made = figures_of(findings, "imdb", nlpo={"naturalness": free}, ppo={"naturalness": held})
+    files.write_text(tmp_path / "kl.json", findings.written(made))
+    whole("kl", "--contrast", "nlpo", "ppo", "naturalness")
+    expected = stats.ttest_ind(free, held, equal_var=False).confidence_interval(0.95)
+    half = (expected.high - expected.low) / 2
+    assert capsys.readouterr().out == f"imdb, nlpo - ppo, naturalness: **+34.0 ± {half:.1f}**\n"
+    assert exit_of(whole, "kl", "--contrast", "nlpo", "ppo", "nature") == 2
+    assert "there is no figure nature; there are sentiment, " in capsys.readouterr().err
+
+
 def test_a_wrong_grid_is_told(whole, capsys):
     assert exit_of(whole, "gama") == 2
     assert "there is no grid gama; there are kl, hacking, gamma, " in capsys.readouterr().err
