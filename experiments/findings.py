@@ -4,7 +4,7 @@
     grue sweep --config experiments/findings/kl.toml --runs runs
     python experiments/findings.py --runs runs kl        # read a grid's runs, and keep their figures: kl.json
     python experiments/findings.py --runs runs --partial # print the tables of the runs that exist, and keep nothing
-    python experiments/findings.py kl --contrast nlpo ppo naturalness    # the difference of two systems, and its interval
+    python experiments/findings.py kl --contrast nlpo ppo naturalness  # a difference, and its interval
 
 A value is the mean over seeds ± half of its 95 % t interval. A difference has the interval of Welch's test, or of the
 paired t test where seeds share a supervised start, and is bold if that excludes 0.
