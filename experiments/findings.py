@@ -191,6 +191,13 @@ TABLES: Mapping[str, tuple[Table, ...]] = {
     "gamma": (Table("imdb", IMDB),),
     "mask_p": (Table("imdb", (*IMDB, *MASK, *VARIETY), {"ppo": "nlpo"}),),
     "mask_mu": (Table("imdb", (*IMDB, *MASK)),),
+    "mass": (
+        Table(
+            "imdb",
+            (*IMDB, *VARIETY),
+            {"ppo_no-kl": "nlpo_no-kl", "nlpo_no-kl_no-mass": "nlpo_no-kl", "ppo": "nlpo"},
+        ),
+    ),
     "mask_source": (
         Table("imdb", (*IMDB, *MASK), {"ppo": "nlpo"}),
         Table(
