@@ -1,10 +1,11 @@
 """What results on mini can show, from the rows of its board: `python experiments/validity.py`.
 
-Three tables. *What can be told apart*: for every two systems that learned, the difference of their preference, and the
+Four tables. *What can be told apart*: for every two systems that learned, the difference of their preference, and the
 smallest true difference that seeds as noisy as theirs would show four times in five; and how far two seeds rank the
 systems as the others do. *The paper's signs*: which of two
 systems is higher on a task by the means that the paper prints (it prints no variances of them), and here. *The paper's
-questions*: those of its Table 2 that automatic scores answer without further runs.
+questions*: those of its Table 2 that automatic scores answer without further runs. *Rewarded and held out*: what a
+reward added to the metrics of a task that it is one of, or akin to, and to the others.
 """
 
 import argparse
@@ -12,10 +13,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
-from grue.leaderboard.board import Board, Cell, Row
+from grue.leaderboard.board import Board, Cell, Estimate, Row
 from grue.leaderboard.lineage import are_pairs, made_on
 from grue.leaderboard.published import read_board
 from grue.stats.correlation import kendall
@@ -36,6 +38,7 @@ PAPERS = {
 }
 """Systems that the paper has, by the names that it gives them."""
 Tasks = Mapping[str, Contrast]
+Axis = Literal["preference", "held_out", "naturalness"]
 
 
 def main() -> None:
@@ -49,23 +52,29 @@ def main() -> None:
     print(*signs(board), sep="\n")
     print()
     print(*questions(board), sep="\n")
+    print()
+    print(*parted(board), sep="\n")
 
 
 # --- what can be told apart ------------------------------------------------------------------------------------------
 
 
-def contrasts(board: Board, a: Row, b: Row) -> Tasks:
+def contrasts(board: Board, a: Row, b: Row, axis: Axis = "preference") -> Tasks:
     """Return what the seeds of two rows say, by task; seeds that began from the same weights are pairs."""
     made = made_on(board.rows)
-    shared = [task.name for task in board.tasks if task.name in a.cells and task.name in b.cells]
+    shared = [task.name for task in board.tasks if all(_has(row.cells.get(task.name), axis) for row in (a, b))]
     return {
-        name: _contrast(a.cells[name], b.cells[name], are_pairs(a.cells[name], b.cells[name], made.get(name, {})))
+        name: _contrast(a.cells[name], b.cells[name], are_pairs(a.cells[name], b.cells[name], made.get(name, {})), axis)
         for name in shared
     }
 
 
-def _contrast(a: Cell, b: Cell, paired: bool) -> Contrast:
-    return Contrast(tuple(_by_seed(a)), tuple(_by_seed(b)), paired=paired)
+def _has(cell: Cell | None, axis: Axis) -> bool:
+    return cell is not None and getattr(cell, axis) is not None
+
+
+def _contrast(a: Cell, b: Cell, paired: bool, axis: Axis) -> Contrast:
+    return Contrast(tuple(_by_seed(a, axis)), tuple(_by_seed(b, axis)), paired=paired)
 
 
 def smallest(compared: Sequence[Contrast], seeds: int) -> float:
@@ -123,10 +132,9 @@ def agreement(scores: np.ndarray, chosen: Sequence[int]) -> float:
     return float(kendall(*both, np.ones((1, len(scores))))[0])
 
 
-def _by_seed(cell: Cell) -> list[float]:
-    if cell.preference is None:
-        raise ValueError("every task of mini has a preference")
-    return [score for _, score in sorted(cell.preference.by_seed.items())]
+def _by_seed(cell: Cell, axis: Axis = "preference") -> list[float]:
+    estimate: Estimate = getattr(cell, axis)
+    return [score for _, score in sorted(estimate.by_seed.items())]
 
 
 def _written(found: MeanDifference) -> str:
@@ -217,6 +225,28 @@ def averaged(board: Board, above: Sequence[Row], below: Sequence[Row]) -> Tasks:
 
 def _means(scores: Sequence[Sequence[float]]) -> tuple[float, ...]:
     return tuple(mean(seed) for seed in zip(*scores, strict=True))
+
+
+# --- what was rewarded, and what was not -----------------------------------------------------------------------------
+
+
+def parted(board: Board) -> Iterator[str]:
+    """Yield the table of what rewards added, on the tasks that have preference metrics other than them and their kin.
+
+    A difference is to the supervised models that the row began from, or to the backbone, and bold if seeds decide it.
+    """
+    axes: tuple[Axis, ...] = ("preference", "held_out", "naturalness")
+    rows = {row.system: row for row in board.rows}
+    yield from _head("task", "systems", "preference", "held-out preference", "naturalness")
+    for task in board.tasks:
+        for row in board.rows:
+            cell = row.cells.get(task.name)
+            if row.standing != "ranked" or cell is None or not cell.rewards or cell.held_out is None:
+                continue
+            start = rows["supervised" if row.system.startswith("supervised+") else "zero-shot"]
+            found = [judge_seeds([contrasts(board, row, start, axis)[task.name]]) for axis in axes]
+            cells = [f"**{_written(one)}**" if one.p < 0.05 else _written(one) for one in found]
+            yield _line(task.name, f"`{row.system}` − `{start.system}`", *cells)
 
 
 def _head(*cells: str) -> Iterator[str]:

@@ -47,6 +47,22 @@ def test_the_page_shows_the_tables_of_the_board_that_ships(validity):
     board = validity.read_board(ROOT / "leaderboard/mini.json")
     for table in (validity.told_apart(board), validity.signs(board), validity.questions(board)):
         assert "\n".join(table) in page, "python experiments/validity.py prints them"
+    findings = (ROOT / "docs/background/findings.md").read_text(encoding="utf-8")
+    assert "\n".join(validity.parted(board)) in findings, "python experiments/validity.py prints it"
+
+
+def test_what_was_held_out_is_compared_with_where_the_row_began(validity):
+    lines = list(validity.parted(validity.read_board(ROOT / "leaderboard/mini.json")))
+    rows = {row["system"]: row for row in json.loads((ROOT / "leaderboard/mini.json").read_text())["rows"]}
+    for name, start, paired in (("supervised+grpo", "supervised", True), ("ppo", "zero-shot", False)):
+        line = next(line for line in lines if line.startswith(f"| cnn_dailymail | `{name}` − `{start}` |"))
+        for text, axis in zip(line.split("|")[3:6], ("preference", "held_out", "naturalness"), strict=True):
+            a, b = (list(rows[one]["cells"]["cnn_dailymail"][axis]["by_seed"].values()) for one in (name, start))
+            found = stats.ttest_rel(a, b) if paired else stats.ttest_ind(a, b, equal_var=False)
+            low, high = found.confidence_interval(0.95)
+            expected = f"{(low + high) / 2:+.2f} ± {(high - low) / 2:.2f}"
+            assert text.strip() == (f"**{expected}**" if low > 0 or high < 0 else expected)
+    assert {line.split(" | ")[0] for line in lines[2:]} == {"| cnn_dailymail", "| commongen"}
 
 
 def test_ranks_by_two_seeds_are_compared_with_those_by_the_others(validity):
