@@ -37,9 +37,9 @@ from grue.records import Prediction
 from grue.submissions.by_reference.system import recomputed
 from grue.submissions.checks import rescoring
 from grue.submissions.checks.check import check
-from grue.submissions.checks.likeness import SketchedRun, check_copies, elsewhere
+from grue.submissions.checks.likeness import SketchedRun, check_copies, check_twins, elsewhere
 from grue.submissions.checks.reviewed import read_reviewed
-from grue.submissions.checks.sketch import alike, bare, equal, sketch
+from grue.submissions.checks.sketch import Shelf, alike, bare, equal, sketch
 from grue.submissions.entries import results
 from grue.submissions.reported import read_reported
 
@@ -113,6 +113,19 @@ def test_some_references_among_honest_texts(board: Path) -> None:
     assert found(board, {seed: texts_of(seed) for seed in SEEDS}) == set()
 
 
+def test_texts_of_the_training_split_with_a_word_added(board: Path) -> None:
+    disguised = {example.id: f"A goat runs up the hill {who}." for example, who in zip(EXAMPLES, PEOPLE, strict=True)}
+    assert "51" in found(board, {1: disguised, **{seed: texts_of(seed) for seed in SEEDS[1:]}})
+
+
+def test_near_copies_of_many_texts_are_found() -> None:
+    many = [f"{one} {other}" for one, other in zip(random_texts(1), random_texts(2), strict=True)]
+    others = [text[::-1] for text in many]
+    assert Shelf.of(many).near([f"{text} too" for text in many]).all()
+    assert not Shelf.of(many).near([*others, ""]).any()
+    assert not Shelf.of([]).near(others).any() and Shelf.of(many).near([]).shape == (0,)
+
+
 # --- one run as five, and another's run ----------------------------------------------------------------------------------
 
 ONE_AS_FIVE: dict[str, Callable[[str, int], str]] = {
@@ -182,7 +195,8 @@ def test_lines_gathered_from_many_runs_are_seen() -> None:
     (problem,) = check_copies(cheat, standing, level=0.0, gathered=0.1)
     assert (problem.id, problem.message) == (
         "GRUE-S038",
-        "100% of its texts stand, word for word, in one or another run of other systems; of other systems' texts 10% do.",
+        "100% of its texts, but those of its start, stand word for word in runs of other systems; "
+        "of other systems' texts 10% do.",
     )
     assert (elsewhere(cheat, standing), elsewhere(honest, standing)) == (1.0, 0.0)
     assert not list(check_copies(honest, standing, level=0.0, gathered=0.1))
@@ -191,19 +205,73 @@ def test_lines_gathered_from_many_runs_are_seen() -> None:
     )  # where all answers are alike, nothing shows
 
 
+def random_texts(seed: int) -> list[str]:
+    """Two hundred, of which no two are alike."""
+    drawn = random.Random(seed)
+    words = [f"{one}{two}ing" for one in "bcdfghklmn" for two in ("as", "el", "il", "on", "ur")]
+    return [" ".join(drawn.sample(words, 6)) for _ in range(200)]
+
+
+def run(name: str, said: list[str], **system: object) -> SketchedRun:
+    result = replace(a_result(a_task(), name, 1, 50.0), system={"name": name, **system})
+    return SketchedRun(Path(name), sketch([Prediction(f"{n:03}", text) for n, text in enumerate(said)]), result)
+
+
+S_START = {"start": "s" * 64}
+KINSHIPS: dict[str, dict[str, object]] = {
+    "none": {},
+    "their start": S_START,
+    "one of them as its start": {"start": "p" * 64},
+    "their start, which it kept": {**S_START, "weights": "s" * 64, "update": 0},
+    "to be their start": {"algorithm": "supervised", "weights": "s" * 64},
+    "a start that nobody knows": {"start": "x" * 64},
+}
+
+
+@pytest.mark.parametrize("name", KINSHIPS)
+def test_a_claimed_kinship_hides_no_gathered_lines(name: str) -> None:
+    said, first, second, mine = (random_texts(seed) for seed in range(4))
+    standing = [
+        run("base/imdb/seed-1", said, algorithm="supervised", weights="s" * 64),
+        run("ppo/imdb/seed-1", first, **S_START, weights="p" * 64),
+        run("nlpo/imdb/seed-1", second, **S_START, weights="n" * 64),
+    ]
+    gathered = [(said, first, second)[n % 3][n] for n in range(200)]
+    cheat = run("cheat/imdb/seed-1", gathered, **{"weights": "c" * 64, **KINSHIPS[name]})
+    assert "GRUE-S038" in {problem.id for problem in check_copies(cheat, standing, level=0.0, gathered=0.9)}
+    hardly_moved = [*said[:150], *mine[150:]]
+    honest = run("honest/imdb/seed-1", hardly_moved, **S_START, weights="h" * 64)
+    assert not list(check_copies(honest, standing, level=0.0, gathered=0.0))
+
+
+def test_a_start_is_asked_about_no_texts_of_those_that_began_there() -> None:
+    """They have most of its texts, as it was their start; the other seeds of their rows have others of its system's."""
+    said, first, second = random_texts(1), random_texts(2), random_texts(3)
+    base = run("base/imdb/seed-1", said, algorithm="supervised", weights="s" * 64)
+    heir = run("ppo/imdb/seed-1", [*said[:120], *first[120:]], **S_START, weights="p" * 64)
+    other_seed = run("ppo/imdb/seed-2", [*second[:120], *said[120:]], start="b" * 64, weights="q" * 64)
+    assert not list(check_copies(base, [heir, other_seed], level=0.9, gathered=0.0))
+
+
+def test_texts_for_other_examples_are_copies(board: Path) -> None:
+    """Where the prompt matters little, a run that is turned around among the examples scores as it does."""
+    said, mine = random_texts(1), random_texts(2)
+    row = run("row/imdb/seed-1", said, algorithm="supervised", weights="s" * 64)
+    turned = run("turned/imdb/seed-1", [*said[70:], *said[:70]], **S_START, weights="t" * 64)
+    (problem,) = check_copies(turned, [row], level=0.0, gathered=0.1)
+    assert (problem.id, problem.message[:4]) == ("GRUE-S038", "100%")
+    seeds = [run(f"own/imdb/seed-{k}", [*mine[30 * k :], *mine[: 30 * k]]) for k in range(3)]
+    asked = list(check_twins(seeds, [row], level=0.0, moved=0.0, backbone="mini:causal"))
+    assert [(problem.id, problem.path[-6:]) for problem in asked] == [("GRUE-S038", "seed-1"), ("GRUE-S038", "seed-2")]
+    assert not list(check_twins(seeds, [row], level=0.0, moved=1.0, backbone="mini:causal"))
+    ids = [example.id for example in EXAMPLES]
+    around = {seed: dict(zip(ids, (texts_of(1)[ids[(n + seed) % 8]] for n in range(8)), strict=True)) for seed in SEEDS}
+    assert "38" in found(board, around)
+
+
 def test_who_names_another_s_start_does_not_take_its_steps() -> None:
     """86 % of a row's texts, the others made better: as a relative it may be alike, but only as far as the start is."""
-    drawn = random.Random(2)
-    words = [f"{one}{two}ing" for one in "bcdfghklmn" for two in ("as", "el", "il", "on", "ur")]
-
-    def texts() -> list[str]:
-        return [" ".join(drawn.sample(words, 6)) for _ in range(200)]
-
-    def run(name: str, said: list[str], **system: str) -> SketchedRun:
-        result = replace(a_result(a_task(), name, 1, 50.0), system={"name": name, **system})
-        return SketchedRun(Path(name), sketch([Prediction(f"{n:03}", text) for n, text in enumerate(said)]), result)
-
-    said, theirs, mine = texts(), texts(), texts()
+    said, theirs, mine = (random_texts(seed) for seed in (1, 2, 3))
     start = run("base/imdb/seed-1", said, algorithm="supervised", weights="s" * 64)
     row = run("row/imdb/seed-1", [*said[:40], *theirs[40:]], start="s" * 64, weights="r" * 64)
     thief = run("thief/imdb/seed-1", [*said[:40], *theirs[40:172], *mine[172:]], start="s" * 64, weights="t" * 64)

@@ -4,7 +4,7 @@ Two honest runs agree too: every good translation of a short sentence is the sam
 other systems of the board, and a run is asked about only if it agrees with another clearly more than that.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -12,7 +12,7 @@ from statistics import fmean
 
 from grue.algorithms import SUPERVISED
 from grue.records import Result
-from grue.submissions.checks.sketch import Sketch, alike, equal
+from grue.submissions.checks.sketch import Sketch, alike, anywhere, equal
 from grue.submissions.folder import kept_one_start
 from grue.submissions.problems import Problem, error, review, warning
 
@@ -79,13 +79,20 @@ class SketchedRun:
 
     def is_still(self, other: "SketchedRun") -> bool:
         """Whether the result says that training kept its backbone as it was, which is what the other one is."""
+        return self.kept and self.began_as(other)
+
+    def began_as(self, other: "SketchedRun") -> bool:
+        """Whether the result says that training began with its backbone as it was, which is what the other one is."""
         backbone = self._system("backbone")
         return (
-            self.kept
-            and self._system("start") in (None, "")
+            self._system("start") in (None, "")
             and other._system("algorithm") == "zero-shot"
             and other._system("backbone") == backbone not in (None, "")
         )
+
+    def is_known_start(self, others: Sequence["SketchedRun"]) -> bool:
+        """Whether one of the others is a start with the weights that the result says are its own."""
+        return any(other.is_a_start and other._system("weights") == self._system("weights") for other in others)
 
     def _lineage(self) -> set[object]:
         """Return the hashes of its weights and of those that it began with."""
@@ -100,20 +107,22 @@ def limit(level: float) -> float:
     return level + max(MORE * (1 - level), AT_LEAST)
 
 
-def agreement(seeds: Sequence[SketchedRun]) -> float:
-    """Return the mean share of near-copies between two seeds of a system, 0–1; 0 with a single one.
+def agreement(seeds: Sequence[SketchedRun], share: Callable[[Sketch, Sketch], float] = alike) -> float:
+    """Return the mean share of near-copies, or another one, between two seeds of a system, 0–1; 0 with a single one.
 
     Seeds that say that they are the same policy tell nothing of chance, and are left out.
     """
     pairs = [(one, other) for one, other in combinations(seeds, 2) if not one.same_policy(other)]
-    shares = [alike(one.sketch, other.sketch) for one, other in pairs]
+    shares = [share(one.sketch, other.sketch) for one, other in pairs]
     return fmean(shares) if shares else 0.0
 
 
 def check_twins(
-    runs: Sequence[SketchedRun], others: Sequence[SketchedRun], level: float, backbone: str
+    runs: Sequence[SketchedRun], others: Sequence[SketchedRun], level: float, moved: float, backbone: str
 ) -> Iterator[Problem]:
     """Yield the seeds of a system and task that have an earlier seed's texts, or copies of too many of them.
+
+    The same texts in another order are copies, too.
 
     Seeds that kept the backbone as it was may have the same texts, if these are the texts of the backbone as it is: by
     a row that stands already, if there are any, and by a person's judgement if it is another backbone than the task's.
@@ -122,6 +131,7 @@ def check_twins(
         runs: Sorted by path.
         others: The runs of other systems.
         level: The agreement between seeds of other systems, 0–1.
+        moved: The share of texts that two seeds there share, for whatever example, 0–1.
         backbone: The task's own.
     """
     standing = [other for other in others if not other.is_checked] or others
@@ -139,6 +149,11 @@ def check_twins(
             if shared >= limit(level):
                 yield _nearly(run, earlier.path.name, shared, level)
                 break
+            repeated = anywhere(run.sketch, earlier.sketch)
+            if repeated >= limit(moved):
+                what = f"{repeated:.0%} of its texts stand word for word in {earlier.path.name}, if for other examples"
+                yield review(38, run.path, f"{what}; of two seeds of other systems {moved:.0%} do.")
+                break
 
 
 def check_copies(run: SketchedRun, others: Sequence[SketchedRun], level: float, gathered: float) -> Iterator[Problem]:
@@ -149,7 +164,7 @@ def check_copies(run: SketchedRun, others: Sequence[SketchedRun], level: float, 
     Args:
         others: The runs of other systems that it must not be like.
         level: The agreement between seeds of other systems, 0–1.
-        gathered: The share of texts that are in one or another run of the other systems where nobody gathers, 0–1.
+        gathered: What `elsewhere` gives where nobody gathers, 0–1.
     """
     same = [other for other in others if equal(run.sketch, other.sketch) == 1]
     strangers = [other for other in same if not (run.related(other) and (run.kept or other.kept))]
@@ -171,7 +186,7 @@ def check_copies(run: SketchedRun, others: Sequence[SketchedRun], level: float, 
         share, whose = same_steps(run, stepped[0], others), _whose(stepped[0])
         yield review(38, run.path, f"has {share:.0%} of the texts in which {whose} left the start that both name.")
     elif (share := elsewhere(run, others)) >= limit(gathered):
-        what = f"{share:.0%} of its texts stand, word for word, in one or another run of other systems"
+        what = f"{share:.0%} of its texts, but those of its start, stand word for word in runs of other systems"
         yield review(38, run.path, f"{what}; of other systems' texts {gathered:.0%} do.")
 
 
@@ -181,17 +196,22 @@ def same_steps(run: SketchedRun, other: SketchedRun, others: Sequence[SketchedRu
     0 where they say that they began elsewhere, where the start is not among `others`, and where few texts were left.
     """
     start = next((one for one in others if one.is_start_of(run) and one.is_start_of(other)), None)
-    left = frozenset() if start is None else other.sketch.texts - start.sketch.texts
-    return len(run.sketch.texts & left) / len(left) if len(left) >= FEW_STEPS else 0.0
+    left = set() if start is None else other.sketch.texts.keys() - start.sketch.texts.keys()
+    return len(run.sketch.texts.keys() & left) / len(left) if len(left) >= FEW_STEPS else 0.0
 
 
 def elsewhere(run: SketchedRun, others: Sequence[SketchedRun]) -> float:
-    """Return the share of a run's texts that runs of other systems have for the same example, 0–1.
+    """Return the share of the distinct texts in which a run left its start that others have for whatever example, 0–1.
 
-    Runs that say that they are related do not count: they may agree in what their start says.
+    The start is the run of `others` whose weights it names or, if it names none, its backbone as it is; where that is
+    not there, all texts count. Systems that began with its weights are left out, unless a start with these weights
+    stands already. 0 where few texts were left.
     """
-    known: set[int] = set().union(*(other.sketch.texts for other in others if not run.related(other)))
-    return len(run.sketch.texts & known) / max(len(run.sketch.texts), 1)
+    kept: set[int] = set().union(*(one.sketch.texts for one in others if one.is_start_of(run) or run.began_as(one)))
+    left = {text for key, text in run.sketch.texts.items() if key not in kept}
+    heirs = set() if run.is_known_start(others) else {_system(other) for other in others if run.is_start_of(other)}
+    said: set[int] = set().union(*(one.sketch.texts.values() for one in others if _system(one) not in heirs))
+    return len(left & said) / len(left) if len(left) >= FEW_STEPS else 0.0
 
 
 def _copied(run: SketchedRun, other: SketchedRun, level: float) -> float | None:
@@ -209,4 +229,8 @@ def _nearly(run: SketchedRun, whose: str, shared: float, level: float) -> Proble
 
 
 def _whose(run: SketchedRun) -> str:
-    return f"{run.path.parent.parent.name}, {run.path.name}"
+    return f"{_system(run).name}, {run.path.name}"
+
+
+def _system(run: SketchedRun) -> Path:
+    return run.path.parent.parent

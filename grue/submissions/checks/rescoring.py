@@ -106,7 +106,7 @@ def check_task(suite: str, name: str, systems: Sequence[TaskRuns]) -> Findings:
         for run in own.sketched:
             problems += check_copies(run, others, usual.agreement, gathered)
         if not runs.is_reference:
-            problems += check_twins(own.sketched, others, usual.agreement, task.backbone.model)
+            problems += check_twins(own.sketched, others, usual.agreement, usual.moved, task.backbone.model)
             for path, predictions in own.predictions.items():
                 problems += check_sources(path, known.sources(predictions), usual.sources)
             preferences = [preference for _, preference in scored if preference is not None]

@@ -10,7 +10,7 @@ from statistics import fmean, stdev
 from grue.records import Example, Prediction, unseen
 from grue.stats.intervals import satterthwaite_interval
 from grue.submissions.checks.likeness import SketchedRun, limit
-from grue.submissions.checks.sketch import bare, equal, near
+from grue.submissions.checks.sketch import Shelf, bare, equal, near
 from grue.submissions.problems import Problem, error, review, warning
 from grue.tasks import Generation
 
@@ -44,16 +44,18 @@ class Known:
         return {example.id: tuple(filter(None, map(bare, example.references))) for example in self.examples}
 
     @cached_property
-    def trained(self) -> frozenset[str]:
-        """The references of the training split, bare."""
-        return frozenset(bare(text) for example in self.training[:_MOST_TRAINING] for text in example.references)
+    def trained(self) -> Shelf:
+        """The references of the training split."""
+        texts = (bare(text) for example in self.training[:_MOST_TRAINING] for text in example.references)
+        return Shelf.of(filter(None, texts))
 
     def sources(self, predictions: Sequence[Prediction]) -> "Sources":
         """Return how many of a run's texts come from references."""
         texts = [bare(prediction.text) for prediction in predictions]
         own = [self.references.get(prediction.id, ()) for prediction in predictions]
-        memorised = [text in self.trained and text not in mine for text, mine in zip(texts, own, strict=True)]
-        return Sources(float(near(texts, own).mean()), fmean(memorised)) if texts else Sources()
+        copied = near(texts, own)
+        memorised = self.trained.near(texts) & ~copied
+        return Sources(float(copied.mean()), float(memorised.mean())) if texts else Sources()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ class Sources:
 
     Attributes:
         copied: Near-copies of one of their example's references.
-        memorised: References of the training split that are none of their example's.
+        memorised: Near-copies of references of the training split, but of none of their example's.
     """
 
     copied: float = 0.0
@@ -121,7 +123,7 @@ def check_sources(path: Path, found: Sources, usual: Sources) -> Iterator[Proble
             33, path, f"{found.copied:.0%} of its texts are near-copies of a reference{_beside(usual.copied)}."
         )
     if found.memorised >= limit(usual.memorised):
-        said = f"{found.memorised:.0%} of its texts are references of the training split"
+        said = f"{found.memorised:.0%} of its texts are near-copies of references of the training split"
         yield review(51, path, f"{said}{_beside(usual.memorised)}.")
 
 

@@ -6,6 +6,7 @@ from statistics import fmean
 
 from grue.records import Prediction, Result
 from grue.submissions.checks.likeness import SketchedRun, agreement
+from grue.submissions.checks.sketch import anywhere
 from grue.submissions.checks.texts import Known, Sources
 
 
@@ -15,11 +16,13 @@ class Usual:
 
     Attributes:
         agreement: Mean share of near-copies between two seeds, 0–1.
+        moved: Mean share of texts that two seeds share, for whatever example, 0–1.
         sources: Shares of the texts that come from references.
         preference: Mean over the seeds as their results state it, 0–100; None if none of them does.
     """
 
     agreement: float
+    moved: float
     sources: Sources
     preference: float | None
 
@@ -33,7 +36,8 @@ def of_system(
         first: The predictions of its first run; empty if none can be read.
     """
     stated = [result.preference for result in results if result is not None and result.preference is not None]
-    return Usual(agreement(sketched), known.sources(first), fmean(stated) if stated else None)
+    preference = fmean(stated) if stated else None
+    return Usual(agreement(sketched), agreement(sketched, anywhere), known.sources(first), preference)
 
 
 def most(found: Iterable[Usual]) -> Usual:
@@ -41,6 +45,7 @@ def most(found: Iterable[Usual]) -> Usual:
     systems = list(found)
     return Usual(
         agreement=max((one.agreement for one in systems), default=0.0),
+        moved=max((one.moved for one in systems), default=0.0),
         sources=Sources(
             copied=max((one.sources.copied for one in systems), default=0.0),
             memorised=max((one.sources.memorised for one in systems), default=0.0),
