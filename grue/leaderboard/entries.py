@@ -62,9 +62,6 @@ def local_entry(path: Path) -> Entry:
         DataError: It cannot be read.
     """
     result = read_result(path)
-    parameters = result.system.get("parameters")
-    if parameters is not None and not isinstance(parameters, int):
-        raise DataError(f"{path}: system: parameters: expected a whole number, found {parameters!r}.")
     return Entry(result, path, "local", _about(result))
 
 

@@ -16,7 +16,7 @@ Submissions are untrusted data: nothing in them is executed, and nothing in them
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +64,28 @@ class Submission:
     regression: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class StatedSystem:
+    """What is read of a result's `system`, which may state more."""
+
+    name: str
+    algorithm: str | None = None
+    backbone: str | None = None
+    revision: str | None = None
+    parameters: int | None = None
+    weights: str | None = None
+    start: str | None = None
+    update: int | None = None
+    reward: str | None = None
+    reward_models: tuple[Mapping[str, Any], ...] | None = None
+    config_sha256: str | None = None
+    training: Mapping[str, Any] | None = None
+    validation: Mapping[str, Any] | None = None
+    last: Mapping[str, Any] | None = None
+    frontier: Mapping[str, Any] | None = None
+    endpoint: Mapping[str, Any] | None = None
+
+
 def seed_of(name: str) -> int | None:
     """Return the seed that the name of a result's file states; None if it is no such name, or that is no seed."""
     match = RESULT.fullmatch(name)
@@ -84,10 +106,14 @@ def read_result(path: Path) -> Result:
         raise DataError(f"{path}: not a result of schema {SCHEMA_VERSION}, which this version of grue reads: {schema}.")
     try:
         result = from_dict(Result, data, str(path))
+        known = {field.name for field in fields(StatedSystem)}
+        said = {key: value for key, value in result.system.items() if key in known}
+        stated = from_dict(StatedSystem, said, f"{path}: system")
     except ConfigError as error:
         raise DataError(str(error)) from error
-    if not isinstance(result.system.get("name"), str):
-        raise DataError(f"{path}: system: the key 'name' is missing or no string.")
+    for key, number in (("parameters", stated.parameters), ("update", stated.update)):
+        if number is not None and number < 0:
+            raise DataError(f"{path}: system: {key}: expected a whole number from 0, found {number}.")
     if not 0 <= result.seed <= LARGEST_SEED:
         raise DataError(f"{path}: seed: expected a whole number from 0 to {LARGEST_SEED}.")
     return result

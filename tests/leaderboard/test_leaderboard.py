@@ -375,8 +375,8 @@ def test_a_local_result_without_a_score_of_its_task_is_incomplete() -> None:
     [
         ({"schema": 2}, "not a result of schema 1, which this version of grue reads: 2."),
         ({"seed": "1"}, "seed: expected a whole number, found str '1'."),
-        ({"system": {}}, "system: the key 'name' is missing or no string."),
-        ({"system": {"name": "ppo", "parameters": "9"}}, "system: parameters: expected a whole number, found '9'."),
+        ({"system": {}}, "system: the key 'name' is missing."),
+        ({"system": {"name": "ppo", "parameters": "9"}}, "system: parameters: expected a whole number, found str '9'."),
         ({"colour": 1}, "unknown key 'colour'. Known: schema, status, "),
     ],
 )

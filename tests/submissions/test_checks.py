@@ -104,6 +104,16 @@ def the_name_of_another_folder(ours: Path, _: pytest.MonkeyPatch) -> None:
 
 
 @violates(3)
+def weights_that_are_a_list(ours: Path, _: pytest.MonkeyPatch) -> None:
+    edit(ours, lambda data: data["system"].update(weights=[1]))
+
+
+@violates(3)
+def fewer_parameters_than_none(ours: Path, _: pytest.MonkeyPatch) -> None:
+    edit(ours, lambda data: data["system"].update(parameters=-5))
+
+
+@violates(3)
 def a_result_that_is_no_json(ours: Path, _: pytest.MonkeyPatch) -> None:
     (ours / RESULT).write_text("{")
 

@@ -256,6 +256,30 @@ def test_numbers_that_are_none_in_free_fields(ours: Path, field: str, number: st
     assert found_in(ours) == {"03"}
 
 
+TYPED = {
+    **dict.fromkeys(("name", "algorithm", "backbone", "revision", "weights", "start", "reward", "config_sha256"), "x"),
+    **dict.fromkeys(("training", "validation", "last", "frontier", "endpoint"), {}),
+    **{"parameters": 1, "update": 1, "reward_models": []},
+}
+
+
+@pytest.mark.parametrize("key", TYPED)
+@pytest.mark.parametrize("value", ["x", 1, -1, True, 0.5, [], [1], {}, {"a": [1]}], ids=str)
+def test_what_is_said_of_a_system_is_of_its_type(ours: Path, key: str, value: Any) -> None:
+    """A list cannot be looked up, and one file that is read carelessly hides what is wrong with all others."""
+    edit(ours, lambda data: data["system"].update({key: value}))
+    seal(ours)
+    fits = type(value) is type(TYPED[key]) and value not in (-1, [1])
+    assert ("03" in found_in(ours)) is not fits
+
+
+@pytest.mark.parametrize("name", [[1], {}, None])
+def test_a_reward_model_whose_name_is_none(ours: Path, name: Any) -> None:
+    edit(ours, lambda data: data["system"].update(reward="model:rm", reward_models=[{"name": name, "split": "train"}]))
+    seal(ours)
+    assert found_in(ours) == {"81"}
+
+
 def test_keys_that_stand_twice(ours: Path) -> None:
     path = ours / RESULT
     path.write_text(path.read_text().replace('"limited": false', '"limited": true, "limited": false'))

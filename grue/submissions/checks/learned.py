@@ -26,7 +26,7 @@ def unnamed_models(result: Result) -> Iterator[str]:
     best_of = result.generation.get("best_of")
     picked = best_of.get("pick_by") if isinstance(best_of, Mapping) else None
     said = [one for one in (result.system.get("reward"), picked) if isinstance(one, str)]
-    known = {one.get("name"): one for one in models_of(result)}
+    known = {str(one.get("name")): one for one in models_of(result)}
     for name in dict.fromkeys(name for expression in said for name in named_in(expression)):
         stated = known.get(name, {})
         if not SHA256.fullmatch(str(stated.get("sha256", ""))):
