@@ -8,7 +8,6 @@ import contextlib
 import multiprocessing
 import os
 import signal
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
@@ -16,6 +15,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from grue.errors import DataError
+from grue.processes import exit_with_parent
 from grue.sweep import memory
 from grue.sweep.jobs import Job
 from grue.sweep.record import Record
@@ -156,7 +156,7 @@ def work(result: Connection, job: Job, place: JobContext, log: Path, device: int
         return
     if device is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = visible(os.environ, device)
-    threading.Thread(target=_exit_with_the_sweep, daemon=True).start()
+    exit_with_parent()
     outcome = carry_out(job, place)
     with contextlib.suppress(BrokenPipeError):  # the sweep is gone; the run's files remain
         result.send(outcome)
@@ -166,12 +166,3 @@ def visible(environment: Mapping[str, str], device: int) -> str:
     """Return the value of CUDA_VISIBLE_DEVICES that selects the `device`-th of the visible GPUs."""
     names = [name for name in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
     return names[device] if names else str(device)
-
-
-def _exit_with_the_sweep() -> None:
-    """Exit once the sweep or the fork server is gone."""
-    sweep, server = multiprocessing.parent_process(), os.getppid()
-    assert sweep is not None
-    while sweep.is_alive() and os.getppid() == server:
-        sweep.join(timeout=1)
-    os._exit(1)

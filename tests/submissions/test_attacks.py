@@ -8,8 +8,12 @@ import json
 import os
 import random
 import shutil
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
@@ -31,6 +35,7 @@ from support.good_submission import (
     use_few_examples,
     write_good,
 )
+from support.paths import ROOT
 
 from grue.errors import DataError
 from grue.records import Prediction
@@ -501,6 +506,51 @@ def test_a_check_that_is_late_ends_no_process_of_its_caller(board: Path) -> None
     finally:
         bystander.kill()
         bystander.join()
+
+
+KILLED = """
+import os
+from grue.submissions.checks import check
+if __name__ == "__main__":
+    check.check_task = os.system
+    check._in_processes([("touch one; sleep 600",), ("touch two; sleep 600",)], 2, None)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_check_that_is_killed_takes_its_processes_along(tmp_path: Path, number: int) -> None:
+    (tmp_path / "killed.py").write_text(KILLED)
+    process = subprocess.Popen(
+        [sys.executable, "killed.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        start_new_session=True,
+    )
+    try:
+        while not all((tmp_path / name).exists() for name in ("one", "two")):  # both are at work
+            assert process.poll() is None
+            time.sleep(0.1)
+        assert len(workers_of(process)) == 2
+        process.send_signal(number)
+        process.wait()
+        until = time.monotonic() + 60
+        while workers_of(process) and time.monotonic() < until:
+            time.sleep(0.1)
+        assert workers_of(process) == []
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def workers_of(process: subprocess.Popen[bytes]) -> list[int]:
+    """Return the pid of each process that a pool of spawned ones started, in a session of its own."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError):
+            stat, command = (entry / "stat").read_text().rpartition(")")[2].split(), (entry / "cmdline").read_bytes()
+            if int(stat[3]) == process.pid and b"spawn_main" in command:
+                found.append(int(entry.name))
+    return found
 
 
 # --- what was seen -------------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from grue.errors import Unavailable
 from grue.files import sha256_text
+from grue.processes import exit_with_parent
 from grue.submissions.by_reference.checks import Fetching, check_not_by_reference, check_referred_systems
 from grue.submissions.by_reference.system import by_reference_files
 from grue.submissions.checks.observed import check_observed
@@ -130,7 +131,7 @@ def _in_processes(
     # One thread for each process: torch with several threads in several processes slows them all down.
     context = get_context("spawn")
     others = set(active_children())  # of whoever called us; they go on
-    with ProcessPoolExecutor(processes, context, _use_one_thread) as pool:
+    with ProcessPoolExecutor(processes, context, _begin_work) as pool:
         tasks = {pool.submit(check_task, *job): job for job in jobs}
         done, late = wait(tasks, seconds)
         if late:  # leaving the pool would wait for them
@@ -163,5 +164,6 @@ def _drawn(runs: Sequence[SubmittedRun], sample: str) -> SubmittedRun | None:
     return answered[int(sha256_text(sample), 16) % len(answered)] if answered else None
 
 
-def _use_one_thread() -> None:
+def _begin_work() -> None:
+    exit_with_parent()  # the workers of a pool that was killed would wait for ever
     os.environ["OMP_NUM_THREADS"] = "1"

@@ -1,0 +1,18 @@
+"""Processes that end with the one that started them."""
+
+import multiprocessing
+import os
+import threading
+
+
+def exit_with_parent() -> None:
+    """Let this process exit as soon as the one that started it is gone, or the server that forked it."""
+    threading.Thread(target=_watch, daemon=True).start()
+
+
+def _watch() -> None:
+    parent, server = multiprocessing.parent_process(), os.getppid()
+    assert parent is not None
+    while parent.is_alive() and os.getppid() == server:
+        parent.join(timeout=1)
+    os._exit(1)
