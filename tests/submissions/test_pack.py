@@ -166,6 +166,52 @@ def test_what_a_killed_pack_left_is_cleared_and_never_read(tmp_path: Path, monke
     assert list((tmp_path / "mini").iterdir()) == [folder]
 
 
+def test_a_pack_that_is_killed_between_its_renames_loses_no_submission(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = [a_run()], [a_run(text="better")]
+    folder = pack(old, submission(old), tmp_path)
+    before, rename = contents(folder), os.rename
+
+    def killed(source: Path, target: Path) -> None:
+        if target == folder:
+            os._exit(9)
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", killed)
+    if (child := os.fork()) == 0:
+        pack(new, submission(new), tmp_path, force=True)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    monkeypatch.undo()
+    assert not folder.exists()
+    with pytest.raises(ConfigError, match="exists; replace it with --force"):
+        pack(new, submission(new), tmp_path)
+    assert contents(folder) == before
+    pack(new, submission(new), tmp_path, force=True)
+    assert contents(folder) != before
+    assert list(folder.parent.iterdir()) == [folder]
+
+
+def test_a_pack_that_cannot_be_put_in_place_leaves_what_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [a_run()]
+    folder = pack(runs, submission(runs), tmp_path)
+    before, rename = contents(folder), os.rename
+
+    def refused(source: Path, target: Path) -> None:
+        if target == folder and not source.name.endswith(".previous"):
+            raise PermissionError(13, "Permission denied")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", refused)
+    with pytest.raises(DataError, match="cannot be written: Permission denied"):
+        pack(runs, submission(runs), tmp_path, force=True)
+    assert contents(folder) == before
+    assert list(folder.parent.iterdir()) == [folder]
+
+
 def test_another_name_goes_into_every_result(tmp_path: Path) -> None:
     runs = [a_run()]
     folder = pack(runs, submission(runs, name="theirs"), tmp_path)

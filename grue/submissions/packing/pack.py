@@ -45,10 +45,11 @@ def pack(
     if not SYSTEM_NAME.fullmatch(submission.name):
         raise ConfigError(f"--name {submission.name}: use letters, digits, '_', '-', '+' and '.'.")
     folder = output / runs[0].result.suite / submission.name
-    if folder.exists() and not force:
-        raise ConfigError(f"{folder}: exists; replace it with --force, or choose another --name.")
     temporary = folder.with_name(f".{folder.name}.{secrets.token_hex(8)}")
     try:
+        _restore_interrupted(folder)
+        if folder.exists() and not force:
+            raise ConfigError(f"{folder}: exists; replace it with --force, or choose another --name.")
         _fill(temporary, runs, submission)
         _put_in_place(temporary, folder)
     except OSError as error:
@@ -101,13 +102,25 @@ def manifest(folder: Path) -> str:
 
 
 def _put_in_place(temporary: Path, folder: Path) -> None:
-    for leaving in folder.parent.glob(f".{folder.name}.{'[0-9a-f]' * 16}"):  # left by a packing that was killed
-        if leaving != temporary:
-            shutil.rmtree(leaving, ignore_errors=True)
+    previous = _set_aside(folder)
     if folder.exists():
-        old = folder.with_name(f".{folder.name}.{secrets.token_hex(8)}")
-        os.rename(folder, old)
+        shutil.rmtree(previous, ignore_errors=True)  # left by a packing that was killed once its own was in place
+        os.rename(folder, previous)
+    try:
         os.rename(temporary, folder)
-        shutil.rmtree(old)
-    else:
-        os.rename(temporary, folder)
+    finally:
+        _restore_interrupted(folder)
+    shutil.rmtree(previous, ignore_errors=True)
+    for leaving in folder.parent.glob(f".{folder.name}.{'[0-9a-f]' * 16}"):  # likewise, before that
+        shutil.rmtree(leaving, ignore_errors=True)
+
+
+def _set_aside(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.previous")
+
+
+def _restore_interrupted(folder: Path) -> None:
+    """Restore the submission that a packing set aside and could not replace."""
+    previous = _set_aside(folder)
+    if previous.exists() and not folder.exists():
+        os.rename(previous, folder)
