@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # Options that several systems cannot share.
 OF_ONE = ("name", "algorithm", "budget", "regression")
-SHOWN = 10  # unfinished runs in a message
+SHOWN = 10  # runs in a message
 
 
 def runs_of_sweep(runs: Path, system: str | None, made: Mapping[str, Any]) -> "list[tuple[str, list[PackedRun]]]":
@@ -30,7 +30,8 @@ def runs_of_sweep(runs: Path, system: str | None, made: Mapping[str, Any]) -> "l
         made: The versions that the result of a failed run records.
 
     Raises:
-        DataError: There was no sweep, or some of its runs are unfinished; lists them.
+        DataError: There was no sweep, or some of its runs are unfinished, or an earlier one had runs that failed, of
+            which this one knows nothing; lists them.
         UnknownName: The sweep has no such system.
         SubmissionError, DataError: A result cannot be read.
     """
@@ -51,7 +52,35 @@ def runs_of_sweep(runs: Path, system: str | None, made: Mapping[str, Any]) -> "l
     if not wanted:
         raise DataError(f"{runs}: the sweep evaluated no run for a board, so that there is nothing to pack.")
     _refuse_unfinished(record, [job for _, jobs in wanted for job in jobs])
+    _tell_of_earlier_grids(record, [job for _, jobs in wanted for job in jobs])
     return [(name, _runs(record, jobs, made)) for name, jobs in wanted]
+
+
+def _tell_of_earlier_grids(record: "Record", jobs: "Sequence[Job]") -> None:
+    """Print which runs of these systems earlier grids in the folder had and the last one lacks.
+
+    Raises:
+        DataError: Some of them failed, and would drop out.
+    """
+    beside = record.beside(jobs)
+    failed = [name for name, last in beside.items() if last.state in ("failed", "blocked")]
+    if failed:
+        raise DataError(
+            "\n  ".join(
+                [
+                    f"{record.runs}: the last grid leaves out what failed in an earlier one, and every run that was "
+                    "started counts; repeat `grue sweep` with a grid that has it, or pack RUN... with "
+                    "--failed TASK:SEED:",
+                    *_shortened(failed),
+                ]
+            )
+        )
+    for line in _shortened([f"{name} ({last.state})" for name, last in beside.items()]):
+        click.echo(f"Not packed, since the last grid lacks it: {line}", err=True)
+
+
+def _shortened(lines: Sequence[str]) -> list[str]:
+    return [*lines[:SHOWN], *([f"… and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else [])]
 
 
 def _refuse_unfinished(record: "Record", jobs: "Sequence[Job]") -> None:
@@ -60,14 +89,12 @@ def _refuse_unfinished(record: "Record", jobs: "Sequence[Job]") -> None:
     states = {job.id: state_of(record, job) for job in jobs}
     unfinished = [f"{state:9}{job}" for job, state in states.items() if state in ("waiting", "running", "stopped")]
     if unfinished:
-        more = [f"… and {len(unfinished) - SHOWN} more"] if len(unfinished) > SHOWN else []
         raise DataError(
             "\n  ".join(
                 [
                     f"{record.runs}: {len(unfinished)} of {len(jobs)} runs are unfinished; the same `grue sweep` "
                     "resumes them, and --system NAME packs one system alone:",
-                    *unfinished[:SHOWN],
-                    *more,
+                    *_shortened(unfinished),
                 ]
             )
         )

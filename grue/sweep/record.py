@@ -102,6 +102,12 @@ class Record:
         events = [event for event in self.events.get(job.id, ()) if event.identity == job.identity]
         return events[-1] if events else None
 
+    def beside(self, jobs: Sequence[Job]) -> dict[str, SweepEvent]:
+        """Return job id → last event of what earlier grids ran of the systems of `jobs`, and is not among them."""
+        ids, systems = {job.id for job in jobs}, {(job.suite, job.system) for job in jobs}
+        names = [name for name in self.events if (name.partition("/")[0], Path(name).parent.name) in systems]
+        return {name: self.events[name][-1] for name in names if name not in ids}
+
     def attempts(self, job: Job) -> int:
         """Return how often the job with this identity was started."""
         events = self.events.get(job.id, ())
@@ -181,6 +187,6 @@ def _read_events(path: Path) -> Iterator[SweepEvent]:
             yield from_dict(SweepEvent, line, f"{path}, line {number}")
     except (ConfigError, DataError) as error:
         raise DataError(
-            f"{error} Remove the file: a sweep recognises finished runs by their own files, and does not run them "
-            "again."
+            f"{path}: is damaged. Remove it: a sweep recognises finished runs by their own files, and does not run "
+            f"them again. {' '.join(str(error).split())}"
         ) from error

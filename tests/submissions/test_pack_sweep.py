@@ -145,6 +145,27 @@ def test_what_could_not_start_because_its_start_failed_is_declared_failed_too(tm
     )
 
 
+def test_what_only_an_earlier_grid_had_is_told(tmp_path):
+    """A seed that failed would drop out by leaving it out of the grid; another system's is no part of this one's."""
+    runs, failed = tmp_path / "runs", "mini/imdb/zero-shot/seed-2"
+    first = SweepGrid(tasks=("imdb", "commongen"), algorithms=("zero-shot", "copy"), seeds="1-2")
+    a_sweep(runs, first, failed=(failed,))
+    a_sweep(runs, SweepGrid(tasks=("imdb",), algorithms=("zero-shot", "copy"), seeds="1"))
+    done = pack(runs, tmp_path / "out", "--system", "copy")
+    assert (done.exit_code, done.stderr) == (
+        0,
+        "Not packed, since the last grid lacks it: mini/commongen/copy/seed-1 (finished)\n",
+    )
+    done = pack(runs, tmp_path / "all")
+    assert done.exit_code == 3
+    assert f"{runs}: the last grid leaves out what failed in an earlier one" in done.stderr
+    assert done.stderr.splitlines()[1:] == [f"  {failed}"]
+    assert not (tmp_path / "all").exists()
+    a_sweep(runs, first, failed=(failed,))
+    done = pack(runs, tmp_path / "all")
+    assert (done.exit_code, done.stderr) == (0, f"Declared failed: {failed}: the gradient is not finite.\n")
+
+
 def test_a_sweep_that_is_not_finished_is_refused_and_nothing_is_written(tmp_path):
     open_ = [job.id for job in plan_jobs(GRID) if job.system in ("mine", "zero-shot")]
     record = a_sweep(tmp_path / "runs", open_=open_)
