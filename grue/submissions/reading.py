@@ -17,7 +17,7 @@ from grue import files
 from grue.errors import ConfigError, DataError, GrueError
 from grue.records import LARGEST_SEED, Prediction, is_seed
 from grue.shapes import from_dict
-from grue.submissions.folder import MANIFEST, SUBMISSION, nests_too_deep
+from grue.submissions.folder import CONFIG, MANIFEST, SUBMISSION, nests_too_deep
 from grue.submissions.problems import Problem, error
 
 MOST_BYTES = 10_000_000
@@ -28,6 +28,9 @@ The worst case of a TOML or JSON parser grows with the square of the size.
 """
 MOST_CHARACTERS = 100_000  # per line
 MOST_FILES = 2_000  # per system
+
+UNREADABLE = {SUBMISSION: 2, MANIFEST: 11, CONFIG: 70, ".json": 3, ".gz": 7}
+"""By name or ending, the check that says that a file cannot be read."""
 
 _MANIFEST_LINE = re.compile(r"([0-9a-f]{64}) [ *](.+)")
 
@@ -74,11 +77,12 @@ def scan(system: Path, tasks: list[str], texts: bool = True) -> Scan:
         rf"{re.escape(SUBMISSION)}|{MANIFEST}|({'|'.join(map(re.escape, tasks))})"
         r"/(config\.json|seed-(?P<seed>[^/]*)\.(result\.json|predictions\.jsonl\.gz))"
     )
-    entries = list(islice(_entries(system, tasks), MOST_FILES + 1))
+    unread: list[Problem] = []
+    entries = list(islice(_entries(system, tasks, unread), MOST_FILES + 1))
     if len(entries) > MOST_FILES:
         too_many = error(14, system, f"holds more than {MOST_FILES:,} files; none of them was read.")
         return Scan(frozenset(), frozenset(), (too_many,), was_entered=False)
-    present, readable, problems = set(), set(), []
+    present, readable, problems = set(), set(), unread
     for entry in entries:
         path = Path(entry.path)
         name = path.relative_to(system).as_posix()
@@ -91,18 +95,25 @@ def scan(system: Path, tasks: list[str], texts: bool = True) -> Scan:
     return Scan(frozenset(present), frozenset(readable), tuple(problems))
 
 
-def _entries(system: Path, tasks: list[str]) -> Iterator[os.DirEntry[str]]:
-    """Yield the content of the folder and of its task folders, in order; other folders are not entered."""
-    for entry in _listing(system):
+def _entries(system: Path, tasks: list[str], unread: list[Problem]) -> Iterator[os.DirEntry[str]]:
+    """Yield the content of the folder and of its task folders, in order; other folders are not entered.
+
+    What is wrong with a folder that cannot be listed goes into `unread`.
+    """
+    for entry in _listing(system, unread):
         if entry.is_dir(follow_symlinks=False) and entry.name in tasks:
-            yield from _listing(Path(entry.path))
+            yield from _listing(Path(entry.path), unread)
         else:
             yield entry
 
 
-def _listing(folder: Path) -> list[os.DirEntry[str]]:
-    with os.scandir(folder) as found:
-        return sorted(islice(found, MOST_FILES + 1), key=lambda entry: entry.name)
+def _listing(folder: Path, unread: list[Problem]) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as found:
+            return sorted(islice(found, MOST_FILES + 1), key=lambda entry: entry.name)
+    except OSError as refusal:
+        unread.append(error(1, folder, f"cannot be read: {files.reason(refusal)}."))
+        return []
 
 
 def _why_foreign(match: re.Match[str] | None) -> str:
@@ -125,13 +136,27 @@ def _faults(entry: os.DirEntry[str], path: Path, foreign: str, texts: bool) -> I
     elif foreign:
         yield error(1, path, foreign)
     else:
-        yield from _too_heavy(path, entry.stat(follow_symlinks=False).st_size, texts)
+        try:
+            yield from _too_heavy(path, entry.stat(follow_symlinks=False).st_size, texts)
+        except OSError as refusal:
+            yield error(_unreadable(path), path, f"cannot be read: {files.reason(refusal)}.")
+
+
+def _unreadable(path: Path) -> int:
+    """Return the check that says that a file cannot be read."""
+    return UNREADABLE.get(path.name) or UNREADABLE[path.suffix]
 
 
 def _too_heavy(path: Path, size: int, texts: bool) -> Iterator[Problem]:
+    """Yield why a file is too much, or nothing.
+
+    Raises:
+        OSError: It cannot be read.
+    """
     most = MOST_BYTES_OF.get(path.name, MOST_BYTES_OF.get(path.suffix, MOST_BYTES))
+    empty = 16 if path.name.startswith("seed-") else _unreadable(path)
     if not size:
-        yield error(16, path, "is empty.")
+        yield error(empty, path, "is empty.")
         return
     if size > most:
         yield error(14, path, f"has {size:,} bytes, more than {most:,}.")
@@ -145,14 +170,14 @@ def _too_heavy(path: Path, size: int, texts: bool) -> Iterator[Problem]:
     if len(content) > most:
         yield error(14, path, f"unpacks to more than {most:,} bytes.")
     elif not content.strip():
-        yield error(16, path, "holds only white space.")
+        yield error(empty, path, "holds only white space.")
     else:
         yield from _long_lines(path, content)
 
 
 def _unpacked(path: Path, most: int) -> bytes | None:
     """Return the content of a gzip file, at most one byte more than allowed; None if it is damaged."""
-    with suppress(OSError, EOFError, zlib.error), gzip.open(path) as handle:
+    with suppress(gzip.BadGzipFile, EOFError, zlib.error), gzip.open(path) as handle:
         return handle.read(most + 1)
     return None
 

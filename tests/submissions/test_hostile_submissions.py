@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from support.good_submission import (
     OTHER_WAY,
     SEEDS,
+    configure,
     edit,
     hand_in,
     packed,
@@ -36,6 +37,7 @@ from support.good_submission import (
 
 from grue.errors import DataError
 from grue.submissions.checks.check import check
+from grue.submissions.folder import read_result
 from grue.submissions.problems import CHECKS
 
 RESULT = "commongen/seed-1.result.json"
@@ -202,6 +204,45 @@ def test_deep_json_is_refused(ours: Path, deep: int, before: str, after: str) ->
     assert found_in(ours) == {"03", "07"}
 
 
+# --- what may not be read --------------------------------------------------------------------------------------------
+
+
+UNREAD = {
+    **{".": "01", "commongen": "01", RESULT: "03", PREDICTIONS: "07"},
+    **{"submission.toml": "02", "MANIFEST.sha256": "11", "commongen/config.json": "70"},
+}
+
+
+@pytest.mark.parametrize("name", UNREAD)
+def test_what_may_not_be_read_is_told(ours: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    configure(ours)
+    seal(ours)
+
+    def refusing(opening: Callable[..., Any]) -> Callable[..., Any]:
+        def opened(path: Any, *more: Any) -> Any:
+            if Path(path) == ours / name:
+                raise PermissionError(13, "Permission denied", str(path))
+            return opening(path, *more)
+
+        return opened
+
+    for owner, opener in ((os, "scandir"), (Path, "read_bytes"), (gzip, "open")):
+        monkeypatch.setattr(owner, opener, refusing(getattr(owner, opener)))
+    assert UNREAD[name] in found_in(ours)
+    told = [p.message for p in check(ours) if p.id.endswith(UNREAD[name]) and Path(p.path) == ours / name]
+    assert told == ["cannot be read: Permission denied."]
+
+
+@pytest.mark.parametrize("name", list(UNREAD)[2:])
+@pytest.mark.parametrize("content", [b"", b" \n"])
+def test_an_empty_file_has_the_cure_of_its_kind(ours: Path, name: str, content: bytes) -> None:
+    configure(ours)
+    (ours / name).write_bytes(gzip.compress(content) if name == PREDICTIONS else content)
+    seal_all_but(ours, name)
+    expected = "16" if name in (RESULT, PREDICTIONS) else UNREAD[name]
+    assert expected in found_in(ours)
+
+
 # --- no data ---------------------------------------------------------------------------------------------------------
 
 
@@ -258,19 +299,24 @@ def test_numbers_that_are_none_in_free_fields(ours: Path, field: str, number: st
 
 TYPED = {
     **dict.fromkeys(("name", "algorithm", "backbone", "revision", "weights", "start", "reward", "config_sha256"), "x"),
-    **dict.fromkeys(("training", "validation", "last", "frontier", "endpoint"), {}),
+    **{key: {} for key in ("training", "validation", "last", "frontier", "endpoint")},
     **{"parameters": 1, "update": 1, "reward_models": []},
 }
 
 
 @pytest.mark.parametrize("key", TYPED)
-@pytest.mark.parametrize("value", ["x", 1, -1, True, 0.5, [], [1], {}, {"a": [1]}], ids=str)
-def test_what_is_said_of_a_system_is_of_its_type(ours: Path, key: str, value: Any) -> None:
+def test_what_is_said_of_a_system_is_of_its_type(ours: Path, key: str) -> None:
     """A list cannot be looked up, and one file that is read carelessly hides what is wrong with all others."""
-    edit(ours, lambda data: data["system"].update({key: value}))
+    for value in ("x", 1, -1, True, 0.5, [], [1], {}):
+        edit(ours, lambda data, value=value: data["system"].update({key: value}))
+        if type(value) is type(TYPED[key]) and value not in (-1, [1]):
+            assert read_result(ours / RESULT).system[key] == value
+        else:
+            with pytest.raises(DataError, match=f"system: {key}"):
+                read_result(ours / RESULT)
+    edit(ours, lambda data: data["system"].update({key: [[1]]}))
     seal(ours)
-    fits = type(value) is type(TYPED[key]) and value not in (-1, [1])
-    assert ("03" in found_in(ours)) is not fits
+    assert found_in(ours) == {"03"}
 
 
 @pytest.mark.parametrize("name", [[1], {}, None])
