@@ -32,6 +32,8 @@ BASELINES: Mapping[str, str] = {
 """Name → what it answers, of the systems that are evaluated without training; references stand in this order."""
 LOOKUPS = ("nearest", "template", "lexicon", "extract", "mbr", "best-of-n")
 """The baselines of `grue/lookups`: no model, no learning, only the training split and the prompt."""
+EXTERNAL = "external"
+"""The algorithm of models that were made elsewhere: nothing is said of how."""
 SEEDLESS = ("null", "copy", "lead", "nearest", "template", "lexicon", "extract", "mbr", "oracle")
 """The baselines whose output depends on no seed, so that one run stands for all."""
 

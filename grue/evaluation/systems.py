@@ -19,7 +19,7 @@ from grue.lm.chat import chat_template
 from grue.lm.device import scoring_device
 from grue.lm.load import Family, LoadedModel, load_language_model, weights_id
 from grue.lookups.find import find_lookup
-from grue.records import BASELINES, LOOKUPS, SYSTEM_NAME, UNFINISHED, check_system_name
+from grue.records import BASELINES, EXTERNAL, LOOKUPS, SYSTEM_NAME, UNFINISHED, check_system_name
 from grue.tasks import Task
 
 LONGEST_MODEL = 40  # characters of a model's name in that of its system
@@ -173,7 +173,7 @@ def _as_it_is(task: Task, model: str, seed: int, name: str) -> System:
     loaded, tokenizer = _load(task.backbone.family, model)
     record = {
         "name": name,
-        "algorithm": "external",
+        "algorithm": EXTERNAL,
         "backbone": model,
         "parameters": sum(p.numel() for p in loaded.parameters()),
     }

@@ -12,9 +12,10 @@ from grue.evaluation.by_endpoint import SAMPLED
 from grue.evaluation.prompting import is_by_endpoint
 from grue.exchange.described import Described
 from grue.exchange.measured import LEVEL, METHOD, Measure, Measured
+from grue.records import EXTERNAL
 
 SCHEMA_VERSION = "0.3.0"
-NOT_OURS = ("external", "zero-shot")
+NOT_OURS = (EXTERNAL, "zero-shot")
 """What a result calls the algorithm of a model that was trained elsewhere."""
 
 

@@ -15,7 +15,7 @@ Submissions are untrusted data: nothing in them is executed, and nothing in them
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -108,15 +108,20 @@ def read_result(path: Path) -> Result:
         result = from_dict(Result, data, str(path))
         known = {field.name for field in fields(StatedSystem)}
         said = {key: value for key, value in result.system.items() if key in known}
-        stated = from_dict(StatedSystem, said, f"{path}: system")
+        system = from_dict(StatedSystem, said, f"{path}: system")
     except ConfigError as error:
         raise DataError(str(error)) from error
-    for key, number in (("parameters", stated.parameters), ("update", stated.update)):
+    for key, number in (("parameters", system.parameters), ("update", system.update)):
         if number is not None and number < 0:
             raise DataError(f"{path}: system: {key}: expected a whole number from 0, found {number}.")
     if not 0 <= result.seed <= LARGEST_SEED:
         raise DataError(f"{path}: seed: expected a whole number from 0 to {LARGEST_SEED}.")
     return result
+
+
+def stated(results: Iterable[Result], key: str) -> str:
+    """Return what results say of their systems under a key, each once, separated by commas; empty if nothing."""
+    return ", ".join(sorted({str(result.system[key]) for result in results if result.system.get(key)}))
 
 
 def does_not_compete(result: Result) -> bool:

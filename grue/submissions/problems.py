@@ -82,7 +82,7 @@ _ERRORS = {
     13: ("a link or a special file", "Replace it by the file itself; links and special files are not read."),
     14: (
         "a file is too large, or there are too many files",
-        "Keep each file under 10 MB packed and unpacked, and at most 100 seeds per task; shorten the texts.",
+        "Keep each file under 10 MB packed and unpacked, and a submission at 2,000 files at most; shorten the texts.",
     ),
     15: ("a line is too long", "Keep each line under 100,000 characters; shorten the texts."),
     16: ("an empty file", "Submit the file that the run wrote, or leave the seed out of every task."),
@@ -220,6 +220,10 @@ _WARNINGS = {
         "a stated budget that cannot be, or is not that of the configuration",
         "Submit the result.json that `grue evaluate` wrote, unchanged; retraining tells what a run takes.",
     ),
+    86: (
+        "texts that were decoded otherwise than the task says",
+        "Evaluate again with `grue evaluate`, which decodes as the task says; or explain it in the pull request.",
+    ),
 }
 
 _REVIEWS = {
@@ -266,6 +270,10 @@ _REVIEWS = {
     84: (
         "a standing row says something else of the same texts",
         "Explain in the pull request what was wrong with the row, or undo the change.",
+    ),
+    85: (
+        "submission.toml names another algorithm or backbone than the results",
+        "Write in submission.toml what the results state; or explain in the pull request why it is called otherwise.",
     ),
     82: (
         "a reward model that has seen prompts of another split than train",

@@ -13,7 +13,7 @@ from grue.evaluation.endpoint import Endpoint, checked_url
 from grue.evaluation.prompting import chat_prompt
 from grue.lookups.find import find_lookup
 from grue.metrics.registry import own_code
-from grue.records import BASELINES, LOOKUPS, SEEDLESS, check_system_name
+from grue.records import BASELINES, EXTERNAL, LOOKUPS, SEEDLESS, check_system_name
 from grue.sweep.grid import GridEntry, ModelEntry, SweepGrid
 from grue.task_files import load_task
 from grue.tasks import Task
@@ -186,7 +186,7 @@ def _job_of_model(entry: ModelEntry, source: str, task: Task, seed: int) -> Job:
     name = entry.system or external_name(entry.model, chat=entry.chat, endpoint=entry.endpoint)
     about = _about(source, task, seed)
     asked: dict[str, Any] = {"model": entry.model, "chat": entry.chat, "endpoint": entry.endpoint}
-    return Job(algorithm="external", system=check_name(name), **about, **asked)
+    return Job(algorithm=EXTERNAL, system=check_name(name), **about, **asked)
 
 
 def _jobs_of(entry: GridEntry, source: str, task: Task, seed: int, grid: SweepGrid) -> list[Job]:

@@ -4,10 +4,12 @@ import gzip
 import re
 import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.factories import a_result
 from support.good_submission import (
     EXAMPLES,
     OTHER_WAY,
@@ -31,7 +33,9 @@ from support.good_submission import (
 from grue.submissions.checks import check as checks
 from grue.submissions.checks import rescoring, structure
 from grue.submissions.checks.check import check
+from grue.submissions.checks.decoding import of_another_decoding
 from grue.submissions.problems import CHECKS, error, warning
+from grue.task_files import load_task
 
 ELSEWHERE = {
     f"GRUE-S{number:03}" for number in (40, 41, 42, 43, 44, 53, 54, 56, *range(75, 80), 83, 84)
@@ -293,8 +297,8 @@ def a_direction_override(ours: Path, _: pytest.MonkeyPatch) -> None:
 
 @violates(22)
 def a_cyrillic_letter_in_a_latin_word(ours: Path, _: pytest.MonkeyPatch) -> None:
-    edit(ours, lambda data: data["system"].update(algorithm="suреrvised"))
-    for seed in SEEDS[1:]:
+    say(ours, algorithm="suреrvised")
+    for seed in SEEDS:
         edit(ours, lambda data: data["system"].update(algorithm="suреrvised"), seed)
 
 
@@ -379,7 +383,7 @@ def a_dirty_checkout(ours: Path, _: pytest.MonkeyPatch) -> None:
 
 @violates(37)
 def another_temperature_for_one_seed(ours: Path, _: pytest.MonkeyPatch) -> None:
-    edit(ours, lambda data: data["generation"].update(temperature=0.1))
+    edit(ours, lambda data: data["system"].update(revision="of yesterday"))
 
 
 @violates(38)
@@ -512,6 +516,40 @@ def a_setting_of_another_version(ours: Path, _: pytest.MonkeyPatch) -> None:
     configure(ours, config={"epochs": 1, "momentum": 0.9})
 
 
+@violates(85)
+def another_algorithm_than_the_results(ours: Path, _: pytest.MonkeyPatch) -> None:
+    for seed in SEEDS:
+        edit(ours, lambda data: data["system"].update(algorithm="supervised"), seed)
+
+
+@violates(85)
+def a_larger_backbone_than_the_results(ours: Path, _: pytest.MonkeyPatch) -> None:
+    for seed in SEEDS:
+        edit(ours, lambda data: data["system"].update(algorithm="ppo", backbone="mini:causal"), seed)
+    say(ours, backbone="meta-llama/Llama-3.1-405B")
+
+
+@violates(85)
+def a_backbone_of_what_has_none(ours: Path, _: pytest.MonkeyPatch) -> None:
+    edit(ours, lambda data: data["system"].update(algorithm="null"))
+    for seed in SEEDS[1:]:
+        (ours / f"commongen/seed-{seed}.result.json").unlink()
+        (ours / f"commongen/seed-{seed}.predictions.jsonl.gz").unlink()
+    say(ours, algorithm="null", seeds=[1], deterministic=True)
+
+
+@violates(86)
+def beams_that_the_task_does_not_have(ours: Path, _: pytest.MonkeyPatch) -> None:
+    for seed in SEEDS:
+        edit(ours, lambda data: data["generation"].update(num_beams=64), seed)
+
+
+@violates(86)
+def a_setting_that_no_task_has(ours: Path, _: pytest.MonkeyPatch) -> None:
+    for seed in SEEDS:
+        edit(ours, lambda data: data["generation"].update(repetition_penalty=1.2), seed)
+
+
 @violates(81)
 def a_reward_model_without_its_hash(ours: Path, _: pytest.MonkeyPatch) -> None:
     edit(ours, lambda data: data["system"].update(reward="0.5*meteor + 0.5*model:rm"))
@@ -607,6 +645,51 @@ def test_a_system_by_chat_and_one_by_an_endpoint_pass(ours: Path) -> None:
     assert check(ours) == []
 
 
+def test_what_results_do_not_know_is_for_its_authors_to_say(ours: Path) -> None:
+    """Of a model that was made elsewhere they know no algorithm; and several of a thing are named as pack names them."""
+    for number, seed in enumerate(SEEDS):
+        said = {"algorithm": "external", "backbone": ("b/two", "a/one")[number % 2]}
+        edit(ours, lambda data, said=said: data["system"].update(said), seed)
+    say(ours, algorithm="DPO on pairs of our own", backbone="a/one, b/two")
+    seal(ours)
+    assert [(problem.id, Path(problem.path).name) for problem in check(ours)] == [("GRUE-S037", "commongen")]
+    say(ours, algorithm="DPO on pairs of our own", backbone="b/two")
+    seal(ours)
+    (told,) = [problem for problem in check(ours) if problem.id == "GRUE-S085"]
+    assert told.message == "backbone: states 'b/two'; the results 'a/one, b/two'."
+
+
+BEAMS = {"num_beams": 4, "do_sample": False, "max_new_tokens": 24, "min_new_tokens": 0, "length_penalty": 1.0}
+DRAWN = {"num_beams": 1, "do_sample": True, "max_new_tokens": 24, "min_new_tokens": 0, "length_penalty": 1.0}
+CUTS = {"temperature": 1.0, "top_k": 0, "top_p": 1.0}
+OF_EIGHT = {"decoding": "best-of-8", "best_of": {"n": 8, "pick_by": "meteor", "oracle": True}}
+BY_CHAT = {"prompting": {"kind": "chat"}}
+
+
+@pytest.mark.parametrize(
+    ("task", "system", "generation", "others"),
+    [
+        ("commongen", {}, {}, None),
+        ("commongen", {}, BEAMS | CUTS, None),
+        ("commongen", {}, BEAMS | CUTS | BY_CHAT, None),
+        ("commongen", {}, DRAWN | CUTS | {"temperature": 0.7} | OF_EIGHT, None),
+        ("commongen", {}, DRAWN, "num_beams 1 (the task's: 4), do_sample True (the task's: False)"),
+        ("commongen", {"algorithm": "endpoint"}, {"max_tokens": 24, "temperature": 0, "decoding": "sampled"}, None),
+        ("commongen", {"algorithm": "endpoint"}, {"max_tokens": 24, "temperature": 1}, "temperature 1 (the task's: 0)"),
+        ("imdb", {}, {"min_new_tokens": 24}, None),
+        ("imdb", {}, {"min_new_tokens": 0}, "min_new_tokens 0 (the task's: 24)"),
+        ("imdb", {}, {"min_new_tokens": 0} | BY_CHAT, None),
+    ],
+)  # fmt: skip
+def test_what_grue_evaluate_says_of_its_decoding_is_the_task_s(
+    task: str, system: dict[str, Any], generation: dict[str, Any], others: str | None
+) -> None:
+    of = load_task(task)
+    result = replace(a_result(of, "ours", 1, 50.0), system={"name": "ours"} | system, generation=generation)
+    found = of_another_decoding(result, of)
+    assert found == (None if others is None else f"generation: states {others}.")
+
+
 @pytest.mark.parametrize(
     ("number", "violation"), [pytest.param(*pair, id=f"{pair[0]:03}-{pair[1].__name__}") for pair in VIOLATIONS]
 )
@@ -641,8 +724,8 @@ def test_every_check_is_tripped_by_a_test() -> None:
 def test_ids_say_their_severity() -> None:
     for number, check_of in ((int(name[-3:]), check_of) for name, check_of in CHECKS.items()):
         warned, reviewed = (
-            (30, 31, 32, 35, 36, 37, 39, 45, 55, 73, 79, 80),
-            (33, 34, 38, 44, 49, 50, 51, 52, 56, 82, 83, 84),
+            (30, 31, 32, 35, 36, 37, 39, 45, 55, 73, 79, 80, 86),
+            (33, 34, 38, 44, 49, 50, 51, 52, 56, 82, 83, 84, 85),
         )
         assert check_of.severity == ("warning" if number in warned else "review" if number in reviewed else "error")
         assert check_of.id == f"GRUE-S{number:03}"

@@ -149,9 +149,12 @@ STAGE = {
 
 
 def configure(system: Path, agreeing: bool = True, **changes: Any) -> None:
-    """Write a configuration, changed; let the results agree with it."""
+    """Write a configuration, changed; let the results and submission.toml agree with it."""
     stage = {**STAGE, **changes}
     (system / "commongen/config.json").write_text(json.dumps({"schema": 1, "stages": [stage]}), encoding="utf-8")
+    if agreeing:
+        said = tomllib.loads((system / "submission.toml").read_text(encoding="utf-8"))
+        files.write_toml(system / "submission.toml", said | {key: stage[key] for key in ("algorithm", "backbone")})
     for seed in SEEDS if agreeing else ():
         record = {**stage, "seed": seed, "data_dir": "", "init_sha256": ""}
         text = json.dumps(record, sort_keys=True, separators=(",", ":"))

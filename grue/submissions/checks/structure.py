@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from grue.errors import ConfigError, DataError
+from grue.evaluation.prompting import ENDPOINT
 from grue.files import canonical_json
-from grue.records import SYSTEM_NAME, Result
+from grue.records import EXTERNAL, LOOKUPS, SEEDLESS, SYSTEM_NAME, Result
 from grue.submissions.checks.budgets import impossible
+from grue.submissions.checks.decoding import of_another_decoding
 from grue.submissions.checks.learned import leaking_models, unnamed_models
 from grue.submissions.checks.prompting import faults_of_endpoint, mixed, of_another_prompt
 from grue.submissions.checks.rescoring import SubmittedRun
@@ -26,6 +28,7 @@ from grue.submissions.folder import (
     read_submission,
     result_of,
     seed_of,
+    stated,
 )
 from grue.submissions.problems import Problem, error, review, warning
 from grue.submissions.reading import Scan, check_manifest, scan, without_path
@@ -74,6 +77,7 @@ def read_system(system: Path) -> Contents:
     if submission is not None:
         problems += check_wording(submission, system / SUBMISSION)
         problems += _check_declared_seeds(system, found, submission)
+        problems += [] if unreadable else _check_named(system / SUBMISSION, submission, results)
     for path, result in results.items():
         problems += _check_result(path, result)
         predictions = predictions_of(path).relative_to(system).as_posix()
@@ -149,6 +153,8 @@ def _check_result(path: Path, result: Result) -> Iterator[Problem]:
         yield error(19, path, f"ids_sha256: states {stated!r}; of the split: {ids!r}.")
     if result.grue.get("dirty") is True:
         yield warning(36, path, "was made by a checkout with uncommitted changes.")
+    if _is_of_the_task(path, result) and (other := of_another_decoding(result, _task_at(path))) is not None:
+        yield warning(86, path, other)
     if (other := of_another_prompt(result, _task_at(path))) is not None:
         yield error(90, path, other)
     yield from (error(92, path, line) for line in faults_of_endpoint(result))
@@ -228,6 +234,23 @@ def _check_declared_seeds(system: Path, found: Scan, submission: Submission) -> 
             yield error(10, system / task, f"has seeds {_listed(seeds)}; {SUBMISSION} declares {declared}.")
     if submission.deterministic and len(submission.seeds) != 1:
         yield error(27, path, f"is deterministic, but has {len(submission.seeds)} seeds.")
+
+
+def _check_named(path: Path, submission: Submission, results: Mapping[Path, Result]) -> Iterator[Problem]:
+    """Yield where `submission.toml`, whose words the board shows, names another algorithm or backbone than the results.
+
+    Of a model that was made elsewhere they do not know the algorithm. What has no backbone has "none".
+    """
+    algorithms = {result.system.get("algorithm") for result in results.values()}
+    algorithm = stated(results.values(), "algorithm") if not algorithms & {EXTERNAL, ENDPOINT} else ""
+    usual = "none" if algorithms <= {*SEEDLESS, *LOOKUPS} and algorithms else ""
+    backbone = stated(results.values(), "backbone") or usual
+    for key, said, found in (
+        ("algorithm", submission.algorithm, algorithm),
+        ("backbone", submission.backbone, backbone),
+    ):
+        if found not in ("", said):
+            yield review(85, path, f"{key}: states {said!r}; the results {found!r}.")
 
 
 def _check_completeness(system: Path, suite: str, found: Scan, references: Collection[str]) -> Iterator[Problem]:

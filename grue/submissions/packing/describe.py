@@ -6,7 +6,7 @@ from typing import Any
 
 from grue.errors import ConfigError
 from grue.shapes import from_dict
-from grue.submissions.folder import Submission
+from grue.submissions.folder import Submission, stated
 from grue.submissions.packing.collect import PackedRun
 
 
@@ -26,20 +26,16 @@ def describe(runs: Sequence[PackedRun], given: Mapping[str, Any]) -> Submission:
 
 
 def _known(runs: Sequence[PackedRun]) -> dict[str, Any]:
-    systems = [run.result.system for run in runs]
-    training = [system["training"] for system in systems if isinstance(system.get("training"), Mapping)]
+    results = [run.result for run in runs]
+    training = [one.system["training"] for one in results if isinstance(one.system.get("training"), Mapping)]
     trained = len(training) == sum(run.predictions is not None for run in runs)
     return {
-        "name": str(systems[0]["name"]),
-        "algorithm": _listed(systems, "algorithm"),
-        "backbone": _listed(systems, "backbone"),
-        "seeds": sorted({run.result.seed for run in runs}),
-        "budget": _budget(training, {run.result.task for run in runs}) if training and trained else "",
+        "name": str(results[0].system["name"]),
+        "algorithm": stated(results, "algorithm"),
+        "backbone": stated(results, "backbone"),
+        "seeds": sorted({result.seed for result in results}),
+        "budget": _budget(training, {result.task for result in results}) if training and trained else "",
     }
-
-
-def _listed(systems: Iterable[Mapping[str, Any]], key: str) -> str:
-    return ", ".join(sorted({str(system[key]) for system in systems if system.get(key)}))
 
 
 def _budget(training: Sequence[Mapping[str, Any]], tasks: Iterable[str]) -> str:
