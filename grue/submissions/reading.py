@@ -252,6 +252,19 @@ def read_untrusted_predictions(path: Path) -> list[Prediction]:
     return predictions
 
 
+def read_unscanned_predictions(path: Path) -> list[Prediction]:
+    """Read predictions that `scan` has not looked at: no link, and nothing beyond the limit.
+
+    Raises:
+        DataError: It is one, is larger than that, or cannot be read.
+    """
+    refuse_strange(path)
+    content = _unpacked(path, MOST_BYTES)
+    if content is not None and len(content) > MOST_BYTES:
+        raise DataError(f"{path}: unpacks to more than {MOST_BYTES:,} bytes; it is not read.")
+    return read_untrusted_predictions(path)
+
+
 def without_path(refusal: GrueError, path: Path) -> str:
     """Return an error's message without its leading path, which the problem states already."""
     return str(refusal).removeprefix(str(path)).lstrip(":, ")

@@ -24,9 +24,11 @@ from grue.errors import ConfigError, DataError
 from grue.evaluation.comparison import compare_task
 from grue.evaluation.predictions import read_predictions
 from grue.files import plain
-from grue.records import Prediction
+from grue.records import Prediction, Result
 from grue.stats.paired import DRAWS, holm
+from grue.submissions.checks.likeness import DISGUISED, NEARLY_ALL
 from grue.submissions.checks.reviewed import REVIEWED, Reviews, parse_reviewed
+from grue.submissions.checks.sketch import alike, equal, sketch
 from grue.submissions.folder import (
     CONFIG,
     RESULT,
@@ -37,6 +39,12 @@ from grue.submissions.folder import (
     read_submission,
 )
 from grue.submissions.problems import Problem, error, review
+from grue.submissions.reading import (
+    MOST_BYTES_OF,
+    read_unscanned_predictions,
+    read_untrusted_predictions,
+    refuse_strange,
+)
 from grue.submissions.trust.ladder import COMPUTED_AGAIN, OF_THE_SCORING
 from grue.task_files import SUITES, load_task, task_names
 
@@ -50,6 +58,8 @@ _MAX_BYTES = 10_000_000
 _OF_NEW_RUNS = {"seeds", "regression", "budget"}  # what a row that gains runs says anew
 
 Change = Literal["added", "changed", "removed"]
+Fate = Literal["kept", "touched", "replaced", "failed"]
+"""What a run on the board has now: the same predictions, nearly the same texts, others, or, as before, none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,11 +204,13 @@ def _on_known(changes: Changes, system: str, alone: bool) -> Iterator[Problem]:
         yield error(41, folder, f"is on the board and is changed together with {others}.")
     for task in sorted({task for task, _ in _runs(changes.before, system)} - {task for task, _ in _runs(now, system)}):
         yield error(41, folder / task, "is on the board and is removed.")
-    replaced, kept = _replaced(changes, system), _kept(changes, system)
-    yield from _rewritten(changes, system, kept, of_system=not replaced)
-    if not (replaced and kept) or _was_deterministic(changes, system):
-        return
-    if moved := _without_unmoved(changes, system, kept):
+    with _restored(changes, system) as before:
+        fates = _fates(changes, system, before)
+        yield from _rewritten(changes, system, before, fates)
+        replaced = [path for path, fate in fates.items() if fate in ("touched", "replaced")]
+        kept = [path for path, fate in fates.items() if fate == "kept"]
+        moved = [path for path in kept if not _is_unmoved(_at(before, path), changes.folder / path)]
+    if replaced and moved and not _was_deterministic(changes, system):
         yield error(
             41,
             folder,
@@ -213,15 +225,26 @@ def _runs(files: Iterable[str], system: str) -> list[tuple[str, str]]:
     return [(m[1], path) for path in paths if (m := _RUN.fullmatch(path.removeprefix(f"{system}/")))]
 
 
-def _replaced(changes: Changes, system: str) -> list[str]:
-    """Return the runs on the board whose predictions changed; for failed runs, whose result changed."""
-    return [path for _, path in _runs(changes.before, system) if _evidence(changes, path) in changes.within]
+def _fates(changes: Changes, system: str, before: Path) -> dict[str, Fate]:
+    """Return what became of each run on the board; `before` is the restored row."""
+    return {path: _fate(changes, path, _at(before, path)) for _, path in _runs(changes.before, system)}
 
 
-def _kept(changes: Changes, system: str) -> list[str]:
-    """Return the runs on the board whose predictions are unchanged; a failed run has none."""
-    paths = [path for _, path in _runs(changes.before, system) if _evidence(changes, path) != path]
-    return [path for path in paths if _evidence(changes, path) not in changes.within]
+def _fate(changes: Changes, path: str, old: Path) -> Fate:
+    predictions = predictions_of(Path(path)).as_posix()
+    if predictions not in changes.before:
+        return "failed" if (_said(changes.folder / path) or {}).get("status") == "failed" else "replaced"
+    if predictions not in changes.within:
+        return "kept"
+    try:
+        then = read_untrusted_predictions(predictions_of(old))
+        now = read_unscanned_predictions(changes.folder / predictions)
+    except DataError:
+        return "replaced"  # the other checks say what is wrong with it
+    if set(then) == set(now):
+        return "kept"
+    same, near = equal(sketch(then), sketch(now)), alike(sketch(then), sketch(now))
+    return "touched" if same >= NEARLY_ALL or near - same >= DISGUISED * (1 - same) else "replaced"
 
 
 def _was_deterministic(changes: Changes, system: str) -> bool:
@@ -244,28 +267,22 @@ def _described(changes: Changes, system: str) -> dict[str, Any]:
 def _table(folder: Path) -> dict[str, Any]:
     """Return a system's submission.toml without what has its default; nothing if the other checks tell its fault."""
     try:
+        refuse_strange(folder / SUBMISSION, MOST_BYTES_OF[SUBMISSION])
         found: dict[str, Any] = plain(read_submission(folder))
     except (ConfigError, DataError):
         return {}
     return {key: value for key, value in found.items() if value not in ("", False)}
 
 
-def _without_unmoved(changes: Changes, system: str, kept: Sequence[str]) -> list[str]:
-    """Return the kept runs but those that kept their start, then and now: such a run has no other texts to hand in."""
-    with TemporaryDirectory() as place:
-        _restore(changes, system, Path(place))
-        return [path for path in kept if not _is_unmoved(Path(place, *path.split("/")[-2:]), changes.folder / path)]
-
-
-def _rewritten(changes: Changes, system: str, kept: Sequence[str], of_system: bool) -> Iterator[Problem]:
+def _rewritten(changes: Changes, system: str, before: Path, fates: Mapping[str, Fate]) -> Iterator[Problem]:
     """Yield where a row says something else of runs whose texts stay: what was computed from these may change alone."""
-    folder = changes.folder / system
-    with TemporaryDirectory() as place:
-        _restore(changes, system, Path(place))
-        for path in kept:
-            old = Path(place, *path.split("/")[-2:])
-            if changes.within.get(path) == "changed" and old.is_file() and _said(old) != _said(changes.folder / path):
-                yield review(84, changes.folder / path, "says something else of a run whose texts are the same.")
+    folder, of_system = changes.folder / system, "replaced" not in fates.values()
+    told = {"kept": "whose texts are the same", "touched": "whose texts are nearly the same"}
+    told |= {"failed": "that failed"} if of_system else {}
+    for path in (path for path, fate in fates.items() if fate in told):
+        old = _at(before, path)
+        if changes.within.get(path) == "changed" and old.is_file() and _said(old) != _said(changes.folder / path):
+            yield review(84, changes.folder / path, f"says something else of a run {told[fates[path]]}.")
     standing = {task for task, _ in _runs(changes.before, system)}
     for task, path in _runs(changes.within, system):
         if (
@@ -274,14 +291,14 @@ def _rewritten(changes: Changes, system: str, kept: Sequence[str], of_system: bo
             and (_said(changes.folder / path) or {}).get("status") == "failed"
         ):
             yield review(84, changes.folder / path, "is a failed run, which the row did not have.")
-    for task in sorted({path.split("/")[-2] for path in kept}):
+    for task in sorted({path.split("/")[-2] for path, fate in fates.items() if fate in ("kept", "touched")}):
         if changes.within.get(f"{system}/{task}/{CONFIG}") in ("changed", "removed"):
             yield review(84, folder / task / CONFIG, f"is {changes.within[f'{system}/{task}/{CONFIG}']}.")
     if of_system and changes.within.get(f"{system}/{SUBMISSION}") == "changed":
-        before, now = _described(changes, system), _table(folder)
+        then, now = _described(changes, system), _table(folder)
         gained = {path for _, path in _runs(changes.within, system)} - changes.before.keys()
         anew = _OF_NEW_RUNS if gained else set()
-        differing = sorted(key for key in {*before, *now} - anew if before.get(key) != now.get(key))
+        differing = sorted(key for key in {*then, *now} - anew if then.get(key) != now.get(key))
         if now and differing:
             yield review(84, folder / SUBMISSION, f"says something else: {', '.join(differing)}.")
 
@@ -289,23 +306,24 @@ def _rewritten(changes: Changes, system: str, kept: Sequence[str], of_system: bo
 def _said(path: Path) -> dict[str, Any] | None:
     """Return what a result says and what is not computed from the texts; None if it cannot be read."""
     try:
-        result = plain(read_result(path))
+        result = plain(_result(path))
     except DataError:
         return None  # the other checks say what is wrong with it
     return {key: value for key, value in result.items() if key not in (*COMPUTED_AGAIN, *OF_THE_SCORING)}
 
 
+def _result(path: Path) -> Result:
+    """Read a result that nobody has looked at yet: no link, and nothing beyond the limit."""
+    refuse_strange(path, MOST_BYTES_OF[".json"])
+    return read_result(path)
+
+
 def _is_unmoved(old: Path, new: Path) -> bool:
+    """Whether a run kept its start, then and now: it has no other texts to hand in."""
     try:
-        return kept_one_start(read_result(old), read_result(new))
+        return kept_one_start(_result(old), _result(new))
     except DataError:
         return False  # the other checks say what is wrong with it
-
-
-def _evidence(changes: Changes, result: str) -> str:
-    """Return the file that identifies a run: its predictions, or the result of a failed one."""
-    predictions = predictions_of(Path(result)).as_posix()
-    return predictions if predictions in changes.before else result
 
 
 def _listed(results: Sequence[str]) -> str:
@@ -380,13 +398,13 @@ def check_regression(
     gained = {path for _, path in _runs(changes.within, system)} - changes.before.keys()
     known = {task for task, _ in _runs(changes.before, system)}
     more = any(path.split("/")[-2] in known for path in gained)
-    if not (_replaced(changes, system) or more) or not (folder / SUBMISSION).is_file():
-        return []
-    if said := read_submission(folder).regression:
-        return [review(44, folder / SUBMISSION, f"regression: {said}")]
-    with TemporaryDirectory() as place:
-        _restore(changes, system, Path(place))
-        old, new = _predictions(Path(place), system.split("/")[0]), _predictions(folder, system.split("/")[0])
+    with _restored(changes, system) as before:
+        replaced = not {"touched", "replaced"}.isdisjoint(_fates(changes, system, before).values())
+        if not (replaced or more) or not (folder / SUBMISSION).is_file():
+            return []
+        if said := read_submission(folder).regression:
+            return [review(44, folder / SUBMISSION, f"regression: {said}")]
+        old, new = _predictions(before, system.split("/")[0]), _predictions(folder, system.split("/")[0])
     differences = {}
     for name in sorted(set(old) & set(new)):
         task = load_task(name, system.split("/")[0])
@@ -419,8 +437,20 @@ def _predictions(folder: Path, suite: str) -> dict[str, list[Sequence[Prediction
     return found
 
 
+@contextmanager
+def _restored(changes: Changes, system: str) -> Iterator[Path]:
+    """Yield a folder with a system's results and predictions of the merge base."""
+    with TemporaryDirectory() as place:
+        _restore(changes, system, Path(place))
+        yield Path(place)
+
+
+def _at(before: Path, result: str) -> Path:
+    """Return where a result on the board is restored."""
+    return Path(before, *result.split("/")[-2:])
+
+
 def _restore(changes: Changes, system: str, place: Path) -> None:
-    """Write a system's results and predictions of the merge base into an empty folder."""
     if system.split("/")[0] not in SUITES:
         return
     for task, path in _runs(changes.before, system):
