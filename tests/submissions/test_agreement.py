@@ -1,5 +1,6 @@
 """When a run that was made again is the row's: texts, intervals, and what a record lifts a row to."""
 
+import gzip
 import json
 import math
 from collections.abc import Callable
@@ -8,7 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.good_submission import SEEDS, basis_by_hand, configure, edit, say, seal, use_few_examples, write_good
+from support.good_submission import (
+    SEEDS,
+    basis_by_hand,
+    configure,
+    edit,
+    hand_in,
+    say,
+    seal,
+    texts_of,
+    use_few_examples,
+    write_good,
+)
 
 from grue import files
 from grue.errors import DataError
@@ -17,7 +29,7 @@ from grue.stats.intervals import prediction_interval
 from grue.submissions.checks.check import check
 from grue.submissions.entries import results
 from grue.submissions.trust.agreement import equal_share, judge_reproduced, judge_retrained
-from grue.submissions.trust.ladder import Basis, Scores, Seen, read_seen, record, rung_of
+from grue.submissions.trust.ladder import Basis, Scores, Seen, basis_of, read_seen, record, rung_of
 
 SEEN = Seen(
     rung="reproduced",
@@ -110,13 +122,22 @@ def test_a_failure_keeps_a_task_off_its_rung(ours: Path) -> None:
     record(ours, replace(good, seed=2, verdict="equal texts", of=basis(ours, 2)))  # seen again
     assert [one.seed for one in read_seen(ours)] == [1, 2]
     assert rung_of(ours, ["commongen"]) == "retrained"
-    for verdict in ("different", "undecided"):
-        record(ours, replace(SEEN, verdict=verdict, of=basis(ours)))
-        assert rung_of(ours, ["commongen"]) == "retrained"  # who trained again has more than the checkpoint
+    record(ours, replace(SEEN, verdict="undecided", of=basis(ours)))
+    assert rung_of(ours, ["commongen"]) == "retrained"  # who trained again has more than the checkpoint
     record(ours, replace(good, seed=2, verdict="undecided", of=basis(ours, 2)))
     assert rung_of(ours, ["commongen"]) == "retrained"  # it says nothing, and takes nothing away
     assert rung_of(ours, ["commongen", "imdb"]) is None  # every task of a row holds its rung
     assert rung_of(ours, []) is None
+
+
+def test_a_failure_holds_down_what_is_above_it(ours: Path) -> None:
+    """A run that its checkpoint did not write is none of the row's, whatever training another seed again gives."""
+    record(ours, replace(SEEN, verdict="different", of=basis(ours)))
+    record(ours, replace(SEEN, rung="retrained", seed=2, verdict="inside", of=basis(ours, 2)))
+    assert rung_of(ours, ["commongen"]) is None
+    record(ours, replace(SEEN, of=basis(ours)))
+    record(ours, replace(SEEN, rung="retrained", seed=3, verdict="outside", of=basis(ours, 3)))
+    assert rung_of(ours, ["commongen"]) == "reproduced"  # the checkpoint wrote it, however it came about
 
 
 def test_what_was_seen_of_replaced_predictions_is_dropped(ours: Path) -> None:
@@ -196,6 +217,20 @@ def test_no_statement_undoes_a_failure(ours: Path) -> None:
     assert [(one.seed, one.passed) for one in read_seen(ours)] == [(1, True), (2, False), (3, True)]
 
 
+def test_predictions_are_the_same_however_they_are_packed(ours: Path) -> None:
+    """Else its authors would undo a failure by packing the run again."""
+    record(ours, replace(SEEN, of=basis(ours)))
+    for verdict, rung in (("equal texts", "reproduced"), ("different", None)):
+        record(ours, replace(SEEN, seed=2, verdict=verdict, of=basis(ours, 2)))  # type: ignore[arg-type]
+        for path in ours.glob("*/*.gz"):
+            lines = gzip.decompress(path.read_bytes()).splitlines(keepends=True)
+            path.write_bytes(gzip.compress(b"".join(lines[::-1]), compresslevel=1, mtime=7))
+        assert rung_of(ours, ["commongen"]) == rung
+    (ours / "commongen/seed-1.predictions.jsonl.gz").write_bytes(gzip.compress(b"\n" * 10_000_001))
+    with pytest.raises(DataError, match="unpacks to more than 10,000,000 bytes; it is not read"):
+        basis_of(ours, "commongen", 1)
+
+
 def test_the_check_says_what_no_longer_counts(ours: Path) -> None:
     record(ours, replace(SEEN, of=basis(ours)))
     record(ours, replace(SEEN, seed=2, verdict="different", of=basis(ours, 2)))
@@ -205,6 +240,15 @@ def test_the_check_says_what_no_longer_counts(ours: Path) -> None:
     (problem,) = check(ours)
     assert (problem.id, problem.severity, Path(problem.path).name) == ("GRUE-S055", "warning", "seed-1.result.json")
     assert problem.message == "was reproduced on 2026-01-31; since then what the row says of it changed."
+    hand_in(ours, 2, texts_of(2, "A {} was seen in the {}."))
+    seal(ours)
+    assert [problem.message for problem in check(ours) if problem.id == "GRUE-S055"] == [
+        problem.message,
+        "was not reproduced (different) on 2026-01-31; since then its predictions changed.",
+    ]
+    (ours / "commongen/seed-2.predictions.jsonl.gz").write_bytes(b"no gzip")
+    seal(ours)
+    assert [problem.id for problem in check(ours)] == ["GRUE-S055", "GRUE-S007"]  # the second for what cannot be read
     (ours / "submission.toml").write_text("name = ")
     assert "GRUE-S055" not in {problem.id for problem in check(ours)}
     (ours.parent / "ours.trust.json").write_text("{}")
@@ -217,9 +261,9 @@ def test_a_record_is_read_strictly(ours: Path) -> None:
     for text, told in (
         ("{}", "the key 'schema' is missing"),
         ("[]", "expected a table, found "),
-        ('{"schema": 1, "seen": [{"predictions": "0"}]}', "reads 2, found 1. Remove the file, and make the runs again"),
-        ('{"schema": 2, "seen": [], "status": "retrained"}', "unknown key 'status'"),
-        (json.dumps({"schema": 2, "seen": [files.plain(SEEN) | {"rung": "certified"}]}), "not one of reproduced"),
+        ('{"schema": 1, "seen": [{"predictions": "0"}]}', "reads 3, found 1. Remove the file, and make the runs again"),
+        ('{"schema": 3, "seen": [], "status": "retrained"}', "unknown key 'status'"),
+        (json.dumps({"schema": 3, "seen": [files.plain(SEEN) | {"rung": "certified"}]}), "not one of reproduced"),
     ):
         path.write_text(text)
         with pytest.raises(DataError, match=told):

@@ -172,6 +172,10 @@ OF_A_RUN = (
 
 def basis_by_hand(system: Path, task: str, seed: int) -> tuple[str, str, str]:
     """Return the sha256 of predictions, statement and configuration of a run, as a record of trust names them."""
+
+    def canonical(value: Any) -> bytes:
+        return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
     folder = system / task
     result = json.loads((folder / f"seed-{seed}.result.json").read_text(encoding="utf-8"))
     submission = tomllib.loads((system / "submission.toml").read_text(encoding="utf-8"))
@@ -179,11 +183,12 @@ def basis_by_hand(system: Path, task: str, seed: int) -> tuple[str, str, str]:
         {key: result[key] for key in OF_A_RUN},
         {key: submission[key] for key in ("algorithm", "backbone", "training_data")},
     ]
-    text = json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    lines = gzip.decompress((folder / f"seed-{seed}.predictions.jsonl.gz").read_bytes()).decode().splitlines()
+    predictions = [{"truncated": False, **json.loads(line)} for line in lines]
     config = folder / "config.json"
     return (
-        hashlib.sha256((folder / f"seed-{seed}.predictions.jsonl.gz").read_bytes()).hexdigest(),
-        hashlib.sha256(text.encode()).hexdigest(),
+        hashlib.sha256(canonical(sorted(predictions, key=lambda one: str(one["id"])))).hexdigest(),
+        hashlib.sha256(canonical(said)).hexdigest(),
         hashlib.sha256(config.read_bytes()).hexdigest() if config.is_file() else "",
     )
 
@@ -201,5 +206,5 @@ def reproduced(system: Path, **other: str) -> None:
         }
         for seed in SEEDS
     ]
-    text = json.dumps({"schema": 2, "seen": seen})
+    text = json.dumps({"schema": 3, "seen": seen})
     system.with_name(f"{system.name}.trust.json").write_text(text, encoding="utf-8")

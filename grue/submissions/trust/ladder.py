@@ -4,8 +4,9 @@
 
 It lies beside the system's folder, which is its authors': no submission may change it. An observation names what it was
 made of, by sha256: the predictions, what the row says of the run, and its configuration. If one of them changes, it no
-longer counts. What may change is what the check computes again, how long the run took and with which code it was
-scored, and in `submission.toml` all but `VOUCHED_FOR`: authors, licence, budget, link, contact.
+longer counts. What may change is how the predictions are packed and ordered, what the check computes again, how long
+the run took and with which code it was scored, and in `submission.toml` all but `VOUCHED_FOR`: authors, licence,
+budget, link, contact.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -15,10 +16,10 @@ from typing import Literal
 
 from grue import files
 from grue.errors import DataError
-from grue.submissions.folder import CONFIG, predictions_of, read_result, read_submission
-from grue.submissions.reading import refuse_strange
+from grue.submissions.folder import CONFIG, place_of, predictions_of, read_result, read_submission
+from grue.submissions.reading import read_unscanned_predictions, refuse_strange
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 Rung = Literal["reproduced", "retrained"]
 RUNGS: tuple[Rung, ...] = ("reproduced", "retrained")
 Verdict = Literal["equal weights", "equal texts", "nearly equal texts", "inside", "different", "outside", "undecided"]
@@ -43,7 +44,7 @@ class Basis:
     """What an observation was made of, each part by its sha256; it holds for nothing else.
 
     Attributes:
-        predictions: The file of predictions in the row.
+        predictions: The row's predictions, sorted by id.
         statement: What the row says of the run: its result but for what is computed again or of the scoring, and
             `VOUCHED_FOR` of `submission.toml`.
         configuration: The row's `config.json`; empty if it had none.
@@ -111,7 +112,7 @@ class Trust:
 
 def record_of(system: Path) -> Path:
     """Return the path of the record of a system's folder."""
-    place = system.absolute()
+    place = place_of(system)
     return place.with_name(f"{place.name}.trust.json")
 
 
@@ -178,7 +179,7 @@ def basis_of(system: Path, task: str, seed: int) -> Basis | None:
     """Return what a row holds of a run; None if its result or its predictions are not there.
 
     Raises:
-        DataError: The result cannot be read.
+        DataError: The result or the predictions cannot be read.
         ConfigError: submission.toml cannot be read.
     """
     result = system / task / f"seed-{seed}.result.json"
@@ -186,7 +187,7 @@ def basis_of(system: Path, task: str, seed: int) -> Basis | None:
     if "/" in task or not _is_file(result) or not _is_file(predictions):
         return None
     return Basis(
-        predictions=files.sha256_file(predictions),
+        predictions=files.sha256_json(sorted(read_unscanned_predictions(predictions), key=lambda one: one.id)),
         statement=_statement(system, result),
         configuration=files.sha256_file(configuration) if _is_file(configuration) else "",
     )
@@ -208,11 +209,11 @@ def _statement(system: Path, path: Path) -> str:
 def rung_of(system: Path, tasks: Collection[str]) -> Rung | None:
     """Return the rung that the record supports for a row with runs of these tasks; None if it supports none.
 
-    A task holds a rung if at least one of its runs passed and none failed; whoever trains again has more than
-    reproduced. A row stands where the lowest of its tasks does: it holds the rung on every one.
+    A task holds a rung if at least one of its runs passed it and none failed it or the one below; whoever trains again
+    has more than reproduced. A row stands where the lowest of its tasks does: it holds the rung on every one.
 
     Raises:
-        DataError: The record or a result cannot be read.
+        DataError: The record, a result or predictions cannot be read.
         ConfigError: submission.toml cannot be read.
     """
     seen = current(system, read_seen(system))
@@ -222,6 +223,6 @@ def rung_of(system: Path, tasks: Collection[str]) -> Rung | None:
 
 def _height(task: str, seen: Iterable[Seen]) -> int:
     """Return how many rungs a task is up: 0 is none."""
-    of_task = [one for one in seen if one.task == task and (one.passed or one.failed)]
-    passed = {rung: [one.passed for one in of_task if one.rung == rung] for rung in RUNGS}
-    return max((RUNGS.index(rung) + 1 for rung, found in passed.items() if found and all(found)), default=0)
+    of_task = [(RUNGS.index(one.rung), one) for one in seen if one.task == task]
+    failed = min((rung for rung, one in of_task if one.failed), default=len(RUNGS))
+    return max((rung + 1 for rung, one in of_task if one.passed and rung < failed), default=0)

@@ -14,6 +14,7 @@ from grue.lm import checkpoint
 from grue.lm.load import fetch_model
 from grue.records import BASELINES, CONSENSUS, LIKELIHOOD
 from grue.submissions.configuration import HUB_ID, foreign_terms
+from grue.submissions.folder import place_of
 from grue.submissions.trust.again import Witness, answer_again, seen, weights_of
 from grue.submissions.trust.agreement import judge_reproduced
 from grue.submissions.trust.ladder import Seen
@@ -71,9 +72,7 @@ def _places(found: Sequence[Target], given: str) -> list[tuple[Target, Path | st
         return [(one, _place(name)) for one, name in zip(found, named, strict=True)]
     root = Path(given)
     if any((root / one.task.suite).is_dir() for one in found):
-        runs = [
-            root / one.task.suite / one.task.name / one.system.absolute().name / f"seed-{one.seed}" for one in found
-        ]
+        runs = [root / one.task.suite / one.task.name / place_of(one.system).name / f"seed-{one.seed}" for one in found]
         return [(one, _place(str(run))) for one, run in zip(found, runs, strict=True)]
     place = _place(given)
     if isinstance(place, Path) and checkpoint.is_checkpoint(place):

@@ -31,7 +31,7 @@ from grue.submissions.configuration import (
     read_configuration,
 )
 from grue.submissions.configuration import SCHEMA_VERSION as SCHEMA
-from grue.submissions.folder import CONFIG
+from grue.submissions.folder import CONFIG, place_of
 from grue.submissions.packing.recorded import as_recorded, stage_of
 from grue.submissions.trust.again import Witness, answer_again, seen, weights_of
 from grue.submissions.trust.agreement import judge_retrained
@@ -91,7 +91,7 @@ def plan_retraining(target: Target, runs: Path, download: bool = False, most: in
     plans: list[Plan] = []
     for stage in configuration.stages:
         plans.append(_plan(target, stage, runs, plans[-1].checkpoint if plans else None, download))
-    last = replace(plans[-1], system=target.system.absolute().name)
+    last = replace(plans[-1], system=place_of(target.system).name)
     plans[-1] = replace(last, folder=_folder(runs, last))
     texts = sum(map(planned_texts, plans))
     if texts > most:

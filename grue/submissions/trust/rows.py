@@ -67,7 +67,7 @@ def targets(system: Path, tasks: Collection[str] = (), seeds: Collection[int] = 
     """Return the complete runs of a row, or those of some tasks and seeds.
 
     Raises:
-        DataError: There is no such folder.
+        DataError: There is no such folder, or predictions cannot be read.
         SubmissionError: Its files are not in order.
         ConfigError: It has no complete run of that task or seed.
     """
