@@ -1,6 +1,6 @@
 """`grue submit`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,6 +92,7 @@ def check_submissions(
     if sample is not None and against is not None:
         raise ConfigError("--sample is for submissions that stand; of what is handed in (--against) all is recomputed.")
     _refuse_empty(paths)
+    paths = tuple(map(_spelled_out, paths))
     if against is None:
         fetching = Fetching(data_dir, offline) if fetch else None
         folders = paths or (Path("submissions"),)
@@ -121,6 +122,14 @@ def _refuse_empty(paths: Sequence[Path]) -> None:
                 f"{path}: holds no submission; name `submissions`, a system's folder in it, or the file of a system "
                 "by reference."
             )
+
+
+def _spelled_out(path: Path) -> Path:
+    """Return a path that names its system, suite or `submissions`: as it was given, or absolute if it is `.`, say."""
+    from grue.submissions.folder import place_of, systems
+
+    place, parts = place_of(path), 2 if path.is_file() or systems(path) == [path] else 1
+    return path if path.parts[-parts:] == place.parts[-parts:] else place
 
 
 def _check(
@@ -166,7 +175,7 @@ def _check_against(
     changes = [changes_since(home, ref) for home in dict.fromkeys(map(_home, paths or (Path("submissions"),)))]
     touched = {(one.folder / system): (one, system) for one in changes for system in one.systems()}
     reviews = {key: review for one in changes for key, review in reviewed_at(one.folder, ref).items()}
-    beside = [problem for one in changes for problem in check_changes(one, maintainer)]
+    beside = [_reviewed(problem, touched, reviews) for one in changes for problem in check_changes(one, maintainer)]
     folders = paths or [folder for folder in touched if folder.is_dir()]
     with rows_at(changes[0].folder, ref) as standing:
         checked, problems = _check(folders, reviews, seconds, known=beside, others=standing)
@@ -174,8 +183,17 @@ def _check_against(
     for folder, (one, system) in touched.items():
         if folder in checked and not _errors_in(folder, problems):
             with error_console().status("Comparing with the row on the board …"):
-                problems += check_regression(one, system, np.random.default_rng(SEED))
+                worse = check_regression(one, system, np.random.default_rng(SEED))
+                problems += [_reviewed(problem, touched, reviews) for problem in worse]
     return checked, sorted(problems, key=lambda problem: (problem.path, problem.id, problem.message))
+
+
+def _reviewed(problem: "Problem", folders: Iterable[Path], reviews: "Reviews") -> "Problem":
+    """Return a problem as a maintainer's review of the system leaves it, whose folder is one of these."""
+    from grue.submissions.checks.reviewed import accepted
+
+    system = next((folder for folder in folders if Path(problem.path).is_relative_to(folder)), None)
+    return problem if system is None else accepted(problem, system, reviews)
 
 
 def _home(path: Path) -> Path:

@@ -1,5 +1,7 @@
 """Pull requests in real repositories: what may change beside a submission, and rows that got worse."""
 
+import gzip
+import hashlib
 import json
 import os
 import re
@@ -13,6 +15,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from support.factories import a_result
+from support.good_submission import few_examples as few_of_the_suite
+from support.good_submission import hand_in, say, seal, texts_of, use_few_examples, write_good
 
 from grue import files
 from grue.cli.main import main
@@ -210,6 +214,66 @@ def test_a_standing_row_is_not_told_anew(home: Path) -> None:
     files.write_text(described, re.sub('budget = ".*"', 'budget = "a second"', described.read_text()))
     (found,) = told(home)
     assert found == ("GRUE-S084", "submissions/mini/ours/submission.toml", "says something else: budget.")
+
+
+AGAIN: dict[str, Callable[[list[bytes]], list[bytes]]] = {
+    "packed otherwise": lambda lines: lines,
+    "in another order": lambda lines: lines[::-1],
+    "with other signs": lambda lines: [line.replace(b' now"', b'  now."') for line in lines],
+    "cut off": lambda lines: [line.replace(b"}", b',"truncated":true}') for line in lines],
+    "one text of twelve": lambda lines: [lines[0].replace(b" now", b" and gone"), *lines[1:]],
+}
+
+
+@pytest.mark.parametrize("how", AGAIN)
+def test_a_row_packed_again_is_not_told_anew(home: Path, how: str) -> None:
+    """Other bytes, or texts that a reader takes for the same, are no other run."""
+    row = home / "submissions/mini/ours"
+    for path in row.glob("*/*.gz"):
+        lines = AGAIN[how](gzip.decompress(path.read_bytes()).splitlines(keepends=True))
+        path.write_bytes(gzip.compress(b"".join(lines), compresslevel=1, mtime=7))
+    assert told(home) == []
+    for path in row.glob("*/*.result.json"):
+        result = files.read_json(path)
+        files.write_json(path, result | {"determinism": {"threads": 7}})
+    described = row / "submission.toml"
+    described.write_text(described.read_text().replace('"A"', '"B"'))
+    found = {Path(path).name: message for name, path, message in told(home) if name == "GRUE-S084"}
+    texts = "are the same" if how in ("packed otherwise", "in another order") else "are nearly the same"
+    said = f"says something else of a run whose texts {texts}."
+    results = {f"seed-{seed}.result.json": said for seed in (1, 2, 3)}
+    assert found == results | {"submission.toml": "says something else: authors."}
+
+
+def test_a_bomb_is_not_unpacked_to_see_whether_texts_are_the_same(home: Path) -> None:
+    path = home / "submissions/mini/ours/commongen/seed-3.predictions.jsonl.gz"
+    path.write_bytes(gzip.compress(gzip.decompress(path.read_bytes()) + b"\n" * 10_000_000))
+    ((name, _, message),) = told(home)
+    assert name == "GRUE-S041" and message.startswith("replaces commongen seed-3 and keeps commongen seed-1")
+
+
+def test_no_link_is_followed_to_see_what_a_row_says(home: Path) -> None:
+    """It may lead to what has no end."""
+    path = home / "submissions/mini/ours/commongen/seed-3.result.json"
+    path.symlink_to(path.rename(home.parent / "moved.json"))
+    where = path.relative_to(home).as_posix()
+    assert told(home) == [("GRUE-S084", where, "says something else of a run whose texts are the same.")]
+
+
+def test_a_failed_run_is_not_told_anew(home: Path) -> None:
+    submit(home / "submissions", {1: texts(1), 2: texts(2), 3: None})
+    commit(home)
+    git(home, "branch", "--force", "main")
+    path = home / "submissions/mini/ours/commongen/seed-3.result.json"
+    result = files.read_json(path)
+    path.write_text(json.dumps(result))
+    assert told(home) == []
+    files.write_json(path, result | {"system": result["system"] | {"algorithm": "nlpo"}})
+    where = path.relative_to(home).as_posix()
+    assert told(home) == [("GRUE-S084", where, "says something else of a run that failed.")]
+    submit(home / "submissions", {1: texts(6), 2: texts(7), 3: None})  # a new version, of which one failed again
+    files.write_json(path, result | {"system": result["system"] | {"algorithm": "nlpo"}})
+    assert told(home) == []
 
 
 @pytest.mark.usefixtures("few_examples")
@@ -575,3 +639,91 @@ def test_a_huge_file_of_the_merge_base_is_not_read(home: Path, monkeypatch: pyte
         DataError, match=r"seed-1\.result\.json: [\d,]+ bytes at the merge base; expected 100 at most\."
     ):
         worse(home)
+
+
+# --- what a maintainer accepts, and where one stands -----------------------------------------------------------------
+
+
+@pytest.fixture
+def checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A clone whose main has a row that passes the check, on a branch of its own."""
+    for name in [name for name in os.environ if name.startswith("GIT_")]:
+        monkeypatch.delenv(name)
+    use_few_examples(monkeypatch)
+    monkeypatch.setattr(against, "load_examples", few_of_the_suite)
+    repository = tmp_path / "repository"
+    write_good(repository / "submissions/mini/ours")
+    git(tmp_path, "init", "--quiet", "--initial-branch=main", str(repository))
+    commit(repository)
+    git(repository, "checkout", "--quiet", "-b", "branch")
+    return repository
+
+
+def reported(*arguments: object) -> dict[str, list[tuple[str, str]]]:
+    """Check against main; return id → (severity, message) of its problems."""
+    done = CliRunner().invoke(main, ["submit", "check", *map(str, arguments), "--against", "main", "--report", "json"])
+    found: dict[str, list[tuple[str, str]]] = {}
+    for problem in json.loads(done.stdout)["problems"]:
+        found.setdefault(problem["id"], []).append((problem["severity"], problem["message"]))
+    return found
+
+
+def tell_anew(row: Path) -> None:
+    say(row, budget="a second")
+
+
+def declare_worse(row: Path) -> None:
+    write_good(row, "Nobody knows what a {} does in the {}.", regression="The old one had seen the test set.")
+
+
+def get_worse_by_one_seed(row: Path) -> None:
+    say(row, seeds=[1])
+    for path in row.glob("commongen/seed-[2-5].*"):
+        path.unlink()
+    hand_in(row, 1, {key: f"nothing {key[-3:]}" for key in texts_of(1)})
+
+
+@pytest.mark.parametrize(
+    ("identity", "change"),
+    [("GRUE-S084", tell_anew), ("GRUE-S044", declare_worse), ("GRUE-S056", get_worse_by_one_seed)],
+)
+def test_a_maintainer_accepts_what_a_pull_request_changes(
+    checked: Path, identity: str, change: Callable[[Path], None]
+) -> None:
+    row = checked / "submissions/mini/ours"
+    change(row)
+    seal(row)
+    commit(checked)
+    seen = hashlib.sha256((row / "MANIFEST.sha256").read_bytes()).hexdigest()
+    for manifest, severity, end in (
+        ("", "review", ""),
+        ("0" * 64, "review", ""),
+        (seen, "warning", " Accepted by A, 2026-01-31: read"),
+    ):
+        git(checked, "checkout", "--quiet", "main")
+        review = f'["mini/ours".{identity}]\nmanifest = "{manifest}"\nby = "A"\ndate = "2026-01-31"\nwhy = "read"\n'
+        touch(checked / "submissions/reviewed.toml", review if manifest else "")
+        commit(checked)
+        git(checked, "checkout", "--quiet", "branch")
+        ((found, message),) = reported(checked / "submissions")[identity]
+        assert found == severity and message.endswith(end)
+
+
+def test_a_row_is_checked_from_wherever_one_stands(checked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = checked / "submissions/mini/ours"
+    tell_anew(row)
+    seal(row)
+    for place, path in (
+        (checked, "submissions"),
+        (checked, "submissions/mini/ours"),
+        (row.parent.parent, "."),
+        (row.parent.parent, "mini/ours"),
+        (row.parent, "."),
+        (row.parent, "ours"),
+        (row, "."),
+        (row / "commongen", ".."),
+    ):
+        monkeypatch.chdir(place)
+        assert reported(path).keys() == {"GRUE-S084"}, (place, path)
+        done = CliRunner().invoke(main, ["submit", "check", path])
+        assert (done.exit_code, done.exception) == (0, None), (place, path)
