@@ -7,7 +7,7 @@ from grue.leaderboard.board import Board
 from grue.render.layout import TextTable
 from grue.render.tables import page
 
-_MARKUP = re.compile(r"[\\*\[\]<>|&~!#]|(?<![^\W_])_|_(?![^\W_])")  # within a word _ does not emphasise
+_MARKUP = re.compile(r"[\\*\[\]<>|&~!#$]|(?<![^\W_])_|_(?![^\W_])")  # within a word _ does not emphasise
 _LINK = re.compile(r"(?<=www)\.|:(?=//)")
 
 

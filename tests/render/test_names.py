@@ -66,6 +66,11 @@ def test_no_address_in_a_name_becomes_a_link_on_github(name: str) -> None:
         )
 
 
+def test_no_name_becomes_mathematics_on_github() -> None:
+    text = markdown.render(with_name("50%_$x$")[0])
+    assert "50%\\_\\$x\\$" in text and not re.search(r"(?<!\\)\$", text)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_csv_is_no_formula_and_keeps_its_columns(name: str) -> None:
     for board in with_name(name):
