@@ -45,6 +45,11 @@ class Axis:
         return tuple((self.place(value), f"{value:z.{decimals}f}") for value in values)
 
 
+def within(interval: Interval) -> tuple[float, float]:
+    """Return the ends of an interval of scores, which go from 0 to 100 and no further."""
+    return max(interval.low, 0.0), min(interval.high, 100.0)
+
+
 def axis_over(values: Iterable[float], start: float, end: float, steps: int = 4) -> Axis:
     """Return an axis with about `steps` round ticks that holds all values; 0 to 100 if there are none."""
     known = list(values)

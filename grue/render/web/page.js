@@ -103,7 +103,12 @@ function show(part) {
   if (isAny(part, "tab", "sort", "query", "isAll", "costs", ...CHOICES)) arrange(panels[state.tab], state.sort, fits, state.isAll);
   if (isAny(part, "a", "b")) compareSystems(state.a, state.b);
   if (names[state.tab] === "examples" && isAny(part, "tab", "task", "outputs", ...OF_EXAMPLES)) showExamples(state);
+  showEdges();
 }
+
+// A table that goes on at the right fades there.
+const showEdge = (box) => box.classList.toggle("cut", box.scrollWidth - box.clientWidth - box.scrollLeft > 1);
+const showEdges = () => all(".scroll").forEach(showEdge);
 
 function showTab() {
   if (state.tab === SYSTEM) showSystem(state.system);
@@ -202,6 +207,9 @@ theme.addEventListener("click", () => {
 });
 darkSystem.addEventListener("change", showTheme);
 document.addEventListener("click", follow);
+document.addEventListener("scroll", ({ target }) => target.classList?.contains("scroll") && showEdge(target), true);
+document.addEventListener("toggle", showEdges, true);
+addEventListener("resize", showEdges);
 addEventListener("popstate", () => {
   state = readAddress();
   show(state);

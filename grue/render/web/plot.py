@@ -1,14 +1,15 @@
 """The plot of preference against naturalness: positions of points, whiskers and labels."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from grue.render.web.axes import Axis, axis_over
+from grue.render.web.axes import Axis, axis_over, within
 from grue.stats.intervals import Interval
 
 WIDTH, HEIGHT = 720, 430
 LEFT, RIGHT, TOP, BOTTOM = 44, 12, 12, 40
 LETTER, LINE = 6.6, 14  # size of a letter and a line of a label, in pixels; measured on wide system fonts
+BESIDE = 30  # pixels from a point to the end of its whisker, up to which its label stands beyond that
 LONGEST = 26  # letters of a label
 LOST = 1.0  # points of naturalness below the start: from there on a gain in preference counts as reward hacking
 NAMED = 5  # points in the summary; the table has them all
@@ -40,7 +41,11 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A name beside its point, in pixels; `leader` is the path of a line to a distant point."""
+    """A name beside its point, in pixels; `leader` is the path of a line to a distant point.
+
+    Attributes:
+        colour: That of its point; None for a reference.
+    """
 
     index: int
     text: str
@@ -48,6 +53,7 @@ class Label:
     y: int
     anchor: str
     leader: str
+    colour: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +160,7 @@ def _ends(points: Iterable[PlotPoint], axis: str) -> list[float]:
     found = []
     for point in points:
         value, interval = (point.x, point.x_interval) if axis == "x" else (point.y, point.y_interval)
-        found += [value] if interval is None else [value, min(interval.high, 100.0), max(interval.low, 0.0)]
+        found += [value] if interval is None else [value, *within(interval)]
     return found
 
 
@@ -262,7 +268,8 @@ def _labels(
 ) -> Iterator[Label]:
     """Yield a label for references and the first systems, each where it meets no point, no other label and no edge.
 
-    It meets no whisker either, unless there is no other place.
+    It meets no whisker either, unless there is no other place. Where the end of its own whisker is far away, and may be
+    nearer to another point, it stands above or below the whisker.
     """
     places = [(round(x.place(point.x)), round(y.place(point.y))) for point in points]
     first = {point.index for point in [p for p in points if p.kind != "reference"][:LABELS]}
@@ -270,10 +277,16 @@ def _labels(
         if point.kind == "reference" or point.index in first:
             half = point.x_interval.half_width if point.x_interval else 0.0
             reach = round(abs(x.place(x.low + half) - x.place(x.low)))
-            label = _label(_cut(point.name), point.index, across, up, reach, taken, whiskers, (*_NEAR, *_FAR))
-            label = label or _label(_cut(point.name), point.index, across, up, 0, taken, (), (*_CORNERS, *_FAR))
-            if label is not None:
-                yield label
+            tries = (
+                (0, whiskers, _CORNERS if reach > BESIDE else ()),
+                (reach, whiskers, (*_NEAR, *_FAR)),
+                (0, (), (*_CORNERS, *_FAR)),
+            )
+            for distance, lines, ways in tries:
+                label = _label(_cut(point.name), point.index, across, up, distance, taken, lines, ways)
+                if label is not None:
+                    yield label if point.kind == "reference" else replace(label, colour=point.colour)
+                    break
 
 
 def _cut(name: str) -> str:

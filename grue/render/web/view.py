@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from grue.leaderboard.board import Board, BoardTask, Cell, Column, Estimate, Row
 from grue.render.text import UNKNOWN, named, printable
-from grue.render.web.axes import Axis, axis_over, number, whisker
+from grue.render.web.axes import Axis, axis_over, number, whisker, within
 from grue.render.web.plot import PlotPoint, ScatterPlot, plot_of
 from grue.render.web.words import family_of
 from grue.stats.intervals import Interval, mean, satterthwaite_interval
@@ -16,6 +16,7 @@ from grue.stats.intervals import Interval, mean, satterthwaite_interval
 WHISKERS = 190  # pixels
 GROUPS = {"ranked": "", "open": "Not ranked", "reference": "For reference, not competing"}
 SHADES = 7  # of a task's colour scale
+LEAST_SPAN = 1.0  # points that a colour scale covers at least, so that it does not blow up what is all but equal
 COLOURS = 6  # of systems in plots
 
 
@@ -190,7 +191,7 @@ def _seed_means(row: Row, tasks: Sequence[BoardTask]) -> list[float]:
 
 
 def _shades(rows: Sequence[Row], task: BoardTask) -> list[Shade]:
-    """Return the column of a task: its scale runs from the lowest to the highest competing value."""
+    """Return the column of a task: its scale runs from the lowest to the highest competing value, if two are ranked."""
     reached = [cell.preference if (cell := row.cells.get(task.name)) else None for row in rows]
     competing = [e.mean for row, e in zip(rows, reached, strict=True) if e is not None and row.standing != "reference"]
     low, high = min(competing, default=0.0), max(competing, default=0.0)
@@ -198,8 +199,8 @@ def _shades(rows: Sequence[Row], task: BoardTask) -> list[Shade]:
     found = []
     for row, estimate in zip(rows, reached, strict=True):
         shade = ""
-        if estimate is not None and row.standing != "reference" and high > low:
-            shade = f"h{round((SHADES - 1) * (estimate.mean - low) / (high - low))}"
+        if estimate is not None and row.standing != "reference" and contested:
+            shade = f"h{round((SHADES - 1) * (estimate.mean - low) / max(high - low, LEAST_SPAN))}"
         found.append(Shade(_one(estimate), shade, contested and row.task_ranks.get(task.name) == 1))
     return found
 
@@ -317,7 +318,7 @@ def _ruler(rows: Iterable[tuple[Row, float | None, Interval | None, Sequence[flo
             references.append(centre)
         else:
             competing += 1
-            values += [centre, *dots] if interval is None else [centre, interval.low, interval.high, *dots]
+            values += [centre, *dots] if interval is None else [centre, *within(interval), *dots]
     axis = axis_over(values if competing > 1 else [*values, *references], 6, WHISKERS - 6)
     places = {axis.place(value) for value in references if axis.holds(value)}
     ticks = " ".join(number(place) for place, _ in axis.ticks)
