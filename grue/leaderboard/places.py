@@ -37,13 +37,14 @@ def shared_ranks(
     """
     competing = [i for i, known in enumerate(scores) if known is not None]
     ranks: list[int | None] = [None] * len(rows)
-    above = _above([rows[i] for i in competing], [known for known in scores if known is not None], made_on(rows))
+    known = [one for one in scores if one is not None]
+    above = significantly_above([rows[i] for i in competing], known, made_on(rows))
     for i, count in zip(competing, above.sum(axis=0 if direction == "higher" else 1), strict=True):
         ranks[i] = 1 + int(count)
     return ranks
 
 
-def _above(rows: Sequence[Row], scores: Sequence[Scores], made: Made) -> NDArray[np.bool_]:
+def significantly_above(rows: Sequence[Row], scores: Sequence[Scores], made: Made) -> NDArray[np.bool_]:
     """Return [systems, systems], whether the first is significantly higher than the second."""
     above = np.zeros((len(rows), len(rows)), dtype=np.bool_)
     if len(rows) < 2:

@@ -27,6 +27,7 @@ from grue.render import html
 from grue.render.page import lean_script, lean_style
 from grue.render.web.axes import axis_over
 from grue.render.web.plot import PlotPoint, plot_of
+from grue.render.web.view import overview, task_panel
 from grue.stats.intervals import Interval
 from grue.submissions.reported import read_reported
 
@@ -164,6 +165,23 @@ def test_the_best_and_what_cannot_be_told_from_it_are_marked():
     assert sorted(re.findall(r'best">([\d.]+)', overview)) == ["60.5", "61.0", "64.5", "65.0"]
 
 
+def shades_of(**means):
+    """The shades of systems with these means on one task, in the board's order."""
+    found = []
+    for name, at in means.items():
+        values = {seed: at + step for seed, step in enumerate((-1.0, -0.5, 0.0, 0.5, 1.0), start=1)}
+        found += entries(STORIES, name, values if name != "few" else {1: at})
+    column = [row.values[0] for group in overview(rank(found, [STORIES])).groups for row in group.lines]
+    return [(value.text, value.shade) for value in column]
+
+
+def test_shades_show_no_more_than_there_is():
+    assert shades_of(a=60.0, b=50.0) == [("60.0", "h6"), ("50.0", "h0")]
+    assert shades_of(a=54.9, b=54.9) == [("54.9", "h0"), ("54.9", "h0")]
+    assert shades_of(a=54.95, b=54.45) == [("55.0", "h3"), ("54.5", "h0")], "half a point is half of the least scale"
+    assert shades_of(a=60.0, few=50.0) == [("60.0", ""), ("50.0", "")], "one system alone is ranked"
+
+
 def test_reported_figures_stand_in_tables_of_their_own_with_their_footnotes():
     text = html.render(small_board())
     page = Reader(text)
@@ -269,14 +287,55 @@ def test_what_training_took_is_embedded_by_task_and_row():
     }
 
 
+def test_what_whole_runs_took_is_embedded_where_it_is_known():
+    """supervised+ppo states its last update: of seed 5, which kept update 8, half of the calls and no seconds."""
+    board = trained_board()
+    (row,) = (row for row in board.rows if row.system == "supervised+ppo")
+    cell = row.cells["stories"]
+    seeds = range(1, 6)
+    training = {
+        "tokens": dict.fromkeys(seeds, 1000.0),
+        "seconds": dict.fromkeys(seeds, 90.0),
+        "reward_calls": {**dict.fromkeys(seeds, 2048.0), 5: 1024.0},
+    }
+    changes = {
+        "training": training,
+        "updates": {**dict.fromkeys(seeds, 16), 5: 8},
+        "last_updates": dict.fromkeys(seeds, 16),
+        "whole": {"tokens": {5: 2000.0}},
+    }
+    rows = tuple(replace(one, cells={"stories": replace(cell, **changes)}) if one is row else one for one in board.rows)
+    data = data_of(html.render(replace(board, rows=rows)))
+    names = [system["system"] for system in data["systems"]]
+    whole = dict(zip(names, data["whole"][0], strict=True))
+    assert whole["supervised+ppo"] == [5 * 2048, 4 * 1000 + 2000]
+    assert whole["supervised"] == [0], "it asked no reward"
+    assert whole["nlpo"] == [5 * 4096, 2 * 15_000, 5 * 180] and whole["oracle"] == 0
+    assert data_of(html.render(small_board()))["whole"] == [[], []]
+
+
+def pairs_of(names, rows):
+    """The pairs of names that are set in rows of hexadecimal digits."""
+    bits = [f"{int(digits, 16):0{4 * len(digits)}b}" if digits else "" for digits in rows]
+    return {(names[i], names[j]) for i, row in enumerate(bits) for j, bit in enumerate(row) if bit == "1"}
+
+
 def test_pairs_of_systems_are_embedded_as_bits():
     board = trained_board()
     data = data_of(html.render(board))
     names = [system["system"] for system in data["systems"]]
-    bits = [f"{int(digits, 16):0{4 * len(digits)}b}" if digits else "" for digits in data["pairs"][0]]
-    pairs = {(names[i], names[j]) for i, row in enumerate(bits) for j, bit in enumerate(row) if bit == "1"}
+    pairs = pairs_of(names, data["pairs"][0])
     assert pairs == {("supervised", "supervised+ppo"), ("supervised+ppo", "supervised")}
     assert data_of(html.render(small_board()))["pairs"] == [[], []]
+
+
+def test_whom_the_ranks_tell_apart_is_embedded_as_bits():
+    data = data_of(html.render(small_board()))
+    names = [system["system"] for system in data["systems"]]
+    assert pairs_of(names, data["apart"]) == {
+        *(("nlpo", "supervised"), ("ppo", "supervised"), ("supervised", "nlpo"), ("supervised", "ppo"))
+    }
+    assert data_of(html.render(empty_board()))["apart"] == data_of(html.render(unnatural_board()))["apart"] == []
 
 
 def test_our_own_script_and_style_lose_spaces_and_comments_alone():
@@ -353,6 +412,37 @@ def test_references_outside_are_arrows_with_their_position():
     assert text.count("With every reference on the axes") == 2  # the overview and its only task
 
 
+def test_a_label_has_its_points_colour_and_stands_nearer_to_it_than_to_any_other():
+    """Beyond the end of the wide interval of "start" there is room, but that is far from its point."""
+    wide = PlotPoint(0, "start", "ranked", 50.0, 60.0, Interval(45.0, 55.0), None, 3)
+    others = [
+        PlotPoint(i, f"other-{i}", "ranked", 70.0, 60.0 + 4 * side, None, None, i) for i, side in ((1, -1), (2, 1))
+    ]
+    far = PlotPoint(3, "floor", "reference", 41.0, 58.0, None, None)
+    plot = plot_of([wide, *others, far])
+    labels = {label.text: label for label in plot.labels}
+    assert [labels[name].colour for name in ("start", "other-1", "other-2", "floor")] == [3, 1, 2, None]
+    assert abs(labels["start"].x - plot.x.place(50.0)) < 10 and abs(labels["start"].y - plot.y.place(60.0)) < 20
+    text = html.render(trained_board())
+    assert re.search(r'<text data-r=0 x=\d+ y=\d+ class="?(?:end |middle )?c0"?>supervised\+ppo</text>', text)
+
+
+def test_no_axis_goes_beyond_100():
+    """Of 96, 98, 100, 100 and 100 the interval ends at 101: 98.8 + 2.776 times (3.2 / 5)^0.5."""
+    values = dict(enumerate((96.0, 98.0, 100.0, 100.0, 100.0), start=1))
+    board = rank([*entries(STORIES, "a", values), *entries(STORIES, "b", dict.fromkeys(range(1, 6), 90.0))], [STORIES])
+    assert board.rows[0].interval.high > 100
+    for panel in (overview(board), task_panel(board, board.tasks[0])):
+        assert (panel.ruler.axis.low, panel.ruler.axis.high) == (90.0, 100.0)
+        assert panel.plot.x.high == 100.0
+
+
+def test_every_explanation_of_a_cost_names_its_column():
+    text = html.render(trained_board())
+    for name, title in {"tokens": "Tokens", "calls": "Reward calls", "seconds": "Time"}.items():
+        assert f'<span id="what-{name}"><em>{title}:</em> ' in text
+
+
 def test_the_area_of_reward_hacking_is_defined_by_the_start():
     start = PlotPoint(0, "supervised", "ranked", 60.0, 70.0, None, None)
     natural = PlotPoint(1, "ppo", "ranked", 65.0, 69.5, None, None)
@@ -387,8 +477,8 @@ def test_labels_of_a_plot_meet_neither_each_other_nor_the_edge():
             assert a[0] >= b[2] or b[0] >= a[2] or a[1] >= b[3] or b[1] >= a[3]
 
 
-def test_forty_systems_on_seven_tasks_with_five_seeds_take_less_than_300_kilobytes():
-    assert len(html.render(crowded_board(40)).encode()) <= 300_000
+def test_forty_systems_on_seven_tasks_with_five_seeds_take_less_than_310_kilobytes():
+    assert len(html.render(crowded_board(40)).encode()) <= 310_000
 
 
 def test_points_that_do_not_follow_from_a_mean_of_raw_values_are_embedded():

@@ -8,8 +8,18 @@ import pytest
 import scipy.stats
 from support.browser import axe_violations, chromium, complaints, go, requests, until
 from support.examples import HOSTILE_TEXTS, some_examples
-from support.page_boards import HOSTILE, crowded_board, empty_board, hostile_board, small_board, trained_board
+from support.factories import entries
+from support.page_boards import (
+    HOSTILE,
+    STORIES,
+    crowded_board,
+    empty_board,
+    hostile_board,
+    small_board,
+    trained_board,
+)
 
+from grue.leaderboard.rank import rank
 from grue.render import as_examples, html
 from grue.render.page import source
 from grue.render.web.embed import quantiles
@@ -258,9 +268,8 @@ def test_a_systems_name_opens_its_page_and_the_back_button_closes_it(opened):
         assert said in card
     links = script(page, "return [...document.querySelectorAll('#system .card a')].map(a => a.getAttribute('href'))")
     assert links == ["https://example.org/x", "../docs/log.md"]
-    assert rows_of(page, "#system .spent") == [
-        ["stories", "3 k 15 k", "2.05 k 10.2 k", "90 s 7.5 min", "16, 16, 16, 16, 16"]
-    ]
+    assert rows_of(page, "#system .spent") == [["stories", "≥ 3 k", "≥ 2.05 k", "≥ 90 s", "16, 16, 16, 16, 16"]]
+    assert "± is half of the 95 % interval over seeds." in text_of(page, "#system")
     assert rows_of(page, "#system .every")[:3] == [
         ["preference", "50.3 ± 0.2", "", "50.1 50.2 50.3 50.4 50.5"],
         ["naturalness", "61.0 ± 0.0", "", "61.0 61.0 61.0 61.0 61.0"],
@@ -269,9 +278,24 @@ def test_a_systems_name_opens_its_page_and_the_back_button_closes_it(opened):
     page.back()
     assert shown_panels(page) == ["panel-overview"]
     go(page, "system=nlpo&theme=dark")
-    assert "0, 0 start kept 2 of 5 times" in text_of(page, "#system .spent")
+    assert rows_of(page, "#system .spent") == [
+        ["stories", "6 k 3 k", "4.1 k", "3 min 90 s", "16, 16, 16, 0, 0 start kept 2 of 5 times"]
+    ]
     go(page, "system=nobody")
     assert shown_panels(page) == ["panel-overview"], "no such system: the first tab"
+
+
+def test_a_systems_page_says_that_a_rank_is_shared_and_gives_spreads_the_decimals_of_their_means(opened):
+    page = opened(small_board(), "#system=nlpo")
+    assert text_of(page, "#system .lead").startswith("Rank 1= among 3 ranked systems")
+    headings = script(page, "return [...document.querySelectorAll('#system h4')].map(h => h.textContent)")
+    assert headings == ["reviews · rank 1=", "stories · rank 1="]
+    # half the interval is t of 4 degrees of freedom, 2.776, times (0.625 / 5)^0.5 hundredths
+    assert ["liked", "0.610 ± 0.010", "61.0", "preference"] in rows_of(
+        page, "#system .figures section:last-child .every"
+    )
+    go(page, "system=supervised")
+    assert text_of(page, "#system .lead").startswith("Rank 3 among 3 ranked systems")
 
 
 def test_a_record_that_leads_out_of_the_repository_is_no_link(opened):
@@ -313,7 +337,11 @@ def test_what_training_took_is_shown_and_sorted_by(opened):
     )
     assert script(page, cells) == [[], [], []]
     click(page, "[name=costs]")
-    assert script(page, cells) == [["3 k", "2.05 k", "90 s"], ["3 k", "4.1 k", "90 s"], ["3 k", "0", "90 s"]]
+    assert script(page, cells) == [
+        ["≥ 3 k", "≥ 2.05 k", "≥ 90 s"],
+        ["6 k", "4.1 k", "3 min"],
+        ["≥ 3 k", "0", "≥ 90 s"],
+    ]
     click(page, "th[data-key='c:calls'] button")
     assert names(page, "stories")[:3] == ["supervised", "supervised+ppo", "nlpo"]
     assert page.current_url.endswith("#task-stories&sort=c%3Acalls.up&costs=1")
@@ -332,7 +360,7 @@ def test_examples_stand_side_by_side_and_are_found_sorted_and_chosen(opened):
     page = opened(small_board(), "#examples", some_examples())
     assert articles(page) == [f"stories-{i}" for i in range(11, 1, -1)], "ten, the most different first"
     assert text_of(page, "article .written") == (
-        "nlpo seed 1 nlpo wrote 11 meteor 0.24 ppo seed 1 ppo wrote 11 meteor 0.5 · cut off at the length limit"
+        "nlpo seed 1 nlpo wrote 11 meteor 0.24 ppo seed 1 ppo wrote 11 meteor 0.50 · cut off at the length limit"
     )
     assert "Tell story 11." in text_of(page, "article .given") and "2 references" in text_of(page, "article .given")
     click(page, "#further")
@@ -427,6 +455,35 @@ def test_two_systems_are_compared_task_by_task(opened):
     assert "supervised − ppo is −20.5" in script(page, "return document.getElementById('verdict').textContent")
 
 
+def test_the_verdict_on_two_ranked_systems_is_the_boards(opened):
+    """Alone, a and b differ: by 1.2, with t of 8 degrees of freedom, 2.306, times 0.5; p is 4.3 %, of three pairs 13 %."""
+    steps = (-1.0, -0.5, 0.0, 0.5, 1.0)
+    found = [
+        entry
+        for name, at in (("a", 50.0), ("between", 49.4), ("b", 48.8))
+        for entry in entries(STORIES, name, {seed: at + step for seed, step in enumerate(steps, start=1)})
+    ]
+    page = opened(rank(found, [STORIES]), "#compare&a=a&b=b")
+    assert text_of(page, "#verdict") == (
+        "Too close to call: a − b is +1.20 (+0.05 to +2.35) in preference on stories. This interval alone leaves out 0, "
+        "but the board, which corrects for its 3 pairs, does not tell the two apart."
+    )
+    go(page, "compare&a=a&b=between")
+    assert text_of(page, "#verdict") == (
+        "Too close to call: a − between is +0.6 (−0.6 to +1.8) in preference on stories."
+    )
+
+
+def test_the_verdict_on_a_system_without_a_rank_says_that_it_is_of_this_pair_alone(opened):
+    page = opened(small_board(), "#compare&a=ppo&b=partial")
+    # of 59.5, 60, ... and of 31, 32, ... the variances of the means are 0.125 and 0.5
+    half = scipy.stats.t.ppf(0.975, 0.625**2 / ((0.125**2 + 0.5**2) / 4)) * 0.625**0.5
+    assert text_of(page, "#verdict") == (
+        f"ppo is preferred: ppo − partial is +27.5 (+{27.5 - half:.1f} to +{27.5 + half:.1f}) in preference on stories. "
+        "This is by the interval of this pair alone: the board does not rank both."
+    )
+
+
 # --- downloads -------------------------------------------------------------------------------------------------------
 
 
@@ -489,6 +546,46 @@ def test_a_phone_sees_no_sideways_scrolling_but_in_tables(opened):
                 assert script(page, "return document.documentElement.scrollWidth") <= width, view
     finally:
         page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+@pytest.fixture
+def sized(opened):
+    """Open a page on a screen of some width."""
+    used = []
+
+    def open_sized(width, *arguments):
+        page = opened(*arguments)
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        used.append(page)
+        page.refresh()
+        return page
+
+    yield open_sized
+    for page in used:
+        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+@pytest.mark.parametrize("width", [1241, 1280, 1421, 1600])
+def test_no_tab_is_hidden_and_no_table_runs_over_the_edge(sized, width):
+    page = sized(width, crowded_board(6), "#task-cnn_dailymail")
+    hidden = "const s = document.getElementById('tabs'); return s.scrollWidth - s.clientWidth"
+    assert script(page, hidden) <= 0
+    go(page, "overview")
+    beyond = (
+        "const table = document.querySelector('#panel-overview table'), box = table.parentElement;"
+        "const isCut = getComputedStyle(box).overflowX !== 'visible';"
+        "return isCut ? 0 : table.getBoundingClientRect().right - box.getBoundingClientRect().right"
+    )
+    assert script(page, beyond) <= 0
+
+
+def test_a_table_fades_at_the_edge_until_it_is_scrolled_to_its_end(sized):
+    page = sized(390, small_board(), "#task-stories")
+    mask = "return getComputedStyle(document.querySelector('#panel-task-stories .scroll')).maskImage"
+    assert "gradient" in script(page, mask)
+    script(page, "document.querySelector('#panel-task-stories .scroll').scrollLeft = 9999")
+    assert until(lambda: script(page, mask) == "none")
 
 
 def test_labels_do_not_meet_as_the_browser_draws_them(opened):

@@ -46,7 +46,10 @@ def small_board() -> Board:
 
 
 def trained_board() -> Board:
-    """A supervised system, two that were trained from it on stories, one of them hacking its reward, and references."""
+    """A supervised system, two that were trained from it on stories, one of them hacking its reward, and references.
+
+    The one that hacks states what its whole runs took.
+    """
     found: list[Entry] = []
     costs = {"supervised": 8000.0, "supervised+ppo": 10048.0, "nlpo": 4096.0}
     for name, at, natural in (("supervised", 40.0, 60.0), ("supervised+ppo", 50.0, 61.0), ("nlpo", 48.0, 40.0)):
@@ -56,12 +59,14 @@ def trained_board() -> Board:
         )
         for entry in entries(STORIES, name, values, "retrained", naturalness=natural):
             seed = entry.result.seed
+            whole = {"tokens": 2000.0 * seed, "reward_calls": 4096.0, "seconds": 180.0}
             system = {
                 **{"name": name, "algorithm": name, "weights": f"{name}{seed}", "parameters": 1_417_600},
                 **({"start": f"supervised{seed}"} if "+" in name else {}),
                 "training": {"tokens": 1000.0 * seed, "episodes": costs[name], "seconds": 90.0},
                 "update": 0 if name == "nlpo" and seed > 3 else 16,
                 **({} if name == "supervised" else {"reward": "liked"}),
+                **({"last": {"update": 16, "training": whole}} if name == "nlpo" else {}),
             }
             code = {"version": "0.1.0", "commit": "09d6de52ad0c3c98", "dirty": False}
             found.append(replace(entry, result=replace(entry.result, system=system, grue=code), about=about))

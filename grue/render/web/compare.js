@@ -16,8 +16,8 @@ function fillSystems(choose) {
   });
 }
 
-// Digits of 4 bits say with whom a system's seeds are pairs.
-const arePairs = (digits, first, second) => ((parseInt(digits[first]?.[second >> 2] ?? "0", 16) >> (3 - (second & 3))) & 1) === 1;
+// Digits of 4 bits say with whom a system's seeds are pairs on a task, and from whom the board's ranks tell it apart.
+const isSet = (digits, first, second) => ((parseInt(digits[first]?.[second >> 2] ?? "0", 16) >> (3 - (second & 3))) & 1) === 1;
 
 // Returns a line for the mean over the tasks that both have, if more than one, and a line for each task.
 function differences(a, b) {
@@ -25,7 +25,7 @@ function differences(a, b) {
     board.tasks.map((task, i) => {
       const [one, other] = [a.cells[i]?.[key], b.cells[i]?.[key]];
       const [first, second] = [a, b].map((system) => board.systems.indexOf(system));
-      const paired = arePairs(board.pairs[i], first, second);
+      const paired = isSet(board.pairs[i], first, second);
       return one && other ? { a: one, b: other, fixedA: a.fixed, fixedB: b.fixed, paired } : null;
     });
   const columns = AXES.map(pairs);
@@ -59,18 +59,29 @@ function compareSystems(first, second) {
 }
 
 const shellWord = (text) => (/^[\w.+-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`);
-const signed = (value) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(1)}`;
+const signed = (value, digits = 1) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(digits)}`;
 
+// Who is preferred, by the test of the board's ranks if both have one, else by the interval of this pair alone.
 function verdict(a, b, lines) {
-  const whole = lines[0]?.found[0];
-  if (!whole) return "The two have no task in common.";
-  const where = lines[0].isMean ? lines[0].name.toLowerCase().replace("mean", "the mean") : lines[0].name;
+  const first = lines.find(({ found }) => found[0]);
+  if (!first) return "The two have no task in common.";
+  const whole = first.found[0];
+  const where = first.isMean ? first.name.toLowerCase().replace("mean", "the mean") : first.name;
   if (whole.half === undefined) {
     return `${a.system} − ${b.system}: ${signed(whole.value)} preference on ${where}; no interval, since one of them has a single seed.`;
   }
-  const ends = `${signed(whole.value)} (${signed(whole.value - whole.half)} to ${signed(whole.value + whole.half)})`;
-  const said = whole.sure ? `${whole.value > 0 ? a.system : b.system} is preferred` : "Too close to call";
-  return `${said}: ${a.system} − ${b.system} is ${ends} in preference on ${where}.`;
+  const ranked = board.systems.filter((system) => system.rank !== null);
+  const areRanked = ranked.includes(a) && ranked.includes(b);
+  const isApart = areRanked ? isSet(board.apart, board.systems.indexOf(a), board.systems.indexOf(b)) : whole.sure;
+  const isClose = whole.sure && Math.abs(whole.value) - whole.half < 0.05; // an end that would read 0.0
+  const ends = [whole.value, whole.value - whole.half, whole.value + whole.half].map((value) => signed(value, isClose ? 2 : 1));
+  const said = isApart ? `${whole.value > 0 ? a.system : b.system} is preferred` : "Too close to call";
+  const pairs = plural((ranked.length * (ranked.length - 1)) / 2, "pair");
+  const why = areRanked
+    ? ` This interval alone leaves out 0, but the board, which corrects for its ${pairs}, does not tell the two apart.`
+    : " This is by the interval of this pair alone: the board does not rank both.";
+  const isAlone = whole.sure && !(areRanked && isApart);
+  return `${said}: ${a.system} − ${b.system} is ${ends[0]} (${ends[1]} to ${ends[2]}) in preference on ${where}.${isAlone ? why : ""}`;
 }
 
 function differenceRow({ name, found, isMean }, reach) {

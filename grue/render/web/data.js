@@ -27,27 +27,39 @@ for (const system of board.systems) {
     return { rank, seeds, failed, preference: liked, naturalness: natural };
   });
 }
-// What a system's runs on a task took, as [tokens, reward calls, seconds, updates kept, parameters, prompts, generated tokens,
-// steps], or 0, where nulls at the end are left out; a cost is the sum over all seeds, or [sum, how many seeds state it], or null; the updates are one number if all seeds have the same.
+// What a system's runs on a task took until the kept update, as [tokens, reward calls, seconds, updates kept, parameters,
+// prompts, generated tokens, steps], or 0, where nulls at the end are left out; a cost is the sum over all seeds, or [sum,
+// how many seeds state it], or null; the updates are one number if all seeds have the same. What the whole runs took, as
+// sums in the order of WHOLE, likewise.
 const COSTS = { tokens: 0, calls: 1, seconds: 2, prompts: 5, generated: 6, steps: 7 };
+const WHOLE = ["calls", "tokens", "seconds", "prompts", "generated", "steps"];
 const spentOn = (index, task) => board.spent[task]?.[index] || null;
+
+// What a seed's run took, {kept, whole}: until the kept update, and all of it, null if that is not known.
 function costOn(index, task, cost) {
   const found = spentOn(index, task)?.[COSTS[cost]] ?? null;
   if (found === null) return null;
-  const [sum, seeds] = Array.isArray(found) ? found : [found, board.systems[index].cells[task].seeds.length];
-  return { mean: sum / seeds, sum };
+  const many = board.systems[index].cells[task].seeds.length;
+  const [sum, seeds] = Array.isArray(found) ? found : [found, many];
+  const whole = board.whole[task][index]?.[WHOLE.indexOf(cost)] ?? null;
+  return { kept: sum / seeds, whole: whole === null ? null : whole / many };
 }
 function updatesOn(index, task) {
   const kept = spentOn(index, task)?.[3] ?? null;
   return Array.isArray(kept) || kept === null ? (kept ?? []) : board.systems[index].cells[task].seeds.map(() => kept);
 }
 
-// The cost of one seed: on a task, or of all tasks together if every one of them states it.
+// The cost of a seed's whole run, on a task or of all tasks together if every one of them states it: {mean, kept, isLeast},
+// where only what was spent until the kept update is known of some, so that it is the least.
 function costOf(index, table, cost) {
-  if (taskIndex.has(table)) return costOn(index, taskIndex.get(table), cost)?.mean ?? null;
-  const found = board.tasks.flatMap((_, i) => (board.systems[index].cells[i] ? [costOn(index, i, cost)] : []));
-  return found.length && found.every(Boolean) ? found.reduce((sum, one) => sum + one.mean, 0) : null;
+  const places = taskIndex.has(table) ? [taskIndex.get(table)] : board.tasks.map((_, i) => i).filter((i) => board.systems[index].cells[i]);
+  const found = places.map((i) => costOn(index, i, cost));
+  if (!found.length || !found.every(Boolean)) return null;
+  const sum = (value) => found.reduce((total, one) => total + value(one), 0);
+  return { mean: sum(({ kept, whole }) => whole ?? kept), kept: sum(({ kept }) => kept), isLeast: found.some(({ whole }) => whole === null) };
 }
+
+const costText = (cost, text) => (cost ? `${cost.isLeast ? "≥ " : ""}${text(cost.mean)}` : "–");
 
 // Systems of one name are told apart by what they are: the key is what an address says.
 const named = new Map();
@@ -97,6 +109,9 @@ function pointsText(index, task, metric, text) {
   return (tenths === undefined ? scaled(Number(text), metric) : tenths / 10).toFixed(1);
 }
 
+// A rank as in the tables: 1= if another system has it, too.
+const rankText = (rank, ranks) => `${rank}${ranks.filter((other) => other === rank).length > 1 ? "=" : ""}`;
+
 // Each seed's preference: on a task, or its mean over the tasks if all of them have the same seeds.
 function seedValues(system, table) {
   if (taskIndex.has(table)) return cellOf(system, table)?.preference ?? [];
@@ -114,7 +129,7 @@ function sortValue(index, table, key) {
   if (key.startsWith("t:")) return meanOf(cellOf(system, key.slice(2))?.preference);
   if (key.startsWith("m:")) return raw[taskIndex.get(table)].get(String(index))?.[key.slice(2)] ?? null;
   if (key === "held_out") return (cell ? system.held?.[taskIndex.get(table)] : system.heldOut) ?? null;
-  if (key.startsWith("c:")) return costOf(index, table, key.slice(2));
+  if (key.startsWith("c:")) return costOf(index, table, key.slice(2))?.mean ?? null;
   if (key === "rank") return (cell ?? system).rank;
   return cell ? meanOf(cell[key]) : system[key];
 }

@@ -16,22 +16,23 @@ function makeDownloads() {
 
 const bibtex = () => `${document.getElementById("bibtex").textContent}\n`;
 
-// The systems with all keys, the raw metrics as in the tables, and what a run took, the mean over seeds.
+// The systems with all keys, the raw metrics as in the tables, and what a run took, the mean over
+// seeds: until the kept update, and the whole run.
 function spelledOut() {
   return board.systems.map(({ cells, about, fixed, seeds, spread, held, ...system }, index) => ({
     ...system,
     tasks: Object.fromEntries(
       board.tasks.flatMap((task, i) => {
         const metrics = raw[i].get(String(index)) ?? {};
-        const costs = Object.keys(COSTS).map((cost) => [cost, costOn(index, i, cost)?.mean ?? null]);
-        return cells[i] ? [[task.name, { ...cells[i], metrics, training: Object.fromEntries(costs), updates: updatesOn(index, i) }]] : [];
+        const costs = (which) => Object.fromEntries(Object.keys(COSTS).map((cost) => [cost, costOn(index, i, cost)?.[which] ?? null]));
+        return cells[i] ? [[task.name, { ...cells[i], metrics, training: costs("kept"), whole: costs("whole"), updates: updatesOn(index, i) }]] : [];
       }),
     ),
   }));
 }
 
 function json() {
-  const { quantiles, pairs, spent, shown, ...numbers } = board;
+  const { quantiles, pairs, apart, spent, whole, shown, ...numbers } = board;
   return `${JSON.stringify({ ...numbers, systems: spelledOut() }, null, 1)}\n`;
 }
 
@@ -46,7 +47,7 @@ function csv() {
       if (task.rank !== null) add(name, "rank", "", task.rank);
       for (const key of ["preference", "naturalness"]) task[key]?.forEach((value, i) => add(name, key, task.seeds[i], value));
       for (const [metric, value] of Object.entries(task.metrics)) add(name, metric, "", value);
-      for (const [cost, value] of Object.entries(task.training)) if (value !== null) add(name, `training: ${cost}`, "", value);
+      for (const key of ["training", "whole"]) for (const [cost, value] of Object.entries(task[key])) if (value !== null) add(name, `${key}: ${cost}`, "", value);
     }
   }
   return lines.map((line) => `${line.map(csvCell).join(",")}\r\n`).join("");

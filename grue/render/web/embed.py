@@ -12,16 +12,20 @@ from typing import Any
 
 import numpy as np
 from markupsafe import Markup
+from numpy.typing import NDArray
 
 from grue.leaderboard.board import Board, BoardTask, Cell, Estimate, Row
-from grue.leaderboard.lineage import made_on, pairs_of
-from grue.leaderboard.made import reward_calls
+from grue.leaderboard.lineage import Made, made_on, pairs_of
+from grue.leaderboard.made import reward_calls, whole_calls
+from grue.leaderboard.places import significantly_above
+from grue.records import Cost
 from grue.render.text import named, printable
 from grue.render.web.words import family_of
 from grue.stats.intervals import Interval, satterthwaite_interval, student_t_quantile
 
 USUAL_SEEDS = (1, 2, 3, 4, 5)
 STEPS = 50  # of the table of Student's t; the script interpolates, with an error below 0.05 %
+OTHERS: tuple[Cost, ...] = ("tokens", "seconds", "prompts", "generated_tokens", "steps")  # costs but reward calls
 _ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
 
@@ -37,7 +41,9 @@ def embedded(board: Board, shown: Collection[str] = ()) -> Markup:
         "shown": [task.name for task in board.tasks if task.name in shown],
         "systems": [_system(row, board) for row in board.rows],
         "spent": [_spent(board.rows, task.name) for task in board.tasks],
+        "whole": [_whole(board.rows, task.name) for task in board.tasks],
         "pairs": [_pairs(board.rows, task.name, made.get(task.name, {})) for task in board.tasks],
+        "apart": _apart(board, made),
     }
     return Markup(script_json(data))
 
@@ -53,11 +59,30 @@ def _pairs(rows: Sequence[Row], task: str, made: Mapping[int, Set[str]]) -> list
     cells = {i: cell for i, row in enumerate(rows) if (cell := row.cells.get(task)) is not None and cell.lineage}
     if not cells:
         return []
-    table = np.zeros((len(rows), -(-len(rows) // 4) * 4), dtype=np.bool_)
+    table = np.zeros((len(rows), len(rows)), dtype=np.bool_)
     table[np.ix_(list(cells), list(cells))] = pairs_of(list(cells.values()), made)
     np.fill_diagonal(table, False)
-    digits = table.reshape(len(rows), -1, 4) @ np.array([8, 4, 2, 1])
-    return ["".join(f"{digit:x}" for digit in row).rstrip("0") for row in digits.tolist()] if table.any() else []
+    return _digits(table)
+
+
+def _apart(board: Board, made: Made) -> list[str]:
+    """Return for each system, as such digits, from which others the ranks' test tells it apart; [] without any."""
+    ranked = [i for i, row in enumerate(board.rows) if row.rank is not None]
+    names = [task.name for task in board.tasks if task.has("preference")]
+    reached = [{name: board.rows[i].cells[name].preference for name in names} for i in ranked]
+    scores = [{name: e.by_seed for name, e in one.items() if e is not None} for one in reached]
+    above = significantly_above([board.rows[i] for i in ranked], scores, made)
+    table = np.zeros((len(board.rows), len(board.rows)), dtype=np.bool_)
+    table[np.ix_(ranked, ranked)] = above | above.T
+    return _digits(table)
+
+
+def _digits(table: NDArray[np.bool_]) -> list[str]:
+    """Return the rows of a table of bits as digits of 4 bits, without zeros at their ends; [] if all are zero."""
+    if not table.any():
+        return []
+    digits = np.pad(table, ((0, 0), (0, -len(table) % 4))).reshape(len(table), -1, 4) @ np.array([8, 4, 2, 1])
+    return ["".join(f"{digit:x}" for digit in row).rstrip("0") for row in digits.tolist()]
 
 
 def _spent(rows: Sequence[Row], task: str) -> list[list[Any] | int]:
@@ -72,6 +97,26 @@ def _spent(rows: Sequence[Row], task: str) -> list[list[Any] | int]:
             rest = [_sum(cell.training.get(cost), cell) for cost in ("prompts", "generated_tokens", "steps")]
             found[i] = _without_last([*(_sum(by_seed, cell) for by_seed in spent), _updates(cell), size, *rest], 4)
     return found if any(found) else []
+
+
+def _whole(rows: Sequence[Row], task: str) -> list[list[Any] | int]:
+    """Return what the whole runs took, the updates after the kept one included, where it is known of all seeds."""
+    calls = reward_calls(rows, task)
+    found: list[list[Any] | int] = [0] * len(rows)
+    for i, row in enumerate(rows):
+        if (cell := row.cells.get(task)) is not None:
+            kept = calls.get(i, {})
+            asked = {**_until_the_end(cell, kept), **(whole_calls(cell, kept) if cell.rewards else kept)}
+            rest = [{**_until_the_end(cell, cell.training.get(c, {})), **cell.whole.get(c, {})} for c in OTHERS]
+            sums = [_sum(by_seed, cell) if len(by_seed) == len(cell.seeds) else None for by_seed in (asked, *rest)]
+            found[i] = _without_last(sums, 0) or 0
+    return found if any(found) else []
+
+
+def _until_the_end(cell: Cell, kept: Mapping[int, float]) -> dict[int, float]:
+    """Return what was spent until the kept update by the seeds whose last update that was: seed → value."""
+    ended = {seed for seed, update in cell.last_updates.items() if cell.updates.get(seed) == update}
+    return {seed: value for seed, value in kept.items() if seed in ended}
 
 
 def _without_last(values: list[Any], least: int) -> list[Any]:

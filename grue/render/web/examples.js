@@ -175,7 +175,7 @@ function outputOf(one, data, place) {
   const output = one.outputs[place];
   if (!output) return make("div", {}, title, make("p", { className: "facts" }, "no text"));
   const [text, isTruncated, ...scores] = output;
-  const facts = data.metrics.map((metric, i) => `${metric} ${scores[i]}`);
+  const facts = data.metrics.map((metric, i) => `${metric} ${scores[i].toFixed(2)}`);
   if (isTruncated) facts.push("cut off at the length limit");
   return make("div", {}, title, writing(text, "text"), make("p", { className: "facts" }, facts.join(" · ")));
 }

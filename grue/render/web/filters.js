@@ -6,9 +6,9 @@ const CHOICES = ["family", "start", "status"];
 const filters = document.getElementById("filters");
 const nothing = document.getElementById("nothing");
 const costHeads = {
-  tokens: ["Tokens", "what-tokens"],
-  calls: ["Reward calls", "what-calls"],
-  seconds: ["Time", "what-seconds"],
+  tokens: ["Tokens", "what-tokens", amount],
+  calls: ["Reward calls", "what-calls", amount],
+  seconds: ["Time", "what-seconds", duration],
 };
 
 const startOf = (system) => (["rl-supervised", "supervised"].includes(system.family) ? "with" : "without");
@@ -84,8 +84,7 @@ function addCosts(found) {
     if (title) title.colSpan += 3;
     for (const row of rows) {
       const index = Number(row.dataset.r);
-      const [tokens, calls, seconds] = Object.keys(costHeads).map((cost) => costOf(index, found.name, cost));
-      for (const text of [amount(tokens), amount(calls), duration(seconds)]) row.append(make("td", { className: "cost", textContent: text }));
+      for (const [cost, [, , text]] of Object.entries(costHeads)) row.append(make("td", { className: "cost", textContent: costText(costOf(index, found.name, cost), text) }));
     }
   }
 }

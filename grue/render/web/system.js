@@ -9,7 +9,8 @@ function showSystem(index) {
   const parts = [systemHead(system, index), systemCard(system, index)];
   const trained = trainingTable(system, index);
   if (trained) parts.push(make("h3", {}, "Training, as measured"), ...trained);
-  parts.push(make("h3", {}, "Scores"), make("div", { className: "figures" }, ...board.tasks.flatMap((task, i) => (system.cells[i] ? [figures(system, index, task, i)] : []))));
+  parts.push(make("h3", {}, "Scores"), make("p", { className: "facts" }, `± is half of the ${Number((100 * board.level).toFixed(4))} % interval over seeds.`));
+  parts.push(make("div", { className: "figures" }, ...board.tasks.flatMap((task, i) => (system.cells[i] ? [figures(system, index, task, i)] : []))));
   const missing = board.tasks.filter((_, i) => !system.cells[i]).map((task) => task.name);
   if (missing.length) parts.push(make("p", { className: "facts" }, `No results on ${missing.join(", ")}.`));
   systemPanel.replaceChildren(...parts.flat());
@@ -19,9 +20,9 @@ function systemHead(system, index) {
   const badges = [make("b", { className: system.status }, system.status)];
   if (system.standing !== "ranked") badges.push(make("b", {}, system.standing));
   const title = make("h2", { id: "h-system", tabIndex: -1 }, breakable(system.system), " ", ...badges);
-  const ranked = board.systems.filter((other) => other.rank !== null).length;
+  const ranks = board.systems.map((other) => other.rank).filter((rank) => rank !== null);
   const facts = [];
-  if (system.rank !== null) facts.push(`rank ${system.rank} among ${plural(ranked, "ranked system")}`);
+  if (system.rank !== null) facts.push(`rank ${rankText(system.rank, ranks)} among ${plural(ranks.length, "ranked system")}`);
   const half = system.interval ? ` ± ${((system.interval[1] - system.interval[0]) / 2).toFixed(1)}` : "";
   if (system.preference !== null) facts.push(`preference ${system.preference.toFixed(1)}${half}`);
   if (system.naturalness !== null) facts.push(`naturalness ${system.naturalness.toFixed(1)}`);
@@ -84,9 +85,10 @@ const TRAINING = [
 function trainingTable(system, index) {
   const lines = board.tasks.flatMap((task, i) => (spentOn(index, i) ? [[task.name, i]] : []));
   if (!lines.some(([, i]) => Object.keys(COSTS).some((cost) => costOn(index, i, cost)) || updatesOn(index, i).length)) return null;
-  const both = (i, cost, text) => {
-    const found = costOn(index, i, cost);
-    return found ? make("span", {}, text(found.mean), make("i", {}, ` ${text(found.sum)}`)) : "–";
+  const both = (table, [cost, , text]) => {
+    const found = costOf(index, table, cost);
+    const isLess = found && !found.isLeast && text(found.kept) !== text(found.mean);
+    return make("span", {}, costText(found, text), isLess ? make("i", {}, ` ${text(found.kept)}`) : null);
   };
   const kept = (i) => {
     const updates = updatesOn(index, i);
@@ -95,19 +97,13 @@ function trainingTable(system, index) {
     return make("span", {}, updates.map((update) => update ?? "–").join(", "), starts ? make("i", {}, ` start kept${starts === updates.length ? "" : ` ${starts} of ${updates.length} times`}`) : null);
   };
   const columns = TRAINING.filter(([cost, , , isUsual]) => isUsual || lines.some(([, i]) => costOn(index, i, cost)));
-  const rows = lines.map(([name, i]) => [name, ...columns.map(([cost, , text]) => both(i, cost, text)), kept(i)]);
-  const total = (cost, text) => {
-    const found = lines.map(([, i]) => costOn(index, i, cost));
-    if (!found.every(Boolean)) return "–";
-    const [means, sums] = ["mean", "sum"].map((key) => found.reduce((sum, one) => sum + one[key], 0));
-    return make("span", {}, text(means), make("i", {}, ` ${text(sums)}`));
-  };
-  if (rows.length > 1) rows.push(["All tasks", ...columns.map(([cost, , text]) => total(cost, text)), ""]);
+  const rows = lines.map(([name, i]) => [name, ...columns.map((column) => both(name, column)), kept(i)]);
+  if (rows.length > 1) rows.push(["All tasks", ...columns.map((column) => both("overview", column)), ""]);
   const table = textTable("spent", "What training took on each task", ["Task", ...columns.map(([, title]) => title), "Update kept, by seed"], rows);
   if (rows.length > lines.length) table.tBodies[0].lastChild.className = "mean";
   return [
     scrolling("What training took", table),
-    make("p", { className: "facts" }, "The mean of a seed, and grey the sum over all seeds. All is until the update that was kept, and includes the supervised start; reward calls are texts that were drawn and rewarded. Update 0 is the start itself: no later one was better on validation."),
+    make("p", { className: "facts" }, "What a seed's whole run took, the mean over seeds, its supervised start included; in grey, what it had taken by the update that was kept, if that is less. ≥ stands where results state only the latter. Reward calls are texts that were drawn and rewarded. Update 0 is the start itself: no later one was better on validation."),
   ];
 }
 
@@ -123,17 +119,19 @@ function figures(system, index, task, i) {
     const [name, axis] = metric;
     if (!(name in printed)) continue;
     const half = halfWidth(system.spread[i][scored.indexOf(metric)], metric);
-    const value = make("span", {}, printed[name], half === undefined ? null : make("i", {}, ` ± ${Number(half.toPrecision(2))}`));
+    const value = make("span", {}, printed[name], half === undefined ? null : make("i", {}, ` ± ${half.toFixed(decimalsOf(printed[name]))}`));
     rows.push([name, value, axis === "diversity" ? "" : pointsText(index, i, metric, printed[name]), axis]);
   }
   const table = textTable("every", `${task.name}: every figure`, ["", "Mean", "0–100", "Axis, or each seed"], rows);
-  const rank = cell.rank === null ? "" : ` · rank ${cell.rank}`;
+  const rank = cell.rank === null ? "" : ` · rank ${rankText(cell.rank, board.systems.map((other) => other.cells[i]?.rank))}`;
   const heading = make("h4", {}, make("a", { href: `#task-${encodeURIComponent(task.name)}` }, breakable(task.name)), make("small", {}, rank));
   const example = board.shown.includes(task.name)
     ? make("p", { className: "facts" }, make("a", { href: `#examples&${new URLSearchParams({ task: task.name, systems: system.system })}` }, `Its texts on ${task.name}`))
     : null;
   return make("section", {}, heading, scrolling(`${task.name}: every figure`, table), example);
 }
+
+const decimalsOf = (text) => text.split(".")[1]?.length ?? 0;
 
 // Half an interval as a raw value; it comes in tenths of a point of the range, if there is one.
 function halfWidth(spread, [, , , range]) {
