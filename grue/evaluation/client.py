@@ -24,7 +24,7 @@ from grue import __version__
 from grue.data.backoff import requested_wait, waits
 from grue.errors import DataError, Unavailable, escaped
 from grue.evaluation.endpoint import Endpoint, api_key, is_local
-from grue.evaluation.prompting import Question
+from grue.evaluation.prompting import Question, content_text
 
 ATTEMPTS = 7  # the waits between them double from one second on
 LONGEST_WAIT = 300.0  # seconds; a server that asks for more is given up
@@ -39,6 +39,10 @@ OPTIONAL = ("temperature", "seed")
 """Settings that some servers refuse; they are then left out, and the result says so."""
 _REFUSAL = re.compile(r"unsupported|not support|unexpected|unknown|unrecognized|not permitted|not allowed|extra", re.I)
 _FILTERED = ("content_filter", "content_policy_violation")
+_FAILED = ("error", "abort")
+"""Why a reply ended that the server, or one behind it, could not finish; the answer is a 200 all the same."""
+_STREAMED = (b"data:", b"event:", b":")
+"""What server-sent events begin with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +130,8 @@ class Client:
         """
         pauses, requests = waits(ATTEMPTS), 0
         while True:
-            self._wait(self._open_again - self.clock())
+            while (left := self._open_again - self.clock()) > 0:  # another thread may move it meanwhile
+                self._wait(left)
             with self._lock:
                 sent = dict(self.settings)
             requests += 1
@@ -223,18 +228,26 @@ class Client:
 
         Raises:
             Passing: It is not one; a server under load cuts its answers, or sends errors as if they were none.
+            DataError: The server streams, or its answers are of another protocol.
         """
+        beginning = self._quoted(content[:100].decode("utf-8", "replace"))
+        if content.lstrip().startswith(_STREAMED):
+            raise DataError(f"{self._where}: the server streams, which it was not asked for: {beginning}. Turn it off.")
         found = _object_of(content)
         if found is None:
-            raise Passing(f"the answer is no JSON object: {self._quoted(content[:100].decode('utf-8', 'replace'))}")
-        choices = found.get("choices")
+            raise Passing(f"the answer is no JSON object: {beginning}")
+        choices, told = found.get("choices"), self._told(_error_of(content))
+        if not choices and (told or "choices" in found):
+            raise Passing(f"the answer has no choices{told}")
         choice = choices[0] if isinstance(choices, list) and choices else None
-        if not isinstance(choice, dict):
-            told = _error_of(content).get("message")
-            raise Passing(f"the answer has no choices{f': {self._quoted(told)}' if told else ''}")
-        text = _text_of(choice, self.endpoint.completions)
+        if isinstance(choice, dict) and (choice.get("error") or choice.get("finish_reason") in _FAILED):
+            raise Passing(f"the server could not finish its answer{self._told(_error_in(choice.get('error')))}")
+        text = _text_of(choice, self.endpoint.completions) if isinstance(choice, dict) else None
         if text is None:
-            raise Passing("the answer's first choice has no text")
+            raise DataError(
+                f"{self._where}: the answer has no text where OpenAI's protocol has one: {beginning}. Check the "
+                "address. Nothing was asked again, since the answer would be the same."
+            )
         usage = found.get("usage")
         counted = usage if isinstance(usage, dict) else {}
         return Reply(
@@ -247,6 +260,9 @@ class Client:
             requests=requests,
             sent=sent,
         )
+
+    def _told(self, error: Mapping[str, Any]) -> str:
+        return f": {self._quoted(error['message'])}" if error.get("message") else ""
 
     def _quoted(self, text: object, longest: int = 200) -> str:
         """Return what a server says in one line, without the key."""
@@ -276,7 +292,10 @@ def _refused_setting(error: Mapping[str, Any], told: str, sent: Mapping[str, Any
 def _error_of(content: bytes) -> Mapping[str, Any]:
     """Return what a server says of an error: `error`, an object or a text; FastAPI's `detail`."""
     found = _object_of(content) or {}
-    said = found.get("error") or found.get("detail") or found.get("message")
+    return _error_in(found.get("error") or found.get("detail") or found.get("message"))
+
+
+def _error_in(said: Any) -> Mapping[str, Any]:
     return said if isinstance(said, dict) else {"message": said} if said else {}
 
 
@@ -294,6 +313,8 @@ def _text_of(choice: Mapping[str, Any], completions: bool) -> str | None:
     text = message.get("text" if completions else "content") if isinstance(message, dict) else None
     if text is None and isinstance(message, dict) and not completions:
         return ""
+    if isinstance(text, list) and all(isinstance(part, dict) for part in text):
+        return content_text(text)
     return text if isinstance(text, str) else None
 
 

@@ -20,7 +20,7 @@ class Endpoint:
 
     Attributes:
         url: The base address, without /chat/completions; without a path, /v1 is added.
-        model: The model's name there.
+        model: The model's name there; empty where a call names it, as `grue.evaluate` does.
         completions: Whether the plain prompt is completed (/completions), instead of asking the chat prompt.
         key_env: The environment variable that holds the API key; empty for a server that needs none.
         concurrency: How many questions are asked at once.

@@ -146,6 +146,14 @@ def answer_in(chat: Chat | None, reply: str) -> str:
     return text.strip()
 
 
+def content_text(content: Any) -> str:
+    """Return the text of a message's content, a text or a list of parts; none of one that only calls a tool."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    texts = (part.get("text") for part in content if isinstance(part, Mapping))
+    return "".join(text for text in texts if isinstance(text, str))
+
+
 def chat_of(result: Result) -> Mapping[str, Any] | None:
     """Return what a result says of its chat prompt; None for one of plain prompts. A stranger may have written it."""
     said = result.generation.get("prompting")

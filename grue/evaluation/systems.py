@@ -132,9 +132,12 @@ def external_system(
         name: Of the system. [default: `external_name`]
 
     Raises:
-        ConfigError: The task has no chat prompt, the tokenizer no chat template, or the endpoint or the name cannot be.
+        ConfigError: The task has no chat prompt, the tokenizer no chat template, the endpoint or the name cannot be, or the
+            endpoint names another model.
         DataError: The model is not available.
     """
+    if endpoint is not None and endpoint.model not in ("", model):
+        raise ConfigError(f"The endpoint's model is {endpoint.model!r}, and {model!r} is to be evaluated; name one.")
     name = external_name(model, chat=chat, endpoint=endpoint) if name is None else check_name(name)
     if endpoint is not None:
         return _behind_address(task, replace(endpoint, model=model), seed, name)

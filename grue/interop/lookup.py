@@ -10,6 +10,7 @@ from typing import Any
 from grue.data.examples import ExampleFile
 from grue.data.load import load_examples
 from grue.errors import DataError, TrainingError, escaped
+from grue.evaluation.prompting import content_text
 from grue.records import Example
 from grue.tasks import Task
 
@@ -146,11 +147,4 @@ def text_of(said: Said, role: str) -> str:
     found = [message.get("content") for message in messages if message.get("role") == role]
     if not found:
         raise TrainingError(f"'{escaped(said, 80)}' is neither a text nor a conversation with a message of the {role}.")
-    return _content(found[-1])
-
-
-def _content(content: Any) -> str:
-    """Return the text of a message's content: none of one that only calls a tool."""
-    if content is None or isinstance(content, str):
-        return content or ""
-    return "".join(str(part["text"]) for part in content if isinstance(part, Mapping) and "text" in part)
+    return content_text(found[-1])

@@ -292,6 +292,14 @@ def test_what_cannot_be_asked(task, options, told):
     assert KEY not in result.output and not Path("runs").exists()
 
 
+def test_an_endpoint_of_another_model_is_not_asked_for_this_one(task):
+    with server.serving() as served:
+        with pytest.raises(ConfigError, match="The endpoint's model is 'm2', and 'm' is to be evaluated"):
+            grue.evaluate("m", task, endpoint=Endpoint(served.url, "m2"))
+        grue.evaluate("m", task, endpoint=Endpoint(served.url, "m"))
+        assert {body["model"] for _, body in served.asked} == {"m"}
+
+
 def test_an_endpoint_needs_a_model_and_a_chat_a_model(task):
     runner = CliRunner()
     result = runner.invoke(main, ["evaluate", "--task", str(task), "--endpoint", "http://localhost/v1"])

@@ -63,9 +63,18 @@ PASSING = {
     "JSON without end": (200, b"[" * 100_000, {}),
     "an error that says 200": (200, b'{"error": {"message": "overloaded"}}', {}),
     "no choices": (200, b'{"choices": []}', {}),
-    "a choice of another kind": (200, b'{"choices": [7]}', {}),
-    "no message": (200, b'{"choices": [{"finish_reason": "stop"}]}', {}),
-    "a number for a text": (200, b'{"choices": [{"message": {"content": 5}}]}', {}),
+    "no list of choices": (200, b'{"choices": null}', {}),
+    "an error in the choice": (
+        200,
+        b'{"choices": [{"finish_reason": "stop", "error": {"message": "no"}, "message": {"content": ""}}]}',
+        {},
+    ),
+    "a choice that ended by an error": (
+        200,
+        b'{"choices": [{"finish_reason": "error", "message": {"content": ""}}]}',
+        {},
+    ),
+    "a choice that was aborted": (200, b'{"choices": [{"finish_reason": "abort", "message": {"content": "A d"}}]}', {}),
 }
 
 
@@ -97,6 +106,22 @@ def test_where_one_is_told_to_wait_all_do():
     assert time.waits == [10.0]
 
 
+def test_who_waits_goes_on_waiting_where_another_is_told_to_wait_longer():
+    time = Time()
+    with server.serving() as served:
+        asking = client(served, time)
+        asking._pause(Passing("full", "8", crowded=True), 1.0, 1)
+
+        def sleep(seconds):
+            if not time.waits:  # while this one waits, the answer to another's request comes in
+                asking._pause(Passing("full", "16", crowded=True), 1.0, 1)
+            time.sleep(seconds)
+
+        asking.sleep = sleep
+        asking.ask(CHAT)
+    assert time.waits == [10.0, 10.0]  # 20 s in all, as the other was told
+
+
 def test_it_is_given_up_after_seven_requests():
     time = Time()
     with server.serving(faults=[server.error(500, "broken")] * 9) as served:
@@ -110,7 +135,7 @@ def test_a_slow_server_is_given_up_each_time_even_if_it_drips():
     with server.serving(faults=[server.drip]) as served:
         reply = client(served, seconds=2.0).ask(CHAT)
     assert reply.requests == 2
-    with scripted(lambda connection: threading.Event().wait(5), answer("200 OK", b"{}")) as (url, requests):
+    with scripted(lambda connection: threading.Event().wait(5), answer("200 OK", b'{"choices": []}')) as (url, requests):
         with pytest.raises(Unavailable, match="gave up after 7 requests: the answer has no choices"):
             client(url, seconds=2.0).ask(CHAT)
         assert len(requests) == 7
@@ -126,6 +151,11 @@ def test_a_slow_server_is_given_up_each_time_even_if_it_drips():
         (server.error(429, "pay first", code="insufficient_quota"), "429: pay first. Nothing was asked again"),
         ((302, b"", {"Location": "http://elsewhere.example/"}), "302: nothing more. It redirects, which is not followed"),
         ((422, b'{"detail": "\\u001b[31mno"}', {}), r"422: \x1b[31mno. Nothing was asked again"),
+        ((200, b'data: {"choices": []}\n\ndata: [DONE]\n\n', {}), 'the server streams, which it was not asked for: data: {"choices": []}'),
+        ((200, b'{"message": {"content": "A dog runs."}}', {}), "the answer has no text where OpenAI's protocol has one: {\"message\""),
+        ((200, b'{"choices": [7]}', {}), "the answer has no text where OpenAI's protocol has one"),
+        ((200, b'{"choices": [{"finish_reason": "stop"}]}', {}), "the answer has no text where OpenAI's protocol has one"),
+        ((200, b'{"choices": [{"message": {"content": 5}}]}', {}), "the answer has no text where OpenAI's protocol has one"),
     ],
 )  # fmt: skip
 def test_what_cannot_pass_is_told_at_once(monkeypatch, fault, told):
@@ -187,6 +217,28 @@ def test_replies_without_a_text():
     assert (thought.text, thought.finish, thought.prompt_tokens) == ("", "length", None)
     assert (kept_back.text, kept_back.finish) == ("", "content_filter")
     assert (broken.text, broken.prompt_tokens, broken.completion_tokens) == ("a ? b", None, None)
+
+
+def test_a_reply_in_parts_is_read_without_its_thoughts():
+    parts = [
+        {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
+        {"type": "text", "text": "A dog"},
+        {"type": "text", "text": " runs."},
+    ]
+    with server.serving() as served:
+        served.reply = lambda body: parts
+        assert client(served).ask(CHAT).text == "A dog runs."
+        served.reply = lambda body: parts[:1]
+        assert client(served).ask(CHAT).text == ""
+
+
+def test_what_failed_behind_the_server_is_told_and_no_answer():
+    said = {"choices": [{"finish_reason": "error", "error": {"code": 502, "message": "upstream"}, "message": {}}]}
+    with (
+        server.serving(faults=[(200, json.dumps(said).encode(), {})] * 7) as served,
+        pytest.raises(Unavailable, match=r"7 requests: the server could not finish its answer: upstream\.$"),
+    ):
+        client(served).ask(CHAT)
 
 
 def test_a_key_that_a_server_repeats_is_taken_out(monkeypatch):
