@@ -182,6 +182,7 @@ def summary(endpoint: Endpoint, replies: Mapping[str, Reply]) -> dict[str, Any]:
     uncounted = sum(None in (reply.prompt_tokens, reply.completion_tokens) for reply in every)
     found = {
         "url": endpoint.url,
+        "urls": _counted(reply.url for reply in every),
         "path": endpoint.path,
         "model": endpoint.model,
         "models": _counted(reply.model for reply in every),

@@ -56,6 +56,7 @@ class Reply:
         prompt_tokens, completion_tokens: As it counted them; None where it does not say.
         requests: How often it was asked until it answered.
         sent: The settings that were sent.
+        url: The base address of the server; empty in replies that version 0.1.0 kept.
     """
 
     text: str
@@ -66,6 +67,7 @@ class Reply:
     completion_tokens: int | None
     requests: int
     sent: Mapping[str, Any]
+    url: str = ""
 
 
 class GivenUp(Exception):
@@ -194,7 +196,7 @@ class Client:
         self._reached = True
         if status != 200:
             finish = self._fault(status, retry_after, content, sent)
-            return Reply("", finish, "", "", None, None, requests, sent)
+            return Reply("", finish, "", "", None, None, requests, sent, self.endpoint.url)
         return self._read(content, sent, requests)
 
     def _fault(self, status: int, retry_after: str | None, content: bytes, sent: Mapping[str, Any]) -> str:
@@ -259,6 +261,7 @@ class Client:
             completion_tokens=_count(counted.get("completion_tokens")),
             requests=requests,
             sent=sent,
+            url=self.endpoint.url,
         )
 
     def _told(self, error: Mapping[str, Any]) -> str:

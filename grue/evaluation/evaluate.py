@@ -26,10 +26,10 @@ from grue.evaluation.by_endpoint import (
 )
 from grue.evaluation.chat import Chatting, chatting, unbounded
 from grue.evaluation.client import Client
-from grue.evaluation.folder import ANSWERS, CODE, PREDICTIONS, SCORES, claim, discard, seal, withdraw
+from grue.evaluation.folder import ANSWERS, ASKED, CODE, PREDICTIONS, SCORES, claim, discard, seal, withdraw
 from grue.evaluation.predict import Answer, predict_file
 from grue.evaluation.predictions import write_predictions
-from grue.evaluation.prompting import Asking, Question, by_chat
+from grue.evaluation.prompting import Asking, Question, asked_hash, by_chat
 from grue.evaluation.scoring import Scored, score_predictions, write_per_example
 from grue.evaluation.systems import System
 from grue.lm.chat import cut_text
@@ -129,6 +129,8 @@ def _identity(task: Task, system: System, split: str, limit: int | None, data_di
         "chat": task.chat_hash if system.chat else None,
         "endpoint": None if (at := system.endpoint) is None else f"{at.url}/{at.path} {at.model}",
     }
+    if system.chat and system.endpoint is not None:
+        identity[ASKED] = asked_hash(task)
     if local := local_data_id(task):
         identity["data_sha256"] = local
     if code := own_code([spec.name for spec in task.metrics], task.folder):

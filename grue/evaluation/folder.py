@@ -4,6 +4,7 @@
 result is written last: it makes the evaluation finished.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ ANSWERS = "answers.jsonl"
 """What an endpoint replied, from which the predictions of such an evaluation follow."""
 CODE = "code"
 """The key of the claim that holds the hashes of the files of metrics that are the user's own."""
+ASKED = "asked"
+"""The key of the claim that holds the hash of what an endpoint is asked by a chat prompt, without what is cut out."""
 SHA256 = "sha256"
 """The key of the claim that holds the hashes of the files."""
 
@@ -25,7 +28,8 @@ SHA256 = "sha256"
 def claim(folder: Path, identity: Mapping[str, Any], warn: Callable[[str], None]) -> Result | None:
     """Return the result if the folder holds this very evaluation, finished; make the folder ours if it holds none.
 
-    An evaluation whose scores or result are not what was written is warned of, and is not finished.
+    An evaluation whose scores or result are not what was written is warned of, and is not finished. Answers of an
+    endpoint are gone on with at another host or port; where the chat prompt cuts out others, they are cut out again.
 
     Raises:
         ConfigError: It holds another evaluation.
@@ -41,10 +45,22 @@ def claim(folder: Path, identity: Mapping[str, Any], warn: Callable[[str], None]
         files.write_json(path, identity)
         return None
     found = _read_claim(folder)
-    differing = [key for key in identity if found.get(key) != identity[key]]
+    differing = [key for key in identity if key != ASKED and found.get(key) != identity[key]]
+    if "endpoint" in differing and _has_moved(found.get("endpoint"), identity["endpoint"]):
+        differing.remove("endpoint")
+        warn(
+            f"{folder}: holds answers of {found['endpoint']}; they are kept, and only those that are missing are asked "
+            f"for at {identity['endpoint']}. --force asks for all anew."
+        )
     if found.get(UNFINISHED) and (differing or UNFINISHED not in identity):
         warn(f"{folder}: holds an evaluation of the run before it was finished; evaluating anew.")
         discard(folder)
+        files.write_json(path, identity)
+        return None
+    if "chat" in differing and {*differing} <= {"chat", CODE} and found.get(ASKED) == identity.get(ASKED, ""):
+        warn(f"{folder}: the chat prompt cuts another answer out of a reply than before; doing so and scoring again.")
+        for name in (RESULT, PREDICTIONS):
+            (folder / name).unlink(missing_ok=True)
         files.write_json(path, identity)
         return None
     if differing == [CODE]:
@@ -82,7 +98,15 @@ def _in_words(key: str, found: Any, wanted: Any) -> str:
         return f"of {parts[0]}, not of {parts[1]}"
     if key == "task_hash":
         return f"for another version of the task ({str(found)[:12]}, now {wanted[:12]})"
+    if key == "chat" and found and wanted:
+        return f"by another chat prompt ({str(found)[:12]}, now {wanted[:12]})"
     return f"with {key} = {found!r}, not {wanted!r}"
+
+
+def _has_moved(found: Any, wanted: Any) -> bool:
+    """Whether two endpoints are the same model at the same path, behind another host or port."""
+    either = [re.sub(r"^https?://[^/]+", "", one) for one in (found, wanted) if isinstance(one, str)]
+    return len(either) == 2 and either[0] == either[1]
 
 
 def seal(folder: Path, identity: Mapping[str, Any], result: Result) -> None:

@@ -8,12 +8,13 @@ import hashlib
 import re
 import string
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from grue import files
 from grue.errors import ConfigError, DataError
 from grue.records import Example, Result, legible
-from grue.tasks import Chat, Shot, Task
+from grue.tasks import Chat, Shot, Task, without_defaults
 
 CHAT = "chat"
 ENDPOINT = "endpoint"
@@ -102,6 +103,11 @@ def chat_prompt(task: Task) -> Chat:
             "write one, or ask with the plain prompt: without --chat, or with --endpoint and --completions."
         )
     return task.prompt.chat
+
+
+def asked_hash(task: Task) -> str:
+    """Return the sha256 of what of a task's chat prompt is asked; what is cut out of a reply follows from the reply."""
+    return files.sha256_json(without_defaults(replace(chat_prompt(task), version=0, marker="", pattern="", lines=0)))
 
 
 def draw(chat: Chat, train: Iterable[Example]) -> list[Example]:

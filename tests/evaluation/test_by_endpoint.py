@@ -237,7 +237,7 @@ def test_answers_of_another_server_model_or_prompt_are_not_mixed(task):
         with pytest.raises(ConfigError, match="holds an evaluation with endpoint = "):
             grue.evaluate("m", task, endpoint=Endpoint(served.url + "/other", ""), limit=2)
         write_task(Path.cwd(), CHAT | {"version": 2, "system": "Go on, please."})
-        with pytest.raises(ConfigError, match="holds an evaluation with chat = "):
+        with pytest.raises(ConfigError, match=r"holds an evaluation by another chat prompt \([0-9a-f]{12}, now "):
             ask(task, served, limit=2)
     path = folder_of() / "answers.jsonl"
     write_task(Path.cwd(), CHAT)
@@ -255,6 +255,35 @@ def test_answers_of_another_server_model_or_prompt_are_not_mixed(task):
         path.write_text(path.read_text().replace(old, new))
         with pytest.raises(DataError, match=told):
             ask(task, served, limit=2)
+
+
+def test_answers_are_gone_on_with_where_the_server_has_moved(task):
+    with server.serving(faults=[None, None, server.error(401)]) as first:
+        with pytest.raises(DataError, match="401"):
+            ask(task, first)
+    with server.serving() as second:
+        with pytest.warns(UserWarning, match=f"holds answers of {first.url}.* asked for at {second.url}"):
+            result = ask(task, second)
+        assert len(second.asked) == 6
+    said = result.system["endpoint"]
+    assert (said["url"], said["urls"]) == (second.url, {second.url: 6, first.url: 2})
+    with server.serving() as third, pytest.warns(UserWarning, match=f"{second.url}.*--force asks for all anew"):
+        assert ask(task, third) == result and not third.asked
+
+
+def test_answers_are_cut_out_of_kept_replies_anew(task):
+    with server.serving(reply=lambda body: "well </think> it left\nand more") as served:
+        ask(task, served)
+        asked = len(served.asked)
+        write_task(Path.cwd(), CHAT | {"version": 2, "marker": "</think>"})
+        with pytest.warns(UserWarning, match="the chat prompt cuts another answer out of a reply than before"):
+            result = ask(task, served)
+        assert len(served.asked) == asked
+        assert {one["text"] for one in lines(folder_of() / "predictions.jsonl")} == {"it left"}
+        assert result.generation["prompting"]["version"] == 2
+        write_task(Path.cwd(), CHAT | {"version": 3, "marker": "</think>", "seed": 9})
+        with pytest.raises(ConfigError, match="by another chat prompt"):
+            ask(task, served)
 
 
 def test_a_cost_that_is_not_known_whole_is_not_told():
