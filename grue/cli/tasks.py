@@ -232,15 +232,18 @@ def _read(task: "Task", split: str) -> None:
     """Read the examples of a split of local files.
 
     Raises:
-        DataError: A file is not there, or a line of it is wrong.
+        DataError: A file is not there, a line of it is wrong, or what is evaluated lacks what the metrics need.
     """
     from grue.data.load import load_examples, local_path
+    from grue.evaluation.scoring import check_examples
 
     name = task.data.splits[split].source
     for source in task.data.sources:
         if source.kind == "local" and name in source.files:
             local_path(task, source, name)
-    load_examples(task, split)
+    loaded = load_examples(task, split)
+    if split == task.data.evaluation:
+        check_examples(task, loaded.examples)
 
 
 def _remarks(task: "Task") -> Iterator[str]:

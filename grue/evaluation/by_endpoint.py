@@ -172,6 +172,19 @@ def predictions_of(replies: Mapping[str, Reply], asking: Asking, examples: Seque
     return [Prediction(name, asking.answer_in(reply.text), reply.finish == CUT) for name, reply in found]
 
 
+def mostly_empty(predictions: Sequence[Prediction], replies: Mapping[str, Reply]) -> str:
+    """Return a warning if more than half of the predictions are empty; else nothing."""
+    empty = [prediction.id for prediction in predictions if not prediction.text]
+    if 2 * len(empty) <= len(predictions):
+        return ""
+    reasons = ", ".join(f"{why or 'none'} {count}" for why, count in _counted(replies[n].finish for n in empty).items())
+    return (
+        f"{len(empty):,} of {len(predictions):,} answers are empty (finish reasons: {reasons}). A model that thinks "
+        "first may have had no tokens left: turn its thinking off at the server. Or the chat prompt cuts out nothing: "
+        "see its marker, pattern and lines."
+    )
+
+
 def summary(endpoint: Endpoint, replies: Mapping[str, Reply]) -> dict[str, Any]:
     """Return what a result says of an endpoint: where, what it said of itself, and what it took."""
     every = list(replies.values())

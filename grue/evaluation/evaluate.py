@@ -19,6 +19,7 @@ from grue.evaluation.by_endpoint import (
     KeptReply,
     answer_all,
     first_reply,
+    mostly_empty,
     predictions_of,
     priced,
     settings_for,
@@ -30,7 +31,7 @@ from grue.evaluation.folder import ANSWERS, ASKED, CODE, PREDICTIONS, SCORES, cl
 from grue.evaluation.predict import Answer, predict_file
 from grue.evaluation.predictions import write_predictions
 from grue.evaluation.prompting import Asking, Question, asked_hash, by_chat
-from grue.evaluation.scoring import Scored, score_predictions, write_per_example
+from grue.evaluation.scoring import Scored, check_examples, score_predictions, write_per_example
 from grue.evaluation.systems import System
 from grue.lm.chat import cut_text
 from grue.lm.checks import check_lengths
@@ -95,13 +96,17 @@ def evaluate(
     try:
         ready = ready or _make_ready(task, system, split, limit, data_dir, offline, warn)
         started = time.monotonic()
-        system, predictions = _answer(task, ready, first, folder, batch_size, progress)
+        system, predictions = _answer(task, ready, first, folder, batch_size, progress, warn)
     except GrueError:
         if not any((folder / name).exists() for name in (PREDICTIONS, ANSWERS)):
             withdraw(folder)  # what never began must not stand in the way of another evaluation
         raise
     generated = time.monotonic()
-    scored = score_predictions(task, split, ready.examples, predictions)
+    try:
+        scored = score_predictions(task, split, ready.examples, predictions)
+    except DataError as error:
+        kept = f"The answers are kept: `grue score {folder / PREDICTIONS}` scores them, by --metrics of your choice."
+        raise type(error)(f"{error} {kept}") from error
     _refuse_unscored(task, scored, folder / PREDICTIONS)
     timing = {"generation_seconds": generated - started, "scoring_seconds": time.monotonic() - generated}
     if is_file(task, split):
@@ -178,6 +183,7 @@ def _make_ready(
 ) -> _Ready:
     loaded = load_examples(task, split, data_dir, offline)
     examples = loaded.examples[:limit]
+    check_examples(task, examples)
     train = load_examples(task, "train", data_dir, offline) if _reads_training(task, system) else None
     if train is not None and _looks_up(system):
         _refuse_unanswered(task, system, train.examples)
@@ -279,7 +285,13 @@ def _generation(task: Task, system: System) -> dict[str, Any]:
 
 
 def _answer(
-    task: Task, ready: _Ready, first: Sequence[KeptReply], folder: Path, batch_size: int, progress: Progress
+    task: Task,
+    ready: _Ready,
+    first: Sequence[KeptReply],
+    folder: Path,
+    batch_size: int,
+    progress: Progress,
+    warn: Callable[[str], None],
 ) -> tuple[System, Sequence[Prediction]]:
     """Write a system's predictions, continuing where an earlier evaluation was cut off.
 
@@ -306,6 +318,8 @@ def _answer(
         replies = answer_all(ready.client, ready.questions, folder / ANSWERS, report)
         system = replace(system, record={**system.record, "endpoint": summary(system.endpoint, replies)})
         predictions = predictions_of(replies, ready.asking, examples)
+        if told := mostly_empty(predictions, replies):
+            warn(f"{folder / ANSWERS}: {told}")
     else:
         train = () if ready.train is None else ready.train.examples
         predictions = _answer_without_model(task, system, examples, train)

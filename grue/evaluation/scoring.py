@@ -13,8 +13,8 @@ from grue import files
 from grue.errors import ConfigError, DataError, Unavailable, did_you_mean
 from grue.evaluation.predictions import match
 from grue.evaluation.reward_models import check_metrics
-from grue.metrics.metric import FloatArray, Metric, OfCorpusOnly, Subset
-from grue.metrics.registry import DIVERSITY, metric_factory
+from grue.metrics.metric import FloatArray, Metric, OfCorpusOnly, Subset, references_of
+from grue.metrics.registry import CARDS, DIVERSITY, metric_factory
 from grue.records import Axis, Example, Prediction, Score
 from grue.tasks import MetricSpec, Task
 
@@ -48,6 +48,25 @@ class Scored:
     counts: Mapping[str, int]
     hashes: Mapping[str, str]
     errors: tuple[str, ...] = ()
+
+
+def check_examples(task: Task, examples: Iterable[Example]) -> None:
+    """Refuse examples without what the task's metrics need, as far as their cards say it: before there are answers.
+
+    Raises:
+        DataError: An example has no reference, or its meta not the keys.
+    """
+    needs = {spec.name: CARDS[spec.name].terms for spec in task.metrics if spec.name in CARDS}
+    keys = {name: [term[5:] for term in terms if term.startswith("meta.")] for name, terms in needs.items()}
+    for example in examples:
+        for name, terms in needs.items():
+            if "references" in terms:
+                references_of(example, name)
+            if lacking := [key for key in keys[name] if example.meta.get(key) in (None, [], ())]:
+                raise DataError(
+                    f"The example {example.id!r} has no {lacking[0]} in its meta, which {name} needs; mend the data, or "
+                    "take another metric."
+                )
 
 
 def score_predictions(

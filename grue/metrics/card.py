@@ -3,6 +3,7 @@
 `grue metrics list`, `grue metrics show` and docs/reference/metrics.md print the cards.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -43,6 +44,11 @@ class Card:
     source: str
     needs: str = "references"
     direction: Direction = "higher"
+
+    @property
+    def terms(self) -> list[str]:
+        """What `needs` lists, apart: references, meta.table, a program."""
+        return re.split(r"[,;]\s*", self.needs)
 
     @property
     def arrow(self) -> str:

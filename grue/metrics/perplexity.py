@@ -93,6 +93,7 @@ CARDS = {
         definition="Perplexity of the prompts and references (or the references alone), joined to one long text, under "
         "the policy itself; the texts are not read.",
         source="RL4LMs' causal_perplexity",
+        needs="a reference of any example",
         direction="lower",
     ),
 }

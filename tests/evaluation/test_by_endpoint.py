@@ -286,6 +286,40 @@ def test_answers_are_cut_out_of_kept_replies_anew(task):
             ask(task, served)
 
 
+def test_what_metrics_lack_is_told_before_anything_is_asked(task):
+    rows = lines(Path("test.jsonl"))
+    files.write_jsonl(Path("test.jsonl"), [{**row, "reference": ""} if row["id"] == "test-5" else row for row in rows])
+    with server.serving() as served:
+        with pytest.raises(DataError, match="The example 'test-5' has no reference, which rouge1 needs"):
+            ask(task, served)
+        assert not served.asked and not folder_of().exists()
+        validated = CliRunner().invoke(main, ["tasks", "validate", str(task)])
+        assert validated.exit_code == 2 and "The example 'test-5' has no reference, which" in validated.stderr
+        ask(task, served, limit=5)
+        table = files.read_toml(task)
+        table["metrics"] = [{"name": "coverage", "axis": "preference", "range": [0, 1]}]
+        files.write_toml(task, table)
+        with pytest.raises(DataError, match="'test-0' has no concepts in its meta, which coverage needs"):
+            ask(task, served, output="elsewhere")
+
+
+def test_answers_that_a_metric_cannot_score_are_kept_for_grue_score(task):
+    Path("sized.py").write_text("def longer(examples, texts):\n    return [float('nan') for _ in texts]\n")
+    table = files.read_toml(task)
+    table["metrics"] = [{"name": "sized:longer", "axis": "preference", "range": [0, 1]}]
+    files.write_toml(task, table)
+    with server.serving() as served, pytest.raises(DataError, match=r"`grue score \S+predictions\.jsonl` scores them"):
+        ask(task, served)
+
+
+def test_answers_that_are_mostly_empty_are_warned_of(task):
+    with server.serving(reply=lambda body: "A dog." if body["messages"][-1]["content"][-1] in "012" else " ") as served:
+        with pytest.warns(UserWarning, match=r"answers\.jsonl: 5 of 8 answers are empty \(finish reasons: stop 5\)"):
+            ask(task, served)
+        served.reply = lambda body: "A dog." if body["messages"][-1]["content"][-1] in "0123" else " "
+        ask(task, served, output="elsewhere")  # half of them are not most
+
+
 def test_a_cost_that_is_not_known_whole_is_not_told():
     counted = Reply("a", "stop", "m", "", 10, 3, 2, {})
     asked = Endpoint("http://localhost/v1", "m", prices=(1.0, 1.0))
