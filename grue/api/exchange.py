@@ -148,7 +148,7 @@ def import_predictions(
         filter_name: With lm-eval, whose answers to take where several filters were applied.
         epoch: With inspect, which of several epochs.
         force: Replace a file that is there, unless it is read.
-        warn: Called where the logged prompts are not the task's.
+        warn: Called where the logged prompts are not the task's, or inspect's evaluation did not end well.
 
     Raises:
         ConfigError: The file is there or is read, or the log holds several sets of answers and none was chosen.
@@ -161,7 +161,7 @@ def import_predictions(
     log, output = Path(log), Path(output)
     files.refuse_there(output, force)
     files.refuse_input(output, [log])
-    answers = _answers(log, source, filter_name, epoch)
+    answers = _answers(log, source, filter_name, epoch, warn)
     of_task = as_task(task, suite)
     found = examples(of_task, split, data_dir=data_dir, offline=offline)
     result = matched(found, answers, log)
@@ -172,7 +172,7 @@ def import_predictions(
     return result
 
 
-def _answers(log: Path, source: str, filter_name: str | None, epoch: int | None) -> "list[LoggedAnswer]":
+def _answers(log: Path, source: str, filter_name: str | None, epoch: int | None, warn: Warn) -> "list[LoggedAnswer]":
     from grue.exchange import inspect_log, lm_eval
 
     if source == "lm-eval":
@@ -182,5 +182,5 @@ def _answers(log: Path, source: str, filter_name: str | None, epoch: int | None)
     if source == "inspect":
         if filter_name is not None:
             raise ConfigError("--filter is of lm-eval's logs; inspect's have epochs (--epoch).")
-        return inspect_log.read_answers(log, epoch=epoch)
+        return inspect_log.read_answers(log, epoch=epoch, warn=warn)
     raise ConfigError(f"There is no harness {source!r} to import from. Known: lm-eval, inspect.")

@@ -59,7 +59,7 @@ def fetch(
         for split in _splits(task, wanted):
             with _bar(f"{task.name} {split}") as progress:
                 loaded, origin = fetch_split(task, split, offline, progress)
-            place = "nothing to fetch" if origin.held is None else str(origin.held.folder / origin.held.file)
+            place = "nothing to fetch" if origin.held is None else str(origin.held.path)
             click.echo(f"{task.suite}/{task.name} {split}: {_figures(loaded)} → {place}")
     failed = []
     for name, revision in dict.fromkeys(pair for task in tasks if models for pair in needed_models(task)):
@@ -239,7 +239,8 @@ def pinning_lines(task: "Task", measured: "dict[str, Loaded]") -> Iterator[str]:
 
 def _figures(loaded: "Loaded") -> str:
     at = f"{loaded.source}@{loaded.revision[:12]}" if loaded.revision else loaded.source
-    return f"{loaded.rows:,} rows, {len(loaded.examples):,} examples from {at}"
+    rows, made = loaded.rows, len(loaded.examples)
+    return f"{rows:,} row{'s' if rows != 1 else ''}, {made:,} example{'s' if made != 1 else ''} from {at}"
 
 
 def _tasks(names: Sequence[str], suite: str) -> "list[Task]":

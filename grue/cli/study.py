@@ -188,7 +188,8 @@ def show(found: "StudyAnalysis", console: Console) -> None:
         Text(f"GRUE study {found.study}: {found.suite}/{found.task}, {printable(found.title)}", "bold"), soft_wrap=True
     )
     if found.synthetic:
-        said = f"Synthetic: {', '.join(found.synthetic)} are programs. These are no opinions of people."
+        are = "is a program" if len(found.synthetic) == 1 else "are programs"
+        said = f"Synthetic: {', '.join(found.synthetic)} {are}. These are no opinions of people."
         console.print(Text(said, "bold yellow"), soft_wrap=True)
     done = ", ".join(f"{one.annotator} {one.done} of {one.asked}" for one in found.annotators)
     console.print(f"{len(found.systems)} systems, {found.items} items. Answered: {done}.", soft_wrap=True)

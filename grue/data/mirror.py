@@ -24,7 +24,7 @@ from grue.data.formats import read_folder
 from grue.data.hub.listing import COMMIT, HubFile, Listing, find_files, find_local_files
 from grue.data.hub.transfer import save_columns
 from grue.data.parquet import join_parquet, parquet_rows
-from grue.data.unpack import unpack
+from grue.data.unpack import DamagedArchive, unpack
 from grue.errors import ConfigError, DataError, escaped
 from grue.tasks import Source
 
@@ -92,6 +92,11 @@ class Held:
     def file(self) -> str:
         """The name of the split's own file; official files have none."""
         return f"{self.split}.parquet"
+
+    @property
+    def path(self) -> Path:
+        """Where the split is read: its own file, or what the official files unpack to."""
+        return self.folder / (self.file if self.manifest.kind == "hub" else "unpacked")
 
     @property
     def identity(self) -> str:
@@ -345,16 +350,17 @@ def _fetch_files(source: Source, split: str, root: Path, licence: str, offline: 
         if held is not None and _undamaged(held):
             return held
         before = _read_manifest(folder) if (folder / "manifest.json").exists() else None
-        fetched = {}
+        fetched, fresh = {}, {}
         for name, url in _names(source).items():
             path = folder / name
             expected = source.sha256.get(url, "")
             pinned = expected or (before.files[name].sha256 if before and name in before.files else "")
             if not path.exists() or (pinned and files.sha256_file(path) != pinned):
                 download(url, path, expected, progress)
+                fresh[path] = url
             fetched[name] = HeldFile(path.stat().st_size, files.sha256_file(path), (url,))
         unpacked = folder / "unpacked"
-        _replace_unpacked([folder / name for name in fetched], unpacked, before)
+        _replace_unpacked([folder / name for name in fetched], unpacked, before, fresh)
         sums = _unpacked_hash(unpacked), _contents_hash(unpacked)
         manifest = _record(folder, source, revision, licence, fetched, *sums)
     return Held(folder, manifest, split)
@@ -375,17 +381,22 @@ def _names(source: Source) -> dict[str, str]:
     return named
 
 
-def _replace_unpacked(archives: list[Path], folder: Path, before: MirrorManifest | None) -> None:
+def _replace_unpacked(
+    archives: list[Path], folder: Path, before: MirrorManifest | None, fresh: Mapping[Path, str]
+) -> None:
     """Unpack into a temporary folder beside the folder, and put it in its place.
 
+    Args:
+        fresh: Those archives that were just downloaded, with their addresses; one that is none is not kept.
+
     Raises:
-        DataError: An archive is refused, or holds something else than when it was first fetched.
+        DataError: An archive is refused or none, or holds something else than when it was first fetched.
     """
     temporary = folder.with_name(".unpacking")
     shutil.rmtree(temporary, ignore_errors=True)
     try:
         for archive in archives:
-            unpack(archive, temporary)
+            _unpack(archive, temporary, fresh.get(archive))
         if before is not None and not _holds_the_same(temporary, before):
             raise DataError(
                 f"{folder}: the official files have changed since they were fetched first, {before.fetched}. If that "
@@ -395,6 +406,19 @@ def _replace_unpacked(archives: list[Path], folder: Path, before: MirrorManifest
         temporary.rename(folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _unpack(archive: Path, folder: Path, url: str | None) -> None:
+    try:
+        unpack(archive, folder)
+    except DamagedArchive as error:
+        if url is None:
+            raise
+        archive.unlink()  # else it would be there, and never be fetched again
+        raise DataError(
+            f"{url}: the server sent no archive, or a damaged one: {error.reason}. It is not kept: check the address, "
+            "and rerun the command to download it again."
+        ) from error
 
 
 def _unpacked_hash(folder: Path) -> str:

@@ -85,9 +85,9 @@ def _held_places(task: Task, split: str, held: mirror.Held) -> Iterator[DataLoca
         path = None  # the splits that this one leaves out are not here, so its examples are not cached either
     if path is not None and about_path(path).exists():
         yield DataLocation("cache", str(path), True, path.stat().st_size)
-    where = held.folder / (held.file if held.manifest.kind == "hub" else "unpacked")
-    note = "" if where.exists() else "listed in manifest.json, but missing"
-    yield DataLocation("mirror", str(where), where.exists(), held.bytes, note)
+    there = held.path.exists()
+    note = "" if there else "listed in manifest.json, but missing"
+    yield DataLocation("mirror", str(held.path), there, held.bytes, note)
 
 
 def _remote_place(source: Source, name: str, offline: bool) -> DataLocation:

@@ -46,6 +46,14 @@ OPEN: Mapping[str, Callable[[Path], Any]] = {
 }
 
 
+class DamagedArchive(DataError):
+    """What cannot be unpacked as the archive that its name says it is."""
+
+    def __init__(self, archive: Path, reason: str) -> None:
+        super().__init__(f"{archive}: the archive is damaged: {reason}. Delete it and fetch it again.")
+        self.reason = reason
+
+
 def unpack(archive: Path, folder: Path, largest: int = LARGEST) -> None:
     """Unpack a zip or tar archive into a new folder; any other file is copied there.
 
@@ -55,8 +63,8 @@ def unpack(archive: Path, folder: Path, largest: int = LARGEST) -> None:
         largest: Bytes that the archive may unpack to.
 
     Raises:
-        DataError: The archive is damaged, contains links or paths outside the folder, or unpacks to more than
-            `largest` bytes.
+        DamagedArchive: It is damaged, or none.
+        DataError: It contains links or paths outside the folder, or unpacks to more than `largest` bytes.
     """
     with translate_disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -70,14 +78,10 @@ def unpack(archive: Path, folder: Path, largest: int = LARGEST) -> None:
                 left -= _write(content, folder / _inside(archive, inside), left)
                 check_ratio(archive, largest - left, archive.stat().st_size)
         except (*DAMAGED, gzip.BadGzipFile) as error:
-            reason = escaped(error) or type(error).__name__
-            raise DataError(f"{archive}: the archive is damaged: {reason}. Delete it and fetch it again.") from error
+            raise DamagedArchive(archive, escaped(error) or type(error).__name__) from error
         except OSError as error:
             if error.errno in DAMAGE or error.errno is None:  # the system's have a number, that of bz2 has none
-                reason = error.strerror or escaped(error)
-                raise DataError(
-                    f"{archive}: the archive is damaged: {reason}. Delete it and fetch it again."
-                ) from error
+                raise DamagedArchive(archive, error.strerror or escaped(error)) from error
             raise
 
 
@@ -127,7 +131,7 @@ def _tar_members(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
                     )
             reader.seek(opened.offset)
             if reader.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):  # tarfile takes garbage for the end
-                raise DataError(f"{archive}: the archive is damaged: it has no end. Delete it and fetch it again.")
+                raise DamagedArchive(archive, "it has no end")
 
 
 def _inside(archive: Path, name: str) -> PurePosixPath:

@@ -85,7 +85,8 @@ def is_oracle(pick_by: str) -> bool:
 def _reads_references(name: str) -> bool:
     name = "model" if name.startswith(MODEL) else name
     if name in CARDS:
-        return any(hidden in CARDS[name].terms for hidden in ("references", *(f"meta.{key}" for key in OF_THE_REFERENCE)))
+        hidden = {"references", *(f"meta.{key}" for key in OF_THE_REFERENCE)}
+        return not hidden.isdisjoint(CARDS[name].terms)
     if name not in REWARDS and not is_metric(name) and ":" not in name:
         METRICS[name]  # raises, and says what there is
     return is_metric(name)

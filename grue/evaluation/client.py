@@ -241,10 +241,11 @@ class Client:
         choices, told = found.get("choices"), self._told(_error_of(content))
         if not choices and (told or "choices" in found):
             raise Passing(f"the answer has no choices{told}")
-        choice = choices[0] if isinstance(choices, list) and choices else None
-        if isinstance(choice, dict) and (choice.get("error") or choice.get("finish_reason") in _FAILED):
+        first = choices[0] if isinstance(choices, list) and choices else None
+        choice = first if isinstance(first, dict) else {}
+        if choice.get("error") or choice.get("finish_reason") in _FAILED:
             raise Passing(f"the server could not finish its answer{self._told(_error_in(choice.get('error')))}")
-        text = _text_of(choice, self.endpoint.completions) if isinstance(choice, dict) else None
+        text = _text_of(choice, self.endpoint.completions)
         if text is None:
             raise DataError(
                 f"{self._where}: the answer has no text where OpenAI's protocol has one: {beginning}. Check the "

@@ -132,8 +132,8 @@ def external_system(
         name: Of the system. [default: `external_name`]
 
     Raises:
-        ConfigError: The task has no chat prompt, the tokenizer no chat template, the endpoint or the name cannot be, or the
-            endpoint names another model.
+        ConfigError: The task has no chat prompt, the tokenizer no chat template, the endpoint or the name cannot be, or
+            the endpoint names another model.
         DataError: The model is not available.
     """
     if endpoint is not None and endpoint.model not in ("", model):

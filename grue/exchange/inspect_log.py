@@ -4,31 +4,37 @@ A sample has `id` (a number where the data set has none: its place from 1), `epo
 texts may stand apart, under `attachments`.
 """
 
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from grue.data.zipped import zip_members
-from grue.errors import ConfigError, DataError
+from grue.errors import ConfigError, DataError, escaped
 from grue.exchange import foreign_json
 from grue.exchange.answers import LoggedAnswer
 
 CUT = ("max_tokens", "model_length")
+ENDED = "success"
+"""The status of an evaluation that ended well; others are started, cancelled, error."""
 ATTACHED = ("attachment://", "tc://")
 
 
-def read_answers(path: Path, *, epoch: int | None = None) -> list[LoggedAnswer]:
+def read_answers(
+    path: Path, *, epoch: int | None = None, warn: Callable[[str], None] = warnings.warn
+) -> list[LoggedAnswer]:
     """Return the answers of a log.
 
     Args:
         epoch: Whose answers to take, where the samples were asked several times.
+        warn: Called where the evaluation did not end well.
 
     Raises:
         ConfigError: There are several epochs and none is chosen, or there is no such epoch.
         DataError: The log cannot be read, is none, or has samples that ended with an error.
     """
-    found = [_read(sample, where) for where, sample in _samples(path)]  # without transcripts, which may be large
+    found = [_read(sample, where) for where, sample in _samples(path, warn)]  # without transcripts, which may be large
     if not found:
         raise DataError(f"{path}: no sample; inspect leaves them out with --no-log-samples.")
     epochs = sorted({one.epoch for one in found})
@@ -64,12 +70,20 @@ def _read(sample: Any, where: str) -> LoggedSample:
     return LoggedSample(where, checked["epoch"], failed, _answer(checked, where))
 
 
-def _samples(path: Path) -> Iterator[tuple[str, Any]]:
+def _note(log: dict[str, Any], path: Path, warn: Callable[[str], None]) -> None:
+    """Warn where the status of a log is not that of an evaluation which ended well."""
+    status = log.get("status", ENDED)
+    if status != ENDED:
+        warn(f"{path}: its evaluation has the status '{escaped(status)}'; the answers in it are taken as they are.")
+
+
+def _samples(path: Path, warn: Callable[[str], None]) -> Iterator[tuple[str, Any]]:
     if path.suffix != ".eval":
         log = foreign_json.read(path)
         found = log.get("samples") if isinstance(log, dict) else None
         if not isinstance(log, dict) or "eval" not in log:
             raise DataError(f"{path}: no log of inspect: give its .eval file, or its .json.")
+        _note(log, path, warn)
         for number, sample in enumerate(found if isinstance(found, list) else (), start=1):
             yield f"{path}, sample {number}", sample
         return
@@ -79,6 +93,9 @@ def _samples(path: Path) -> Iterator[tuple[str, Any]]:
         newest = {member.filename: member for member in members}  # a log that was appended to names some twice
         if not {"header.json", "_journal/start.json"} & newest.keys():
             raise DataError(f"{path}: no log of inspect: it has neither header.json nor _journal/start.json.")
+        header = newest.get("header.json")  # written at the end
+        said = {"status": "started"} if header is None else foreign_json.parse(read(header), f"{path}/header.json")
+        _note(said if isinstance(said, dict) else {}, path, warn)
         for name, member in newest.items():
             if name.startswith("samples/") and name.endswith(".json"):
                 yield f"{path}/{name!a}", foreign_json.parse(read(member), f"{path}/{name!a}")

@@ -13,6 +13,8 @@ from grue.exchange.answers import LoggedAnswer
 
 SAMPLES = "Give samples_TASK_DATE.jsonl, which --log_samples writes, not the file of results."
 
+NO_TEXT = "no text (the task compares likelihoods); only tasks whose output_type is generate_until have predictions."
+
 
 def read_answers(path: Path, *, filter_name: str | None = None) -> list[LoggedAnswer]:
     """Return the answers of a sample log.
@@ -56,6 +58,8 @@ def _answer(line: dict[str, Any], where: str) -> LoggedAnswer:
     while isinstance(responses, list) and len(responses) == 1:
         responses = responses[0]
     if isinstance(responses, list):
+        if _is_likelihood(responses):
+            raise DataError(f"{where}: its answer is {NO_TEXT}")
         raise DataError(
             f"{where}: {len(responses)} answers to one document; log it with a filter that takes one, such as "
             "take_first."
@@ -70,6 +74,11 @@ def _answer(line: dict[str, Any], where: str) -> LoggedAnswer:
     )
 
 
+def _is_likelihood(responses: list[Any]) -> bool:
+    """Whether a response is what a likelihood request gives: a number, and whether the text is the likeliest."""
+    return len(responses) == 2 and (type(responses[1]) is bool or type(responses[0]) is float)
+
+
 def _prompt(arguments: Any, where: str) -> str:
     """Return the prompt of a document's only request, which asks for a text: its second argument is settings."""
     requests = list(arguments.values()) if isinstance(arguments, dict) else arguments
@@ -77,8 +86,5 @@ def _prompt(arguments: Any, where: str) -> str:
         raise DataError(f"{where}: arguments: expected the requests of a document.")
     first = list(requests[0].values()) if isinstance(requests[0], dict) else requests[0]
     if len(requests) > 1 or not isinstance(first, list) or len(first) < 2 or not isinstance(first[1], dict):
-        raise DataError(
-            f"{where}: its request asks for no text (the task compares likelihoods); only tasks whose output_type is "
-            "generate_until have predictions."
-        )
+        raise DataError(f"{where}: its request asks for {NO_TEXT}")
     return foreign_json.shown_prompt(first[0])

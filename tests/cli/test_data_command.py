@@ -5,15 +5,30 @@ import re
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from support import hub_server
 from support.hub_server import BLOCKED, HEAD_COMMIT, Fault, suite
+from support.official import zipped
 from support.paths import ROOT
 
 from grue.cli.main import main
+
+ONE_ROW = """
+reward = "rougeL"
+metrics = [{ name = "rougeL", axis = "preference", range = [0, 1] }]
+[data]
+format = "commongen"
+sources = [{ kind = "files", name = "commongen", urls = ["%s/one.zip"] }]
+splits = { test = { source = "validation" } }
+evaluation = "test"
+[backbone]
+family = "causal"
+model = "mini:causal"
+"""
 
 
 @pytest.fixture
@@ -49,6 +64,17 @@ def test_fetch_says_what_came_and_where_it_is(hub, run, tmp_path):
     assert (
         done.stderr == f"Offline from now on: --offline, or HF_HUB_OFFLINE=1. The mirror is {tmp_path}/cache/mirror.\n"
     )
+
+
+def test_fetch_of_official_files_names_what_they_unpack_to(hub, run, tmp_path):
+    row = {"concept_set": "dog#run", "scene": ["A dog runs."]}
+    hub.plain["/one.zip"] = zipped({"commongen.dev.jsonl": json.dumps(row).encode()})
+    (tmp_path / "one.toml").write_text(ONE_ROW % hub.address)
+    done = run("fetch", tmp_path / "one.toml")
+    assert done.exit_code == 0, done.stderr
+    place = done.stdout.rstrip("\n").rpartition(" → ")[2]
+    assert "1 row, 1 example from " in done.stdout and Path(place).is_dir() and place.endswith("/unpacked")
+    assert f"mirror {place}" in run("where", tmp_path / "one.toml", "--offline").stdout
 
 
 def test_fetch_to_a_folder(hub, run, monkeypatch, tmp_path):

@@ -91,6 +91,8 @@ def test_pairs_and_the_file_of_choices(systems, synthetic, tmp_path):
         files.write_json(study / "answers" / f"{answers.annotator}.json", answers)
     said = grue("study", "analyse", study, "--draws", 100, "--answers", lines)
     assert said.exit_code == 0 and "annotator-1 9 of 18" in said.stdout and str(lines) in said.stdout
+    alone = grue("study", "analyse", study, study / "answers" / "annotator-1.json", "--draws", 100)
+    assert "Synthetic: annotator-1 is a program. These are no opinions" in alone.stdout
     written_lines = [line for _, line in files.read_jsonl(lines)]
     assert len(written_lines) == 18
     keys = {"item", "annotator", "prompt", "id", "a", "b", "systems", "choice", "synthetic"}

@@ -245,6 +245,16 @@ def test_official_files_without_a_hash_are_pinned_by_what_they_held_first(hub, w
         mirror_fetch(task)
 
 
+def test_a_page_in_place_of_an_archive_is_not_kept(hub, waited, tmp_path):
+    hub.plain["/master.zip"] = b"<html>Log in</html>"
+    task = from_files(small("dailydialog"), f"{hub.address}/master.zip")
+    with pytest.raises(DataError, match=r"/master\.zip: the server sent no archive, or a damaged one: .*not kept"):
+        mirror_fetch(task)
+    assert not [*(tmp_path / "cache").rglob("master.zip")]
+    hub.plain["/master.zip"] = OFFICIAL
+    assert mirror_fetch(task).split == "test"
+
+
 def mirror_fetch(task, offline=False):
     (source,) = task.data.sources
     return mirror.fetch(source, "test", mirror_folder(), "", offline)

@@ -258,9 +258,8 @@ def test_answers_of_another_server_model_or_prompt_are_not_mixed(task):
 
 
 def test_answers_are_gone_on_with_where_the_server_has_moved(task):
-    with server.serving(faults=[None, None, server.error(401)]) as first:
-        with pytest.raises(DataError, match="401"):
-            ask(task, first)
+    with server.serving(faults=[None, None, server.error(401)]) as first, pytest.raises(DataError, match="401"):
+        ask(task, first)
     with server.serving() as second:
         with pytest.warns(UserWarning, match=f"holds answers of {first.url}.* asked for at {second.url}"):
             result = ask(task, second)

@@ -135,7 +135,8 @@ def test_a_slow_server_is_given_up_each_time_even_if_it_drips():
     with server.serving(faults=[server.drip]) as served:
         reply = client(served, seconds=2.0).ask(CHAT)
     assert reply.requests == 2
-    with scripted(lambda connection: threading.Event().wait(5), answer("200 OK", b'{"choices": []}')) as (url, requests):
+    none = answer("200 OK", b'{"choices": []}')
+    with scripted(lambda connection: threading.Event().wait(5), none) as (url, requests):
         with pytest.raises(Unavailable, match="gave up after 7 requests: the answer has no choices"):
             client(url, seconds=2.0).ask(CHAT)
         assert len(requests) == 7

@@ -84,9 +84,9 @@ def json_log(home, samples):
     return path
 
 
-def eval_log(home, samples, pack=None):
+def eval_log(home, samples, pack=None, status="success"):
     """Write a log as inspect does; `pack` compresses with Zstandard, as its versions since 2025 do."""
-    members = {"header.json": {"version": 2}, "summaries.json": []}
+    members = {"header.json": {"version": 2, "status": status}, "summaries.json": []}
     members |= {f"samples/{one['id']}_epoch_{one['epoch']}.json": one for one in samples}
     path = home / "log.eval"
     with zipfile.ZipFile(path, "w") as archive:
@@ -209,6 +209,7 @@ def test_one_of_several_filters_is_chosen(home):
         ({"results": {}}, "line 2: no sample of lm-evaluation-harness: it has no doc_id"),
         (["doc_id"], "line 2: no sample of lm-evaluation-harness"),
         (sample(1, filtered_resps=[["a", "b"]]), "line 2: 2 answers to one document; log it with a filter that takes"),
+        (sample(1, filtered_resps=[["-3.1", True]]), "line 2: its answer is no text (the task compares likelihoods)"),
         (sample(1, filtered_resps=[[3]]), "line 2: filtered_resps is no text"),
         (sample(1, "half \ud800"), "line 2: filtered_resps has half of a surrogate pair"),
         (
@@ -285,6 +286,20 @@ def test_one_of_several_epochs_is_chosen_and_failed_samples_are_told(home):
     samples[2]["error"] = {"message": "rate limit"}
     told = refused(home, eval_log(home, samples), "inspect", DataError, "--epoch", "1")
     assert "1 of 4 samples ended with an error" in told and "inspect eval-retry" in told
+
+
+def test_an_evaluation_that_did_not_end_well_is_told(home):
+    samples = [inspect_sample(number) for number in range(4)]
+    log = json_log(home, samples)
+    assert taken(home, log, "inspect")[0].stderr == ""
+    (home / "out.jsonl").unlink()
+    log.write_text(log.read_text().replace('"success"', '"error"'))
+    done, found = taken(home, log, "inspect")
+    assert "log.json: its evaluation has the status 'error'; the answers in it are taken" in done.stderr
+    assert found == EXPECTED
+    (home / "out.jsonl").unlink()
+    packed = eval_log(home, samples, status="cancelled")
+    assert "log.eval: its evaluation has the status 'cancelled'" in taken(home, packed, "inspect")[0].stderr
 
 
 def test_a_sample_that_a_limit_ended_is_cut_or_has_no_answer(home):
