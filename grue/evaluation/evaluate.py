@@ -183,11 +183,11 @@ def _make_ready(
 ) -> _Ready:
     loaded = load_examples(task, split, data_dir, offline)
     examples = loaded.examples[:limit]
-    check_examples(task, examples)
     train = load_examples(task, "train", data_dir, offline) if _reads_training(task, system) else None
     if train is not None and _looks_up(system):
         _refuse_unanswered(task, system, train.examples)
     asking = _asking(task, system, loaded.examples, () if train is None else train.examples)
+    check_examples(task, examples)
     chat = _chatting(task, system, asking)
     if asking is not None and (prompting := asking.record()) is not None:
         counted = {} if chat is None else {"prompt_tokens": chat.count_tokens(examples)}
