@@ -56,7 +56,7 @@ class Reply:
         prompt_tokens, completion_tokens: As it counted them; None where it does not say.
         requests: How often it was asked until it answered.
         sent: The settings that were sent.
-        url: The base address of the server; empty in replies that version 0.1.0 kept.
+        url: The base address of the server; empty in replies that were kept without it.
     """
 
     text: str
