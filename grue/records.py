@@ -118,7 +118,7 @@ class Score:
     scaled: float | None
     n: int
     direction: Direction
-    signature: str
+    signature: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,24 +139,24 @@ class Result:
 
     schema: int
     status: Literal["complete", "failed"]
-    grue: Mapping[str, Any]
+    grue: Mapping[str, Any] = field(repr=False)
     suite: str
     task: str
     task_version: int
-    task_hash: str
+    task_hash: str = field(repr=False)
     split: str
     seed: int
-    system: Mapping[str, Any]
-    data: Mapping[str, Any]
-    generation: Mapping[str, Any]
-    determinism: Mapping[str, Any]
-    scores: tuple[Score, ...]
+    system: Mapping[str, Any] = field(repr=False)
+    data: Mapping[str, Any] = field(repr=False)
+    generation: Mapping[str, Any] = field(repr=False)
+    determinism: Mapping[str, Any] = field(repr=False)
+    scores: tuple[Score, ...] = field(repr=False)
     preference: float | None
     naturalness: float | None
-    hashes: Mapping[str, str]
+    hashes: Mapping[str, str] = field(repr=False)
     counts: Mapping[str, int]
-    timing: Mapping[str, float]
-    packages: Mapping[str, str]
+    timing: Mapping[str, float] = field(repr=False)
+    packages: Mapping[str, str] = field(repr=False)
     limited: bool
     errors: tuple[str, ...] = ()
 

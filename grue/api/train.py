@@ -3,7 +3,7 @@
 import atexit
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,7 @@ class Trained:
         checkpoint: The best model on validation, in Hugging Face format.
     """
 
-    task: Task
+    task: Task = field(repr=False)
     folder: Path
     checkpoint: Path
 

@@ -5,6 +5,7 @@ The file is Arrow's IPC format with the columns id, prompt, references and meta 
 
 import bisect
 import json
+import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -14,7 +15,7 @@ import pyarrow as pa
 
 from grue import files
 from grue.data.cache import writing
-from grue.errors import DataError
+from grue.errors import DataError, escaped
 from grue.records import Example
 
 BATCH = 2048
@@ -57,6 +58,7 @@ class ExampleFile(Sequence[Example]):
             if step == 1:
                 return ExampleFile(self.path, self._start + start, self._start + max(start, stop))
             return tuple(self[i] for i in range(start, stop, step))
+        index = operator.index(index)  # a TypeError for any other, a field's name say
         if not -len(self) <= index < len(self):
             raise IndexError(f"example {index} of {len(self)}")
         row = self._start + index % len(self)
@@ -67,6 +69,11 @@ class ExampleFile(Sequence[Example]):
     def __iter__(self) -> Iterator[Example]:
         for batch in self._table.slice(self._start, len(self)).to_batches(max_chunksize=BATCH):
             yield from map(_example, batch.to_pylist())
+
+    def __repr__(self) -> str:
+        if not len(self):
+            return "<no examples>"
+        return f"<{len(self):,} examples, the first {self[0].id!r}: {escaped(repr(self[0].prompt), 80)}>"
 
     def __reduce__(self) -> tuple[type["ExampleFile"], tuple[Path, int, int]]:
         return ExampleFile, (self.path, self._start, self._stop)

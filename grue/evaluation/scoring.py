@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -41,12 +41,12 @@ class Scored:
 
     split: str
     scores: tuple[Score, ...]
-    ids: tuple[str, ...]
-    per_example: Mapping[str, tuple[float, ...]]
+    ids: tuple[str, ...] = field(repr=False)
+    per_example: Mapping[str, tuple[float, ...]] = field(repr=False)
     preference: float | None
     naturalness: float | None
     counts: Mapping[str, int]
-    hashes: Mapping[str, str]
+    hashes: Mapping[str, str] = field(repr=False)
     errors: tuple[str, ...] = ()
 
 

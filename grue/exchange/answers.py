@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from grue.errors import SubmissionError, escaped
@@ -50,7 +50,7 @@ class Matched:
         alike: How many of the logged prompts contain the prompt of their example.
     """
 
-    predictions: tuple[Prediction, ...]
+    predictions: tuple[Prediction, ...] = field(repr=False)
     ways: Counter[Way]
     alike: int
 

@@ -54,6 +54,20 @@ def test_no_such_example(few, index):
         few[index]
 
 
+@pytest.mark.parametrize("index", ["id", [0, 1], None, 1.0, (0, 1)])
+def test_what_is_no_index(few, index):
+    with pytest.raises(TypeError, match="object cannot be interpreted as an integer"):
+        few[index]
+
+
+def test_it_is_shown_in_a_line(tmp_path, few):
+    assert repr(few) == r"<7 examples, the first 'e0': 'prompt 0\n\t“”😀'>"
+    assert repr(few[2:5]).startswith("<3 examples, the first 'e2': ")
+    assert repr(few[:0]) == "<no examples>"
+    write_examples(tmp_path / "long.arrow", [Example("e", "p" * 1000, ())])
+    assert repr(ExampleFile(tmp_path / "long.arrow")) == f"<1 examples, the first 'e': '{'p' * 78}…>"
+
+
 def test_a_range_has_ends(few):
     stretch = few[2:5]
     assert (stretch[0], stretch[-1]) == (FEW[2], FEW[4])

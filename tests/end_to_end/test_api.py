@@ -215,6 +215,8 @@ def test_train_evaluate_score(own):
     result = grue.evaluate(run)
     assert (result.suite, result.task, result.seed, result.counts["scored"]) == ("own", "words", 3, 3)
     assert result.data["source"] == "test.parquet" and len(result.data["revision"]) == 64
+    assert repr(run) == f"Trained(folder={run.folder!r}, checkpoint={run.checkpoint!r})"
+    assert f"preference={result.preference!r}" in repr(result) and len(repr(result)) < 400
     predictions = run.folder / "predictions.jsonl"
     scored = grue.score(predictions, own / "words.toml")
     assert scored.preference == result.preference
