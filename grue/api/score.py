@@ -1,6 +1,6 @@
 """Score the predictions of any system, and compare two systems."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def score(
-    predictions: str | Path | Mapping[str, str] | Sequence[str | Prediction],
+    predictions: str | Path | Mapping[str, str] | Iterable[str | Prediction | Mapping[str, Any]],
     task: AnyTask | None = None,
     *,
     suite: str = "mini",
@@ -32,7 +32,8 @@ def score(
 
     Args:
         predictions: A file of {"id": …, "text": …} lines (with `references`: plain text, one per line; with
-            `own_examples` also without ids, in their order), id → text, or one text for each example in their order.
+            `own_examples` also without ids, in their order), id → text, or one for each example: texts in their order,
+            or `Prediction`s or {"id": …, "text": …} in any.
         task: The task; or give `own_examples` or `references`.
         split: The split of the task, or the path of a file of rows. [default: its evaluation split]
         own_examples: Examples, or a file of {"id": …, "references": […], …} lines; ids may be left out of all.
@@ -44,18 +45,23 @@ def score(
     Raises:
         ConfigError: Not exactly one of task, own examples and references is given, or there is no metric.
         SubmissionError: An example has no prediction or two, a prediction no example, or one is no text.
-        DataError: Data is not available, or an example of your own cannot be: references that are one text, say.
+        DataError: Data is not available, an example of your own cannot be (references that are one text, say), or what
+            is read as plain text is JSON.
     """
     from grue.evaluation import predictions as reading
     from grue.evaluation.scoring import chosen_metrics, score_examples, score_predictions
 
     if sum([task is not None, own_examples is not None, bool(references)]) != 1:
-        raise ConfigError("Say what to score against: one of --task NAME, --examples FILE or --references FILE.")
+        raise ConfigError(
+            "Say what to score against: one of --task NAME, --examples FILE or --references FILE (in Python task, "
+            "own_examples or references)."
+        )
     if task is None and (split is not None or data_dir is not None):
-        raise ConfigError("--split and --data-dir choose examples of a task; they need --task.")
+        raise ConfigError("--split and --data-dir choose examples of a task; they need --task, or task in Python.")
     if task is None and metrics is None:
         raise ConfigError(
-            "Without --task there are no default metrics: name them with --metrics, such as meteor,rougeL."
+            "Without a task there are no default metrics: name them with --metrics, such as meteor,rougeL, or "
+            'metrics=["meteor", "rougeL"] in Python.'
         )
     if isinstance(metrics, str):
         raise ConfigError(f"metrics={metrics!r}: give a list of names, such as [{metrics!r}].")
@@ -89,15 +95,23 @@ def score(
 
 def _answers(given: Any, found: Sequence[Example]) -> list[Prediction]:
     """Return predictions that are given by id, or in the order of the examples."""
+    from grue.evaluation.predictions import prediction_of
+
     if isinstance(given, Mapping):
         return [Prediction(identity, _text(text, identity)) for identity, text in given.items()]
+    given = list(given)
     if len(given) != len(found):
         raise SubmissionError(f"{len(given)} predictions for {len(found)} examples.")
     answers = []
     for place, (one, example) in enumerate(zip(given, found, strict=True)):
-        if not isinstance(one, str | Prediction):
-            raise SubmissionError(f"predictions[{place}]: expected a text or a grue.Prediction, found {one!r}.")
-        answer = one if isinstance(one, Prediction) else Prediction(example.id, one)
+        if isinstance(one, Mapping):
+            answer = prediction_of(one, f"predictions[{place}]")
+        elif isinstance(one, str | Prediction):
+            answer = one if isinstance(one, Prediction) else Prediction(example.id, one)
+        else:
+            raise SubmissionError(
+                f'predictions[{place}]: expected a text, a grue.Prediction or {{"id": …, "text": …}}, found {one!r}.'
+            )
         _text(answer.text, place)
         answers.append(answer)
     return answers

@@ -1,5 +1,6 @@
 """Predictions, and examples of the user's own, read from files; predictions put into the order of examples."""
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
@@ -48,7 +49,7 @@ def read_predictions(path: Path) -> list[Prediction]:
         DataError: The file is missing, or a line is not UTF-8 or not a JSON object.
         SubmissionError: A line has an unknown or missing key, or a value of another type; the message names the line.
     """
-    return [_prediction(record, f"{path}, line {number}") for number, record in files.read_jsonl(path)]
+    return [prediction_of(record, f"{path}, line {number}") for number, record in files.read_jsonl(path)]
 
 
 def read_predictions_in_order(path: Path) -> list[Prediction]:
@@ -61,7 +62,7 @@ def read_predictions_in_order(path: Path) -> list[Prediction]:
     """
     if path.suffix != ".gz" and not files.read_text(path).removeprefix("\ufeff").lstrip().startswith("{"):
         return read_plain_predictions(path)
-    return [_prediction(record, f"{path}, line {number}") for number, record in _numbered(path)]
+    return [prediction_of(record, f"{path}, line {number}") for number, record in _numbered(path)]
 
 
 def _numbered(path: Path) -> Sequence[tuple[int, Mapping[str, Any]]]:
@@ -72,7 +73,15 @@ def _numbered(path: Path) -> Sequence[tuple[int, Mapping[str, Any]]]:
     return [(number, {"id": str(place), **record}) for place, (number, record) in enumerate(lines, start=1)]
 
 
-def _prediction(record: Mapping[str, Any], where: str) -> Prediction:
+def prediction_of(record: Mapping[str, Any], where: str) -> Prediction:
+    """Return the prediction that a line of a predictions file holds; `prediction_record` returns the line.
+
+    Args:
+        where: What messages call it.
+
+    Raises:
+        SubmissionError: It has an unknown or missing key, or a value of another type.
+    """
     try:
         return from_dict(Prediction, record, where)
     except ConfigError as error:
@@ -80,7 +89,11 @@ def _prediction(record: Mapping[str, Any], where: str) -> Prediction:
 
 
 def read_plain_predictions(path: Path) -> list[Prediction]:
-    """Read plain text, one prediction per line; ids are line numbers."""
+    """Read plain text, one prediction per line; ids are line numbers.
+
+    Raises:
+        DataError: The file cannot be read, or its lines are JSON objects.
+    """
     return [Prediction(str(number), text) for number, text in enumerate(_plain_lines(path), start=1)]
 
 
@@ -155,7 +168,8 @@ def read_plain_examples(paths: Sequence[Path]) -> list[Example]:
     """Read references from plain text, one per line; several files hold several references of the same examples.
 
     Raises:
-        DataError: A file cannot be read or is empty, or the files have different numbers of lines.
+        DataError: A file cannot be read or is empty, its lines are JSON objects, or the files have different numbers
+            of lines.
     """
     columns = [_plain_lines(path) for path in paths]
     for path, column in zip(paths, columns, strict=True):
@@ -170,7 +184,24 @@ def read_plain_examples(paths: Sequence[Path]) -> list[Example]:
 
 
 def _plain_lines(path: Path) -> list[str]:
-    r"""Return a file's lines, ended by "\n" or "\r\n" only: other characters that Unicode calls line ends are text."""
+    r"""Return a file's lines, ended by "\n" or "\r\n" only: other characters that Unicode calls line ends are text.
+
+    Raises:
+        DataError: The file cannot be read, or its lines are JSON objects, whose keys would be scored as text.
+    """
     text = files.read_text(path).removeprefix("\ufeff")  # some editors write a byte order mark
     lines = [line.removesuffix("\r") for line in text.split("\n")]
+    written = [line for line in lines if line.strip()]
+    if written and all(map(_is_object, written)):
+        raise DataError(
+            f'{path}: its lines are JSON objects, and --references is for plain text. For {{"id", "text"}} lines give '
+            '--examples FILE, of {"id", "references"} lines (own_examples="FILE" in Python).'
+        )
     return lines if lines[-1] else lines[:-1]
+
+
+def _is_object(line: str) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False

@@ -225,6 +225,26 @@ def test_a_mark_of_the_encoding_is_no_text(tmp_path):
     assert scores(grue("score", predictions, "--references", references, "--metrics", "ter", "--json")) == {"ter": 0.0}
 
 
+@pytest.mark.parametrize("place", ["p.txt", "r.txt"])
+def test_lines_of_json_are_no_plain_text(tmp_path, place):
+    plain(tmp_path / "p.txt", "a cat\nb\n")
+    plain(tmp_path / "r.txt", "a cat\nb\n")
+    plain(tmp_path / place, '\ufeff{"id": "1", "text": "a cat"}\n\n {"id": "2", "text": "b"}\r\n')
+    asked = ["score", tmp_path / "p.txt", "--references", tmp_path / "r.txt", "--metrics", "ter"]
+    fails(
+        grue(*asked),
+        3,
+        f"{tmp_path / place}: its lines are JSON objects, and --references is for plain text. "
+        'For {"id", "text"} lines give --examples FILE, of {"id", "references"} lines (own_examples="FILE" in Python).',
+    )
+
+
+@pytest.mark.parametrize("line", ['{"a cat"', '["a", "b"]', '"a"', '{"a":' * 5000, "7"])
+def test_a_text_that_only_looks_like_json_is_scored(tmp_path, line):
+    texts = plain(tmp_path / "p.txt", f'{{"text": "a"}}\n{line}\n')
+    assert scores(grue("score", texts, "--references", texts, "--metrics", "ter", "--json")) == {"ter": 0.0}
+
+
 def test_files_of_different_lengths(tmp_path):
     two, three = plain(tmp_path / "2.txt", "a\nb\n"), plain(tmp_path / "3.txt", "a\nb\nc\n")
     fails(
@@ -351,14 +371,28 @@ for command in {commands}:
 def test_in_python_what_is_no_text_and_no_list_of_names_is_told():
     examples = [Example("a", "", ("the cat",)), Example("b", "", ("a dog",))]
     for given, told in (
-        ([{"id": "a", "text": "x"}, "y"], r"predictions\[0\]: expected a text or a grue.Prediction, found \{"),
-        (["x", None], r"predictions\[1\]: expected a text or a grue.Prediction, found None"),
+        ([{"text": "x"}, "y"], r"predictions\[0\]: the key 'id' is missing"),
+        (["x", {"id": "b", "text": 3}], r"predictions\[1\]: text: expected a string, found int 3"),
+        (["x", None], r"predictions\[1\]: expected a text, a grue.Prediction or \{.*\}, found None"),
         ({"a": "x", "b": 3}, r"predictions\['b'\]: expected a text, found 3"),
     ):
         with pytest.raises(SubmissionError, match=told):
             score(given, own_examples=examples, metrics=["rouge1"])
     with pytest.raises(ConfigError, match=r"metrics='rouge1': give a list of names, such as \['rouge1'\]"):
         score(["x", "y"], own_examples=examples, metrics="rouge1")
+
+
+def test_predictions_of_python_are_given_as_what_is_at_hand():
+    examples = [Example("a", "", ("the cat",)), Example("b", "", ("a dog",))]
+    texts = {"a": "the cat", "b": "no"}
+    lines = [{"id": name, "text": text} for name, text in reversed(texts.items())]
+    for given in (texts, list(texts.values()), (text for text in texts.values()), lines, iter(lines)):
+        assert score(given, own_examples=examples, metrics=["rouge1"]).per_example == {"rouge1": (1.0, 0.0)}
+
+
+def test_what_is_shown_of_scores_is_short():
+    shown = repr(score(["a"] * 99, own_examples=[Example(str(n), "", ("a",)) for n in range(99)], metrics=["rouge1"]))
+    assert "Score(metric='rouge1', axis='none', value=1.0" in shown and len(shown) < 400
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,10 @@ from support.score_cli import fails, grue, own_files, plain, scores
 from grue.cli.score import parse_metric_settings
 from grue.errors import ConfigError
 
-WHAT = "Say what to score against: one of --task NAME, --examples FILE or --references FILE."
+WHAT = (
+    "Say what to score against: one of --task NAME, --examples FILE or --references FILE (in Python task, own_examples or "
+    "references)."
+)
 
 
 @pytest.fixture
@@ -32,7 +35,10 @@ def test_exactly_one_thing_to_score_against(against):
 
 @pytest.mark.parametrize("against", [["--examples", "e.jsonl"], ["--references", "r.txt"]])
 def test_examples_of_ones_own_have_no_default_metrics(against):
-    message = "Without --task there are no default metrics: name them with --metrics, such as meteor,rougeL."
+    message = (
+        "Without a task there are no default metrics: name them with --metrics, such as meteor,rougeL, or "
+        'metrics=["meteor", "rougeL"] in Python.'
+    )
     fails(grue("score", "p.jsonl", *against), 2, message)
 
 
