@@ -1,3 +1,4 @@
+from grue import errors as errors
 from grue import rewards as rewards
 from grue.api.evaluate import evaluate as evaluate
 from grue.api.evaluate import generate as generate
@@ -10,12 +11,19 @@ from grue.api.score import score as score
 from grue.api.train import Trained as Trained
 from grue.api.train import diagnose as diagnose
 from grue.api.train import train as train
+from grue.evaluation.endpoint import Endpoint as Endpoint
+from grue.records import Example as Example
+from grue.records import Prediction as Prediction
 
 __version__: str
 __all__ = [
+    "Endpoint",
+    "Example",
+    "Prediction",
     "Trained",
     "compare",
     "diagnose",
+    "errors",
     "evaluate",
     "examples",
     "export",

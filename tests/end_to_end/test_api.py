@@ -293,7 +293,11 @@ def test_nothing_of_a_request_is_said_beside_it(beside, tmp_path):
 
 def test_names_of_the_package():
     measuring = {"Trained", "compare", "diagnose", "evaluate", "examples", "generate", "score", "train"}
-    assert set(grue.__all__) == measuring | {"export", "import_predictions", "push", "rewards"}
+    classes = {"Endpoint", "Example", "Prediction"}
+    assert set(grue.__all__) == measuring | classes | {"errors", "export", "import_predictions", "push", "rewards"}
+    assert set(dir(grue)) == {*grue.__all__, "__version__"}
+    assert (grue.Prediction, grue.errors.ConfigError) == (Prediction, ConfigError)
+    assert all(getattr(grue, name).__name__.rpartition(".")[2] == name for name in grue.__all__)
     with pytest.raises(AttributeError, match="module 'grue' has no attribute 'trian'"):
         grue.trian  # noqa: B018
 
