@@ -17,6 +17,8 @@ from grue.runs import log
 from grue.runs.plan import Plan
 
 CONFIG = "config.toml"
+HASHES = ("_hash", "_sha256", "_weights", "_models")
+"""How the keys of a run's record end whose values tell a reader nothing but that something differs."""
 
 
 def finished(plan: Plan) -> bool:
@@ -98,7 +100,8 @@ def begin(plan: Plan) -> None:
 def _refuse_other_configuration(plan: Plan, record: Mapping[str, Any]) -> None:
     path = plan.folder / CONFIG
     old, new = _flat(files.read_toml(path)), _flat(record)
-    differing = [key for key in sorted(old | new) if old.get(key) != new.get(key)]
+    differing = [key for key in old | new if old.get(key) != new.get(key)]
+    differing.sort(key=lambda key: (key.endswith(HASHES), key != "reward", key))
     if differing:
         key, *others = differing
         what = f"with {key} = {old.get(key)!r}, not {new.get(key)!r}"

@@ -224,7 +224,7 @@ def test_a_configuration_that_was_emptied_is_another_one(whole, tmp_path):
     (run_folder(runs) / "config.toml").write_text("")
     refused = here(*train_command(runs))
     assert refused.exit_code == 2
-    assert "config.toml: this folder holds a run with algorithm = None, not 'ppo'" in refused.stderr
+    assert "config.toml: this folder holds a run with reward = None, not " in refused.stderr
 
 
 # --- evaluation ------------------------------------------------------------------------------------------------------

@@ -54,6 +54,8 @@ def test_a_run_is_known_by_the_code_of_its_reward_and_algorithm(here):
     with pytest.raises(ConfigError, match="this folder holds a run with code_sha256 = "):
         claim_folder(plan(here, **asked))
     assert "code_sha256" not in plan(here, reward="sentiment").record()
+    with pytest.raises(ConfigError, match=r"with reward = .*, not 'sentiment' \(and other values of .*code_sha256\)"):
+        claim_folder(plan(here, **asked | {"reward": "sentiment", "settings": {"gamma": 0.5}}))
 
 
 def test_scores_of_a_metric_that_was_changed_are_made_again(here):
