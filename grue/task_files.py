@@ -53,7 +53,9 @@ def suite_folder(suite: str) -> Path:
     if Path(suite).is_dir():
         return Path(suite)
     if suite == OWN:
-        raise UnknownName(f"A task of the suite {OWN!r} is known by its file: write --task FILE.toml.")
+        raise UnknownName(
+            f'A task of the suite {OWN!r} is known by its file: write --task FILE.toml, or task="FILE.toml" in Python.'
+        )
     suites = (*SUITES, *installed_suites())
     known, close = ", ".join(suites), did_you_mean(suite, suites)
     raise UnknownName(f"There is no suite {suite!r}.{close} Known: {known}, or the path of a folder of task files.")

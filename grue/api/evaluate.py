@@ -175,7 +175,10 @@ def subject(
         of_task = as_task(task or known or manifest.task, suite if task else manifest.suite)
         evaluated, folder = systems.checkpoint_system(of_task, checkpoint), checkpoint.parent
     elif task is None:
-        raise ConfigError(f"{name} is no checkpoint of grue: name the task that it is evaluated on, with --task.")
+        raise ConfigError(
+            f"{name} is no checkpoint of grue: name the task that it is evaluated on, with --task NAME, or "
+            'task="NAME" in Python.'
+        )
     else:
         of_task = as_task(task, suite)
         if kind == "baseline" or (kind is None and name in BASELINES):
@@ -255,7 +258,7 @@ def generate(
     if task is None and not isinstance(what, Trained) and not is_checkpoint(Path(what)):
         raise ConfigError(
             f"{what}: no checkpoint of grue is there (`grue train` writes one). If it is a model, or zero-shot, name "
-            "the task that it answers, with --task."
+            'the task that it answers, with --task NAME, or task="NAME" in Python.'
         )
     kind: Literal["checkpoint"] | None = "checkpoint" if task is None else None
     found = subject(what, task, kind=kind, seed=1 if seed is None else seed, suite=suite)

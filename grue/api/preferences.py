@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grue.api.examples import AnyTask, as_task, examples
-from grue.errors import ConfigError
-from grue.task_files import task_names
+from grue.errors import ConfigError, escaped
+from grue.task_files import OWN, is_named, task_names
 from grue.tasks import Task
 
 if TYPE_CHECKING:
@@ -238,13 +238,22 @@ def task_and_split(
     """
     from grue.data.scored import read_header
     from grue.preferences.read import answered_split
-    from grue.task_files import is_named
 
     made = read_header(path)
-    if task is None and made is not None and is_named(made.suite) and made.task in task_names(made.suite):
-        task, suite = made.task, made.suite
-    if task is None and usual is not None and is_named(usual[0]) and usual[1] in task_names(usual[0]):
-        suite, task = usual
+    stated = [] if made is None else [(made.suite, made.task)]
+    stated += [] if usual is None else [usual]
     if task is None:
-        raise ConfigError(f"{path}: has no header that names a task of ours; name its task with --task.")
+        known = ((of_suite, name) for of_suite, name in stated if is_named(of_suite) and name in task_names(of_suite))
+        suite, task = next(known, (suite, None))
+    if task is None:
+        own = next((f"{OWN}/{escaped(name)}" for of_suite, name in stated if of_suite == OWN), None)
+        if own is not None:
+            raise ConfigError(
+                f"{path}: is of {own}, which is known by its file: write --task FILE.toml, or "
+                'task="FILE.toml" in Python.'
+            )
+        raise ConfigError(
+            f"{path}: has no header that names a task of ours; name its task with --task NAME, or "
+            'task="NAME" in Python.'
+        )
     return as_task(task, suite), answered_split(path, made, split)

@@ -218,13 +218,17 @@ def test_answers_to_the_test_split_are_no_training_data(checkpoint):
 def test_a_header_opens_no_file_of_its_own_choice(checkpoint, tmp_path):
     assert generate(checkpoint, "--samples", 1, "--score", "--reward", "meteor").exit_code == 0
     header, *rest = (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()
-    for change in ({"suite": "/etc"}, {"task": "/etc/x.toml"}, {"suite": "own", "task": "x"}):
+    unknown = 'has no header that names a task of ours; name its task with --task NAME, or task="NAME" in Python.'
+    own = 'is of own/x, which is known by its file: write --task FILE.toml, or task="FILE.toml" in Python.'
+    for change, told in (
+        ({"suite": "/etc"}, unknown),
+        ({"task": "/etc/x.toml"}, unknown),
+        ({"suite": "own", "task": "x"}, own),
+    ):
         write(tmp_path / "bad.jsonl", {**json.loads(header), **change}, *map(json.loads, rest))
         done = grue("data", "check", "bad.jsonl")
         assert (done.exit_code, done.stdout) == (2, "")
-        assert done.stderr == (
-            "Error: bad.jsonl: has no header that names a task of ours; name its task with --task.\n"
-        )
+        assert done.stderr == f"Error: bad.jsonl: {told}\n"
 
 
 def test_the_schema_is_printed():

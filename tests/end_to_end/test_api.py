@@ -228,8 +228,11 @@ def test_train_evaluate_score(own):
         grue.score([Prediction("t0", "a")], own / "words.toml")
     by_path = grue.evaluate(run.checkpoint, own / "words.toml")
     assert by_path == result, "a finished evaluation is read"
-    with pytest.raises(UnknownName, match=r"A task of the suite 'own' is known by its file: write"):
+    with pytest.raises(UnknownName) as caught:
         grue.evaluate(run.checkpoint)
+    assert str(caught.value) == (
+        "A task of the suite 'own' is known by its file: write --task FILE.toml, or task=\"FILE.toml\" in Python."
+    )
 
 
 def test_a_finished_run_is_left_alone_and_another_reward_is_refused(own):
@@ -272,7 +275,7 @@ def test_a_model_by_its_folder_and_a_baseline(own):
     oracle = grue.evaluate("oracle", own / "words.toml")
     assert oracle.preference == pytest.approx(100.0)
     assert Path("runs/own/words/oracle/seed-1/result.json").is_file()
-    with pytest.raises(ConfigError, match=r"oracle is no checkpoint of grue: name the task"):
+    with pytest.raises(ConfigError, match=r'oracle is no checkpoint of grue: name the task.* or task="NAME" in Python'):
         grue.evaluate("oracle")
 
 
