@@ -31,13 +31,14 @@ def examples(rows: Iterable[Row]) -> Iterator[Example]:
             if column not in COLUMNS:
                 known = ", ".join(COLUMNS)
                 raise DataError(
-                    f"{where}: unknown column {column!r}.{did_you_mean(str(column), COLUMNS)} Known: {known}."
+                    f"{where}: unknown column {column!r}.{did_you_mean(str(column), COLUMNS)} Known: {known}; put what "
+                    "else an example has into meta."
                 )
         if "prompt" not in row:
             raise DataError(f"{where}: the column 'prompt' is missing; found {', '.join(row) or 'nothing'}.")
         prompt = text_of(row["prompt"], "prompt", where)
         references, meta = _references_of(row, where), _meta_of(row, where)
-        if row.get("id"):
+        if row.get("id") not in (None, ""):
             identity = text_of(row["id"], "id", where)
             if numbered(identity, times) != identity:
                 raise DataError(f"{where}: the id {identity!r} is repeated; give every example its own id.")
@@ -47,10 +48,12 @@ def examples(rows: Iterable[Row]) -> Iterator[Example]:
 
 
 def _references_of(row: Row, where: str) -> tuple[str, ...]:
-    one, several = row.get("reference"), row.get("references")
-    if one and several:
+    one, several = (None if row.get(column) == "" else row.get(column) for column in ("reference", "references"))
+    if one is None:
+        return texts_of(() if several is None else several, "references", where)
+    if several:
         raise DataError(f"{where}: has both a reference and references; keep one.")
-    return (text_of(one, "reference", where),) if one else texts_of(several or (), "references", where)
+    return (text_of(one, "reference", where),)
 
 
 def _meta_of(row: Row, where: str) -> dict[str, Any]:
