@@ -133,7 +133,7 @@ def import_predictions(
     *,
     suite: str = "mini",
     split: str | None = None,
-    filter_name: str | None = None,
+    filter: str | None = None,
     epoch: int | None = None,
     data_dir: str | Path | None = None,
     offline: bool = False,
@@ -145,7 +145,7 @@ def import_predictions(
     Args:
         log: A sample log of lm-evaluation-harness (samples_*.jsonl), or a log of inspect_ai (.eval or .json).
         output: File to write, one {"id", "text"} a line.
-        filter_name: With lm-eval, whose answers to take where several filters were applied.
+        filter: With lm-eval, whose answers to take where several filters were applied.
         epoch: With inspect, which of several epochs.
         force: Replace a file that is there, unless it is read.
         warn: Called where the logged prompts are not the task's, or inspect's evaluation did not end well.
@@ -161,7 +161,7 @@ def import_predictions(
     log, output = Path(log), Path(output)
     files.refuse_there(output, force)
     files.refuse_input(output, [log])
-    answers = _answers(log, source, filter_name, epoch, warn)
+    answers = _answers(log, source, filter, epoch, warn)
     of_task = as_task(task, suite)
     found = examples(of_task, split, data_dir=data_dir, offline=offline)
     result = matched(found, answers, log)

@@ -163,7 +163,7 @@ def import_log(
         source,
         suite=suite,
         split=split,
-        filter_name=filter_name,
+        filter=filter_name,
         epoch=epoch,
         data_dir=data_dir,
         offline=offline,

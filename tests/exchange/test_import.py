@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from support.commands import here
 
+import grue
 from grue import files
 from grue.errors import ConfigError, DataError, SubmissionError
 from grue.records import Prediction
@@ -201,6 +202,12 @@ def test_one_of_several_filters_is_chosen(home):
     )
     assert "no answers of the filter 'strict'" in refused(home, log, "lm-eval", ConfigError, "--filter", "strict")
     assert taken(home, log, "lm-eval", "--filter", "strict-match")[1][3].text == "strict 3"
+
+
+def test_in_python_options_have_the_commands_names_and_what_is_shown_is_short(home):
+    log = lm_log(home, [sample(number, filter=name) for name in ("none", "strict-match") for number in range(4)])
+    found = grue.import_predictions(log, home / "out.jsonl", home / "asked.toml", "lm-eval", filter="strict-match")
+    assert repr(found) == "Matched(ways=Counter({'prompt': 4}), alike=4)"
 
 
 @pytest.mark.parametrize(
