@@ -121,7 +121,8 @@ class Row:
     Attributes:
         standing: "ranked", or why it is not. A "reference" does not compete: a constant, a copy, the references. With
             "no predictions" the scores cannot be checked.
-        rank: 1 + the number of ranked systems whose preference is significantly above this one's; None if not ranked.
+        rank: 1 + the number of ranked systems whose preference is significantly above this one's, and no better than
+            that of one with a higher mean; None if not ranked.
         task_ranks: Task → the rank among the systems with enough seeds on that task.
         preference: Mean over the tasks, 0–100; None if a task is missing. Likewise naturalness.
         interval: Interval of the preference; None also if a task has a single seed.

@@ -5,6 +5,7 @@ The test of two systems is `grue.stats.paired.judge_seeds`; here it is computed 
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,8 @@ def shared_ranks(
     """Return 1 + the number of systems significantly above each; None for those that do not compete.
 
     Every two are tested on the mean over tasks (`judge_seeds`), seeds as pairs on the tasks where both began from the
-    same weights and a run of the board made these; the p values are corrected over all pairs (Holm).
+    same weights and a run of the board made these; the p values are corrected over all pairs (Holm). No system has a
+    better rank than one whose mean is better: noise alone, as that of a lost seed, leads past nobody.
 
     Args:
         rows: All rows of the board.
@@ -37,10 +39,17 @@ def shared_ranks(
     """
     competing = [i for i, known in enumerate(scores) if known is not None]
     ranks: list[int | None] = [None] * len(rows)
-    known = [one for one in scores if one is not None]
-    above = significantly_above([rows[i] for i in competing], known, made_on(rows))
-    for i, count in zip(competing, above.sum(axis=0 if direction == "higher" else 1), strict=True):
-        ranks[i] = 1 + int(count)
+    compared = [known for known in scores if known is not None]
+    above = significantly_above([rows[i] for i in competing], compared, made_on(rows))
+    counts = above.sum(axis=0 if direction == "higher" else 1)
+    means = [mean([mean(values.values()) for values in known.values()]) for known in compared]
+    order = sorted(range(len(means)), key=means.__getitem__, reverse=direction == "higher")
+    reached = 1
+    for _, equals in groupby(order, key=means.__getitem__):
+        here = {place: max(reached, 1 + int(counts[place])) for place in equals}
+        for place, rank in here.items():
+            ranks[competing[place]] = rank
+        reached = max(here.values())
     return ranks
 
 

@@ -16,8 +16,9 @@ HONESTY = (
     "are worth, and maintainers can ask for its results on a held-back draw (`python -m miniworld held-back`)."
 )
 RANKS = (
-    "A rank is 1 + the number of systems significantly above: every two by a t test over seeds (paired where both "
-    "began from the same weights of a run of the board, else Welch's), Holm over all pairs of a table, 5 %"
+    "A rank is 1 + the number of systems significantly above, and never better than that of a higher mean: every two "
+    "by a t test over seeds (paired where both began from the same weights of a run of the board, else Welch's), Holm "
+    "over all pairs of a table, 5 %"
 )
 BOLD = "Bold"
 HELD_OUT = (
