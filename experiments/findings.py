@@ -134,12 +134,18 @@ class Table:
     def _hacked(self, figures: Figures) -> str:
         """Return whether preference rises and naturalness falls where nothing holds the policy back."""
 
+        def seeds(system: str, axis: str) -> tuple[float, ...]:
+            return tuple(figures.seeds(self.task, system, axis))
+
         def change(axis: str) -> tuple[float, Interval] | None:
-            with_it, without = (
-                [mean(seed) for seed in zip(*(figures.seeds(self.task, name, axis) for name in names), strict=False)]
-                for names in (self.penalties.keys(), self.penalties.values())
-            )
-            return contrast(without, with_it, all(warm(name) for name in self.penalties))
+            compared = [Contrast(seeds(free, axis), seeds(held, axis)) for held, free in self.penalties.items()]
+            if any(min(len(one.scores_a), len(one.scores_b)) < 2 for one in compared):
+                return None
+            if all(warm(name) for name in self.penalties):  # seed k of all began from one model: not independent
+                free, held = ([one.scores_a for one in compared], [one.scores_b for one in compared])
+                compared = [Contrast(seed_means(free), seed_means(held), paired=True)]
+            found = judge_seeds(compared)
+            return found.value, found.interval
 
         up, down = change("preference"), change("naturalness")
         if up is None or down is None:
@@ -147,6 +153,11 @@ class Table:
         rises, falls = up[1].low > 0, down[1].high < 0
         word = "Yes" if rises and falls else "No" if up[1].high < 0 or down[1].low > 0 else "Cannot be told"
         return f"{word}: preference {difference(up, '.1f')}, naturalness {difference(down, '.1f')} without the penalty"
+
+
+def seed_means(systems: Sequence[Sequence[float]]) -> tuple[float, ...]:
+    """Return the mean over systems, seed by seed."""
+    return tuple(mean(seed) for seed in zip(*systems, strict=True))
 
 
 def warm(system: str) -> bool:
