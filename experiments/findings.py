@@ -174,7 +174,8 @@ def jobs_of(grid: str, task: str) -> list[Job]:
 
 def settings(job: Job, jobs: Sequence[Job]) -> str:
     """Return a system's settings; for an unchanged recipe, its values of the keys that its variants set."""
-    about = ({"reward": job.reward} if job.reward else {}) | dict(job.set)
+    named = {"preset": job.preset, "reward": job.reward}
+    about = {key: value for key, value in named.items() if value} | dict(job.set)
     if about or not job.trains:
         return spelled(about)
     variants = [one for one in jobs if one.algorithm == job.algorithm]
@@ -209,6 +210,7 @@ TABLES: Mapping[str, tuple[Table, ...]] = {
             {"ppo_no-kl": "nlpo_no-kl", "nlpo_no-kl_no-mass": "nlpo_no-kl", "ppo": "nlpo"},
         ),
     ),
+    "presets": (Table("imdb", (*IMDB, *MASK, *VARIETY), {"ppo": "nlpo"}),),
     "mask_source": (
         Table("imdb", (*IMDB, *MASK), {"ppo": "nlpo"}),
         Table(

@@ -45,7 +45,7 @@ def plot() -> None:
     metavar="NAME",
     multiple=True,
     help="Figure of train.jsonl; repeat for several. [default: objective/reward, validation/preference and "
-    "objective/kl_sequence, if they were logged]",
+    "validation/kl, if they were logged]",
 )
 @_output
 def curves(

@@ -11,7 +11,7 @@ from grue.files import TORN
 from grue.runs.log import read_log
 from grue.stats.intervals import mean
 
-CURVES = ("objective/reward", "validation/preference", "objective/kl_sequence")
+CURVES = ("objective/reward", "validation/preference", "validation/kl")
 MASK = ("mask/size", "mask/mass", "mask/disagreement")
 
 

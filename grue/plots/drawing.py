@@ -30,7 +30,7 @@ FIGURES: Mapping[str, tuple[str, str]] = {
     "objective/kl": ("KL, as penalised", "nats a token"),
     "objective/kl_k3": ("KL, never negative", "nats a token"),
     "objective/kl_vocabulary": ("KL, whole vocabulary", "nats a token"),
-    "objective/kl_sequence": ("KL from the reference", "nats a sequence"),
+    "objective/kl_sequence": ("KL, as penalised", "nats a sequence"),
     "objective/kl_coefficient": ("KL coefficient", "reward a nat"),
     "objective/entropy": ("Entropy of the policy", "nats a token"),
     "objective/length": ("Length of sequences", "tokens"),
@@ -40,7 +40,7 @@ FIGURES: Mapping[str, tuple[str, str]] = {
     "validation/naturalness": ("Validation: naturalness", "score, 0–100"),
     "validation/reward": ("Validation: reward", "mean of predictions"),
     "validation/sampled_reward": ("Validation: reward", "mean of plain samples"),
-    "validation/kl": ("Validation: KL from the start", "nats a response"),
+    "validation/kl": ("KL from the start", "nats a response"),
     "mask/size": ("Size of the mask", "open tokens, share of vocabulary"),
     "mask/mass": ("Mass of the mask", "policy's probability inside, 0–1"),
     "mask/disagreement": ("Disagreement", "likeliest token closed, share"),
@@ -110,17 +110,18 @@ def draw_curves(panels: Sequence[CurvePanel], systems: Sequence[str], title: str
         columns = len(panels) if len(panels) < 4 else 2 if len(panels) == 4 else 3
         rows = -(-len(panels) // columns)
         figure.set_size_inches(WIDTH, 0.9 + 2.3 * rows)
-        looks = _looks(systems)
+        curves = {curve.system: curve for panel in panels for curve in panel.curves}
+        drawn = [name for name in systems if name in curves]
+        looks = _looks(drawn)
         for position, panel in enumerate(panels, start=1):
             axes = figure.add_subplot(rows, columns, position)
             _label_panel(axes, panel.figure)
             for curve in panel.curves:
                 _draw_curve(axes, curve, *looks[curve.system])
         figure.suptitle(title, x=0.01, ha="left", fontsize=11)
-        curves = {curve.system: curve for panel in panels for curve in panel.curves}
         has_band = any(len(curve.seeds) > 1 for curve in curves.values())
         caption = "Lines: mean over seeds; bands: from the lowest to the highest seed." if has_band else ""
-        lines = {_name(curves[name]): _line(*looks[name]) for name in systems if name in curves}
+        lines = {_name(curves[name]): _line(*looks[name]) for name in drawn}
         explain(figure, caption, lines)
 
 

@@ -24,7 +24,7 @@ from grue.plots.tradeoff import TradeoffPoint, points_of
 from grue.records import About
 from grue.stats.intervals import Interval
 
-REWARD, KL, PREFERENCE = "objective/reward", "objective/kl_sequence", "validation/preference"
+REWARD, KL, PREFERENCE = "objective/reward", "validation/kl", "validation/preference"
 
 
 def write_run(task: Path, system: str, seed: int, lines: Sequence[Mapping[str, Any]]) -> Path:
@@ -124,8 +124,8 @@ def test_what_is_missing_is_told(runs: Path) -> None:
     ]
     panels, notes = panels_of(logs, [REWARD, KL, PREFERENCE])
     assert notes == [
-        "ppo, seed 8: has no objective/reward, objective/kl_sequence.",
-        "supervised: has no objective/reward, objective/kl_sequence.",
+        "ppo, seed 8: has no objective/reward, validation/kl.",
+        "supervised: has no objective/reward, validation/kl.",
     ]
     assert [(curve.system, curve.seeds) for curve in panels[0].curves] == [("nlpo", (1, 2)), ("ppo", (1, 2))]
     assert [(curve.system, curve.seeds) for curve in panels[2].curves][1:] == [("ppo", (1, 2, 8)), ("supervised", (1,))]
@@ -133,7 +133,7 @@ def test_what_is_missing_is_told(runs: Path) -> None:
 
 def test_a_mask_that_closes_nothing_is_none(runs: Path) -> None:
     figures, _ = read_figures(runs / "mini/commongen/ppo/seed-1/train.jsonl")
-    assert sorted(figures) == [KL, REWARD, "seconds", PREFERENCE]
+    assert sorted(figures) == [REWARD, "seconds", KL, PREFERENCE]
     figures, _ = read_figures(runs / "mini/commongen/nlpo/seed-1/train.jsonl")
     assert figures["mask/size"] == {1: 0.1}
 
@@ -192,11 +192,11 @@ def test_curves_are_drawn_with_words_units_and_systems(runs: Path, tmp_path: Pat
     assert result.stdout == f"{output}\n"
     assert result.stderr.splitlines() == [
         "zero-shot: left out, since only trained systems have a train.jsonl.",
-        "supervised: has no objective/reward, objective/kl_sequence.",
+        "supervised: has no objective/reward, validation/kl.",
     ]
     texts = drawn(output).splitlines()
-    assert {"CommonGen in the mini world", "Reward", "Validation: preference", "KL from the reference"} <= set(texts)
-    assert {"mean of sampled sequences", "score, 0–100", "nats a sequence"} <= set(texts)
+    assert {"CommonGen in the mini world", "Reward", "Validation: preference", "KL from the start"} <= set(texts)
+    assert {"mean of sampled sequences", "score, 0–100", "nats a response"} <= set(texts)
     assert texts.count("update") == 3
     assert texts[-4:] == [
         "Lines: mean over seeds; bands: from the lowest to the highest seed.",
@@ -243,7 +243,7 @@ def test_figures_that_are_not_there_are_left_out_of_the_usual_ones(runs: Path, t
     arguments = ("curves", "--task", "commongen", "--runs", runs, "-o", tmp_path / "x.svg", "--system", "supervised")
     assert run(*arguments).stderr.splitlines() == [
         "objective/reward: no run logged it.",
-        "objective/kl_sequence: no run logged it.",
+        "validation/kl: no run logged it.",
     ]
     assert "Validation: preference" in drawn(tmp_path / "x.svg")
     assert refused(UnknownName, *arguments, "--figure", "los/total") == (
@@ -270,6 +270,13 @@ def test_more_systems_than_can_be_told_apart_are_refused(tmp_path: Path) -> None
     assert not (tmp_path / "x.svg").exists()
 
 
+def test_systems_without_a_curve_are_not_counted(tmp_path: Path) -> None:
+    curve = Curve("s21", (1,), (1,), (0.5,), (0.5,), (0.5,))
+    draw_curves([CurvePanel(REWARD, (curve,))], [f"s{i}" for i in range(22)], "A title", tmp_path / "x.svg")
+    assert drawn(tmp_path / "x.svg").splitlines()[-1] == "s21 (1 seed)"
+    assert COLOURS[0] in (tmp_path / "x.svg").read_text()
+
+
 def test_what_the_sampler_closes_by_itself_is_no_mask(tmp_path: Path) -> None:
     path = write_run(tmp_path, "ppo-top-k", 1, a_log([1.0], **{"mask/size": 0.02, "mask/mass": 0.9}))
     assert not any(name.startswith("mask/") for name in read_figures(path)[0])
@@ -282,7 +289,7 @@ def test_the_mask_is_drawn_where_there_is_one(runs: Path, tmp_path: Path) -> Non
     assert {"Size of the mask", "Mass of the mask", "Disagreement", "open tokens, share of vocabulary"} <= set(texts)
     assert texts[-1] == "nlpo (2 seeds)"
     message = refused(DataError, "mask", "--task", "commongen", "--runs", runs, "--system", "ppo", "-o", "x.svg")
-    assert message.startswith("No run has logged mask/size or mask/mass or mask/disagreement. Logged: objective/kl_seq")
+    assert message.startswith("No run has logged mask/size or mask/mass or mask/disagreement. Logged: objective/rew")
 
 
 def test_options_come_from_the_environment_too(runs: Path, tmp_path: Path) -> None:
