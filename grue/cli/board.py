@@ -100,9 +100,17 @@ def leaderboard(
 
 
 def _of_ending(output: Path | None) -> str | None:
-    """Return the format that a file's name asks for; None if it names none."""
+    """Return the format that a file's name asks for; None if there is no file, or its name has no ending.
+
+    Raises:
+        ConfigError: No format has that ending.
+    """
     endings = {f".{ending}": form for form, ending in FORMATS.items()}
-    return None if output is None else endings.get(output.suffix.lower())
+    if output is None or not output.suffix:
+        return None
+    if output.suffix.lower() not in endings:
+        raise ConfigError(f"{output}: its ending gives no format; take {_listed(endings)}, or name one with --format.")
+    return endings[output.suffix.lower()]
 
 
 def board_of(
@@ -133,6 +141,8 @@ def board_of(
     of_suite = tasks[0].suite if tasks else suite
     chosen = context.get_parameter_source("submissions") is not ParameterSource.DEFAULT
     here = chosen or submissions.is_dir()
+    if not no_local and context.get_parameter_source("runs") is ParameterSource.COMMANDLINE and not runs.is_dir():
+        raise ConfigError(f"{runs}: there is no such folder; --runs names the folder of all runs.")
     local, out = ([], []) if no_local else find_results(runs, of_suite)
     out += incomplete(local, tasks)
     unfit = {one.path for one in out}

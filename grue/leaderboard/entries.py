@@ -59,9 +59,13 @@ def local_entry(path: Path) -> Entry:
     """Read the `result.json` of a local run.
 
     Raises:
-        DataError: It cannot be read.
+        DataError: It cannot be read, or has a score that is none.
     """
     result = read_result(path)
+    for axis in SCORED_AXES:
+        score = getattr(result, axis)
+        if score is not None and not 0 <= score <= 100:
+            raise DataError(f"{path}: {axis}: expected a score from 0 to 100, found {score!r}.")
     return Entry(result, path, "local", _about(result))
 
 

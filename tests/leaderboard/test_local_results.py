@@ -54,6 +54,17 @@ def test_the_board_leaves_out_what_is_broken_and_says_so(broken: Path) -> None:
     assert sum("Left out: " in note for note in notes) == 4
 
 
+@pytest.mark.parametrize("score", [-5.0, 100.5, 1e300])
+def test_a_score_that_is_none_is_left_out(tmp_path: Path, score: float) -> None:
+    write(tmp_path, "fine", 1)
+    write(tmp_path, "odd", 1, score)
+    done = grue("leaderboard", "--task", "imdb", "--format", "markdown", "--runs", tmp_path)
+    assert done.exit_code == 0, done.output
+    assert any(line.startswith("|") and " fine " in line for line in done.stdout.splitlines())
+    assert not any(line.startswith("|") and " odd " in line for line in done.stdout.splitlines())
+    assert f"odd/seed-1/result.json: preference: expected a score from 0 to 100, found {score!r}." in done.stdout
+
+
 def test_a_picture_of_the_board_says_so_too(broken: Path) -> None:
     places = ("--runs", broken / "runs", "--submissions", broken / "submissions")
     done = grue("plot", "tradeoff", "--task", "imdb", *places, "-o", broken / "picture.svg")

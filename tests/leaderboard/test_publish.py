@@ -201,7 +201,15 @@ def test_a_file_is_written_or_held_to_what_would_be_written(here: Path) -> None:
     assert grue(*arguments, "--check").exit_code == 0
     assert grue("-o", "out/second.csv").exit_code == 0
     assert (here / "out/second.csv").read_text() == (here / "out/board.csv").read_text()  # the ending says the format
-    assert grue("-o", "out/board.txt").exit_code == 0 and (here / "out/board.txt").read_text().startswith("# GRUE")
+    assert grue("-o", "out/board").exit_code == 0 and (here / "out/board").read_text().startswith("# GRUE")
+    assert grue("-o", "out/board.pdf").stderr == (
+        "Error: out/board.pdf: its ending gives no format; take .md, .json, .csv, .tex and .html, or name one with "
+        "--format.\n"
+    )
+    assert not (here / "out/board.pdf").exists()
+    assert grue("--runs", "rnus").stderr == (
+        "Error: rnus: there is no such folder; --runs names the folder of all runs.\n"
+    )
     assert grue("--format", "rich", "--output", "board").stderr == (
         "Error: --format rich is for a terminal, not for a file; choose one of markdown, json, csv, latex and html.\n"
     )
