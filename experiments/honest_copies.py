@@ -4,8 +4,8 @@
 
 For each task, over the runs of the rows that compete: the fewest distinct texts; the most near-copies between a run
 and another system's that is no relative; the texts, but those of its start, that stand word for word in one or another
-run of other systems; and of the texts in which a run left its start, those that another system's run from there has, too. Behind each comes
-its limit, which follows from what the other rows have.
+run of other systems; and of the texts in which a run left its start, those that another system's run from there has,
+too. Behind each comes its limit, which follows from what the other rows have.
 """
 
 import argparse
