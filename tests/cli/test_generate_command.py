@@ -144,7 +144,7 @@ def test_what_does_not_go_together_says_what_to_do(checkpoint, tmp_path):
             assert (done.exit_code, done.stdout) == (2, "")
             assert done.stderr == (
                 f"Error: {what}: no checkpoint of grue is there (`grue train` writes one). If it is a model, or zero-shot, "
-                "name the task that it answers, with --task.\n"
+                'name the task that it answers, with --task NAME, or task="NAME" in Python.\n'
             )
     assert not list(tmp_path.iterdir())
     with pytest.raises(ConfigError, match="say how many are drawn"):

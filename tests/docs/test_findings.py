@@ -230,7 +230,9 @@ def write_run(folder, job, value=0.5):
     write_predictions(folder / "predictions.jsonl", [Prediction(str(n), text) for n, text in enumerate(texts)])
     if not job.trains:
         return
-    config = recorded(make_config(task, job.algorithm, job.set))  # as a run writes it: what says nothing is left out
+    config = recorded(
+        make_config(task, job.algorithm, job.set, job.preset)
+    )  # as a run writes it: what says nothing is left out
     files.write_toml(folder / "config.toml", {"reward": job.reward or task.reward, "config": config})
     lines = [{"update": 0, "validation/preference": 1.0}]
     if job.algorithm == "supervised":

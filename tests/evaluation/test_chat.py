@@ -208,7 +208,7 @@ def test_a_chat_model_is_evaluated_as_another_system(tmp_path, monkeypatch):
     table["prompt"]["chat"] = {"version": 2, "user": "Now: {prompt}"}
     files.write_toml(tmp_path / "short.toml", table)
     result = evaluate("--task", "short.toml", "--model", "tiny", "--chat", "--limit", 3)
-    assert result.exit_code == 2 and "holds an evaluation with chat = " in result.stderr
+    assert result.exit_code == 2 and "holds an evaluation by another chat prompt (" in result.stderr
 
 
 def test_models_that_cannot_be_asked_by_a_chat_prompt(tmp_path):

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from support.good_submission import (
     SEEDS,
+    STAGE,
     basis_by_hand,
     configure,
     edit,
@@ -189,7 +190,9 @@ def test_what_is_not_of_a_run_may_change(ours: Path) -> None:
     """A maintainer who scores the row again changes its scores; its authors may move, and write another licence."""
     configure(ours)
     record(ours, replace(SEEN, of=basis(ours)))
-    say(ours, authors=["B. Author"], licence="CC0", link="https://example.org", budget="2 GPU hours", contact="a@b.org")
+    vouched_for = {key: STAGE[key] for key in ("algorithm", "backbone")}
+    moved = {"authors": ["B. Author"], "licence": "CC0", "link": "https://example.org", "contact": "a@b.org"}
+    say(ours, **vouched_for, **moved, budget="2 GPU hours")
     again = {"preference": 1.0, "naturalness": 1.0, "scores": [], "timing": {"scoring_seconds": 9.0}}
     of_code = {"grue": {"version": "9"}, "packages": {"numpy": "9"}, "errors": ["meteor: none"]}
     edit(ours, lambda data: data.update(again | of_code))
