@@ -5,7 +5,6 @@ The test of two systems is `grue.stats.paired.judge_seeds`; here it is computed 
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
-from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,15 +40,12 @@ def shared_ranks(
     ranks: list[int | None] = [None] * len(rows)
     compared = [known for known in scores if known is not None]
     above = significantly_above([rows[i] for i in competing], compared, made_on(rows))
-    counts = above.sum(axis=0 if direction == "higher" else 1)
-    means = [mean([mean(values.values()) for values in known.values()]) for known in compared]
-    order = sorted(range(len(means)), key=means.__getitem__, reverse=direction == "higher")
-    reached = 1
-    for _, equals in groupby(order, key=means.__getitem__):
-        here = {place: max(reached, 1 + int(counts[place])) for place in equals}
-        for place, rank in here.items():
-            ranks[competing[place]] = rank
-        reached = max(here.values())
+    own = 1 + above.sum(axis=0 if direction == "higher" else 1)
+    means = np.array([mean([mean(values.values()) for values in known.values()]) for known in compared])
+    better = means[:, None] > means if direction == "higher" else means[:, None] < means
+    reached = np.where(better, own[:, None], 1).max(axis=0, initial=1)
+    for i, rank in zip(competing, np.maximum(own, reached).tolist(), strict=True):
+        ranks[i] = rank
     return ranks
 
 

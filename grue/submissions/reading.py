@@ -259,7 +259,10 @@ def read_unscanned_predictions(path: Path) -> list[Prediction]:
         DataError: It is one, is larger than that, or cannot be read.
     """
     refuse_strange(path)
-    content = _unpacked(path, MOST_BYTES)
+    try:
+        content = _unpacked(path, MOST_BYTES)
+    except OSError as refusal:
+        raise DataError(f"{path}: cannot be read: {files.reason(refusal)}.") from refusal
     if content is not None and len(content) > MOST_BYTES:
         raise DataError(f"{path}: unpacks to more than {MOST_BYTES:,} bytes; it is not read.")
     return read_untrusted_predictions(path)

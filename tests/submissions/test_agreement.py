@@ -234,6 +234,15 @@ def test_predictions_are_the_same_however_they_are_packed(ours: Path) -> None:
         basis_of(ours, "commongen", 1)
 
 
+def test_predictions_that_may_not_be_read_are_told(ours: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(gzip, "open", refuse)
+    with pytest.raises(DataError, match=r"seed-1\.predictions\.jsonl\.gz: cannot be read: Permission denied\."):
+        basis_of(ours, "commongen", 1)
+
+
 def test_the_check_says_what_no_longer_counts(ours: Path) -> None:
     record(ours, replace(SEEN, of=basis(ours)))
     record(ours, replace(SEEN, seed=2, verdict="different", of=basis(ours, 2)))

@@ -243,7 +243,8 @@ def _fate(changes: Changes, path: str, old: Path) -> Fate:
         return "replaced"  # the other checks say what is wrong with it
     if set(then) == set(now):
         return "kept"
-    same, near = equal(sketch(then), sketch(now)), alike(sketch(then), sketch(now))
+    old_texts, texts = sketch(then), sketch(now)
+    same, near = equal(old_texts, texts), alike(old_texts, texts)
     return "touched" if same >= NEARLY_ALL or near - same >= DISGUISED * (1 - same) else "replaced"
 
 
