@@ -43,6 +43,7 @@ from grue.submissions.by_reference.system import recomputed
 from grue.submissions.checks import rescoring
 from grue.submissions.checks.check import check
 from grue.submissions.checks.likeness import SketchedRun, check_copies, check_twins, elsewhere
+from grue.submissions.checks.rescoring import TaskRuns, _gathered, _Texts
 from grue.submissions.checks.reviewed import read_reviewed
 from grue.submissions.checks.sketch import Shelf, alike, bare, equal, sketch
 from grue.submissions.entries import results
@@ -272,6 +273,16 @@ def test_texts_for_other_examples_are_copies(board: Path) -> None:
     ids = [example.id for example in EXAMPLES]
     around = {seed: dict(zip(ids, (texts_of(1)[ids[(n + seed) % 8]] for n in range(8)), strict=True)) for seed in SEEDS}
     assert "38" in found(board, around)
+
+
+@pytest.mark.parametrize("checked", [("copy",), ("copy", "friend"), ("row", "other", "copy")])
+def test_a_copy_does_not_make_itself_usual(checked: tuple[str, ...]) -> None:
+    """All that the copied row says stands in the copy, which is no reason to expect that of honest rows."""
+    said = {"row": random_texts(1), "other": random_texts(2), "copy": [*random_texts(1)[70:], *random_texts(1)[:70]]}
+    said |= {"friend": said["copy"][::-1]} if "friend" in checked else {}
+    systems = [TaskRuns(Path(name), is_reference=False, is_checked=name in checked, runs=()) for name in said]
+    texts = {Path(name): _Texts({}, [run(f"{name}/imdb/seed-1", lines)], {}) for name, lines in said.items()}
+    assert _gathered(systems[2], systems, texts) == 0.0
 
 
 def test_who_names_another_s_start_does_not_take_its_steps() -> None:

@@ -3,7 +3,7 @@
 Each call handles one task, so that tasks can be checked in parallel.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -102,7 +102,7 @@ def check_task(suite: str, name: str, systems: Sequence[TaskRuns]) -> Findings:
         problems += [problem for one, _ in scored for problem in one.problems]
         missing += [line for one, _ in scored for line in one.missing]
         others = _texts_of_others(runs, systems, texts)
-        gathered = max((share for system, share in _gathered(systems, texts) if system != runs.system), default=0.0)
+        gathered = _gathered(runs, systems, texts)
         for run in own.sketched:
             problems += check_copies(run, others, usual.agreement, gathered)
         if not runs.is_reference:
@@ -124,11 +124,21 @@ def _standing_systems(systems: Sequence[TaskRuns]) -> list[TaskRuns]:
     return [runs for runs in competing if not runs.is_checked] or competing
 
 
-def _gathered(systems: Sequence[TaskRuns], texts: Mapping[Path, "_Texts"]) -> Iterator[tuple[Path, float]]:
-    """Yield, for each run of the competing systems that stand, the share of its texts that are others', too."""
-    for runs in _standing_systems(systems):
-        others = _texts_of_others(runs, systems, texts)
-        yield from ((runs.system, elsewhere(run, others)) for run in texts[runs.system].sketched)
+def _gathered(runs: TaskRuns, systems: Sequence[TaskRuns], texts: Mapping[Path, "_Texts"]) -> float:
+    """Return the most that a run of another competing system that stands has of others' texts, 0–1.
+
+    Only what stands counts as another, and never the system that is asked about: a copy would excuse itself.
+    """
+    others = [one for one in systems if one.system.name != runs.system.name]
+    standing = [one for one in others if not one.is_checked] or others
+    return max(
+        (
+            elsewhere(run, _texts_of_others(one, standing, texts))
+            for one in _standing_systems(others)
+            for run in texts[one.system].sketched
+        ),
+        default=0.0,
+    )
 
 
 def _standing(runs: TaskRuns, texts: "_Texts", known: Known) -> Usual:
