@@ -164,7 +164,7 @@ def check_copies(run: SketchedRun, others: Sequence[SketchedRun], level: float, 
     Args:
         others: The runs of other systems that it must not be like.
         level: The agreement between seeds of other systems, 0–1.
-        gathered: What `elsewhere` gives where nobody gathers, 0–1.
+        gathered: The most that `elsewhere` gives where nobody gathers, 0–1.
     """
     same = [other for other in others if equal(run.sketch, other.sketch) == 1]
     strangers = [other for other in same if not (run.related(other) and (run.kept or other.kept))]
@@ -187,7 +187,7 @@ def check_copies(run: SketchedRun, others: Sequence[SketchedRun], level: float, 
         yield review(38, run.path, f"has {share:.0%} of the texts in which {whose} left the start that both name.")
     elif (share := elsewhere(run, others)) >= limit(gathered):
         what = f"{share:.0%} of its texts, but those of its start, stand word for word in runs of other systems"
-        yield review(38, run.path, f"{what}; of other systems' texts {gathered:.0%} do.")
+        yield review(38, run.path, f"{what}; of other systems' texts {gathered:.0%} do at most.")
 
 
 def same_steps(run: SketchedRun, other: SketchedRun, others: Sequence[SketchedRun]) -> float:

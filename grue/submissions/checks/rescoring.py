@@ -15,7 +15,7 @@ from grue.evaluation.scoring import Prepare, chosen_metrics, prepared_metric, pr
 from grue.files import sha256_json
 from grue.records import Example, Prediction, Result
 from grue.submissions.checks.claims import check_claims
-from grue.submissions.checks.likeness import SketchedRun, check_copies, check_twins, elsewhere
+from grue.submissions.checks.likeness import SketchedRun, check_copies, check_twins, elsewhere, limit
 from grue.submissions.checks.sketch import sketch
 from grue.submissions.checks.texts import (
     Known,
@@ -125,20 +125,25 @@ def _standing_systems(systems: Sequence[TaskRuns]) -> list[TaskRuns]:
 
 
 def _gathered(runs: TaskRuns, systems: Sequence[TaskRuns], texts: Mapping[Path, "_Texts"]) -> float:
-    """Return the most that a run of another competing system that stands has of others' texts, 0–1.
+    """Return the most that a run of another competing system that stands may have of others' texts, 0–1.
 
-    Only what stands counts as another, and never the system that is asked about: a copy would excuse itself.
+    The system that is asked about counts as one of these others, since relatives share texts. But it may not raise what
+    they have beyond the limit that follows without it: a copy would excuse itself.
     """
     others = [one for one in systems if one.system.name != runs.system.name]
     standing = [one for one in others if not one.is_checked] or others
-    return max(
-        (
-            elsewhere(run, _texts_of_others(one, standing, texts))
-            for one in _standing_systems(others)
-            for run in texts[one.system].sketched
-        ),
-        default=0.0,
+    with_it, without = (
+        max(
+            (
+                elsewhere(run, _texts_of_others(one, known, texts))
+                for one in _standing_systems(others)
+                for run in texts[one.system].sketched
+            ),
+            default=0.0,
+        )
+        for known in ([*standing, runs], standing)
     )
+    return min(with_it, limit(without))
 
 
 def _standing(runs: TaskRuns, texts: "_Texts", known: Known) -> Usual:
