@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-import struct
 import subprocess
 import sys
 import tomllib
@@ -23,6 +22,7 @@ from transformers import (
     T5Tokenizer,
 )
 
+from benchmarks.stand_ins import read_sentencepiece
 from grue.data.load import load_examples
 from grue.evaluation.predictions import read_predictions, write_predictions
 from grue.lm.checkpoint import read_manifest
@@ -137,37 +137,6 @@ def real_t5_tokenizer():
     pieces, charsmap = read_sentencepiece(REAL / "tokenizers" / "t5" / "spiece.model")
     extra = [(f"<extra_id_{i}>", 0.0) for i in reversed(range(100))]
     return T5Tokenizer(vocab=[*pieces, *extra], _spm_precompiled_charsmap=charsmap)
-
-
-def read_sentencepiece(path):
-    """Return the pieces with their scores, and the character map, of a sentencepiece model."""
-    fields = list(protobuf_fields(path.read_bytes()))
-    pieces = [dict(protobuf_fields(value)) for number, value in fields if number == 1]
-    normalizer = dict(protobuf_fields(next(value for number, value in fields if number == 3)))
-    return [(piece[1].decode(), struct.unpack("<f", piece[2])[0]) for piece in pieces], normalizer[2]
-
-
-def protobuf_fields(data):
-    """Yield (number, value) of a protocol buffer message: whole numbers, or the bytes of anything else."""
-
-    def whole_number(at):
-        value = shift = 0
-        while True:
-            value |= (data[at] & 127) << shift
-            at, shift = at + 1, shift + 7
-            if data[at - 1] < 128:
-                return value, at
-
-    at = 0
-    while at < len(data):
-        key, at = whole_number(at)
-        kind = key & 7
-        if kind == 0:
-            value, at = whole_number(at)
-        else:
-            length, at = whole_number(at) if kind == 2 else ({1: 8, 5: 4}[kind], at)
-            value, at = data[at : at + length], at + length
-        yield key >> 3, value
 
 
 def random_gpt2(folder):

@@ -11,7 +11,7 @@ from grue.task_files import load_task
 sys.path.append(str(ROOT / "benchmarks"))
 
 import cost
-from cost import Rates, hours, per_episode, table
+from cost import Rates, hours, per_episode, row, times_as_many, total
 
 RATES = Rates(pairs=1000.0, pair=0.5, episode={"ppo": 2.0, "nlpo": 3.0}, answer=0.1)
 
@@ -44,18 +44,27 @@ def test_an_episode_takes_the_mean_over_the_updates():
 
 
 def test_the_table_adds_all_seeds_and_their_price(task):
-    found = table({"imdb": (task, replace(RATES, pair=1.8))}, seeds=10, price=2.0)
-    head, _, row, _, total = found.splitlines()
-    assert head == "| task | zero-shot | supervised | ppo | nlpo | supervised+ppo | supervised+nlpo |"
-    assert row == "| imdb | 0.03 | 1.03 | 0.07 | 0.10 | 0.05 | 0.06 |"
-    assert total == "All runs with 10 seeds, one after the other: 13.3 hours, 27 at 2 an hour."
+    rates = replace(RATES, pair=1.8)
+    assert cost.HEAD[0] == "| task | zero-shot | supervised | ppo | nlpo | supervised+ppo | supervised+nlpo |"
+    assert row(task, rates) == "| imdb | 0.03 | 1.03 | 0.07 | 0.10 | 0.05 | 0.06 |"
+    words = "All runs with 10 seeds, one after the other: 13.3 hours, 27 at 2 an hour."
+    assert total({"imdb": (task, rates)}, seeds=10, price=2.0) == words
+
+
+def test_pairs_grow_with_the_rows_of_the_training_share(task):
+    def with_train(rows, begin):
+        train = replace(task.data.splits["train"], rows=rows, begin=begin, end=1.0)
+        return replace(task, data=replace(task.data, splits={**task.data.splits, "train": train}))
+
+    assert times_as_many(with_train(1000, 0.0), with_train(67389, 0.02)) == pytest.approx(66.04122)
 
 
 @pytest.mark.slow
 def test_a_machine_is_measured(tmp_path, monkeypatch, capsys):
     for name, less in (("PAIRS", 32), ("UPDATES", 2), ("EXAMPLES", 8)):
         monkeypatch.setattr(cost, name, less)
-    command = ["cost.py", "--suite", "mini", "--tasks", "imdb", "--runs", str(tmp_path / "runs")]
+    kept = tmp_path / "cost.json"
+    command = ["cost.py", "--suite", "mini", "--tasks", "imdb", "--runs", str(tmp_path / "runs"), "--output", str(kept)]
     monkeypatch.setattr(sys, "argv", command)
     cost.main()
     printed = capsys.readouterr().out
