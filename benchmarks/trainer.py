@@ -234,6 +234,13 @@ def cuda_groups(threads: int, rounds: int) -> list[Group]:
             tuple(grue_rows(summaries)),
             rounds,
         ),
+        Group(
+            "critic-free",
+            "GPT-2 124M, 64 + 48 tokens, 64 rollouts to 4 prompts, 4 epochs, no critic",
+            without_critic(gpt2),
+            rounds,
+            WITHOUT_CRITIC,
+        ),
     ]
     return groups
 
@@ -431,11 +438,12 @@ def nlpo_costs(lines: Sequence[Answer]) -> list[str]:
     ]
 
 
-def machine() -> dict[str, Any]:
+def machine(device: str) -> dict[str, Any]:
     """Return what the figures were measured on."""
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
     return {
+        "gpu": gpu_name() if device == "cuda" else "",
         "processor": names[0] if names else platform.processor(),
         "cores": os.cpu_count(),
         "system": platform.platform(),
@@ -470,7 +478,7 @@ def main() -> None:
         raise SystemExit(f"no table {sorted(unknown)}; there are {', '.join(group.name for group in groups)}")
     groups = [group for group in groups if not options.only or group.name in options.only]
     if options.quick:
-        device = "cuda" if options.device == "cuda" and has_cuda() else "cpu"
+        device = "cuda" if options.device == "cuda" and gpu_name() else "cpu"
         groups = [shrunk(group, device) for group in groups]
     if options.no_trl:
         groups = [without_trl(group) for group in groups]
@@ -482,7 +490,12 @@ def main() -> None:
             if row.side == "grue" and row.setting.options.get("value_model") == "shared":
                 profile(row, interpreters)
         return
-    result: dict[str, Any] = {"machine": machine(), "threads": options.threads, "versions": {}, "tables": {}}
+    result: dict[str, Any] = {
+        "machine": machine(options.device),
+        "threads": options.threads,
+        "versions": {},
+        "tables": {},
+    }
     for group in groups:
         rounds, versions = measure(group, interpreters)
         lines = summary(group, rounds)
@@ -494,11 +507,11 @@ def main() -> None:
         write(result, options)
 
 
-def has_cuda() -> bool:
-    """Whether there is a GPU; without one, --quick shows a GPU's tables on the CPU."""
+def gpu_name() -> str:
+    """Return the name of the GPU, empty where there is none; --quick then shows a GPU's tables on the CPU."""
     import torch
 
-    return bool(torch.cuda.is_available())
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else ""
 
 
 def write(result: Mapping[str, Any], options: argparse.Namespace) -> None:
@@ -509,9 +522,8 @@ def write(result: Mapping[str, Any], options: argparse.Namespace) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({**result, "tables": tables}, indent=1) + "\n")
     made_with = ", ".join(f"{name} {value}" for name, value in sorted(result["versions"].items()))
-    where = (
-        f"{result['machine']['processor']}, {result['threads']} thread(s), {result['machine']['date']}; {made_with}."
-    )
+    where = ", ".join(filter(None, (result["machine"]["gpu"], result["machine"]["processor"])))
+    where += f", {result['threads']} thread(s), {result['machine']['date']}; {made_with}."
     path.with_suffix(".md").write_text("\n".join([where, "", *(tables[name]["text"] for name in tables)]))
 
 
