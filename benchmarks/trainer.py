@@ -34,7 +34,7 @@ Answer = dict[str, Any]
 
 WITHOUT_CRITIC = (
     "Equal on both sides: random model, prompts, lengths, responses to a prompt, epochs, optimiser steps, reward, "
-    "weight of the penalty, float32, 32 responses in a forward pass, and one pass of policy and reference before the "
+    "weight of the penalty, float32, all responses in a forward pass, and one pass of policy and reference before the "
     "first step. Not equal: TRL samples with transformers' `generate` and rewards tokens; grue has its own sampler, "
     "decodes the responses and rewards texts. TRL's recomputation of activations, its default, is off."
 )
@@ -249,10 +249,12 @@ def shrunk(group: Group, device: str) -> Group:
     """Return the group at a size that shows in seconds whether everything runs; its figures mean nothing."""
 
     def small(setting: Setting) -> Setting:
-        options = {"layers": 2, "width": 64, "heads": 2, "vocabulary": 500, "rollouts": 8, "epochs": 2}
-        sizes = {"prompt": min(16, setting.prompt), "response": min(8, setting.response)}
-        micro = {"micro_batch": min(8, setting.micro_batch)}
-        return replace(setting, device=device, **options, **sizes, **micro)
+        sizes: dict[str, Any] = {"layers": 2, "width": 64, "heads": 2, "vocabulary": 500, "rollouts": 8, "epochs": 2}
+        sizes |= {"prompt": min(16, setting.prompt), "response": min(8, setting.response)}
+        sizes |= {"micro_batch": min(8, setting.micro_batch)}
+        if "samples_per_prompt" in setting.options:
+            sizes["options"] = {**setting.options, "samples_per_prompt": 4}
+        return replace(setting, device=device, **sizes)
 
     rows = tuple(replace(row, setting=small(row.setting)) for row in group.rows)
     return replace(group, title=f"{group.title} [quick: sizes cut]", rows=rows, rounds=1)
