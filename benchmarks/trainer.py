@@ -519,11 +519,11 @@ def gpu_name() -> str:
 def write(result: Mapping[str, Any], options: argparse.Namespace) -> None:
     """Write the figures as JSON, and the tables as Markdown beside it; tables not measured now stay as they are."""
     path = options.output or HERE / "results" / f"trainer-{options.device}.json"
-    old = json.loads(path.read_text())["tables"] if path.exists() else {}
-    tables = old | result["tables"]
+    old = json.loads(path.read_text()) if path.exists() else {"tables": {}, "versions": {}}
+    tables, versions = old["tables"] | result["tables"], old["versions"] | result["versions"]
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({**result, "tables": tables}, indent=1) + "\n")
-    made_with = ", ".join(f"{name} {value}" for name, value in sorted(result["versions"].items()))
+    path.write_text(json.dumps({**result, "versions": versions, "tables": tables}, indent=1) + "\n")
+    made_with = ", ".join(f"{name} {value}" for name, value in sorted(versions.items()))
     where = ", ".join(filter(None, (result["machine"]["gpu"], result["machine"]["processor"])))
     where += f", {result['threads']} thread(s), {result['machine']['date']}; {made_with}."
     path.with_suffix(".md").write_text("\n".join([where, "", *(tables[name]["text"] for name in tables)]))
