@@ -7,7 +7,8 @@
     python experiments/findings.py kl --contrast nlpo ppo naturalness  # a difference, and its interval
 
 A value is the mean over seeds ± half of its 95 % t interval. A difference has the interval of Welch's test, or of the
-paired t test where seeds share a supervised start, and is bold if that excludes 0.
+paired t test where seeds share a supervised start, and is bold if that excludes 0; in the tables of the methods, if
+Holm's correction for their number leaves p below .05.
 """
 
 import argparse
@@ -24,8 +25,8 @@ from grue import files
 from grue.errors import DataError, GrueError
 from grue.evaluation.predictions import read_predictions
 from grue.runs.recipes import make_config
-from grue.stats.intervals import Interval, mean, satterthwaite_interval
-from grue.stats.paired import Contrast, judge_seeds
+from grue.stats.intervals import mean, satterthwaite_interval
+from grue.stats.paired import LEVEL, Contrast, MeanDifference, holm, judge_seeds
 from grue.sweep.jobs import Job
 from grue.task_files import load_task
 
@@ -40,25 +41,25 @@ def spread(values: Sequence[float], form: str) -> str:
     return f"{mean(values):{form}}" + (f" ± {interval.half_width:{form}}" if interval else "")
 
 
-def contrast(a: Sequence[float], b: Sequence[float], paired: bool = False) -> tuple[float, Interval] | None:
-    """Return the difference of two means and its 95 % interval, over seeds that may be pairs.
+def contrast(a: Sequence[float], b: Sequence[float], paired: bool = False) -> MeanDifference | None:
+    """Return the difference of two means with its 95 % interval, over seeds that may be pairs.
 
     Returns:
         None if one of them has fewer than two seeds.
     """
     if min(len(a), len(b)) < 2:
         return None
-    found = judge_seeds([Contrast(tuple(a), tuple(b), paired=paired and len(a) == len(b))])
-    return found.value, found.interval
+    return judge_seeds([Contrast(tuple(a), tuple(b), paired=paired and len(a) == len(b))])
 
 
-def difference(found: tuple[float, Interval] | None, form: str) -> str:
-    """Return a difference ± half its interval, in bold if that excludes 0."""
+def difference(found: MeanDifference | None, form: str, told: bool | None = None) -> str:
+    """Return a difference ± half its interval, in bold if it is told from 0: if not said, by its interval."""
     if found is None:
         return "–"
-    value, interval = found
-    text = f"{value:+{form}} ± {interval.half_width:{form}}"
-    return f"**{text}**" if interval.low > 0 or interval.high < 0 else text
+    text = f"{found.value:+{form}} ± {found.interval.half_width:{form}}"
+    if told is None:
+        told = found.interval.low > 0 or found.interval.high < 0
+    return f"**{text}**" if told else text
 
 
 def markdown(rows: Sequence[Sequence[str]]) -> str:
@@ -109,27 +110,42 @@ class Table:
         columns: Figures; the first also has a column with the difference to the base.
         against: System → its base, if that is not its own algorithm's recipe.
         penalties: Systems with a KL penalty → the same without one: is the task easily hacked?
+        corrected: Whether bold differences are those that Holm's correction over the table leaves.
     """
 
     task: str
     columns: tuple[str, ...]
     against: Mapping[str, str] = field(default_factory=dict)
     penalties: Mapping[str, str] = field(default_factory=dict)
+    corrected: bool = False
 
     def render(self, jobs: Sequence[Job], figures: Figures) -> str:
         """Return the table, one row per system, and whether the task is easily hacked where that is asked."""
         shown, (main, form) = [COLUMNS[name] for name in self.columns], COLUMNS[self.columns[0]]
         rows = [["system", "what is set", "seeds", main, "difference", *(head for head, _ in shown[1:])]]
+        found = {job.system: self._from_base(job, figures) for job in jobs if self._base(job) != job.system}
+        told: dict[str, bool] = {}
+        if self.corrected:
+            tested = {name: one.p for name, one in found.items() if one is not None}
+            told = {name: p < 1 - LEVEL for name, p in zip(tested, holm([*tested.values()]), strict=True)}
         for job in jobs:
             values = {name: figures.seeds(self.task, job.system, name) for name in self.columns}
             first, *others = (spread(values[name], COLUMNS[name][1]) for name in self.columns)
-            base, compared = self.against.get(job.system, job.algorithm), "base"
-            if base != job.system:
-                bases = figures.seeds(self.task, base, self.columns[0])
-                compared = difference(contrast(values[self.columns[0]], bases, warm(job.system) and warm(base)), form)
+            compared = "base"
+            if job.system in found:
+                compared = difference(found[job.system], form, told.get(job.system))
             count = str(len(values[self.columns[0]]))
             rows.append([f"`{job.system}`", settings(job, jobs), count, first, compared, *others])
         return markdown(rows) + (f"\n\nEasily hacked? {self._hacked(figures)}." if self.penalties else "")
+
+    def _base(self, job: Job) -> str:
+        return self.against.get(job.system, job.algorithm)
+
+    def _from_base(self, job: Job, figures: Figures) -> MeanDifference | None:
+        """Return the difference of a system to its base in the first figure."""
+        base = self._base(job)
+        ours, theirs = (figures.seeds(self.task, system, self.columns[0]) for system in (job.system, base))
+        return contrast(ours, theirs, warm(job.system) and warm(base))
 
     def _hacked(self, figures: Figures) -> str:
         """Return whether preference rises and naturalness falls where nothing holds the policy back."""
@@ -137,21 +153,24 @@ class Table:
         def seeds(system: str, axis: str) -> tuple[float, ...]:
             return tuple(figures.seeds(self.task, system, axis))
 
-        def change(axis: str) -> tuple[float, Interval] | None:
+        def change(axis: str) -> MeanDifference | None:
             compared = [Contrast(seeds(free, axis), seeds(held, axis)) for held, free in self.penalties.items()]
             if any(min(len(one.scores_a), len(one.scores_b)) < 2 for one in compared):
                 return None
             if all(warm(name) for name in self.penalties):  # seed k of all began from one model: not independent
                 free, held = ([one.scores_a for one in compared], [one.scores_b for one in compared])
                 compared = [Contrast(seed_means(free), seed_means(held), paired=True)]
-            found = judge_seeds(compared)
-            return found.value, found.interval
+            return judge_seeds(compared)
 
         up, down = change("preference"), change("naturalness")
         if up is None or down is None:
             return "Not run"
-        rises, falls = up[1].low > 0, down[1].high < 0
-        word = "Yes" if rises and falls else "No" if up[1].high < 0 or down[1].low > 0 else "Cannot be told"
+        rises, falls = up.interval.low > 0, down.interval.high < 0
+        word = "Cannot be told"
+        if rises and falls:
+            word = "Yes"
+        elif up.interval.high < 0 or down.interval.low > 0:
+            word = "No"
         return f"{word}: preference {difference(up, '.1f')}, naturalness {difference(down, '.1f')} without the penalty"
 
 
@@ -191,6 +210,7 @@ def spelled(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{key} = {'none' if value is None else value}" for key, value in values.items())
 
 
+BESIDE_PPO = {job.system: "supervised+ppo" for job in runs_of("methods")}
 TABLES: Mapping[str, tuple[Table, ...]] = {
     "kl": (Table("imdb", (*IMDB, "preference", *VARIETY), penalties={"ppo": "ppo_no-kl", "nlpo": "nlpo_no-kl"}),),
     "hacking": (
@@ -223,6 +243,10 @@ TABLES: Mapping[str, tuple[Table, ...]] = {
     "data_budget": (Table("imdb", IMDB),),
     "dropout": (Table("imdb", (*IMDB, "steps", "clipped"), {"ppo_no-stop_dropout-0.1": "ppo_no-stop"}),),
     "sampling": (Table("commongen", COMMONGEN, {"supervised": "supervised+ppo"}),),
+    "methods": tuple(
+        Table(task, ("preference", "naturalness", "kl", *VARIETY), BESIDE_PPO, corrected=True)
+        for task in ("imdb", "commongen")
+    ),
 }
 """Grid → its tables, a task each."""
 

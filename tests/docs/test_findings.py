@@ -93,18 +93,18 @@ def test_a_spread_is_half_the_t_interval(findings):
 def test_a_difference_has_welchs_interval(findings):
     a, b = [3.0, 5.0, 4.0, 9.0, 2.0], [1.0, 1.5, 0.5, 1.2]
     expected = stats.ttest_ind(a, b, equal_var=False).confidence_interval(0.95)
-    value, interval = findings.contrast(a, b)
-    assert value == pytest.approx(sum(a) / 5 - sum(b) / 4)
-    assert (interval.low, interval.high) == pytest.approx((expected.low, expected.high))
+    found = findings.contrast(a, b)
+    assert found.value == pytest.approx(sum(a) / 5 - sum(b) / 4)
+    assert (found.interval.low, found.interval.high) == pytest.approx((expected.low, expected.high))
 
 
 def test_seeds_that_share_a_start_are_pairs(findings):
     a, b = [3.0, 5.0, 4.0, 9.0, 2.0], [1.0, 3.5, 2.5, 7.2, 1.0]
     expected = stats.ttest_rel(a, b).confidence_interval(0.95)
-    _, interval = findings.contrast(a, b, paired=True)
+    interval = findings.contrast(a, b, paired=True).interval
     assert (interval.low, interval.high) == pytest.approx((expected.low, expected.high))
     loose = stats.ttest_ind(a, b[:4], equal_var=False).confidence_interval(0.95)
-    _, interval = findings.contrast(a, b[:4], paired=True)  # a seed is missing: which ones are pairs is not known
+    interval = findings.contrast(a, b[:4], paired=True).interval  # a seed is missing: which ones are pairs is not known
     assert (interval.low, interval.high) == pytest.approx((loose.low, loose.high))
 
 
@@ -121,6 +121,24 @@ def test_a_single_seed_decides_nothing(findings):
 def test_bold_is_what_the_interval_decides(findings, a, text):
     # Both spread by 0.2 over three seeds: four degrees of freedom, 2.776 · √(2 · 0.04 / 3) = 0.453.
     assert findings.difference(findings.contrast(a, [10.0, 10.2, 9.8]), ".1f") == text
+
+
+def test_a_table_of_many_methods_is_bold_where_holm_leaves_it(findings):
+    # Paired differences of five seeds with p = .0006, .04 and .5: the second is bold by itself, not as one of three.
+    base = {"preference": [0.0] * 5}
+    names = ("supervised__grpo", "supervised__mdpo", "supervised__rft")
+    values = ([1.0, 1.2, 0.8, 1.1, 1.5], [1.0, 0.1, 0.3, 1.1, 1.6], [1.0, -0.2, -0.5, 1.1, -0.1])
+    made = figures_of(
+        findings, "imdb", supervised__ppo=base, **{n: {"preference": v} for n, v in zip(names, values, strict=True)}
+    )
+    alone = [stats.ttest_1samp(one, 0.0).pvalue for one in values]
+    assert 2 * alone[1] > 0.05 > alone[1] and 3 * alone[0] < 0.05
+    table = findings.Table("imdb", ("preference",), findings.BESIDE_PPO, corrected=True)
+    jobs = [job for job in findings.jobs_of("methods", "imdb") if job.system.replace("+", "__") in names]
+    bold = {row.split("`")[1]: "**" in row for row in table.render(jobs, made).splitlines()[2:]}
+    assert bold == {"supervised+grpo": True, "supervised+mdpo": False, "supervised+rft": False}
+    plain = replace(table, corrected=False).render(jobs, made)
+    assert plain.count("**") == 4
 
 
 # --- tables ----------------------------------------------------------------------------------------------------------
@@ -379,8 +397,9 @@ def test_a_wrong_grid_is_told(whole, capsys):
 
 
 def test_the_page_shows_the_tables_of_the_figures_that_are_kept(findings):
-    page = (ROOT / "docs/background/ablations.md").read_text(encoding="utf-8")
     for grid in findings.TABLES:
+        name = "methods" if grid == "methods" else "ablations"
+        page = (ROOT / f"docs/background/{name}.md").read_text(encoding="utf-8")
         if findings.kept(grid).exists():
             figures = files.load_json(findings.kept(grid), sys.modules["measured"].Figures)
             assert figures.tasks == {name: load_task(name).hash for name in figures.tasks}
