@@ -145,7 +145,7 @@ class Table:
         """Return the difference of a system to its base in the first figure."""
         base = self._base(job)
         ours, theirs = (figures.seeds(self.task, system, self.columns[0]) for system in (job.system, base))
-        return contrast(ours, theirs, warm(job.system) and warm(base))
+        return contrast(ours, theirs, share_starts(job.system, base))
 
     def _hacked(self, figures: Figures) -> str:
         """Return whether preference rises and naturalness falls where nothing holds the policy back."""
@@ -182,6 +182,11 @@ def seed_means(systems: Sequence[Sequence[float]]) -> tuple[float, ...]:
 def warm(system: str) -> bool:
     """Whether a system is, or began from, a supervised model, of which each seed has its own."""
     return system.startswith("supervised")
+
+
+def share_starts(a: str, b: str) -> bool:
+    """Whether runs of two systems with the same seed go back to one supervised model; two supervised models do not."""
+    return warm(a) and warm(b) and ("+" in a or "+" in b)
 
 
 def jobs_of(grid: str, task: str) -> list[Job]:
@@ -261,7 +266,7 @@ def contrasts(grid: str, figures: Figures, a: str, b: str, figure: str) -> str:
     lines = []
     for table in TABLES[grid]:
         ours, theirs = (figures.seeds(table.task, system, figure) for system in (a, b))
-        found = contrast(ours, theirs, warm(a) and warm(b))
+        found = contrast(ours, theirs, share_starts(a, b))
         lines.append(f"{table.task}, {a} - {b}, {figure}: {difference(found, COLUMNS[figure][1])}")
     return "\n".join(lines)
 

@@ -108,6 +108,20 @@ def test_seeds_that_share_a_start_are_pairs(findings):
     assert (interval.low, interval.high) == pytest.approx((loose.low, loose.high))
 
 
+@pytest.mark.parametrize(
+    ("a", "b", "paired"),
+    [
+        ("supervised+ppo", "supervised", True),
+        ("supervised+ppo_no-kl", "supervised+ppo", True),
+        ("supervised_train_share-0.1", "supervised", False),
+        ("ppo", "nlpo", False),
+        ("supervised+ppo", "ppo", False),
+    ],
+)
+def test_runs_are_pairs_where_one_supervised_model_is_behind_both(findings, a, b, paired):
+    assert findings.share_starts(a, b) is paired
+
+
 def test_a_single_seed_decides_nothing(findings):
     assert findings.contrast([3.0, 4.0], [1.0]) is None
     assert findings.contrast([3.0, 4.0], []) is None
