@@ -154,14 +154,14 @@ def bert(tiny: bool, labels: int = 0, vocabulary: int = 30522) -> Any:
 
 
 def roberta(tiny: bool, width: int, layers: int, labels: int = 0) -> Any:
-    rooms: dict[str, Any] = {
+    sizes: dict[str, Any] = {
         "vocab_size": 50265,
         "max_position_embeddings": 514,
         "type_vocab_size": 1,
         "layer_norm_eps": 1e-5,
     }
     ids: dict[str, Any] = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2}
-    config = hf.RobertaConfig(**_shape(width, layers, tiny), **rooms, **ids, **_labels(labels))
+    config = hf.RobertaConfig(**_shape(width, layers, tiny), **sizes, **ids, **_labels(labels))
     return hf.RobertaForSequenceClassification(config) if labels else hf.RobertaModel(config)
 
 
