@@ -1,6 +1,6 @@
 """Print what reinforcement learning brought to the supervised models: `python experiments/learning.py`.
 
-It reads the runs of experiments/learning.toml, or with `--systems` others (experiments/methods-chosen.toml, or
+It reads the runs of experiments/learning.toml, or with `--systems` others (experiments/findings/methods.toml, or
 `zero-shot ppo nlpo`), and prints for each task and system: preference and naturalness on test, the gain in preference
 on the seeds that both have (± half of the 95 % t interval, seeds that share their start as pairs), KL, the reward of
 plain samples to validation prompts at the start and of the kept checkpoint, then after the last update, the penalised
