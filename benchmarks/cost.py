@@ -29,7 +29,7 @@ from grue.tasks import Task
 SYSTEMS = ("zero-shot", "supervised", "ppo", "nlpo", "supervised+ppo", "supervised+nlpo")
 MEASURED = ("supervised", "ppo", "nlpo")  # what starts from a supervised model takes its updates from these
 PAIRS = 512  # rows of the training split whose pairs are measured, after an epoch of them that warms up
-UPDATES = 3  # the first one warms up and does not count
+UPDATES = 3
 EXAMPLES = 64  # answers that are measured, after as many that warm up
 HEAD = [f"| task | {' | '.join(SYSTEMS)} |", "|---" * (1 + len(SYSTEMS)) + "|"]
 RUN = """
@@ -109,20 +109,21 @@ def record(by_task: Mapping[str, tuple[Task, Rates]], seconds: float) -> dict[st
 # --- measuring -------------------------------------------------------------------------------------------------------
 
 
-def measure(task: Task, suite: str, runs: Path, options: Sequence[str]) -> Rates:
+def measure(task: Task, suite: str, runs: Path, options: Sequence[str], updates: int) -> Rates:
     """Run a part of each measured recipe, and return how long its parts took.
 
     Args:
         suite: As `--suite` takes it.
         runs: An empty folder.
         options: Further options of `grue train`.
+        updates: Of PPO and of NLPO; the first one warms up and does not count.
     """
     rows = task.data.splits["train"].rows
     share = min(1.0, PAIRS / rows) if rows else 1.0
     part: Mapping[str, Mapping[str, Any]] = {
         "supervised": {"epochs": 2, "train_share": share},
-        "ppo": {"updates": UPDATES},
-        "nlpo": {"updates": UPDATES},
+        "ppo": {"updates": updates},
+        "nlpo": {"updates": updates},
     }
     common = ["--suite", suite, "--task", task.name, "--runs", str(runs)]
     logs, peaks = {}, {}
@@ -182,8 +183,11 @@ def main() -> None:
     parser.add_argument("--price", type=float, help="of an hour of this machine")
     parser.add_argument("--runs", type=Path, default=Path("runs/cost"), help="folder for the measured runs")
     parser.add_argument("--set", action="append", default=[], help="value of every configuration: precision=bfloat16")
+    parser.add_argument("--updates", type=int, default=UPDATES, help="of PPO and of NLPO, at least 2: one warms up")
     parser.add_argument("--output", type=Path, help="JSON file of rates and hours, written anew after each task")
     options = parser.parse_args()
+    if options.updates < 2:
+        parser.error("--updates: the first one warms up and does not count; name 2 or more")
     if options.runs.exists():
         sys.exit(f"{options.runs}: exists; remove it, or name another folder with --runs.")
     settings = [f"--set={setting}" for setting in options.set]
@@ -193,7 +197,7 @@ def main() -> None:
     for name in options.tasks or task_names(options.suite):
         task = load_task(name, options.suite)
         sized = load_task(name, options.sizes_of) if options.sizes_of else task
-        rates = measure(task, options.suite, options.runs, settings)
+        rates = measure(task, options.suite, options.runs, settings, options.updates)
         if options.sizes_of:
             rates = replace(rates, pairs=rates.pairs * times_as_many(task, sized))
         found[name] = sized, rates
