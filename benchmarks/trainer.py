@@ -95,8 +95,13 @@ def grue_rows(setting: Setting, bf16: bool = True) -> list[Row]:
 
 
 def against_trl(setting: Setting, bf16: bool = True) -> tuple[Row, ...]:
-    """Return TRL's row and grue's."""
-    return (Row("TRL 1.12 PPO", "trl-1.12", setting), *grue_rows(setting, bf16))
+    """Return TRL's rows and grue's; bfloat16 is compared with bfloat16."""
+    rows = [Row("TRL 1.12 PPO", "trl-1.12", setting), *grue_rows(setting, bf16)]
+    if bf16:
+        half = "TRL 1.12 PPO, bf16"
+        rows.insert(-1, Row(half, "trl-1.12", replace(setting, precision="bfloat16"), half))
+        rows[-1] = replace(rows[-1], base=half)
+    return tuple(rows)
 
 
 def without_critic(setting: Setting) -> tuple[Row, ...]:

@@ -5,6 +5,7 @@
     python experiments/findings.py --runs runs kl        # read a grid's runs, and keep their figures: kl.json
     python experiments/findings.py --runs runs --partial # print the tables of the runs that exist, and keep nothing
     python experiments/findings.py kl --contrast nlpo ppo naturalness  # a difference, and its interval
+    python experiments/findings.py methods --pairs preference          # all pairs that differ after Holm's correction
 
 A value is the mean over seeds ± half of its 95 % t interval. A difference has the interval of Welch's test, or of the
 paired t test where seeds share a supervised start, and is bold if that excludes 0; in the tables of the methods, if
@@ -16,6 +17,7 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -271,6 +273,29 @@ def contrasts(grid: str, figures: Figures, a: str, b: str, figure: str) -> str:
     return "\n".join(lines)
 
 
+def pairs(grid: str, figures: Figures, figure: str, of: Sequence[str] = ()) -> str:
+    """Return, for each task of a grid, the pairs of systems that differ after Holm's correction over all pairs.
+
+    Args:
+        of: The systems; if none are given, all that were trained by reinforcement learning.
+    """
+    lines = []
+    for table in TABLES[grid]:
+        systems = of or [job.system for job in jobs_of(grid, table.task) if job.system != "supervised"]
+        values = {system: figures.seeds(table.task, system, figure) for system in systems}
+        every = [
+            (a, b, difference_of)
+            for a, b in combinations(systems, 2)
+            if (difference_of := contrast(values[a], values[b], share_starts(a, b))) is not None
+        ]
+        corrected = holm([tested.p for _, _, tested in every])
+        differing = [(*pair, p) for pair, p in zip(every, corrected, strict=True) if p < 1 - LEVEL]
+        lines.append(f"{table.task}, {figure}: {len(differing)} of {len(every)} pairs of {len(systems)} differ")
+        for a, b, tested, p in differing:
+            lines.append(f"  {a} - {b}: {difference(tested, COLUMNS[figure][1], False)}, corrected p = {p:.2g}")
+    return "\n".join(lines)
+
+
 # --- figures ---------------------------------------------------------------------------------------------------------
 
 
@@ -324,13 +349,18 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, help="folder of all runs: read them, and keep their figures")
     parser.add_argument("--partial", action="store_true", help="with --runs: those that exist, and keep nothing")
     parser.add_argument("--contrast", nargs=3, metavar=("A", "B", "FIGURE"), help="of one grid, instead of its table")
+    parser.add_argument("--pairs", metavar="FIGURE", help="of a grid: all pairs that differ, instead of its table")
+    parser.add_argument("--of", nargs="+", default=(), metavar="SYSTEM", help="with --pairs: between these alone")
     options = parser.parse_args()
     if wrong := sorted({*options.grids} - {*TABLES}):
         parser.error(f"there is no grid {wrong[0]}; there are {', '.join(TABLES)}")
     if options.partial and options.runs is None:
         parser.error("--partial is of --runs")
-    if options.contrast and options.contrast[2] not in COLUMNS:
-        parser.error(f"there is no figure {options.contrast[2]}; there are {', '.join(COLUMNS)}")
+    figure = options.contrast[2] if options.contrast else options.pairs
+    if figure and figure not in COLUMNS:
+        parser.error(f"there is no figure {figure}; there are {', '.join(COLUMNS)}")
+    if options.of and not options.pairs:
+        parser.error("--of belongs to --pairs")
     try:
         for grid in options.grids or TABLES:
             if options.runs is not None:
@@ -344,6 +374,8 @@ def main() -> None:
                 continue
             if options.contrast:
                 print(contrasts(grid, figures, *options.contrast))
+            elif options.pairs:
+                print(pairs(grid, figures, options.pairs, options.of))
             else:
                 print(f"## {grid}\n\n{tables(grid, figures)}\n")
     except GrueError as error:

@@ -1,4 +1,4 @@
-"""Do five other seeds rank systems as the board's five do? docs/background/validity.md.
+"""Do five other seeds rank systems as the board's five do, and what do all ten tell? docs/background/validity.md.
 
 `python experiments/ten_seeds.py keep --runs runs` reads the runs of ten_seeds.toml and keeps their figures; without
 `keep` it prints the table, from the board and the figures that are kept.
@@ -10,6 +10,7 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+from findings import contrast, difference, share_starts
 from measured import Figures, read_run
 from sizes import spread
 from validity import agreement
@@ -18,7 +19,7 @@ from grue import files
 from grue.leaderboard.board import Board
 from grue.leaderboard.published import read_board
 from grue.stats.intervals import mean
-from grue.stats.paired import Contrast, judge_seeds
+from grue.stats.paired import Contrast, holm, judge_seeds
 from grue.sweep.grid import read_grid
 from grue.sweep.jobs import plan_jobs
 from grue.task_files import load_task
@@ -75,6 +76,21 @@ def of_task(first: Seeds, others: Seeds) -> Iterator[str]:
         f"{scores.shape[1]} seeds it is {mean(every):.2f} on average, and at least .9 in "
         f"{sum(tau >= 0.9 for tau in every)}."
     )
+    yield ""
+    yield from of_pairs({system: (*first[system], *others[system]) for system in systems})
+
+
+def of_pairs(scores: Seeds) -> Iterator[str]:
+    """Yield the differences of all pairs of systems over all seeds, with p after Holm's correction for the pairs."""
+    compared = [
+        (a, b, tested)
+        for a, b in combinations(scores, 2)
+        if (tested := contrast(scores[a], scores[b], share_starts(a, b))) is not None
+    ]
+    yield "| all ten seeds | difference | corrected p |"
+    yield "|---|---|---|"
+    for (a, b, tested), p in zip(compared, holm([tested.p for _, _, tested in compared]), strict=True):
+        yield f"| `{a}` − `{b}` | {difference(tested, '.2f', False)} | {p:.2g} |"
 
 
 def agreements(scores: np.ndarray) -> list[float]:

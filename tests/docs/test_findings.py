@@ -4,6 +4,7 @@ import importlib
 import json
 import sys
 from dataclasses import replace
+from itertools import combinations
 
 import pytest
 from scipy import stats
@@ -153,6 +154,28 @@ def test_a_table_of_many_methods_is_bold_where_holm_leaves_it(findings):
     assert bold == {"supervised+grpo": True, "supervised+mdpo": False, "supervised+rft": False}
     plain = replace(table, corrected=False).render(jobs, made)
     assert plain.count("**") == 4
+
+
+def test_all_pairs_of_the_methods_are_tested_and_corrected_together(findings):
+    """Of the fifteen pairs of these six, the pages say: CoPG is above REINFORCE, and no other pair differs."""
+    kept = json.loads((ROOT / "experiments/findings/methods.json").read_text(encoding="utf-8"))["runs"]
+    systems = [f"supervised+{name}" for name in ("ppo", "mdpo", "copg", "dpo", "rloo", "reinforce")]
+    scores = {
+        system: [
+            run["figures"]["preference"]
+            for run in sorted(kept, key=lambda run: run["seed"])
+            if (run["task"], run["system"]) == ("imdb", system)
+        ]
+        for system in systems
+    }
+    p = sorted((stats.ttest_rel(scores[a], scores[b]).pvalue, a, b) for a, b in combinations(systems, 2))
+    assert 15 * p[0][0] < 0.05 < 14 * p[1][0]
+    assert p[0][1:] == ("supervised+copg", "supervised+reinforce")
+    figures = files.load_json(findings.kept("methods"), findings.Figures)
+    first, line, other = findings.pairs("methods", figures, "preference", systems).splitlines()
+    assert first == "imdb, preference: 1 of 15 pairs of 6 differ"
+    assert line == f"  supervised+copg - supervised+reinforce: +1.6 ± 0.3, corrected p = {15 * p[0][0]:.2g}"
+    assert other == "commongen, preference: 0 of 15 pairs of 6 differ"
 
 
 # --- tables ----------------------------------------------------------------------------------------------------------
