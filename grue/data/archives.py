@@ -4,11 +4,12 @@ Archives are read in place, and archives within archives too, which `zipfile.Pat
 """
 
 import csv
+import hashlib
 import io
 import json
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from lzma import LZMAError
@@ -17,8 +18,9 @@ from typing import IO, Any
 from zipfile import BadZipFile
 
 from grue.data.limits import LARGEST_TEXT, LONGEST_CELL, MOST_COLUMNS, check_member, open_zip
+from grue.data.rows import Row, Rows
 from grue.errors import DataError, escaped
-from grue.files import LONGEST_LINE, lines_of
+from grue.files import LONGEST_LINE, lines_of, sha256_file
 
 DEPTH = 6  # levels of nested folders and archives that are searched
 DAMAGED = (
@@ -31,7 +33,7 @@ MARK = "\ufeff"
 SPELLINGS = {"validation": ("validation", "valid", "val", "dev")}
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class File:
     """A file or folder on disk, or a member of a zip archive.
 
@@ -57,6 +59,36 @@ class File:
         if not self.inside:
             return File(self.path.with_name(name))
         return File(self.path, (*self.inside[:-1], str(PurePosixPath(self.inside[-1]).with_name(name))))
+
+
+@dataclass(frozen=True, slots=True)
+class FolderRows:
+    """A split's rows in a folder; iterating reads them.
+
+    Attributes:
+        files: All that the rows depend on, by content or by name; nothing else is opened.
+        read: Opens and reads the files.
+    """
+
+    files: tuple[File, ...]
+    read: Callable[[], Rows]
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.read())
+
+    def sha256(self, folder: Path) -> str:
+        """Return a hash of the files' paths in the folder and of their content; archives are hashed whole.
+
+        Raises:
+            DataError: A file is missing or cannot be read.
+        """
+        digest, contents = hashlib.sha256(), {}
+        for file in self.files:
+            if file.path not in contents:
+                contents[file.path] = sha256_file(file.path)
+            place = File(file.path.relative_to(folder), file.inside)
+            digest.update(f"{contents[file.path]} {place}\0".encode("utf-8", "surrogateescape"))
+        return digest.hexdigest()
 
 
 # --- finding ---------------------------------------------------------------------------------------------------------
@@ -97,11 +129,20 @@ def the_one(folder: Path, *patterns: str) -> File:
 
 
 def _levels(folder: Path, patterns: tuple[str, ...]) -> Iterator[list[File]]:
-    level = [File(folder)]
+    level, entered = [File(folder)], {folder.resolve()}
     for _ in range(DEPTH):
-        level = sorted(child for container in level for child in _children(container))
+        children = (child for container in level for child in _children(container))
+        level = sorted(children, key=lambda file: (file.path.parts, file.inside))
         yield [file for file in level if any(_fits(file, pattern) for pattern in patterns)]
-        level = [file for file in level if file.name.endswith(".zip") or _is_folder(file)]
+        level = [file for file in level if file.name.endswith(".zip") or (_is_folder(file) and _is_new(file, entered))]
+
+
+def _is_new(folder: File, entered: set[Path]) -> bool:
+    """Whether a folder was not entered before; links may lead to it several times, or back to it."""
+    path = folder.path.resolve()
+    new = path not in entered
+    entered.add(path)
+    return new
 
 
 def _fits(file: File, pattern: str) -> bool:

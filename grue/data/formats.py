@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from grue.data import sets
-from grue.data.rows import Row, Rows
+from grue.data.archives import FolderRows
+from grue.data.rows import Row
 from grue.errors import DataError
 from grue.records import Example
 from grue.registry import Registry
 
 Format = Callable[[Iterable[Row]], Iterator[Example]]
-Layout = Callable[[Path, str], Rows]
+Layout = Callable[[Path, str], FolderRows]
 
 _FILES = {found.name: f"{sets.__name__}.{found.name}" for found in pkgutil.iter_modules(sets.__path__)}
 
@@ -30,15 +31,15 @@ LAYOUTS: Registry[Layout] = Registry(
 )
 
 
-def read_folder(layout: str, folder: Path, split: str) -> Rows:
-    """Yield the rows of a split from a folder in a data set's original layout.
+def read_folder(layout: str, folder: Path, split: str) -> FolderRows:
+    """Return the rows of a split in a folder in a data set's original layout.
 
     A reader finds its files in the folder, in folders below it and in zip archives there; where several levels hold the
     split, the nearest counts. Rows have the columns of the hub or of the original files.
 
     Raises:
         UnknownName: There is no such layout.
-        DataError: The folder does not exist, has no such split, or holds damaged files.
+        DataError: The folder does not exist or has no such split; while the rows are read, a file is damaged.
     """
     if not folder.is_dir():
         raise DataError(f"{folder}: no such folder; give --data-dir the folder of the original data.")

@@ -43,7 +43,7 @@ class Loaded:
         examples: A memory-mapped sequence.
         source: "mini", the hub's data set id, the name of the official files, the local file, or the folder.
         revision: The commit on the hub, the revision of the mini world, the hash of official files' addresses, or the
-            sha256 of a local file.
+            sha256 of a local file or of what is read of a folder.
         rows: Number of rows at the source.
         checked: Whether count and ids were compared with the task file; those of a folder in the original layout are
             not, because it may hold a part of the data set.
@@ -302,12 +302,17 @@ def local_path(task: Task, source: Source, name: str) -> Path:
     return path
 
 
-def local_data_id(task: Task) -> str:
+def local_data_id(task: Task, data_dir: Path | None = None, *splits: str) -> str:
     """Return the hash of the contents of a task's local files; an empty string for a task without any.
+
+    Args:
+        data_dir: A folder that is read instead; the hash is then of what it holds of `splits`, files left out.
 
     Raises:
         DataError: One of them does not exist.
     """
+    if data_dir is not None:
+        return files.sha256_json([_contents_in(data_dir, task, one) for one in splits if not is_file(task, one)])
     local = [source for source in task.data.sources if source.kind == "local"]
     sums = [{name: files.sha256_file(local_path(task, one, name)) for name in sorted(one.files)} for one in local]
     return files.sha256_json(sums) if sums else ""
@@ -327,11 +332,18 @@ def _rows_of_file(task: Task, source: Source, name: str) -> LocalRows:
     return LocalRows(source.files[name], content, identity, lambda: read_rows(path), path=path)
 
 
+def _contents_in(folder: Path, task: Task, split: str) -> list[Any]:
+    """Return hashes of what a folder holds of a split, and of the splits that it leaves out."""
+    wanted = task.data.splits[split]
+    content = read_folder(task.data.format, folder, wanted.source).sha256(folder)
+    return [content, *(_contents_in(folder, task, other) for other in wanted.without)]
+
+
 def _rows_of_folder(layout: str, folder: Path, name: str) -> LocalRows:
-    paths = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []
-    stats = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in paths]
-    identity = files.sha256_json([name, stats, _code_hash(LAYOUTS[layout])])
-    return LocalRows(str(folder), "", identity, lambda: read_folder(layout, folder, name))
+    rows = read_folder(layout, folder, name)
+    content = rows.sha256(folder)
+    identity = files.sha256_json([name, content, _code_hash(LAYOUTS[layout])])
+    return LocalRows(str(folder), content, identity, lambda: rows)
 
 
 # --- rows into examples ----------------------------------------------------------------------------------------------
@@ -366,6 +378,8 @@ def _build(task: Task, split: str, origin: LocalRows, path: Path, data_dir: Path
             kept = _kept(_ids(examples), wanted, left_out)
             write_examples(path, (example for example, keep in zip(examples, kept, strict=True) if keep))
             examples = ExampleFile(path)
+        if origin.held is None and obtain(task, split, data_dir, offline).identity != origin.identity:
+            raise DataError(f"{origin.source}: its files changed while they were read; run the command again.")
         files.write_json(about_path(path), {"rows": rows, "ids_sha256": hash_ids(_ids(examples))})
 
 

@@ -42,7 +42,7 @@ class ScoredHeader:
         reward_models: Name and sha256 of each reward model in `reward`; left out of a file where there is none.
         file: sha256 of the file of rows that `split` names; left out where it is a split of the task.
         data_dir: Where the rows were read instead of the task's sources; left out without such a folder.
-        data_sha256: Of the task's local files; left out for a task without any.
+        data_sha256: Of the task's local files, or of what is read of `data_dir`; left out without either.
     """
 
     grue: Literal["scored responses"]

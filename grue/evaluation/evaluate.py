@@ -136,7 +136,8 @@ def _identity(task: Task, system: System, split: str, limit: int | None, data_di
     }
     if system.chat and system.endpoint is not None:
         identity[ASKED] = asked_hash(task)
-    if local := local_data_id(task):
+    read = [split, *(["train"] if _reads_training(task, system) else [])]
+    if local := local_data_id(task, data_dir, *read):
         identity["data_sha256"] = local
     if code := own_code([spec.name for spec in task.metrics], task.folder):
         identity[CODE] = code

@@ -98,6 +98,8 @@ def _in_words(key: str, found: Any, wanted: Any) -> str:
         return f"of {parts[0]}, not of {parts[1]}"
     if key == "task_hash":
         return f"for another version of the task ({str(found)[:12]}, now {wanted[:12]})"
+    if key == "data_sha256" and found:
+        return "of other data: the files that its examples were read from have changed"
     if key == "chat" and found and wanted:
         return f"by another chat prompt ({str(found)[:12]}, now {wanted[:12]})"
     return f"with {key} = {found!r}, not {wanted!r}"

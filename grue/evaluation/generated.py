@@ -33,7 +33,7 @@ class PredictionsClaim:
     Attributes:
         file: sha256 of the file of rows that `split` names; None where it is a split of the task.
         data_dir: Where the rows were read instead of the task's sources.
-        data_sha256: Of the task's local files; empty for a task without any.
+        data_sha256: Of the task's local files, or of what is read of `data_dir`; empty without either.
         checkpoint: sha256 of the weights, or a model's hub id and revision.
         generation: How they were decoded.
         prompts: How many are answered.
@@ -103,7 +103,7 @@ def write_generated(
         seed=system.seed,
         generation=task.decoding,
         prompts=len(examples),
-        data_sha256=local_data_id(task),
+        data_sha256=local_data_id(task, data_dir, split),
     )
     partial = unfinished(path)
     if path.exists() and not partial.exists():

@@ -120,7 +120,7 @@ def write_samples(
         reward_models={one["name"]: one["sha256"] for one in recorded(reward or task.reward, task)},
         file=file,
         data_dir=None if data_dir is None else str(data_dir.resolve()),
-        data_sha256=local_data_id(task),
+        data_sha256=local_data_id(task, data_dir, split, "train"),
     )
     partial = unfinished(path)
     if path.exists() and not partial.exists():

@@ -120,7 +120,7 @@ class Plan:
             "seed": self.seed,
             "backbone": self.start.model,
             "backbone_weights": weights_id(self.start.model, self.start.revision),
-            "data_sha256": local_data_id(self.task),
+            "data_sha256": local_data_id(self.task, self.data_dir, "train", "validation"),
             "data_dir": "" if self.data_dir is None else str(self.data_dir.resolve()),
             "init_sha256": "" if manifest is None else manifest.weights,
             "config": recorded(self.config),

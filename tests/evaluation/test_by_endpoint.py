@@ -225,7 +225,7 @@ def test_other_rows_in_the_tasks_files_are_another_evaluation(task):
         ask(task, served)
         rows = Path("test.jsonl").read_text()
         Path("test.jsonl").write_text(rows.replace("long", "short"))
-        with pytest.raises(ConfigError, match="holds an evaluation with data_sha256 = "):
+        with pytest.raises(ConfigError, match="holds an evaluation of other data: the files"):
             ask(task, served)
         Path("test.jsonl").write_text(rows)
         assert ask(task, served).status == "complete"

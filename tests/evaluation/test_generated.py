@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from support import tiny
@@ -54,14 +53,18 @@ def test_a_file_holds_the_answers_and_says_whose_they_are(path):
     assert sorted(one.name for one in path.parent.iterdir()) == ["predictions.jsonl", "predictions.jsonl.claim.json"]
 
 
-def test_the_same_call_reads_and_another_is_refused(path):
+def test_the_same_call_reads_and_another_is_refused(path, tmp_path):
+    rows = tmp_path / "rows"
+    rows.mkdir()
+    for split in ("train", "test"):
+        (rows / f"commongen.{split}.jsonl").touch()
     changes = {
         "seed = 1, not 2": {"of": system(seed=2)},
         "checkpoint = 'sha', not 'other'": {"of": system(weights="other")},
         "prompts = 7, not 3": {"examples": EXAMPLES[:3]},
         "split = 'test', not 'train'": {"split": "train"},
         "file = None, not 'aa'": {"file": "aa"},
-        "data_dir = None, not '/rows'": {"data_dir": Path("/rows")},
+        f"data_dir = None, not '{rows}'": {"data_dir": rows},
         "task_hash = ": {"task": replace(TASK, version=2)},
     }
     with pytest.raises(Stopped):

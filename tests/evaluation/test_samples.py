@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from support import tiny
@@ -180,7 +179,11 @@ def test_an_interrupted_call_goes_on(path, tmp_path):
     assert again == made and len(asked) == 28 and not partial.exists()
 
 
-def test_other_settings_do_not_mix_with_what_is_there(path):
+def test_other_settings_do_not_mix_with_what_is_there(path, tmp_path):
+    rows = tmp_path / "rows"
+    rows.mkdir()
+    for split in ("train", "test"):
+        (rows / f"commongen.{split}.jsonl").touch()
     with pytest.raises(Stopped):
         write(path, batch_size=2, progress=stop_after(2))
     task = tiny.task("causal")
@@ -192,7 +195,7 @@ def test_other_settings_do_not_mix_with_what_is_there(path):
         "prompts = 7, not 3": {"examples": EXAMPLES[:3]},
         "split = 'train', not 'validation'": {"split": "validation"},
         "file = None, not 'aa'": {"file": "aa"},
-        "data_dir = None, not '/rows'": {"data_dir": Path("/rows")},
+        f"data_dir = None, not '{rows}'": {"data_dir": rows},
         "generation = ": {"temperature": 0.5},
         "task_hash = ": {"task": replace(task, version=2)},
     }

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from hashlib import sha1
 from pathlib import Path
 
-from grue.data.archives import File, csv_rows, everywhere, lines, split_names, text, the_one
-from grue.data.rows import Row, Rows, numbered, short_hash, text_of, with_columns
+from grue.data.archives import File, FolderRows, csv_rows, everywhere, lines, split_names, text, the_one
+from grue.data.rows import Row, numbered, short_hash, text_of, with_columns
 from grue.errors import DataError
 from grue.records import Example
 
@@ -40,8 +40,8 @@ def examples(rows: Iterable[Row]) -> Iterator[Example]:
         )
 
 
-def read_folder(folder: Path, split: str) -> Rows:
-    """Yield the rows of the `.story` files that the list of addresses `all_<split>.txt` names, or of a csv table.
+def read_folder(folder: Path, split: str) -> FolderRows:
+    """Return the rows of the `.story` files that the list of addresses `all_<split>.txt` names, or of a csv table.
 
     A story's file name is the sha1 of its address. Stories that the list names and the folder lacks are skipped, since
     a folder may hold a part of the data; none at all is an error. A csv file is `<split>.csv` with the columns article,
@@ -54,14 +54,14 @@ def read_folder(folder: Path, split: str) -> Rows:
     tables = [pattern for name in names for pattern in (f"{name}.csv", f"*_{name}.csv", f"*_{name}_*.csv")]
     source = the_one(folder, *(f"all_{name}.txt" for name in names), *tables)
     if source.name.endswith(".csv"):
-        return _articles(source)
+        return FolderRows((source,), lambda: _articles(source))
     wanted = {sha1(address.strip().encode("utf-8")).hexdigest() for address in lines(source) if address.strip()}
     stories = [file for file in everywhere(folder, "*.story") if file.name.removesuffix(".story") in wanted]
     if not stories:
         raise DataError(
             f"{folder}: none of the {len(wanted)} stories that {source} lists (<sha1 of the address>.story)."
         )
-    return (row for story in stories if (row := read_story(story)))
+    return FolderRows(tuple(stories), lambda: (row for story in stories if (row := read_story(story))))
 
 
 def _articles(table: File) -> Iterator[Row]:

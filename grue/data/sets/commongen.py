@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from grue import files
-from grue.data.archives import File, lines
-from grue.data.rows import Row, Rows, short_hash, text_of, texts_of
+from grue.data.archives import File, FolderRows, lines
+from grue.data.rows import Row, short_hash, text_of, texts_of
 from grue.errors import DataError
 from grue.records import Example
 
@@ -57,8 +57,8 @@ def _concepts_and_targets(row: Row, where: str) -> tuple[tuple[str, ...], tuple[
     )
 
 
-def read_folder(folder: Path, split: str) -> Rows:
-    """Yield the rows of `commongen.<split>.jsonl`, or of its `src_alpha` and `tgt` text files, line by line.
+def read_folder(folder: Path, split: str) -> FolderRows:
+    """Return the rows of `commongen.<split>.jsonl`, or of its `src_alpha` and `tgt` text files, line by line.
 
     Files are looked for in the folder and one level below; of several with the split, the largest is read.
 
@@ -72,10 +72,14 @@ def read_folder(folder: Path, split: str) -> Rows:
         raise DataError(f"{folder}: no {names[0]} and no {names[1]} in it or in a folder below it.")
     best = max(sorted(found), key=lambda path: path.stat().st_size)
     if best.suffix == ".jsonl":
-        return (row for _, row in files.read_jsonl(best))
-    targets = Path(str(best).replace(".src_alpha.txt", ".tgt.txt"))
-    concepts, sentences = list(lines(File(best))), list(lines(File(targets)))
+        return FolderRows((File(best),), lambda: (row for _, row in files.read_jsonl(best)))
+    pair = (File(best), File(Path(str(best).replace(".src_alpha.txt", ".tgt.txt"))))
+    return FolderRows(pair, lambda: _pairs(*pair))
+
+
+def _pairs(source: File, target: File) -> Iterator[Row]:
+    concepts, sentences = list(lines(source)), list(lines(target))
     if len(concepts) != len(sentences):
-        raise DataError(f"{targets}: {len(sentences)} lines, but {best.name} has {len(concepts)}.")
-    pairs = zip(concepts, sentences, strict=True)
-    return ({"concepts": words.split(), "target": sentence} for words, sentence in pairs)
+        raise DataError(f"{target}: {len(sentences)} lines, but {source.name} has {len(concepts)}.")
+    for words, sentence in zip(concepts, sentences, strict=True):
+        yield {"concepts": words.split(), "target": sentence}

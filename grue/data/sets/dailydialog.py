@@ -8,8 +8,8 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from grue.data.archives import File, lines, split_names, the_one
-from grue.data.rows import Row, Rows, numbered, short_hash, texts_of, with_columns
+from grue.data.archives import File, FolderRows, lines, split_names, the_one
+from grue.data.rows import Row, numbered, short_hash, texts_of, with_columns
 from grue.errors import DataError
 from grue.records import Example
 
@@ -52,8 +52,8 @@ def _labels(values: Any, what: str, known: range, count: int, where: str) -> lis
     return list(values)
 
 
-def read_folder(folder: Path, split: str) -> Rows:
-    """Yield the rows of `dialogues_<split>.txt`, or of `dialogues.txt` in a folder of the split's name.
+def read_folder(folder: Path, split: str) -> FolderRows:
+    """Return the rows of `dialogues_<split>.txt`, or of `dialogues.txt` in a folder of the split's name.
 
     The files of acts and emotions are beside it: `dialogues_act…` and `dialogues_emotion…`.
 
@@ -62,12 +62,13 @@ def read_folder(folder: Path, split: str) -> Rows:
     """
     names = split_names(split)
     patterns = [pattern for name in names for pattern in (f"dialogues_{name}.txt", f"{name}/dialogues.txt")]
-    return _dialogues(the_one(folder, *patterns))
-
-
-def _dialogues(dialogues: File) -> Iterator[Row]:
+    dialogues = the_one(folder, *patterns)
     ending = dialogues.name.removeprefix("dialogues")
     acts, emotions = (dialogues.beside(f"dialogues_{kind}{ending}") for kind in ("act", "emotion"))
+    return FolderRows((dialogues, acts, emotions), lambda: _dialogues(dialogues, acts, emotions))
+
+
+def _dialogues(dialogues: File, acts: File, emotions: File) -> Iterator[Row]:
     for number, row in enumerate(zip_longest(lines(dialogues), lines(acts), lines(emotions)), start=1):
         where = f"{dialogues}, line {number}"
         if None in row:

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from grue.data.archives import parsed, split_names
-from grue.data.rows import Row, Rows, numbered, short_hash, text_of, texts_of
+from grue.data.archives import File, FolderRows, parsed, split_names
+from grue.data.rows import Row, numbered, short_hash, text_of, texts_of
 from grue.data.tables import TABLES, read_rows
 from grue.errors import DataError, did_you_mean
 from grue.files import canonical_json
@@ -69,8 +69,8 @@ def _meta_of(row: Row, where: str) -> dict[str, Any]:
     return dict(meta)
 
 
-def read_folder(folder: Path, split: str) -> Rows:
-    """Yield the rows of `<split>.jsonl`, `.jsonl.gz`, `.csv` or `.parquet`.
+def read_folder(folder: Path, split: str) -> FolderRows:
+    """Return the rows of `<split>.jsonl`, `.jsonl.gz`, `.csv` or `.parquet`.
 
     Raises:
         DataError: The folder has no such file.
@@ -79,4 +79,4 @@ def read_folder(folder: Path, split: str) -> Rows:
     found = next((path for path in paths if path.is_file()), None)
     if found is None:
         raise DataError(f"{folder}: no {split}{f', no {split}'.join(TABLES)} in it.")
-    return read_rows(found)
+    return FolderRows((File(found),), lambda: read_rows(found))

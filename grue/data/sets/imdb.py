@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from grue.data.archives import File, text
-from grue.data.rows import Row, Rows, numbered, short_hash, text_of
+from grue.data.archives import File, FolderRows, text
+from grue.data.rows import Row, numbered, short_hash, text_of
 from grue.errors import DataError
 from grue.records import Example
 
@@ -54,8 +54,8 @@ def _halves(review: str) -> tuple[str, str]:
     return " ".join(words[:half]), " ".join(words[half:])
 
 
-def read_folder(folder: Path, split: str) -> Rows:
-    """Yield the rows of `<split>/{neg,pos}/<id>_<rating>.txt`, as the aclImdb archive unpacks, in the order of the ids.
+def read_folder(folder: Path, split: str) -> FolderRows:
+    """Return the rows of `<split>/{neg,pos}/<id>_<rating>.txt`, as aclImdb unpacks, in the order of the ids.
 
     Raises:
         DataError: There is no such folder, or it has no reviews.
@@ -63,14 +63,15 @@ def read_folder(folder: Path, split: str) -> Rows:
     root = next((parent for parent in (folder, folder / "aclImdb") if (parent / split).is_dir()), None)
     if root is None:
         raise DataError(f"{folder}: no folder {split!r} with pos and neg in it, neither here nor under aclImdb.")
-    rows = [
-        {"text": text(File(path)), "label": label}
+    reviews = [
+        (File(path), label)
         for label, name in enumerate(("neg", "pos"))
         for path in sorted((root / split / name).glob("*.txt"), key=_review_order)
     ]
-    if not rows:
+    if not reviews:
         raise DataError(f"{root / split}: no reviews (*.txt) under pos and neg.")
-    return rows
+    files = tuple(file for file, _ in reviews)
+    return FolderRows(files, lambda: ({"text": text(file), "label": label} for file, label in reviews))
 
 
 def _review_order(path: Path) -> tuple[int, str]:

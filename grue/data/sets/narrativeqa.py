@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from grue.data.archives import File, csv_rows, parsed, split_names, text, the_one
+from grue.data.archives import File, FolderRows, csv_rows, parsed, split_names, text, the_one
 from grue.data.rows import Row, Rows, numbered, short_hash, text_of, texts_of, within
 from grue.errors import DataError
 from grue.records import Example
@@ -85,8 +85,8 @@ def _decoded_again(run: str) -> str:
     return run
 
 
-def read_folder(folder: Path, split: str) -> Rows:
-    """Yield the rows of `qaps.csv` with `summaries.csv`, or of `<split>.json`, a list of tokenised rows.
+def read_folder(folder: Path, split: str) -> FolderRows:
+    """Return the rows of `qaps.csv` with `summaries.csv`, or of `<split>.json`, a list of tokenised rows.
 
     Raises:
         DataError: There is no such file, or a question without its summary.
@@ -94,7 +94,12 @@ def read_folder(folder: Path, split: str) -> Rows:
     names = split_names(split)
     source = the_one(folder, "qaps.csv", *(f"{name}.json" for name in names))
     if source.name == "qaps.csv":
-        return _questions(source, the_one(folder, "summaries.csv"), names)
+        summaries = the_one(folder, "summaries.csv")
+        return FolderRows((source, summaries), lambda: _questions(source, summaries, names))
+    return FolderRows((source,), lambda: _tokenised(source))
+
+
+def _tokenised(source: File) -> Rows:
     rows = parsed(text(source), str(source))
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise DataError(f"{source}: expected a list of objects, one a question.")

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from grue.data.archives import json_lines, split_names, the_one
-from grue.data.rows import Row, Rows, numbered, text_of, texts_of, with_columns, within
+from grue.data.archives import FolderRows, json_lines, split_names, the_one
+from grue.data.rows import Row, numbered, text_of, texts_of, with_columns, within
 from grue.errors import DataError
 from grue.records import Example
 
@@ -185,12 +185,13 @@ def _distinct(texts: Iterable[str]) -> list[str]:
 # --- the original layout ---------------------------------------------------------------------------------------------
 
 
-def read_folder(folder: Path, split: str) -> Rows:
-    """Yield the rows of `totto_<split>_data.jsonl`; the test split is the unlabelled one.
+def read_folder(folder: Path, split: str) -> FolderRows:
+    """Return the rows of `totto_<split>_data.jsonl`; the test split is the unlabelled one.
 
     Raises:
         DataError: There is no such file, or it is damaged.
     """
     names = split_names(split)
     patterns = [pattern for name in names for pattern in (f"*totto_*{name}_*.jsonl", f"{name}_sample.jsonl")]
-    return json_lines(the_one(folder, *patterns))
+    found = the_one(folder, *patterns)
+    return FolderRows((found,), lambda: json_lines(found))

@@ -10,8 +10,8 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from grue.data.archives import File, everywhere, lines, split_names, text, the_one
-from grue.data.rows import Row, Rows, numbered, short_hash, text_of, with_columns, within
+from grue.data.archives import File, FolderRows, everywhere, lines, split_names, text, the_one
+from grue.data.rows import Row, numbered, short_hash, text_of, with_columns, within
 from grue.errors import DataError
 from grue.records import Example
 
@@ -51,8 +51,8 @@ def _sentence(value: Any, language: str, where: str) -> str:
     return sentence.strip()
 
 
-def read_folder(folder: Path, split: str) -> Rows:
-    """Yield pairs of sentences, English and German.
+def read_folder(folder: Path, split: str) -> FolderRows:
+    """Return pairs of sentences, English and German.
 
     Validation is newstest2015 and test newstest2016, as text (`newstest2016.en`, `.de`) or in the original sgm
     (`newstest2016-ende-src.en.sgm`, `-ref.de.sgm`, or the same of `deen`), or `<split>.en` and `.de`. Training takes
@@ -70,7 +70,8 @@ def read_folder(folder: Path, split: str) -> Rows:
     if not pairs:
         found = f"; found {english[0]}, but no {_translation(english[0]).name}" if english else ""
         raise DataError(f"{folder}: no text of the split {split!r} in English and German, X.en and X.de{found}.")
-    return (row for pair in pairs for row in _translations(*pair))
+    files = tuple(file for pair in pairs for file in pair)
+    return FolderRows(files, lambda: (row for pair in pairs for row in _translations(*pair)))
 
 
 def _news_names(split: str) -> list[str]:
