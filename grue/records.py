@@ -131,7 +131,8 @@ class Result:
         system: Name, algorithm, backbone and revision, parameters, what training took (`COSTS`) until the kept update,
             and under "last" in the whole run.
         data: The source that was read, its revision, rows and the hash of the ids.
-        hashes: sha256 of examples, prompts, predictions and configuration.
+        hashes: sha256 of the examples (ids, prompts, references, meta; in order), of the references with their ids, and
+            of prompts and predictions. Results by reference have that of the references alone, older ones lack it.
         counts: Numbers of examples: expected, scored, empty, truncated.
         limited: Whether only a part of the split was scored, or rows of a file (`--split FILE`); such a result is never
             ranked and cannot be submitted.
@@ -159,6 +160,15 @@ class Result:
     packages: Mapping[str, str] = field(repr=False)
     limited: bool
     errors: tuple[str, ...] = ()
+
+
+def other_examples(hashes: Mapping[str, str], others: Mapping[str, str]) -> str | None:
+    """Return where the `hashes` of two results are of other examples, in words; None if nowhere, as far as both say."""
+    for key in ("references", "examples"):
+        found, other = hashes.get(key), others.get(key)
+        if found and other and found != other:
+            return f"hashes.{key} {found[:12]}…, not {other[:12]}…"
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,7 +129,7 @@ def _scored(path: Path, task: "Task", data_dir: Path | None, offline: bool) -> "
         raise DataError(f"{where}{error}") from error
     if not has_all(task, scored.ids):
         raise DataError(f"{data_dir}: has other examples than the task's, on which no row of the board was scored.")
-    return bars.measured(path, scored.scores, scored.preference, scored.naturalness)
+    return bars.measured(path, scored.scores, scored.preference, scored.naturalness, scored.hashes)
 
 
 def report(task: "Task", found: "Sequence[FileFigures]", verdicts: "Sequence[HeldAgainst]") -> list[str]:

@@ -202,7 +202,8 @@ def evaluate(
             click.echo(f"Not scored by {error}", err=True)
         if not as_json:
             whole = not result.limited and misfit(result, subject.task, subject.task.hash) is None
-            places = places_of(subject.task, result.preference, result.naturalness) if whole else {}
+            axes = (result.preference, result.naturalness)
+            places = places_of(subject.task, *axes, result.hashes) if whole else {}
             click.echo(summary(result, folder, places))
     if as_json:
         click.echo(json.dumps([files.plain(result) for result in results], indent=2))

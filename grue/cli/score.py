@@ -111,7 +111,7 @@ def score(
         return
     places = {}
     if task is not None and split in (None, task.data.evaluation) and not settings and has_all(task, scored.ids):
-        places = places_of(task, scored.preference, scored.naturalness)
+        places = places_of(task, scored.preference, scored.naturalness, scored.hashes)
     click.echo(score_table(scored.scores, scored.preference, scored.naturalness, places))
 
 
@@ -122,8 +122,13 @@ def has_all(task: "Task", ids: Sequence[str]) -> bool:
     return task.data.splits[task.data.evaluation].fits(len(ids), hash_ids(ids))
 
 
-def places_of(task: "Task", preference: float | None, naturalness: float | None) -> dict[str, str]:
+def places_of(
+    task: "Task", preference: float | None, naturalness: float | None, hashes: Mapping[str, str]
+) -> dict[str, str]:
     """Return axis → which rows of the board that ships a score of the evaluation split is between.
+
+    Args:
+        hashes: Of the examples that were scored, as in a result.
 
     Raises:
         DataError: The board is damaged, or of another version of grue.
@@ -134,9 +139,9 @@ def places_of(task: "Task", preference: float | None, naturalness: float | None)
     board = shipped(task.suite)
     found = {}
     if board is not None and preference is not None:
-        found["preference"] = where_it_stands(board, task, "preference", preference)
+        found["preference"] = where_it_stands(board, task, "preference", preference, hashes)
     if board is not None and naturalness is not None:
-        found["naturalness"] = where_it_stands(board, task, "naturalness", naturalness)
+        found["naturalness"] = where_it_stands(board, task, "naturalness", naturalness, hashes)
     return {axis: place for axis, place in found.items() if place is not None}
 
 

@@ -157,12 +157,22 @@ def score_examples(
             "truncated": sum(prediction.truncated for prediction in ordered),
         },
         hashes={
-            "examples": files.sha256_json(examples),
+            **example_hashes(examples),
             "prompts": files.sha256_json([[example.id, example.prompt] for example in examples]),
             "predictions": files.sha256_json(ordered),
         },
         errors=tuple(errors),
     )
+
+
+def example_hashes(examples: Sequence[Example]) -> dict[str, str]:
+    """Return the hashes by which `grue.records.other_examples` tells data apart; the first depends on the order."""
+    return {"examples": files.sha256_json(examples), "references": references_hash(examples)}
+
+
+def references_hash(examples: Sequence[Example]) -> str:
+    """Return the sha256 of the ids with their references, whatever the order of the examples."""
+    return files.sha256_json(sorted([example.id, list(example.references)] for example in examples))
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from grue.errors import ConfigError, DataError, escaped
 from grue.evaluation.folder import CLAIM, RESULT, fault_of
-from grue.records import UNFINISHED, Direction, Result
+from grue.records import UNFINISHED, Direction, Result, other_examples
 from grue.stats.intervals import Interval, mean, satterthwaite_interval, sd
 from grue.submissions.folder import read_result
 from grue.task_files import is_named, load_task, task_names
@@ -140,6 +140,11 @@ def measured_of(found: Sequence[tuple[Result, Path]]) -> Measured:
                     f"{where} and {path} differ in their {what.replace('_', ' ')}, so that a mean over them means "
                     "nothing; export them apart, or evaluate one again."
                 )
+        if other := other_examples(result.hashes, first.hashes):
+            raise ConfigError(
+                f"{path}: was scored on other examples than {where} ({other}), so that a mean over them means nothing; "
+                "evaluate one again on the other's data."
+            )
     results = tuple(result for result, _ in found)
     axes = {axis: [getattr(result, axis) for result in results] for axis in AXES}
     names = dict.fromkeys(score.metric for result in results for score in result.scores)

@@ -1,25 +1,33 @@
 """Where a score stands: the rows of a board next to it."""
 
+from collections.abc import Mapping
 from typing import Literal
 
 from grue.leaderboard.board import Board
+from grue.records import other_examples
 from grue.tasks import Task
 
 
-def where_it_stands(board: Board, task: Task, axis: Literal["preference", "naturalness"], score: float) -> str | None:
+def where_it_stands(
+    board: Board, task: Task, axis: Literal["preference", "naturalness"], score: float, hashes: Mapping[str, str]
+) -> str | None:
     """Return which rows of a board a score is between: "between mbr 52.6 and supervised+grpo 67.2".
 
-    References count. Scores that are printed alike are level.
+    References count. Scores that are printed alike are level. One of other examples is between none, which is said.
 
     Args:
         board: The board of the task's suite.
         score: A run's preference or naturalness, 0–100.
+        hashes: Of the examples that it was scored on, as in a result.
 
     Returns:
         None if the board shows no row, or only rows of another version, on this axis of the task.
     """
-    if all((known.name, known.hash) != (task.name, task.hash) for known in board.tasks):
+    of_board = next((known for known in board.tasks if (known.name, known.hash) == (task.name, task.hash)), None)
+    if of_board is None:
         return None
+    if other := other_examples(hashes, of_board.data):
+        return f"on other examples than the board's rows ({other})"
     reached = sorted(
         (estimate.mean, row.system)
         for row in board.rows

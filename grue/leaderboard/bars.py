@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 from typing import Literal
@@ -11,7 +11,7 @@ from grue.errors import ConfigError, DataError, UnknownName, did_you_mean, escap
 from grue.leaderboard.board import Board, Cell, Estimate
 from grue.leaderboard.entries import SCORED_AXES
 from grue.leaderboard.notes import misfit
-from grue.records import Direction, Result, Score
+from grue.records import Direction, Result, Score, other_examples
 from grue.tasks import Task
 
 Side = Literal["at least", "at most"]
@@ -25,11 +25,13 @@ class FileFigures:
         source: The file.
         values: Figure → value.
         directions: Metric → whether higher or lower is better.
+        hashes: Of the examples that were scored, as in a result.
     """
 
     source: Path
     values: Mapping[str, float]
     directions: Mapping[str, Direction]
+    hashes: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,16 +111,22 @@ def of_result(result: Result, path: Path, task: Task) -> FileFigures:
         raise DataError(f"{path}: of a part of {task.data.evaluation} or of other rows; evaluate the whole split.")
     if (reason := misfit(result, task, task.hash)) is not None:
         raise DataError(f"{path}: made {reason}; evaluate again.")
-    return measured(path, result.scores, result.preference, result.naturalness)
+    return measured(path, result.scores, result.preference, result.naturalness, result.hashes)
 
 
-def measured(path: Path, scores: Sequence[Score], preference: float | None, naturalness: float | None) -> FileFigures:
+def measured(
+    path: Path,
+    scores: Sequence[Score],
+    preference: float | None,
+    naturalness: float | None,
+    hashes: Mapping[str, str],
+) -> FileFigures:
     """Return the figures of a scored file."""
     axes = {
         axis: value for axis, value in zip(SCORED_AXES, (preference, naturalness), strict=True) if value is not None
     }
     values = {score.metric: score.value for score in scores} | axes
-    return FileFigures(path, values, {score.metric: score.direction for score in scores})
+    return FileFigures(path, values, {score.metric: score.direction for score in scores}, hashes)
 
 
 def check(
@@ -134,7 +142,8 @@ def check(
         ConfigError: There is no bar or no file, the tolerance is no number ≥ 0 or for no row, or a bar is on the wrong
             side.
         UnknownName: The files have no such figure, or the board no such row.
-        DataError: The board has another version of the task, or not the row's figure.
+        DataError: The board has another version of the task, or not the row's figure; or the files are not all of the
+            same examples, or not of those of the board's rows.
     """
     if not found or not bars:
         raise ConfigError("Nothing to check: name files and at least one of --at-least and --at-most.")
@@ -142,12 +151,24 @@ def check(
         raise ConfigError(f"--tolerance {tolerance}: must be a number of at least 0.")
     if tolerance and all(bar.number is not None for bar in bars):
         raise ConfigError("--tolerance is how far behind a row's mean a figure may be, and no bar names a row.")
+    _refuse_other_examples(found, task, board)
     for bar in bars:
         values = [_value(one, bar) for one in found]
         limit, why = _limit(bar, task, board, tolerance)
         value = fmean(values)
         passed = value >= limit if bar.side == "at least" else value <= limit
         yield HeldAgainst(bar, passed, value, (min(values), max(values)), limit, why)
+
+
+def _refuse_other_examples(found: Sequence[FileFigures], task: Task, board: Board | None) -> None:
+    rows = [known.data for known in board.tasks if (known.name, known.hash) == (task.name, task.hash)] if board else []
+    known = [*(("the rows of the board", data) for data in rows), (str(found[0].source), found[0].hashes)]
+    for one in found:
+        for whose, hashes in known:
+            if other := other_examples(one.hashes, hashes):
+                raise DataError(
+                    f"{one.source}: was scored on other examples than {whose} ({other}); score it again on their data."
+                )
 
 
 def _value(one: FileFigures, bar: Bar) -> float:

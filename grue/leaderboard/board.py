@@ -44,6 +44,7 @@ class BoardTask:
         families: Groups of metrics that move together, as in the task file.
         description: What is asked for, in a sentence.
         decoding: How texts are drawn from a system, in words.
+        data: Hashes of the examples that the rows were scored on, as in a result's `hashes`, as far as results say.
     """
 
     name: str
@@ -55,6 +56,7 @@ class BoardTask:
     families: tuple[tuple[str, ...], ...] = ()
     description: str = ""
     decoding: str = ""
+    data: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def has(self, axis: Axis) -> bool:
         """Whether a metric of the task counts towards `axis`."""

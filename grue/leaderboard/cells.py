@@ -25,13 +25,14 @@ from grue.tasks import MetricSpec, Task
 FLOOR = 0.0  # the scaled score of a failed run
 
 
-def board_task(task: Task, entries: Sequence[Entry], others: Collection[Column] = ()) -> BoardTask:
+def board_task(task: Task, entries: Sequence[Entry], others: Collection[Column], data: Mapping[str, str]) -> BoardTask:
     """Return the task with the metrics of its file, followed by the others that its results report.
 
     Args:
         task: A task of the board.
         entries: Results, of this task and of others.
         others: Further columns, for example of the shipped board.
+        data: Hashes of the examples that the rows were scored on.
     """
     named = {spec.name: _column(spec) for spec in task.metrics}
     found = {column.metric: column for column in others}
@@ -51,6 +52,7 @@ def board_task(task: Task, entries: Sequence[Entry], others: Collection[Column] 
         families=task.families,
         description=task.description,
         decoding=task.decoding.in_words(),
+        data=data,
     )
 
 

@@ -14,11 +14,12 @@ from grue.errors import DataError, SubmissionError, Unavailable
 from grue.evaluation.comparison import Disagreement, ScoredRun, axis_metrics, contrast_of, disagreements, worth
 from grue.evaluation.predictions import match, read_predictions
 from grue.evaluation.prompting import prompting_of
+from grue.evaluation.scoring import example_hashes
 from grue.leaderboard.budgets import unlike_calls
 from grue.leaderboard.lineage import line, share_starts
 from grue.leaderboard.notes import misfit
 from grue.leaderboard.systems import FoundSystem
-from grue.records import Axis, Entry, Example, Prediction
+from grue.records import Axis, Entry, Example, Prediction, other_examples
 from grue.stats.intervals import Interval
 from grue.stats.paired import DRAWS, LEVEL, Contrast, Difference, MeanDifference, Noise, draw, holm, judge, judge_mean
 from grue.submissions import folder as submitted
@@ -110,8 +111,8 @@ def compare_systems(
         progress: Called with (done, total) files of predictions.
 
     Raises:
-        DataError: There is no common task; a result is not of the whole current evaluation split; or its predictions
-            cannot be read.
+        DataError: There is no common task; a result is not of the whole current evaluation split, or of other examples
+            than it has here; or its predictions cannot be read.
         SubmissionError: There is not one prediction for each example, or a submission lacks a seed that it declares.
         ConfigError: A task has no metric of the axis.
         Unavailable: This machine can score none of the tasks.
@@ -191,6 +192,13 @@ def _meet(
     task: Task, a: FoundSystem, b: FoundSystem, axis: Axis, show: int, offline: bool, tick: Callable[[], None]
 ) -> _Meeting:
     examples = load_examples(task, task.data.evaluation, offline=offline).examples
+    hashes = example_hashes(examples)
+    for entry in (entry for system in (a, b) for entry in system.entries[task.name].values()):
+        if other := other_examples(entry.result.hashes, hashes):
+            raise DataError(
+                f"{entry.path}: was scored on other examples than those of {task.suite}/{task.name} here ({other}), on "
+                "which systems are compared; evaluate it again with `grue evaluate --force`, without --data-dir."
+            )
     metrics = axis_metrics(task, examples, axis)
 
     def runs(system: FoundSystem) -> Iterator[ScoredRun]:

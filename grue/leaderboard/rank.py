@@ -18,6 +18,7 @@ from grue.leaderboard.headline import ELSEWHERE, LEVEL, NEVER_RANKED, Method, wi
 from grue.leaderboard.notes import misfit, notes_on
 from grue.leaderboard.places import Scores, shared_ranks
 from grue.leaderboard.published import notes_on_shipped, rows_on
+from grue.leaderboard.same_data import Hashes, on_the_same_data
 from grue.records import BASELINES, Entry
 from grue.stats.intervals import mean
 from grue.submissions.folder import RANKED_SEEDS
@@ -66,7 +67,10 @@ def rank(
     current = [entry for entry, reason in zip(ours, reasons, strict=True) if reason is None]
     misfits = [(entry, reason) for entry, reason in zip(ours, reasons, strict=True) if reason is not None]
     refuse_twins(current)
-    columns = tuple(_columns(by_name, current, shipped))
+    on_board = {task.name: task.data for task in shipped.tasks if hashes.get(task.name) == task.hash} if shipped else {}
+    current, elsewhere, data = on_the_same_data(current, on_board)
+    misfits += elsewhere
+    columns = tuple(_columns(by_name, current, shipped, data))
     rows = [row_of(list(group), columns) for _, group in groupby(current, key=row_key)]
     if shipped is not None:
         rows += rows_on(shipped, hashes)
@@ -104,10 +108,12 @@ def _seed(kind: IntervalKind, generator: np.random.Generator | None) -> int:
     return int(generator.integers(2**63))
 
 
-def _columns(tasks: Mapping[str, Task], entries: Sequence[Entry], shipped: Board | None) -> Iterator[BoardTask]:
+def _columns(
+    tasks: Mapping[str, Task], entries: Sequence[Entry], shipped: Board | None, data: Mapping[str, Hashes]
+) -> Iterator[BoardTask]:
     known = {task.hash: task.columns for task in shipped.tasks} if shipped else {}
     for task in tasks.values():
-        yield board_task(task, entries, known.get(task.hash, ()))
+        yield board_task(task, entries, known.get(task.hash, ()), data.get(task.name, {}))
 
 
 def _reported_on(reported: Sequence[Reported], tasks: Mapping[str, Task]) -> Iterator[Reported]:

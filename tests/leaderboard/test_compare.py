@@ -98,6 +98,16 @@ def test_systems_are_found_by_name_and_by_folder(tmp_path: Path) -> None:
         assert (found.origin, found.name) == (str(folder), "theirs" if folder == submitted else "ours")
 
 
+def test_a_run_that_was_scored_on_other_examples_is_refused(tmp_path: Path) -> None:
+    write_run(tmp_path / "runs", "ours", 1, 2)
+    strange = write_run(tmp_path / "runs", "theirs", 1, 3, hashes={"examples": "0" * 64})
+    result = grue(tmp_path, "ours", "theirs")
+    assert result.exit_code == 3 and result.stderr.startswith(
+        f"Error: {strange}/result.json: was scored on other examples than those of mini/narrativeqa here (hashes.examples "
+        "000000000000…, not 0d195a4b9b5a…), on which systems are compared; evaluate it again"
+    )
+
+
 def test_a_name_in_both_places_must_say_which(tmp_path: Path) -> None:
     write_run(tmp_path / "runs", "ours", 1, 2)
     write_submission(tmp_path / "submissions", "ours", [1])

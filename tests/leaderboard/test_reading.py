@@ -335,7 +335,7 @@ def test_families_change_no_task(tmp_path: Path) -> None:
 def test_a_score_stands_between_rows(score: float, said: str) -> None:
     reached = {"null": 7.0, "nearest": 42.9, "supervised": 67.6, "twin": 67.6}
     board = rank([e for name, value in reached.items() for e in entries(STORIES, name, {1: value})], [STORIES])
-    assert where_it_stands(board, STORIES, "preference", score) == said
+    assert where_it_stands(board, STORIES, "preference", score, {}) == said
 
 
 def test_the_table_of_scores_says_where_they_stand() -> None:
@@ -345,15 +345,15 @@ def test_the_table_of_scores_says_where_they_stand() -> None:
 
 
 def test_scores_stand_among_the_rows_that_ship() -> None:
-    places = places_of(load_task("commongen"), 0.1, None)
+    places = places_of(load_task("commongen"), 0.1, None, {})
     assert list(places) == ["preference"]
     assert places["preference"].startswith("below all, next ")
-    assert places_of(replace(load_task("commongen"), suite="own"), 0.1, 0.1) == {}
+    assert places_of(replace(load_task("commongen"), suite="own"), 0.1, 0.1, {}) == {}
 
 
 def test_a_score_stands_nowhere_on_another_board() -> None:
     board = rank(entries(STORIES, "null", {1: 7.0}, naturalness=None), [a_task("stories", metrics=STORIES.metrics[:1])])
-    assert where_it_stands(board, STORIES, "preference", 5.0) is None  # another version
-    assert where_it_stands(rank([], [STORIES]), STORIES, "preference", 5.0) is None
+    assert where_it_stands(board, STORIES, "preference", 5.0, {}) is None  # another version
+    assert where_it_stands(rank([], [STORIES]), STORIES, "preference", 5.0, {}) is None
     limited = rank(entries(STORIES, "part", {1: 7.0}, limited=True), [STORIES])
-    assert where_it_stands(limited, STORIES, "naturalness", 5.0) is None
+    assert where_it_stands(limited, STORIES, "naturalness", 5.0, {}) is None

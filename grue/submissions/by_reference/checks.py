@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 from grue import files
 from grue.errors import ConfigError, DataError, SubmissionError, Unavailable
-from grue.evaluation.scoring import Scored
+from grue.evaluation.scoring import Scored, references_hash
 from grue.submissions.by_reference.outputs import Lines, fetch, lines_of, score_copy
 from grue.submissions.by_reference.system import (
     MOST_BYTES,
@@ -21,7 +21,6 @@ from grue.submissions.by_reference.system import (
     entry_of,
     outdated,
     read_referred,
-    references_hash,
 )
 from grue.submissions.checks.claims import agrees
 from grue.submissions.checks.rescoring import Findings

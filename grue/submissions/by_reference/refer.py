@@ -8,6 +8,7 @@ from typing import Any
 import grue
 from grue import files
 from grue.errors import ConfigError, DataError, SubmissionError
+from grue.evaluation.scoring import references_hash
 from grue.submissions.by_reference.outputs import lines_of, score_copy
 from grue.submissions.by_reference.system import (
     ComputedFigure,
@@ -18,7 +19,6 @@ from grue.submissions.by_reference.system import (
     contradictions,
     outdated,
     read_referred,
-    references_hash,
 )
 from grue.submissions.folder import BY_REFERENCE
 from grue.tasks import Task

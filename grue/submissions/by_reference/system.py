@@ -6,7 +6,7 @@ A row by reference is partial whatever it holds: it has one output for each exam
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -15,7 +15,7 @@ from grue import files
 from grue.errors import ConfigError, DataError, did_you_mean
 from grue.evaluation.scoring import SCORED, axis_mean, chosen_metrics
 from grue.metrics.registry import CARDS
-from grue.records import SCHEMA_VERSION, SYSTEM_NAME, About, Entry, Example, Result, Score
+from grue.records import SCHEMA_VERSION, SYSTEM_NAME, About, Entry, Result, Score
 from grue.shapes import from_dict
 from grue.submissions.checks.wording import is_web_address
 from grue.submissions.folder import BY_REFERENCE, nests_too_deep, place_of
@@ -54,7 +54,7 @@ class FigureData:
 
     Attributes:
         source, revision: Where it is from, as on the hub or in words.
-        references_sha256: Of every id with its references, sorted; see `references_hash`.
+        references_sha256: See `grue.evaluation.scoring.references_hash`.
     """
 
     source: str
@@ -118,11 +118,6 @@ class Referred:
     tasks: Mapping[str, ReferredTask]
     reward: str = ""
     training_data: str = ""
-
-
-def references_hash(examples: Sequence[Example]) -> str:
-    """Return the sha256 of the ids with their references, whatever the order of the examples."""
-    return files.sha256_json(sorted([example.id, list(example.references)] for example in examples))
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------
@@ -278,7 +273,7 @@ def entry_of(path: Path, referred: Referred, name: str, suite: str) -> Entry:
         scores=scores,
         preference=axis_mean(task, scores, "preference"),
         naturalness=axis_mean(task, scores, "naturalness"),
-        hashes={},
+        hashes={"references": of_task.data.references_sha256},
         counts={"expected": of_task.data.examples, "scored": of_task.data.examples},
         timing={},
         packages={},

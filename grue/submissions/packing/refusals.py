@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from grue import files
-from grue.records import Result
+from grue.records import Result, other_examples
 from grue.submissions.checks.learned import unnamed_models
 from grue.submissions.checks.prompting import mixed, of_another_prompt
 from grue.submissions.folder import does_not_compete, kept_one_start
@@ -22,7 +22,7 @@ def refusals(runs: Sequence[PackedRun], deterministic: bool = False) -> list[str
     suites = sorted({run.result.suite for run in runs})
     if len(suites) > 1:
         found.append(f"These are runs of {len(suites)} suites, {', '.join(suites)}; pack each by itself.")
-    return found + list(_twins(runs, deterministic)) + list(_gaps(runs))
+    return [*found, *_other_data(runs), *_twins(runs, deterministic), *_gaps(runs)]
 
 
 def _faults(result: Result) -> Iterator[str]:
@@ -39,6 +39,18 @@ def _faults(result: Result) -> Iterator[str]:
         yield f"{other.removesuffix('.')}; evaluate it again."
     if result.split != task.data.evaluation:
         yield f"was evaluated on the split {result.split!r}, not on {task.data.evaluation!r}; evaluate it again."
+
+
+def _other_data(runs: Sequence[PackedRun]) -> Iterator[str]:
+    """Yield the runs that were scored on other examples than the first of their task."""
+    first: dict[str, PackedRun] = {}
+    for run in runs:
+        before = first.setdefault(run.result.task, run)
+        if other := other_examples(run.result.hashes, before.result.hashes):
+            yield (
+                f"{run.origin}: was scored on other examples than {before.origin} ({other}); evaluate the one that is "
+                "not of the task's own data again, with --force."
+            )
 
 
 def _twins(runs: Sequence[PackedRun], deterministic: bool) -> Iterator[str]:

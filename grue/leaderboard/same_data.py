@@ -1,0 +1,45 @@
+"""Results stand on one board, and in one mean, only if they were scored on the same examples."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from grue.leaderboard.entries import row_key
+from grue.records import Entry, other_examples
+
+Hashes = Mapping[str, str]
+
+
+def on_the_same_data(
+    entries: Sequence[Entry], known: Mapping[str, Hashes]
+) -> tuple[list[Entry], list[tuple[Entry, str]], dict[str, Hashes]]:
+    """Part results of the current tasks by the examples that they were scored on.
+
+    The examples of a task are those of the rows that ship; else those of most submitted results; else those of most
+    local ones. Results on a part of a split stand beside others, and only the seeds of a row must agree.
+
+    Args:
+        entries: Results, in the order of `grue.leaderboard.entries.of_suite`.
+        known: Task → the hashes of the examples of the rows that ship.
+
+    Returns:
+        The results on these examples; the others, each with the reason why it is left out; and task → its hashes.
+    """
+    groups: dict[tuple[str, object], list[Entry]] = {}
+    for entry in entries:
+        groups.setdefault((entry.result.task, entry.result.limited and row_key(entry)), []).append(entry)
+    out: dict[int, str] = {}
+    data: dict[str, Hashes] = {}
+    for (task, part), group in groups.items():
+        hashes = {} if part else dict(known.get(task, {}))
+        for deciding in ([entry for entry in group if entry.status != "local"], group):
+            for key in ("references", "examples"):  # what fits the one decides on the other
+                fitting = [entry.result.hashes for entry in deciding if not other_examples(entry.result.hashes, hashes)]
+                for common, _ in Counter(found[key] for found in fitting if key in found).most_common(1):
+                    hashes.setdefault(key, common)
+        for entry in group:
+            if other := other_examples(entry.result.hashes, hashes):
+                out[id(entry)] = f"on other examples than the others ({other}; `data` in each result says from where)"
+        if not part:
+            data[task] = hashes
+    kept = [entry for entry in entries if id(entry) not in out]
+    return kept, [(entry, out[id(entry)]) for entry in entries if id(entry) in out], {**known, **data}
