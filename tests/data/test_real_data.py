@@ -23,7 +23,7 @@ from transformers import (
 )
 
 from benchmarks.stand_ins import read_sentencepiece
-from grue.data.load import load_examples
+from grue.data.load import differences, load_examples
 from grue.evaluation.predictions import read_predictions, write_predictions
 from grue.lm.checkpoint import read_manifest
 from grue.lm.forward import forward
@@ -64,6 +64,24 @@ def test_the_whole_commongen_dev_set_is_the_frozen_test_split():
     assert loaded.ids_sha256 == load_task("commongen", "grue").data.splits["test"].ids_sha256
     assert loaded.provenance()["source"] == str(REAL / "commongen")
     assert loaded.checked is False
+
+
+@pytest.mark.parametrize("name", ["wmt16", "narrativeqa", "dailydialog"])
+@pytest.mark.parametrize("split", ["validation", "test"])
+def test_the_ids_of_the_complete_splits_are_pinned(name, split):
+    loaded, pinned = load(name, split), load_task(name, "grue").data.splits[split]
+    assert pinned.ids_sha256 and list(differences(pinned, loaded)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "part", "examples"), [("dailydialog", "hf_dummy/ijcnlp_dailydialog", 7), ("narrativeqa", "hf_dummy", 1)]
+)
+def test_a_part_in_another_layout_has_the_ids_of_the_whole_and_is_not_taken_for_it(name, part, examples):
+    task = load_task(name, "grue")
+    some = load_examples(task, "test", REAL / name / part)
+    assert len(some.examples) == examples
+    assert {one.id for one in some.examples} < {one.id for one in load(name, "test").examples}
+    assert not task.data.splits["test"].fits(None, some.ids_sha256)
 
 
 @pytest.mark.parametrize("split", ["train", "validation", "test"])
