@@ -192,13 +192,6 @@ def _meet(
     task: Task, a: FoundSystem, b: FoundSystem, axis: Axis, show: int, offline: bool, tick: Callable[[], None]
 ) -> _Meeting:
     examples = load_examples(task, task.data.evaluation, offline=offline).examples
-    hashes = example_hashes(examples)
-    for entry in (entry for system in (a, b) for entry in system.entries[task.name].values()):
-        if other := other_examples(entry.result.hashes, hashes):
-            raise DataError(
-                f"{entry.path}: was scored on other examples than those of {task.suite}/{task.name} here ({other}), on "
-                "which systems are compared; evaluate it again with `grue evaluate --force`, without --data-dir."
-            )
     metrics = axis_metrics(task, examples, axis)
 
     def runs(system: FoundSystem) -> Iterator[ScoredRun]:
@@ -228,9 +221,19 @@ def _lines(entries: Mapping[int, Entry]) -> dict[int, frozenset[str]]:
 
 
 def predictions_of(entry: Entry, examples: Sequence[Example]) -> list[Prediction] | None:
-    """Return a run's predictions in the split's order; None if it failed."""
+    """Return a run's predictions in the split's order; None if it failed.
+
+    Raises:
+        DataError: They were scored on other examples, or cannot be read.
+        SubmissionError: There is not one for each example.
+    """
     if entry.result.status == "failed":
         return None
+    if other := other_examples(entry.result.hashes, example_hashes(examples)):
+        raise DataError(
+            f"{entry.path}: was scored on other examples than those of {entry.result.suite}/{entry.result.task} here "
+            f"({other}); evaluate it again on these, with `grue evaluate --force`."
+        )
     local = entry.path.name == "result.json"
     path = entry.path.with_name("predictions.jsonl") if local else submitted.predictions_of(entry.path)
     predictions = read_predictions(path)

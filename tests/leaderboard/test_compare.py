@@ -104,7 +104,7 @@ def test_a_run_that_was_scored_on_other_examples_is_refused(tmp_path: Path) -> N
     result = grue(tmp_path, "ours", "theirs")
     assert result.exit_code == 3 and result.stderr.startswith(
         f"Error: {strange}/result.json: was scored on other examples than those of mini/narrativeqa here (hashes.examples "
-        "000000000000…, not 0d195a4b9b5a…), on which systems are compared; evaluate it again"
+        "000000000000…, not 0d195a4b9b5a…); evaluate it again on these"
     )
 
 
