@@ -16,7 +16,7 @@ import pyarrow as pa
 from grue import files
 from grue.data.cache import writing
 from grue.errors import DataError, escaped
-from grue.records import Example
+from grue.records import Example, usable
 
 BATCH = 2048
 SCHEMA = pa.schema(
@@ -25,7 +25,7 @@ SCHEMA = pa.schema(
 
 
 class ExampleFile(Sequence[Example]):
-    """The examples of a file or of a range in it, each read when it is accessed.
+    """The examples of a file or of a range in it, each read when it is accessed, with the references that are usable.
 
     A slice of step 1 is again such a range. It can be pickled and forked: only the path is copied.
 
@@ -78,6 +78,10 @@ class ExampleFile(Sequence[Example]):
     def __reduce__(self) -> tuple[type["ExampleFile"], tuple[Path, int, int]]:
         return ExampleFile, (self.path, self._start, self._stop)
 
+    def with_blanks(self) -> int:
+        """Return how many examples have a blank reference beside others, which is left out."""
+        return sum(len(usable(given)) < len(given) for given in self.column("references").to_pylist())
+
     def table(self) -> pa.Table:
         """Return all columns, memory-mapped."""
         return self._table.slice(self._start, len(self))
@@ -111,4 +115,4 @@ def record_of(example: Example) -> dict[str, Any]:
 
 def _example(row: Mapping[str, Any]) -> Example:
     meta = json.loads(row["meta"]) if row["meta"] else {}
-    return Example(row["id"], row["prompt"], tuple(row["references"]), meta)
+    return Example(row["id"], row["prompt"], usable(row["references"]), meta)

@@ -14,7 +14,7 @@ from grue.errors import ConfigError, DataError
 from grue.evaluation.predictions import match
 from grue.evaluation.scoring import prepared_metric
 from grue.metrics.metric import Average, FloatArray, Metric
-from grue.records import Axis, Example, Prediction
+from grue.records import Axis, Example, Prediction, legible
 from grue.stats.paired import DRAWS, Contrast, Difference, contrast, draw, judge
 from grue.tasks import MetricSpec, Task
 
@@ -102,7 +102,7 @@ def worth(metrics: Metrics, examples: Sequence[Example], predictions: Iterable[P
         raise DataError(f"{count} example: nothing is left when one is left out; compare on two or more.")
     if predictions is None:
         return Worth(0.0, np.zeros(count))
-    texts = [prediction.text for prediction in match(examples, predictions)]
+    texts = [legible(prediction.text) for prediction in match(examples, predictions)]
     score, without = 0.0, np.zeros(count)
     for spec, metric in metrics:
         statistics = metric.statistics(examples, texts)
