@@ -47,10 +47,11 @@ LARGEST_SEED = 2**32 - 1
 UNSEEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")  # categories of Unicode
 FILLERS = "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0"  # letters and marks by their category, but invisible
 SOFT_HYPHEN = "\u00ad"
+JOINERS = f"\u200c\u200d{SOFT_HYPHEN}"  # format characters that show at some places
 VIRAMA = 9
 """The combining class of signs that join the consonants of Indic scripts."""
 _SELECTORS = "".join(map(chr, [*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)]))
-_MAY_SHOW = re.compile(f"[\u200c\u200d{SOFT_HYPHEN}{_SELECTORS}]+")
+_MAY_SHOW = re.compile(f"[{JOINERS}{_SELECTORS}]+")
 
 Cost = Literal["tokens", "episodes", "seconds", "prompts", "generated_tokens", "reward_calls", "steps"]
 COSTS: tuple[Cost, ...] = get_args(Cost)
