@@ -25,7 +25,7 @@ def named(row: Row) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """Return `text` as `printable` does, but keep ends of lines and joiners that show; any other space is a plain one."""
+    """Return `text` as `printable` does, but keep line ends and joiners that show; any other space is a plain one."""
     spaced = "".join(" " if category(c) == "Zs" or c == "\t" else c for c in text.replace("\r\n", "\n"))
     return printable(spaced, {"\n", *JOINERS} - unseen(text))
 
