@@ -48,6 +48,14 @@ def test_slices_are_those_of_a_tuple(few, part):
         assert tuple(few[part][again]) == FEW[part][again]
 
 
+def test_references_are_read_as_they_are_scored(tmp_path):
+    given = [("", "a\u2028dog\u200b", "می\u200cروم"), ("", " "), ("a",), (), ("\u200b", "b")]
+    write_examples(tmp_path / "e.arrow", (Example(str(n), "p", texts) for n, texts in enumerate(given)))
+    found = ExampleFile(tmp_path / "e.arrow")
+    assert [one.references for one in found] == [("a dog", "می\u200cروم"), ("", " "), ("a",), (), ("b",)]
+    assert (found.with_blanks(), found[1:].with_blanks(), found[1:4].with_blanks()) == (2, 1, 0)
+
+
 @pytest.mark.parametrize("index", [7, -8, 100])
 def test_no_such_example(few, index):
     with pytest.raises(IndexError):
