@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from grue.data.examples import ExampleFile
-from grue.metrics.metric import Average, FloatArray, Metric
+from grue.metrics.metric import Average, FloatArray, Metric, Subset
 from grue.metrics.registry import CARDS
 from grue.records import Example, Score, usable
 
@@ -50,13 +50,16 @@ def notes_on_metric(
     if card is None or "references" not in card.terms or card.direction == "lower" or values is None:
         return
     low, blind = card.range[0], 0
-    written = [one for one in examples if any(map(str.strip, one.references))]
-    if score.value == low and written and metric.corpus(_of_copies(metric, written)) == low:
+    written = [(one, value) for one, value in zip(examples, values, strict=True) if "".join(one.references).strip()]
+    foreign = [(one, value) for one, value in written if _is_of_another_script(one.references[0])]
+    if score.value == low and written and metric.corpus(_of_copies(metric, [one for one, _ in written])) == low:
         blind = len(written)
     elif isinstance(metric, Average):
-        known = zip(examples, values, strict=True)
-        foreign = [one for one, value in known if value == low and _is_of_another_script(one.references[0])]
-        blind = int((metric.per_example(_of_copies(metric, foreign)) == low).sum()) if foreign else 0
+        some = [one for one, value in foreign if value == low]
+        blind = int((metric.per_example(_of_copies(metric, some)) == low).sum()) if some else 0
+    elif not isinstance(metric, Subset):  # n-grams are counted over the corpus, and a sentence without blanks is a word
+        some = [one for one, _ in foreign if len(one.references[0].split()) == 1]
+        blind = len(some) if some and metric.corpus(_of_copies(metric, some)) == low else 0
     if blind:
         cure = next((f" {cure}" for name, cure in CURES.items() if score.metric.startswith(name)), "")
         yield (

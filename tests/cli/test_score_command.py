@@ -240,6 +240,11 @@ HINDI = "पुस्तकालय बंद है"
         ),
         (["the dog ran", HINDI], "rouge1", "rouge1 sees nothing of the references of 1 of 2 examples"),
         (["图书馆今天关门", "天关"], "sacrebleu", "tokenize=zh"),
+        (
+            ["the dog ran off today", "图书馆今天关门"],
+            "sacrebleu",
+            "sacrebleu sees nothing of the references of 1 of 2",
+        ),
         (["the dog ran in the street"], "cider", "cider sees nothing of the references of 1 of 1 examples"),
         (["the dog", ""], "chrf", "1 of 2 examples have only blank references, which no text can match."),
         (["the dog", ""], "chrf", "1 of 2 predictions are blank."),
