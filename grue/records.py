@@ -4,7 +4,7 @@ import operator
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, SupportsIndex, get_args
 
@@ -116,6 +116,12 @@ def usable(references: Sequence[str]) -> tuple[str, ...]:
     """
     clean = tuple(map(legible, references))
     return tuple(text for text in clean if text.strip()) or clean
+
+
+def as_scored(example: Example) -> Example:
+    """Return an example with the references that are `usable`."""
+    kept = usable(example.references)
+    return example if kept == example.references else replace(example, references=kept)
 
 
 def _is_hidden(sign: str) -> bool:

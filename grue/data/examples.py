@@ -16,7 +16,7 @@ import pyarrow as pa
 from grue import files
 from grue.data.cache import writing
 from grue.errors import DataError, escaped
-from grue.records import Example, usable
+from grue.records import Example, as_scored
 
 BATCH = 2048
 SCHEMA = pa.schema(
@@ -25,7 +25,7 @@ SCHEMA = pa.schema(
 
 
 class ExampleFile(Sequence[Example]):
-    """The examples of a file or of a range in it, each read when it is accessed, with the references that are usable.
+    """The examples of a file or of a range in it, each read when it is accessed.
 
     A slice of step 1 is again such a range. It can be pickled and forked: only the path is copied.
 
@@ -78,10 +78,6 @@ class ExampleFile(Sequence[Example]):
     def __reduce__(self) -> tuple[type["ExampleFile"], tuple[Path, int, int]]:
         return ExampleFile, (self.path, self._start, self._stop)
 
-    def with_blanks(self) -> int:
-        """Return how many examples have a blank reference beside others, which is left out."""
-        return sum(len(usable(given)) < len(given) for given in self.column("references").to_pylist())
-
     def table(self) -> pa.Table:
         """Return all columns, memory-mapped."""
         return self._table.slice(self._start, len(self))
@@ -89,6 +85,27 @@ class ExampleFile(Sequence[Example]):
     def column(self, name: str) -> pa.ChunkedArray:
         """Return a column of `SCHEMA`, memory-mapped."""
         return self._table.column(name).slice(self._start, len(self))
+
+
+class ScoredExamples(Sequence[Example]):
+    """Examples `as_scored`, each made when it is accessed: millions of them need no memory here either."""
+
+    def __init__(self, examples: Sequence[Example]) -> None:
+        self._examples = examples
+
+    def __len__(self) -> int:
+        return len(self._examples)
+
+    @overload
+    def __getitem__(self, index: int) -> Example: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Example]: ...
+    def __getitem__(self, index: int | slice) -> Example | Sequence[Example]:
+        found = self._examples[index]
+        return as_scored(found) if isinstance(found, Example) else ScoredExamples(found)
+
+    def __iter__(self) -> Iterator[Example]:
+        return map(as_scored, self._examples)
 
 
 def write_examples(path: Path, examples: Iterable[Example]) -> None:
@@ -115,4 +132,4 @@ def record_of(example: Example) -> dict[str, Any]:
 
 def _example(row: Mapping[str, Any]) -> Example:
     meta = json.loads(row["meta"]) if row["meta"] else {}
-    return Example(row["id"], row["prompt"], usable(row["references"]), meta)
+    return Example(row["id"], row["prompt"], tuple(row["references"]), meta)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 
-from grue.data.examples import ExampleFile
 from grue.metrics.metric import Average, FloatArray, Metric, Subset
 from grue.metrics.registry import CARDS
 from grue.records import Example, Score, usable
@@ -17,12 +16,8 @@ CURES = {
 
 
 def notes_on_references(examples: Sequence[Example]) -> Iterator[str]:
-    """Yield how many examples have blank references; those of a task have lost the blank ones beside others already."""
-    some = (
-        examples.with_blanks()
-        if isinstance(examples, ExampleFile)
-        else sum(len(usable(one.references)) < len(one.references) for one in examples)
-    )
+    """Yield how many examples have blank references, beside others or alone."""
+    some = sum(len(usable(one.references)) < len(one.references) for one in examples)
     if some:
         yield (
             f"{some:,} of {len(examples):,} examples have a blank reference beside others: it counts as missing, "

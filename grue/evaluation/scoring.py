@@ -16,7 +16,7 @@ from grue.evaluation.predictions import match
 from grue.evaluation.reward_models import check_metrics
 from grue.metrics.metric import FloatArray, Metric, OfCorpusOnly, Subset, references_of
 from grue.metrics.registry import CARDS, DIVERSITY, metric_factory
-from grue.records import Axis, Example, Prediction, Score, legible, usable
+from grue.records import Axis, Example, Prediction, Score, as_scored, legible
 from grue.tasks import MetricSpec, Task
 
 SCORED: tuple[Axis, ...] = ("preference", "naturalness")
@@ -137,7 +137,7 @@ def score_examples(
         "examples": files.sha256_json(examples),
         "prompts": files.sha256_json([[example.id, example.prompt] for example in examples]),
     }
-    examples = [replace(example, references=usable(example.references)) for example in examples]
+    examples = list(map(as_scored, examples))
     ordered = match(examples, predictions)
     texts = [legible(prediction.text) for prediction in ordered]
     scores: list[Score] = []

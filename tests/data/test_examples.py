@@ -9,7 +9,7 @@ import tracemalloc
 import pyarrow as pa
 import pytest
 
-from grue.data.examples import BATCH, ExampleFile, write_examples
+from grue.data.examples import BATCH, ExampleFile, ScoredExamples, write_examples
 from grue.errors import DataError
 from grue.records import Example
 
@@ -48,12 +48,13 @@ def test_slices_are_those_of_a_tuple(few, part):
         assert tuple(few[part][again]) == FEW[part][again]
 
 
-def test_references_are_read_as_they_are_scored(tmp_path):
+def test_examples_as_they_are_scored(few):
     given = [("", "a\u2028dog\u200b", "می\u200cروم"), ("", " "), ("a",), (), ("\u200b", "b")]
-    write_examples(tmp_path / "e.arrow", (Example(str(n), "p", texts) for n, texts in enumerate(given)))
-    found = ExampleFile(tmp_path / "e.arrow")
-    assert [one.references for one in found] == [("a dog", "می\u200cروم"), ("", " "), ("a",), (), ("b",)]
-    assert (found.with_blanks(), found[1:].with_blanks(), found[1:4].with_blanks()) == (2, 1, 0)
+    read = [("a dog", "می\u200cروم"), ("", " "), ("a",), (), ("b",)]
+    found = ScoredExamples([Example(str(n), "p\u200b", texts) for n, texts in enumerate(given)])
+    assert [one.references for one in found] == read and found[1:][-1].references == read[-1] and len(found[1:3]) == 2
+    assert found[0].references == read[0] and found[0].prompt == "p\u200b"
+    assert tuple(ScoredExamples(few)) == FEW and tuple(ScoredExamples(few)[2:4]) == FEW[2:4]
 
 
 @pytest.mark.parametrize("index", [7, -8, 100])
