@@ -35,6 +35,9 @@ TORN = "{}: the last line is incomplete, as after a kill, and was left out."
 """What a reader says of a file whose last line has no end."""
 YAML_KEY = re.compile(r"(?!(?:yes|no|on|off|true|false|null|y|n)$)[a-z_][a-z0-9_-]*", re.IGNORECASE)
 """A key that YAML takes for a text without quotes."""
+UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+MARK = "\ufeff"
+"""The byte order mark, with which some editors begin a file; it is no part of its text."""
 LONGEST_LINE = 64 * 1000**2
 """Bytes of a line of data; no example of a data set has a tenth of it."""
 
@@ -51,19 +54,20 @@ def read_text(path: Path, error_class: type[GrueError] = DataError) -> str:
     try:
         return path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
-        raise error_class(f"{path}: not valid UTF-8 at byte {error.start}.") from error
+        cure = "; it is UTF-16: save it as UTF-8" if error.object[:2] in UTF_16 else ""
+        raise error_class(f"{path}: not valid UTF-8 at byte {error.start}{cure}.") from error
     except OSError as error:
         raise error_class(f"{path}: cannot be read: {_reason(error)}.") from error
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Read a TOML file.
+    """Read a TOML file; a byte order mark at its beginning is left out.
 
     Raises:
         ConfigError: The file is missing, or is not TOML (duplicate keys included); names the line.
     """
     try:
-        return tomllib.loads(read_text(path, ConfigError))
+        return tomllib.loads(read_text(path, ConfigError).removeprefix(MARK))
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: not valid TOML: {error}.") from error
 

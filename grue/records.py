@@ -3,8 +3,8 @@
 import operator
 import re
 import unicodedata
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, SupportsIndex, get_args
 
@@ -45,6 +45,13 @@ UNFINISHED = "unfinished"
 
 LARGEST_SEED = 2**32 - 1
 UNSEEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")  # categories of Unicode
+FILLERS = "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0"  # letters and marks by their category, but invisible
+SOFT_HYPHEN = "\u00ad"
+JOINERS = f"\u200c\u200d{SOFT_HYPHEN}"  # format characters that show at some places
+VIRAMA = 9
+"""The combining class of signs that join the consonants of Indic scripts."""
+_SELECTORS = "".join(map(chr, [*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)]))
+_MAY_SHOW = re.compile(f"[{JOINERS}{_SELECTORS}]+")
 
 Cost = Literal["tokens", "episodes", "seconds", "prompts", "generated_tokens", "reward_calls", "steps"]
 COSTS: tuple[Cost, ...] = get_args(Cost)
@@ -82,20 +89,69 @@ class Prediction:
     truncated: bool = False
 
 
-def unseen(text: str) -> set[str]:
-    """Return the characters that nobody sees: control, format and private ones, line and paragraph separators.
-
-    New lines and tabs are none of them. They may deceive who reads a prediction, and no prediction may have one.
-    """
-    if text.isprintable():  # much faster, and nearly always true
-        return set()
-    return {sign for sign in set(text) - {"\n", "\t"} if unicodedata.category(sign) in UNSEEN}
-
-
 def legible(text: str) -> str:
-    """Return a text without the characters that nobody sees."""
-    hidden = unseen(text)
-    return "".join(sign for sign in text if sign not in hidden) if hidden else text
+    r"""Return a text without the characters that nobody sees: control, format and private ones, and fillers.
+
+    They may deceive who reads a text, and pad it. New lines and tabs stay, "\r\n" becomes a new line, and what else is
+    white space a blank. Joiners stay where letters or emoji join, soft hyphens where a word may be divided, variation
+    selectors behind what has variants: one at each place. Nothing changes when this is done twice.
+    """
+    if text.isascii() and text.isprintable():  # much faster, and mostly so
+        return text
+    text = text.replace("\r\n", "\n")
+    hidden = {ord(sign): " " if sign.isspace() else None for sign in set(text) if _is_hidden(sign)}
+    return _MAY_SHOW.sub(_what_shows, text.translate(hidden))
+
+
+def unseen(text: str) -> set[str]:
+    """Return the characters that `legible` takes out of a text; no prediction that is handed in may have one."""
+    clean = legible(text)
+    return set() if clean == text else {sign for sign in set(text) if text.count(sign) > clean.count(sign)}
+
+
+def usable(references: Sequence[str]) -> tuple[str, ...]:
+    """Return references as answers are kept, `legible`, so that an exact answer equals one.
+
+    A blank one beside others is a missing one, as sacreBLEU documents it, and is left out.
+    """
+    clean = tuple(map(legible, references))
+    return tuple(text for text in clean if text.strip()) or clean
+
+
+def as_scored(example: Example) -> Example:
+    """Return an example with the references that are `usable`."""
+    kept = usable(example.references)
+    return example if kept == example.references else replace(example, references=kept)
+
+
+def _is_hidden(sign: str) -> bool:
+    if sign in "\n\t" or _MAY_SHOW.match(sign):
+        return False
+    # The Arabic signs that enclose a number are format characters, and can be seen.
+    return sign in FILLERS or (unicodedata.category(sign) in UNSEEN and unicodedata.bidirectional(sign) != "AN")
+
+
+def _what_shows(run: re.Match[str]) -> str:
+    """Return what a run of joiners, soft hyphens and variation selectors shows: at most a selector and one other."""
+    before, after = run.string[max(0, run.start() - 2) : run.start()], run.string[run.end() : run.end() + 2]
+    last, first = before[-1:], after[:1]
+    selector = run[0][0] if run[0][0] in _SELECTORS and last.strip() and last.lower() == last.upper() else ""
+    other = next((sign for sign in run[0] if sign not in _SELECTORS), "")
+    if other == SOFT_HYPHEN:  # a single letter is not divided from its word
+        shows = len(after) == 2 and after.isalpha() and (not last.isalpha() or (len(before) == 2 and before.isalpha()))
+    else:
+        emoji = _category(first) == "So" and _category(last) in ("So", "Sk")
+        shows = emoji or _joins(last) or _joins(first) or bool(last and unicodedata.combining(last) == VIRAMA)
+    return selector + (other if shows else "")
+
+
+def _joins(sign: str) -> bool:
+    """Whether a sign is of a script whose letters may join: without capitals, and not as wide as Chinese."""
+    return _category(sign) == "Lo" and unicodedata.east_asian_width(sign) not in "WF"
+
+
+def _category(sign: str) -> str:
+    return unicodedata.category(sign) if sign else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +192,8 @@ class Result:
         counts: Numbers of examples: expected, scored, empty, truncated.
         limited: Whether only a part of the split was scored, or rows of a file (`--split FILE`); such a result is never
             ranked and cannot be submitted.
+        errors: Metrics that could not be computed, and why.
+        notes: What to know before the scores are believed: blank references, metrics that see nothing of them.
     """
 
     schema: int
@@ -160,6 +218,7 @@ class Result:
     packages: Mapping[str, str] = field(repr=False)
     limited: bool
     errors: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def other_examples(hashes: Mapping[str, str], others: Mapping[str, str]) -> str | None:

@@ -207,6 +207,12 @@ def _read_float(value: Any) -> float:
     raise _Misfit(f"expected a finite number, found {shown(value)}.")
 
 
+def id_cure(record: Mapping[str, Any]) -> str:
+    """Return what to do where a record's id is a number; a message ends with it. Empty for any other."""
+    given = record.get("id")
+    return f' Write the id as a string, such as "{given:.0f}".' if type(given) in (int, float) else ""
+
+
 def _type_name(hint: Any) -> str:
     if get_origin(hint) is tuple:
         return "a list"

@@ -134,6 +134,7 @@ def test_toml_goes_out_and_in(tmp_path: Path) -> None:
         (b"a = 1\na = 2\n", "not valid TOML: Cannot overwrite a value (at line 2, column 6)."),
         (b"a = \n", "not valid TOML: Invalid value (at line 1, column 5)."),
         (b"a = '\xff'\n", "not valid UTF-8 at byte 5."),
+        ("a = 1\n".encode("utf-16"), "not valid UTF-8 at byte 0; it is UTF-16: save it as UTF-8."),
         (b"a = " + b"[" * 100_000, "not valid TOML: "),
     ],
 )
@@ -142,6 +143,11 @@ def test_broken_toml_names_file_and_line(tmp_path: Path, content: bytes, message
     path.write_bytes(content)
     with pytest.raises(ConfigError, match=f"^{re.escape(f'{path}: {message}')}"):
         files.read_toml(path)
+
+
+def test_a_byte_order_mark_is_no_part_of_toml(tmp_path: Path) -> None:
+    (tmp_path / "f.toml").write_bytes(b"\xef\xbb\xbfa = 1\n")
+    assert files.read_toml(tmp_path / "f.toml") == {"a": 1}
 
 
 def test_a_missing_toml_file_is_named(tmp_path: Path) -> None:

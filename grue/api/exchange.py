@@ -148,7 +148,8 @@ def import_predictions(
         filter: With lm-eval, whose answers to take where several filters were applied.
         epoch: With inspect, which of several epochs.
         force: Replace a file that is there, unless it is read.
-        warn: Called where the logged prompts are not the task's, or inspect's evaluation did not end well.
+        warn: Called where the logged prompts are not the task's, a filter found no answer, or inspect's evaluation did
+            not end well.
 
     Raises:
         ConfigError: The file is there or is read, or the log holds several sets of answers and none was chosen.
@@ -178,7 +179,7 @@ def _answers(log: Path, source: str, filter_name: str | None, epoch: int | None,
     if source == "lm-eval":
         if epoch is not None:
             raise ConfigError("--epoch is of inspect's logs; lm-eval's have filters (--filter).")
-        return lm_eval.read_answers(log, filter_name=filter_name)
+        return lm_eval.read_answers(log, filter_name=filter_name, warn=warn)
     if source == "inspect":
         if filter_name is not None:
             raise ConfigError("--filter is of lm-eval's logs; inspect's have epochs (--epoch).")

@@ -228,7 +228,7 @@ def summary(result: "Result", folder: Path, places: Mapping[str, str]) -> str:
     head = (
         f"{result.system['name']} on {result.suite}/{result.task}, {result.split}, seed {result.seed}: {notes}{limited}"
     )
-    table = score_table(result.scores, result.preference, result.naturalness, places)
+    table = score_table(result.scores, result.preference, result.naturalness, places, result.notes)
     return f"{head}\n{table}{_asked(result)}\n→ {folder / 'result.json'}"
 
 

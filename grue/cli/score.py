@@ -112,7 +112,9 @@ def score(
     places = {}
     if task is not None and split in (None, task.data.evaluation) and not settings and has_all(task, scored.ids):
         places = places_of(task, scored.preference, scored.naturalness, scored.hashes)
-    click.echo(score_table(scored.scores, scored.preference, scored.naturalness, places))
+    blank = scored.counts["empty"]
+    notes = [f"{blank:,} of {len(scored.ids):,} predictions are blank."] if blank else []
+    click.echo(score_table(scored.scores, scored.preference, scored.naturalness, places, [*scored.notes, *notes]))
 
 
 def has_all(task: "Task", ids: Sequence[str]) -> bool:
@@ -173,8 +175,9 @@ def score_table(
     preference: float | None,
     naturalness: float | None,
     places: Mapping[str, str],
+    notes: Sequence[str] = (),
 ) -> str:
-    """Return scores as a small table; `places` says where an axis stands on the board."""
+    """Return scores as a small table; `places` says where an axis stands on the board, `notes` come below."""
     rows = [
         (
             s.metric if s.axis == "diversity" else f"{s.metric} {'↑' if s.direction == 'higher' else '↓'}",
@@ -190,4 +193,4 @@ def score_table(
     for name, mean in (("preference", preference), ("naturalness", naturalness)):
         if mean is not None:
             lines.append(f"  {name:<{width}}{'':>12}{mean:>8.1f}  {places.get(name, '')}".rstrip())
-    return "\n".join(lines)
+    return "\n".join([*lines, *(f"  Note: {note}" for note in notes)])

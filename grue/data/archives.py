@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from lzma import LZMAError
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
@@ -20,7 +21,7 @@ from zipfile import BadZipFile
 from grue.data.limits import LARGEST_TEXT, LONGEST_CELL, MOST_COLUMNS, check_member, open_zip
 from grue.data.rows import Row, Rows
 from grue.errors import DataError, escaped
-from grue.files import LONGEST_LINE, lines_of, sha256_file
+from grue.files import LONGEST_LINE, MARK, lines_of, sha256_file
 
 DEPTH = 6  # levels of nested folders and archives that are searched
 DAMAGED = (
@@ -28,8 +29,6 @@ DAMAGED = (
     *(NotImplementedError, RuntimeError, ValueError),
 )
 """What zipfile raises for what is no archive, or a damaged one."""
-MARK = "\ufeff"
-"""The byte order mark, with which some editors begin a file; it is no part of its text."""
 SPELLINGS = {"validation": ("validation", "valid", "val", "dev")}
 
 
@@ -250,13 +249,22 @@ def parsed(source: str, where: str) -> Any:
 def csv_rows(file: File, *columns: str) -> Iterator[dict[str, str]]:
     """Yield the rows of a csv file, by the column names in its first line.
 
+    They are separated by commas; where the first line has none, by semicolons, as many spreadsheets write them, or by
+    tabs.
+
     Raises:
         DataError: The file cannot be read, lacks one of the columns, or has a row with more or fewer fields.
     """
     csv.field_size_limit(LONGEST_CELL)
     with opened(file) as handle:
         row_bytes = [0]
-        reader = csv.DictReader(_csv_lines(file, handle, row_bytes))
+        raw = _csv_lines(file, handle, row_bytes)
+        try:
+            first = next(raw, "")
+        except UnicodeDecodeError as error:
+            raise DataError(f"{file}, line 1: not a csv file in UTF-8: {error}.") from error
+        separator = next((sign for sign in ",;\t" if sign in first), ",")
+        reader = csv.DictReader(chain([first], raw), delimiter=separator)
         try:
             missing = [column for column in columns if column not in (reader.fieldnames or ())]
             if missing:

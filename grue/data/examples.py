@@ -16,7 +16,7 @@ import pyarrow as pa
 from grue import files
 from grue.data.cache import writing
 from grue.errors import DataError, escaped
-from grue.records import Example
+from grue.records import Example, as_scored
 
 BATCH = 2048
 SCHEMA = pa.schema(
@@ -85,6 +85,27 @@ class ExampleFile(Sequence[Example]):
     def column(self, name: str) -> pa.ChunkedArray:
         """Return a column of `SCHEMA`, memory-mapped."""
         return self._table.column(name).slice(self._start, len(self))
+
+
+class ScoredExamples(Sequence[Example]):
+    """Examples `as_scored`, each made when it is accessed: millions of them need no memory here either."""
+
+    def __init__(self, examples: Sequence[Example]) -> None:
+        self._examples = examples
+
+    def __len__(self) -> int:
+        return len(self._examples)
+
+    @overload
+    def __getitem__(self, index: int) -> Example: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Example]: ...
+    def __getitem__(self, index: int | slice) -> Example | Sequence[Example]:
+        found = self._examples[index]
+        return as_scored(found) if isinstance(found, Example) else ScoredExamples(found)
+
+    def __iter__(self) -> Iterator[Example]:
+        return map(as_scored, self._examples)
 
 
 def write_examples(path: Path, examples: Iterable[Example]) -> None:

@@ -14,7 +14,7 @@ from grue.errors import ConfigError, DataError
 from grue.evaluation.predictions import match
 from grue.evaluation.scoring import prepared_metric
 from grue.metrics.metric import Average, FloatArray, Metric
-from grue.records import Axis, Example, Prediction
+from grue.records import Axis, Example, Prediction, as_scored, legible
 from grue.stats.paired import DRAWS, Contrast, Difference, contrast, draw, judge
 from grue.tasks import MetricSpec, Task
 
@@ -77,7 +77,8 @@ def axis_metrics(task: Task, examples: Sequence[Example], axis: Axis) -> Metrics
         ConfigError: The task has no metric there.
         Unavailable: This machine cannot compute one of them.
     """
-    found = [(spec, prepared_metric(spec, examples, task.folder)) for spec in task.metrics if spec.axis == axis]
+    given = list(map(as_scored, examples))
+    found = [(spec, prepared_metric(spec, given, task.folder)) for spec in task.metrics if spec.axis == axis]
     if not found:
         raise ConfigError(f"The task {task.name} has no metric that counts towards {axis}.")
     return found
@@ -102,7 +103,8 @@ def worth(metrics: Metrics, examples: Sequence[Example], predictions: Iterable[P
         raise DataError(f"{count} example: nothing is left when one is left out; compare on two or more.")
     if predictions is None:
         return Worth(0.0, np.zeros(count))
-    texts = [prediction.text for prediction in match(examples, predictions)]
+    texts = [legible(prediction.text) for prediction in match(examples, predictions)]
+    examples = list(map(as_scored, examples))
     score, without = 0.0, np.zeros(count)
     for spec, metric in metrics:
         statistics = metric.statistics(examples, texts)

@@ -391,6 +391,7 @@ def make_result(
         packages=package_versions(),
         limited=limited,
         errors=scored.errors,
+        notes=scored.notes,
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from grue import files
 from grue.errors import ConfigError, DataError, SubmissionError
 from grue.records import Example, Prediction
-from grue.shapes import from_dict
+from grue.shapes import from_dict, id_cure
 
 
 def match(examples: Sequence[Example], predictions: Iterable[Prediction]) -> list[Prediction]:
@@ -60,7 +60,7 @@ def read_predictions_in_order(path: Path) -> list[Prediction]:
     Raises:
         DataError, SubmissionError: As for `read_predictions`.
     """
-    if path.suffix != ".gz" and not files.read_text(path).removeprefix("\ufeff").lstrip().startswith("{"):
+    if path.suffix != ".gz" and not files.read_text(path).removeprefix(files.MARK).lstrip().startswith("{"):
         return read_plain_predictions(path)
     return [prediction_of(record, f"{path}, line {number}") for number, record in _numbered(path)]
 
@@ -85,7 +85,7 @@ def prediction_of(record: Mapping[str, Any], where: str) -> Prediction:
     try:
         return from_dict(Prediction, record, where)
     except ConfigError as error:
-        raise SubmissionError(str(error)) from error
+        raise SubmissionError(f"{error}{id_cure(record)}") from error
 
 
 def read_plain_predictions(path: Path) -> list[Prediction]:
@@ -125,7 +125,7 @@ def read_examples(path: Path) -> list[Example]:
         try:
             example = from_dict(Example, {"prompt": "", **record}, where)
         except ConfigError as error:
-            raise DataError(str(error)) from error
+            raise DataError(f"{error}{id_cure(record)}") from error
         if examples.setdefault(example.id, example) is not example:
             raise DataError(f"{where}: the id {example.id!r} is repeated; ids must be distinct.")
     if not examples:
@@ -189,7 +189,7 @@ def _plain_lines(path: Path) -> list[str]:
     Raises:
         DataError: The file cannot be read, or its lines are JSON objects, whose keys would be scored as text.
     """
-    text = files.read_text(path).removeprefix("\ufeff")  # some editors write a byte order mark
+    text = files.read_text(path).removeprefix(files.MARK)  # some editors write a byte order mark
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     written = [line for line in lines if line.strip()]
     if written and all(map(_is_object, written)):

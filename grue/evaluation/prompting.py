@@ -140,7 +140,7 @@ def answer_in(chat: Chat | None, reply: str) -> str:
 
     Surrounding white space and characters that nobody sees are left out, as in every answer.
     """
-    text = legible(reply.replace("\r\n", "\n"))
+    text = legible(reply)
     if chat is None:
         return text.strip()
     if chat.marker:

@@ -21,6 +21,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
+from grue.data.examples import ScoredExamples
 from grue.data.limits import LARGEST_REWARD
 from grue.errors import ConfigError, TrainingError
 from grue.files import sha256_json
@@ -37,7 +38,7 @@ from grue.metrics.own import (
 )
 from grue.metrics.registry import is_metric, make_metric, metric_factory
 from grue.metrics.reward_model import MODEL
-from grue.records import Example
+from grue.records import Example, as_scored
 from grue.registry import Registry
 from grue.tasks import Task
 
@@ -98,6 +99,7 @@ class Reward:
     ) -> list[list[Value]]:
         """Return the values of each term for all texts, not weighted."""
         known = {"token_ids": token_ids, "truncated": truncated, "step": step}
+        examples = list(map(as_scored, examples))
         found = [term.values(examples, texts, **known) for term in self.terms]
         for example, text, values in zip(examples, texts, zip(*found, strict=True), strict=True):
             self._check_size(example, text, values)
@@ -170,6 +172,7 @@ def make_reward(expression: str, task: Task, examples: Sequence[Example]) -> Rew
         ConfigError: The expression cannot be read, or names a function that cannot be imported.
     """
     named = [(1.0, expression)] if expression in GIVEN else parse_reward(expression)
+    examples = ScoredExamples(examples)
     return Reward(tuple(Term(weight, name, _values_of(name, task, examples)) for weight, name in named))
 
 

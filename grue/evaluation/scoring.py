@@ -11,11 +11,12 @@ import numpy as np
 
 from grue import files
 from grue.errors import ConfigError, DataError, Unavailable, did_you_mean
+from grue.evaluation.notes import notes_on_metric, notes_on_references
 from grue.evaluation.predictions import match
 from grue.evaluation.reward_models import check_metrics
 from grue.metrics.metric import FloatArray, Metric, OfCorpusOnly, Subset, references_of
 from grue.metrics.registry import CARDS, DIVERSITY, metric_factory
-from grue.records import Axis, Example, Prediction, Score
+from grue.records import Axis, Example, Prediction, Score, as_scored, legible
 from grue.tasks import MetricSpec, Task
 
 SCORED: tuple[Axis, ...] = ("preference", "naturalness")
@@ -37,6 +38,7 @@ class Scored:
         counts: expected and scored examples, and how many predictions are empty or truncated.
         hashes: sha256 of the examples, prompts and predictions, in the split's order.
         errors: Metrics that this machine cannot compute, and why.
+        notes: What to know before the scores are believed: blank references, metrics that see nothing of them.
     """
 
     split: str
@@ -48,6 +50,7 @@ class Scored:
     counts: Mapping[str, int]
     hashes: Mapping[str, str] = field(repr=False)
     errors: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def check_examples(task: Task, examples: Iterable[Example]) -> None:
@@ -125,9 +128,18 @@ def score_examples(
     prepare: Prepare | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Scored:
-    """Score one prediction for each example, of a task or not; errors as in `score_predictions`."""
+    """Score one prediction for each example, of a task or not; errors as in `score_predictions`.
+
+    Texts are scored as answers are kept, `legible`, and against the references that are `usable`.
+    """
+    notes = list(notes_on_references(examples))
+    hashes = {
+        **example_hashes(examples),
+        "prompts": files.sha256_json([[example.id, example.prompt] for example in examples]),
+    }
+    examples = list(map(as_scored, examples))
     ordered = match(examples, predictions)
-    texts = [prediction.text for prediction in ordered]
+    texts = [legible(prediction.text) for prediction in ordered]
     scores: list[Score] = []
     per_example: dict[str, tuple[float, ...]] = {}
     errors: list[str] = []
@@ -142,6 +154,7 @@ def score_examples(
             scores.append(score)
             if values is not None:
                 per_example[spec.name] = values
+                notes += notes_on_metric(score, metric, examples, values)
     progress(len(ready), len(ready))
     return Scored(
         split=split,
@@ -156,12 +169,9 @@ def score_examples(
             "empty": sum(not text.strip() for text in texts),
             "truncated": sum(prediction.truncated for prediction in ordered),
         },
-        hashes={
-            **example_hashes(examples),
-            "prompts": files.sha256_json([[example.id, example.prompt] for example in examples]),
-            "predictions": files.sha256_json(ordered),
-        },
+        hashes={**hashes, "predictions": files.sha256_json(ordered)},
         errors=tuple(errors),
+        notes=tuple(notes),
     )
 
 

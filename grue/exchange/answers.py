@@ -1,7 +1,7 @@
 """Answers of another harness as predictions for a task: which example each one is of."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -14,6 +14,7 @@ Misfit = Literal[
     "have a prompt that several examples share",
     "are second answers to an example",
 ]
+HEAD = 8  # characters by which prompts are looked up
 STRANGER: Misfit = "belong to no example"
 SHARED: Misfit = "have a prompt that several examples share"
 SECOND: Misfit = "are second answers to an example"
@@ -27,6 +28,7 @@ class LoggedAnswer:
         prompt: What the model was shown: of a chat, the user's last message; empty if unknown.
         id: The document's own id; empty if it has none.
         position: The document's place in the data that were asked, from 0; None if unknown.
+        numbered: Whether the harness may have counted the ids itself, so that the prompt must confirm one.
     """
 
     text: str
@@ -34,6 +36,7 @@ class LoggedAnswer:
     id: str = ""
     position: int | None = None
     truncated: bool = False
+    numbered: bool = False
 
     @property
     def name(self) -> str:
@@ -55,12 +58,31 @@ class Matched:
     alike: int
 
 
+class _Prompts:
+    """Prompts, to be found within a text in one pass, however many there are."""
+
+    def __init__(self, prompts: Iterable[str]) -> None:
+        self._by_head: dict[str, list[str]] = defaultdict(list)
+        for prompt in filter(None, prompts):
+            self._by_head[prompt[:HEAD]].append(prompt)
+        self._sizes = sorted(set(map(len, self._by_head)))
+
+    def is_one_in(self, text: str) -> bool:
+        """Whether a text contains one of them."""
+        return any(
+            text.startswith(prompt, place)
+            for place in range(len(text))
+            for size in self._sizes
+            for prompt in self._by_head.get(text[place : place + size], ())
+        )
+
+
 def matched(examples: Sequence[Example], answers: Sequence[LoggedAnswer], where: object) -> Matched:
     """Return a prediction for each example.
 
     An answer belongs to the example of its document's id; else to the one whose whole prompt the model was shown; else
-    to the one at its position, if the model was shown that one's prompt among other text. Texts are kept as those of
-    our own models are: without the characters that nobody sees, and without blanks around them.
+    to the one at its position, if the model was shown that one's prompt among other text, and no other's behind it: a
+    few-shot prompt may show several. Texts are kept as those of our own models are: legible, without blanks around.
 
     Args:
         where: The log, for messages.
@@ -72,6 +94,7 @@ def matched(examples: Sequence[Example], answers: Sequence[LoggedAnswer], where:
     by_prompt: dict[str, list[Example]] = defaultdict(list)
     for example in examples:
         by_prompt[example.prompt.strip()].append(example)
+    prompts = _Prompts(by_prompt)
     found: dict[str, Prediction] = {}
     ways: Counter[Way] = Counter()
     problems: dict[Misfit, list[str]] = {what: [] for what in (STRANGER, SHARED, SECOND)}
@@ -79,7 +102,7 @@ def matched(examples: Sequence[Example], answers: Sequence[LoggedAnswer], where:
     for answer in answers:
         place = answer.position
         at_place = examples[place] if place is not None and 0 <= place < len(examples) else None
-        its = _example_of(answer, by_id, by_prompt, at_place)
+        its = _example_of(answer, by_id, by_prompt, prompts, at_place)
         if isinstance(its, str):
             problems[its].append(answer.name)
             continue
@@ -97,7 +120,7 @@ def matched(examples: Sequence[Example], answers: Sequence[LoggedAnswer], where:
         raise SubmissionError(
             f"{where}: its {len(answers)} answers do not fit the split's {len(examples)} examples: {'; '.join(said)}. "
             "An answer is matched by its document's `id`, by its whole prompt, or by its position where the prompt "
-            "contains the example's: ask the other harness the prompts that `grue data export` writes, with their ids."
+            "asks the example's: ask the other harness the prompts that `grue data export` writes, with their ids."
         )
     return Matched(tuple(found[example.id] for example in examples), ways, alike)
 
@@ -106,20 +129,37 @@ def _example_of(
     answer: LoggedAnswer,
     by_id: Mapping[str, Example],
     by_prompt: Mapping[str, Sequence[Example]],
+    prompts: _Prompts,
     at_place: Example | None,
 ) -> tuple[Example, Way] | Misfit:
     """Return the example that an answer belongs to and how that is known, or what is wrong."""
-    if answer.id in by_id:
-        return by_id[answer.id], "id"
+    named = by_id.get(answer.id)
+    if named is not None and not answer.numbered:
+        return named, "id"
     prompt = answer.prompt.strip()
     same = by_prompt.get(prompt, ()) if prompt else ()
     if len(same) == 1:
         return same[0], "prompt"
     if same:
         return (at_place, "prompt") if at_place is not None and at_place in same else SHARED
-    if at_place is not None and _shows(answer, at_place):
+    if at_place is not None and _asks(answer, at_place, prompts):
         return at_place, "position"
+    if named is not None and _asks(answer, named, prompts):
+        return named, "id"
     return STRANGER
+
+
+def _asks(answer: LoggedAnswer, example: Example, prompts: _Prompts) -> bool:
+    """Whether a logged prompt shows that of an example, not within a longer word or number, and no other behind it."""
+    if not _shows(answer, example):
+        return False
+    before, shown, after = answer.prompt.rpartition(example.prompt.strip())
+    return not (_in_a_word(before, shown) or _in_a_word(shown, after) or prompts.is_one_in(after))
+
+
+def _in_a_word(left: str, right: str) -> bool:
+    meeting = left[-1:] + right[:1]
+    return len(meeting) == 2 and meeting.isascii() and meeting.isalnum()
 
 
 def _shows(answer: LoggedAnswer, example: Example) -> bool:

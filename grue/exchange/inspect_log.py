@@ -1,12 +1,12 @@
 """Answers from the logs of inspect_ai: `.eval`, a zip archive with a file for each sample, or one `.json`.
 
-A sample has `id` (a number where the data set has none: its place from 1), `epoch`, `input`, `output` and `error`. Long
-texts may stand apart, under `attachments`.
+A sample has `id` (where the data set has none, its place from 1), `epoch`, `input`, `output` and `error`. Long texts
+may stand apart, under `attachments`.
 """
 
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,8 @@ def read_answers(
             f"{path}: {len(failed)} of {len(wanted)} samples ended with an error or without an output, the first at "
             f"{failed[0]}: finish the evaluation with `inspect eval-retry`."
         )
-    return [one.answer for one in wanted]
+    counted = {one.answer.position for one in wanted} == set(range(len(wanted)))
+    return [replace(one.answer, numbered=counted) for one in wanted]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,6 @@ def _sample(sample: Any, where: str) -> dict[str, Any]:
 def _answer(sample: dict[str, Any], where: str) -> LoggedAnswer:
     kept = sample["attachments"] if isinstance(sample.get("attachments"), dict) else {}
     identity, output = sample["id"], sample["output"]
-    numbered = isinstance(identity, int)
     choices = output["choices"] if isinstance(output.get("choices"), list) else []
     first = choices[0] if choices and isinstance(choices[0], dict) else {}
     message = first["message"] if isinstance(first.get("message"), dict) else {}
@@ -120,8 +120,8 @@ def _answer(sample: dict[str, Any], where: str) -> LoggedAnswer:
     return LoggedAnswer(
         foreign_json.checked_text(text, where, "its output"),
         _attached(foreign_json.shown_prompt(sample["input"]), kept),
-        "" if numbered else str(identity),
-        identity - 1 if numbered else None,
+        str(identity),
+        identity - 1 if isinstance(identity, int) else None,
         first.get("stop_reason") in CUT or bool(sample.get("limit")),
     )
 

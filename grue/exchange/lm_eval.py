@@ -4,23 +4,32 @@ A line has `doc_id` (the document's place), `doc`, `arguments` (`gen_args_0.arg_
 lists), `resps`, `filtered_resps` and `filter`. Each filter writes lines of its own for every document.
 """
 
+import json
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from grue.errors import ConfigError, DataError
+from grue.errors import ConfigError, DataError, escaped
 from grue.exchange import foreign_json
 from grue.exchange.answers import LoggedAnswer
 
 SAMPLES = "Give samples_TASK_DATE.jsonl, which --log_samples writes, not the file of results."
 
+INVALID = "[invalid]"
+"""What lm-eval's filters write where they find no answer in a text."""
 NO_TEXT = "no text (the task compares likelihoods); only tasks whose output_type is generate_until have predictions."
 
 
-def read_answers(path: Path, *, filter_name: str | None = None) -> list[LoggedAnswer]:
-    """Return the answers of a sample log.
+def read_answers(
+    path: Path, *, filter_name: str | None = None, warn: Callable[[str], None] = warnings.warn
+) -> list[LoggedAnswer]:
+    """Return the answers of a sample log; one is empty where the filter found none in a text.
 
     Args:
         filter_name: Whose answers to take, where several filters were applied.
+        warn: Called where the filter found none.
 
     Raises:
         ConfigError: Several filters were applied and none is named, or there is none of that name.
@@ -37,7 +46,20 @@ def read_answers(path: Path, *, filter_name: str | None = None) -> list[LoggedAn
     if filter_name is not None and filter_name not in filters:
         raise ConfigError(f"{path}: no answers of the filter {filter_name!r}; it has those of {listed}.")
     wanted = filter_name or filters[0]
-    return [_answer(line, where) for where, line in foreign_json.read_lines(path) if _filter(line) == wanted]
+    found, invalid = [], 0
+    for where, line in foreign_json.read_lines(path):
+        if _filter(line) == wanted:
+            answer = _answer(line, where)
+            if answer.text.strip() == INVALID and INVALID not in json.dumps(line.get("resps")):
+                answer = replace(answer, text="")
+                invalid += 1
+            found.append(answer)
+    if invalid:
+        warn(
+            f"{path}: the filter '{escaped(wanted)}' found no answer in {invalid} of {len(found)} texts and wrote "
+            f"{INVALID}, which is read as an empty answer. For the texts themselves log a filter such as take_first."
+        )
+    return found
 
 
 def _filter(line: dict[str, Any]) -> str:

@@ -1,10 +1,10 @@
 """Numbers and names as text: aligned decimals, and no characters that control a terminal."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from unicodedata import category
 
 from grue.leaderboard.board import Row
-from grue.records import Direction
+from grue.records import JOINERS, Direction, unseen
 
 ARROWS: Mapping[Direction, str] = {"higher": "↑", "lower": "↓"}
 UNKNOWN = "–"
@@ -13,9 +13,9 @@ BY_CHAT = "‡"  # beside the name of a system that was asked by the tasks' chat
 BY_ENDPOINT = "§"  # and of one that answered behind an address
 
 
-def printable(text: str) -> str:
-    """Return `text` with control, invisible and direction-changing characters replaced by �."""
-    return "".join(character if character.isprintable() else "�" for character in text)
+def printable(text: str, kept: Collection[str] = ()) -> str:
+    """Return `text` with control, invisible and direction-changing characters replaced by �, but for those `kept`."""
+    return "".join(character if character.isprintable() or character in kept else "�" for character in text)
 
 
 def named(row: Row) -> str:
@@ -25,9 +25,9 @@ def named(row: Row) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """Return `text` as `printable` does, but keep ends of lines, and write any other space as a plain one."""
-    lines = text.replace("\r\n", "\n").split("\n")
-    return "\n".join(printable("".join(" " if category(c) == "Zs" or c == "\t" else c for c in line)) for line in lines)
+    """Return `text` as `printable` does, but keep line ends and joiners that show; any other space is a plain one."""
+    spaced = "".join(" " if category(c) == "Zs" or c == "\t" else c for c in text.replace("\r\n", "\n"))
+    return printable(spaced, {"\n", *JOINERS} - unseen(text))
 
 
 def fixed(pairs: Sequence[tuple[float, float | None] | None], decimals: int) -> list[str]:

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import math
 import subprocess
 import sys
 
@@ -210,6 +211,52 @@ def test_an_empty_line_is_an_empty_text(tmp_path):
     result = grue("score", predictions, "--references", references, "--metrics", "rouge1", "--json")
     assert json.loads(result.stdout)["per_example"] == {"rouge1": [0.0, 1.0, 0.0]}
     assert json.loads(result.stdout)["counts"]["empty"] == 2
+
+
+def test_a_blank_line_among_several_references_is_a_missing_one(tmp_path):
+    """BLEU as sacrebleu 2.6.0 gives it for references that are None; an empty one would lift the brevity penalty."""
+    predictions = plain(tmp_path / "p.txt", "the cat sat on\nx\n")
+    first = plain(tmp_path / "1.txt", "the cat sat on the old mat today\nx y\n")
+    second = plain(tmp_path / "2.txt", "\nx z w\n")
+    arguments = ("score", predictions, "--references", first, "--references", second, "--metrics", "bleu1,sacrebleu")
+    told = "1 of 2 examples have a blank reference beside others: it counts as missing, as in sacreBLEU."
+    result = grue(*arguments, "--json")
+    # Five words, all of them right; the references have 8 + 2. exp(1 - 10/5); and for sacreBLEU the same.
+    assert scores(result) == {"bleu1": pytest.approx(math.exp(-1)), "sacrebleu": pytest.approx(100 * math.exp(-1))}
+    assert json.loads(result.stdout)["notes"] == [told]
+    assert grue(*arguments).stdout.endswith(f"\n  Note: {told}\n")
+
+
+HINDI = "पुस्तकालय बंद है"
+
+
+@pytest.mark.parametrize(
+    ("texts", "metric", "note"),
+    [
+        (
+            [HINDI, "图书馆今天关门", "المكتبة مغلقة"],
+            "rougeL",
+            "rougeL sees nothing of the references of 3 of 3 examples",
+        ),
+        (["the dog ran", HINDI], "rouge1", "rouge1 sees nothing of the references of 1 of 2 examples"),
+        (["图书馆今天关门", "天关"], "sacrebleu", "tokenize=zh"),
+        (
+            ["the dog ran off today", "图书馆今天关门"],
+            "sacrebleu",
+            "sacrebleu sees nothing of the references of 1 of 2",
+        ),
+        (["the dog ran in the street"], "cider", "cider sees nothing of the references of 1 of 1 examples"),
+        (["the dog", ""], "chrf", "1 of 2 examples have only blank references, which no text can match."),
+        (["the dog", ""], "chrf", "1 of 2 predictions are blank."),
+        (["the dog ran off today", HINDI], "meteor,chrf,ter,sacrebleu,bleu4", ""),
+        (["dog", "für", "the dog ran off"], "rouge2,bleu4,cider", ""),  # too short for some n-grams
+    ],
+)
+def test_a_metric_that_sees_nothing_of_references_is_told(tmp_path, texts, metric, note):
+    path = plain(tmp_path / "p.txt", "".join(f"{text}\n" for text in texts))
+    result = grue("score", path, "--references", path, "--metrics", metric)
+    assert result.exit_code == 0
+    assert note in result.stdout if note else "Note" not in result.stdout, result.stdout
 
 
 def test_packed_predictions_of_ones_own_examples(mine, tmp_path):

@@ -9,7 +9,7 @@ import tracemalloc
 import pyarrow as pa
 import pytest
 
-from grue.data.examples import BATCH, ExampleFile, write_examples
+from grue.data.examples import BATCH, ExampleFile, ScoredExamples, write_examples
 from grue.errors import DataError
 from grue.records import Example
 
@@ -46,6 +46,15 @@ def test_slices_are_those_of_a_tuple(few, part):
     assert len(few[part]) == len(FEW[part])
     for again in (slice(1, None), slice(None, -1), slice(None, None, -1)):
         assert tuple(few[part][again]) == FEW[part][again]
+
+
+def test_examples_as_they_are_scored(few):
+    given = [("", "a\u2028dog\u200b", "می\u200cروم"), ("", " "), ("a",), (), ("\u200b", "b")]
+    read = [("a dog", "می\u200cروم"), ("", " "), ("a",), (), ("b",)]
+    found = ScoredExamples([Example(str(n), "p\u200b", texts) for n, texts in enumerate(given)])
+    assert [one.references for one in found] == read and found[1:][-1].references == read[-1] and len(found[1:3]) == 2
+    assert found[0].references == read[0] and found[0].prompt == "p\u200b"
+    assert tuple(ScoredExamples(few)) == FEW and tuple(ScoredExamples(few)[2:4]) == FEW[2:4]
 
 
 @pytest.mark.parametrize("index", [7, -8, 100])

@@ -321,6 +321,14 @@ def test_narrativeqa_reads_three_layouts_with_equal_ids() -> None:
         ("caf\u00c3\u00a9 caf\u00e9", "café café"),
         ("\u00celes du ch\u00e2teau, na\u00efve \u00e9\u00e8", "Îles du château, naïve éè"),
         ("ὀμφαλός 端午 \u0102", "ὀμφαλός 端午 \u0102"),
+        ("G\u0102\u0160rard, Conqu\u0102\u015ete", "Gérard, Conquête"),
+        ("\u0139\u008csaka", "Ōsaka"),
+        ("“\u00c3\u00a9t\u00c3\u00a9” CAF\u00c3\u0089", "“été” CAFÉ"),
+        ("\u00e6\u0097\u00a5\u00e6\u009c\u00ac", "日本"),
+        *(
+            (text, text)
+            for text in ("»ein Spaß«", "MANHÃ»", "på Å»", "»Ã«", "É\u00a0!", "Ăştia CĂŞTI", "café»\u00a0non")
+        ),
     ],
 )
 def test_letters_read_in_a_wrong_character_set_are_mended_where_that_is_certain(wrong: str, right: str) -> None:

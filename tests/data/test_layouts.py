@@ -124,6 +124,16 @@ def test_a_damaged_member_is_named(tmp_path: Path) -> None:
         list(lines(the_one(tmp_path, "a.txt")))
 
 
+@pytest.mark.parametrize(
+    "content",
+    ["a,b\n1;2,3\n", '\ufeffa;b\r\n"1;2";"3,5"\r\n', "a\tb\n1;2\t3,5\n"],
+    ids=["commas", "semicolons", "tabs"],
+)
+def test_csv_fields_may_be_separated_by_semicolons_or_tabs(tmp_path: Path, content: str) -> None:
+    (tmp_path / "a.csv").write_text(content, encoding="utf-8", newline="")
+    assert [row["a"] for row in csv_rows(File(tmp_path / "a.csv"), "a", "b")] == ["1;2"]
+
+
 def test_csv_fields_may_be_long_and_hold_line_ends_but_not_be_missing(tmp_path: Path) -> None:
     long = "x" * 200_000
     write(

@@ -157,6 +157,7 @@ def test_lines_that_cannot_be_learned_from(read):
         ({**PAIR, "chosen": [{"role": "assistant", "content": "a"}]}, "chosen: expected a string, found list"),
         ({**PAIR, "chosen": None}, "chosen: expected a string, found null"),
         ({**PAIR, "id": 2}, "id: expected a string, found int 2."),
+        ({**PAIR, "id": 2}, 'Write the id as a string, such as "2".'),
         ({"chosen": "a", "rejected": "b"}, "says neither id nor prompt"),
         ({**PAIR, "chosen": "a dog"}, "the text str 'a dog' is better than itself"),
         ({**RANKING, "ranking": ["a", "b", "a"]}, "the text str 'a' is better than itself"),

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 from click.testing import CliRunner
+from support.own_task import OWN_TASK
 
 from grue.cli.main import main
 from grue.data.load import load_examples
@@ -51,6 +52,25 @@ def test_a_model_of_any_make_is_evaluated_as_a_checkpoint_is(tmp_path):
     result = grue("evaluate", "--checkpoint", "nowhere/at/all", *options)
     assert result.exit_code == 3
     assert "There is no folder 'nowhere/at/all'" in result.stderr
+
+
+def test_what_a_metric_cannot_see_is_told_below_the_table_and_kept(tmp_path):
+    rows = [
+        {"id": "a", "prompt": "say it", "references": ["पुस्तकालय", ""]},
+        {"id": "b", "prompt": "x", "references": ["dog"]},
+    ]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "own.toml").write_text(OWN_TASK.format(metric="rouge1"))
+    options = ("evaluate", "--task", tmp_path / "own.toml", "--baseline", "oracle", "--runs", tmp_path / "runs")
+    notes = [
+        "1 of 2 examples have a blank reference beside others: it counts as missing, as in sacreBLEU.",
+        "rouge1 sees nothing of the references of 1 of 2 examples: exact copies of them get 0, too. It reads only a–z "
+        "and 0–9; for other scripts take chrf.",
+    ]
+    for _ in range(2):  # the second is read from the result
+        told = grue(*options).stdout
+        assert [line.removeprefix("  Note: ") for line in told.splitlines() if "Note" in line] == notes
+    assert json.loads(grue(*options, "--json").stdout)[0]["notes"] == notes
 
 
 def test_an_evaluation_that_found_no_data_leaves_no_claim(tmp_path):

@@ -57,6 +57,7 @@ def test_the_draw_does_not_depend_on_the_order_and_leaves_out_what_has_no_refere
     [
         ({}, " all\r\nof it \u200b\x1b[2m ", "all\nof it [2m"),
         ({"lines": 1}, "\n\n  first \nsecond", "first"),
+        ({"lines": 1}, "the\u2028dog\rran\x85off\nsecond", "the dog ran off"),
         ({"lines": 2}, "a\n\nb\nc", "a\nb"),
         ({"marker": "Answer:"}, "I think.\nAnswer: no, Answer: yes\n", "yes"),
         ({"marker": "Answer:"}, "just yes", "just yes"),

@@ -269,7 +269,11 @@ def test_read_predictions(tmp_path):
             "unknown key 'txt'. Did you mean 'text'? Known: id, text, truncated.",
         ),
         ('{"id": "b"}', SubmissionError, "the key 'text' is missing."),
-        ('{"id": 3, "text": "x"}', SubmissionError, "id: expected a string, found int 3."),
+        (
+            '{"id": 3, "text": "x"}',
+            SubmissionError,
+            'id: expected a string, found int 3. Write the id as a string, such as "3".',
+        ),
         ('{"id": "b", "text": null}', SubmissionError, "text: expected a string, found null."),
         (
             '{"id": "b", "text": "x", "truncated": 1}',

@@ -165,6 +165,28 @@ def test_a_prompt_among_other_text_is_matched_by_its_position_only_if_it_is_ther
     assert "4 examples have no answer (d0, d1, d2, …)" in told
 
 
+@pytest.mark.parametrize("template", ["Q: {shot}\nA: A rose.\n\nQ: {asked}\nA:", "{shot} {asked}", "{shot}\n{asked}1"])
+def test_an_example_that_is_only_shown_before_the_asked_one_is_not_answered(home, template):
+    """A log of questions in another order, whose few-shot prompts show the question at their place."""
+    shift = [1, 0, 2, 3]
+    lines = [
+        sample(number, arguments=asked(template.format(shot=ROWS[place]["prompt"], asked=ROWS[number]["prompt"])))
+        | {"doc_id": place}
+        for number, place in enumerate(shift)
+    ]
+    told = refused(home, lm_log(home, lines), "lm-eval", SubmissionError)
+    assert "belong to no example (the one at 1, the one at 0" in told
+
+
+def test_an_answer_that_a_filter_did_not_find_is_empty(home):
+    lines = [sample(number) for number in range(4)]
+    lines[1]["filtered_resps"] = ["[invalid]"]  # what lm-eval's regex filter writes
+    lines[2] |= {"resps": [["[invalid]"]], "filtered_resps": ["[invalid]"]}  # what the model wrote
+    done, found = taken(home, lm_log(home, lines), "lm-eval")
+    assert [one.text for one in found] == [TEXTS[0], "", "[invalid]", TEXTS[3]]
+    assert "the filter 'none' found no answer in 1 of 4 texts and wrote [invalid], which is read as" in done.stderr
+
+
 def test_what_does_not_fit_is_counted(home):
     lines = [sample(0), sample(0), sample(2, doc_id=None), sample(1, arguments=asked("What?"), doc_id=9)]
     told = refused(home, lm_log(home, lines), "lm-eval", SubmissionError)
@@ -280,6 +302,19 @@ def test_numbered_samples_chats_attachments_and_limits(home):
     done, found = taken(home, json_log(home, samples), "inspect")
     assert found == [Prediction("d0", TEXTS[0], truncated=True), *EXPECTED[1:]]
     assert "matched 3 by prompt, 1 by position" in done.stdout
+
+
+@pytest.mark.parametrize("ids", [["100", "101", "102", "103"], ["4", "3", "2", "1"], ["1", "2", "3", "4"]])
+def test_samples_with_numbers_as_ids(home, ids):
+    """An id from 1 may be the example's, or a place that inspect counted: the prompt says which."""
+    rows = [row | {"id": one, "prompt": f"{row['prompt']} {one}"} for row, one in zip(ROWS, ids, strict=True)]
+    files.write_jsonl(home / "rows.jsonl", rows)
+    own = [inspect_sample(n, int(row["id"]), input=f"Please: {row['prompt']}") for n, row in enumerate(rows)]
+    counted = [one | {"id": place} for place, one in enumerate(own, start=1)]
+    for samples in (own, own[::-1], counted):
+        _, found = taken(home, json_log(home, samples), "inspect")
+        assert found == [Prediction(one, text) for one, text in zip(ids, TEXTS, strict=True)]
+        (home / "out.jsonl").unlink()
 
 
 def test_one_of_several_epochs_is_chosen_and_failed_samples_are_told(home):

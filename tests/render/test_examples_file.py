@@ -41,6 +41,13 @@ def test_a_text_can_neither_end_a_script_nor_turn_what_is_read(text):
     assert shown["prompt"] == (kept if len(text) <= MOST_CHARACTERS else [kept[:MOST_CHARACTERS], len(text)])
 
 
+def test_joiners_that_show_are_kept():
+    text = "می\u200cروم, Grund\u00adgesetz"
+    shown = read(as_examples.render(some_examples(text)))["examples"][0]
+    assert shown["outputs"][0][0] == text
+    assert as_examples.printable_lines("a\u200cb \u00ad") == "a�b �"
+
+
 def test_a_file_of_long_texts_holds_fewer_examples():
     crowd = some_examples("ä" * 1900)
     crowd = replace(crowd, examples=crowd.examples[:1] * 400)

@@ -10,6 +10,7 @@ from grue.data.tables import TABLES, read_rows
 from grue.errors import DataError, did_you_mean
 from grue.files import canonical_json
 from grue.records import Example
+from grue.shapes import id_cure
 
 COLUMNS = ("prompt", "references", "reference", "id", "meta")
 
@@ -39,6 +40,8 @@ def examples(rows: Iterable[Row]) -> Iterator[Example]:
         prompt = text_of(row["prompt"], "prompt", where)
         references, meta = _references_of(row, where), _meta_of(row, where)
         if row.get("id") not in (None, ""):
+            if cure := id_cure(row):
+                raise DataError(f"{where}: id should be a string, found {row['id']}.{cure}")
             identity = text_of(row["id"], "id", where)
             if numbered(identity, times) != identity:
                 raise DataError(f"{where}: the id {identity!r} is repeated; give every example its own id.")

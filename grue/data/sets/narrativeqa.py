@@ -4,8 +4,9 @@ Source: Kočiský et al. 2018, "The NarrativeQA Reading Comprehension Challenge"
 """
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -72,17 +73,52 @@ def _plain(value: Any, what: str, where: str) -> str:
 def repaired(source: str) -> str:
     """Return a text in which UTF-8 that was decoded as Latin-1 or Latin-2 is decoded again, where that is certain.
 
-    It is certain where a run of non-ASCII characters, encoded in one of these, is valid UTF-8: "â", U+0080 and U+0094
-    become a dash, "Ă¨" becomes "è".
+    "â", U+0080 and U+0094 become a dash, "crĂ¨me" becomes "crème"; "Spaß«" and the Romanian "Ăştia" stay.
     """
-    return re.sub(r"[^\x00-\x7f]{2,}", lambda run: _decoded_again(run[0]), source)
+    for charset, sequence in SEQUENCES.items():
+        source = sequence.sub(partial(_decoded_again, charset=charset), source)
+    return source
 
 
-def _decoded_again(run: str) -> str:
-    for charset in ("latin-1", "iso8859-2"):
-        with suppress(UnicodeError):
-            return run.encode(charset).decode("utf-8")
-    return run
+def _decoded_again(found: re.Match[str], charset: str) -> str:
+    wrong = found[0]
+    try:
+        sign = wrong.encode(charset).decode("utf-8")
+    except UnicodeError:  # such as an overlong form
+        return wrong
+    before, after = found.string[max(0, found.start() - 1) : found.start()], found.string[found.end() : found.end() + 1]
+    return sign if _is_broken(before, wrong, after, sign) else wrong
+
+
+def _is_broken(before: str, wrong: str, after: str, sign: str) -> bool:
+    """Whether a sequence cannot be what somebody wrote: of a control character, or a capital beside small letters.
+
+    Args:
+        before: The character before it; empty at the beginning.
+        after: That behind it; empty at the end.
+        sign: What it is, decoded again.
+    """
+    control = any("\x80" <= one <= "\x9f" for one in wrong)
+    if len(wrong) > 2:
+        return control and (unicodedata.category(sign)[0] in "PSZ" or not before.isalpha())
+    if not "\xa0" <= sign <= "\u024f":  # no Latin letter and none of its signs
+        return False
+    if before.isalpha():
+        return before.islower() or after.islower() or (control and wrong[0] in "ÂÃĂ")
+    # But a letter in quotation marks, or the beginning of a Romanian word.
+    return (wrong[0] in "ÂÃĂ" and wrong[1] not in "«»şŞ") or (control and after.isalpha())
+
+
+def _sequences(charset: str) -> re.Pattern[str]:
+    """Return what matches a character's bytes in UTF-8 where they were decoded by another charset."""
+    two, three, four, more = (
+        "".join(re.escape(bytes([byte]).decode(charset)) for byte in range(first, last))
+        for first, last in ((0xC2, 0xE0), (0xE0, 0xF0), (0xF0, 0xF5), (0x80, 0xC0))
+    )
+    return re.compile(f"[{two}][{more}]|[{three}][{more}]{{2}}|[{four}][{more}]{{3}}")
+
+
+SEQUENCES = {charset: _sequences(charset) for charset in ("latin-1", "iso8859-2")}
 
 
 def read_folder(folder: Path, split: str) -> FolderRows:

@@ -259,7 +259,7 @@ def _described(changes: Changes, system: str) -> dict[str, Any]:
     if blob is None or blob[1] > _MAX_BYTES:
         return {}
     try:
-        found = tomllib.loads(_git_bytes(changes.folder, "cat-file", "blob", blob[0]).decode("utf-8"))
+        found = tomllib.loads(_git_bytes(changes.folder, "cat-file", "blob", blob[0]).decode("utf-8-sig"))
     except (ValueError, RecursionError):
         return {}
     return {key: value for key, value in found.items() if value not in ("", False)}
@@ -347,7 +347,7 @@ def reviewed_at(folder: Path, ref: str) -> Reviews:
     if known[1] > _MAX_BYTES:
         raise ConfigError(f"{path}: {known[1]:,} bytes at {ref}; expected {_MAX_BYTES:,} at most.")
     try:
-        tables = tomllib.loads(_git_bytes(top, "cat-file", "blob", known[0]).decode("utf-8"))
+        tables = tomllib.loads(_git_bytes(top, "cat-file", "blob", known[0]).decode("utf-8-sig"))
     except (ValueError, RecursionError) as refusal:
         raise ConfigError(f"{path} at {ref}: not valid TOML: {refusal}.") from refusal
     return parse_reviewed(tables, f"{path} at {ref}")

@@ -25,7 +25,7 @@ RUNGS: tuple[Rung, ...] = ("reproduced", "retrained")
 Verdict = Literal["equal weights", "equal texts", "nearly equal texts", "inside", "different", "outside", "undecided"]
 PASSING = ("equal weights", "equal texts", "nearly equal texts", "inside")
 FAILING = ("different", "outside")
-COMPUTED_AGAIN = ("scores", "preference", "naturalness", "hashes", "counts", "errors")
+COMPUTED_AGAIN = ("scores", "preference", "naturalness", "hashes", "counts", "errors", "notes")
 OF_THE_SCORING = ("schema", "grue", "packages", "timing")
 VOUCHED_FOR = ("algorithm", "backbone", "training_data")
 """What `submission.toml` says of the system, and the board shows beside the rung."""
