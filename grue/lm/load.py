@@ -251,16 +251,25 @@ def _check_weights(auto: Any, name: str, model: PreTrainedModel, info: dict[str,
 
 
 def _check_finite(name: str, model: PreTrainedModel) -> None:
-    """Refuse weights that are not numbers; minus infinity in a bias of the logits closes a token."""
-    head = getattr(model.get_output_embeddings(), "bias", None)
+    """Refuse weights that are not finite; minus infinity in a bias of the logits closes a token."""
+    bias = getattr(model.get_output_embeddings(), "bias", None)
     for key, value in model.state_dict(keep_vars=True).items():
-        closing = value is head or key == "final_logits_bias"
-        broken = value.isnan() | (value == math.inf) if closing else ~value.isfinite()
-        if broken.any():
-            raise DataError(
-                f"{name}: its weight {key} holds NaN or an infinite number ({int(broken.sum()):,} of "
-                f"{value.numel():,}): the file is damaged, or training diverged before it was saved. Take another copy."
-            )
+        closes = value is bias or key == "final_logits_bias"
+        require_finite(name, key, value.masked_fill(value.isneginf(), 0.0) if closes else value)
+
+
+def require_finite(name: str, key: str, weight: torch.Tensor) -> None:
+    """Refuse a weight that is not finite.
+
+    Raises:
+        DataError: It holds NaN or an infinite number.
+    """
+    broken = ~weight.isfinite()
+    if broken.any():
+        raise DataError(
+            f"{name}: {int(broken.sum()):,} of {weight.numel():,} numbers in its weight {key} are NaN or infinite: the "
+            "file is damaged, or training had diverged when it was saved. Take another copy or an earlier checkpoint."
+        )
 
 
 def _some(names: Sequence[str]) -> str:
@@ -306,7 +315,8 @@ def _plain(config: PretrainedConfig) -> PretrainedConfig:
             _plain(value)
         elif "drop" in key and isinstance(value, float):
             setattr(config, key, 0.0)
-        elif key in EXTRA_OUTPUTS:
+    for key in EXTRA_OUTPUTS:
+        if getattr(config, key, False):
             setattr(config, key, False)
     config.return_dict = True
     return config
