@@ -99,8 +99,8 @@ def test_the_seam_between_prompt_and_response_is_a_space_for_causal_models():
         def __init__(self):
             self.seen = []
 
-        def __call__(self, text, **settings):
-            self.seen.append(text)
+        def __call__(self, text=None, text_target=None, **settings):
+            self.seen.append(text or text_target)
             return {"input_ids": [5, 6] if text == "." else [5, 6, 7]}
 
     behind, alone = Recorder(), Recorder()
