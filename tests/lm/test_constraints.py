@@ -1,5 +1,6 @@
 """A model's own end tokens, bans and first token: in sampling, in search, and in what a checkpoint says."""
 
+import json
 import math
 from functools import partial
 
@@ -138,6 +139,17 @@ def test_what_is_not_applied_is_named(tmp_path):
 def test_an_impossible_first_token_is_refused(first, told, tmp_path):
     with pytest.raises(DataError, match=rf"force {first} as first token .* {told}"):
         load_language_model("seq2seq", saved(tmp_path, forced_bos_token_id=first))
+
+
+@pytest.mark.parametrize("given", [{"bad_words_ids": [5]}, {"suppress_tokens": ["a"]}, {"eos_token_id": {"a": 1}}])
+def test_settings_of_another_shape_are_refused(given, tmp_path):
+    name = saved(tmp_path)
+    path = tmp_path / "generation_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | given))
+    with pytest.raises(
+        DataError, match="cannot be loaded as an encoder-decoder language model: its generation settings"
+    ):
+        load_language_model("seq2seq", name)
 
 
 def test_an_update_sees_the_distribution_that_was_sampled(tmp_path):
