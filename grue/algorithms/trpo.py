@@ -209,7 +209,8 @@ def surrogate_and_kl(region: TrustRegion, before: PreTrainedModel) -> tuple[floa
     for rows in own_parts(region, rows_that_count(mask)):
         logits = open_logits(region, region.policy, rows)
         surrogate, _ = surrogate_and_ratio(region, logits, rows)
-        kl = rl.kl_divergence(open_logits(region, before, rows), logits) * mask[rows, : logits.shape[1]]
+        kl = distributions.kl_divergence(open_logits(region, before, rows), logits)
+        kl = kl.masked_fill(~mask[rows, : logits.shape[1]], 0.0)
         sums += torch.stack([surrogate.sum(), kl.sum()])
     surrogate, kl = (region.trainer.distributed.sum(sums) / mask.sum()).tolist()
     return surrogate, kl

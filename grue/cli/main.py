@@ -4,6 +4,7 @@ Commands import what they need when they run, so that `grue --help` answers at o
 """
 
 import sys
+import warnings
 from importlib import import_module
 from typing import Any
 
@@ -100,3 +101,4 @@ def main() -> None:
     Two suites share every command: `mini` (the default) is embedded, offline and takes minutes; `grue` is the paper's,
     with real data and models. Nearly every option can also be set by the environment: GRUE_RUNS is `--runs`.
     """
+    warnings.formatwarning = lambda message, *_, **__: f"Warning: {message}\n"

@@ -139,7 +139,7 @@ def prompt_lengths(task: "Task", examples: Sequence["Example"]) -> list[int]:
     from grue.lm.load import load_tokenizer
 
     try:
-        tokenizer = load_tokenizer(task.backbone.model, task.backbone.revision)
+        tokenizer = load_tokenizer(task.backbone.model, task.backbone.revision, task.backbone.family)
     except GrueError as error:
         click.echo(f"Tokens are not counted: {error}", err=True)
         return []

@@ -3,15 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from grue.evaluation.predict import as_predictions, as_responses, continuations
 from grue.evaluation.prompting import Asking, Message, Question
 from grue.lm.chat import ChatTemplate, chat_template
 from grue.lm.checks import check_conversation
-from grue.lm.model import eos_id
-from grue.lm.tokens import Tokens, encode_rendered
+from grue.lm.tokens import encode_rendered
 from grue.records import Example, Prediction
 from grue.tasks import Generation, Task
 
@@ -37,8 +35,7 @@ class Chatting:
         tokens, truncated = continuations(
             self.model, self.tokenizer, prompts, examples, self.settings, self.seed, self.template.end
         )
-        tokens, ended = _until(tokens, eos_id(self.model, self.tokenizer))
-        made = as_responses(self.tokenizer, tokens, truncated & ~ended)
+        made = as_responses(self.tokenizer, tokens, truncated)
         replies = [replace(one, text=self.asking.answer_in(one.text)) for one in made]
         return as_predictions(examples, replies)
 
@@ -81,10 +78,3 @@ def unbounded(decoding: Generation) -> Generation:
 def _messages(question: Question) -> Sequence[Message]:
     assert not isinstance(question, str), "a chat model is asked by a conversation"
     return question
-
-
-def _until(tokens: Tokens, eos: int) -> tuple[Tokens, torch.Tensor]:
-    """Return responses [B, T] up to the end-of-text token, and whether each has one, [B]: a turn may end by it too."""
-    found = (tokens.ids == eos) & tokens.mask
-    seen = found.int().cumsum(1)
-    return Tokens(tokens.ids, tokens.mask & ((seen == 0) | (found & (seen == 1)))), found.any(1)

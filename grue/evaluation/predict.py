@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerB
 from grue import files
 from grue.errors import DataError
 from grue.evaluation.predictions import prediction_record, read_predictions, write_predictions
+from grue.lm import distributions
+from grue.lm.constraints import end_ids
 from grue.lm.model import eos_id, is_seq2seq, start_id
-from grue.lm.sampling import sample_responses
+from grue.lm.sampling import broken_logits, sample_responses
 from grue.lm.seeds import example_uniforms
 from grue.lm.tokens import Tokens, decode_responses, encode_prompts
 from grue.records import Example, Prediction
@@ -74,7 +77,7 @@ def continuations(
     """Return what a model writes after the prompts of a batch, [B, T], and whether each reached the length limit, [B].
 
     Args:
-        eos: The id that ends a response.
+        eos: The id that ends a response, beside the model's own end tokens.
     """
     if settings.do_sample:
         uniforms = example_uniforms(seed, examples, settings.max_new_tokens)
@@ -111,24 +114,38 @@ def as_predictions(examples: Sequence[Example], responses: Sequence[Response]) -
 def _search(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, prompts: Tokens, settings: Generation, eos: int
 ) -> tuple[Tokens, torch.Tensor]:
-    """Decode greedily or with beams; the response mask follows the position of the first end token."""
+    """Decode greedily or with beams, under the model's own constraints; the mask ends at the first end token.
+
+    Raises:
+        TrainingError: No token can be chosen; see `broken_logits`.
+    """
+    ends = end_ids(model, eos)
     config = GenerationConfig(
         max_new_tokens=settings.max_new_tokens,
         min_new_tokens=settings.min_new_tokens or None,
         do_sample=False,
         num_beams=settings.num_beams,
         length_penalty=settings.length_penalty,
-        eos_token_id=eos,
+        eos_token_id=ends,
         pad_token_id=eos if tokenizer.pad_token_id is None else tokenizer.pad_token_id,
         decoder_start_token_id=start_id(model) if is_seq2seq(model) else None,
     )
     ids = model.generate(  # type: ignore[operator]  # a mixin that the checker takes for a tensor
-        prompts.ids, attention_mask=prompts.mask.long(), generation_config=config
+        prompts.ids,
+        attention_mask=prompts.mask.long(),
+        generation_config=config,
+        logits_processor=[partial(_checked, model)],
     )
     ids = ids[:, 1:] if is_seq2seq(model) else ids[:, prompts.ids.shape[1] :]
-    ended = (ids == eos).int().cumsum(1)
-    mask = (ended == 0) | ((ended == 1) & (ids == eos))
-    return Tokens(ids, mask), ended[:, -1] == 0
+    end = torch.isin(ids, torch.tensor(ends, device=ids.device))
+    ended = end.int().cumsum(1)
+    return Tokens(ids, (ended == 0) | ((ended == 1) & end)), ended[:, -1] == 0
+
+
+def _checked(model: PreTrainedModel, ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+    if distributions.broken(scores).any():
+        raise broken_logits(model)
+    return scores
 
 
 def batches_left(examples: Sequence[Example], done: Container[str], size: int) -> Iterator[list[Example]]:

@@ -20,8 +20,9 @@ from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerB
 from grue import files
 from grue.errors import DataError, escaped
 from grue.files import flush_to_disk, reason, sha256_json
+from grue.lm.constraints import end_ids, kept
 from grue.lm.folder import CONFIG, LARGEST_JSON, check_file, read_object
-from grue.lm.model import is_seq2seq, start_id
+from grue.lm.model import eos_id, is_seq2seq, start_id
 from grue.lm.quiet import quiet
 from grue.task_files import OWN
 from grue.tasks import Backbone, Generation, Task
@@ -143,9 +144,11 @@ def generation_config(
 ) -> GenerationConfig:
     """Return the settings with which `model.generate` decodes as a task prescribes.
 
-    Settings left out would come from transformers' defaults, such as sampling from the 50 likeliest tokens only.
+    Settings left out would come from transformers' defaults, such as sampling from the 50 likeliest tokens only. What
+    belongs to the model's own decoding stays.
     """
-    eos, pad = tokenizer.eos_token_id, tokenizer.pad_token_id
+    eos, pad = eos_id(model, tokenizer), tokenizer.pad_token_id
+    ends = end_ids(model, eos)
     settings: dict[str, Any] = {"max_new_tokens": decoding.max_new_tokens, "do_sample": decoding.do_sample}
     if decoding.min_new_tokens:
         settings["min_new_tokens"] = decoding.min_new_tokens
@@ -157,7 +160,8 @@ def generation_config(
         settings["length_penalty"] = decoding.length_penalty
     return GenerationConfig(
         **settings,
-        eos_token_id=eos,
+        **kept(model),
+        eos_token_id=ends if len(ends) > 1 else eos,
         pad_token_id=eos if pad is None else pad,
         bos_token_id=getattr(model.config, "bos_token_id", None),
         decoder_start_token_id=start_id(model) if is_seq2seq(model) else None,

@@ -87,6 +87,14 @@ def restrict(logits: Tensor, support: Tensor | None) -> Tensor:
     return logits if support is None else torch.where(support, logits, float("-inf"))
 
 
+def broken(logits: Tensor) -> Tensor:
+    """Return where logits are of no distribution, [..., V] → [...] bool: NaN, plus infinity or no finite number.
+
+    Minus infinity is a probability of 0.
+    """
+    return ~logits.amax(-1).isfinite()
+
+
 def sample(logits: Tensor, uniforms: Tensor) -> Tensor:
     """Draw one token a row by inverting the cumulative distribution.
 
@@ -95,19 +103,19 @@ def sample(logits: Tensor, uniforms: Tensor) -> Tensor:
         uniforms: [B] in [0, 1), one a row, so that a row's draw does not depend on its neighbours.
 
     Returns:
-        [B] token ids; a closed token is never drawn.
+        [B] token ids; a closed token is never drawn. A row that is `broken` gets any id.
     """
     probabilities = logits.float().softmax(-1)
     spans = F.pad(probabilities, (0, -logits.shape[-1] % SPAN)).unflatten(-1, (-1, SPAN))
     # First the span of the vocabulary, then the token in it: only sums of a few hundred numbers need double.
     until = spans.sum(-1).double().cumsum(-1)
     target = uniforms.double().unsqueeze(-1) * until[:, -1:]
-    span = torch.searchsorted(until, target, right=True)
+    span = torch.searchsorted(until, target, right=True).clamp(max=until.shape[-1] - 1)
     inside = spans.gather(1, span.unsqueeze(-1).expand(-1, 1, SPAN)).squeeze(1).double().cumsum(-1)
     before = F.pad(until, (1, 0)).gather(-1, span)
     # Rounding must not move the target past the end of the span, whose last token is then the right one.
     rest = torch.minimum(target - before, inside[:, -1:] * (1.0 - 2.0**-50))
-    return (span * SPAN + torch.searchsorted(inside, rest, right=True)).squeeze(-1)
+    return (span * SPAN + torch.searchsorted(inside, rest, right=True)).squeeze(-1).clamp(max=logits.shape[-1] - 1)
 
 
 # --- log-probabilities and entropy -----------------------------------------------------------------------------------
@@ -237,6 +245,15 @@ def entropy(logits: Tensor, support: Tensor | None = None) -> Tensor:
 def _entropy(logits: Tensor) -> Tensor:
     log_p = logits.log_softmax(-1)
     return -(log_p.exp() * log_p.clamp(min=torch.finfo(torch.float32).min)).sum(-1)
+
+
+def kl_divergence(logits: Tensor, other: Tensor) -> Tensor:
+    """Return KL(p‖q) in nats of the distributions with these logits, [..., V] → [...].
+
+    Where p is 0, a token adds nothing; where q alone is 0, the divergence is infinite.
+    """
+    log_p, log_q = logits.float().log_softmax(-1), other.float().log_softmax(-1)
+    return (log_p.exp() * (log_p - log_q).masked_fill(log_p.isneginf(), 0.0)).sum(-1)
 
 
 # --- packing supports ------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from grue.lm import distributions
 from grue.lm.forward import forward
 from grue.lm.tokens import Tokens
 
@@ -22,7 +23,7 @@ def kl_divergence(
     Args:
         other: Lends the model to compare with for as long as it is needed: it may be the policy without its adapter.
     """
-    now = forward(policy, prompts, responses)[0].float().log_softmax(-1)
+    now, _ = forward(policy, prompts, responses)
     with other as model:
-        before = forward(model, prompts, responses)[0].float().log_softmax(-1)
-    return ((now.exp() * (now - before)).sum(-1) * responses.mask).sum(1)
+        before, _ = forward(model, prompts, responses)
+    return distributions.kl_divergence(now, before).masked_fill(~responses.mask, 0.0).sum(1)

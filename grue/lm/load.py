@@ -28,7 +28,6 @@ from transformers import (
     AutoModelForSeq2SeqLM,
     AutoModelForSequenceClassification,
     AutoTokenizer,
-    GenerationConfig,
     PretrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
@@ -40,9 +39,10 @@ from grue.data.hub.errors import translate_hub_errors
 from grue.data.hub.retry import retrying
 from grue.errors import DataError, GrueError, Unavailable, escaped
 from grue.lm.checkpoint import MANIFEST, read_manifest
+from grue.lm.constraints import own_decoding
 from grue.lm.convert import PICKLED, convert, converted_folder
+from grue.lm.endings import append_nothing
 from grue.lm.folder import CONFIG, WEIGHTS, Shapes, check_folder, no_safetensors, weight_shapes
-from grue.lm.model import start_id
 from grue.lm.quiet import quiet
 from grue.mini import assets
 
@@ -59,6 +59,7 @@ _PURPOSE = {
 }
 TEXT_FILES = ("*.json", "*.txt", "*.model", "*.tiktoken", "*.jinja")
 FEW = 1 << 22  # weights that a model may have beside those in its files, such as a pooler
+EXTRA_OUTPUTS = ("output_attentions", "output_hidden_states", "output_router_logits")
 MASKS = 1 << 27  # numbers in its buffers: GPT-Neo has a mask of all pairs of positions in each layer
 
 
@@ -117,11 +118,11 @@ def _sha256_of(state: FolderState) -> str:
 def load_language_model(family: Family, name: str, revision: str = "") -> LoadedModel:
     """Load a fresh copy of a language model and its tokenizer.
 
-    The checkpoint's own decoding settings (forced tokens, banned n-grams, minimum lengths, beams) are dropped:
-    transformers' `generate` would apply them wherever a task's settings give no value.
+    Of the model's own decoding settings only those of `grue.lm.constraints` are kept: transformers' `generate` would
+    apply the others (minimum lengths, beams) wherever a task's settings give no value.
 
     Args:
-        family: "causal" pads on the left, "seq2seq" on the right.
+        family: "causal" pads on the left, and its tokenizer appends nothing to a text; "seq2seq" pads on the right.
         name: See `locate_model`.
         revision: Commit or tag of a hub model; empty means the newest. Ignored for folders.
 
@@ -131,29 +132,30 @@ def load_language_model(family: Family, name: str, revision: str = "") -> Loaded
     """
     auto = AutoModelForCausalLM if family == "causal" else AutoModelForSeq2SeqLM
     model, tokenizer = load_pretrained(auto, name, revision)
+    if family == "causal":
+        append_nothing(tokenizer)
     tokenizer.padding_side = "left" if family == "causal" else "right"
     if tokenizer.eos_token_id is None:
         raise DataError(f"{name}: its tokenizer has no end-of-text token, so a generation could not end.")
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     model.config.pad_token_id = tokenizer.pad_token_id
-    model.generation_config = GenerationConfig(
-        bos_token_id=tokenizer.bos_token_id,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-        decoder_start_token_id=start_id(model) if family == "seq2seq" else None,
-    )
+    with _reading(_PURPOSE[auto], name, "its generation settings"):
+        model.generation_config = own_decoding(name, model, tokenizer)
     return model, tokenizer
 
 
-def load_tokenizer(name: str, revision: str = "") -> PreTrainedTokenizerBase:
+def load_tokenizer(name: str, revision: str = "", family: Family | None = None) -> PreTrainedTokenizerBase:
     """Load a tokenizer without its model.
 
-    Args and errors as in `load_language_model`.
+    Args and errors as in `load_language_model`; without a family it is as it came.
     """
     folder = model_folder(name, revision, weights=False)
     check_folder(name, folder)
-    return _read_tokenizer(name, folder)
+    tokenizer = _read_tokenizer(name, folder)
+    if family == "causal":
+        append_nothing(tokenizer)
+    return tokenizer
 
 
 def load_pretrained(auto: Any, name: str, revision: str) -> LoadedModel:
@@ -175,7 +177,7 @@ def load_pretrained(auto: Any, name: str, revision: str) -> LoadedModel:
     check_folder(name, folder)
     shapes = weight_shapes(name, folder, auto.__name__)
     with _reading(purpose, name, CONFIG):
-        config = _without_dropout(AutoConfig.from_pretrained(folder, trust_remote_code=False))
+        config = _plain(AutoConfig.from_pretrained(folder, trust_remote_code=False))
         _check_family(auto, name, config)
         misshapen = _check_size(auto, name, config, shapes)
     with _reading(purpose, name, f"the weights ({', '.join(misshapen[:3])})" if misshapen else "the weights"):
@@ -188,6 +190,7 @@ def load_pretrained(auto: Any, name: str, revision: str) -> LoadedModel:
             use_safetensors=True,
         )
     _check_weights(auto, name, model, info, len(shapes))
+    _check_finite(name, model)
     tokenizer = _read_tokenizer(name, folder)
     _check_tokenizer(name, model, tokenizer)
     model.name_or_path = model.config.name_or_path = locate_model(name)
@@ -248,6 +251,28 @@ def _check_weights(auto: Any, name: str, model: PreTrainedModel, info: dict[str,
         )
 
 
+def _check_finite(name: str, model: PreTrainedModel) -> None:
+    """Refuse weights that are not finite; minus infinity in a bias of the logits closes a token."""
+    bias = getattr(model.get_output_embeddings(), "bias", None)
+    for key, value in model.state_dict(keep_vars=True).items():
+        closes = value is bias or key == "final_logits_bias"
+        require_finite(name, key, value.masked_fill(value.isneginf(), 0.0) if closes else value)
+
+
+def require_finite(name: str, key: str, weight: torch.Tensor) -> None:
+    """Refuse a weight that is not finite.
+
+    Raises:
+        DataError: It holds NaN or an infinite number.
+    """
+    broken = ~weight.isfinite()
+    if broken.any():
+        raise DataError(
+            f"{name}: {int(broken.sum()):,} of {weight.numel():,} numbers in its weight {key} are NaN or infinite: the "
+            "file is damaged, or training had diverged when it was saved. Take another copy or an earlier checkpoint."
+        )
+
+
 def _some(names: Sequence[str]) -> str:
     return escaped(", ".join(names[:3])) + (", …" if len(names) > 3 else "")
 
@@ -280,11 +305,21 @@ def _check_tokenizer(name: str, model: PreTrainedModel, tokenizer: PreTrainedTok
         )
 
 
-def _without_dropout(config: PretrainedConfig) -> PretrainedConfig:
-    """Set every dropout rate in the configuration to 0: some architectures read it there at each step."""
-    for key, value in vars(config).items():
-        if "drop" in key and isinstance(value, float):
+def _plain(config: PretrainedConfig) -> PretrainedConfig:
+    """Switch off dropout, which some architectures read in the configuration at each step, and further outputs.
+
+    The configurations within it are changed, too. A router's outputs would add a loss to each pass, and fail with a
+    cache.
+    """
+    for key, value in list(vars(config).items()):
+        if isinstance(value, PretrainedConfig):
+            _plain(value)
+        elif "drop" in key and isinstance(value, float):
             setattr(config, key, 0.0)
+    for key in EXTRA_OUTPUTS:
+        if getattr(config, key, False):
+            setattr(config, key, False)
+    config.return_dict = True
     return config
 
 

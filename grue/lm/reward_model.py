@@ -27,7 +27,7 @@ from grue.errors import ConfigError, DataError
 from grue.files import flush_to_disk, reason
 from grue.lm.device import scoring_device
 from grue.lm.folder import header
-from grue.lm.load import load_pretrained
+from grue.lm.load import load_pretrained, require_finite
 from grue.lm.model import display_name
 from grue.lm.quiet import quiet
 from grue.lm.reward_folder import HEAD, README, REWARD, SEEN, Pooling, RewardManifest, read_reward_manifest, sealed
@@ -202,5 +202,7 @@ def _loaded(folder: str, sha256: str) -> tuple[RewardModel, PreTrainedTokenizerB
     shapes = header(Path(folder) / HEAD)
     if shapes != {"weight": tuple(model.head.weight.shape)}:
         raise DataError(f"{folder}: its {HEAD} is of another backbone; train it again with `grue reward train`.")
-    model.head.weight.data.copy_(load_file(Path(folder) / HEAD)["weight"])
+    weight = load_file(Path(folder) / HEAD)["weight"]
+    require_finite(folder, HEAD, weight)
+    model.head.weight.data.copy_(weight)
     return model.requires_grad_(False).to(scoring_device()), tokenizer

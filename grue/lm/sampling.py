@@ -2,10 +2,9 @@
 
 The sampler stores, for every token, which part of the vocabulary was open when it was drawn. Log-probabilities are
 later renormalised over exactly that support, so that the distribution optimised is the one sampled from: with top-k,
-top-p, a minimum length and NLPO's mask.
+top-p, a minimum length, NLPO's mask and the model's own constraints (`lm/constraints.py`).
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -16,8 +15,10 @@ from transformers import PreTrainedModel
 
 from grue.errors import TrainingError
 from grue.lm import distributions
+from grue.lm.constraints import end_ids, openings
 from grue.lm.forward import next_logits
 from grue.lm.log_probs import TokenLogProbs, token_scores
+from grue.lm.model import display_name, vocabulary_size
 from grue.lm.tokens import Tokens
 from grue.tasks import Generation
 
@@ -91,13 +92,14 @@ def sample_responses(
 
     Args:
         uniforms: [B, max_new_tokens] in [0, 1): the only source of randomness.
-        eos: Id that ends a response; closed before `min_new_tokens`, and never closed by the mask after.
+        eos: Id that ends a response, beside the policy's own end tokens; they are closed before `min_new_tokens`, and
+            never closed by the mask after.
         mask: NLPO's mask, applied before top-k and top-p.
         encoded: [B, P, H], the states of a frozen encoder.
         keep: What to keep in `said`.
 
     Raises:
-        TrainingError: The policy's first logits are not finite.
+        TrainingError: No token can be drawn; see `refuse_broken`.
     """
     step = next_logits(policy, prompts, states=keep == "states", encoded=encoded)
     mask_step = None
@@ -106,20 +108,21 @@ def sample_responses(
     running = torch.ones(len(prompts.ids), dtype=torch.bool, device=prompts.ids.device)
     uniforms = uniforms.to(prompts.ids.device)
     drawn: Tensor | None = None
+    ends = end_ids(policy, eos)
+    ending = torch.tensor(ends, device=running.device)
+    allowed_at = openings(policy, ends, settings.min_new_tokens, vocabulary_size(policy))
     tokens, counts, supports, sizes, disagreements, said = [], [], [], [], [], []
     for t in range(settings.max_new_tokens):
         raw, state = step(drawn)
         raw = raw.float()
-        # Once a batch: broken weights break every logit, and a check at every token would stall a GPU.
-        if t == 0 and not raw.isfinite().all():
-            raise TrainingError(
-                "The policy's logits are not finite: its weights have diverged; train with a lower learning rate."
-            )
         logits = raw if settings.temperature == 1.0 else raw / settings.temperature
         mask_logits = mask_step(drawn)[0].float() if mask_step else raw
-        closed_eos = eos if t < settings.min_new_tokens else None
-        opened = _mask_support(mask_logits, running, mask, eos, closed_eos)
-        support = _support(logits, opened, settings, closed_eos)
+        broken = distributions.broken(raw)
+        if mask_step:
+            broken = broken | distributions.broken(mask_logits)
+        allowed = allowed_at(t)
+        opened = _mask_support(mask_logits, running, mask, ends, allowed)
+        support = _support(logits, opened, settings, allowed)
         drawn = torch.where(running, distributions.sample(distributions.restrict(logits, support), uniforms[:, t]), eos)
         tokens.append(drawn)
         counts.append(running)
@@ -130,8 +133,11 @@ def sample_responses(
         if keep is not None:
             scores = token_scores(logits, drawn, support, 1.0, want_plain=True, want_entropy=True)
             said.append([score.masked_fill(~running, 0.0) for score in scores] + ([] if state is None else [state]))
-        running = running & (drawn != eos)
-        if not running.any():
+        broken, running = broken & running, running & ~torch.isin(drawn, ending)
+        stopped, going = torch.stack([broken.any(), running.any()]).tolist()  # waits for a GPU once
+        if stopped:
+            raise broken_logits(policy)
+        if not going:
             break
     return Rollout(
         prompts,
@@ -145,8 +151,17 @@ def sample_responses(
     )
 
 
+def broken_logits(model: PreTrainedModel) -> TrainingError:
+    """Return the error of a model from whose logits no token can be drawn."""
+    return TrainingError(
+        f"{display_name(model)}: its logits hold NaN or +∞, or no finite number at all, so no token can be drawn. A "
+        "model that was trained here has diverged: train it with a lower learning rate; another one is damaged, or "
+        "does not work at this precision."
+    )
+
+
 def _mask_support(
-    logits: Tensor, running: Tensor, mask: Mask | None, eos: int, closed_eos: int | None
+    logits: Tensor, running: Tensor, mask: Mask | None, ends: list[int], allowed: Tensor | None
 ) -> Tensor | None:
     """Return the support that NLPO's mask leaves, [B, V]; finished responses are skipped.
 
@@ -154,22 +169,21 @@ def _mask_support(
     """
     if mask is None:
         return None
-    drawable = logits if closed_eos is None else logits.index_fill(-1, _index(closed_eos, logits), -math.inf)
+    drawable = distributions.restrict(logits, allowed)
     if running.all():
         opened = mask.rule(drawable)
     else:
         opened = torch.zeros_like(logits, dtype=torch.bool)
         opened[running] = mask.rule(drawable[running])
-    opened[:, [eos, *mask.always_open]] = True
+    opened[:, [*ends, *mask.always_open]] = True
     return opened
 
 
-def _support(logits: Tensor, opened: Tensor | None, settings: Generation, closed_eos: int | None) -> Tensor | None:
+def _support(logits: Tensor, opened: Tensor | None, settings: Generation, allowed: Tensor | None) -> Tensor | None:
     """Return the support of the next token, [B, V], or None if the whole vocabulary is open."""
     support = opened
-    if closed_eos is not None:
-        support = torch.ones_like(logits, dtype=torch.bool) if support is None else support.clone()
-        support[:, closed_eos] = False
+    if allowed is not None:
+        support = allowed.expand_as(logits) if support is None else support & allowed
     if settings.top_k:
         kept = distributions.top_k_support(distributions.restrict(logits, support), settings.top_k)
         support = kept if support is None else support & kept
@@ -177,10 +191,6 @@ def _support(logits: Tensor, opened: Tensor | None, settings: Generation, closed
         kept = distributions.top_p_support(distributions.restrict(logits, support), settings.top_p)
         support = kept if support is None else support & kept
     return support
-
-
-def _index(token: int, like: Tensor) -> Tensor:
-    return torch.tensor([token], device=like.device)
 
 
 def _stack_supports(packed: list[Tensor | None], vocabulary: int) -> Tensor | None:

@@ -74,7 +74,7 @@ def encode_responses(
 
 
 def _encode_alone(tokenizer: PreTrainedTokenizerBase, text: str, eos: int) -> list[int]:
-    ids = list(tokenizer(text)["input_ids"])
+    ids = list(tokenizer(text_target=text)["input_ids"])
     return ids[:-1] if ids and ids[-1] == eos else ids
 
 

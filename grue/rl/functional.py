@@ -266,15 +266,6 @@ def _from_the_first(scores: Tensor, size: int) -> Tensor:
 # --- trust regions ---------------------------------------------------------------------------------------------------
 
 
-def kl_divergence(logits: Tensor, other: Tensor) -> Tensor:
-    """Return KL(p‖q) in nats of the distributions with these logits, [..., V] → [...]; closed where minus infinity.
-
-    Both are closed at the same tokens.
-    """
-    log_p, log_q = logits.float().log_softmax(-1), other.float().log_softmax(-1)
-    return (log_p.exp() * (log_p - log_q).masked_fill(log_p.isinf(), 0.0)).sum(-1)
-
-
 def softmax_fisher_product(logits: Tensor, vector: Tensor) -> Tensor:
     """Return (diag p − p pᵀ)·vector, [..., V], with p = softmax(logits): the Fisher matrix of the logits, applied."""
     p = logits.float().softmax(-1)

@@ -34,7 +34,8 @@ def pair_losses(
     targets = responses.rows(rows)
     with trainer.autocast():
         logits, _ = forward(trainer.policy, prompts.rows(rows), targets)
-    return {"loss": -weight * (distributions.log_probs(logits, targets.ids) * targets.mask).sum()}
+    log_probs = distributions.log_probs(logits, targets.ids).masked_fill(~targets.mask, 0.0)
+    return {"loss": -weight * log_probs.sum()}
 
 
 def supervised_gradient(

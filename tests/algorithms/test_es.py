@@ -216,7 +216,7 @@ def test_weights_come_back_from_a_member_that_cannot_answer(tmp_path):
     config = run.plan.config
     state = es.start(run.trainer, config)
     with pytest.raises(
-        TrainingError, match=r"update 0, a perturbed policy: .* logits are not finite.* Or lower noise"
+        TrainingError, match=r"update 0, a perturbed policy: .* logits hold NaN.* Or lower noise"
     ) as caught:  # and its frames are alive
         es.update(run.trainer, state, config, 0)
     assert caught.tb and torch.equal(tiny.weights(run.trainer.policy), before)

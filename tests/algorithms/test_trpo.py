@@ -12,6 +12,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, T5Config, T5ForConditional
 from grue.algorithms import trpo
 from grue.algorithms.trpo import TRPOConfig
 from grue.errors import TrainingError
+from grue.lm import distributions
 from grue.lm.adapters import adapt
 from grue.rl import functional as rl
 from grue.rl.experience import advantages_and_returns, collect
@@ -181,7 +182,7 @@ def test_kl_divergence_is_that_of_two_plain_softmaxes():
     chance = torch.Generator().manual_seed(2)
     logits, other = 2 * torch.randn(5, 7, generator=chance), torch.randn(5, 7, generator=chance)
     logits[:, 3] = other[:, 3] = float("-inf")
-    found = rl.kl_divergence(logits, other).tolist()
+    found = distributions.kl_divergence(logits, other).tolist()
     for a, b, kl in zip(logits.tolist(), other.tolist(), found, strict=True):
         p, q = oracles.softmax(a), oracles.softmax(b)
         assert kl == pytest.approx(sum(x * math.log(x / y) for x, y in zip(p, q, strict=True) if x), abs=1e-6)

@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 import torch
+from support import model_families, tiny
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import (
     AutoModelForCausalLM,
@@ -24,6 +25,7 @@ from transformers import (
 )
 
 from grue.errors import DataError, UnknownName
+from grue.lm.checks import check_model
 from grue.lm.load import load_language_model, load_pretrained, locate_model, weights_id
 from grue.lm.scorers import load_classifier, load_scoring_model, signed
 from grue.mini.manifest import HERE
@@ -281,6 +283,50 @@ def test_dropout_is_off_even_in_training_mode(tmp_path):
     model.train()
     ids = torch.tensor([[3, 4, 5]])
     assert torch.equal(model(ids, decoder_input_ids=ids).logits, model(ids, decoder_input_ids=ids).logits)
+
+
+@pytest.mark.parametrize("kind", ["mixtral", "encoder_decoder", "gpt_neox"])
+def test_a_configuration_asks_for_no_further_outputs(kind, tmp_path):
+    """As it is left behind by training: a router's outputs would add a loss, and fail beside a cache."""
+    of = model_families.family(kind)
+    model_families.model(kind).save_pretrained(tmp_path)
+    tiny.tokenizer(of).save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    asked = {"output_attentions": True, "output_hidden_states": True, "use_cache": False, "return_dict": False}
+    asked |= {"output_router_logits": True} if kind == "mixtral" else {}
+    for side in (config, config.get("encoder", {}), config.get("decoder", {})):
+        side.update(asked)
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    model, tokenizer = load_language_model(of, str(tmp_path))
+    check_model(model, tokenizer)
+    ids = torch.tensor([[3, 4, 5]])
+    found = model(ids, **({"decoder_input_ids": ids} if of == "seq2seq" else {}), use_cache=False)
+    assert set(found) <= {"logits", "encoder_last_hidden_state"}
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_weights_that_are_not_finite_are_refused(value, tmp_path):
+    model, tokenizer = tiny.model("causal"), tiny.tokenizer("causal")
+    with torch.no_grad():
+        model.transformer.h[1].mlp.c_fc.weight[0, 2:4] = value
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    told = r"2 of 4,096 numbers in its weight transformer\.h\.1\.mlp\.c_fc\.weight are NaN or infinite"
+    with pytest.raises(DataError, match=told):
+        load_language_model("causal", str(tmp_path))
+
+
+def test_a_bias_of_the_logits_may_close_tokens_by_minus_infinity(tmp_path):
+    tiny.tokenizer("seq2seq").save_pretrained(tmp_path)
+    for value, fine in ((-math.inf, True), (math.inf, False), (math.nan, False)):
+        model = model_families.model("marian")
+        model.final_logits_bias[0, 0] = value
+        model.save_pretrained(tmp_path)
+        if fine:
+            check_model(*load_language_model("seq2seq", str(tmp_path)))
+        else:
+            with pytest.raises(DataError, match="its weight final_logits_bias are NaN or infinite"):
+                load_language_model("seq2seq", str(tmp_path))
 
 
 @pytest.mark.parametrize("name", LANGUAGE_MODELS)

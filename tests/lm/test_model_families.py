@@ -206,9 +206,10 @@ def test_a_folder_whose_head_is_missing_is_refused(tmp_path):
         load_language_model("causal", str(tmp_path))
 
 
+@pytest.mark.filterwarnings("ignore:.*are not applied. no_repeat_ngram_size")
 def test_a_checkpoint_does_not_decide_how_it_is_decoded(tmp_path):
     model = tiny_models.model("bart")
-    model.generation_config.update(forced_bos_token_id=7, forced_eos_token_id=1, no_repeat_ngram_size=1, min_length=9)
+    model.generation_config.update(forced_eos_token_id=1, no_repeat_ngram_size=1, min_length=9)
     model.save_pretrained(tmp_path)
     tiny.tokenizer("seq2seq").save_pretrained(tmp_path)
     loaded, tokenizer = load_language_model("seq2seq", str(tmp_path))

@@ -1,10 +1,14 @@
 """Sampled responses: independent of the batch, no shorter than asked, and only from a policy with finite logits."""
 
+import math
+from functools import partial
+
 import pytest
 import torch
 from support import tiny
 
 from grue.errors import TrainingError
+from grue.evaluation.predict import continuations
 from grue.lm.sampling import sample_responses
 from grue.lm.seeds import example_uniforms
 from grue.lm.tokens import decode_responses, encode_prompts
@@ -37,16 +41,29 @@ def test_samples_do_not_depend_on_the_batch(family):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_policy_with_broken_weights_is_not_sampled(family):
+@pytest.mark.parametrize("sampled", [{"top_k": 0}, {"top_k": 3}, {"top_p": 0.5}, {"do_sample": False}])
+@pytest.mark.parametrize(
+    ("first", "value"), [(0, math.nan), (2, math.nan), (0, math.inf), (1, -math.inf)], ids=lambda given: f"{given}"
+)
+def test_no_token_is_drawn_from_broken_logits_however_late_they_come(family, sampled, first, value):
     model, prompts = asked(family)
-    settings = Generation(max_new_tokens=6, do_sample=True)
-    with torch.no_grad():
-        model.get_output_embeddings().weight[2, 0] = float("nan")
-    with pytest.raises(
-        TrainingError,
-        match="The policy's logits are not finite: its weights have diverged; train with a lower learning rate",
-    ):
-        sample_responses(model, prompts, settings, torch.zeros(3, 6), eos=1)
+    settings, steps = Generation(**{"max_new_tokens": 6, "min_new_tokens": 4, "do_sample": True, **sampled}), [0]
+
+    def broken(module, inputs, logits):
+        place = steps[0]
+        steps[0] += 1
+        if place < first:
+            return logits
+        return torch.full_like(logits, value) if value < 0 else logits.index_fill(-1, torch.tensor([2]), value)
+
+    model.get_output_embeddings().register_forward_hook(broken)
+    uniforms = torch.rand(3, 6, generator=torch.Generator().manual_seed(0))
+    draw = partial(sample_responses, model, prompts, settings, uniforms, eos=1, keep="scores")
+    if not settings.do_sample:
+        draw = partial(continuations, model, tiny.tokenizer(family), prompts, tiny.examples(3), settings, 1, 1)
+    with pytest.raises(TrainingError, match=r"its logits hold NaN or \+∞, or no finite number at all, so no token"):
+        draw()
+    assert steps[0] == first + 1
 
 
 @pytest.mark.parametrize("family", FAMILIES)

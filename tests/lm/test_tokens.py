@@ -4,7 +4,7 @@ import pytest
 import torch
 from support import tiny, tiny_models
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-from transformers import PreTrainedTokenizerFast
+from transformers import NllbTokenizer, PreTrainedTokenizerFast
 
 from grue.lm.forward import forward, next_logits
 from grue.lm.tokens import Tokens, decode_responses, encode_prompts, encode_responses
@@ -80,6 +80,18 @@ def test_a_decoder_of_its_own_writes_the_special_tokens_of_its_tokenizer():
     assert decode_responses(tokenizer, responses)[0] == "the dog"
 
 
+def test_a_target_is_encoded_as_a_target():
+    """NLLB and mBART begin it with the language that is written; Marian has another vocabulary for it."""
+    words = ["<s>", "<pad>", "</s>", "<unk>", "▁", "a", "b", "▁a", "▁b"]
+    tokenizer = NllbTokenizer(
+        vocab={word: i for i, word in enumerate(words)}, merges=[("▁", "a"), ("▁", "b")],
+        src_lang="eng_Latn", tgt_lang="deu_Latn", extra_special_tokens=["eng_Latn", "deu_Latn"],
+    )  # fmt: skip
+    model = tiny_models.model("bart")
+    assert encode_prompts(model, tokenizer, ["a b"], PROMPT).lists() == [[10, 7, 8, 2]]
+    assert encode_responses(model, tokenizer, ["a b", "b"], 8).lists() == [[11, 7, 8, 2], [11, 8, 2]]
+
+
 def test_the_seam_between_prompt_and_response_is_a_space_for_causal_models():
     class Recorder:
         eos_token_id = 1
@@ -87,8 +99,8 @@ def test_the_seam_between_prompt_and_response_is_a_space_for_causal_models():
         def __init__(self):
             self.seen = []
 
-        def __call__(self, text, **settings):
-            self.seen.append(text)
+        def __call__(self, text=None, text_target=None, **settings):
+            self.seen.append(text or text_target)
             return {"input_ids": [5, 6] if text == "." else [5, 6, 7]}
 
     behind, alone = Recorder(), Recorder()

@@ -408,7 +408,7 @@ SHORT = "the film is lovely"
 def save_language_model(folder, damaged=False):
     model = tiny.model("causal")
     if damaged:
-        model.transformer.wte.weight.data.fill_(float("nan"))
+        model.transformer.wte.weight.data.fill_(3e38)
     model.save_pretrained(folder)
     tiny.tokenizer("causal").save_pretrained(folder)
     return str(folder)

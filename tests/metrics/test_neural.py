@@ -385,7 +385,7 @@ def test_no_examples(language_model, classifier):
 @pytest.mark.parametrize(("name", "options"), [("perplexity", {}), (NAME, {"stride": 5}), ("sentiment", {"label": 0})])
 def test_a_damaged_model_is_an_error(language_model, classifier, tmp_path, name, options):
     _, model, tokenizer = classifier if name == "sentiment" else language_model
-    model.save_pretrained(tmp_path, state_dict={k: v * math.nan for k, v in model.state_dict().items()})
+    model.save_pretrained(tmp_path, state_dict={k: torch.full_like(v, 3e38) for k, v in model.state_dict().items()})
     tokenizer.save_pretrained(tmp_path)
     with pytest.raises(DataError) as caught:
         make_metric(name, model=str(tmp_path), **options).statistics(REFERRED, ["is slow"] * 4)

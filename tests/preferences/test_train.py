@@ -342,12 +342,19 @@ def test_a_folder_that_was_sealed_anew_still_runs_no_code_and_has_its_own_head(t
         }
         files.write_json(tmp_path / name / REWARD, sealed(replace(manifest, files=sums)))
 
-    for name in ("code", "head"):
+    for name in ("code", "head", "nan"):
         shutil.copytree(whole, tmp_path / name)
     config = files.read_json(tmp_path / "code/config.json")
     files.write_json(tmp_path / "code/config.json", {**config, "auto_map": {"AutoModel": "evil.Evil"}})
     save_file({"weight": torch.zeros(1, 5)}, tmp_path / "head" / HEAD)
-    for name, message in (("code", "names Python code, which is never run"), ("head", "is of another backbone")):
+    weight = load_file(tmp_path / "nan" / HEAD)["weight"]
+    save_file({"weight": weight.fill_(torch.nan)}, tmp_path / "nan" / HEAD)
+    messages = {
+        "code": "names Python code, which is never run",
+        "head": "is of another backbone",
+        "nan": "in its weight head.safetensors are NaN or infinite",
+    }
+    for name, message in messages.items():
         reseal(name)
         with pytest.raises(DataError, match=message):
             load_reward_model(tmp_path / name)

@@ -81,8 +81,8 @@ def classifier(folder, labels, seed=7):
 
 
 def damage(folder, model, tokenizer):
-    """Save a copy of the model whose output is NaN."""
-    state = {name: torch.full_like(value, torch.nan) for name, value in model.state_dict().items()}
+    """Save a copy of the model whose output is NaN, although its weights are finite: their sums are not."""
+    state = {name: torch.full_like(value, 3e38) for name, value in model.state_dict().items()}
     model.save_pretrained(folder, state_dict=state)
     tokenizer.save_pretrained(folder)
     return str(folder)
