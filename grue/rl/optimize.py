@@ -29,6 +29,8 @@ def optimize(
 ) -> dict[str, float]:
     """Take the optimiser steps of update `n`; return the means of what was measured at each.
 
+    Each minibatch is a step of its own: one that has nothing to teach makes none, whatever the others do.
+
     Args:
         weights: [B, T], what each token counts in the mean that is minimised: 1 or 0 for the mean over tokens.
         counts: [B], what each row counts in the mean; None for the sum of its weights.
@@ -56,7 +58,8 @@ def optimize(
                 count = len(rows) * sequences
                 measured["loss/supervised"] = supervised_gradient(trainer, state, config, n, len(seen), count)
             measured["policy/grad_norm"] = step(trainer, state.optimizer, config, f"update {n}")
-            seen.append(measured)
+            if measured["policy/grad_norm"] > 0:  # else no step was taken
+                seen.append(measured)
     return _means(seen)
 
 
