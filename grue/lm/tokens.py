@@ -12,6 +12,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from grue.lm.model import eos_id, is_seq2seq
+from grue.lm.plain_text import rendered_ids
 from grue.records import legible
 from grue.tasks import Prompt
 
@@ -55,7 +56,7 @@ def encode_prompts(
 
 def encode_rendered(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> Tokens:
     """Tokenise conversations that a chat template has written: whole, and with no special tokens but its own."""
-    rows = tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"]
+    rows = [rendered_ids(tokenizer, text) for text in texts]
     return _padded(model, rows, eos_id(model, tokenizer), left=not is_seq2seq(model))
 
 
