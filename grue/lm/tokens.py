@@ -4,6 +4,7 @@ Which tokens count is carried by position in a mask and never recovered from the
 end-of-text token. L = length.
 """
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -61,17 +62,71 @@ def encode_rendered(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, 
 
 
 def encode_responses(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], max_tokens: int
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    texts: Sequence[str],
+    max_tokens: int,
+    truncated: Sequence[bool] | None = None,
 ) -> Tokens:
     """Tokenise target responses, each with the end token if it fits into `max_tokens`.
 
     For a causal model, the response follows the prompt after a space. For an encoder-decoder, it includes the special
     tokens that the tokenizer puts around a text (BART's <s>).
+
+    Args:
+        truncated: Whether each was cut before its end, and so has no end token; None where none was.
     """
+    return _padded(model, _responses(model, tokenizer, texts, max_tokens, truncated), eos_id(model, tokenizer), False)
+
+
+def encode_drawn(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    texts: Sequence[str],
+    max_tokens: int,
+    truncated: Sequence[bool],
+    token_ids: Sequence[Sequence[int] | None],
+) -> Tokens:
+    """Tokenise responses that were drawn before, each by its ids if these are this tokenizer's for its text.
+
+    Args:
+        truncated: As for `encode_responses`.
+        token_ids: As `ids_beside_text` returned them, perhaps for another tokenizer.
+    """
+    rows = _responses(model, tokenizer, texts, max_tokens, truncated)
+    special, known = set(tokenizer.all_special_ids), range(len(tokenizer))
+    for place, ids in enumerate(token_ids):
+        if ids and min(ids) in known and max(ids) in known and (truncated[place] or ids[-1] in special):
+            said = str(tokenizer.decode(list(ids), skip_special_tokens=True))
+            if legible(said).strip() == texts[place]:
+                rows[place] = list(ids)[:max_tokens]
+    return _padded(model, rows, eos_id(model, tokenizer), left=False)
+
+
+def ids_beside_text(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    texts: Sequence[str],
+    truncated: Sequence[bool],
+    token_ids: Sequence[Sequence[int]],
+) -> list[tuple[int, ...] | None]:
+    """Return the ids of drawn responses, None where the text gives the same: a model may spell a text in many ways."""
+    usual = _responses(model, tokenizer, texts, sys.maxsize, truncated)
+    return [None if list(ids) == row else tuple(ids) for ids, row in zip(token_ids, usual, strict=True)]
+
+
+def _responses(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    texts: Sequence[str],
+    max_tokens: int,
+    truncated: Sequence[bool] | None,
+) -> list[list[int]]:
     eos = eos_id(model, tokenizer)
     encode = _encode_alone if is_seq2seq(model) else _encode_behind
-    rows = [[*encode(tokenizer, text.strip(), eos), eos][:max_tokens] for text in texts]
-    return _padded(model, rows, eos, left=False)
+    ends = [[eos]] * len(texts) if truncated is None else [[] if cut else [eos] for cut in truncated]
+    pairs = zip(texts, ends, strict=True)
+    return [[*encode(tokenizer, text.strip(), eos), *end][:max_tokens] for text, end in pairs]
 
 
 def _encode_alone(tokenizer: PreTrainedTokenizerBase, text: str, eos: int) -> list[int]:
