@@ -4,7 +4,6 @@ Which tokens count is carried by position in a mask and never recovered from the
 end-of-text token. L = length.
 """
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -67,40 +66,48 @@ def encode_responses(
     texts: Sequence[str],
     max_tokens: int,
     truncated: Sequence[bool] | None = None,
+    token_ids: Sequence[Sequence[int] | None] | None = None,
 ) -> Tokens:
-    """Tokenise target responses, each with the end token if it fits into `max_tokens`.
+    """Tokenise target responses, each with the end token if it fits into `max_tokens`; arguments of `target_ids`."""
+    eos = eos_id(model, tokenizer)
+    rows = target_ids(tokenizer, eos, is_seq2seq(model), texts, truncated, token_ids)
+    return _padded(model, [row[:max_tokens] for row in rows], eos, left=False)
+
+
+def target_ids(
+    tokenizer: PreTrainedTokenizerBase,
+    eos: int,
+    seq2seq: bool,
+    texts: Sequence[str],
+    truncated: Sequence[bool] | None = None,
+    token_ids: Sequence[Sequence[int] | None] | None = None,
+) -> list[list[int]]:
+    """Return the ids of target responses, whole, each with its end token.
 
     For a causal model, the response follows the prompt after a space. For an encoder-decoder, it includes the special
     tokens that the tokenizer puts around a text (BART's <s>).
 
     Args:
         truncated: Whether each was cut before its end, and so has no end token; None where none was.
+        token_ids: What `ids_beside_text` returned. Ids of another tokenizer, which are not those of the text, are not
+            heeded.
     """
-    return _padded(model, _responses(model, tokenizer, texts, max_tokens, truncated), eos_id(model, tokenizer), False)
+    encode = _encode_alone if seq2seq else _encode_behind
+    cuts = [False] * len(texts) if truncated is None else truncated
+    rows = []
+    for text, cut, ids in zip(texts, cuts, token_ids or [None] * len(texts), strict=True):
+        if ids and _spell(tokenizer, ids, text, cut):
+            rows.append(list(ids))
+        else:
+            rows.append([*encode(tokenizer, text.strip(), eos), *([] if cut else [eos])])
+    return rows
 
 
-def encode_drawn(
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    texts: Sequence[str],
-    max_tokens: int,
-    truncated: Sequence[bool],
-    token_ids: Sequence[Sequence[int] | None],
-) -> Tokens:
-    """Tokenise responses that were drawn before, each by its ids if these are this tokenizer's for its text.
-
-    Args:
-        truncated: As for `encode_responses`.
-        token_ids: As `ids_beside_text` returned them, perhaps for another tokenizer.
-    """
-    rows = _responses(model, tokenizer, texts, max_tokens, truncated)
-    special, known = set(tokenizer.all_special_ids), range(len(tokenizer))
-    for place, ids in enumerate(token_ids):
-        if ids and min(ids) in known and max(ids) in known and (truncated[place] or ids[-1] in special):
-            said = str(tokenizer.decode(list(ids), skip_special_tokens=True))
-            if legible(said).strip() == texts[place]:
-                rows[place] = list(ids)[:max_tokens]
-    return _padded(model, rows, eos_id(model, tokenizer), left=False)
+def _spell(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int], text: str, cut: bool) -> bool:
+    """Whether ids are this tokenizer's for a text, with an end unless it was cut."""
+    if min(ids) < 0 or max(ids) >= len(tokenizer) or not (cut or ids[-1] in tokenizer.all_special_ids):
+        return False
+    return legible(str(tokenizer.decode(list(ids), skip_special_tokens=True))).strip() == text
 
 
 def ids_beside_text(
@@ -111,22 +118,8 @@ def ids_beside_text(
     token_ids: Sequence[Sequence[int]],
 ) -> list[tuple[int, ...] | None]:
     """Return the ids of drawn responses, None where the text gives the same: a model may spell a text in many ways."""
-    usual = _responses(model, tokenizer, texts, sys.maxsize, truncated)
+    usual = target_ids(tokenizer, eos_id(model, tokenizer), is_seq2seq(model), texts, truncated)
     return [None if list(ids) == row else tuple(ids) for ids, row in zip(token_ids, usual, strict=True)]
-
-
-def _responses(
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    texts: Sequence[str],
-    max_tokens: int,
-    truncated: Sequence[bool] | None,
-) -> list[list[int]]:
-    eos = eos_id(model, tokenizer)
-    encode = _encode_alone if is_seq2seq(model) else _encode_behind
-    ends = [[eos]] * len(texts) if truncated is None else [[] if cut else [eos] for cut in truncated]
-    pairs = zip(texts, ends, strict=True)
-    return [[*encode(tokenizer, text.strip(), eos), *end][:max_tokens] for text, end in pairs]
 
 
 def _encode_alone(tokenizer: PreTrainedTokenizerBase, text: str, eos: int) -> list[int]:

@@ -22,7 +22,7 @@ from grue.lm.forward import encode
 from grue.lm.log_probs import token_log_probs
 from grue.lm.model import is_seq2seq
 from grue.lm.seeds import generator
-from grue.lm.tokens import Tokens, encode_drawn, encode_prompts, encode_responses, length_batches
+from grue.lm.tokens import Tokens, encode_prompts, encode_responses, length_batches
 from grue.records import Example
 from grue.rl import trainer as base
 from grue.rl.optimize import optimize
@@ -217,7 +217,7 @@ def encode_groups(trainer: Trainer, data: ScoredData, lines: list[int]) -> Group
     rows = [one for group in found for one in (*group.responses, *[filler] * (size - len(group.responses)))]
     counts = torch.tensor([[k < len(group.texts) for k in range(size)] for group in found], device=policy.device)
     columns = ([one.text for one in rows], [one.truncated for one in rows], [one.token_ids for one in rows])
-    responses = encode_drawn(policy, tokenizer, columns[0], task.rollout.max_new_tokens, *columns[1:])
+    responses = encode_responses(policy, tokenizer, columns[0], task.rollout.max_new_tokens, *columns[1:])
     scores = [[*group.scores, *[0.0] * (size - len(group.scores))] for group in found]
     return Groups(
         torch.tensor([position[group.example.id] for group in found], device=policy.device),

@@ -150,7 +150,8 @@ def test_lines_that_cannot_be_learned_from(read):
     for line, why in (
         (
             {**PAIR, "score_chosen": 1},
-            f"unknown key 'score_chosen'. Did you mean 'chosen'? Known: chosen, rejected, id, prompt, tie, part, {of_pairs}",
+            "unknown key 'score_chosen'. Did you mean 'chosen'? Known: chosen, rejected, id, prompt, tie, part, "
+            f"chosen_truncated, rejected_truncated, chosen_token_ids, rejected_token_ids. {of_pairs}",
         ),
         ({"id": "e2", "chosen": "a"}, f"the key 'rejected' is missing. {of_pairs}"),
         ({"id": "e2", "rejected": "a"}, "the key 'chosen' is missing."),

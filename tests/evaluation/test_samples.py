@@ -17,7 +17,7 @@ from grue.evaluation.rewards import give_name, make_reward
 from grue.evaluation.samples import as_rollouts, write_samples
 from grue.evaluation.systems import System
 from grue.lm.seeds import derived_seed
-from grue.lm.tokens import encode_drawn, encode_responses
+from grue.lm.tokens import encode_responses
 from grue.preferences.make import Choice, from_samples
 from grue.rl.groups import encode_groups
 
@@ -102,7 +102,7 @@ def test_what_was_drawn_is_learnt_as_it_was_drawn(family, path, tmp_path):
             assert tuple(row) in [each.token_ids for each in drawn[one]]
     spelt = [replace(one, token_ids=(3, 9**9)) for same in drawn.values() for one in same]
     texts, truncated = [one.text for one in spelt], [one.truncated for one in spelt]
-    others = encode_drawn(model, words, texts, 9, truncated, [one.token_ids for one in spelt])
+    others = encode_responses(model, words, texts, 9, truncated, [one.token_ids for one in spelt])
     assert others.lists() == encode_responses(model, words, texts, 9, truncated).lists()
     assert [1 in row for row in others.lists()] == [not cut for cut in truncated]
 
