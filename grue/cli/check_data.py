@@ -77,8 +77,8 @@ def _targets(group: "ScoredGroup") -> list[tuple[str, float, bool, Sequence[int]
 
 
 def cuts_of(task: "Task", lines: Iterable[tuple[str, str, Sequence[tuple[Any, ...]]]]) -> "Cuts | None":
-    """Return what training makes of lines: ids, prompts and what `Target` is made of; None without the tokenizer."""
-    from grue.lm.cuts import Target, find_cuts
+    """Return what training makes of lines: ids, prompts and the texts to learn; None without a tokenizer."""
+    from grue.lm.cuts import LearnedText, find_cuts
     from grue.lm.load import load_tokenizer
 
     try:
@@ -86,7 +86,9 @@ def cuts_of(task: "Task", lines: Iterable[tuple[str, str, Sequence[tuple[Any, ..
     except GrueError as error:
         click.echo(f"What training cuts is not known: {error}", err=True)
         return None
-    return find_cuts(tokenizer, task, ((name, prompt, [Target(*one) for one in said]) for name, prompt, said in lines))
+    return find_cuts(
+        tokenizer, task, ((name, prompt, [LearnedText(*one) for one in said]) for name, prompt, said in lines)
+    )
 
 
 def lines_of_cuts(found: "Cuts", scored: bool) -> dict[str, str]:

@@ -15,7 +15,7 @@ NAMED = 3  # places that are named of what was found
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class LearnedText:
     """A text that is learnt, or compared with the others of its line.
 
     Attributes:
@@ -67,7 +67,7 @@ class Cuts:
 
 
 def find_cuts(
-    tokenizer: PreTrainedTokenizerBase, task: Task, lines: Iterable[tuple[str, str, Sequence[Target]]]
+    tokenizer: PreTrainedTokenizerBase, task: Task, lines: Iterable[tuple[str, str, Sequence[LearnedText]]]
 ) -> Cuts:
     """Return what training makes of lines, each the id and the prompt of an example with what is learnt of it."""
     found = list(lines)
