@@ -27,9 +27,9 @@ def optimize(
     counts: Tensor | None = None,
     sequences: int = 1,
 ) -> dict[str, float]:
-    """Take the optimiser steps of update `n`; return the means of what was measured at each.
+    """Take the optimiser steps of update `n`; return the means of what was measured in each minibatch.
 
-    Each minibatch is a step of its own: one that has nothing to teach makes none, whatever the others do.
+    Each minibatch is judged by itself: one without a gradient makes no step, whatever the others do.
 
     Args:
         weights: [B, T], what each token counts in the mean that is minimised: 1 or 0 for the mean over tokens.
@@ -58,8 +58,7 @@ def optimize(
                 count = len(rows) * sequences
                 measured["loss/supervised"] = supervised_gradient(trainer, state, config, n, len(seen), count)
             measured["policy/grad_norm"] = step(trainer, state.optimizer, config, f"update {n}")
-            if measured["policy/grad_norm"] > 0:  # else no step was taken
-                seen.append(measured)
+            seen.append(measured)
     return _means(seen)
 
 
@@ -73,7 +72,8 @@ def _means(seen: Sequence[Mapping[str, Tensor]]) -> dict[str, float]:
     means = {name: float(torch.stack([one[name].detach().float() for one in seen]).mean()) for name in names}
     if "policy/ratio_error" in means:
         means["policy/ratio_error"] = float(seen[0]["policy/ratio_error"])
-    return means | {"policy/steps": float(len(seen)), "steps": float(len(seen))}
+    steps = float(sum(bool(one["policy/grad_norm"] > 0) for one in seen))
+    return means | {"policy/steps": steps, "steps": steps}
 
 
 def check_ratio(measured: Mapping[str, Tensor], config: RewardedConfig, n: int) -> None:

@@ -91,6 +91,7 @@ def test_a_minibatch_without_a_gradient_is_no_step_and_the_others_are(tmp_path):
     steps = [line["policy/steps"] for line in run.observer.lines]
     assert steps == expected
     assert 0 < sum(steps) < 4 * 12
+    assert all((line["policy/grad_norm"] > 0) == (line["policy/steps"] > 0) for line in run.observer.lines)
 
 
 @pytest.mark.parametrize("others", [0.0, 0.5])
