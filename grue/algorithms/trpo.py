@@ -271,14 +271,14 @@ def improve_critic(
     chance, weights = generator(trainer.seed, "critic", n), experience.mask.float()
     learnt = rows_that_count(weights)
     losses_of = partial(value_losses, trainer, state, config, experience, returns)
-    seen = []
+    seen, steps = [], 0
     for _ in range(config.critic_epochs):
         for rows in learnt[torch.randperm(len(learnt), generator=chance)].split(config.minibatch_size):
             with recomputing(state.critic):
                 measured = minibatch_gradient(trainer, rows, weights, losses_of, config.micro_batch_size)
-            step(trainer, state.optimizer, config, f"update {n}")
+            steps += bool(step(trainer, state.optimizer, config, f"update {n}") > 0)
             seen.append(measured["loss/total"])
-    return {"loss/value": float(torch.stack(seen).mean()), "steps": float(len(seen))}
+    return {"loss/value": float(torch.stack(seen).mean()), "steps": float(steps)}
 
 
 def value_losses(

@@ -20,6 +20,7 @@ from grue.data.scored_lines import (
     Line,
     PairLine,
     RewardedLine,
+    ScoredResponse,
     check_text,
 )
 from grue.errors import ConfigError, DataError, escaped
@@ -36,15 +37,23 @@ class ScoredGroup:
 
     Attributes:
         example: The task's training example that they answer.
-        texts: At least one.
-        scores: One for each text, higher is better; of pairs and rankings only their order means something.
+        responses: At least one; of the scores of pairs and rankings only the order means something.
         part: Where the line says that its prompt belongs; None where it says nothing.
     """
 
     example: Example
-    texts: tuple[str, ...]
-    scores: tuple[float, ...]
+    responses: tuple[ScoredResponse, ...]
     part: Part | None = None
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The responses' texts."""
+        return tuple(one.text for one in self.responses)
+
+    @property
+    def scores(self) -> tuple[float, ...]:
+        """What the responses are worth."""
+        return tuple(one.reward for one in self.responses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +251,7 @@ def _line(form: type[Line], record: Mapping[str, Any], where: str) -> Line:
     if line.id is None and line.prompt is None:
         raise DataError(f"{where}: says neither id nor prompt; name the training example that it answers.")
     judged = line.judged()
-    texts = [text for text, _ in judged]
+    texts = [one.text for one in judged]
     if len(texts) < (1 if form is RewardedLine else 2):
         what = "no response" if form is RewardedLine else f"a ranking of {len(texts)}"
         raise DataError(f"{where}: {what}; add responses, or leave the line out.")
@@ -251,10 +260,12 @@ def _line(form: type[Line], record: Mapping[str, Any], where: str) -> Line:
         raise DataError(
             f"{where}: the text {escaped(shown(twin))} is better than itself; leave out one of the two, or the line."
         )
-    for text, score in judged:
-        check_text(text, where)
-        if abs(score) > LARGEST_REWARD:
-            raise DataError(f"{where}: a reward of {score:g}; at most {LARGEST_REWARD:g} is allowed. Scale rewards.")
+    for one in judged:
+        check_text(one.text, where)
+        if abs(one.reward) > LARGEST_REWARD:
+            raise DataError(
+                f"{where}: a reward of {one.reward:g}; at most {LARGEST_REWARD:g} is allowed. Scale rewards."
+            )
     return line
 
 
@@ -300,9 +311,8 @@ class _Examples:
 
 
 def _group(line: Line, where: str, found: _Examples) -> ScoredGroup:
-    texts, scores = zip(*line.judged(), strict=True)
     part = line.part if isinstance(line, PairLine) else None
-    return ScoredGroup(found.answered_by(line, where), texts, scores, part)
+    return ScoredGroup(found.answered_by(line, where), tuple(line.judged()), part)
 
 
 # --- what the header says --------------------------------------------------------------------------------------------

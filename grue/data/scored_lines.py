@@ -70,10 +70,17 @@ class ScoredHeader:
 
 @dataclass(frozen=True, slots=True)
 class ScoredResponse:
-    """A response and what it is worth; higher is better."""
+    """A response and what it is worth; higher is better.
+
+    Attributes:
+        truncated: Whether it was cut at the length limit, before its end; no end is learnt then.
+        token_ids: As they were drawn, the end token last unless it was cut; None where the text gives them.
+    """
 
     text: str
     reward: float
+    truncated: bool = False
+    token_ids: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +91,9 @@ class RewardedLine:
     id: str | None = None
     prompt: str | None = None
 
-    def judged(self) -> list[tuple[str, float]]:
-        """Return (text, score) of each response."""
-        return [(one.text, one.reward) for one in self.responses]
+    def judged(self) -> list[ScoredResponse]:
+        """Return the responses with their scores."""
+        return list(self.responses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +103,7 @@ class PairLine:
     Attributes:
         tie: Neither is: which of them is called chosen means nothing.
         part: Where the prompt belongs; what is not "train" is held out and never learned from.
+        chosen_truncated, rejected_truncated, chosen_token_ids, rejected_token_ids: See `ScoredResponse`.
     """
 
     chosen: str
@@ -104,10 +112,17 @@ class PairLine:
     prompt: str | None = None
     tie: bool = False
     part: Part | None = None
+    chosen_truncated: bool = False
+    rejected_truncated: bool = False
+    chosen_token_ids: tuple[int, ...] | None = None
+    rejected_token_ids: tuple[int, ...] | None = None
 
-    def judged(self) -> list[tuple[str, float]]:
-        """Return (text, score) of each response; only the order of the scores means something."""
-        return [(self.chosen, 1.0), (self.rejected, 1.0 if self.tie else 0.0)]
+    def judged(self) -> list[ScoredResponse]:
+        """Return the responses with scores of which only the order means something."""
+        return [
+            ScoredResponse(self.chosen, 1.0, self.chosen_truncated, self.chosen_token_ids),
+            ScoredResponse(self.rejected, float(self.tie), self.rejected_truncated, self.rejected_token_ids),
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +133,10 @@ class RankingLine:
     id: str | None = None
     prompt: str | None = None
 
-    def judged(self) -> list[tuple[str, float]]:
-        """Return (text, score) of each response; only the order of the scores means something."""
-        return _by_order(self.ranking)
-
-
-def _by_order(texts: Sequence[str]) -> list[tuple[str, float]]:
-    return [(text, float(len(texts) - place)) for place, text in enumerate(texts, start=1)]
+    def judged(self) -> list[ScoredResponse]:
+        """Return the responses with scores of which only the order means something."""
+        places = range(len(self.ranking) - 1, -1, -1)
+        return [ScoredResponse(text, float(place)) for text, place in zip(self.ranking, places, strict=True)]
 
 
 Line = RewardedLine | PairLine | RankingLine
@@ -150,9 +162,14 @@ def as_records(made: Header, lines: Iterable[RewardedLine | PairLine]) -> Iterat
     yield {key: value for key, value in header.items() if key not in LEFT_OUT or value}
     for line in lines:
         if isinstance(line, RewardedLine):
-            yield {"id": line.id, "responses": files.plain(line.responses)}
+            yield {"id": line.id, "responses": [_stated(one, ("text", "reward")) for one in line.responses]}
         else:
-            yield {key: value for key, value in files.plain(line).items() if value not in (None, False)}
+            yield _stated(line)
+
+
+def _stated(part: Line | ScoredResponse, always: Sequence[str] = ()) -> dict[str, Any]:
+    """Return an object of a file without the keys that say nothing."""
+    return {key: value for key, value in files.plain(part).items() if key in always or value not in (None, False)}
 
 
 def scored_schema() -> dict[str, Any]:

@@ -9,6 +9,7 @@ from grue.evaluation.predict import as_predictions, as_responses, continuations
 from grue.evaluation.prompting import Asking, Message, Question
 from grue.lm.chat import ChatTemplate, chat_template
 from grue.lm.checks import check_conversation
+from grue.lm.plain_text import rendered_ids
 from grue.lm.tokens import encode_rendered
 from grue.records import Example, Prediction
 from grue.tasks import Generation, Task
@@ -45,7 +46,7 @@ class Chatting:
         Raises:
             ConfigError: One does not fit into the model; names the longest.
         """
-        rows = self.tokenizer(self._texts(examples), add_special_tokens=False, verbose=False)["input_ids"]
+        rows = [rendered_ids(self.tokenizer, text) for text in self._texts(examples)]
         tokens, name = max((len(row), example.id) for row, example in zip(rows, examples, strict=True))
         check_conversation(self.model, tokens, self.settings.max_new_tokens, name)
         return sum(map(len, rows))

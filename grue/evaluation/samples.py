@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from grue import files
 from grue.data.load import local_data_id
@@ -22,6 +23,7 @@ from grue.evaluation.reward_models import recorded
 from grue.evaluation.rewards import Reward, make_reward
 from grue.evaluation.systems import System
 from grue.lm.checks import check_lengths
+from grue.lm.tokens import ids_beside_text
 from grue.records import Example
 from grue.shapes import from_dict
 from grue.tasks import Generation, Task
@@ -39,12 +41,15 @@ class Drawn:
 
     Attributes:
         rewards: One for each text; None where the reward does not apply.
+        truncated, token_ids: Of each text; see `ScoredResponse`.
         seconds: The prompt's share of its batch's.
     """
 
     id: str
     texts: tuple[str, ...]
     rewards: tuple[float | None, ...]
+    truncated: tuple[bool, ...]
+    token_ids: tuple[tuple[int, ...] | None, ...]
     tokens: int
     seconds: float
 
@@ -165,16 +170,23 @@ def _draw(task: Task, system: System, batch: Sequence[Example], wanted: ScoredHe
     began = time.monotonic()
     texts: list[list[str]] = []
     rewards: list[list[float | None]] = []
+    truncated: list[list[bool]] = []
+    token_ids: list[list[tuple[int, ...] | None]] = []
     tokens = [0] * len(batch)
     sampled = draws(system.model, system.tokenizer, task, batch, wanted.generation, system.seed, wanted.samples)
     for _, responses in sampled:
-        texts.append([one.text for one in responses])
-        rewards.append(reward(batch, **told(responses)))
+        known = told(responses)
+        texts.append(known["texts"])
+        rewards.append(reward(batch, **known))
+        truncated.append(known["truncated"])
+        token_ids.append(ids_beside_text(system.model, system.tokenizer, **known))
         tokens = [count + len(one.token_ids) for count, one in zip(tokens, responses, strict=True)]
     seconds = (time.monotonic() - began) / len(batch)
-    ids = [example.id for example in batch]
-    columns = zip(ids, zip(*texts, strict=True), zip(*rewards, strict=True), tokens, strict=True)
-    return [Drawn(*column, seconds=seconds) for column in columns]
+    of_each = (zip(*column, strict=True) for column in (texts, rewards, truncated, token_ids))
+    rows: Any = zip(batch, *of_each, tokens, strict=True)
+    return [
+        Drawn(example.id, said, worth, cut, drawn, count, seconds) for example, said, worth, cut, drawn, count in rows
+    ]
 
 
 def _write(path: Path, wanted: ScoredHeader, drawn: Sequence[Drawn]) -> ScoredHeader:
@@ -196,8 +208,9 @@ def _write(path: Path, wanted: ScoredHeader, drawn: Sequence[Drawn]) -> ScoredHe
 
 
 def _line(drawn: Drawn) -> RewardedLine:
-    pairs = zip(drawn.texts, drawn.rewards, strict=True)
-    return RewardedLine(tuple(ScoredResponse(text, reward) for text, reward in pairs if reward is not None), drawn.id)
+    columns = zip(drawn.texts, drawn.rewards, drawn.truncated, drawn.token_ids, strict=True)
+    given = (ScoredResponse(text, worth, cut, ids) for text, worth, cut, ids in columns if worth is not None)
+    return RewardedLine(tuple(given), drawn.id)
 
 
 # --- what is there already -------------------------------------------------------------------------------------------
@@ -233,7 +246,9 @@ def _resumed(partial: Path, wanted: ScoredHeader, examples: Sequence[Example]) -
             one = from_dict(Drawn, record, where)
         except ConfigError as error:
             raise DataError(f"{error} {cure}") from error
-        if one.id not in known or not len(one.texts) == len(one.rewards) == wanted.samples:
+        if one.id not in known or {*map(len, (one.texts, one.rewards, one.truncated, one.token_ids))} != {
+            wanted.samples
+        }:
             raise DataError(f"{where}: not of this call's prompts and samples. {cure}")
         done[one.id] = one
     return done

@@ -30,4 +30,4 @@ def response_of(query: str, prompt: str, tokenizer: "PreTrainedTokenizerBase") -
 
 
 def _ids(text: str, tokenizer: "PreTrainedTokenizerBase") -> list[int]:
-    return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+    return list(tokenizer(text, add_special_tokens=False, split_special_tokens=False)["input_ids"])

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from transformers import PreTrainedTokenizerBase
 
 from grue.errors import ConfigError, DataError, escaped
+from grue.lm.plain_text import broken_up
 from grue.lm.quiet import quiet
 from grue.tasks import Prompt
 
@@ -32,12 +33,13 @@ class ChatTemplate:
     end: int
 
     def render(self, messages: Sequence[Mapping[str, str]]) -> str:
-        """Return a conversation as text, up to where the reply begins.
+        """Return a conversation as `rendered_ids` reads it, up to where the reply begins.
 
         Raises:
             DataError: The template cannot be applied.
         """
-        return _rendered(self.name, self.tokenizer, _joined(messages) if self.joined else messages)
+        said = [{**one, "content": broken_up(one["content"], self.tokenizer)} for one in messages]
+        return _rendered(self.name, self.tokenizer, _joined(said) if self.joined else said)
 
 
 def chat_template(name: str, tokenizer: PreTrainedTokenizerBase) -> ChatTemplate:

@@ -23,6 +23,7 @@ from grue.files import flush_to_disk, reason, sha256_json
 from grue.lm.constraints import end_ids, kept
 from grue.lm.folder import CONFIG, LARGEST_JSON, check_file, read_object
 from grue.lm.model import eos_id, is_seq2seq, start_id
+from grue.lm.plain_text import save_tokenizer
 from grue.lm.quiet import quiet
 from grue.task_files import OWN
 from grue.tasks import Backbone, Generation, Task
@@ -121,10 +122,6 @@ def save_checkpoint(
 def _write_model(
     folder: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, decoding: Generation
 ) -> None:
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    if backend is not None:  # else tokenizer.json would store the last batch's truncation and padding
-        backend.no_truncation()
-        backend.no_padding()
     if "local_files_only" in tokenizer.init_kwargs:  # else a checkpoint's bytes would tell whether it was made offline
         tokenizer.init_kwargs["local_files_only"] = False
     usual = model.generation_config
@@ -132,7 +129,7 @@ def _write_model(
         model.generation_config = generation_config(model, tokenizer, decoding)
         with quiet():
             model.save_pretrained(folder)
-            tokenizer.save_pretrained(folder)
+            save_tokenizer(tokenizer, folder)
     finally:
         model.generation_config = usual
     for path in folder.glob("*.safetensors"):

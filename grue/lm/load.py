@@ -43,6 +43,7 @@ from grue.lm.constraints import own_decoding
 from grue.lm.convert import PICKLED, convert, converted_folder
 from grue.lm.endings import append_nothing
 from grue.lm.folder import CONFIG, WEIGHTS, Shapes, check_folder, no_safetensors, weight_shapes
+from grue.lm.plain_text import read_as_text
 from grue.lm.quiet import quiet
 from grue.mini import assets
 
@@ -201,6 +202,7 @@ def _read_tokenizer(name: str, folder: Path) -> PreTrainedTokenizerBase:
     with _reading("a tokenizer", name, "its files"):
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
         tokenizer.name_or_path = locate_model(name)
+        read_as_text(name, tokenizer)
     return tokenizer
 
 

@@ -29,6 +29,7 @@ from grue.lm.device import scoring_device
 from grue.lm.folder import header
 from grue.lm.load import load_pretrained, require_finite
 from grue.lm.model import display_name
+from grue.lm.plain_text import save_tokenizer
 from grue.lm.quiet import quiet
 from grue.lm.reward_folder import HEAD, README, REWARD, SEEN, Pooling, RewardManifest, read_reward_manifest, sealed
 from grue.lm.seeds import generator
@@ -152,13 +153,9 @@ def save_reward_model(
     try:
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
-        backend = getattr(tokenizer, "backend_tokenizer", None)
-        if backend is not None:  # else tokenizer.json would store the last batch's truncation and padding
-            backend.no_truncation()
-            backend.no_padding()
         with quiet():
             model.backbone.save_pretrained(temporary)
-            tokenizer.save_pretrained(temporary)
+            save_tokenizer(tokenizer, temporary)
         save_file({"weight": model.head.weight.detach().cpu().contiguous()}, temporary / HEAD)
         for path in temporary.glob("*.safetensors"):
             shutil.copymode(temporary / "config.json", path)

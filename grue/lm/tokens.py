@@ -12,6 +12,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from grue.lm.model import eos_id, is_seq2seq
+from grue.lm.plain_text import rendered_ids
 from grue.records import legible
 from grue.tasks import Prompt
 
@@ -55,22 +56,70 @@ def encode_prompts(
 
 def encode_rendered(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> Tokens:
     """Tokenise conversations that a chat template has written: whole, and with no special tokens but its own."""
-    rows = tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"]
+    rows = [rendered_ids(tokenizer, text) for text in texts]
     return _padded(model, rows, eos_id(model, tokenizer), left=not is_seq2seq(model))
 
 
 def encode_responses(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], max_tokens: int
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    texts: Sequence[str],
+    max_tokens: int,
+    truncated: Sequence[bool] | None = None,
+    token_ids: Sequence[Sequence[int] | None] | None = None,
 ) -> Tokens:
-    """Tokenise target responses, each with the end token if it fits into `max_tokens`.
+    """Tokenise target responses, each with the end token if it fits into `max_tokens`; arguments of `target_ids`."""
+    eos = eos_id(model, tokenizer)
+    rows = target_ids(tokenizer, eos, is_seq2seq(model), texts, truncated, token_ids)
+    return _padded(model, [row[:max_tokens] for row in rows], eos, left=False)
+
+
+def target_ids(
+    tokenizer: PreTrainedTokenizerBase,
+    eos: int,
+    seq2seq: bool,
+    texts: Sequence[str],
+    truncated: Sequence[bool] | None = None,
+    token_ids: Sequence[Sequence[int] | None] | None = None,
+) -> list[list[int]]:
+    """Return the ids of target responses, whole, each with its end token.
 
     For a causal model, the response follows the prompt after a space. For an encoder-decoder, it includes the special
     tokens that the tokenizer puts around a text (BART's <s>).
+
+    Args:
+        truncated: Whether each was cut before its end, and so has no end token; None where none was.
+        token_ids: What `ids_beside_text` returned. Ids of another tokenizer, which are not those of the text, are not
+            heeded.
     """
-    eos = eos_id(model, tokenizer)
-    encode = _encode_alone if is_seq2seq(model) else _encode_behind
-    rows = [[*encode(tokenizer, text.strip(), eos), eos][:max_tokens] for text in texts]
-    return _padded(model, rows, eos, left=False)
+    encode = _encode_alone if seq2seq else _encode_behind
+    cuts = [False] * len(texts) if truncated is None else truncated
+    rows = []
+    for text, cut, ids in zip(texts, cuts, token_ids or [None] * len(texts), strict=True):
+        if ids and _spell(tokenizer, ids, text, cut):
+            rows.append(list(ids))
+        else:
+            rows.append([*encode(tokenizer, text.strip(), eos), *([] if cut else [eos])])
+    return rows
+
+
+def _spell(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int], text: str, cut: bool) -> bool:
+    """Whether ids are this tokenizer's for a text, with an end unless it was cut."""
+    if min(ids) < 0 or max(ids) >= len(tokenizer) or not (cut or ids[-1] in tokenizer.all_special_ids):
+        return False
+    return legible(str(tokenizer.decode(list(ids), skip_special_tokens=True))).strip() == text
+
+
+def ids_beside_text(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    texts: Sequence[str],
+    truncated: Sequence[bool],
+    token_ids: Sequence[Sequence[int]],
+) -> list[tuple[int, ...] | None]:
+    """Return the ids of drawn responses, None where the text gives the same: a model may spell a text in many ways."""
+    usual = target_ids(tokenizer, eos_id(model, tokenizer), is_seq2seq(model), texts, truncated)
+    return [None if list(ids) == row else tuple(ids) for ids, row in zip(token_ids, usual, strict=True)]
 
 
 def _encode_alone(tokenizer: PreTrainedTokenizerBase, text: str, eos: int) -> list[int]:

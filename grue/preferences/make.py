@@ -16,14 +16,14 @@ from grue import files
 from grue.data.limits import MOST_RESPONSES
 from grue.data.pairs import KIND, SCHEMA_VERSION, SHARES, PairsHeader, check_shares, contradictions, part_of
 from grue.data.scored import ScoredGroup, read_scored
-from grue.data.scored_lines import PairLine, ScoredHeader, as_records, check_text
+from grue.data.scored_lines import PairLine, ScoredHeader, ScoredResponse, as_records, check_text
 from grue.errors import ConfigError, DataError, SubmissionError, escaped
 from grue.evaluation.predictions import match, read_predictions
-from grue.evaluation.rewards import make_reward
+from grue.evaluation.rewards import Reward, make_reward
 from grue.preferences.annotators import SyntheticAnnotator, parse_noise
 from grue.preferences.answers import JudgedItem, read_judged_items, who_answered
 from grue.preferences.read import answered_split
-from grue.records import Example, check_number, check_seed, legible
+from grue.records import Example, Prediction, check_number, check_seed, legible
 from grue.tasks import Task
 
 Ties = Literal["drop", "keep"]
@@ -71,14 +71,23 @@ class Candidate:
     """Two different texts to a prompt, with the rewards that an annotator knows of."""
 
     example: Example
-    first: str
-    second: str
-    rewards: tuple[float, float]
+    first: ScoredResponse
+    second: ScoredResponse
+
+    @property
+    def rewards(self) -> tuple[float, float]:
+        """What the two are worth."""
+        return self.first.reward, self.second.reward
 
     @property
     def is_tie(self) -> bool:
         """Whether neither is better."""
-        return self.rewards[0] == self.rewards[1]
+        return self.first.reward == self.second.reward
+
+    @property
+    def names(self) -> tuple[str, str, str]:
+        """What names this pair among all."""
+        return self.example.id, self.first.text, self.second.text
 
 
 # --- from samples ----------------------------------------------------------------------------------------------------
@@ -118,11 +127,11 @@ def from_samples(
 
 def _of_group(group: ScoredGroup) -> Iterator[Candidate]:
     """Yield every two different texts of a group; of equal ones the first counts."""
-    scores: dict[str, float] = {}
-    for text, score in zip(group.texts, group.scores, strict=True):
-        scores.setdefault(text, score)
-    for first, second in combinations(scores, 2):
-        yield Candidate(group.example, first, second, (scores[first], scores[second]))
+    different: dict[str, ScoredResponse] = {}
+    for one in group.responses:
+        different.setdefault(one.text, one)
+    for first, second in combinations(different.values(), 2):
+        yield Candidate(group.example, first, second)
 
 
 # --- from predictions ------------------------------------------------------------------------------------------------
@@ -153,14 +162,13 @@ def from_predictions(
         SubmissionError: An example has no prediction or two, or a prediction no example; says in which file.
     """
     annotator, judged_by = choice.check(), reward or task.reward
-    columns = [_texts(path, examples) for path in (a, b)]
+    columns = [_predicted(path, examples) for path in (a, b)]
     function = make_reward(judged_by, task, train)
-    rewards = [function(examples, texts) for texts in columns]
-    both = zip(examples, *columns, *rewards, strict=True)
+    scored = [_rewarded(function, examples, column) for column in columns]
     candidates = (
-        Candidate(example, first, second, (worth, other))
-        for example, first, second, worth, other in both
-        if first != second and worth is not None and other is not None
+        Candidate(example, first, second)
+        for example, first, second in zip(examples, *scored, strict=True)
+        if first is not None and second is not None and first.text != second.text
     )
     sources = {f"a: {a.name}": files.sha256_file(a), f"b: {b.name}": files.sha256_file(b)}
     header = _header(task, choice, "predictions", split, judged_by)
@@ -169,11 +177,20 @@ def from_predictions(
     return _write(output, replace(header, dropped_ties=dropped), lines)
 
 
-def _texts(path: Path, examples: Sequence[Example]) -> list[str]:
-    """Return a system's texts in the order of the examples, without characters that nobody sees."""
+def _rewarded(
+    reward: Reward, examples: Sequence[Example], predictions: Sequence[Prediction]
+) -> list[ScoredResponse | None]:
+    """Return predictions with their rewards; None where the reward does not apply."""
+    texts, truncated = [one.text for one in predictions], [one.truncated for one in predictions]
+    found = zip(texts, reward(examples, texts, truncated=truncated), truncated, strict=True)
+    return [None if worth is None else ScoredResponse(text, worth, cut) for text, worth, cut in found]
+
+
+def _predicted(path: Path, examples: Sequence[Example]) -> list[Prediction]:
+    """Return a system's predictions in the order of the examples, without characters that nobody sees."""
     predictions = read_predictions(path)
     try:
-        return [legible(one.text) for one in match(examples, predictions)]
+        return [replace(one, text=legible(one.text)) for one in match(examples, predictions)]
     except SubmissionError as error:
         raise SubmissionError(f"{path}: {error}") from error
 
@@ -208,7 +225,10 @@ def from_study(
         key=lambda one: _place(choice.seed, "item", one[1].item),
     )
     _refuse_few(choice, len(kept), path)
-    lines = [_line(example, one.a, one.b, one.lead, choice) for example, one in chosen]
+    lines = [
+        _line(example, ScoredResponse(one.a, 0.0), ScoredResponse(one.b, 0.0), one.lead, choice)
+        for example, one in chosen
+    ]
     header = _header(task, choice, "study", split, "")
     header = replace(
         header,
@@ -248,7 +268,7 @@ def _judged(
                 counted["ties"] += 1
                 continue
             counted["eligible"] += 1
-            yield _place(choice.seed, "pair", one.example.id, one.first, one.second), number, one
+            yield _place(choice.seed, "pair", *one.names), number, one
 
     most = MOST_RESPONSES // 2 if choice.pairs is None else choice.pairs
     chosen = nsmallest(most, eligible(), key=lambda one: one[:2])
@@ -259,14 +279,23 @@ def _judged(
 def _by_annotator(one: Candidate, choice: Choice, annotator: SyntheticAnnotator) -> PairLine:
     if one.is_tie:
         return _line(one.example, one.first, one.second, 0, choice)
-    toss = int(_place(choice.seed, "annotator", one.example.id, one.first, one.second)[:13], 16) / 16**13
+    toss = int(_place(choice.seed, "annotator", *one.names)[:13], 16) / 16**13
     return _line(one.example, one.first, one.second, 1 if toss < annotator.prefers_first(*one.rewards) else -1, choice)
 
 
-def _line(example: Example, first: str, second: str, lead: int, choice: Choice) -> PairLine:
+def _line(example: Example, first: ScoredResponse, second: ScoredResponse, lead: int, choice: Choice) -> PairLine:
     better, worse = (second, first) if lead < 0 else (first, second)
-    part = part_of(example.prompt, choice.seed, choice.parts)
-    return PairLine(better, worse, example.id, tie=lead == 0, part=part)
+    return PairLine(
+        better.text,
+        worse.text,
+        example.id,
+        tie=lead == 0,
+        part=part_of(example.prompt, choice.seed, choice.parts),
+        chosen_truncated=better.truncated,
+        rejected_truncated=worse.truncated,
+        chosen_token_ids=better.token_ids,
+        rejected_token_ids=worse.token_ids,
+    )
 
 
 def _place(*purpose: str | int) -> str:

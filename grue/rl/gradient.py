@@ -21,6 +21,9 @@ TokenLosses = Callable[[Tensor], Mapping[str, Tensor]]
 def step(trainer: Trainer, optimizer: torch.optim.Optimizer, config: Common, where: str) -> Tensor:
     """Sum the gradients over the processes, clip them jointly, take one step, clear them; return their norm before.
 
+    No step is taken where the gradient is exactly 0, as where no advantage and no penalty is left: momentum would move
+    the weights, and weight decay shrink them, for nothing. The norm is that of all processes, so that they agree.
+
     Raises:
         TrainingError: The gradients are not finite; the weights are as they were.
     """
@@ -33,7 +36,8 @@ def step(trainer: Trainer, optimizer: torch.optim.Optimizer, config: Common, whe
             f"{where}: the gradient is not finite. Lower learning_rate, or raise kl_coefficient; "
             "the same command resumes from the last saved state."
         )
-    optimizer.step()
+    if norm > 0:
+        optimizer.step()
     optimizer.zero_grad(set_to_none=True)
     return norm
 

@@ -16,6 +16,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from grue.data.scored import ScoredBudget, ScoredData, read_scored
+from grue.data.scored_lines import ScoredResponse
 from grue.errors import DataError
 from grue.lm.forward import encode
 from grue.lm.log_probs import token_log_probs
@@ -212,9 +213,11 @@ def encode_groups(trainer: Trainer, data: ScoredData, lines: list[int]) -> Group
     position = {example.id: at for at, example in enumerate(trainer.examples)}
     found = [data.groups[line] for line in lines]
     size = max(len(group.texts) for group in found)
-    texts = [text for group in found for text in (*group.texts, *[""] * (size - len(group.texts)))]
+    filler = ScoredResponse("", 0.0)
+    rows = [one for group in found for one in (*group.responses, *[filler] * (size - len(group.responses)))]
     counts = torch.tensor([[k < len(group.texts) for k in range(size)] for group in found], device=policy.device)
-    responses = encode_responses(policy, tokenizer, texts, task.rollout.max_new_tokens)
+    columns = ([one.text for one in rows], [one.truncated for one in rows], [one.token_ids for one in rows])
+    responses = encode_responses(policy, tokenizer, columns[0], task.rollout.max_new_tokens, *columns[1:])
     scores = [[*group.scores, *[0.0] * (size - len(group.scores))] for group in found]
     return Groups(
         torch.tensor([position[group.example.id] for group in found], device=policy.device),

@@ -27,7 +27,9 @@ def optimize(
     counts: Tensor | None = None,
     sequences: int = 1,
 ) -> dict[str, float]:
-    """Take the optimiser steps of update `n`; return the means of what was measured at each.
+    """Take the optimiser steps of update `n`; return the means of what was measured in each minibatch.
+
+    Each minibatch is judged by itself: one without a gradient makes no step, whatever the others do.
 
     Args:
         weights: [B, T], what each token counts in the mean that is minimised: 1 or 0 for the mean over tokens.
@@ -70,7 +72,8 @@ def _means(seen: Sequence[Mapping[str, Tensor]]) -> dict[str, float]:
     means = {name: float(torch.stack([one[name].detach().float() for one in seen]).mean()) for name in names}
     if "policy/ratio_error" in means:
         means["policy/ratio_error"] = float(seen[0]["policy/ratio_error"])
-    return means | {"policy/steps": float(len(seen)), "steps": float(len(seen))}
+    steps = float(sum(bool(one["policy/grad_norm"] > 0) for one in seen))
+    return means | {"policy/steps": steps, "steps": steps}
 
 
 def check_ratio(measured: Mapping[str, Tensor], config: RewardedConfig, n: int) -> None:

@@ -190,7 +190,7 @@ OF_UPDATES = (
     LoggedFigure("policy/grad_norm", "Norm of the gradient before clipping.", (Common,), but=("trpo",)),
     LoggedFigure(
         "policy/steps",
-        "Optimiser steps of this update: fewer where `stop_kl` ended it.",
+        "Optimiser steps of this update: fewer where `stop_kl` ended it, or a minibatch had no gradient.",
         (RolloutConfig,),
         but=("trpo",),
     ),

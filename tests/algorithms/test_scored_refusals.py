@@ -1,17 +1,21 @@
 """Bad luck and bad input for the methods that learn from scored responses: one clear error, or a run that goes on."""
 
+import copy
 import dataclasses
 import json
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
 from support import scored, tiny
 
 from grue import files
+from grue.algorithms.grpo import GRPOConfig
 from grue.data.scored_lines import RewardedLine, ScoredHeader, ScoredResponse, as_records
 from grue.errors import ConfigError, DataError, TrainingError
 from grue.lm.checkpoint import read_manifest
+from grue.rl.gradient import step
 from grue.runs.algorithms import find_algorithm
 from grue.runs.recipes import make_config
 
@@ -43,6 +47,62 @@ def test_no_rounding_of_the_expected_reward_is_an_advantage(tmp_path):
         state = find_algorithm("alol").start(run.trainer, run.plan.config)
         figures = find_algorithm("alol").update(run.trainer, state, run.plan.config, 0)
         assert (figures["objective/used"], figures["policy/steps"]) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    "algorithm", ["reinforce", "reinforce_plus_plus", "rloo", "grpo", "grpo:dr_grpo", "grpo:dapo", "grpo:gspo"]
+)
+def test_without_an_advantage_or_a_penalty_momentum_moves_nothing(algorithm, tmp_path):
+    """The first update fills Adam's moments; in the second all rewards are equal."""
+
+    def rewarded_once(examples, texts, step):
+        return scored.fine(examples, texts) if step == 0 else scored.flat(examples, texts)
+
+    name, _, preset = algorithm.partition(":")
+    settings = {**find_algorithm(name).presets.get(preset, {}), "weight_decay": 0.1, "kl_coefficient": 0.0}
+    run = short(name, tmp_path, reward=rewarded_once, **settings)
+    state = find_algorithm(name).start(run.trainer, run.plan.config)
+    before = []
+    for n in range(2):
+        moments = copy.deepcopy(state.optimizer.state_dict())
+        before.append((tiny.weights(state.policy), moments))
+        figures = find_algorithm(name).update(run.trainer, state, run.plan.config, n)
+        assert (figures["policy/steps"] > 0) == (n == 0)
+    weights, moments = before[1]
+    assert not torch.equal(weights, before[0][0])
+    assert torch.equal(tiny.weights(state.policy), weights)
+    torch.testing.assert_close(state.optimizer.state_dict(), moments, rtol=0, atol=0)
+
+
+def test_a_minibatch_without_a_gradient_is_no_step_and_the_others_are(tmp_path):
+    """Only one prompt's rewards differ, and each response is a minibatch: as many steps as it has advantages."""
+    special, expected = tiny.examples()[0].id, []
+
+    def of_one(examples, texts):
+        fine = scored.fine(examples, texts)
+        given = [value * (example.id == special) for example, value in zip(examples, fine, strict=True)]
+        rows = [given[i : i + 3] for i in range(0, len(given), 3)]
+        if len(texts) == 12:  # an update's, and not a validation's
+            expected.append(sum(2 * value != sum(row) - value for row in rows for value in row))
+        return given
+
+    settings = {"updates": 4, "minibatch_size": 1, "epochs": 1, "kl_coefficient": 0.0}
+    run = tiny.train(short("rloo", tmp_path, reward=of_one, **settings))
+    steps = [line["policy/steps"] for line in run.observer.lines]
+    assert steps == expected
+    assert 0 < sum(steps) < 4 * 12
+    assert all((line["policy/grad_norm"] > 0) == (line["policy/steps"] > 0) for line in run.observer.lines)
+
+
+@pytest.mark.parametrize("others", [0.0, 0.5])
+def test_processes_step_or_rest_together(others):
+    """This process has no gradient of its own; what counts is the sum over all of them."""
+    weight = torch.nn.Parameter(torch.tensor([1.0]))
+    optimizer = torch.optim.AdamW([weight], lr=0.1, weight_decay=0.1)
+    weight.grad = torch.zeros(1)
+    world = SimpleNamespace(sum_gradients=lambda parameters: weight.grad.add_(others))
+    norm = step(SimpleNamespace(sharded=None, distributed=world), optimizer, GRPOConfig(), "update 0")
+    assert (float(norm), weight.item() == 1.0, not optimizer.state) == (others, not others, not others)
 
 
 def test_equal_rewards_leave_the_others_where_they_are(tmp_path):

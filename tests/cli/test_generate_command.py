@@ -183,13 +183,37 @@ def test_a_file_of_ones_own_is_looked_at(tmp_path):
         "  flat      50.0% of the lines have equal rewards throughout, which show no order\n"
         "  made      not known: there is no header\n"
         "  took      2 prompts, 4 reward calls, unknown generated tokens, unknown seconds\n"
-        f"  sha256    {digest}\n",
+        f"  sha256    {digest}\n"
+        "  prompts   0 of 2 prompts are cut to 24 tokens\n"
+        "  targets   0 of 4 responses are cut to 24 tokens, and learnt without their end; 0 were cut when they were "
+        "drawn\n"
+        "  equal     0 lines have responses of unequal worth that are equal once they are cut\n"
+        "  special   tokens that texts quote, and that are read as text: none\n",
     )
     write(path, *({"prompt": train[2].prompt, "chosen": "a", "rejected": bad} for bad in ("b", "c")))
     found = json.loads(grue("data", "check", path.name, "--task", "commongen", "--json").stdout)
     assert (found["form"], found["prompts"], found["groups"], found["rewards"]) == ("pairs", 1, 2, None)
     write(path, {"id": train[2].id, "ranking": ["a", "b", "c"]})
     assert grue("data", "check", path.name, "--task", "commongen").stdout.startswith("own.jsonl: fine, rankings for")
+
+
+def test_what_training_cuts_and_what_it_reads_as_text_is_said(tmp_path):
+    train, path, long = load_examples(TASK, "train").examples, tmp_path / "own.jsonl", "the dog " * 14
+    pairs = [(long, f"{long}the dog"), ("a<eos>", "b <pad> c<eos>"), (long, "a")]
+    ids = [one.id for one in train[:3]]
+    write(path, *({"id": name, "chosen": a, "rejected": b} for name, (a, b) in zip(ids, pairs, strict=True)))
+    shown = grue("data", "check", path.name, "--task", "commongen").stdout
+    assert "  targets   3 of 6 responses are cut to 24 tokens, of up to 32, and learnt without their end; 0 " in shown
+    assert (
+        f"equal     1 lines have responses of unequal worth that are equal once they are cut (in {ids[0]!r})" in shown
+    )
+    assert f"read as text: <eos> in 2, <pad> in 1 (in {ids[1]!r})" in shown
+    write(path, {"id": ids[0], "responses": [{"text": "a", "reward": 1, "truncated": True}]})
+    found = json.loads(grue("data", "check", path.name, "--task", "commongen", "--json").stdout)["cuts"]
+    assert (found["truncated"], found["responses"]["longest"], found["prompts"]["texts"]) == (1, 1, 1)
+    shown = grue("data", "check", "--task", "commongen", "--split", "test").stdout
+    assert " references are cut to 24 tokens" in shown and "equal" not in shown
+    assert "with --task the task" in grue("data", "check").stderr
 
 
 def test_a_header_names_the_task_and_what_was_made(checkpoint):

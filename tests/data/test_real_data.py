@@ -28,6 +28,7 @@ from grue.evaluation.predictions import read_predictions, write_predictions
 from grue.lm.checkpoint import read_manifest
 from grue.lm.forward import forward
 from grue.lm.load import load_language_model
+from grue.lm.plain_text import read_as_text
 from grue.lm.tokens import Tokens, encode_prompts, encode_responses
 from grue.mini.manifest import HERE
 from grue.records import Prediction
@@ -173,6 +174,17 @@ def random_t5(folder):
     T5ForConditionalGeneration(T5Config(**shape, decoder_start_token_id=0)).save_pretrained(folder)
     real_t5_tokenizer().save_pretrained(folder)
     return folder
+
+
+@pytest.mark.parametrize("make", [real_gpt2_tokenizer, real_t5_tokenizer])
+def test_the_real_tokenizers_read_special_tokens_as_text_and_all_else_as_before(make):
+    before, after = make(), make()
+    read_as_text("m", after)
+    texts = [text for e in load("imdb", "train").examples[:200] for text in (e.prompt, *e.references)]
+    assert before(texts)["input_ids"] == after(texts)["input_ids"]
+    for token in before.all_special_tokens:
+        ids = after(f"a {token}{token} b {token}", add_special_tokens=False)["input_ids"]
+        assert token == before.unk_token != before.eos_token or before.convert_tokens_to_ids(token) not in ids
 
 
 def test_padding_with_the_end_token_changes_nothing_under_the_real_gpt2_tokenizer(tmp_path):

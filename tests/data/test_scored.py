@@ -56,8 +56,8 @@ def refused(read, *lines, end="\n"):
 def test_each_form_becomes_groups(read, tmp_path):
     found = read(REWARDED, {**REWARDED, "id": "e7", "responses": REWARDED["responses"][:1]})
     assert found.groups == (
-        ScoredGroup(EXAMPLES[1], ("the dog", ""), (0.5, -1.0)),
-        ScoredGroup(EXAMPLES[7], ("the dog",), (0.5,)),
+        ScoredGroup(EXAMPLES[1], (ScoredResponse("the dog", 0.5), ScoredResponse("", -1.0))),
+        ScoredGroup(EXAMPLES[7], (ScoredResponse("the dog", 0.5),)),
     )
     assert (found.rewards, found.made, found.path) == (True, None, tmp_path / "data.jsonl")
     assert found.sha256 == files.sha256_file(found.path)
@@ -106,7 +106,7 @@ def test_what_is_written_is_what_is_read(tmp_path):
     files.write_jsonl(path, as_records(MADE, [RewardedLine(responses, "e1")]))
     found = read_scored(path, TASK, EXAMPLES)
     assert found.made == MADE
-    assert found.groups == (ScoredGroup(EXAMPLES[1], ("a\n\tb “c” 🐕", ""), (0.1, -1e-300)),)
+    assert found.groups == (ScoredGroup(EXAMPLES[1], responses),)
 
 
 # --- what is refused -------------------------------------------------------------------------------------------------
@@ -150,7 +150,8 @@ def test_lines_that_cannot_be_learned_from(read):
     for line, why in (
         (
             {**PAIR, "score_chosen": 1},
-            f"unknown key 'score_chosen'. Did you mean 'chosen'? Known: chosen, rejected, id, prompt, tie, part. {of_pairs}",
+            "unknown key 'score_chosen'. Did you mean 'chosen'? Known: chosen, rejected, id, prompt, tie, part, "
+            f"chosen_truncated, rejected_truncated, chosen_token_ids, rejected_token_ids. {of_pairs}",
         ),
         ({"id": "e2", "chosen": "a"}, f"the key 'rejected' is missing. {of_pairs}"),
         ({"id": "e2", "rejected": "a"}, "the key 'chosen' is missing."),

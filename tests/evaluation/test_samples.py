@@ -1,6 +1,7 @@
 """Scored samples: what is drawn, what is written, and what becomes of interrupted calls and of files that are there."""
 
 import json
+from collections import defaultdict
 from dataclasses import replace
 
 import pytest
@@ -15,6 +16,9 @@ from grue.evaluation.rewards import give_name, make_reward
 from grue.evaluation.samples import as_rollouts, write_samples
 from grue.evaluation.systems import System
 from grue.lm.seeds import derived_seed
+from grue.lm.tokens import encode_responses
+from grue.preferences.make import Choice, from_samples
+from grue.rl.groups import encode_groups
 
 FAMILIES = ["causal", "seq2seq"]
 EXAMPLES = tiny.examples(7)
@@ -67,6 +71,39 @@ def test_a_file_holds_the_draws_of_rollouts_with_their_rewards(family, path):
     assert (made.checkpoint, made.system, made.seed, made.samples) == ("sha", "tiny", 1, 4)
     assert made.generation == task.rollout and made.reward == "rouge1 - 0.1*coverage"
     assert 0 < made.seconds < 60
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_was_drawn_is_learnt_as_it_was_drawn(family, path, tmp_path):
+    """Ids, and no end where there was none: from the file, from pairs made of it, and by another tokenizer's text."""
+    task, model, words = tiny.task(family, temperature=2.0), tiny.model(family), tiny.tokenizer(family)
+    write(path, family, task=task)
+    records = [json.loads(line) for line in lines(path)]
+    drawn = defaultdict(list)  # by prompt and text, which may be drawn twice, and in several spellings
+    for number in range(4):
+        for example, one in zip(
+            EXAMPLES, respond(model, words, task, EXAMPLES, task.rollout, sample_seed(1, number)), strict=True
+        ):
+            drawn[example.id, one.text].append(one)
+    kept = [(record["id"], one) for record in records for one in record["responses"]]
+    assert 0 < sum("token_ids" in one for _, one in kept) < len(kept), "only where the text does not give the ids"
+    assert 0 < sum("truncated" in one for _, one in kept) < len(kept)
+    run = tiny.run(family, "dpo", tmp_path, task_=task)
+    run.trainer.examples = EXAMPLES
+    from_samples(path, task, EXAMPLES, Choice(ties="keep"), tmp_path / "pairs")
+    for file in (path, tmp_path / "pairs"):
+        data = read_scored(file, task, EXAMPLES)
+        learnt = encode_groups(run.trainer, data, list(range(len(data.groups))))
+        rows = [ids for ids in learnt.responses.lists() if ids]
+        found = [(group.example.id, text) for group in data.groups for text in group.texts]
+        assert len(rows) == len(found) >= 28
+        for row, one in zip(rows, found, strict=True):
+            assert tuple(row) in [each.token_ids for each in drawn[one]]
+    spelt = [replace(one, token_ids=(3, 9**9)) for same in drawn.values() for one in same]
+    texts, truncated = [one.text for one in spelt], [one.truncated for one in spelt]
+    others = encode_responses(model, words, texts, 9, truncated, [one.token_ids for one in spelt])
+    assert others.lists() == encode_responses(model, words, texts, 9, truncated).lists()
+    assert [1 in row for row in others.lists()] == [not cut for cut in truncated]
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -224,6 +224,7 @@ def test_pairs_of_two_systems_are_judged_by_the_reward(tmp_path):
             for n, one in enumerate(EXAMPLES)
         ]
         texts[5]["text"] = "the same"
+        texts[7]["truncated"] = place == 0  # of the worse
         files.write_jsonl(tmp_path / name, texts)
     made = from_predictions(
         tmp_path / "a", tmp_path / "b", TASK, EXAMPLES, EXAMPLES, Choice(), tmp_path / "p", split="train"
@@ -231,6 +232,10 @@ def test_pairs_of_two_systems_are_judged_by_the_reward(tmp_path):
     _, lines = written(tmp_path / "p")
     assert (made.pairs, made.made, made.reward, made.reward_calls) == (59, "predictions", "rouge1", 120)
     assert all(line["rejected"] == "nothing" for line in lines) and "x5" not in {line["id"] for line in lines}
+    assert [line["id"] for line in lines if line.get("rejected_truncated")] == ["x7"]
+    assert not any("chosen_truncated" in line for line in lines)
+    pairs = read_pairs(tmp_path / "p", TASK, EXAMPLES, 1).pairs
+    assert sorted(pair.truncated for pair in pairs) == [(False, False)] * 58 + [(False, True)]
     files.write_jsonl(tmp_path / "b", [{"id": one.id, "text": "x"} for one in EXAMPLES[1:]])
     with pytest.raises(SubmissionError, match=f"^{tmp_path / 'b'}: .*1 missing"):  # a missing side
         from_predictions(
