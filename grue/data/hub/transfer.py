@@ -32,14 +32,14 @@ def save_columns(source: Source, listing: Listing, file: HubFile, target: Path, 
     what = f"{source.name}/{escaped(file.path)} at {listing.commit[:12]}"
     with translate_hub_errors(what):
         if listing.folder is not None:
-            return copy_columns(what, open_parquet(what, listing.folder / file.path), source.columns, target)
+            return copy_columns(open_parquet(what, listing.folder / file.path), source.columns, target)
         if source.columns:
             remote = RangeFile(source, listing.commit, file)
             opened = open_parquet(what, remote)
-            if len(leaf_columns(what, opened, source.columns)) < len(opened.schema):
-                return copy_columns(what, opened, source.columns, target, lambda: progress(remote.transferred, 0))
+            if len(leaf_columns(opened, source.columns)) < len(opened.leaves()):
+                return copy_columns(opened, source.columns, target, lambda: progress(remote.transferred, 0))
         whole = _download(source, listing.commit, file, target.parent / "whole", progress)
-        copy_columns(what, open_parquet(what, whole), source.columns, target)
+        copy_columns(open_parquet(what, whole), source.columns, target)
         whole.unlink()
 
 
