@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from grue import files
+from grue.bounds import FIGURE
 from grue.errors import ConfigError, DataError, Unavailable, did_you_mean
 from grue.evaluation.predictions import match
 from grue.evaluation.reward_models import check_metrics
@@ -183,8 +184,11 @@ def score_metric(
     statistics = metric.statistics(examples, texts)
     value = metric.corpus(statistics)
     values = None if spec.axis == "diversity" else _values(spec, metric, statistics)
-    if not np.isfinite([value, *(values or ())]).all():
-        raise DataError(f"The metric {spec.name!r} gave a value that is not a finite number; is its model damaged?")
+    if not (np.abs([value, *(values or ())]) <= FIGURE.most).all():
+        raise DataError(
+            f"The metric {spec.name!r} gave a value that is not a finite number, or beyond {FIGURE.most:g}; is its "
+            "model damaged?"
+        )
     score = Score(
         metric=spec.name,
         axis=spec.axis,

@@ -13,17 +13,20 @@
 Submissions are untrusted data: nothing in them is executed, and nothing in them can switch off a check.
 """
 
+import math
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from grue.bounds import NON_NEGATIVE, outside
 from grue.errors import ConfigError, DataError
 from grue.files import read_json, read_toml
+from grue.metrics.registry import CARDS
 from grue.records import LARGEST_SEED, LOOKUPS, SCHEMA_VERSION, Result, is_seed
-from grue.shapes import from_dict
+from grue.shapes import MOST_FAULTS, from_dict
 from grue.task_files import SUITES
 
 SUBMISSIONS = "submissions"
@@ -34,6 +37,7 @@ BY_REFERENCE = ".by-reference.toml"
 RESULT = re.compile(r"seed-(0|[1-9][0-9]{0,9})\.result\.json")
 RANKED_SEEDS = 5  # per task, for a rank; with fewer a row is preliminary
 PRELIMINARY_SEEDS = 3
+ROUNDING = 1e-4  # beyond its scale's ends that a value may be; the last digits of a model's depend on the machine
 DEEPEST = 20  # nested tables and lists; files that grue writes have five
 
 
@@ -72,10 +76,10 @@ class StatedSystem:
     algorithm: str | None = None
     backbone: str | None = None
     revision: str | None = None
-    parameters: int | None = None
+    parameters: Annotated[int | None, NON_NEGATIVE] = None
     weights: str | None = None
     start: str | None = None
-    update: int | None = None
+    update: Annotated[int | None, NON_NEGATIVE] = None
     reward: str | None = None
     reward_models: tuple[Mapping[str, Any], ...] | None = None
     config_sha256: str | None = None
@@ -111,12 +115,27 @@ def read_result(path: Path) -> Result:
         system = from_dict(StatedSystem, said, f"{path}: system")
     except ConfigError as error:
         raise DataError(str(error)) from error
-    for key, number in (("parameters", system.parameters), ("update", system.update)):
-        if number is not None and number < 0:
-            raise DataError(f"{path}: system: {key}: expected a whole number from 0, found {number}.")
+    faults = [f"{path}: {fault}." for fault in (*_out_of_scale(result), *_at("system", system))]
+    if faults:
+        raise DataError("\n".join(faults[:MOST_FAULTS]))
     if not 0 <= result.seed <= LARGEST_SEED:
         raise DataError(f"{path}: seed: expected a whole number from 0 to {LARGEST_SEED}.")
     return result
+
+
+def _out_of_scale(result: Result) -> Iterator[str]:
+    """Yield the figures of a result that are not on their scale."""
+    yield from (f"{name}: {told}" for name, told in outside(result))
+    for score in result.scores:
+        low, high = CARDS[score.metric].range if score.metric in CARDS else (-math.inf, math.inf)
+        if low - ROUNDING <= score.value <= high + ROUNDING:
+            yield from _at(f"scores: {score.metric}", score)
+        else:
+            yield f"scores: {score.metric}: value: must be {CARDS[score.metric].bounds}, found {score.value:g}"
+
+
+def _at(place: str, record: Any) -> Iterator[str]:
+    return (f"{place}: {name}: {told}" for name, told in outside(record))
 
 
 def stated(results: Iterable[Result], key: str) -> str:
