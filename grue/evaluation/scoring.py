@@ -151,12 +151,7 @@ def score_examples(
         per_example=per_example,
         preference=None,
         naturalness=None,
-        counts={
-            "expected": len(examples),
-            "scored": len(ordered),
-            "empty": sum(not text.strip() for text in texts),
-            "truncated": sum(prediction.truncated for prediction in ordered),
-        },
+        counts=counts_of(ordered),
         hashes={
             "examples": files.sha256_json(examples),
             "prompts": files.sha256_json([[example.id, example.prompt] for example in examples]),
@@ -164,6 +159,16 @@ def score_examples(
         },
         errors=tuple(errors),
     )
+
+
+def counts_of(predictions: Sequence[Prediction]) -> dict[str, int]:
+    """Return the counts of `Scored`, of one prediction for each example."""
+    return {
+        "expected": len(predictions),
+        "scored": len(predictions),
+        "empty": sum(not prediction.text.strip() for prediction in predictions),
+        "truncated": sum(prediction.truncated for prediction in predictions),
+    }
 
 
 @contextmanager

@@ -21,11 +21,11 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
 
-from grue.bounds import NON_NEGATIVE, outside
-from grue.errors import ConfigError, DataError
+from grue.bounds import COUNT, FIGURE, NON_NEGATIVE, PERCENT, Bounds, outside
+from grue.errors import ConfigError, DataError, escaped
 from grue.files import read_json, read_toml
 from grue.metrics.registry import CARDS
-from grue.records import LARGEST_SEED, LOOKUPS, SCHEMA_VERSION, Result, is_seed
+from grue.records import BASELINES, LARGEST_SEED, LOOKUPS, SCHEMA_VERSION, Result, is_seed
 from grue.shapes import MOST_FAULTS, from_dict
 from grue.task_files import SUITES
 
@@ -35,6 +35,9 @@ MANIFEST = "MANIFEST.sha256"
 CONFIG = "config.json"
 BY_REFERENCE = ".by-reference.toml"
 RESULT = re.compile(r"seed-(0|[1-9][0-9]{0,9})\.result\.json")
+SHA256 = re.compile(r"[0-9a-f]{64}")
+REACHABLE = "reachable"
+"""How the gain is computed that no policy of the same KL exceeds (`grue frontier`)."""
 RANKED_SEEDS = 5  # per task, for a rank; with fewer a row is preliminary
 PRELIMINARY_SEEDS = 3
 ROUNDING = 1e-4  # beyond its scale's ends that a value may be; the last digits of a model's depend on the machine
@@ -90,6 +93,27 @@ class StatedSystem:
     endpoint: Mapping[str, Any] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class StatedFigures:
+    """What is read of a result's `validation` and `frontier`, which may state more.
+
+    Attributes:
+        kl: From the start in nats a response, computed over whole distributions: never negative but for rounding.
+        share: Of the gain that can be reached at that KL; of a gain that one kind of policy attains it may be above 1.
+    """
+
+    kl: Annotated[float | None, Bounds(least=-1e-3)] = None
+    preference: Annotated[float | None, PERCENT] = None
+    naturalness: Annotated[float | None, PERCENT] = None
+    reward: Annotated[float | None, FIGURE] = None
+    sampled_reward: Annotated[float | None, FIGURE] = None
+    gain: Annotated[float | None, FIGURE] = None
+    share: Annotated[float | None, FIGURE] = None
+    how: str = ""
+    prompts: Annotated[int | None, COUNT] = None
+    samples: Annotated[int | None, COUNT] = None
+
+
 def seed_of(name: str) -> int | None:
     """Return the seed that the name of a result's file states; None if it is no such name, or that is no seed."""
     match = RESULT.fullmatch(name)
@@ -132,6 +156,42 @@ def _out_of_scale(result: Result) -> Iterator[str]:
             yield from _at(f"scores: {score.metric}", score)
         else:
             yield f"scores: {score.metric}: value: must be {CARDS[score.metric].bounds}, found {score.value:g}"
+
+
+def untrue(result: Result) -> Iterator[str]:
+    """Yield what a result states and no run can have: a KL below 0, a share above 1, a hash that is none."""
+    system, counts = result.system, result.counts
+    last = _table(system.get("last"))
+    parts = {"validation": system.get("validation"), "last: validation": last.get("validation")}
+    for place, part in (parts | {"frontier": system.get("frontier")}).items():
+        yield from _untrue_figures(place, _table(part))
+    whole = counts.get("expected", math.inf)
+    yield from (
+        f"counts: {key}: states {n:,} of {whole:,} examples" for key, n in counts.items() if not 0 <= n <= whole
+    )
+    yield from (f"timing: {key}: must be at least 0, found {took:g}" for key, took in result.timing.items() if took < 0)
+    hashes: dict[str, Any] = {f"hashes: {key}": value for key, value in result.hashes.items()}
+    hashes |= {f"system: {key}": system.get(key) or None for key in ("weights", "start", "config_sha256")}
+    for key, value in hashes.items():
+        is_named = key == "system: weights" and ("@" in str(value) or value in BASELINES)  # a model of the hub, or none
+        if value is not None and not is_named and not SHA256.fullmatch(str(value)):
+            yield f"{key}: {escaped(value, 70)!r} is no sha256, which has 64 hexadecimal digits"
+
+
+def _untrue_figures(place: str, stated: Mapping[str, Any]) -> Iterator[str]:
+    known = {field.name for field in fields(StatedFigures)}
+    try:
+        figures = from_dict(StatedFigures, {key: value for key, value in stated.items() if key in known}, place)
+    except ConfigError as refusal:
+        yield str(refusal).rstrip(".")
+        return
+    yield from _at(place, figures)
+    if figures.how == REACHABLE and figures.share is not None and figures.share > 1:
+        yield f"{place}: share: states {figures.share:g} of what can be reached, which is 1 at most"
+
+
+def _table(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
 def _at(place: str, record: Any) -> Iterator[str]:

@@ -179,6 +179,15 @@ _ERRORS = {
         "an endpoint of which too little is said, or what cannot be known",
         "Submit the result.json that `grue evaluate --endpoint` wrote, unchanged.",
     ),
+    93: (
+        "a statement that cannot be true",
+        "Submit the result.json that `grue evaluate` wrote, unchanged. Where a share is above 1, draw more samples to "
+        "more prompts with `grue frontier`, or leave --frontier out.",
+    ),
+    94: (
+        "two trained seeds have the same weights",
+        "Submit each run once, with the result.json of its own checkpoint.",
+    ),
     72: (
         "a configuration asks for code or files that are not grue's",
         "Leave config.json out; the row then cannot be retrained.",
