@@ -82,7 +82,8 @@ _ERRORS = {
     13: ("a link or a special file", "Replace it by the file itself; links and special files are not read."),
     14: (
         "a file is too large, or there are too many files",
-        "Keep each file under 10 MB packed and unpacked, and a submission at 2,000 files at most; shorten the texts.",
+        "Keep each file under 10 MB packed and unpacked and 200,000 lines, and a submission at 2,000 files at most; "
+        "shorten the texts.",
     ),
     15: ("a line is too long", "Keep each line under 100,000 characters; shorten the texts."),
     16: ("an empty file", "Submit the file that the run wrote, or leave the seed out of every task."),
