@@ -53,8 +53,8 @@ class _Limit:
             cls.threads += 1
             if cls.threads == 1:
                 cls.usual = soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-                pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[5])
-                limit = pages * resource.getpagesize() + most
+                size, *_, data, _ = map(int, Path("/proc/self/statm").read_text(encoding="ascii").split())
+                limit = (data or size) * resource.getpagesize() + most
                 resource.setrlimit(resource.RLIMIT_DATA, (limit if soft < 0 else min(soft, limit), hard))
 
     @classmethod
