@@ -1,7 +1,8 @@
-"""Notes on the fields of a settings class: `gamma: Annotated[float, UNIT, Paper("0.99")] = 0.99`."""
+"""Notes on the fields of settings and records: `gamma: Annotated[float, UNIT, Paper("0.99")] = 0.99`."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any, TypeVar, get_args, get_type_hints
 
 T = TypeVar("T")
@@ -49,6 +50,9 @@ NON_NEGATIVE = Bounds(least=0.0)
 UNIT = Bounds(least=0.0, most=1.0)
 SHARE = Bounds(above=0.0, most=1.0)
 RATE = Bounds(least=0.0, below=1.0)
+PERCENT = Bounds(least=0.0, most=100.0)
+FIGURE = Bounds(least=-1e15, most=1e15)
+"""A figure that means and standard deviations can be computed of, and that a table can show."""
 COUNT = Bounds(least=1)
 SEVERAL = Bounds(least=2)
 
@@ -60,16 +64,23 @@ def note_of(settings: type, kind: type[T]) -> Mapping[str, T]:
     return {name: notes[0] for name, notes in found.items() if notes}
 
 
+@cache
 def bounds_of(settings: type) -> Mapping[str, Bounds]:
     """Return the bounds of a settings class by field."""
     return note_of(settings, Bounds)
 
 
 def violations(settings: Any) -> Iterator[str]:
-    """Yield a message for each value of a settings object that lies outside its bounds; None is within any."""
-    bounds = bounds_of(type(settings))
-    for field in fields(settings):
-        value = getattr(settings, field.name)
-        if field.name in bounds and value is not None and value not in bounds[field.name]:
-            cure = "; leave it out to turn it off" if field.default is None else ""
-            yield f"{field.name} must be {bounds[field.name]}, found {value}{cure}."
+    """Yield a message for each value of a settings object that lies outside its bounds."""
+    optional = {field.name for field in fields(settings) if field.default is None}
+    for name, told in outside(settings):
+        yield f"{name} {told}{'; leave it out to turn it off' if name in optional else ''}."
+
+
+def outside(record: Any) -> Iterator[tuple[str, str]]:
+    """Yield (field, "must be …, found …") for each value outside its bounds; None is within any."""
+    kind: type = type(record)
+    for name, bounds in bounds_of(kind).items():
+        value = getattr(record, name)
+        if value is not None and value not in bounds:
+            yield name, f"must be {bounds}, found {value}"

@@ -6,8 +6,9 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, SupportsIndex, get_args
+from typing import Annotated, Any, Literal, SupportsIndex, get_args
 
+from grue.bounds import FIGURE, NON_NEGATIVE, PERCENT
 from grue.errors import ConfigError
 
 SCHEMA_VERSION = 1
@@ -170,9 +171,9 @@ class Score:
 
     metric: str
     axis: Axis
-    value: float
-    scaled: float | None
-    n: int
+    value: Annotated[float, FIGURE]
+    scaled: Annotated[float | None, PERCENT]
+    n: Annotated[int, NON_NEGATIVE]
     direction: Direction
     signature: str = field(repr=False)
 
@@ -210,8 +211,8 @@ class Result:
     generation: Mapping[str, Any] = field(repr=False)
     determinism: Mapping[str, Any] = field(repr=False)
     scores: tuple[Score, ...] = field(repr=False)
-    preference: float | None
-    naturalness: float | None
+    preference: Annotated[float | None, PERCENT]
+    naturalness: Annotated[float | None, PERCENT]
     hashes: Mapping[str, str] = field(repr=False)
     counts: Mapping[str, int]
     timing: Mapping[str, float] = field(repr=False)

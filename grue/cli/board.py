@@ -125,15 +125,14 @@ def board_of(
     submissions: Path,
     no_local: bool,
 ) -> "tuple[Board, list[LeftOut]]":
-    """Return the board for the options, and the local results that it leaves out."""
+    """Return the board for the options, and the results that it leaves out."""
     import numpy as np
 
-    from grue.leaderboard.entries import find_results, incomplete
+    from grue.leaderboard.entries import find_results, find_submitted, incomplete
     from grue.leaderboard.order import sorted_by
     from grue.leaderboard.published import shipped_beside
     from grue.leaderboard.rank import rank
     from grue.submissions.by_reference.system import recomputed
-    from grue.submissions.entries import results
     from grue.submissions.reported import read_reported
     from grue.task_files import load_task, task_names
 
@@ -146,7 +145,8 @@ def board_of(
     local, out = ([], []) if no_local else find_results(runs, of_suite)
     out += incomplete(local, tasks)
     unfit = {one.path for one in out}
-    submitted = [*results(submissions, of_suite), *recomputed(submissions, of_suite)] if here else []
+    submitted, unread = find_submitted(submissions, of_suite) if here else ([], [])
+    submitted += recomputed(submissions, of_suite) if here else []
     ships = None if chosen else shipped_beside(submissions, submitted, of_suite)
     board = rank(
         [*submitted, *(entry for entry in local if entry.path not in unfit)],
@@ -158,7 +158,7 @@ def board_of(
         iqm=iqm,
         shipped=ships,
     )
-    return sorted_by(board, column), out
+    return sorted_by(board, column), [*unread, *out]
 
 
 # --- the files of leaderboard/ ---------------------------------------------------------------------------------------

@@ -42,8 +42,8 @@ def download(
 ) -> None:
     """Download a file over HTTP or HTTPS, resuming an interrupted download.
 
-    What has been received is beside the target as `<name>.part`, with the server's ETag in `<name>.part.etag`: if the
-    file has changed since, the download starts over.
+    What has been received is beside the target as `<name>.part`, with the server's ETag and the size in
+    `<name>.part.etag`: if the file has changed since, the download starts over.
 
     Args:
         sha256: The expected hash; empty means any.
@@ -101,7 +101,8 @@ def _pause(url: str, part: Path, error: Exception, pause: float | None, retry_af
 def _receive(url: str, part: Path, size: int, progress: Progress, pace: Pace, most: int) -> None:
     """Append what is missing to `part`, or the whole file if the server has another version than the part's."""
     mark = part.with_name(f"{part.name}.etag")
-    tag = mark.read_text(encoding="utf-8") if mark.exists() and part.exists() else ""
+    kept = mark.read_text(encoding="utf-8") if mark.exists() and part.exists() else ""
+    tag, _, known = kept.partition("\n")
     had = part.stat().st_size if tag else 0
     headers = {"User-Agent": f"grue/{__version__}", "Accept-Encoding": "identity"}
     if tag:
@@ -114,10 +115,10 @@ def _receive(url: str, part: Path, size: int, progress: Progress, pace: Pace, mo
         _discard(part)  # nothing is missing, or the part is longer than the file: start over
         return _receive(url, part, size, progress, pace, most)
     with response:
-        done, total = _announced(url, part, response, had if tag else None)
+        done, total = _announced(url, part, response, had if tag else None, tag, int(known or 0))
         _check_length(url, part, total or done, size, most, exact=bool(total))
         with translate_disk_errors(part), part.open("ab" if done else "wb") as handle:
-            _keep_tag(mark, response.headers.get("ETag") or "")
+            _keep_tag(mark, response.headers.get("ETag") or "", total)
             for chunk in pace.watch(_chunks(response)):
                 done += len(chunk)
                 _check_length(url, part, done, size or total, most, exact=False)
@@ -165,11 +166,12 @@ def _opener() -> urllib.request.OpenerDirector:
     return opener
 
 
-def _announced(url: str, part: Path, response: Any, asked: int | None) -> tuple[int, int]:
+def _announced(url: str, part: Path, response: Any, asked: int | None, tag: str, known: int) -> tuple[int, int]:
     """Return how many bytes of the file precede the answer's, and how many it has in all, 0 if that is unknown.
 
     Args:
         asked: The first byte of the range that was asked for; None if the whole file was.
+        tag, known: ETag and size of the file that `part` is the beginning of; 0 if its size is unknown.
 
     Raises:
         DataError: The answer is neither the file nor that range.
@@ -181,12 +183,14 @@ def _announced(url: str, part: Path, response: Any, asked: int | None) -> tuple[
         raise DataError(
             f"{url}: the server answered {response.status} {escaped(response.reason)}, and not with a file."
         )
-    told = response.headers.get("Content-Range") or ""
+    told, version = response.headers.get("Content-Range") or "", response.headers.get("ETag") or tag
     found = re.fullmatch(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)", told, re.ASCII)
     if found:
         first, last, total = int(found[1]), int(found[2]), int(found[3]) if found[3] != "*" else int(found[2]) + 1
         if first == asked and last + 1 == total and length in (0, total - first):
-            return asked, total
+            if version == tag and total == (known or total):
+                return asked, total
+            told += f" of {version}, where the file was {tag} of {known or '?'} bytes"
     _discard(part)
     raise DataError(
         f"{url}: asked for the bytes from {asked} on, the server sent {escaped(told) or 'others'}. What was received "
@@ -215,10 +219,10 @@ def _check_length(url: str, part: Path, found: int, expected: int, most: int, ex
         )
 
 
-def _keep_tag(mark: Path, tag: str) -> None:
-    """Keep the server's tag of the file's version; a weak one may stand for several versions, so none resumes by it."""
+def _keep_tag(mark: Path, tag: str, size: int) -> None:
+    """Keep the server's tag of the file's version, and its size; a weak tag may stand for several, and is not kept."""
     if tag and not tag.startswith("W/"):
-        mark.write_text(tag, encoding="utf-8")
+        mark.write_text(f"{tag}\n{size}", encoding="utf-8")
     else:
         mark.unlink(missing_ok=True)
 

@@ -4,8 +4,13 @@ The bounds are far above what the data sets hold: WMT16 has 4.5 million rows, IM
 line is in `grue.files`.
 """
 
+import resource
 import struct
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import IO, Any
 from zipfile import ZipFile, ZipInfo
 
@@ -35,6 +40,48 @@ def check_ratio(where: object, unpacked: int, packed: int) -> None:
         raise DataError(
             f"{escaped(where)}: refused: {packed:,} bytes unpack to {unpacked:,} or more, more than is allowed."
         )
+
+
+class _Limit:
+    """The memory of this process, which several threads may limit at once: the first sets it, the last restores it."""
+
+    lock, threads, usual = Lock(), 0, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+
+    @classmethod
+    def enter(cls, most: int) -> None:
+        with cls.lock:
+            cls.threads += 1
+            if cls.threads == 1:
+                cls.usual = soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+                size, *_, data, _ = map(int, Path("/proc/self/statm").read_text(encoding="ascii").split())
+                limit = (data or size) * resource.getpagesize() + most
+                resource.setrlimit(resource.RLIMIT_DATA, (limit if soft < 0 else min(soft, limit), hard))
+
+    @classmethod
+    def leave(cls) -> None:
+        with cls.lock:
+            cls.threads -= 1
+            if not cls.threads:
+                resource.setrlimit(resource.RLIMIT_DATA, cls.usual)
+
+
+@contextmanager
+def bounded_memory(where: object, most: int) -> Iterator[None]:
+    """Let this process take at most `most` further bytes meanwhile, all its threads together; on Linux alone.
+
+    Raises:
+        DataError: More was asked for.
+    """
+    if sys.platform != "linux":
+        yield
+        return
+    _Limit.enter(most)
+    try:
+        yield
+    except MemoryError as error:
+        raise DataError(f"{escaped(where)}: refused: it takes more than {most:,} bytes of memory at once.") from error
+    finally:
+        _Limit.leave()
 
 
 # --- zip -------------------------------------------------------------------------------------------------------------

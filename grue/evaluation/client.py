@@ -1,7 +1,7 @@
 """How one question is asked of a model behind an address.
 
 The standard library transfers, as in `grue/data/download.py`. The API key is held by the client alone, and is taken out
-of whatever the server says. Redirections are refused, since they would carry it elsewhere.
+of whatever the server says, before that is cut. Redirections are refused, since they would carry it elsewhere.
 """
 
 import http.client
@@ -38,6 +38,8 @@ RENAMED = {"max_tokens": "max_completion_tokens"}
 OPTIONAL = ("temperature", "seed")
 """Settings that some servers refuse; they are then left out, and the result says so."""
 _REFUSAL = re.compile(r"unsupported|not support|unexpected|unknown|unrecognized|not permitted|not allowed|extra", re.I)
+_SPELLED = re.compile(r"(?:%(?:25)*|\\+u00|\\+x|&#x)([0-9a-f]{2});?|\\+(/)|\s+|(.)", re.IGNORECASE | re.DOTALL)
+"""A character as it is, percent-encoded (once or more), or escaped as in JSON and HTML; white space is none."""
 _FILTERED = ("content_filter", "content_policy_violation")
 _FAILED = ("error", "abort")
 """Why a reply ended that the server, or one behind it, could not finish; the answer is a 200 all the same."""
@@ -192,7 +194,7 @@ class Client:
         if self._key:
             headers["Authorization"] = f"Bearer {self._key}"
         request = urllib.request.Request(self._where, data=body, headers=headers, method="POST")
-        status, retry_after, content = _within(self.seconds, lambda: _transfer(request, self.seconds))
+        status, retry_after, content = _within(self.seconds, lambda: _transfer(request, self.seconds), self._quoted)
         self._reached = True
         if status != 200:
             finish = self._fault(status, retry_after, content, sent)
@@ -232,7 +234,7 @@ class Client:
             Passing: It is not one; a server under load cuts its answers, or sends errors as if they were none.
             DataError: The server streams, or its answers are of another protocol.
         """
-        beginning = self._quoted(content[:100].decode("utf-8", "replace"))
+        beginning = self._quoted(content.decode("utf-8", "replace"), 100)
         if content.lstrip().startswith(_STREAMED):
             raise DataError(f"{self._where}: the server streams, which it was not asked for: {beginning}. Turn it off.")
         found = _object_of(content)
@@ -273,7 +275,32 @@ class Client:
         return escaped(self._without_key(_whole(str(text))), longest).rstrip(".")
 
     def _without_key(self, text: str, shortest: int = 1) -> str:
-        return text.replace(self._key, HIDDEN) if len(self._key) >= shortest else text
+        return without_key(text, self._key) if len(self._key) >= shortest else text
+
+
+def without_key(text: str, key: str) -> str:
+    """Return a text without an API key, however its characters are spelled, and without any 8 in a row of it."""
+    signs, places = _spelled(text)
+    known, _ = _spelled(key)
+    size = min(len(known), SHORTEST_SECRET)
+    pieces = {known[i : i + size] for i in range(len(known) - size + 1)} - {""}
+    kept, end = [], 0
+    for i in range(len(signs) - size + 1):
+        if signs[i : i + size] in pieces:
+            if places[i][0] >= end:
+                kept += [text[end : places[i][0]], HIDDEN]
+            end = places[i + size - 1][1]
+    return "".join([*kept, text[end:]])
+
+
+def _spelled(text: str) -> tuple[str, list[tuple[int, int]]]:
+    """Return what a text spells, in small letters and without white space, and the place of each character in it."""
+    found = [
+        ((chr(int(sign[1], 16)) if sign[1] else sign[2] or sign[3]).lower()[:1], sign.span())
+        for sign in _SPELLED.finditer(text)
+        if sign.lastindex
+    ]
+    return "".join(sign for sign, _ in found), [place for _, place in found]
 
 
 class _Refused(Exception):
@@ -334,8 +361,13 @@ def _whole(text: str) -> str:
 # --- the transfer ----------------------------------------------------------------------------------------------------
 
 
-def _within(seconds: float, call: Callable[[], tuple[int, str | None, bytes]]) -> tuple[int, str | None, bytes]:
+def _within(
+    seconds: float, call: Callable[[], tuple[int, str | None, bytes]], quoted: Callable[[object], str]
+) -> tuple[int, str | None, bytes]:
     """Return what a call returns within a time, which covers all of it: a connection's timeout is for each piece.
+
+    Args:
+        quoted: Returns what a server said, as a message may show it.
 
     Raises:
         Passing: It takes longer, or the connection breaks.
@@ -356,7 +388,7 @@ def _within(seconds: float, call: Callable[[], tuple[int, str | None, bytes]]) -
         raise Passing(f"no answer within {seconds:g} s") from None
     except (http.client.HTTPException, OSError) as error:  # URLError is one of these
         reason = getattr(error, "reason", None) or error
-        told = escaped(reason).rstrip(".") or type(error).__name__
+        told = quoted(reason) or type(error).__name__
         if isinstance(reason, ssl.SSLCertVerificationError):
             raise DataError(f"The server's certificate is refused: {told}. Nothing was sent to it.") from None
         raise Passing(told, unreached=isinstance(reason, ConnectionRefusedError | socket.gaierror)) from None

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from grue import files
+from grue.bounds import FIGURE
 from grue.errors import ConfigError, DataError, Unavailable, did_you_mean
 from grue.evaluation.notes import notes_on_metric, notes_on_references
 from grue.evaluation.predictions import match
@@ -163,12 +164,7 @@ def score_examples(
         per_example=per_example,
         preference=None,
         naturalness=None,
-        counts={
-            "expected": len(examples),
-            "scored": len(ordered),
-            "empty": sum(not text.strip() for text in texts),
-            "truncated": sum(prediction.truncated for prediction in ordered),
-        },
+        counts=counts_of(ordered),
         hashes={**hashes, "predictions": files.sha256_json(ordered)},
         errors=tuple(errors),
         notes=tuple(notes),
@@ -183,6 +179,16 @@ def example_hashes(examples: Sequence[Example]) -> dict[str, str]:
 def references_hash(examples: Sequence[Example]) -> str:
     """Return the sha256 of the ids with their references, whatever the order of the examples."""
     return files.sha256_json(sorted([example.id, list(example.references)] for example in examples))
+
+
+def counts_of(predictions: Sequence[Prediction]) -> dict[str, int]:
+    """Return the counts of `Scored`, of one prediction for each example."""
+    return {
+        "expected": len(predictions),
+        "scored": len(predictions),
+        "empty": sum(not legible(prediction.text).strip() for prediction in predictions),
+        "truncated": sum(prediction.truncated for prediction in predictions),
+    }
 
 
 @contextmanager
@@ -207,8 +213,11 @@ def score_metric(
     statistics = statistics_of(metric, examples, texts, truncated)
     value = metric.corpus(statistics)
     values = None if spec.axis == "diversity" else _values(spec, metric, statistics)
-    if not np.isfinite([value, *(values or ())]).all():
-        raise DataError(f"The metric {spec.name!r} gave a value that is not a finite number; is its model damaged?")
+    if not (np.abs([value, *(values or ())]) <= FIGURE.most).all():
+        raise DataError(
+            f"The metric {spec.name!r} gave a value that is not a finite number, or beyond {FIGURE.most:g}; is its "
+            "model damaged?"
+        )
     score = Score(
         metric=spec.name,
         axis=spec.axis,

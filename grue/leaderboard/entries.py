@@ -10,6 +10,7 @@ from grue.errors import DataError
 from grue.evaluation.prompting import is_by_endpoint, prompting_of
 from grue.leaderboard.board import Prompting
 from grue.records import SEEDLESS, About, Entry, Result, Status
+from grue.submissions.entries import readable_results
 from grue.submissions.folder import read_result
 from grue.tasks import Task
 
@@ -19,15 +20,37 @@ SCORED_AXES: tuple[ScoredAxis, ...] = ("preference", "naturalness")
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A local result that cannot be shown, and why; it stops no other."""
+    """A local result or a submission that cannot be shown, and why; it stops no other."""
 
     path: Path
     why: str
+    submitted: bool = False
+
+    @property
+    def system(self) -> str:
+        """The name of the system."""
+        return self.path.name if self.submitted else self.path.parts[-3]
+
+    @property
+    def reason(self) -> str:
+        """Why, and what to do about it."""
+        cure = "Evaluate the run again with `grue evaluate --force`, or remove the file."
+        return f"{self.why} {f'See `grue submit check {self.path}`.' if self.submitted else cure}"
 
     @property
     def note(self) -> str:
         """What a board says of it."""
-        return f"Left out: {self.why} Evaluate the run again with `grue evaluate --force`, or remove the file."
+        return f"Left out: {self.reason}"
+
+
+def find_submitted(submissions: Path, suite: str) -> tuple[list[Entry], list[LeftOut]]:
+    """Read the submissions of a suite, and return those that cannot be read, too.
+
+    Raises:
+        DataError: There is no such folder.
+    """
+    entries, unread = readable_results(submissions, suite)
+    return entries, [LeftOut(path, why, submitted=True) for path, why in unread.items()]
 
 
 def find_results(runs: Path, suite: str = "*") -> tuple[list[Entry], list[LeftOut]]:
@@ -62,10 +85,6 @@ def local_entry(path: Path) -> Entry:
         DataError: It cannot be read, or has a score that is none.
     """
     result = read_result(path)
-    for axis in SCORED_AXES:
-        score = getattr(result, axis)
-        if score is not None and not 0 <= score <= 100:
-            raise DataError(f"{path}: {axis}: expected a score from 0 to 100, found {score!r}.")
     return Entry(result, path, "local", _about(result))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from grue.errors import ConfigError, DataError, UnknownName, did_you_mean
 from grue.evaluation.prompting import is_by_endpoint, prompting_of
-from grue.leaderboard.entries import LeftOut, find_results, local_entry, of_suite, refuse_twins
+from grue.leaderboard.entries import LeftOut, find_results, find_submitted, local_entry, of_suite, refuse_twins
 from grue.records import Entry
 from grue.submissions import folder as submitted
 from grue.submissions.entries import results
@@ -55,10 +55,8 @@ def find_systems(
     """
     tasks = task_names(suite) if tasks is None else tasks
     local, out = find_results(runs, suite)
-    places = {
-        "submissions": _Place(submissions, results(submissions, suite) if submissions.is_dir() else []),
-        "runs": _Place(runs, local, tuple(out)),
-    }
+    sent, unread = find_submitted(submissions, suite) if submissions.is_dir() else ([], [])
+    places = {"submissions": _Place(submissions, sent, tuple(unread)), "runs": _Place(runs, local, tuple(out))}
     candidates = {name: _candidates(name, suite, places) for name in given if not _is_folder(name)}
     common = [origin for origin in ("runs", "submissions") if all(origin in found for found in candidates.values())]
     systems = []
@@ -115,14 +113,14 @@ def _candidates(given: str, suite: str, places: Mapping[str, _Place]) -> dict[st
 
 
 def _refuse_left_out(name: str, out: Iterable[LeftOut]) -> None:
-    """Refuse a system of which a local result cannot be used; those of others are not asked for.
+    """Refuse a system of which a result cannot be used; those of others are not asked for.
 
     Raises:
         DataError: One is in a folder of that name.
     """
     for one in out:
-        if one.path.parts[-3] == name:
-            raise DataError(f"{one.why} Evaluate the run again with `grue evaluate --force`, or remove the file.")
+        if one.system == name:
+            raise DataError(one.reason)
 
 
 def _in_folder(folder: Path, suite: str, tasks: Sequence[str]) -> FoundSystem:

@@ -45,6 +45,7 @@ from grue.lm.endings import append_nothing
 from grue.lm.folder import CONFIG, WEIGHTS, Shapes, check_folder, no_safetensors, weight_shapes
 from grue.lm.plain_text import read_as_text
 from grue.lm.quiet import quiet
+from grue.lm.tokenizer_parts import check_loaded, check_tokenizer_file
 from grue.mini import assets
 
 Family = Literal["causal", "seq2seq"]
@@ -199,9 +200,12 @@ def load_pretrained(auto: Any, name: str, revision: str) -> LoadedModel:
 
 
 def _read_tokenizer(name: str, folder: Path) -> PreTrainedTokenizerBase:
+    if (path := folder / "tokenizer.json").exists():
+        check_tokenizer_file(path)
     with _reading("a tokenizer", name, "its files"):
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
         tokenizer.name_or_path = locate_model(name)
+        check_loaded(name, tokenizer)
         read_as_text(name, tokenizer)
     return tokenizer
 

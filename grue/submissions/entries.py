@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from grue.errors import DataError
+from grue.errors import ConfigError, DataError
 from grue.records import About, Entry, Result, Status
 from grue.submissions.folder import (
     SUBMISSIONS,
@@ -30,6 +30,23 @@ def results(folder: Path, suite: str | None = None) -> list[Entry]:
     """
     places = [(system, place_of(system).parent.name) for system in systems(folder)]
     return [entry for system, of in places if suite in (None, of) for entry in _of_system(system, of)]
+
+
+def readable_results(folder: Path, suite: str) -> tuple[list[Entry], dict[Path, str]]:
+    """Read the results of every submission of a suite that can be read, and return why others cannot, by their folders.
+
+    Raises:
+        DataError: There is no such folder.
+    """
+    entries: list[Entry] = []
+    unread: dict[Path, str] = {}
+    for system in systems(folder):
+        if place_of(system).parent.name == suite:
+            try:
+                entries += _of_system(system, suite)
+            except (DataError, ConfigError) as error:
+                unread[system] = str(error)
+    return entries, unread
 
 
 def _of_system(system: Path, suite: str) -> list[Entry]:

@@ -13,17 +13,20 @@
 Submissions are untrusted data: nothing in them is executed, and nothing in them can switch off a check.
 """
 
+import math
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from grue.errors import ConfigError, DataError
+from grue.bounds import COUNT, FIGURE, NON_NEGATIVE, PERCENT, Bounds, outside
+from grue.errors import ConfigError, DataError, escaped
 from grue.files import read_json, read_toml
-from grue.records import LARGEST_SEED, LOOKUPS, SCHEMA_VERSION, Result, is_seed
-from grue.shapes import from_dict
+from grue.metrics.registry import CARDS
+from grue.records import BASELINES, LARGEST_SEED, LOOKUPS, SCHEMA_VERSION, Result, is_seed
+from grue.shapes import MOST_FAULTS, from_dict
 from grue.task_files import SUITES
 
 SUBMISSIONS = "submissions"
@@ -32,8 +35,12 @@ MANIFEST = "MANIFEST.sha256"
 CONFIG = "config.json"
 BY_REFERENCE = ".by-reference.toml"
 RESULT = re.compile(r"seed-(0|[1-9][0-9]{0,9})\.result\.json")
+SHA256 = re.compile(r"[0-9a-f]{64}")
+REACHABLE = "reachable"
+"""How the gain is computed that no policy of the same KL exceeds (`grue frontier`)."""
 RANKED_SEEDS = 5  # per task, for a rank; with fewer a row is preliminary
 PRELIMINARY_SEEDS = 3
+ROUNDING = 1e-4  # beyond its scale's ends that a value may be; the last digits of a model's depend on the machine
 DEEPEST = 20  # nested tables and lists; files that grue writes have five
 
 
@@ -72,10 +79,10 @@ class StatedSystem:
     algorithm: str | None = None
     backbone: str | None = None
     revision: str | None = None
-    parameters: int | None = None
+    parameters: Annotated[int | None, NON_NEGATIVE] = None
     weights: str | None = None
     start: str | None = None
-    update: int | None = None
+    update: Annotated[int | None, NON_NEGATIVE] = None
     reward: str | None = None
     reward_models: tuple[Mapping[str, Any], ...] | None = None
     config_sha256: str | None = None
@@ -84,6 +91,27 @@ class StatedSystem:
     last: Mapping[str, Any] | None = None
     frontier: Mapping[str, Any] | None = None
     endpoint: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StatedFigures:
+    """What is read of a result's `validation` and `frontier`, which may state more.
+
+    Attributes:
+        kl: From the start in nats a response, computed over whole distributions: never negative but for rounding.
+        share: Of the gain that can be reached at that KL; of a gain that one kind of policy attains it may be above 1.
+    """
+
+    kl: Annotated[float | None, Bounds(least=-1e-3)] = None
+    preference: Annotated[float | None, PERCENT] = None
+    naturalness: Annotated[float | None, PERCENT] = None
+    reward: Annotated[float | None, FIGURE] = None
+    sampled_reward: Annotated[float | None, FIGURE] = None
+    gain: Annotated[float | None, FIGURE] = None
+    share: Annotated[float | None, FIGURE] = None
+    how: str = ""
+    prompts: Annotated[int | None, COUNT] = None
+    samples: Annotated[int | None, COUNT] = None
 
 
 def seed_of(name: str) -> int | None:
@@ -111,12 +139,63 @@ def read_result(path: Path) -> Result:
         system = from_dict(StatedSystem, said, f"{path}: system")
     except ConfigError as error:
         raise DataError(str(error)) from error
-    for key, number in (("parameters", system.parameters), ("update", system.update)):
-        if number is not None and number < 0:
-            raise DataError(f"{path}: system: {key}: expected a whole number from 0, found {number}.")
+    faults = [f"{path}: {fault}." for fault in (*_out_of_scale(result), *_at("system", system))]
+    if faults:
+        raise DataError("\n".join(faults[:MOST_FAULTS]))
     if not 0 <= result.seed <= LARGEST_SEED:
         raise DataError(f"{path}: seed: expected a whole number from 0 to {LARGEST_SEED}.")
     return result
+
+
+def _out_of_scale(result: Result) -> Iterator[str]:
+    """Yield the figures of a result that are not on their scale."""
+    yield from (f"{name}: {told}" for name, told in outside(result))
+    for score in result.scores:
+        low, high = CARDS[score.metric].range if score.metric in CARDS else (-math.inf, math.inf)
+        if low - ROUNDING <= score.value <= high + ROUNDING:
+            yield from _at(f"scores: {score.metric}", score)
+        else:
+            yield f"scores: {score.metric}: value: must be {CARDS[score.metric].bounds}, found {score.value:g}"
+
+
+def untrue(result: Result) -> Iterator[str]:
+    """Yield what a result states and no run can have: a KL below 0, a share above 1, a hash that is none."""
+    system, counts = result.system, result.counts
+    last = _table(system.get("last"))
+    parts = {"validation": system.get("validation"), "last: validation": last.get("validation")}
+    for place, part in (parts | {"frontier": system.get("frontier")}).items():
+        yield from _untrue_figures(place, _table(part))
+    whole = counts.get("expected", math.inf)
+    yield from (
+        f"counts: {key}: states {n:,} of {whole:,} examples" for key, n in counts.items() if not 0 <= n <= whole
+    )
+    yield from (f"timing: {key}: must be at least 0, found {took:g}" for key, took in result.timing.items() if took < 0)
+    hashes: dict[str, Any] = {f"hashes: {key}": value for key, value in result.hashes.items()}
+    hashes |= {f"system: {key}": system.get(key) or None for key in ("weights", "start", "config_sha256")}
+    for key, value in hashes.items():
+        is_named = key == "system: weights" and ("@" in str(value) or value in BASELINES)  # a model of the hub, or none
+        if value is not None and not is_named and not SHA256.fullmatch(str(value)):
+            yield f"{key}: {escaped(value, 70)!r} is no sha256, which has 64 hexadecimal digits"
+
+
+def _untrue_figures(place: str, stated: Mapping[str, Any]) -> Iterator[str]:
+    known = {field.name for field in fields(StatedFigures)}
+    try:
+        figures = from_dict(StatedFigures, {key: value for key, value in stated.items() if key in known}, place)
+    except ConfigError as refusal:
+        yield str(refusal).rstrip(".")
+        return
+    yield from _at(place, figures)
+    if figures.how == REACHABLE and figures.share is not None and figures.share > 1:
+        yield f"{place}: share: states {figures.share:g} of what can be reached, which is 1 at most"
+
+
+def _table(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _at(place: str, record: Any) -> Iterator[str]:
+    return (f"{place}: {name}: {told}" for name, told in outside(record))
 
 
 def stated(results: Iterable[Result], key: str) -> str:

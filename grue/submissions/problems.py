@@ -82,7 +82,8 @@ _ERRORS = {
     13: ("a link or a special file", "Replace it by the file itself; links and special files are not read."),
     14: (
         "a file is too large, or there are too many files",
-        "Keep each file under 10 MB packed and unpacked, and a submission at 2,000 files at most; shorten the texts.",
+        "Keep each file under 10 MB packed and unpacked and 200,000 lines, and a submission at 2,000 files at most; "
+        "shorten the texts.",
     ),
     15: ("a line is too long", "Keep each line under 100,000 characters; shorten the texts."),
     16: ("an empty file", "Submit the file that the run wrote, or leave the seed out of every task."),
@@ -178,6 +179,15 @@ _ERRORS = {
     92: (
         "an endpoint of which too little is said, or what cannot be known",
         "Submit the result.json that `grue evaluate --endpoint` wrote, unchanged.",
+    ),
+    93: (
+        "a statement that cannot be true",
+        "Submit the result.json that `grue evaluate` wrote, unchanged. Where a share is above 1, draw more samples to "
+        "more prompts with `grue frontier`, or leave --frontier out.",
+    ),
+    94: (
+        "two trained seeds have the same weights",
+        "Submit each run once, with the result.json of its own checkpoint.",
     ),
     72: (
         "a configuration asks for code or files that are not grue's",

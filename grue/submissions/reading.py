@@ -27,6 +27,7 @@ MOST_BYTES_OF = {SUBMISSION: 20_000, MANIFEST: 1_000_000, ".json": 200_000}
 The worst case of a TOML or JSON parser grows with the square of the size.
 """
 MOST_CHARACTERS = 100_000  # per line
+MOST_LINES = 200_000  # of a file; no split has a tenth as many examples, and blank lines are read, too
 MOST_FILES = 2_000  # per system
 
 UNREADABLE = {SUBMISSION: 2, MANIFEST: 11, CONFIG: 70, ".json": 3, ".gz": 7}
@@ -169,6 +170,8 @@ def _too_heavy(path: Path, size: int, texts: bool) -> Iterator[Problem]:
         return
     if len(content) > most:
         yield error(14, path, f"unpacks to more than {most:,} bytes.")
+    elif content.count(b"\n") > MOST_LINES:
+        yield error(14, path, f"has more than {MOST_LINES:,} lines.")
     elif not content.strip():
         yield error(empty, path, "holds only white space.")
     else:
@@ -265,6 +268,8 @@ def read_unscanned_predictions(path: Path) -> list[Prediction]:
         raise DataError(f"{path}: cannot be read: {files.reason(refusal)}.") from refusal
     if content is not None and len(content) > MOST_BYTES:
         raise DataError(f"{path}: unpacks to more than {MOST_BYTES:,} bytes; it is not read.")
+    if content is not None and content.count(b"\n") > MOST_LINES:
+        raise DataError(f"{path}: has more than {MOST_LINES:,} lines; it is not read.")
     return read_untrusted_predictions(path)
 
 

@@ -266,11 +266,75 @@ def test_tables_of_parquet_have_bounds(tmp_path, monkeypatch):
     with pytest.raises(DataError, match=r"a.parquet: refused: 4,000 of its rows take 4,"):
         list(read_rows(path))
     with pytest.raises(DataError, match="refused: 4,000 of its rows take"):
-        parquet.copy_columns("a", parquet.open_parquet("a", path), (), tmp_path / "b.parquet")
+        parquet.copy_columns(parquet.open_parquet("a", path), (), tmp_path / "b.parquet")
     assert not (tmp_path / "b.parquet").exists()
     monkeypatch.setattr(parquet, "MOST_ROWS", 3999)
     with pytest.raises(DataError, match="refused: 4,000 rows of 1 columns, at most 3,999"):
         list(read_rows(path))
+
+
+LONG = "x" * 200_000
+PLAIN = {"use_dictionary": False, "compression": "zstd"}
+BOMBS = {
+    "a dictionary": (pa.DictionaryArray.from_arrays(pa.array([0] * 4000, pa.int32()), [LONG]), {}),
+    "texts in a list": (pa.array([[LONG] * 200]), {}),
+    "what the text before shares": (pa.array([LONG] * 200), PLAIN | {"column_encoding": {"a": "DELTA_BYTE_ARRAY"}}),
+    "one list": (pa.ListArray.from_arrays([0, 30_000_000], pa.nulls(30_000_000, pa.bool_())), {}),
+    "a fixed length": (pa.array([LONG.encode()] * 200, pa.binary(len(LONG))), {}),
+    "compression": (pa.array([LONG * 200]), PLAIN),
+}
+
+
+@pytest.mark.parametrize(("column", "options"), BOMBS.values(), ids=BOMBS)
+def test_parquet_is_refused_by_what_it_unpacks_to(tmp_path, column, options):
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"a": column}), path, **options)
+    assert path.stat().st_size < 100_000
+    with pytest.raises(DataError, match=r"a\.parquet: refused: .* bytes unpack to (3|4|8)\d"):
+        list(read_rows(path))
+
+
+def test_parquet_that_says_it_is_small_is_refused_while_it_is_read(tmp_path, monkeypatch):
+    def varint(number, length):  # a number of the footer; zeros beyond its first bytes say nothing
+        return bytes(number >> 7 * place & 127 | (128 if place < length - 1 else 0) for place in range(length))
+
+    path, usual = tmp_path / "a.parquet", pa.default_memory_pool()
+    pa.set_memory_pool(pa.system_memory_pool())  # the usual one keeps what the test takes to write the file
+    pq.write_table(pa.table({"a": ["x" * 150_000_000]}), path, write_statistics=False, **PLAIN)
+    stated = pq.read_metadata(path).row_group(0).column(0).total_uncompressed_size
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(varint(2 * stated, 5), varint(2 * 1000, 5)))
+    assert pq.read_metadata(path).row_group(0).column(0).total_uncompressed_size == 1000
+    monkeypatch.setattr(parquet, "MEMORY", 100_000_000)
+    try:
+        with pytest.raises(DataError, match=r"a\.parquet: refused: it takes more than 10\d,\d+,\d+ bytes of memory"):
+            list(read_rows(path))
+    finally:
+        pa.set_memory_pool(usual)
+
+
+def test_parquet_is_read_as_it_was_written_whatever_its_encodings(tmp_path):
+    rows = [
+        {"a": ["x", None], "s": {"p": "q", "n": [{"z": "w"}]}, "m": [("k", "v")], "d": "one", "b": b"\xff", "i": 1},
+        {"a": [], "s": None, "m": [], "d": None, "b": b"", "i": None},
+    ] * 5000
+    kinds = {
+        "a": pa.list_(pa.string()),
+        "s": pa.struct([("p", pa.string()), ("n", pa.list_(pa.struct([("z", pa.large_string())])))]),
+        "m": pa.map_(pa.string(), pa.string()),
+        "d": pa.dictionary(pa.int8(), pa.string()),
+        "b": pa.binary(),
+        "i": pa.int64(),
+    }
+    table = pa.Table.from_pylist(rows, pa.schema(kinds.items()))
+    for name, encoding in (("plain", "PLAIN"), ("delta", "DELTA_BYTE_ARRAY"), ("lengths", "DELTA_LENGTH_BYTE_ARRAY")):
+        texts = {"s.p": encoding, "b": encoding}
+        pq.write_table(table, tmp_path / f"{name}.parquet", use_dictionary=False, column_encoding=texts)
+    pq.write_table(table, tmp_path / "usual.parquet")
+    for path in tmp_path.glob("*.parquet"):
+        assert list(read_rows(path)) == rows
+        parquet.copy_columns(parquet.open_parquet("a", path), ("s.n", "d"), tmp_path / "copy")
+        assert pq.read_table(tmp_path / "copy").to_pylist()[0] == {"s": {"n": [{"z": "w"}]}, "d": "one"}
 
 
 def test_any_damage_of_parquet_is_one_error(tmp_path):

@@ -75,6 +75,16 @@ def test_another_range_than_the_one_asked_for_is_refused(tmp_path):
     assert "Range: bytes=4-" in requests[0]
 
 
+def test_the_rest_of_another_version_is_refused(tmp_path):
+    """If-Range asks a server to send the whole file instead; not every one heeds it."""
+    target = tmp_path / "a.bin"
+    for tag, told, rest in [('"2"', "bytes 4-7/8", b"4567"), ('"1"', "bytes 4-8/9", b"45678")]:
+        first = answer("200 OK", b"0123", Content_Length=8, ETag='"1"')
+        refusal = refused([first, answer("206 Partial Content", rest, Content_Range=told, ETag=tag)], target)
+        assert f'the server sent {told} of {tag}, where the file was "1" of 8 bytes. What was' in refusal
+        assert not list(tmp_path.iterdir()), "the next attempt starts over"
+
+
 def test_a_range_that_was_not_asked_for_is_refused(tmp_path):
     told = refused([answer("206 Partial Content", b"4567", Content_Range="bytes 4-7/8")], tmp_path / "a.bin")
     assert "the server answered 206 Partial Content, and not with a file" in told
@@ -303,6 +313,7 @@ def test_a_range_of_the_hub_is_the_one_asked_for(hub, waited, monkeypatch):
     for told, body in [
         ("bytes 0-3/10", b"0123"),
         ("bytes 2-5/10", b"23456789" * 10_000),
+        ("bytes 2-5/11", b"2345"),
         ("", b"2345"),
     ]:
         headers = {"Content_Range": told} if told else {}
@@ -314,6 +325,19 @@ def test_a_range_of_the_hub_is_the_one_asked_for(hub, waited, monkeypatch):
             remote.seek(2)
             with pytest.raises(DataError, match="asked for the bytes 2-5, got"):
                 remote.read(4)
+
+
+def test_the_ranges_of_the_hub_are_of_one_version(hub, waited, monkeypatch):
+    ranges = [
+        answer("206 Partial Content", b"23", Content_Range=f"bytes {first}-{first + 1}/10", ETag=tag)
+        for first, tag in ((0, '"1"'), (2, '"1"'), (4, '"2"'))
+    ]
+    with scripted(*ranges) as (address, _):
+        monkeypatch.setattr("huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE", address + "/{repo_id}/{filename}")
+        remote = RangeFile(small("imdb").data.sources[0], HEAD_COMMIT, HubFile("a.parquet", 10), QUICK)
+        assert remote.read(2) == remote.read(2) == b"23"
+        with pytest.raises(DataError, match='the server sent "2" after "1": the file has changed in between'):
+            remote.read(2)
 
 
 def test_a_commit_of_the_hub_is_one(hub, waited, tmp_path):

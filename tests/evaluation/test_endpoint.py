@@ -2,13 +2,14 @@
 
 import json
 import threading
+from urllib.parse import quote
 
 import pytest
 from support import openai_server as server
 from support.scripted_server import answer, scripted
 
 from grue.errors import ConfigError, DataError, Unavailable
-from grue.evaluation.client import Client, GivenUp, Passing
+from grue.evaluation.client import Client, GivenUp, Passing, without_key
 from grue.evaluation.endpoint import Endpoint, checked, checked_url
 
 KEY = "sk-very-secret-0123456789"
@@ -249,6 +250,47 @@ def test_a_key_that_a_server_repeats_is_taken_out(monkeypatch):
     monkeypatch.setenv("THE_KEY", "EMPTY")  # a placeholder is no secret, and may be said
     with server.serving(reply=lambda body: "EMPTY rooms") as served:
         assert client(served, key_env="THE_KEY").ask(CHAT).text == "EMPTY rooms"
+
+
+LONG_KEY = "sk-proj-AbC/dEf_GhI.jKl~MnO=0123456789+wxyz!"
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        LONG_KEY,
+        LONG_KEY.upper(),
+        quote(LONG_KEY, safe=""),
+        quote(quote(LONG_KEY, safe=""), safe="").lower(),
+        "".join(f"%{ord(sign):02X}" for sign in LONG_KEY),
+        "".join(f"\\u{ord(sign):04x}" for sign in LONG_KEY),
+        "".join(f"&#x{ord(sign):02x};" for sign in LONG_KEY),
+        LONG_KEY.replace("/", "\\/"),
+        f"{LONG_KEY[:20]}\n  {LONG_KEY[20:]}",
+        LONG_KEY[:38],
+        LONG_KEY[7:],
+    ],
+)
+def test_a_key_is_taken_out_however_it_is_spelled(spelled):
+    assert without_key(f"Bad key {spelled}, no {spelled}", LONG_KEY) == "Bad key ***, no ***"
+    assert without_key("sk-prof and jKl~MnO", LONG_KEY) == "sk-prof and jKl~MnO"
+
+
+@pytest.mark.parametrize("before", range(40, 110, 3))
+def test_a_key_is_taken_out_before_a_text_is_cut(monkeypatch, before):
+    monkeypatch.setenv("THE_KEY", LONG_KEY)
+    content = json.dumps({"error": "x" * before + LONG_KEY, "choices": [7]}).encode()
+    for fault in ((200, content, {}), (200, b"<p>" + content, {}), (418, b"y" * 95 + content, {})):
+        with server.serving(faults=[fault] * 7) as served, pytest.raises(DataError) as caught:
+            client(served, key_env="THE_KEY").ask(CHAT)
+        assert not any(LONG_KEY[i : i + 4] in str(caught.value) for i in range(len(LONG_KEY) - 3))
+
+
+def test_a_key_in_a_broken_header_is_taken_out(monkeypatch):
+    monkeypatch.setenv("THE_KEY", LONG_KEY)
+    broken = f"authorization: Bearer {LONG_KEY}\r\n\r\n".encode()
+    with scripted(*[broken] * 7) as (url, _), pytest.raises(Unavailable, match=r"7 requests: .*Bearer \*\*\*"):
+        client(url, key_env="THE_KEY").ask(CHAT)
 
 
 def test_an_answer_beyond_all_bounds_is_refused():

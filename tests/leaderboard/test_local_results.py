@@ -1,5 +1,8 @@
 """Local results that are broken: the board shows the others, and what asks for a broken one says so."""
 
+import re
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +11,7 @@ from support.factories import a_result
 
 from grue import files
 from grue.cli.main import main
+from grue.records import Score
 from grue.task_files import load_task
 
 IMDB = load_task("imdb")
@@ -62,7 +66,52 @@ def test_a_score_that_is_none_is_left_out(tmp_path: Path, score: float) -> None:
     assert done.exit_code == 0, done.output
     assert any(line.startswith("|") and " fine " in line for line in done.stdout.splitlines())
     assert not any(line.startswith("|") and " odd " in line for line in done.stdout.splitlines())
-    assert f"odd/seed-1/result.json: preference: expected a score from 0 to 100, found {score!r}." in done.stdout
+    told = f"odd/seed-1/result.json: preference: must be at least 0 and at most 100, found {score!r}."
+    assert told in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "told"),
+    [
+        ("sentiment", 1e308, "value: must be 0–1, found 1e+308."),
+        ("perplexity", 1e308, "value: must be at least -1e+15 and at most 1e+15, found 1e+308."),
+        ("sentiment", 1.5, "value: must be 0–1, found 1.5."),
+        ("rouge1", -0.5, "value: must be 0–1, found -0.5."),
+    ],
+)
+def test_a_figure_beyond_its_scale_takes_no_board_down(tmp_path: Path, metric: str, value: float, told: str) -> None:
+    odd = Score(metric, "none", value, None, 1000, "higher", "")
+    for system in ("fine", "odd"):
+        for seed in (1, 2):
+            result = a_result(IMDB, system, seed, 40.0)
+            files.write_json(
+                tmp_path / f"mini/imdb/{system}/seed-{seed}/result.json",
+                replace(result, scores=(*result.scores, odd)) if system == "odd" else result,
+            )
+    done = grue("leaderboard", "--task", "imdb", "--format", "markdown", "--runs", tmp_path)
+    assert done.exit_code == 0, done.output
+    assert any(line.startswith("|") and " fine " in line for line in done.stdout.splitlines())
+    assert f"Left out: {tmp_path}/mini/imdb/odd/seed-1/result.json: scores: {metric}: {told} Evaluate" in done.stdout
+
+
+def test_a_submission_that_cannot_be_read_takes_no_board_down(tmp_path: Path) -> None:
+    for system in ("null", "copy"):
+        shutil.copytree(Path("submissions/mini") / system, tmp_path / "submissions/mini" / system)
+    bad = tmp_path / "submissions/mini/copy/imdb/seed-1.result.json"
+    bad.write_text(re.sub(r'"value": [\d.]+', '"value": 1e308', bad.read_text()))
+    places = ("--submissions", tmp_path / "submissions", "--runs", tmp_path)
+    done = grue("leaderboard", "--format", "markdown", *places)
+    assert done.exit_code == 0, done.output
+    rows = [line for line in done.stdout.splitlines() if line.startswith("|")]
+    assert any(" null " in row for row in rows) and not any(" copy " in row for row in rows)
+    assert f"Left out: {bad}: scores: " in done.stdout
+    assert f"See `grue submit check {tmp_path}/submissions/mini/copy`." in done.stdout
+    refused = grue("compare", "copy", "null", *places)
+    assert refused.exit_code == 3 and f"{bad}: scores: " in refused.stderr
+    published = grue("leaderboard", "--publish", tmp_path / "out", "--submissions", tmp_path / "submissions")
+    assert (
+        published.exit_code == 3 and f"{bad}: scores: " in published.stderr
+    )  # no row is left out of what is published
 
 
 def test_a_picture_of_the_board_says_so_too(broken: Path) -> None:

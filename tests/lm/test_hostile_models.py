@@ -1,6 +1,7 @@
 """Models, tokenizers and checkpoints from untrusted places: refused with one error, before any of it could do harm."""
 
 import ast
+import base64
 import json
 import os
 import pickle
@@ -18,12 +19,14 @@ from support import tiny
 from support.hub_server import add_data_sets, suite
 from support.paths import ROOT
 from support.saved import MANIFEST, SAMPLED, save
+from tokenizers.normalizers import Replace
 
 from grue.cli.main import main
 from grue.errors import DataError, Unavailable
 from grue.lm import checkpoint, folder
 from grue.lm.load import fetch_model, load_language_model, load_tokenizer
 from grue.lm.scorers import load_classifier, load_encoder
+from grue.lm.tokenizer_parts import backtracks, check_loaded
 
 
 @pytest.fixture(scope="module")
@@ -366,6 +369,86 @@ def test_an_adapter_beside_the_weights_is_refused(model):
     assert "adapter_config.json would add an adapter to the weights" in refusal(model)
     (model / "config.json").unlink()
     assert "it has no config.json" in refusal(model)
+
+
+def within(part, *steps):
+    """A part of several steps, in a sequence within a sequence."""
+    name = {"normalizer": "normalizers", "pre_tokenizer": "pretokenizers", "decoder": "decoders"}.get(
+        part, "processors"
+    )
+    return {"type": "Sequence", name: [{"type": "Sequence", name: [*steps]}]}
+
+
+def replace_by(content, **pattern):
+    return {"type": "Replace", "pattern": pattern, "content": content}
+
+
+TEMPLATE = {"type": "TemplateProcessing", "single": [], "pair": [], "special_tokens": {}}
+ITSELF = [{"Sequence": {"id": "A", "type_id": 0}}]
+TABLE = base64.b64encode(bytes(4) + b"\0" + b"x" * 20_000 + b"\0").decode()
+
+
+@pytest.mark.parametrize(
+    ("part", "steps", "told"),
+    [
+        (
+            "normalizer",
+            [replace_by("b" * 20_000, String="a")],
+            "normalizer and pre_tokenizer may make a text more than",
+        ),
+        ("normalizer", [replace_by("aa", String="a")] * 14, "may make a text more than 10,000 times as long"),
+        ("normalizer", [replace_by("b" * 20_000, Regex=".")], "may make a text more than"),
+        ("normalizer", [{"type": "Prepend", "prepend": "x" * 20_000}], "may make a text more than"),
+        ("normalizer", [{"type": "Precompiled", "precompiled_charsmap": TABLE}], "may make a text more than"),
+        ("normalizer", [{"type": "ByteLevel"}] * 7, "may make a text more than"),
+        ("decoder", [replace_by("b" * 20_000, String="a")], "decoder may make a text more than"),
+        ("post_processor", [TEMPLATE | {"single": ITSELF * 2000}], "a template of more than 1,000 pieces"),
+        ("post_processor", [TEMPLATE | {"single": ITSELF * 2}] * 10, "a template of more than 1,000 pieces"),
+        ("pre_tokenizer", [{"type": "Split", "pattern": {"Regex": "(a+)+$"}}], "'(a+)+$' repeats what repeats"),
+        ("decoder", [replace_by("", Regex="(?:x|a*b+)*c")], "repeats what repeats"),
+    ],
+)
+def test_a_tokenizer_that_makes_texts_far_longer_is_refused(model, part, steps, told):
+    change(model / "tokenizer.json", **{part: within(part, *steps)})
+    said = refusal(model)
+    assert said.startswith(f"{model / 'tokenizer.json'}: refused: the tokenizer's") and told in said
+
+
+def test_what_a_tokenizer_is_made_of_is_bounded_from_whatever_file(model):
+    tokenizer = load_tokenizer(str(model))
+    tokenizer.backend_tokenizer.normalizer = Replace("a", "b" * 20_000)
+    with pytest.raises(DataError, match="some model: refused: the tokenizer's normalizer and pre_tokenizer may make"):
+        check_loaded("some model", tokenizer)
+    content = (model / "tokenizer.json").read_text()
+    twice = json.dumps({"type": "Replace", "pattern": {"String": "a"}, "content": "b" * 20_000})
+    (model / "tokenizer.json").write_text('{"normalizer": ' + twice + ', "normalizer": null, ' + content.lstrip()[1:])
+    assert "tokenizer.json: a key is repeated in an object" in refusal(model)
+
+
+@pytest.mark.parametrize(
+    ("expression", "refused"),
+    [
+        ("(a+)+$", True),
+        ("(?:a*)*", True),
+        ("(?i:a+|b)+", True),
+        ("(?<word>a+)*", True),
+        ("(?=a+)b+", False),
+        (r"((\w+)\s?)+$", False),  # \s? may be left out, but is no repeat
+        (r"(\w+\s*)+$", True),
+        ("(a*b*){2,}", True),
+        ("([^(]+)+", True),
+        (r"(?:\p{L}\p{M}*)+", False),
+        (r"\(a+\)+", False),
+        ("[(a+]+", False),
+        (r"\d{1,3}(?=(\d{3})*(?!\d))", False),
+        (r"'s|'t| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+", False),
+        (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+", False),
+        (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{M}]*[\p{Ll}\p{M}]+(?i:'s|'t)?|\p{N}{1,3}| ?[^\s\p{L}]+[\r\n/]*|\s+(?!\S)", False),
+        (r" ?[^(\s|[.,!?…。，、।۔،])]+", False),
+    ],
+)  # fmt: skip
+def test_expressions_that_may_run_for_ever(expression, refused):
+    assert backtracks(expression) is refused
 
 
 def test_a_tokenizer_that_cannot_be_is_one_error(model):

@@ -274,6 +274,41 @@ def the_hash_of_other_ids(ours: Path, _: pytest.MonkeyPatch) -> None:
     edit(ours, lambda data: data["data"].update(ids_sha256="0" * 64))
 
 
+@violates(93)
+def a_kl_below_zero(ours: Path, _: pytest.MonkeyPatch) -> None:
+    edit(ours, lambda data: data["system"].update(last={"update": 3, "validation": {"kl": -0.2}}))
+
+
+@violates(93)
+def a_share_above_one(ours: Path, _: pytest.MonkeyPatch) -> None:
+    gained = {"kl": 0.5, "gain": 0.3, "share": 1.5, "how": "reachable"}
+    edit(ours, lambda data: data["system"].update(frontier=gained))
+
+
+@violates(93)
+def a_hash_of_weights_that_is_none(ours: Path, _: pytest.MonkeyPatch) -> None:
+    edit(ours, lambda data: data["system"].update(weights="A" * 64))
+
+
+@violates(93)
+def a_count_of_more_texts_than_there_are(ours: Path, _: pytest.MonkeyPatch) -> None:
+    edit(ours, lambda data: data.update(status="failed", scores=[], preference=None, naturalness=None))
+    edit(ours, lambda data: data["counts"].update(truncated=10_000))
+    (ours / PREDICTIONS).unlink()
+
+
+@violates(94)
+def the_weights_of_another_seed(ours: Path, _: pytest.MonkeyPatch) -> None:
+    for seed in SEEDS[:2]:
+        said = {"weights": "0" * 64, "config_sha256": f"{seed}" * 64, "update": seed}
+        edit(ours, lambda data, said=said: data["system"].update(said), seed)
+
+
+@violates(20)
+def another_number_of_examples_than_the_split_has(ours: Path, _: pytest.MonkeyPatch) -> None:
+    edit(ours, lambda data: data["data"].update(examples=999))
+
+
 @violates(20)
 def another_count_of_empty_texts(ours: Path, _: pytest.MonkeyPatch) -> None:
     edit(ours, lambda data: data["counts"].update(empty=1))

@@ -46,7 +46,7 @@ from grue.submissions.checks.wording import skeleton
 from grue.submissions.entries import results
 from grue.submissions.folder import systems
 from grue.submissions.problems import error
-from grue.submissions.reading import MOST_FILES
+from grue.submissions.reading import MOST_FILES, read_unscanned_predictions
 from grue.task_files import load_task
 
 NO_SEED = "names no seed, which is a whole number from 0 to 4294967295, without leading zeros."
@@ -250,6 +250,7 @@ def test_what_the_task_was_and_is_stands_in_the_message(ours: Path) -> None:
         (gzip.compress(b'{"id": "a"}\n'), 7, "line 1: the key 'text' is missing."),
         (gzip.compress(b'{"id": "a", "text": ' + b"[" * 30 + b"]" * 30 + b"}"), 7, "line 1: nests too deeply."),
         (gzip.compress(b" " * 10_000_001), 14, "unpacks to more than 10,000,000 bytes."),
+        (gzip.compress(b'{"id": "a", "text": ""}' + b"\n" * 9_000_000), 14, "has more than 200,000 lines."),
         (gzip.compress(b" " * 10), 16, "holds only white space."),
         (gzip.compress(b"\n" + b"a" * 100_001), 15, "line 2 has 100,001 characters, more than 100,000."),
     ],
@@ -260,6 +261,14 @@ def test_unreadable_predictions_are_told(ours: Path, content: bytes, number: int
     ((name, where, said),) = told(ours)
     assert (name, where) == (f"GRUE-S{number:03}", PREDICTIONS)
     assert said.startswith(message)
+
+
+@pytest.mark.parametrize("first", [b"", b'{"id": "a", "text": ""}'])
+def test_a_file_of_blank_lines_is_not_read(tmp_path: Path, first: bytes) -> None:
+    path = tmp_path / "seed-1.predictions.jsonl.gz"
+    path.write_bytes(gzip.compress(first + b"\n" * 9_000_000))
+    with pytest.raises(DataError, match=r"gz: has more than 200,000 lines; it is not read\."):
+        read_unscanned_predictions(path)
 
 
 def test_ids_that_are_not_the_splits_are_told(ours: Path) -> None:

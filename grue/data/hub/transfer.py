@@ -32,14 +32,14 @@ def save_columns(source: Source, listing: Listing, file: HubFile, target: Path, 
     what = f"{source.name}/{escaped(file.path)} at {listing.commit[:12]}"
     with translate_hub_errors(what):
         if listing.folder is not None:
-            return copy_columns(what, open_parquet(what, listing.folder / file.path), source.columns, target)
+            return copy_columns(open_parquet(what, listing.folder / file.path), source.columns, target)
         if source.columns:
             remote = RangeFile(source, listing.commit, file)
             opened = open_parquet(what, remote)
-            if len(leaf_columns(what, opened, source.columns)) < len(opened.schema):
-                return copy_columns(what, opened, source.columns, target, lambda: progress(remote.transferred, 0))
+            if len(leaf_columns(opened, source.columns)) < len(opened.leaves()):
+                return copy_columns(opened, source.columns, target, lambda: progress(remote.transferred, 0))
         whole = _download(source, listing.commit, file, target.parent / "whole", progress)
-        copy_columns(what, open_parquet(what, whole), source.columns, target)
+        copy_columns(open_parquet(what, whole), source.columns, target)
         whole.unlink()
 
 
@@ -57,6 +57,7 @@ class RangeFile(io.RawIOBase):
 
         self._url = hf_hub_url(source.name, file.path, repo_type="dataset", revision=commit)
         self._size, self._position, self._pace, self.transferred = file.size, 0, pace, 0
+        self._version: str | None = None
 
     def readable(self) -> bool:
         """Return True."""
@@ -98,8 +99,14 @@ class RangeFile(io.RawIOBase):
         content = bytearray()
         with library.http_stream_backoff("GET", self._url, **asked) as response:
             library.hf_raise_for_status(response)
-            told = response.headers.get("Content-Range", "")
-            if response.status_code == 206 and told.startswith(f"bytes {first}-{last - 1}/"):
+            told, version = response.headers.get("Content-Range", ""), response.headers.get("ETag")
+            self._version = self._version or version
+            if version not in (None, self._version):
+                raise DataError(
+                    f"{self._url}: the server sent {escaped(version)} after {escaped(self._version)}: the file has "
+                    "changed in between. Rerun the command to start over."
+                )
+            if response.status_code == 206 and told == f"bytes {first}-{last - 1}/{self._size}":
                 for chunk in self._pace.watch(response.iter_raw()):
                     content += chunk
                     if len(content) > last - first:

@@ -20,7 +20,7 @@ from grue.evaluation.scoring import Scored, chosen_metrics, score_predictions
 from grue.records import Prediction
 from grue.submissions.by_reference.system import PublishedFile
 from grue.submissions.folder import nests_too_deep
-from grue.submissions.reading import MOST_BYTES, MOST_CHARACTERS
+from grue.submissions.reading import MOST_BYTES, MOST_CHARACTERS, MOST_LINES
 from grue.tasks import Task
 
 
@@ -59,6 +59,8 @@ def _content(path: Path, packed: bool) -> bytes:
         raise DataError(f"the file cannot be read: {files.reason(error)}.") from error
     if len(content) > MOST_BYTES:
         raise DataError(f"the file {'unpacks to' if packed else 'has'} more than {MOST_BYTES:,} bytes.")
+    if content.count(b"\n") > MOST_LINES:
+        raise DataError(f"the file has more than {MOST_LINES:,} lines.")
     return content
 
 

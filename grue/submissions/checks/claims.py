@@ -1,13 +1,13 @@
 """What a result claims, against what its predictions give."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from grue.evaluation.scoring import SCORED, Scored, axis_mean
+from grue.evaluation.scoring import SCORED, Scored, axis_mean, counts_of
 from grue.metrics.registry import metric_parameters
-from grue.records import Result, Score
+from grue.records import Prediction, Result, Score
 from grue.submissions.problems import Problem, error
 from grue.tasks import MetricSpec, Task
 
@@ -28,7 +28,13 @@ def check_claims(path: Path, result: Result, scored: Scored, task: Task) -> Iter
     stated = {"references": references, **result.hashes, "ids_sha256": result.data.get("ids_sha256", ids)}
     if others := _others(stated, {**scored.hashes, **({"ids_sha256": ids} if ids else {})}):
         yield error(19, path, others)
-    if others := _others(result.counts, scored.counts):
+
+
+def check_counts(path: Path, result: Result, predictions: Sequence[Prediction]) -> Iterator[Problem]:
+    """Yield if a result counts other examples than there are, or other texts than its predictions are."""
+    counted = counts_of(predictions)
+    examples = {"data: examples": len(predictions)} if "examples" in result.data else {}
+    if others := _others({**result.counts, "data: examples": result.data.get("examples")}, counted | examples):
         yield error(20, path, others)
 
 

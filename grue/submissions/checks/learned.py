@@ -3,16 +3,15 @@
 A reward model is a folder of the machine that trained; its name alone says nothing of what was rewarded.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from grue.evaluation.reward_models import named_in
 from grue.records import Result
+from grue.submissions.folder import SHA256
 
 TRAIN = "train"
 """The split of a task whose prompts may be learned from."""
-SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def models_of(result: Result) -> list[Mapping[str, Any]]:

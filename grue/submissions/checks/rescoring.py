@@ -14,7 +14,7 @@ from grue.evaluation.predictions import match
 from grue.evaluation.scoring import Prepare, chosen_metrics, prepared_metric, prepared_once, score_predictions
 from grue.files import sha256_json
 from grue.records import Example, Prediction, Result
-from grue.submissions.checks.claims import check_claims
+from grue.submissions.checks.claims import check_claims, check_counts
 from grue.submissions.checks.likeness import SketchedRun, check_copies, check_twins, elsewhere, limit
 from grue.submissions.checks.sketch import sketch
 from grue.submissions.checks.texts import (
@@ -236,6 +236,7 @@ def _check_run(
     if stated != computed:  # no score can follow from them
         odd.append(error(19, run.path, f"predictions: states {stated!r}; computed: {computed!r}."))
         return Findings(tuple(odd)), None
+    odd += check_counts(run.path, run.result, ordered)
     if not run.rescored:
         return Findings(tuple(odd)), run.result.preference
     try:

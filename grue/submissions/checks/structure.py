@@ -2,10 +2,11 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from grue.errors import ConfigError, DataError
+from grue.errors import ConfigError, DataError, escaped
 from grue.evaluation.prompting import ENDPOINT
 from grue.files import canonical_json
 from grue.records import EXTERNAL, LOOKUPS, SEEDLESS, SYSTEM_NAME, Result
@@ -22,6 +23,7 @@ from grue.submissions.folder import (
     SUBMISSION,
     Submission,
     does_not_compete,
+    kept_one_start,
     place_of,
     predictions_of,
     read_result,
@@ -29,6 +31,7 @@ from grue.submissions.folder import (
     result_of,
     seed_of,
     stated,
+    untrue,
 )
 from grue.submissions.problems import Problem, error, review, warning
 from grue.submissions.reading import Scan, check_manifest, scan, without_path
@@ -84,6 +87,7 @@ def read_system(system: Path) -> Contents:
         problems += _check_predictions(path, result, predictions in found.present)
     problems += _check_completeness(system, suite, found, references)
     problems += _check_same_settings(results)
+    problems += _check_weights(results)
     if (promptings := mixed(results.values())) is not None:
         problems.append(error(91, system, f"has results of {promptings}."))
     problems += check_configurations(system, found, results)
@@ -147,10 +151,9 @@ def _check_result(path: Path, result: Result) -> Iterator[Problem]:
         said = f"version {result.task_version} ({result.task_hash[:12]}), split {result.split!r}"
         now = f"version {task.version} ({task.hash[:12]}), split {task.data.evaluation!r}"
         yield error(6, path, f"was evaluated on {said}; the task is now {now}.")
-    ids = _task_at(path).data.splits[_task_at(path).data.evaluation].ids_sha256
-    stated = result.data.get("ids_sha256", ids)
-    if result.status == "failed" and ids and stated != ids:  # of a complete one, `check_claims` compares it
-        yield error(19, path, f"ids_sha256: states {stated!r}; of the split: {ids!r}.")
+    yield from (error(93, path, f"{line}.") for line in untrue(result))
+    if _is_of_the_task(path, result):
+        yield from _check_ids(path, result)
     if result.grue.get("dirty") is True:
         yield warning(36, path, "was made by a checkout with uncommitted changes.")
     if _is_of_the_task(path, result) and (other := of_another_decoding(result, _task_at(path))) is not None:
@@ -162,6 +165,24 @@ def _check_result(path: Path, result: Result) -> Iterator[Problem]:
     yield from (error(81, path, line) for line in unnamed_models(result))
     yield from (review(82, path, line) for line in leaking_models(result, _task_at(path).data.evaluation))
     yield from check_result_wording(result, path)
+
+
+def _check_ids(path: Path, result: Result) -> Iterator[Problem]:
+    """Yield if a result states other ids than the task file."""
+    split = _task_at(path).data.splits[_task_at(path).data.evaluation]
+    stated = result.data.get("ids_sha256", split.ids_sha256)
+    if split.ids_sha256 and stated != split.ids_sha256:
+        yield error(19, path, f"ids_sha256: states {stated!r}; of the split: {split.ids_sha256!r}.")
+
+
+def _check_weights(results: Mapping[Path, Result]) -> Iterator[Problem]:
+    """Yield the trained seeds of a task that name the same weights: chance differs, and so do the weights."""
+    trained = [(path, result) for path, result in results.items() if result.system.get("config_sha256")]
+    for (path, result), (other, same) in combinations(trained, 2):
+        weights = result.system.get("weights") or ""
+        alike = path.parent == other.parent and weights and weights == same.system.get("weights")
+        if alike and not kept_one_start(result, same):
+            yield error(94, other, f"weights: states {escaped(weights[:12])!r}, as {path.name} does.")
 
 
 def _check_place(path: Path, result: Result) -> Iterator[Problem]:
