@@ -203,6 +203,12 @@ class Entry:
     about: About = About()
 
 
+def model_word(model: str) -> str:
+    """Return the last part of a folder, a hub id or `mini:<name>`, as part of a system's name."""
+    last = re.split("[/:]", model.rstrip("/"))[-1]
+    return re.sub(r"[^A-Za-z0-9_.+-]+", "-", last).strip("_.+-")
+
+
 def check_system_name(name: str) -> str:
     """Return the name of a system, which is also that of its folder.
 

@@ -152,6 +152,26 @@ def test_a_warm_start_shares_its_first_stage(tmp_path):
         stages_of(replace(request, init=tmp_path))
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "backbone", "names"),
+    [
+        ("ppo", "mini:causal", ["ppo"]),  # the task's own
+        ("ppo", "mini:causal-s", ["ppo-causal-s"]),
+        ("supervised+ppo", "mini:causal-s", ["supervised-causal-s", "supervised+ppo-causal-s"]),
+        ("supervised+ppo", "org/a model@v2", ["supervised-a-model-v2", "supervised+ppo-a-model-v2"]),
+        ("supervised", ".", ["supervised-own"]),
+        ("supervised", "models/own/", ["supervised-own"]),
+        ("supervised", "org/" + "x" * 80, ["supervised-" + "x" * 49]),  # names have 60 characters at most
+    ],
+)
+def test_another_backbone_is_in_the_name_that_nobody_gave(tmp_path, monkeypatch, algorithm, backbone, names):
+    (tmp_path / "own").mkdir()
+    monkeypatch.chdir(tmp_path / "own")
+    request = RunRequest(task=load_task("imdb"), algorithm=algorithm, backbone=backbone)
+    assert [plan.system for plan in stages_of(request)] == names
+    assert stages_of(replace(request, system="mine"))[-1].system == "mine"
+
+
 def test_a_folder_has_one_process_at_a_time(tmp_path):
     message = "another process is training here"
     with sole_owner(tmp_path / "run"), pytest.raises(ConfigError, match=message), sole_owner(tmp_path / "run"):
