@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from grue import files
-from grue.algorithms import system_of, with_backbone
+from grue.algorithms import system_of
 from grue.data.load import local_data_id, split_of
 from grue.data.scored import read_header
 from grue.errors import ConfigError
@@ -16,7 +16,7 @@ from grue.lm.device import multiplies_bfloat16, scoring_device
 from grue.lm.load import weights_id
 from grue.metrics.own import code_sha256
 from grue.metrics.registry import metric_factory
-from grue.records import check_system_name
+from grue.records import check_system_name, with_backbone
 from grue.rl.settings import Common, RewardedConfig, recorded
 from grue.rl.switches import ImpactPrompts, parse_reference, parse_select
 from grue.runs import learned, rewarded

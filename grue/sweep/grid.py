@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from grue import files
-from grue.algorithms import system_of, with_backbone
+from grue.algorithms import system_of
 from grue.errors import ConfigError
 from grue.evaluation.endpoint import Endpoint
-from grue.records import LARGEST_SEED, check_seed
+from grue.records import LARGEST_SEED, check_seed, with_backbone
 from grue.runs.request import canonical
 from grue.task_files import is_named, task_names
 

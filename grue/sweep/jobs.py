@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grue import files
-from grue.algorithms import SUPERVISED, system_of, with_backbone
+from grue.algorithms import SUPERVISED, system_of
 from grue.errors import ConfigError, DataError, did_you_mean
 from grue.evaluation.endpoint import Endpoint, checked_url
 from grue.evaluation.prompting import chat_prompt
 from grue.lookups.find import find_lookup
 from grue.metrics.registry import own_code
-from grue.records import BASELINES, EXTERNAL, LOOKUPS, SEEDLESS, check_system_name
+from grue.records import BASELINES, EXTERNAL, LOOKUPS, SEEDLESS, check_system_name, with_backbone
 from grue.sweep.grid import GridEntry, ModelEntry, SweepGrid
 from grue.task_files import load_task
 from grue.tasks import Task

@@ -171,7 +171,7 @@ function exampleCard(one, data, { outputs, task }) {
 function outputOf(one, data, place) {
   const { name, seed } = data.systems[place];
   const known = board.systems.findIndex((system) => system.system === name);
-  const title = make("h4", {}, known < 0 ? breakable(name) : make("a", { href: `#${systemAddress(known)}` }, breakable(name)), make("small", {}, ` seed ${seed}`));
+  const title = make("h4", {}, known < 0 ? breakable(name) : make("a", { href: `#${systemAddress(known)}` }, breakable(board.systems[known].label)), make("small", {}, ` seed ${seed}`));
   const output = one.outputs[place];
   if (!output) return make("div", {}, title, make("p", { className: "facts" }, "no text"));
   const [text, isTruncated, ...scores] = output;
