@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from grue.leaderboard.board import Board
 from grue.records import Example
-from grue.render.legend import HELD_OUT, HONESTY, RANKS, VARIANTS, unlearned_in_words
+from grue.render.legend import HELD_OUT, HONESTY, IQM, RANKS, VARIANTS, unlearned_in_words
 from grue.render.page import environment, hashed, lean_script, lean_style, source
 from grue.render.tables import held_out_names
 from grue.render.text import variants
@@ -67,6 +67,7 @@ def render(board: Board, illustrations: Mapping[str, Example] | None = None, sho
             honesty=HONESTY,
             ranks=RANKS,
             held_out=HELD_OUT,
+            iqm=IQM,
             unlearned=unlearned_in_words(board.tasks),
             variants=VARIANTS if any(map(variants, board.rows)) else "",
             ranked_seeds=RANKED_SEEDS,

@@ -24,6 +24,7 @@ HELD_OUT = (
     "Held-out is the mean of the preference metrics that are neither in the task's reward nor of the family of one of "
     "its metrics (in the task file); what was trained on another reward has no value in that column"
 )
+IQM = "IQM is the interquartile mean of the preference over tasks and seeds; it decides no rank"
 VARIANTS = (
     "In parentheses after a system, where its name does not say it: the preset of its settings (grue algorithms show "
     "NAME), and a backbone that is not the task's"
@@ -67,7 +68,7 @@ def _others(board: Board) -> Iterator[str]:
     if board.suite == "mini":
         yield HONESTY
     if any(row.iqm is not None for row in board.rows):
-        yield "IQM is the interquartile mean of the preference over tasks and seeds; it decides no rank."
+        yield f"{IQM}."
     without = [task.name for task in board.tasks if not task.has("naturalness")]
     if without and len(without) < len(board.tasks):
         yield f"The mean naturalness leaves out {', '.join(without)}, which has no metric of it."

@@ -187,6 +187,7 @@ def _system(row: Row, board: Board) -> dict[str, Any]:
         "interval": _ends(row.interval),
         "naturalness": _short(row.naturalness, 4),
         **({"learned": _short(row.learned, 4)} if row.learned is not None else {}),
+        **({"iqm": _short(row.iqm)} if row.iqm is not None else {}),
         **({"held": held} if held else {}),
         **({"preset": printable(", ".join(presets))} if presets else {}),
         **({"size": row.about.parameters} if row.about.parameters else {}),

@@ -66,6 +66,7 @@ class TableLine:
     naturalness: str
     values: tuple[Shade, ...]
     extras: tuple[str, ...] = ()
+    iqm: str = UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,11 @@ class TablePanel:
     def aside(self) -> bool:
         """Whether any row has something beside its preference."""
         return any(line.aside != UNKNOWN for group in self.groups for line in group.lines)
+
+    @property
+    def iqm(self) -> bool:
+        """Whether any row has an interquartile mean."""
+        return any(line.iqm != UNKNOWN for group in self.groups for line in group.lines)
 
     @property
     def trained_on(self) -> bool:
@@ -165,6 +171,7 @@ def overview(board: Board) -> TablePanel:
                 _one(row.learned),
                 _one(row.naturalness),
                 tuple(scale[system.index] for scale in scales),
+                iqm=_one(row.iqm),
             ),
         )
         for row, system in zip(board.rows, systems, strict=True)
