@@ -2,7 +2,6 @@
 
 import json
 import sys
-from pathlib import Path
 
 import pytest
 from support.paths import ROOT
@@ -20,4 +19,4 @@ def test_a_picture_is_of_the_files_of_today(name: str) -> None:
 
 def test_every_picture_that_pages_show_is_there() -> None:
     assert {name for name in MADE_FROM if not (IMAGES / name).is_file()} == set()
-    assert {path.name for path in Path(IMAGES).glob("leaderboard*.png")} <= set(MADE_FROM)
+    assert {path.name for path in IMAGES.glob("leaderboard*.png")} <= set(MADE_FROM)
