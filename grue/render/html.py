@@ -11,10 +11,10 @@ from jinja2 import Environment
 from markupsafe import Markup
 
 from grue.leaderboard.board import Board
+from grue.leaderboard.trained_on import held_out_names
 from grue.records import Example
 from grue.render.legend import HELD_OUT, HONESTY, IQM, RANKS, VARIANTS, unlearned_in_words
 from grue.render.page import environment, hashed, lean_script, lean_style, source
-from grue.render.tables import held_out_names
 from grue.render.text import variants
 from grue.render.web import view, words
 from grue.render.web.axes import number

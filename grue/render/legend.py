@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from grue.leaderboard.board import Board, BoardTask, Column
+from grue.leaderboard.trained_on import held_out_on
 from grue.render.text import BY_CHAT, BY_ENDPOINT, TRAINED_ON, UNKNOWN, UNLEARNED, variants
 from grue.submissions.folder import PRELIMINARY_SEEDS, RANKED_SEEDS
 
@@ -96,11 +97,12 @@ def unlearned_in_words(tasks: Sequence[BoardTask]) -> str:
 
 
 def _trained_on(board: Board) -> Iterator[str]:
-    """Yield what the held-out preference leaves out, and what the mark of a metric means."""
-    cells = [cell for row in board.rows for cell in row.cells.values()] if len(board.tasks) == 1 else []
-    if any(cell.held_out is not None for cell in cells):
+    """Yield what the held-out preference of a task leaves out, and what the mark of a metric means."""
+    if len(board.tasks) > 1:
+        return
+    if any(held_out_on(row, board.tasks[0]) is not None for row in board.rows):
         yield f"{HELD_OUT}."
-    if any(cell.rewards for cell in cells):
+    if any(cell.rewards for row in board.rows for cell in row.cells.values()):
         yield f"{TRAINED_ON} marks a metric that the row was trained on or picked by, as its result states."
 
 

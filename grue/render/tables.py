@@ -7,7 +7,7 @@ from operator import attrgetter
 
 from grue.leaderboard.board import Board, BoardTask, Column, Estimate, Row
 from grue.leaderboard.places import Scores, shared_ranks
-from grue.leaderboard.trained_on import held_out_columns
+from grue.leaderboard.trained_on import held_out_names, held_out_on
 from grue.records import Axis, Direction
 from grue.render.as_reported import about_reported, reported_tables
 from grue.render.layout import Heading, Series, TextTable, as_table
@@ -118,17 +118,6 @@ def _scores(rows: Sequence[Row], estimates: Sequence[Mapping[str, Estimate | Non
         scores if scores and len(scores) == len(of_row) and row.rank is not None else None
         for row, scores, of_row in zip(rows, known, estimates, strict=True)
     ]
-
-
-def held_out_on(row: Row, task: BoardTask) -> Estimate | None:
-    """Return the held-out preference of a row if it is of the metrics that the task's own reward leaves out."""
-    cell = row.cells.get(task.name)
-    return cell.held_out if cell is not None and cell.held_out_metrics == held_out_names(task) else None
-
-
-def held_out_names(task: BoardTask) -> tuple[str, ...]:
-    """Return the metrics of the held-out preference of what was trained on the task's own reward, or on none."""
-    return tuple(column.metric for column in held_out_columns(task, ()))
 
 
 def _references(rows: Sequence[Row], tasks: Sequence[BoardTask]) -> TextTable:
