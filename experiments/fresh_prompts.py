@@ -2,8 +2,8 @@ r"""Does reinforcement learning on CommonGen gain from prompts that supervised t
 
     python experiments/fresh_prompts.py --out fresh
     grue train --task fresh/test-rules.toml --algo ppo --backbone runs/mini/commongen/supervised/seed-1/checkpoint \
-        --set updates=32 --set rollouts=256 --set minibatch_size=128
-    grue evaluate --checkpoint runs/own/test-rules/ppo/seed-1 --task fresh/test-rules.toml
+        --system ppo-fresh --set updates=32 --set rollouts=256 --set minibatch_size=128
+    grue evaluate --checkpoint runs/own/test-rules/ppo-fresh/seed-1 --task fresh/test-rules.toml
 
 It writes two tasks: mini's CommonGen, but with 4,000 fresh rows in place of the training split, which follow the rules
 of training (`training-rules.toml`) or those of test (`test-rules.toml`). docs/background/mini.md, "More reward calls,

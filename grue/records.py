@@ -265,12 +265,32 @@ class Entry:
             outputs that are kept elsewhere, "rescored" if the scores were computed again from submitted predictions,
             "reproduced" if a maintainer also drew the predictions again from the checkpoint, "retrained" if one
             trained it again from its configuration.
+        preset: The preset of its algorithm's settings (`grue.rl.presets`); empty where these are not known.
     """
 
     result: Result
     path: Path
     status: Status
     about: About = About()
+    preset: str = ""
+
+
+def model_word(model: str) -> str:
+    """Return the last part of a folder, a hub id or `mini:<name>`, as part of a system's name."""
+    last = re.split("[/:]", model.rstrip("/"))[-1]
+    return re.sub(r"[^A-Za-z0-9_.+-]+", "-", last).strip("_.+-")
+
+
+def with_backbone(system: str, backbone: str | None) -> str:
+    """Return the name of a system that nobody named, with the backbone that it starts from instead of the task's.
+
+    Args:
+        backbone: A folder, a hub id or `mini:<name>`; None, or empty, for the task's own.
+    """
+    if not backbone:
+        return system
+    model = str(Path(backbone).resolve()) if Path(backbone).is_dir() else backbone
+    return f"{system}-{model_word(model)}"[:LONGEST_NAME].rstrip("_.+-")
 
 
 def check_system_name(name: str) -> str:

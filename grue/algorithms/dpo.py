@@ -29,6 +29,7 @@ from grue.rl.groups import (
     start,
     with_reference,
 )
+from grue.rl.presets import PRESETS
 from grue.rl.settings import ScoredConfig
 from grue.rl.trainer import Algorithm, Trainer, TrainState
 
@@ -72,6 +73,4 @@ def pair_loss(config: DPOConfig, batch: GroupBatch) -> tuple[Tensor, Mapping[str
     return mean_over_pairs(losses, better), figures
 
 
-PRESETS = {"ipo": {"loss": "ipo"}}
-
-ALGORITHM = Algorithm(settings=DPOConfig, update=update, start=start, presets=PRESETS)
+ALGORITHM = Algorithm(settings=DPOConfig, update=update, start=start, presets=PRESETS["dpo"])

@@ -30,6 +30,7 @@ from grue.rl.experience import (
     score_minibatch,
 )
 from grue.rl.optimize import optimize
+from grue.rl.presets import PRESETS
 from grue.rl.settings import RolloutConfig, rollout_settings
 from grue.rl.trainer import Algorithm, Trainer, TrainState
 
@@ -167,10 +168,4 @@ def token_losses(
     }
 
 
-PRESETS = {
-    "dr_grpo": {"scale_by": "nothing", "loss_over": "constant", "kl_coefficient": 0.0},
-    "dapo": {"clip_high": 0.28, "loss_over": "tokens", "kl_coefficient": 0.0, "redraws": 10},
-    "gspo": {"ratio_of": "responses", "clip": 3e-4, "clip_high": 4e-4, "kl_coefficient": 0.0},
-}
-
-ALGORITHM = Algorithm(settings=GRPOConfig, update=update, presets=PRESETS)
+ALGORITHM = Algorithm(settings=GRPOConfig, update=update, presets=PRESETS["grpo"])

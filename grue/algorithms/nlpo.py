@@ -10,6 +10,7 @@ from typing import Annotated
 
 from grue.algorithms import ppo
 from grue.bounds import Paper
+from grue.rl.presets import PRESETS
 from grue.rl.settings import MaskName
 from grue.rl.trainer import Algorithm
 
@@ -21,18 +22,4 @@ class NLPOConfig(ppo.PPOConfig):
     mask: Annotated[MaskName | None, Paper("learned_top_p")] = "learned_top_p"
 
 
-# NLPO as the paper describes it, as the published code really ran it, and as it is stable.
-PRESETS = {
-    "paper": {"mask_source": "periodic", "mass_coefficient": 0.0, "kl_over": "vocabulary", "ratio_over": "support"},
-    "rl4lms": {
-        "mask_source": "frozen",
-        "mass_coefficient": 0.0,
-        "min_tokens_to_keep": 100,
-        "always_open": "special",
-        "kl_over": "vocabulary",
-        "ratio_over": "vocabulary",
-    },
-    "stable": {"mask_source": "periodic", "mass_coefficient": 0.1, "kl_over": "support", "ratio_over": "support"},
-}
-
-ALGORITHM = Algorithm(settings=NLPOConfig, update=ppo.update, presets=PRESETS)
+ALGORITHM = Algorithm(settings=NLPOConfig, update=ppo.update, presets=PRESETS["nlpo"])

@@ -19,6 +19,7 @@ from torch.nn.functional import logsigmoid
 
 from grue.bounds import NON_NEGATIVE, POSITIVE
 from grue.rl.groups import GroupBatch, collect_groups, improve, start, with_references
+from grue.rl.presets import PRESETS
 from grue.rl.settings import ScoredConfig
 from grue.rl.trainer import Algorithm, Trainer, TrainState
 
@@ -59,12 +60,10 @@ def triple_loss(config: TPOConfig, batch: GroupBatch) -> tuple[Tensor, Mapping[s
     return pair + config.alpha * likelihood, {"pair_loss": pair, "supervised_loss": likelihood}
 
 
-PRESETS = {"tpo-l": {"per_token": True, "margin": 0.5}}
-
 ALGORITHM = Algorithm(
     settings=TPOConfig,
     update=update,
     start=partial(start, reference=False),
-    presets=PRESETS,
+    presets=PRESETS["tpo"],
     without_effect=frozenset({"reference"}),
 )

@@ -38,7 +38,7 @@ GROUPS = {
     "--reward", help="A metric, a weighted sum (0.5*meteor+0.5*coverage), or module:function. [default: the task's]"
 )
 @options.seeds
-@options.option("--system", help="Name of the system, and of its folder. [default: the algorithm]")
+@options.option("--system", help="Name of the system, and of its folder. [default: the algorithm, with --backbone]")
 @options.start
 @options.mask
 @options.settings

@@ -9,7 +9,7 @@ from grue.stats.intervals import Interval
 from grue.submissions.reported import Reported
 from grue.tasks import MetricSpec
 
-BOARD_SCHEMA = 5
+BOARD_SCHEMA = 6
 
 RANK_TEST = "t over seeds, paired or Welch, Holm 5 %"
 """What `Row.rank` and `Row.task_ranks` rest on: see `grue/leaderboard/places.py`."""
@@ -45,6 +45,8 @@ class BoardTask:
         description: What is asked for, in a sentence.
         decoding: How texts are drawn from a system, in words.
         data: Hashes of the examples that the rows were scored on, as in a result's `hashes`, as far as results say.
+        backbone: The model that its recipe trains.
+        unlearned: The best system without learning where it is above every competing one; empty where none is.
     """
 
     name: str
@@ -57,6 +59,8 @@ class BoardTask:
     description: str = ""
     decoding: str = ""
     data: Mapping[str, str] = field(default_factory=dict, hash=False)
+    backbone: str = ""
+    unlearned: str = ""
 
     def has(self, axis: Axis) -> bool:
         """Whether a metric of the task counts towards `axis`."""
@@ -95,6 +99,9 @@ class Cell:
         code: Versions of grue that made the results, each with the first digits of its commit.
         machines: Kinds of machines that trained and answered, as far as the results state them.
         algorithms: What the results say that made them; a row's own words (`about`) may say it otherwise.
+        presets: The presets of its algorithm's settings (`grue.rl.presets`).
+        backbones: The models that it was trained from, where they are not the task's.
+        held_out_metrics: The metrics that `held_out` is the mean of.
     """
 
     seeds: tuple[int, ...]
@@ -114,6 +121,9 @@ class Cell:
     code: tuple[str, ...] = ()
     machines: tuple[str, ...] = ()
     algorithms: tuple[str, ...] = ()
+    presets: tuple[str, ...] = ()
+    backbones: tuple[str, ...] = ()
+    held_out_metrics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +141,9 @@ class Row:
         naturalness_interval: Interval of the naturalness.
         iqm: Interquartile mean of the preference over tasks and seeds, 0–100; it decides no rank.
         cells: Task → scores, for the tasks with results.
-        held_out: Mean of the held-out preference over the tasks that have one; None if one of them is missing.
-        held_out_interval: Interval of the held-out preference.
+        learned: Mean preference over the tasks where no system without learning is above every competing one
+            (`BoardTask.unlearned`); None where it is the preference, or unknown. It decides no rank.
+        learned_interval: Its interval.
         prompting: How it was asked: by the plain prompts, or by the tasks' chat prompts.
         by_endpoint: Whether a server answered: there are no weights then, and training is unknown.
     """
@@ -149,8 +160,8 @@ class Row:
     naturalness_interval: Interval | None
     iqm: float | None
     cells: Mapping[str, Cell]
-    held_out: float | None = None
-    held_out_interval: Interval | None = None
+    learned: float | None = None
+    learned_interval: Interval | None = None
     prompting: Prompting = "plain"
     by_endpoint: bool = False
 

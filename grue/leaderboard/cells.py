@@ -1,6 +1,7 @@
 """From entries to rows with scores on every task, before intervals, standings and ranks."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from grue.errors import DataError
 from grue.leaderboard.board import BoardTask, Cell, Column, Estimate, Row, Standing
@@ -8,6 +9,7 @@ from grue.leaderboard.entries import ScoredAxis, lacking, lacks, row_key
 from grue.leaderboard.lineage import DIGITS, line
 from grue.leaderboard.made import (
     algorithms_of,
+    backbones_of,
     code_of,
     kept_updates,
     last_updates,
@@ -19,7 +21,7 @@ from grue.leaderboard.made import (
 from grue.leaderboard.trained_on import rewards_of, terms_of
 from grue.records import Entry
 from grue.stats.intervals import mean, sd
-from grue.submissions.folder import does_not_compete
+from grue.submissions.folder import does_not_compete, stated
 from grue.tasks import MetricSpec, Task
 
 FLOOR = 0.0  # the scaled score of a failed run
@@ -53,6 +55,7 @@ def board_task(task: Task, entries: Sequence[Entry], others: Collection[Column],
         description=task.description,
         decoding=task.decoding.in_words(),
         data=data,
+        backbone=task.backbone.model,
     )
 
 
@@ -68,11 +71,14 @@ def row_of(entries: Sequence[Entry], tasks: Sequence[BoardTask]) -> Row:
     system, status, _, prompting, by_endpoint = row_key(entries[0])
     groups = {task: [entry for entry in entries if entry.result.task == task.name] for task in tasks}
     cells = {task.name: _cell(group, task) for task, group in groups.items() if group}
+    about = entries[0].about
+    if status == "local":  # each result says only what it was made from itself
+        about = replace(about, backbone=stated((entry.result for entry in entries), "backbone"))
     return Row(
         system=system,
         status=status,
         standing=_standing(entries),
-        about=entries[0].about,
+        about=about,
         rank=None,
         task_ranks={},
         preference=None,
@@ -119,6 +125,8 @@ def _cell(entries: Sequence[Entry], task: BoardTask) -> Cell:
         code=code_of(results),
         machines=machines_of(results),
         algorithms=algorithms_of(results),
+        presets=tuple(sorted({entry.preset for entry in entries if entry.preset})),
+        backbones=backbones_of(entries, task.backbone),
     )
 
 

@@ -87,6 +87,18 @@ def _asked_differently(a: FoundSystem, b: FoundSystem) -> Iterator[str]:
         yield f"{' and '.join(asked)}: the difference is also one of the prompts."
 
 
+def _other_backbones(a: FoundSystem, b: FoundSystem, tasks: Sequence[Task]) -> Iterator[str]:
+    """Yield where two systems began from different models."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for task in tasks:
+        results = [[entry.result for entry in one.entries[task.name].values()] for one in (a, b)]
+        found.setdefault(tuple(submitted.stated(of, "backbone") for of in results), []).append(task.name)
+    for (first, second), names in found.items():
+        if first and second and first != second:
+            began = f"{a.name} began from {first} and {b.name} from {second}"
+            yield f"{', '.join(names)}: {began}; the difference is also one of the backbones."
+
+
 def compare_systems(
     a: FoundSystem,
     b: FoundSystem,
@@ -127,7 +139,7 @@ def compare_systems(
     total = sum(len(system.entries[task.name]) for task in both for system in (a, b))
     done = iter(range(1, total + 1))
     met: list[tuple[_Meeting, Noise]] = []
-    notes = list(_asked_differently(a, b))
+    notes = [*_asked_differently(a, b), *_other_backbones(a, b, both)]
     progress(0, total)
     for task in both:
         try:

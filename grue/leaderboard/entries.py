@@ -6,10 +6,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
-from grue.errors import DataError
+from grue import files
+from grue.errors import ConfigError, DataError
 from grue.evaluation.prompting import is_by_endpoint, prompting_of
 from grue.leaderboard.board import Prompting
 from grue.records import SEEDLESS, About, Entry, Result, Status
+from grue.rl.presets import preset_of
 from grue.submissions.entries import readable_results
 from grue.submissions.folder import read_result
 from grue.tasks import Task
@@ -85,7 +87,19 @@ def local_entry(path: Path) -> Entry:
         DataError: It cannot be read, or has a score that is none.
     """
     result = read_result(path)
-    return Entry(result, path, "local", _about(result))
+    return Entry(result, path, "local", _about(result), _preset(path.with_name("config.toml")))
+
+
+def _preset(configuration: Path) -> str:
+    """Return the preset of a local run's settings; empty where its configuration is not beside the result."""
+    if not configuration.is_file():
+        return ""
+    try:
+        run = files.read_toml(configuration)
+    except ConfigError as error:
+        raise DataError(str(error)) from error
+    config = run.get("config")
+    return preset_of(str(run.get("algorithm", "")), config if isinstance(config, dict) else {})
 
 
 def incomplete(entries: Iterable[Entry], tasks: Iterable[Task]) -> list[LeftOut]:

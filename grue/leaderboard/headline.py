@@ -8,7 +8,7 @@ import numpy as np
 
 from grue.leaderboard.board import BoardTask, Cell, IntervalKind, Row, Standing
 from grue.leaderboard.trained_on import held_out, held_out_columns
-from grue.records import Status
+from grue.records import BASELINES, Status
 from grue.stats.intervals import Interval, bootstrap_interval, mean_over_tasks, satterthwaite_interval
 from grue.stats.robust import iqm
 from grue.submissions.folder import PRELIMINARY_SEEDS, RANKED_SEEDS
@@ -17,6 +17,8 @@ LEVEL = 0.95
 NEVER_RANKED: tuple[Standing, ...] = ("limited", "no predictions", "reference")
 ELSEWHERE: Status = "recomputed"
 """The status of rows whose outputs are published elsewhere: always partial, in no rank and in no mean over tasks."""
+UNLEARNED = tuple(name for name in BASELINES if name != "oracle")
+"""The systems without learning, which have not seen the references."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +41,10 @@ class Method:
 def with_headline(row: Row, tasks: Sequence[BoardTask], method: Method) -> Row:
     """Return the row with its means over `tasks`, its intervals and its standing; ranks come later."""
     by_name = {task.name: task for task in tasks}
-    cells = {
-        name: replace(
-            _with_interval(name, cell, method), held_out=held_out(by_name[name], cell) if method.held_out else None
-        )
-        for name, cell in row.cells.items()
-    }
+    cells = {name: _with_held_out(by_name[name], cell, method) for name, cell in row.cells.items()}
     summed = {} if row.status == ELSEWHERE else cells
     preference = _over_tasks(summed, tasks, "preference")
     naturalness = _over_tasks(summed, tasks, "naturalness")
-    rest = _over_tasks(summed, tasks, "held_out")
     return replace(
         row,
         standing=_standing(row, tasks),
@@ -58,15 +54,37 @@ def with_headline(row: Row, tasks: Sequence[BoardTask], method: Method) -> Row:
         naturalness_interval=_interval(naturalness, method) if naturalness else None,
         iqm=iqm(preference) if preference and method.iqm else None,
         cells=cells,
-        held_out=mean_over_tasks(rest) if rest else None,
-        held_out_interval=_interval(rest, method) if rest else None,
     )
 
 
-def _with_interval(name: str, cell: Cell, method: Method) -> Cell:
-    if cell.preference is None:
-        return replace(cell, interval=None)
-    return replace(cell, interval=_interval({name: cell.preference.by_seed.values()}, method))
+def unlearned(rows: Sequence[Row], task: str) -> str:
+    """Return the best system without learning if its preference on a task is above that of every competing row."""
+    reached = [(cell.preference.mean, row) for row in rows if (cell := row.cells.get(task)) and cell.preference]
+    competing = [mean for mean, row in reached if row.standing not in NEVER_RANKED]
+    without = [(mean, row.system) for mean, row in reached if row.system in UNLEARNED and row.standing == "reference"]
+    best = max(without, default=(0.0, ""))
+    return best[1] if competing and best[0] > max(competing) else ""
+
+
+def with_learned(row: Row, tasks: Sequence[BoardTask], method: Method) -> Row:
+    """Return the row with its mean over the tasks where learning counts, unless these are all or none of them."""
+    left = [task.name for task in tasks if task.has("preference") and not task.unlearned]
+    if row.preference is None or not left or not any(task.unlearned for task in tasks):
+        return replace(row, learned=None, learned_interval=None)
+    found = {name: preference.by_seed.values() for name in left if (preference := row.cells[name].preference)}
+    return replace(row, learned=mean_over_tasks(found), learned_interval=_interval(found, method))
+
+
+def _with_held_out(task: BoardTask, cell: Cell, method: Method) -> Cell:
+    """Return the cell with its interval and its held-out preference."""
+    seeds = None if cell.preference is None else {task.name: cell.preference.by_seed.values()}
+    left = held_out(task, cell) if method.held_out else None
+    return replace(
+        cell,
+        interval=None if seeds is None else _interval(seeds, method),
+        held_out=left,
+        held_out_metrics=() if left is None else tuple(c.metric for c in held_out_columns(task, cell.rewards)),
+    )
 
 
 def _interval(scores: Mapping[str, Collection[float]], method: Method) -> Interval | None:
@@ -78,10 +96,10 @@ def _interval(scores: Mapping[str, Collection[float]], method: Method) -> Interv
 
 
 def _over_tasks(
-    cells: Mapping[str, Cell], tasks: Sequence[BoardTask], axis: Literal["preference", "naturalness", "held_out"]
+    cells: Mapping[str, Cell], tasks: Sequence[BoardTask], axis: Literal["preference", "naturalness"]
 ) -> Mapping[str, Collection[float]] | None:
     """Return the scores of the tasks that have the axis; None if one of them is unknown."""
-    wanted = [task.name for task in tasks if (held_out_columns(task, ()) if axis == "held_out" else task.has(axis))]
+    wanted = [task.name for task in tasks if task.has(axis)]
     scores = {
         name: estimate.by_seed.values()
         for name in wanted

@@ -8,8 +8,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from grue.evaluation.prompting import is_by_endpoint
 from grue.leaderboard.board import Cell, Row
-from grue.records import COSTS, Cost, Result
+from grue.records import COSTS, Cost, Entry, Result
 from grue.submissions.checks.budgets import MOST, amounts, last_of, stated
 
 COMMIT = re.compile(r"[0-9a-f]{7,64}")
@@ -107,6 +108,16 @@ def algorithms_of(results: Iterable[Result]) -> tuple[str, ...]:
     """Return the algorithms that the results state, sorted."""
     stated = (result.system.get("algorithm") for result in results)
     return tuple(sorted({text for text in stated if isinstance(text, str) and ALGORITHM.fullmatch(text)}))
+
+
+def backbones_of(entries: Iterable[Entry], usual: str) -> tuple[str, ...]:
+    """Return the models that results were trained from, sorted, without `usual`, the task's own.
+
+    What outputs that are published elsewhere, or answers of a server, say of a model is no name that can be compared.
+    """
+    results = [one.result for one in entries if one.status != "recomputed" and not is_by_endpoint(one.result)]
+    models = {model for result in results if isinstance(model := result.system.get("backbone"), str)}
+    return tuple(sorted(models - {"", "none", usual}))
 
 
 def machines_of(results: Iterable[Result]) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from grue.evaluation.prompting import chat_of
 from grue.leaderboard.board import Row
 from grue.leaderboard.budgets import budget_notes
+from grue.leaderboard.entries import RowKey, row_key
 from grue.leaderboard.trained_on import names_no_reward
 from grue.records import BASELINES, UNFINISHED, Entry, Result
 from grue.tasks import Task
@@ -19,6 +20,7 @@ def notes_on(misfits: Sequence[tuple[Entry, str]], shown: Sequence[Entry], rows:
     yield from _reference_notes(shown)
     yield from _failure_notes(rows)
     yield from _unmoved_notes(rows)
+    yield from _backbone_notes(shown)
     yield from _unnamed_reward_notes(shown)
     yield from budget_notes(rows)
     yield from _error_notes(shown)
@@ -98,6 +100,20 @@ def _unmoved_notes(rows: Sequence[Row]) -> Iterator[str]:
                 found.setdefault(task, []).append(f"{row.system} ({_seeds(seeds)})")
     for task, systems in sorted(found.items()):
         yield f"{task}: {'; '.join(systems)} {UNMOVED}"
+
+
+def _backbone_notes(entries: Sequence[Entry]) -> Iterator[str]:
+    """Yield which rows average runs of several backbones on a task."""
+    found: dict[tuple[str, RowKey], list[Result]] = {}
+    for entry in entries:
+        found.setdefault((entry.result.task, row_key(entry)), []).append(entry.result)
+    for (task, _), results in found.items():
+        models = {str(model) for result in results if (model := result.system.get("backbone"))}
+        if len(models) > 1:
+            yield (
+                f"{task}: the row of {_listed(results)} is of several backbones, {', '.join(sorted(models))}; train "
+                "one of them again under a name of its own (--system)."
+            )
 
 
 def _unnamed_reward_notes(entries: Sequence[Entry]) -> Iterator[str]:

@@ -14,7 +14,7 @@ from grue.leaderboard import compat
 from grue.leaderboard.board import BOARD_SCHEMA, Board, BoardTask, IntervalKind, Row, Scoring, Standing
 from grue.leaderboard.cells import board_task, row_of
 from grue.leaderboard.entries import of_suite, refuse_twins, row_key
-from grue.leaderboard.headline import ELSEWHERE, LEVEL, NEVER_RANKED, Method, with_headline
+from grue.leaderboard.headline import ELSEWHERE, LEVEL, NEVER_RANKED, Method, unlearned, with_headline, with_learned
 from grue.leaderboard.notes import misfit, notes_on
 from grue.leaderboard.places import Scores, shared_ranks
 from grue.leaderboard.published import notes_on_shipped, rows_on
@@ -79,6 +79,8 @@ def rank(
         rows = [compat.in_paper_scale(row, columns, suite) for row in rows]
         notes = [*compat.explained(columns, suite), *notes]
     rows = [with_headline(row, columns, method) for row in rows]
+    columns = tuple(replace(task, unlearned=unlearned(rows, task.name)) for task in columns)
+    rows = [with_learned(row, columns, method) for row in rows]
     return Board(
         schema=BOARD_SCHEMA,
         suite=suite,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from grue.algorithms import BUILT_IN, SUPERVISED
 from grue.errors import ConfigError
 from grue.evaluation.rewards import parse_reward
-from grue.leaderboard.board import BoardTask, Cell, Column, Estimate
+from grue.leaderboard.board import BoardTask, Cell, Column, Estimate, Row
 from grue.records import CONSENSUS, LIKELIHOOD, Result
 from grue.stats.intervals import mean, sd
 from grue.submissions.checks.learned import models_of
@@ -71,6 +71,17 @@ def held_out_columns(task: BoardTask, rewards: Sequence[str]) -> list[Column]:
     terms = set(rewards or task.rewards)
     raised = terms.union(*(family for family in task.families if not terms.isdisjoint(family)))
     return [column for column in task.columns if column.axis == "preference" and column.metric not in raised]
+
+
+def held_out_on(row: Row, task: BoardTask) -> Estimate | None:
+    """Return the held-out preference of a row if it is of the metrics that the task's own reward leaves out."""
+    cell = row.cells.get(task.name)
+    return cell.held_out if cell is not None and cell.held_out_metrics == held_out_names(task) else None
+
+
+def held_out_names(task: BoardTask) -> tuple[str, ...]:
+    """Return the metrics of the held-out preference of what was trained on the task's own reward, or on none."""
+    return tuple(column.metric for column in held_out_columns(task, ()))
 
 
 def held_out(task: BoardTask, cell: Cell) -> Estimate | None:

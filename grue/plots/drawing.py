@@ -166,7 +166,7 @@ def _name(curve: Curve) -> str:
 
 
 def draw_tradeoff(points: Sequence[TradeoffPoint], title: str, path: Path) -> None:
-    """Draw naturalness over preference, as the board's page does: systems as dots with bars, references as diamonds.
+    """Draw naturalness over preference: systems as dots with bars, references as diamonds, local rows as triangles.
 
     Args:
         points: At least one.
@@ -190,7 +190,7 @@ def draw_tradeoff(points: Sequence[TradeoffPoint], title: str, path: Path) -> No
             _draw_point(axes, point, colours.get(point.label, GREY))
         figure.suptitle(title, x=0.01, ha="left", fontsize=11)
         has_bars = any(point.preference_interval or point.naturalness_interval for point in points)
-        kinds = {"reference" if point.is_reference else "system": _mark(point.is_reference) for point in points}
+        kinds = {_kind(point): _mark(point) for point in points}
         explain(figure, "Bars: 95 % intervals of the mean over seeds." if has_bars else "", kinds)
         _write_names(figure, axes, points, colours)
 
@@ -201,17 +201,22 @@ def _draw_point(axes: "Axes", point: TradeoffPoint, colour: str) -> None:
         axes.plot([point.preference_interval.low, point.preference_interval.high], [y, y], color=colour)
     if point.naturalness_interval is not None:
         axes.plot([x, x], [point.naturalness_interval.low, point.naturalness_interval.high], color=colour)
-    mark = _mark(point.is_reference, colour)
+    mark = _mark(point, colour)
     mark.set_data([x], [y])
     axes.add_line(mark)
     axes.autoscale_view()
 
 
-def _mark(is_reference: bool, colour: str = GREY) -> "Line2D":
+def _kind(point: TradeoffPoint) -> str:
+    return f"{'local ' if point.is_local else ''}{'reference' if point.is_reference else 'system'}"
+
+
+def _mark(point: TradeoffPoint, colour: str = GREY) -> "Line2D":
     from matplotlib.lines import Line2D
 
-    marker, filling = ("D", "white") if is_reference else ("o", colour)
-    return Line2D([], [], color=colour, linestyle="", marker=marker, markersize=6, markerfacecolor=filling)
+    marker = "^" if point.is_local else "D" if point.is_reference else "o"
+    filling, size = "white" if point.is_reference else colour, 7.5 if point.is_local else 6
+    return Line2D([], [], color=colour, linestyle="", marker=marker, markersize=size, markerfacecolor=filling)
 
 
 def _write_names(figure: "Figure", axes: "Axes", points: Sequence[TradeoffPoint], colours: Mapping[str, str]) -> None:

@@ -5,13 +5,17 @@ from dataclasses import dataclass
 
 from grue.errors import DataError, UnknownName, did_you_mean
 from grue.leaderboard.board import Board, Row
-from grue.render.text import printable
+from grue.render.text import named
 from grue.stats.intervals import Interval
 
 
 @dataclass(frozen=True, slots=True)
 class TradeoffPoint:
-    """A system's scores, 0–100 on both axes; an interval is None for a single seed."""
+    """A system's scores, 0–100 on both axes; an interval is None for a single seed.
+
+    Attributes:
+        is_local: Whether it is a result of this machine, which nobody has checked.
+    """
 
     label: str
     naturalness: float
@@ -19,6 +23,7 @@ class TradeoffPoint:
     naturalness_interval: Interval | None
     preference_interval: Interval | None
     is_reference: bool
+    is_local: bool = False
 
 
 def points_of(board: Board, systems: Collection[str] = ()) -> tuple[list[TradeoffPoint], list[str]]:
@@ -42,13 +47,14 @@ def points_of(board: Board, systems: Collection[str] = ()) -> tuple[list[Tradeof
         if systems and row.system not in systems:
             continue
         apart = f" ({_apart(row)})" if names.count(row.system) > 1 else ""
-        label = printable(row.system) + apart
+        label = named(row) + apart
         if row.preference is None or row.naturalness is None:
             notes.append(f"{label}: left out, {_lack(row, board)}.")
             continue
         intervals = (row.naturalness_interval, row.interval)
         is_reference = row.standing == "reference"
-        points.append(TradeoffPoint(label, row.naturalness, row.preference, *intervals, is_reference))
+        kind = (is_reference, row.status == "local")
+        points.append(TradeoffPoint(label, row.naturalness, row.preference, *intervals, *kind))
         if None in intervals and not is_reference:
             notes.append(f"{label}: drawn without intervals, which need two seeds on every task.")
     if not points:

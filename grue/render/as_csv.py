@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import pandas as pd
 
 from grue.leaderboard.board import Board, BoardTask, Cell, Row
-from grue.render.text import named, printable
+from grue.render.text import asked_by, printable
 
 COLUMNS = {
     **{"suite": "str", "task": "str", "task_version": "int64", "task_hash": "str"},
     **{"system": "str", "status": "str", "standing": "str", "rank": "Int64", "task_rank": "Int64"},
-    "rank_test": "str",
+    **{"rank_test": "str", "preset": "str", "backbone": "str"},
     **{"axis": "str", "metric": "str", "direction": "str", "seed": "int64", "failed": "bool", "trained_on": "bool"},
     **{"value": "float64", "scaled": "float64"},
 }
@@ -38,6 +38,7 @@ def frame(board: Board) -> pd.DataFrame:
     the system's on the board, `task_rank` on the task, both by `rank_test`; `task_hash` is the first 12 digits. `value`
     is raw; `scaled` is on 0–100, missing for metrics outside the score, and in the paper's scoring for all metrics. A
     failed seed has its axes, at 0, and no metric. `trained_on`: whether the metric was part of the row's reward.
+    `preset` is that of the algorithm's settings, and `backbone` the one that it began from if that is not the task's.
     """
     table = pd.DataFrame(_lines(board), columns=list(COLUMNS))
     return table.astype(COLUMNS)
@@ -49,8 +50,9 @@ def _lines(board: Board) -> Iterator[tuple[object, ...]]:
         for name, cell in row.cells.items():
             task = tasks[name]
             who = (_system(row), row.status, row.standing, row.rank, row.task_ranks.get(name), board.rank_test)
+            made = (", ".join(cell.presets), ", ".join(cell.backbones))
             for what in _values(task, cell, board.scoring == "grue-1"):
-                yield (board.suite, name, task.version, task.hash[:12], *who, *what)
+                yield (board.suite, name, task.version, task.hash[:12], *who, *made, *what)
 
 
 def _values(task: BoardTask, cell: Cell, scaled: bool) -> Iterator[tuple[object, ...]]:
@@ -67,8 +69,8 @@ def _values(task: BoardTask, cell: Cell, scaled: bool) -> Iterator[tuple[object,
 
 
 def _system(row: Row) -> str:
-    """Return a row's system, marked as in the tables."""
-    return row.system + named(row).removeprefix(printable(row.system))
+    """Return a row's system, with the marks of how it was asked."""
+    return " ".join([row.system, *asked_by(row)])
 
 
 def _harmless(text: str) -> str:

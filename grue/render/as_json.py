@@ -25,9 +25,14 @@ def render(board: Board) -> str:
 
 
 def _row(row: Row) -> dict[str, Any]:
-    """Return a row without what is said of no other prompting than the plain one; a reader fills that in."""
-    usual = {"prompting": "plain", "by_endpoint": False}
-    return {key: value for key, value in plain(row).items() if key not in usual or value != usual[key]}
+    """Return a row without what few rows have; a reader fills that in."""
+    usual = {"prompting": "plain", "by_endpoint": False, "presets": [], "backbones": [], "held_out_metrics": []}
+
+    def without(known: dict[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in known.items() if key not in usual or value != usual[key]}
+
+    known = without(plain(row))
+    return {**known, "cells": {task: without(cell) for task, cell in known["cells"].items()}}
 
 
 def _laid_out(value: Any, end: str) -> str:

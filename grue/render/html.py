@@ -11,9 +11,11 @@ from jinja2 import Environment
 from markupsafe import Markup
 
 from grue.leaderboard.board import Board
+from grue.leaderboard.trained_on import held_out_names
 from grue.records import Example
-from grue.render.legend import HELD_OUT, HONESTY, RANKS
+from grue.render.legend import HELD_OUT, HONESTY, IQM, RANKS, VARIANTS, unlearned_in_words
 from grue.render.page import environment, hashed, lean_script, lean_style, source
+from grue.render.text import variants
 from grue.render.web import view, words
 from grue.render.web.axes import number
 from grue.render.web.embed import embedded
@@ -65,6 +67,9 @@ def render(board: Board, illustrations: Mapping[str, Example] | None = None, sho
             honesty=HONESTY,
             ranks=RANKS,
             held_out=HELD_OUT,
+            iqm=IQM,
+            unlearned=unlearned_in_words(board.tasks),
+            variants=VARIANTS if any(map(variants, board.rows)) else "",
             ranked_seeds=RANKED_SEEDS,
             preliminary_seeds=PRELIMINARY_SEEDS,
         )
@@ -76,7 +81,8 @@ def render(board: Board, illustrations: Mapping[str, Example] | None = None, sho
 def _environment() -> Environment:
     made = environment().overlay()
     made.filters = {**made.filters, "number": number}
-    made.globals = {**made.globals, "scale_groups": words.scale_groups, "scale_numbers": words.scale_numbers}
+    ours = (words.scale_groups, words.scale_numbers, unlearned_in_words, held_out_names)
+    made.globals = {**made.globals, **{one.__name__: one for one in ours}}
     return made
 
 

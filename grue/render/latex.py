@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 
 from grue.leaderboard.board import Board
 from grue.render.layout import TextTable, narrow
-from grue.render.legend import BOLD, HELD_OUT, RANKS
+from grue.render.legend import BOLD, HELD_OUT, RANKS, VARIANTS
 from grue.render.tables import BoardPage, page
-from grue.render.text import TRAINED_ON, UNKNOWN
+from grue.render.text import BY_CHAT, BY_ENDPOINT, TRAINED_ON, UNKNOWN, UNLEARNED
 
 WIDTH = 440.0  # points across both columns of a page
 LETTER, SMALL_LETTER, GAP = (
@@ -28,6 +28,7 @@ _SPECIAL = {
         "†": r"\textdagger{}",
         "‡": r"\textdaggerdbl{}",
         "§": r"\textsection{}",
+        "¶": r"\textparagraph{}",
         "α": r"$\alpha$",
         "’": "'",
         "“": r"\textquotedblleft{}",
@@ -69,11 +70,14 @@ def _caption(content: BoardPage, table: TextTable) -> str:
     scores, spread, *others = content.legend
     title = f"{content.title}: {table.title}." if table.title else f"{content.title}."
     has_spread = any("±" in cell for row in table.rows for cell in row)
+    marks = (TRAINED_ON, BY_CHAT, BY_ENDPOINT)
     needed = {
         RANKS: any("rank" in column.header.lower() for column in table.columns[:1]),
         BOLD: bool(table.strong),
-        HELD_OUT: "held-out" in table.title.lower() or any("held-out" in column.header for column in table.columns),
-        TRAINED_ON: any(TRAINED_ON in cell for row in table.rows for cell in row),
+        HELD_OUT: any("held-out" in column.header for column in table.columns),
+        UNLEARNED: any(UNLEARNED in column.header for column in table.columns),
+        VARIANTS: any(" (" in cell for row in table.rows for cell in row[:2]),
+        **{mark: any(mark in cell for row in table.rows for cell in row) for mark in marks},
     }
     own = [line for line in others if any(is_needed and line.startswith(sign) for sign, is_needed in needed.items())]
     return " ".join((title, scores, *([spread] if has_spread else []), *own))

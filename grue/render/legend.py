@@ -1,10 +1,10 @@
 """The legend of a board: what its numbers mean, for every format."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from grue.leaderboard.board import Board, BoardTask, Column
-from grue.leaderboard.trained_on import held_out_columns
-from grue.render.text import BY_CHAT, BY_ENDPOINT, TRAINED_ON, UNKNOWN
+from grue.leaderboard.trained_on import held_out_on
+from grue.render.text import BY_CHAT, BY_ENDPOINT, TRAINED_ON, UNKNOWN, UNLEARNED, variants
 from grue.submissions.folder import PRELIMINARY_SEEDS, RANKED_SEEDS
 
 _SCORES = {
@@ -22,8 +22,13 @@ RANKS = (
 )
 BOLD = "Bold"
 HELD_OUT = (
-    "The held-out preference is the mean of the preference metrics that the row was not trained on and that are no "
-    "relatives of those (families in the task file); without a reward, the task's counts as the row's"
+    "Held-out is the mean of the preference metrics that are neither in the task's reward nor of the family of one of "
+    "its metrics (in the task file); what was trained on another reward has no value in that column"
+)
+IQM = "IQM is the interquartile mean of the preference over tasks and seeds; it decides no rank"
+VARIANTS = (
+    "In parentheses after a system, where its name does not say it: the preset of its settings (grue algorithms show "
+    "NAME), and a backbone that is not the task's"
 )
 _WAYS = {"t": "Student's t", "bootstrap": "bootstrap"}
 
@@ -50,7 +55,10 @@ def _others(board: Board) -> Iterator[str]:
     )
     if any(sum(task.name in row.task_ranks for row in board.rows) > 1 for task in board.tasks):
         yield f"{BOLD}: no ranked system is significantly better, by the same test."
+    yield from _unlearned(board)
     yield from _trained_on(board)
+    if any(variants(row) for row in board.rows):
+        yield f"{VARIANTS}."
     yield from _asked(board)
     if any(row.standing == "reference" for row in board.rows):
         yield (
@@ -61,7 +69,7 @@ def _others(board: Board) -> Iterator[str]:
     if board.suite == "mini":
         yield HONESTY
     if any(row.iqm is not None for row in board.rows):
-        yield "IQM is the interquartile mean of the preference over tasks and seeds; it decides no rank."
+        yield f"{IQM}."
     without = [task.name for task in board.tasks if not task.has("naturalness")]
     if without and len(without) < len(board.tasks):
         yield f"The mean naturalness leaves out {', '.join(without)}, which has no metric of it."
@@ -71,18 +79,30 @@ def _others(board: Board) -> Iterator[str]:
         yield f"Scaled to 0 to 100: {'; '.join(scales)}."
 
 
+def _unlearned(board: Board) -> Iterator[str]:
+    """Yield where a system without learning is above every competing one, and which mean leaves that out."""
+    if sentence := unlearned_in_words(board.tasks):
+        rest = f' "Without {UNLEARNED}" is the mean over the other tasks; it decides no rank.'
+        yield f"{UNLEARNED} {sentence}{rest if any(row.learned is not None for row in board.rows) else ''}"
+
+
+def unlearned_in_words(tasks: Sequence[BoardTask]) -> str:
+    """Return where a system without learning is above every competing one, in a sentence; empty where nowhere."""
+    found = [f"{task.unlearned} on {task.name}" for task in tasks if task.unlearned]
+    if not found:
+        return ""
+    listed = f"{', '.join(found[:-1])} and {found[-1]}" if len(found) > 1 else found[0]
+    what = "these tasks as differences" if len(found) > 1 else "this task as a difference"
+    return f"A system without learning is above every trained one, {listed}: read {what} from a start."
+
+
 def _trained_on(board: Board) -> Iterator[str]:
-    """Yield what the held-out preference leaves out, and what the mark of a metric means."""
-    rows = [row for row in board.rows if any(cell.held_out is not None for cell in row.cells.values())]
-    if rows:
-        without = [task.name for task in board.tasks if task.has("preference") and not held_out_columns(task, ())]
-        nothing = (
-            f" Nothing is left of {', '.join(without)}; the mean is over the others."
-            if without and len(board.tasks) > 1
-            else ""
-        )
-        yield f"{HELD_OUT}.{nothing}"
-    if len(board.tasks) == 1 and any(cell.rewards for row in board.rows for cell in row.cells.values()):
+    """Yield what the held-out preference of a task leaves out, and what the mark of a metric means."""
+    if len(board.tasks) > 1:
+        return
+    if any(held_out_on(row, board.tasks[0]) is not None for row in board.rows):
+        yield f"{HELD_OUT}."
+    if any(cell.rewards for row in board.rows for cell in row.cells.values()):
         yield f"{TRAINED_ON} marks a metric that the row was trained on or picked by, as its result states."
 
 

@@ -3,15 +3,16 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from grue.leaderboard.board import Board, BoardTask, Column, Estimate, Row
 from grue.leaderboard.places import Scores, shared_ranks
-from grue.leaderboard.trained_on import held_out_columns
+from grue.leaderboard.trained_on import held_out_names, held_out_on
 from grue.records import Axis, Direction
 from grue.render.as_reported import about_reported, reported_tables
 from grue.render.layout import Heading, Series, TextTable, as_table
 from grue.render.legend import legend
-from grue.render.text import ARROWS, UNKNOWN, fixed, marked, named, printable
+from grue.render.text import ARROWS, UNKNOWN, UNLEARNED, fixed, marked, named, printable
 from grue.stats.intervals import Interval
 from grue.task_files import is_named
 
@@ -63,12 +64,10 @@ def _of_suite(board: Board) -> Iterator[TextTable]:
     rows, references = _parted(board)
     yield as_table("Mean over tasks", [*_who(rows), *_means(board, rows)])
     for axis in AXES:
-        columns = [_axis(board, rows, task, axis, task.name) for task in board.tasks if task.has(axis)]
+        header = task_header if axis == "preference" else attrgetter("name")
+        columns = [_axis(board, rows, task, axis, header(task)) for task in board.tasks if task.has(axis)]
         if columns:
             yield as_table(f"{axis.capitalize()} by task", [*_who(rows)[:2], *columns])
-        held_out = [_held_out(board, rows, task, task.name) for task in board.tasks if _holds_out(task, rows)]
-        if axis == "preference" and held_out:
-            yield as_table("Held-out preference by task", [*_who(rows)[:2], *held_out])
     if any(row.task_ranks for row in rows):
         places = {task.name: [row.task_ranks.get(task.name) for row in rows] for task in board.tasks}
         columns = [Series(Heading(name), _ranks(ranks)) for name, ranks in places.items()]
@@ -88,20 +87,28 @@ def _means(board: Board, rows: Sequence[Row]) -> Iterator[Series]:
     yield Series(
         Heading("preference ↑"), _with_intervals([(row.preference, row.interval) for row in rows]), _first(ranks)
     )
-    if any(row.held_out is not None for row in rows):
-        held = [
-            {task.name: _comparable(row, task) for task in board.tasks if held_out_columns(task, ())} for row in rows
-        ]
-        pairs = [(row.held_out, row.held_out_interval) for row in rows]
-        yield Series(Heading("held-out ↑"), _with_intervals(pairs), _best(board, rows, _scores(rows, held)))
+    if any(row.learned is not None for row in rows):
+        tasks = [task for task in board.tasks if task.has("preference") and not task.unlearned]
+        left = [{task.name: _estimate(row, task, "preference") for task in tasks} for row in rows]
+        pairs = [(row.learned, row.learned_interval) for row in rows]
+        yield Series(Heading(f"without {UNLEARNED} ↑"), _with_intervals(pairs), _best(board, rows, _scores(rows, left)))
     natural = [
         {task.name: _estimate(row, task, "naturalness") for task in board.tasks if task.has("naturalness")}
         for row in rows
     ]
     pairs = [(row.naturalness, row.naturalness_interval) for row in rows]
     yield Series(Heading("naturalness ↑"), _with_intervals(pairs), _best(board, rows, _scores(rows, natural)))
+    yield from _iqm(rows)
+
+
+def _iqm(rows: Sequence[Row]) -> Iterator[Series]:
     if any(row.iqm is not None for row in rows):
         yield Series(Heading("IQM ↑"), _numbers([row.iqm for row in rows]))
+
+
+def task_header(task: BoardTask) -> str:
+    """Return a task's name, with a mark if a system without learning is above every competing one."""
+    return f"{task.name} {UNLEARNED}" if task.unlearned else task.name
 
 
 def _scores(rows: Sequence[Row], estimates: Sequence[Mapping[str, Estimate | None]]) -> list[Scores | None]:
@@ -111,13 +118,6 @@ def _scores(rows: Sequence[Row], estimates: Sequence[Mapping[str, Estimate | Non
         scores if scores and len(scores) == len(of_row) and row.rank is not None else None
         for row, scores, of_row in zip(rows, known, estimates, strict=True)
     ]
-
-
-def _comparable(row: Row, task: BoardTask) -> Estimate | None:
-    """Return the held-out preference of a row if it is of the metrics that the task's own reward would leave."""
-    cell = row.cells.get(task.name)
-    same = cell is not None and held_out_columns(task, cell.rewards) == held_out_columns(task, ())
-    return cell.held_out if cell is not None and same else None
 
 
 def _references(rows: Sequence[Row], tasks: Sequence[BoardTask]) -> TextTable:
@@ -134,7 +134,7 @@ def _references(rows: Sequence[Row], tasks: Sequence[BoardTask]) -> TextTable:
             *_whose([row for row, _ in lines]),
             Series(Heading("mean"), _numbers(means)),
             *(
-                Series(Heading(task.name), _numbers([_reached(row, task, axis) for row, axis in lines]))
+                Series(Heading(task_header(task)), _numbers([_reached(row, task, axis) for row, axis in lines]))
                 for task in tasks
             ),
         ],
@@ -153,17 +153,19 @@ def _of_task(board: Board, task: BoardTask) -> Iterator[TextTable]:
     rows, references = _parted(board)
     axes = [axis for axis in AXES if task.has(axis)]
     scored = [_axis(board, rows, task, axis, f"{axis} ↑") for axis in axes]
+    held = Heading(f"held-out: {', '.join(held_out_names(task))} ↑")
     if task.has("preference") and _holds_out(task, rows):
-        scored.insert(1, _held_out(board, rows, task, "held-out ↑"))
-    yield as_table("", [*_who(rows), *scored])
+        estimates = [held_out_on(row, task) for row in rows]
+        best = _best(board, rows, _competing(rows, task, estimates))
+        scored.insert(1, Series(held, _with_deviations(estimates, 1), best))
+    yield as_table("", [*_who(rows), *scored, *_iqm(rows)])
     yield as_table("Metrics", [*_who(rows)[:2], *_metrics(board, rows, task, AXES)])
     if task.has("diversity"):
         yield as_table("Diversity, outside the score", [*_who(rows)[:2], *_metrics(board, rows, task, ("diversity",))])
     names = [Series(Heading("system", is_number=False), [named(row) for row in references]), *_whose(references)]
     means = [Series(Heading(f"{axis} ↑"), _numbers([_reached(row, task, axis) for row in references])) for axis in axes]
     if task.has("preference") and _holds_out(task, references):
-        held = [_mean(cell.held_out) if (cell := row.cells.get(task.name)) else None for row in references]
-        means.insert(1, Series(Heading("held-out ↑"), _numbers(held)))
+        means.insert(1, Series(held, _numbers([_mean(held_out_on(row, task)) for row in references])))
     yield as_table("References", [*names, *means, *_metric_means(references, task, AXES)])
     if task.has("diversity"):
         yield as_table("References, diversity", [*names, *_metric_means(references, task, ("diversity",))])
@@ -246,15 +248,8 @@ def _axis(board: Board, rows: Sequence[Row], task: BoardTask, axis: Axis, header
     return Series(Heading(header), _with_intervals(list(zip(map(_mean, estimates), intervals, strict=True))), best)
 
 
-def _held_out(board: Board, rows: Sequence[Row], task: BoardTask, header: str) -> Series:
-    """Return the held-out preference of a task, with the standard deviation over seeds."""
-    estimates = [None if (cell := row.cells.get(task.name)) is None else cell.held_out for row in rows]
-    best = _best(board, rows, _competing(rows, task, [_comparable(row, task) for row in rows]))
-    return Series(Heading(header), _with_deviations(estimates, 1), best)
-
-
 def _holds_out(task: BoardTask, rows: Sequence[Row]) -> bool:
-    return any((cell := row.cells.get(task.name)) is not None and cell.held_out is not None for row in rows)
+    return any(held_out_on(row, task) is not None for row in rows)
 
 
 def _estimate(row: Row, task: BoardTask, axis: Axis) -> Estimate | None:

@@ -1,16 +1,18 @@
 """Numbers and names as text: aligned decimals, and no characters that control a terminal."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from unicodedata import category
 
 from grue.leaderboard.board import Row
-from grue.records import JOINERS, Direction, unseen
+from grue.records import JOINERS, Direction, model_word, unseen
 
 ARROWS: Mapping[Direction, str] = {"higher": "↑", "lower": "↓"}
 UNKNOWN = "–"
 TRAINED_ON = "†"  # beside the value of a metric that the row's training raised
 BY_CHAT = "‡"  # beside the name of a system that was asked by the tasks' chat prompts
 BY_ENDPOINT = "§"  # and of one that answered behind an address
+UNLEARNED = "¶"  # beside a task on which a system without learning is above every competing one
 
 
 def printable(text: str, kept: Collection[str] = ()) -> str:
@@ -19,9 +21,26 @@ def printable(text: str, kept: Collection[str] = ()) -> str:
 
 
 def named(row: Row) -> str:
-    """Return a row's system, with the marks of how it was asked where that is not by plain prompts and here."""
+    """Return a row's system with what its name does not say, and the marks of how it was asked (`asked_by`)."""
+    unsaid = variants(row)
+    return printable(" ".join([row.system, *([f"({', '.join(unsaid)})"] if unsaid else []), *asked_by(row)]))
+
+
+def asked_by(row: Row) -> list[str]:
+    """Return the marks of how a row was asked where that is not by plain prompts and here."""
     marks = (BY_CHAT if row.prompting == "chat" else "") + (BY_ENDPOINT if row.by_endpoint else "")
-    return printable(row.system) + (f" {marks}" if marks else "")
+    return [marks] if marks else []
+
+
+def variants(row: Row) -> list[str]:
+    """Return the presets of a row's settings and its backbones other than the tasks', as far as its name lacks them."""
+    presets = [preset for cell in row.cells.values() for preset in cell.presets]
+    backbones = [model_word(model) for cell in row.cells.values() for model in cell.backbones]
+    return [word for word in dict.fromkeys([*presets, *backbones]) if not _ends_with(row.system, word)]
+
+
+def _ends_with(name: str, word: str) -> bool:
+    return re.search(rf"(^|[-_+]){re.escape(word)}$", name) is not None
 
 
 def printable_lines(text: str) -> str:

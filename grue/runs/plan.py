@@ -16,7 +16,7 @@ from grue.lm.device import multiplies_bfloat16, scoring_device
 from grue.lm.load import weights_id
 from grue.metrics.own import code_sha256
 from grue.metrics.registry import metric_factory
-from grue.records import check_system_name
+from grue.records import check_system_name, with_backbone
 from grue.rl.settings import Common, RewardedConfig, recorded
 from grue.rl.switches import ImpactPrompts, parse_reference, parse_select
 from grue.runs import learned, rewarded
@@ -161,7 +161,8 @@ def stages_of(request: RunRequest) -> list[Plan]:
     task, algorithm = request.task, request.algorithm
     for needed in ("train", "validation"):
         split_of(task, needed)
-    stages, backbone = split_algorithm(algorithm), request.backbone
+    stages = split_algorithm(algorithm)
+    backbone = other = request.backbone if request.backbone != task.backbone.model else None
     if request.warm_start:
         _check_warm_start(request, stages)
         stages, backbone = stages[1:], task.backbone.warm_start
@@ -174,12 +175,12 @@ def stages_of(request: RunRequest) -> list[Plan]:
     plans: list[Plan] = []
     for stage in stages:
         last = stage == stages[-1]
-        name = algorithm if last else stage  # a warm start keeps its name, and with it its recipe
+        name = algorithm if last else stage  # a warm start keeps its algorithm's name, and with it its recipe
         config = make_config(task, name, request.settings if last else {}, request.preset if last else None)
         if config.precision == "auto":
             able = multiplies_bfloat16(scoring_device())
             config = replace(config, precision="bfloat16" if able else "float32")
-        usual = system_of(name) + ("-masked" if adds_mask(name, config) else "")
+        usual = with_backbone(system_of(name) + ("-masked" if adds_mask(name, config) else ""), other)
         title = check_system_name(usual if request.system is None or not last else request.system)
         start = None if request.init is None else checkpoint.find_checkpoint(request.init)
         plans.append(

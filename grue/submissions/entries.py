@@ -5,7 +5,10 @@ from pathlib import Path
 
 from grue.errors import ConfigError, DataError
 from grue.records import About, Entry, Result, Status
+from grue.rl.presets import preset_of
+from grue.submissions.configuration import read_configuration
 from grue.submissions.folder import (
+    CONFIG,
     SUBMISSIONS,
     Submission,
     place_of,
@@ -58,18 +61,27 @@ def _of_system(system: Path, suite: str) -> list[Entry]:
     about = about_submission(read_submission(system))
     paths = [system / name for name in sorted(found.readable) if seed_of(Path(name).name) is not None]
     known = {path: read_result(path) for path in paths}
+    configured = {path.parent: path for name in found.readable if (path := system / name).name == CONFIG}
+    presets = {folder: _preset(path) for folder, path in configured.items()}
     place = place_of(system)
     rung = rung_of(place, {path.parent.name for path in paths if known[path].status == "complete"})
     if rung is not None:
         about = replace(about, log=f"{SUBMISSIONS}/{suite}/{record_of(place).name}")
-    return [_entry(path, result, rung or "rescored", about) for path, result in known.items()]
+    return [
+        _entry(path, result, rung or "rescored", about, presets.get(path.parent, "")) for path, result in known.items()
+    ]
 
 
-def _entry(path: Path, result: Result, status: Status, about: About) -> Entry:
+def _preset(configuration: Path) -> str:
+    last = read_configuration(configuration).last
+    return preset_of(last.algorithm, last.config)
+
+
+def _entry(path: Path, result: Result, status: Status, about: About, preset: str) -> Entry:
     # A failed run has no predictions to rescore.
     if result.status == "failed" or predictions_of(path).is_file():
-        return Entry(result, path, status, about)
-    return Entry(result, path, "reported", replace(about, log=""))
+        return Entry(result, path, status, about, preset)
+    return Entry(result, path, "reported", replace(about, log=""), preset)
 
 
 def about_submission(submission: Submission) -> About:

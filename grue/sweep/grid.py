@@ -10,7 +10,7 @@ from grue import files
 from grue.algorithms import system_of
 from grue.errors import ConfigError
 from grue.evaluation.endpoint import Endpoint
-from grue.records import LARGEST_SEED, check_seed
+from grue.records import LARGEST_SEED, check_seed, with_backbone
 from grue.runs.request import canonical
 from grue.task_files import is_named, task_names
 
@@ -25,7 +25,8 @@ class GridEntry:
 
     Attributes:
         algorithm: As for `grue train --algo`, or a baseline of `grue evaluate`.
-        system: Its name and folder, with `{key}` for a varied value. [default: the algorithm and the varied values]
+        system: Its name and folder, with `{key}` for a varied value. [default: the algorithm, the varied values and the
+            backbone that is set]
         tasks: The grid's tasks to run it on; all if empty.
         set: Values of the configuration.
         vary: Key → values; a key of the configuration, `reward`, `preset` or `backbone`.
@@ -62,7 +63,8 @@ class GridEntry:
     def _name(self, chosen: Mapping[str, Any]) -> str:
         words = {key: _word(value) for key, value in chosen.items()}
         if self.system is None:
-            return "_".join([system_of(self.algorithm), *(f"{key}-{word}" for key, word in words.items())])
+            usual = "_".join([system_of(self.algorithm), *(f"{key}-{word}" for key, word in words.items())])
+            return with_backbone(usual, None if "backbone" in words else self.backbone)
         try:
             return self.system.format(**words)
         except (KeyError, IndexError, ValueError, AttributeError):

@@ -13,7 +13,7 @@ from grue.evaluation.endpoint import Endpoint, checked_url
 from grue.evaluation.prompting import chat_prompt
 from grue.lookups.find import find_lookup
 from grue.metrics.registry import own_code
-from grue.records import BASELINES, EXTERNAL, LOOKUPS, SEEDLESS, check_system_name
+from grue.records import BASELINES, EXTERNAL, LOOKUPS, SEEDLESS, check_system_name, with_backbone
 from grue.sweep.grid import GridEntry, ModelEntry, SweepGrid
 from grue.task_files import load_task
 from grue.tasks import Task
@@ -196,13 +196,15 @@ def _jobs_of(entry: GridEntry, source: str, task: Task, seed: int, grid: SweepGr
         _check_baseline(entry, system, task)
         return [Job(algorithm=entry.algorithm, system=system, **about)]
     warm, _, _ = entry.algorithm.rpartition("+")
-    first = [Job(algorithm=warm, system=warm, backbone=entry.backbone, evaluate=False, **about)] if warm else []
+    backbone = entry.backbone if entry.backbone != task.backbone.model else None
+    start = with_backbone(warm, backbone)
+    first = [Job(algorithm=warm, system=start, backbone=backbone, evaluate=False, **about)] if warm else []
     job = Job(
         algorithm=entry.algorithm,
         system=system,
         preset=entry.preset,
         reward=entry.reward,
-        backbone=entry.backbone,
+        backbone=backbone,
         set={**_known_values(grid.set, entry), **entry.set},
         evaluate=grid.evaluate,
         after=first[0].id if first else None,

@@ -255,8 +255,9 @@ def run_task(name, algorithm, folder, environment=None, backbone=None, data=None
     train = ["train", "--suite", "grue", "--task", name, "--algo", algorithm, "--data-dir", data, *start, *values]
     trained = grue(*train, folder=folder, environment=environment)
     assert trained.returncode == 0, trained.stderr
-    run = folder / "runs" / "grue" / name / algorithm / "seed-1"
-    assert trained.stdout.split()[-1] == str(Path("runs", "grue", name, algorithm, "seed-1", "checkpoint"))
+    system = f"{algorithm}-{Path(backbone).name.removeprefix('mini:')}" if backbone else algorithm
+    run = folder / "runs" / "grue" / name / system / "seed-1"
+    assert trained.stdout.split()[-1] == str(Path("runs", "grue", name, system, "seed-1", "checkpoint"))
     command = ["evaluate", "--checkpoint", run, "--data-dir", data, "--limit", 20, "--batch-size", 8]
     evaluated = grue(*command, folder=folder, environment=environment)
     assert evaluated.returncode == 0, evaluated.stderr

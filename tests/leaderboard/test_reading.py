@@ -200,7 +200,8 @@ def test_the_held_out_preference_leaves_out_rewards_and_their_relatives(
     cell = row(board, "one").cells["texts"]
     assert cell.rewards == rewards
     assert (None if cell.held_out is None else cell.held_out.mean) == (held_out and pytest.approx(held_out))
-    assert row(board, "one").held_out == (held_out and pytest.approx(held_out))
+    left = {23.0: ("coverage",), 58.0: ("meteor", "rougeL"), None: ()}
+    assert cell.held_out_metrics == left.get(held_out, ("meteor", "rougeL", "coverage"))
     said = "texts: the reward is not stated, and taken to be the task's: one (seeds 1, 2, 3, 4, 5)."
     assert (said in board.notes) == (system == {"algorithm": "supervised+ppo"})
 
@@ -236,16 +237,17 @@ def test_a_failed_seed_counts_as_0_and_a_missing_metric_leaves_nothing() -> None
     assert row(rank(lacking, [TEXTS]), "one").cells["texts"].held_out is None
 
 
-def test_the_mean_is_over_the_tasks_of_which_something_is_left() -> None:
+def test_the_held_out_preference_is_on_the_board_of_its_task_and_on_no_mean() -> None:
     single = a_task("single", (MetricSpec("liked", "preference", range=(0.0, 1.0)), FLUENT))
     both = trained("one", VALUES, algorithm="ppo", reward="meteor")
     both += trained("one", {"liked": 0.9}, single, algorithm="ppo", reward="liked")
-    board = rank(both, [TEXTS, single])
-    one = row(board, "one")
-    assert one.cells["single"].held_out is None
-    assert one.held_out == pytest.approx(23.0)
-    assert any(line.endswith("Nothing is left of single; the mean is over the others.") for line in page(board).legend)
-    assert row(rank(both[:5], [TEXTS, single]), "one").held_out is None  # a task is missing
+    other = trained("two", VALUES, algorithm="ppo", reward="coverage")
+    shown = markdown.render(rank(both, [TEXTS, single]))
+    assert "held-out" not in shown.lower()
+    first = page(rank([*both, *other], [TEXTS])).tables[0]
+    place = [column.header for column in first.columns].index("held-out: coverage ↑")
+    assert {cells[1]: cells[place].strip() for cells in first.rows} == {"one": "23.0 ± 1.6", "two": "–"}
+    assert "held-out" not in markdown.render(rank(other, [TEXTS])).lower()
 
 
 def test_every_format_marks_what_was_trained_on_and_names_the_test() -> None:
@@ -256,7 +258,11 @@ def test_every_format_marks_what_was_trained_on_and_names_the_test() -> None:
     metrics = next(table for table in shown.tables if table.title == "Metrics")
     place = [column.header for column in metrics.columns].index("meteor ↑")
     assert [cells[place] for cells in metrics.rows] == ["0.630 ± 0.016†", "0.430 ± 0.016 "]
-    assert [column.header for column in shown.tables[0].columns][-3:] == ["preference ↑", "held-out ↑", "naturalness ↑"]
+    assert [column.header for column in shown.tables[0].columns][-3:] == [
+        "preference ↑",
+        "held-out: coverage ↑",
+        "naturalness ↑",
+    ]
     assert sum("paired where both began from the same weights" in line for line in shown.legend) == 1
     assert "0.630 ± 0.016†" in markdown.render(board)
     assert r"\textdagger{}" in latex.render(board)
@@ -277,7 +283,6 @@ def test_every_format_marks_what_was_trained_on_and_names_the_test() -> None:
 def test_on_the_papers_scale_nothing_is_held_out() -> None:
     liked_only = a_task("texts", (*SIMILAR, FOUND), families=TEXTS.families, reward="meteor")
     board = rank(trained("one", VALUES, liked_only, algorithm="ppo", reward="meteor"), [liked_only], scoring="paper")
-    assert row(board, "one").held_out is None
     assert row(board, "one").cells["texts"].held_out is None
 
 

@@ -18,7 +18,7 @@ from grue.cli.plot import plot
 from grue.errors import ConfigError, DataError, GrueError, Unavailable, UnknownName
 from grue.leaderboard.rank import rank
 from grue.plots.curves import Curve, CurvePanel, panels_of, read_figures, read_logs
-from grue.plots.drawing import COLOURS, draw_curves, draw_tradeoff
+from grue.plots.drawing import COLOURS, _mark, draw_curves, draw_tradeoff
 from grue.plots.labels import Box, leader, place
 from grue.plots.tradeoff import TradeoffPoint, points_of
 from grue.records import About
@@ -366,7 +366,7 @@ def test_points_are_the_rows_of_the_board() -> None:
     assert ppo.naturalness_interval == Interval(50.0, 50.0)
     assert ppo.preference_interval is not None
     assert ppo.preference_interval.half_width == pytest.approx(4.302653 * 10 / 3**0.5, rel=1e-6)  # t with 2 degrees
-    assert one == TradeoffPoint("one", 50.0, 30.0, None, None, False)
+    assert one == TradeoffPoint("one", 50.0, 30.0, None, None, False, is_local=True)
     assert notes == ["one: drawn without intervals, which need two seeds on every task."]
 
 
@@ -374,7 +374,7 @@ def test_references_need_no_interval() -> None:
     task = a_task()
     (entry,) = entries(task, "null", {1: 5.0})
     points, notes = points_of(rank([replace(entry, about=About(deterministic=True))], [task]))
-    assert points == [TradeoffPoint("null", 50.0, 5.0, None, None, True)]
+    assert points == [TradeoffPoint("null", 50.0, 5.0, None, None, True, is_local=True)]
     assert notes == []
 
 
@@ -421,6 +421,22 @@ def test_the_board_that_ships_is_drawn(tmp_path: Path, monkeypatch: pytest.Monke
     assert {"ToTTo in the mini world", "nearest", "reference"} <= set(texts)
     assert "oracle" not in texts
     assert "Did you mean 'nearest'?" in refused(UnknownName, "tradeoff", "--system", "neerest", "-o", "z.svg")
+
+
+def test_rows_of_this_machine_have_a_mark_of_their_own(tmp_path: Path) -> None:
+    kinds = {
+        (False, False): "system",
+        (False, True): "local system",
+        (True, False): "reference",
+        (True, True): "local reference",
+    }
+    points = [TradeoffPoint(f"{i}", 50.0 + i, 40.0, None, None, *kind) for i, kind in enumerate(kinds)]
+    draw_tradeoff(points, "A title", tmp_path / "a.svg")
+    assert set(kinds.values()) <= set(drawn(tmp_path / "a.svg").splitlines())
+    marks = [_mark(point, "#000000") for point in points]
+    assert len({(mark.get_marker(), mark.get_markerfacecolor()) for mark in marks}) == 4
+    draw_tradeoff(points[:1], "A title", tmp_path / "b.svg")
+    assert not {"local system", "reference"} & set(drawn(tmp_path / "b.svg").splitlines())
 
 
 def test_points_give_the_same_bytes_twice(tmp_path: Path) -> None:

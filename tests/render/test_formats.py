@@ -62,6 +62,7 @@ def test_csv_has_a_line_for_each_seed_and_metric() -> None:
             **{"suite": "mini", "task": "stories", "task_version": "2", "task_hash": "cdcdcdcdcdcd"},
             **{"system": "ppo", "status": "rescored", "standing": "ranked", "rank": "1", "task_rank": "1"},
             "rank_test": "t over seeds, paired or Welch, Holm 5 %",
+            **{"preset": "", "backbone": ""},
             **{"axis": "preference", "metric": "edits", "direction": "lower", "seed": "2", "failed": "False"},
             **{"trained_on": "False", "value": "39.5", "scaled": "60.5"},
         }
@@ -103,7 +104,7 @@ def test_the_paper_scales_no_metric() -> None:
 
 def test_an_empty_board_is_a_line_of_names() -> None:
     assert as_csv.render(EMPTY) == ",".join(as_csv.COLUMNS) + "\n"
-    assert as_csv.frame(EMPTY).shape == (0, 18)
+    assert as_csv.frame(EMPTY).shape == (0, 20)
 
 
 # --- LaTeX -----------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from support.render_boards import EMPTY, JOKES, MINE, NLPO, NULL, PAPER, PPO, SU
 from grue.leaderboard.board import Board
 from grue.leaderboard.rank import rank
 from grue.records import Entry
-from grue.render import as_csv, as_json, latex, markdown
+from grue.render import as_csv, as_json, html, latex, markdown
 from grue.render.layout import Heading, TextTable, narrow
 from grue.render.tables import page
 from grue.render.text import fixed, in_line
@@ -129,6 +129,10 @@ def test_the_iqm_has_a_column_only_where_it_is_known() -> None:
     without = page(replace(SUITE, rows=tuple(replace(row, iqm=None) for row in SUITE.rows)))
     assert "IQM ↑" not in [heading.header for heading in without.tables[0].columns]
     assert not any("IQM" in line for line in without.legend)
+    one = page(replace(TASK, rows=tuple(replace(row, iqm=51.25) for row in TASK.rows)))
+    assert column(one.tables[0], "IQM ↑") == ["51.2"] * (len(one.tables[0].rows))
+    assert any("IQM" in line for line in one.legend)
+    assert ">IQM<" in html.render(SUITE) and "<td>51.5<td" in html.render(SUITE)
 
 
 def test_without_intervals_the_spread_is_the_standard_deviation() -> None:

@@ -6,11 +6,14 @@ from dataclasses import replace
 import pytest
 from support import tiny
 
+from grue import files
+from grue.algorithms import BUILT_IN
 from grue.algorithms.ppo import PPOConfig
 from grue.errors import ConfigError, UnknownName
+from grue.rl.presets import preset_of
 from grue.rl.trainer import Algorithm
 from grue.runs import plan
-from grue.runs.algorithms import ALGORITHMS, split_algorithm
+from grue.runs.algorithms import ALGORITHMS, find_algorithm, split_algorithm
 from grue.runs.folder import claim_folder, sole_owner
 from grue.runs.plan import stages_of
 from grue.runs.recipes import check_recipes, make_config
@@ -39,6 +42,30 @@ def test_presets_are_nlpos():
         make_config(made, "nlpo", {}, "stabel")
     with pytest.raises(ConfigError, match="'paper' is one of nlpo; 'ppo' does not have it"):
         make_config(made, "ppo", {}, "paper")
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "preset"), [(name, preset) for name in BUILT_IN for preset in find_algorithm(name).presets]
+)
+def test_a_preset_is_known_by_the_settings_that_it_gives(algorithm, preset):
+    config = files.plain(make_config(task(), algorithm, {}, preset))
+    assert preset_of(algorithm, config) == preset_of(f"supervised+{algorithm}", config) == preset
+    assert preset_of("ppo", config) == ""
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "overrides", "preset"),
+    [
+        ("grpo", {}, ""),  # the paper's
+        ("grpo", {"loss_over": "tokens"}, ""),
+        ("nlpo", {}, "own settings"),
+        ("nlpo", {"mass_coefficient": 0.1}, "stable"),
+        ("nlpo", {"mass_coefficient": 0.05}, "own settings"),
+        ("nlpo", {"kl_over": "vocabulary"}, "paper"),
+    ],
+)
+def test_settings_by_hand_are_a_preset_if_they_are_its(algorithm, overrides, preset):
+    assert preset_of(algorithm, files.plain(make_config(task(), algorithm, overrides))) == preset
 
 
 @pytest.mark.parametrize(
@@ -150,6 +177,26 @@ def test_a_warm_start_shares_its_first_stage(tmp_path):
     ]
     with pytest.raises(ConfigError, match="--init starts from a checkpoint; with it, write --algo ppo"):
         stages_of(replace(request, init=tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "backbone", "names"),
+    [
+        ("ppo", "mini:causal", ["ppo"]),  # the task's own
+        ("ppo", "mini:causal-s", ["ppo-causal-s"]),
+        ("supervised+ppo", "mini:causal-s", ["supervised-causal-s", "supervised+ppo-causal-s"]),
+        ("supervised+ppo", "org/a model@v2", ["supervised-a-model-v2", "supervised+ppo-a-model-v2"]),
+        ("supervised", ".", ["supervised-own"]),
+        ("supervised", "models/own/", ["supervised-own"]),
+        ("supervised", "org/" + "x" * 80, ["supervised-" + "x" * 49]),  # names have 60 characters at most
+    ],
+)
+def test_another_backbone_is_in_the_name_that_nobody_gave(tmp_path, monkeypatch, algorithm, backbone, names):
+    (tmp_path / "own").mkdir()
+    monkeypatch.chdir(tmp_path / "own")
+    request = RunRequest(task=load_task("imdb"), algorithm=algorithm, backbone=backbone)
+    assert [plan.system for plan in stages_of(request)] == names
+    assert stages_of(replace(request, system="mine"))[-1].system == "mine"
 
 
 def test_a_folder_has_one_process_at_a_time(tmp_path):

@@ -456,7 +456,7 @@ def test_a_row_by_reference_is_never_ranked_and_changes_no_rank(tmp_path: Path) 
     assert rows == before
     assert [row.system for row in board.rows] == ["good", "bad", "theirs"], "below what is ranked"
     assert (theirs.status, theirs.standing, theirs.rank, dict(theirs.task_ranks)) == ("recomputed", "partial", None, {})
-    assert (theirs.preference, theirs.interval, theirs.naturalness, theirs.held_out, theirs.iqm) == (None,) * 5
+    assert (theirs.preference, theirs.interval, theirs.naturalness, theirs.learned, theirs.iqm) == (None,) * 5
     (tmp_path / "board.json").write_text(as_json.render(board))
     again = rank(ours, [STORIES, JOKES], shipped=read_board(tmp_path / "board.json"))
     (theirs,) = [row for row in again.rows if row.system == "theirs"]

@@ -3,6 +3,7 @@
 import re
 import tomllib
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from support.paths import ROOT
@@ -17,6 +18,7 @@ from grue.runs.plan import stages_of
 from grue.runs.request import RunRequest
 from grue.sweep.grid import GridEntry, ModelEntry, SweepGrid, parse_seeds, read_grid, write_grid
 from grue.sweep.jobs import plan_jobs, refuse_other_runs, short
+from grue.sweep.jobs import stages_of as stages_of_job
 from grue.sweep.record import Record
 from grue.sweep.status import state_of
 from grue.task_files import load_task
@@ -73,8 +75,24 @@ def test_a_warm_start_has_the_backbone_of_the_run_that_wants_it(tmp_path):
     entry = GridEntry(algorithm="supervised+ppo", backbone=str(tmp_path), system="mine")
     first, second = plan_jobs(SweepGrid(tasks=("imdb",), systems=(entry,)))
     assert (first.backbone, second.backbone, second.after) == (str(tmp_path), str(tmp_path), first.id)
-    with pytest.raises(ConfigError, match="supervised"):  # one folder, two backbones
-        plan_jobs(SweepGrid(tasks=("imdb",), systems=(entry, GridEntry(algorithm="supervised+nlpo"))))
+    assert first.system == f"supervised-{tmp_path.name}"
+    both = plan_jobs(SweepGrid(tasks=("imdb",), systems=(entry, GridEntry(algorithm="supervised+nlpo"))))
+    assert [job.system for job in both] == [first.system, "supervised", "mine", "supervised+nlpo"]
+
+
+@pytest.mark.parametrize(
+    ("about", "names"),
+    [
+        ({"backbone": "mini:causal-s"}, ["supervised-causal-s", "supervised+ppo-causal-s"]),
+        ({"backbone": "mini:causal"}, ["supervised", "supervised+ppo-causal"]),  # named in the grid, and the task's own
+        ({"vary": {"backbone": ("mini:causal-s",)}}, ["supervised-causal-s", "supervised+ppo_backbone-mini-causal-s"]),
+        ({"backbone": "mini:causal-s", "vary": {"gamma": (0.5,)}}, ["supervised-causal-s", "supervised+ppo_gamma-0.5-causal-s"]),
+    ],
+)  # fmt: skip
+def test_another_backbone_is_in_the_names_that_nobody_gave(about, names):
+    jobs = plan_jobs(SweepGrid(tasks=("imdb",), systems=(GridEntry(algorithm="supervised+ppo", **about),)))
+    assert [job.system for job in jobs] == names
+    assert [plan.system for plan in stages_of_job(jobs[1], load_task("imdb"), Path("runs"))] == names
 
 
 def test_without_evaluation_nothing_trained_is_evaluated():

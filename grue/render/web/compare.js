@@ -7,7 +7,10 @@ function fillSystems(choose) {
   if (board.systems.length < 2) return;
   document.getElementById("comparison").hidden = false;
   for (const select of [firstSystem, secondSystem]) {
-    keys.forEach((key, index) => select.add(new Option(key, index)));
+    keys.forEach((key, index) => {
+      const { system, label } = board.systems[index];
+      select.add(new Option(key === system ? label : key, index));
+    });
     select.addEventListener("change", choose);
   }
   document.getElementById("swap").addEventListener("click", () => {
@@ -68,20 +71,20 @@ function verdict(a, b, lines) {
   const whole = first.found[0];
   const where = first.isMean ? first.name.toLowerCase().replace("mean", "the mean") : first.name;
   if (whole.half === undefined) {
-    return `${a.system} − ${b.system}: ${signed(whole.value)} preference on ${where}; no interval, since one of them has a single seed.`;
+    return `${a.label} − ${b.label}: ${signed(whole.value)} preference on ${where}; no interval, since one of them has a single seed.`;
   }
   const ranked = board.systems.filter((system) => system.rank !== null);
   const areRanked = ranked.includes(a) && ranked.includes(b);
   const isApart = areRanked ? isSet(board.apart, board.systems.indexOf(a), board.systems.indexOf(b)) : whole.sure;
   const isClose = whole.sure && Math.abs(whole.value) - whole.half < 0.05; // an end that would read 0.0
   const ends = [whole.value, whole.value - whole.half, whole.value + whole.half].map((value) => signed(value, isClose ? 2 : 1));
-  const said = isApart ? `${whole.value > 0 ? a.system : b.system} is preferred` : "Too close to call";
+  const said = isApart ? `${whole.value > 0 ? a.label : b.label} is preferred` : "Too close to call";
   const pairs = plural((ranked.length * (ranked.length - 1)) / 2, "pair");
   const why = areRanked
     ? ` This interval alone leaves out 0, but the board, which corrects for its ${pairs}, does not tell the two apart.`
     : " This is by the interval of this pair alone: the board does not rank both.";
   const isAlone = whole.sure && !(areRanked && isApart);
-  return `${said}: ${a.system} − ${b.system} is ${ends[0]} (${ends[1]} to ${ends[2]}) in preference on ${where}.${isAlone ? why : ""}`;
+  return `${said}: ${a.label} − ${b.label} is ${ends[0]} (${ends[1]} to ${ends[2]}) in preference on ${where}.${isAlone ? why : ""}`;
 }
 
 function differenceRow({ name, found, isMean }, reach) {

@@ -17,6 +17,7 @@ for (const task of board.tasks) {
   task.metrics = task.metrics.map((metric) => (Array.isArray(metric) ? metric : [metric, "diversity", "higher", null, null]));
 }
 for (const system of board.systems) {
+  system.label ??= system.system; // with what the name does not say: preset, backbone, and how it was asked
   system.standing ??= "ranked";
   system.seeds ??= [1, 2, 3, 4, 5];
   system.fixed ??= false;
@@ -63,10 +64,10 @@ const costText = (cost, text) => (cost ? `${cost.isLeast ? "≥ " : ""}${text(co
 
 // Systems of one name are told apart by what they are: the key is what an address says.
 const named = new Map();
-const keys = board.systems.map(({ system, status, standing }) => {
+const keys = board.systems.map(({ system, label, status, standing }) => {
   const isTwin = named.has(system);
   named.set(system, true);
-  return isTwin ? `${system} (${status}, ${standing})` : system;
+  return isTwin ? `${label} (${status}, ${standing})` : system;
 });
 const indexOf = (key) => keys.indexOf(key);
 
@@ -128,7 +129,8 @@ function sortValue(index, table, key) {
   if (key === "system") return system.system.toLowerCase();
   if (key.startsWith("t:")) return meanOf(cellOf(system, key.slice(2))?.preference);
   if (key.startsWith("m:")) return raw[taskIndex.get(table)].get(String(index))?.[key.slice(2)] ?? null;
-  if (key === "held_out") return (cell ? system.held?.[taskIndex.get(table)] : system.heldOut) ?? null;
+  if (key === "held_out") return system.held?.[taskIndex.get(table)]?.[0] ?? null;
+  if (key === "learned" || key === "iqm") return system[key] ?? null;
   if (key.startsWith("c:")) return costOf(index, table, key.slice(2))?.mean ?? null;
   if (key === "rank") return (cell ?? system).rank;
   return cell ? meanOf(cell[key]) : system[key];

@@ -40,7 +40,7 @@ function json() {
 function csv() {
   const lines = [["suite", "system", "status", "standing", "task", "measure", "seed", "value"]];
   for (const system of spelledOut()) {
-    const add = (...rest) => lines.push([board.suite, system.system, system.status, system.standing, ...rest]);
+    const add = (...rest) => lines.push([board.suite, system.label, system.status, system.standing, ...rest]);
     for (const key of ["rank", "preference", "naturalness"]) if (system[key] !== null) add("", key, "", system[key]);
     if (system.interval) system.interval.forEach((end, i) => add("", i ? "preference high" : "preference low", "", end));
     for (const [name, task] of Object.entries(system.tasks)) {

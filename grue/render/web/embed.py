@@ -164,9 +164,15 @@ def _system(row: Row, board: Board) -> dict[str, Any]:
     cells = [row.cells.get(task.name) for task in board.tasks]
     machines = sorted({text for cell in row.cells.values() for text in cell.machines})
     points = {i: found for i, cell in enumerate(cells) if cell and (found := _points(cell, board.tasks[i], board))}
-    held = {i: _short(cell.held_out.mean) for i, cell in enumerate(cells) if cell and cell.held_out}
+    held = {
+        i: [_short(cell.held_out.mean), ", ".join(cell.held_out_metrics)]
+        for i, cell in enumerate(cells)
+        if cell and cell.held_out
+    }
+    presets = dict.fromkeys(preset for cell in row.cells.values() for preset in cell.presets)
     return {
-        "system": named(row),
+        "system": printable(row.system),
+        **({"label": named(row)} if named(row) != printable(row.system) else {}),
         "status": row.status,
         **({} if row.standing == "ranked" else {"standing": row.standing}),
         "about": printable(f"{row.about.algorithm} {row.about.backbone}"),
@@ -180,7 +186,10 @@ def _system(row: Row, board: Board) -> dict[str, Any]:
         "preference": _short(row.preference, 4),
         "interval": _ends(row.interval),
         "naturalness": _short(row.naturalness, 4),
-        **({"heldOut": _short(row.held_out, 4), "held": held} if held else {}),
+        **({"learned": _short(row.learned, 4)} if row.learned is not None else {}),
+        **({"iqm": _short(row.iqm)} if row.iqm is not None else {}),
+        **({"held": held} if held else {}),
+        **({"preset": printable(", ".join(presets))} if presets else {}),
         **({"size": row.about.parameters} if row.about.parameters else {}),
         **({"points": points} if points else {}),
         "cells": [_cell(cell, task, row) if cell else None for cell, task in zip(cells, board.tasks, strict=True)],

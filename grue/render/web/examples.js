@@ -85,10 +85,12 @@ function outputsOf(state, data) {
   return (competing.length > 1 ? competing : places).slice(0, FEW);
 }
 
+const labelOf = (name) => board.systems.find((system) => system.system === name)?.label ?? name;
+
 function fillChoices(data, { outputs, order }) {
   const boxes = data.systems.map(({ name }, place) => {
     const box = make("input", { type: "checkbox", value: name, checked: outputs.includes(place) });
-    return make("label", {}, box, " ", breakable(name));
+    return make("label", {}, box, " ", breakable(labelOf(name)));
   });
   const focused = document.activeElement?.closest?.("#outputs") && document.activeElement.value;
   document.getElementById("outputs").replaceChildren(...boxes);
@@ -171,7 +173,7 @@ function exampleCard(one, data, { outputs, task }) {
 function outputOf(one, data, place) {
   const { name, seed } = data.systems[place];
   const known = board.systems.findIndex((system) => system.system === name);
-  const title = make("h4", {}, known < 0 ? breakable(name) : make("a", { href: `#${systemAddress(known)}` }, breakable(name)), make("small", {}, ` seed ${seed}`));
+  const title = make("h4", {}, known < 0 ? breakable(name) : make("a", { href: `#${systemAddress(known)}` }, breakable(labelOf(name))), make("small", {}, ` seed ${seed}`));
   const output = one.outputs[place];
   if (!output) return make("div", {}, title, make("p", { className: "facts" }, "no text"));
   const [text, isTruncated, ...scores] = output;

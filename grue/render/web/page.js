@@ -124,7 +124,7 @@ function showTab() {
   strip.scrollLeft = tab.offsetLeft - strip.offsetLeft - (strip.clientWidth - tab.offsetWidth) / 2;
   drawSeeds(panels[state.tab]);
   scale.hidden = !all('table[data-table] th[data-key^="m:"]', panels[state.tab]).length;
-  document.title = `${state.tab === SYSTEM ? `${board.systems[state.system].system}, ` : ""}GRUE leaderboard, suite ${board.suite}`;
+  document.title = `${state.tab === SYSTEM ? `${board.systems[state.system].label}, ` : ""}GRUE leaderboard, suite ${board.suite}`;
 }
 
 // Links within the page keep the theme, and are steps that the back button undoes.

@@ -19,7 +19,7 @@ function showSystem(index) {
 function systemHead(system, index) {
   const badges = [make("b", { className: system.status }, system.status)];
   if (system.standing !== "ranked") badges.push(make("b", {}, system.standing));
-  const title = make("h2", { id: "h-system", tabIndex: -1 }, breakable(system.system), " ", ...badges);
+  const title = make("h2", { id: "h-system", tabIndex: -1 }, breakable(system.label), " ", ...badges);
   const ranks = board.systems.map((other) => other.rank).filter((rank) => rank !== null);
   const facts = [];
   if (system.rank !== null) facts.push(`rank ${rankText(system.rank, ranks)} among ${plural(ranks.length, "ranked system")}`);
@@ -51,6 +51,7 @@ function systemCard(system, index) {
   const record = system.log && isInside(system.log) ? make("a", { href: `../${system.log}` }, "the record") : system.log;
   const entries = {
     Algorithm: algorithm,
+    Preset: system.preset,
     Family: FAMILIES[system.family],
     Backbone: backbone,
     Parameters: stated.map(amount).join(", "),
@@ -112,7 +113,7 @@ function figures(system, index, task, i) {
   const cell = system.cells[i];
   const rows = AXES.flatMap((axis) => (cell[axis] ? [[axis, meanText(cell[axis]), "", seedsText(cell, axis)]] : []));
   const held = system.held?.[i];
-  if (held !== null && held !== undefined) rows.push(["held-out", held.toFixed(1), "", ""]);
+  if (held) rows.push(["held-out", held[0].toFixed(1), "", held[1]]);
   const printed = texts[i].get(String(index)) ?? {};
   const scored = task.metrics.filter(([, axis]) => axis !== "diversity");
   for (const metric of task.metrics) {

@@ -87,7 +87,7 @@ function ordering(rows, name, { key, down }) {
 function matches(query) {
   const words = query.toLowerCase().split(/\s+/).filter(Boolean);
   return board.systems.map((system) => {
-    const text = `${system.system} ${system.about} ${system.status} ${system.standing}`.toLowerCase();
+    const text = `${system.label} ${system.about} ${system.status} ${system.standing}`.toLowerCase();
     return words.every((word) => text.includes(word));
   });
 }
@@ -147,7 +147,7 @@ function namePoints() {
     const system = board.systems[mark.dataset.r];
     const cell = system.cells[taskIndex.get(mark.closest("section").dataset.task ?? "")];
     const [preference, naturalness] = AXES.map((axis) => (cell ? meanOf(cell[axis]) : system[axis]));
-    const words = `${system.system}: preference ${preference?.toFixed(1) ?? "–"}, naturalness ${naturalness?.toFixed(1) ?? "–"}`;
+    const words = `${system.label}: preference ${preference?.toFixed(1) ?? "–"}, naturalness ${naturalness?.toFixed(1) ?? "–"}`;
     mark.append(Object.assign(inSvg("title", {}), { textContent: words }));
   }
 }

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from markupsafe import Markup
 
 from grue.leaderboard.board import Board, BoardTask, Cell, Column, Estimate, Row
+from grue.leaderboard.trained_on import held_out_on
 from grue.render.text import UNKNOWN, named, printable
 from grue.render.web.axes import Axis, axis_over, number, whisker, within
 from grue.render.web.plot import PlotPoint, ScatterPlot, plot_of
@@ -48,7 +49,12 @@ class Shade:
 
 @dataclass(frozen=True, slots=True)
 class TableLine:
-    """A row of a table."""
+    """A row of a table.
+
+    Attributes:
+        aside: What stands beside the preference: of the overview the mean over the tasks where learning counts, of a
+            task the held-out preference.
+    """
 
     system: SystemLabel
     rank: str
@@ -56,10 +62,11 @@ class TableLine:
     preference: str
     spread: str
     whisker: Markup
-    held_out: str
+    aside: str
     naturalness: str
     values: tuple[Shade, ...]
     extras: tuple[str, ...] = ()
+    iqm: str = UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +108,14 @@ class TablePanel:
         return bool(self.groups)
 
     @property
-    def held_out(self) -> bool:
-        """Whether any row has a held-out preference."""
-        return any(line.held_out != UNKNOWN for group in self.groups for line in group.lines)
+    def aside(self) -> bool:
+        """Whether any row has something beside its preference."""
+        return any(line.aside != UNKNOWN for group in self.groups for line in group.lines)
+
+    @property
+    def iqm(self) -> bool:
+        """Whether any row has an interquartile mean."""
+        return any(line.iqm != UNKNOWN for group in self.groups for line in group.lines)
 
     @property
     def trained_on(self) -> bool:
@@ -156,9 +168,10 @@ def overview(board: Board) -> TablePanel:
                 _one(row.preference),
                 _spread(row.interval),
                 _whisker(ruler.axis, row.preference, row.interval),
-                _one(row.held_out),
+                _one(row.learned),
                 _one(row.naturalness),
                 tuple(scale[system.index] for scale in scales),
+                iqm=_one(row.iqm),
             ),
         )
         for row, system in zip(board.rows, systems, strict=True)
@@ -227,7 +240,7 @@ def task_panel(board: Board, task: BoardTask) -> TablePanel:
             _one(cell.preference),
             _spread(cell.interval),
             _whisker(ruler.axis, _mean(cell.preference), cell.interval),
-            _one(cell.held_out),
+            _one(held_out_on(row, task)),
             _one(cell.naturalness),
             tuple(Shade(texts[c.metric][place], "", False, c.metric in cell.rewards) for c in columns),
             tuple(texts[c.metric][place] for c in extras),
