@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from grue.errors import ConfigError, DataError, UnknownName, did_you_mean
+from grue.errors import ConfigError, DataError, UnknownName, instead
 from grue.evaluation.prompting import is_by_endpoint, prompting_of
 from grue.leaderboard.entries import LeftOut, find_results, local_entry, of_suite, refuse_twins
 from grue.records import Entry
@@ -104,14 +104,12 @@ def _candidates(given: str, suite: str, places: Mapping[str, _Place]) -> dict[st
             f"{elsewhere} names, and evaluate or pack its texts under another name."
         )
     names = sorted({_name(entry) for place in searched.values() for entry in place.entries})
+    known = instead(name, names, f"grue leaderboard --suite {suite}")
     folders = " or ".join(str(place.folder) for place in searched.values())
     cure = ""
     if origin != "runs" and not places["submissions"].folder.exists():
         cure = " The rows that ship have no texts to compare: name the `submissions` of a clone with --submissions."
-    raise UnknownName(
-        f"No system {name!r} of the suite {suite} in {folders}.{did_you_mean(name, names)} "
-        f"Known: {', '.join(names) or 'none'}.{cure}"
-    )
+    raise UnknownName(f"No system {name!r} of the suite {suite} in {folders}.{known}{cure}")
 
 
 def _refuse_left_out(name: str, out: Iterable[LeftOut]) -> None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from grue.algorithms import BUILT_IN, SUPERVISED
-from grue.errors import ConfigError, UnknownName, did_you_mean
+from grue.errors import ConfigError, UnknownName, did_you_mean, instead
 from grue.metrics.own import import_from
 from grue.registry import Registry
 from grue.rl.settings import Common
@@ -14,6 +14,7 @@ ALGORITHMS: Registry[Algorithm[Any]] = Registry(
     "algorithm",
     modules={name: f"grue.algorithms.{name}:ALGORITHM" for name in BUILT_IN},
     entry_points="grue.algorithms",
+    listed_by="grue algorithms list",
 )
 
 
@@ -59,12 +60,8 @@ def split_algorithm(name: str) -> tuple[str, ...]:
 
 
 def _unknown(name: str) -> str:
-    known = ALGORITHMS.names()
-    presets = [(preset, algorithm) for algorithm in BUILT_IN for preset in ALGORITHMS[algorithm].presets]
-    close = did_you_mean(name, known)
-    for preset, algorithm in presets:
-        if preset.replace("_", "-") == name.replace("_", "-").lower():
-            close = f" It is a preset: --algo {algorithm} --preset {preset}."
-    return (
-        f"There is no algorithm {name!r}.{close} Known: {', '.join(known)}; after supervised training: supervised+NAME."
-    )
+    for algorithm in BUILT_IN:
+        for preset in ALGORITHMS[algorithm].presets:
+            if preset.replace("_", "-") == name.replace("_", "-").lower():
+                return f"There is no algorithm {name!r}. It is a preset: --algo {algorithm} --preset {preset}."
+    return f"There is no algorithm {name!r}.{instead(name, ALGORITHMS.names(), ALGORITHMS.listed_by)}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from grue import files
 from grue.algorithms import SUPERVISED, system_of
-from grue.errors import ConfigError, DataError, did_you_mean
+from grue.errors import ConfigError, DataError
 from grue.evaluation.endpoint import Endpoint, checked_url
 from grue.evaluation.prompting import chat_prompt
 from grue.lookups.find import find_lookup
@@ -225,10 +225,13 @@ def _keys_of(entry: GridEntry) -> set[str]:
 
 
 def _check_shared_values(grid: SweepGrid, entries: Sequence[GridEntry]) -> None:
+    from grue.runs.recipes import setting_instead
+
     known = {key for entry in entries if entry.algorithm not in BASELINES for key in _keys_of(entry)}
     for key in grid.set:
         if key not in known:
-            raise ConfigError(f"set.{key}: no algorithm of this sweep has it.{did_you_mean(key, known)}")
+            close = setting_instead(key, sorted(known), "NAME")
+            raise ConfigError(f"set.{key}: no algorithm of this sweep has it.{close}")
 
 
 def _check_baseline(entry: GridEntry, system: str, task: Task) -> None:

@@ -72,6 +72,39 @@ def test_bad_input_is_one_message_and_an_exit_code(arguments, code, message, tmp
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("command", "option", "settings"),
+    [
+        ("train", "--lr", "--set learning_rate=VALUE"),
+        ("train", "--learning-rate", "--set learning_rate=VALUE"),
+        ("train", "--epochs", "--set epochs=VALUE"),
+        ("train", "--batch-size", "--set minibatch_size=VALUE or --set batch_size=VALUE"),
+        ("sweep", "--kl", "--set kl_coefficient=VALUE"),
+        ("diagnose", "--learning-rat", "--set learning_rate=VALUE"),
+    ],
+)
+def test_an_option_that_is_a_setting_is_told_how_it_is_set(command, option, settings):
+    result = grue(command, "--task", "imdb", f"{option}=1")
+    assert result.exit_code == 2
+    assert f"No such option '{option}'. For the setting, write {settings}.\n" in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [("evaluate", "--lr", 1), ("sweep", "status", "--lr", 1), ("train", "--zzz", 1)])
+def test_any_other_option_is_told_as_ever(arguments):
+    result = grue(*arguments)
+    assert result.exit_code == 2
+    assert "No such option" in result.stderr and "--set" not in result.stderr
+
+
+def test_settings_are_known_by_the_names_of_other_libraries():
+    result = grue("train", "--task", "imdb", "--algo", "ppo", "--set", "num_generations=4")
+    assert (result.exit_code, result.stderr) == (
+        2,
+        "Error: ppo on mini/imdb: unknown key 'num_generations'. Did you mean 'samples_per_prompt'? "
+        "`grue algorithms show ppo` lists all.\n",
+    )
+
+
 def test_an_unknown_reward_is_refused_before_anything_is_trained(tmp_path):
     result = grue("train", "--task", "commongen", "--algo", "ppo", "--reward", "meteo", "--runs", tmp_path)
     assert result.exit_code == 2
