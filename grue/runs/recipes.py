@@ -81,7 +81,7 @@ def setting_instead(name: str, known: Iterable[str], algorithm: str) -> str:
 
 
 def settings_called(name: str) -> list[str]:
-    """Return the settings of built-in algorithms of a name, which may be another library's or misspelled, best first."""
+    """Return the settings of built-in algorithms that a name means, which may be another library's or misspelled."""
     known = {field.name for algorithm in BUILT_IN for field in fields(find_algorithm(algorithm).settings)}
     same = [one for one in (OTHER_NAMES.get(name, ""), name) if one in known]
     return same or get_close_matches(name, sorted(known), n=1, cutoff=0.85)
