@@ -12,8 +12,9 @@ from grue.errors import ConfigError
 from grue.evaluation import reward_models
 from grue.evaluation.rewards import check_reward, code_of
 from grue.lm import checkpoint
+from grue.lm.checks import check_positions
 from grue.lm.device import multiplies_bfloat16, scoring_device
-from grue.lm.load import weights_id
+from grue.lm.load import check_language_model, weights_id
 from grue.metrics.own import code_sha256
 from grue.metrics.registry import metric_factory
 from grue.records import check_system_name
@@ -23,6 +24,7 @@ from grue.runs import learned, rewarded
 from grue.runs.algorithms import split_algorithm
 from grue.runs.recipes import adds_mask, make_config
 from grue.runs.request import RunRequest
+from grue.task_files import SUITES
 from grue.tasks import Backbone, Task
 
 
@@ -155,8 +157,8 @@ def stages_of(request: RunRequest) -> list[Plan]:
     Raises:
         UnknownName, ConfigError: The algorithm, one of its settings, the reward, a metric of the task, the system's
             name or a value is wrong; or, with precision "auto", GRUE_DEVICE.
-        DataError: The task has no split to train or to validate on, or the file of scored responses that the settings
-            name cannot be read.
+        DataError: The backbone that was asked for, or that of a task that does not ship, cannot be used; the task has
+            no split to train or to validate on; or the file of scored responses that the settings name cannot be read.
     """
     task, algorithm = request.task, request.algorithm
     for needed in ("train", "validation"):
@@ -197,11 +199,24 @@ def stages_of(request: RunRequest) -> list[Plan]:
                 offline=request.offline,
             )
         )
+    if request.backbone is not None or task.suite not in SUITES:
+        check_backbone(plans[0])
     for spec in task.metrics:  # refused before a folder is claimed
         metric_factory(spec.name, spec.options, task.folder)
     check_reward(plans[-1].reward, task)
     learned.check_reward_of_data(plans[-1].config, plans[-1].reward, task)
     return plans
+
+
+def check_backbone(plan: Plan) -> None:
+    """Refuse a model that a run cannot start from, without reading its weights.
+
+    Raises:
+        UnknownName, DataError: It is not there, is damaged or of the other family.
+        ConfigError: The task's texts do not fit into its positions.
+    """
+    start = plan.start
+    check_positions(check_language_model(start.family, start.model, start.revision), start.model, plan.task)
 
 
 def _check_warm_start(request: RunRequest, stages: tuple[str, ...]) -> None:

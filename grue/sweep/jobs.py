@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +63,11 @@ class Job:
     def trains(self) -> bool:
         """Whether there is something to train, and so a checkpoint."""
         return self.model is None and self.algorithm not in BASELINES
+
+    def with_seed(self, seed: int) -> "Job":
+        """Return the same run with another seed."""
+        after = None if self.after is None else f"{kind_of(self.after)}-{seed}"
+        return replace(self, seed=seed, after=after)
 
     @property
     def identity(self) -> str:
@@ -178,6 +183,7 @@ def _about(source: str, task: Task, seed: int) -> dict[str, Any]:
 
 def _job_of_model(entry: ModelEntry, source: str, task: Task, seed: int) -> Job:
     from grue.evaluation.systems import check_name, external_name
+    from grue.lm.load import check_language_model, state_of
 
     if entry.endpoint is not None:
         checked_url(entry.endpoint.url)
@@ -186,7 +192,10 @@ def _job_of_model(entry: ModelEntry, source: str, task: Task, seed: int) -> Job:
     name = entry.system or external_name(entry.model, chat=entry.chat, endpoint=entry.endpoint)
     about = _about(source, task, seed)
     asked: dict[str, Any] = {"model": entry.model, "chat": entry.chat, "endpoint": entry.endpoint}
-    return Job(algorithm=EXTERNAL, system=check_name(name), **about, **asked)
+    job = Job(algorithm=EXTERNAL, system=check_name(name), **about, **asked)
+    if entry.endpoint is None and state_of(entry.model):  # a model of the hub is fetched when its job runs
+        check_language_model("causal" if entry.chat else task.backbone.family, entry.model)
+    return job
 
 
 def _jobs_of(entry: GridEntry, source: str, task: Task, seed: int, grid: SweepGrid) -> list[Job]:
@@ -268,6 +277,11 @@ def _add(jobs: dict[str, Job], job: Job) -> None:
         )
     if job.evaluate:
         jobs[job.id] = job
+
+
+def kind_of(job_id: str) -> str:
+    """Return a job's id without the number of its seed."""
+    return job_id.rpartition("-")[0]
 
 
 def short(job_id: str) -> str:

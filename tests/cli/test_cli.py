@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -10,6 +11,10 @@ from click.testing import CliRunner
 from grue.cli.main import COMMANDS, main
 from grue.cli.options import parse_seeds, parse_settings
 from grue.errors import ConfigError
+from grue.runs.folder import claim_folder
+from grue.runs.plan import stages_of
+from grue.runs.request import RunRequest
+from grue.task_files import load_task
 
 
 def grue(*arguments, **environment):
@@ -121,6 +126,38 @@ def test_a_dry_run_prints_the_plan_and_does_nothing(tmp_path):
     assert result.stdout.count("mini/commongen · supervised · seed") == 2
     assert result.stdout.count("mini/commongen · supervised+nlpo · seed") == 2
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--backbone", "mini:nope"], "There is no small model 'nope'."),
+        (["--backbone", "./nope"], "There is no folder './nope'"),
+        (["--backbone", "no/such"], "no/such is neither a local folder nor available from the hub"),
+        (["--backbone", "mini:seq2seq"], "mini:seq2seq cannot be loaded as a causal language model: it is an encoder-decoder (t5)."),
+        (["--backbone", "mini:sentiment"], "mini:sentiment cannot be loaded as a causal language model: config.json: "),
+        (["--backbone", "bare"], "bare cannot be loaded as a causal language model: it has no config.json."),
+        (["--init", "bare"], "bare: not a checkpoint of grue"),
+        (["--data-dir", "nowhere"], "nowhere: no such folder"),
+        (["--set", "reference=soup:bare,bare"], "bare: not a checkpoint of grue"),
+        (["--system", "other"], "this folder holds a run with config.clip = 0.3, not 0.2"),
+    ],
+)  # fmt: skip
+def test_a_dry_run_refuses_what_the_run_does(arguments, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("bare").mkdir()
+    (other,) = stages_of(RunRequest(task=load_task("imdb"), algorithm="ppo", system="other", settings={"clip": 0.3}))
+    claim_folder(other)
+    command = ("train", "--task", "imdb", "--algo", "ppo", *arguments)
+    dry, run = grue(*command, "--dry-run"), grue(*command)
+    assert message in dry.stderr
+    assert (dry.exit_code, dry.stderr) == (run.exit_code, run.stderr[run.stderr.index("Error: ") :])
+
+
+def test_a_dry_run_says_what_the_run_fetches_and_refuses_it_offline(tmp_path):
+    command = ("train", "--suite", "grue", "--task", "imdb", "--algo", "ppo", "--runs", tmp_path, "--dry-run")
+    assert "  starts from = lvwerra/gpt2-imdb (not on this machine: fetched from the hub)\n" in grue(*command).stdout
+    assert "lvwerra/gpt2-imdb is not on this machine" in grue(*command, "--offline").stderr
 
 
 def test_options_come_from_the_environment(tmp_path):
