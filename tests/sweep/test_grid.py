@@ -251,7 +251,7 @@ def test_a_task_without_a_chat_prompt_is_refused_before_anything_runs(tmp_path):
         (SweepGrid(systems=(GridEntry(algorithm="ppo", preset="paper"),)), ConfigError, "The preset 'paper' is one of nlpo"),
         (SweepGrid(tasks=("imdb",), systems=(GridEntry(algorithm="ppo", backbone="mini:seq2seq"),)), DataError, "it is an encoder-decoder"),
         (SweepGrid(tasks=("imdb",), systems=(GridEntry(algorithm="ppo", backbone="mini:nope"),)), UnknownName, "no small model 'nope'"),
-        (SweepGrid(tasks=("imdb",), models=(ModelEntry(model="mini:seq2seq"),)), DataError, "it is an encoder-decoder"),
+        (SweepGrid(tasks=("imdb",), models=(ModelEntry(model="mini:seq2seq", system="small"),)), DataError, "it is an encoder-decoder"),
         (SweepGrid(systems=(GridEntry(algorithm="nlpo", preset="papre"),)), UnknownName, "Did you mean 'paper'?"),
         (SweepGrid(systems=(GridEntry(algorithm="ppo", system="a b"),)), ConfigError, "The system name 'a b': use at most 60 letters"),
         (SweepGrid(systems=(GridEntry(algorithm="ppo", system="../x"),)), ConfigError, "The system name '../x': use at most 60 letters"),
