@@ -21,7 +21,7 @@ from grue.records import check_system_name
 from grue.rl.settings import Common, RewardedConfig, recorded
 from grue.rl.switches import ImpactPrompts, parse_reference, parse_select
 from grue.runs import learned, rewarded
-from grue.runs.algorithms import split_algorithm
+from grue.runs.algorithms import GIVEN, split_algorithm
 from grue.runs.recipes import adds_mask, make_config
 from grue.runs.request import RunRequest
 from grue.task_files import SUITES
@@ -132,7 +132,7 @@ class Plan:
             record |= {"reward": self.learned_reward, "validation_reward": self.reward}
             models = learned.models_of(read_header(data))
         code = code_of(self.reward, self.task)
-        code |= {name: code_sha256(name, "algorithm") for name in self.algorithm.split("+") if ":" in name}
+        code |= {name: code_sha256(name, "algorithm") for name in self.algorithm.split("+") if _is_own(name)}
         record |= {"code_sha256": code} if code else {}
         return record | self._named_files() | ({"reward_models": models} if models else {})
 
@@ -206,6 +206,11 @@ def stages_of(request: RunRequest) -> list[Plan]:
     check_reward(plans[-1].reward, task)
     learned.check_reward_of_data(plans[-1].config, plans[-1].reward, task)
     return plans
+
+
+def _is_own(algorithm: str) -> bool:
+    """Whether an algorithm is named by its module's file; the name of one that was passed as an object has a hash."""
+    return ":" in algorithm and algorithm not in GIVEN
 
 
 def check_backbone(plan: Plan) -> None:

@@ -52,9 +52,9 @@ def test_a_folder_of_seeds_and_several_checkpoints_are_evaluated_each_as_if_alon
     assert "Warning: ppo/seed-3: no checkpoint yet, left out.\n" in result.stderr
     assert result.stdout.endswith(
         "\n\n"
-        "system  task        seeds             preference   naturalness\n"
-        "ppo     tests/imdb  1,2,10            94.3 ± 4.9    50.0 ± 0.0\n"
-        "nlpo    tests/imdb  1                       91.0          50.0\n"
+        "system  task       seeds             preference   naturalness\n"
+        "ppo     mini/imdb  1,2,10            94.3 ± 4.9    50.0 ± 0.0\n"
+        "nlpo    mini/imdb  1                       91.0          50.0\n"
         "0–100; ±: standard deviation over seeds.\n"
     ), result.stdout
 
