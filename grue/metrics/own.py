@@ -247,7 +247,7 @@ def sources_of(functions: Iterable[Callable[..., Any]]) -> dict[str, list[Any]]:
     while pending:
         function = pending.pop()
         name = f"{function.__module__}:{function.__qualname__}"
-        if name not in found and not function.__module__.startswith("grue."):
+        if name not in found and function.__module__.partition(".")[0] != "grue":
             found[name] = source_of(function)
             called = _globals(inspect.unwrap(function)).values()
             pending += [one for one in called if inspect.isfunction(one) and one.__module__ == function.__module__]

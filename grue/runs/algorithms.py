@@ -65,14 +65,15 @@ def give_name(algorithm: Algorithm[Any]) -> str:
     Raises:
         ConfigError: The module's file has changed since the object was made.
     """
+    for builtin in BUILT_IN:
+        if ALGORITHMS[builtin] is algorithm:
+            return builtin
     known, attribute = (name for name, given in GIVEN.items() if given is algorithm), algorithm.settings.__name__
     for module in dict.fromkeys(one.__module__ for one in (algorithm.settings, algorithm.update, algorithm.start)):
         place = vars(sys.modules.get(module, sys))
         named = next((name for name, thing in place.items() if thing is algorithm), None)
         if named is None:
             continue
-        if module.startswith("grue.algorithms."):
-            return module.rpartition(".")[2]
         if module != "__main__" and place.get("__file__"):
             if find_algorithm(f"{module}:{named}") is not algorithm:
                 raise ConfigError(f"The algorithm {module}:{named}: {place['__file__']} has changed; import it anew.")
@@ -84,7 +85,7 @@ def give_name(algorithm: Algorithm[Any]) -> str:
 
 
 def _fingerprint(algorithm: Algorithm[Any]) -> str:
-    own = [one for one in algorithm.settings.__mro__ if not one.__module__.startswith(("grue.", "builtins"))]
+    own = [one for one in algorithm.settings.__mro__ if one.__module__.partition(".")[0] not in ("grue", "builtins")]
     held = [item for cls in own for item in vars(cls).items() if item[0] == "__post_init__" or item[0][:2] != "__"]
     methods = [one.fget if isinstance(one, property) else one for _, one in held]
     written = [one for one in methods if inspect.isfunction(one)]  # the other methods are made by dataclass
