@@ -15,6 +15,9 @@ traceback.
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+FEW = 12
+"""Known names that a message lists although a command does."""
+
 
 class GrueError(Exception):
     """Base of every error whose message is meant for the user."""
@@ -74,3 +77,24 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return `` Did you mean 'x'?`` for the closest known spelling, or an empty string."""
     close = get_close_matches(name, sorted(known), n=1, cutoff=0.6)
     return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def instead(name: str, known: Iterable[str], listed_by: str = "") -> str:
+    """Return the end of a message about an unknown name: the known ones, or the nearest of many and what lists them.
+
+    Args:
+        listed_by: The command that prints all of them, if there is one.
+    """
+    names = list(known)
+    if not listed_by or len(names) <= FEW:
+        return f"{did_you_mean(name, names)} Known: {', '.join(names) or 'none'}."
+    first, *others = _nearest(name, names) or [""]
+    close = (f" Did you mean {first!r}?" if first else "") + (f" Also near: {', '.join(others)}." if others else "")
+    return f"{close} `{listed_by}` lists all {len(names)}."
+
+
+def _nearest(name: str, names: Iterable[str]) -> list[str]:
+    """Return up to three names: the closest spellings, then those that contain `name`."""
+    ordered, wanted = sorted(names), name.lower().replace("-", "_")
+    close = get_close_matches(wanted, ordered, n=3, cutoff=0.6)
+    return list(dict.fromkeys([*close, *(one for one in ordered if len(wanted) > 1 and wanted in one)]))[:3]

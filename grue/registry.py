@@ -8,7 +8,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from typing import Generic, TypeVar
 
-from grue.errors import ConfigError, UnknownName, did_you_mean
+from grue.errors import ConfigError, UnknownName, instead
 
 T = TypeVar("T")
 
@@ -21,6 +21,7 @@ class Registry(Generic[T]):
         things: Name → thing, for those that are there from the start.
         modules: Name → "package.module:ATTRIBUTE", imported when the name is looked up.
         entry_points: Group of installed entry points that offer more things: "grue.metrics".
+        listed_by: The command that lists them, for messages.
     """
 
     def __init__(
@@ -29,8 +30,10 @@ class Registry(Generic[T]):
         things: Mapping[str, T] | None = None,
         modules: Mapping[str, str] | None = None,
         entry_points: str | None = None,
+        listed_by: str = "",
     ) -> None:
         self.noun = noun
+        self.listed_by = listed_by
         self._things = dict(things or {})
         self._modules = dict(modules or {})
         self._entry_points = entry_points
@@ -65,7 +68,7 @@ class Registry(Generic[T]):
         """Return the thing called `name`.
 
         Raises:
-            UnknownName: Nothing has that name; the message lists the known names.
+            UnknownName: Nothing has that name; the message has the nearest.
             ConfigError: Two installed packages offer a thing of that name.
         """
         if name in self._things:
@@ -79,9 +82,7 @@ class Registry(Generic[T]):
             return self._things[name]
         plugins = self._plugins()
         if name not in plugins:
-            known = self.names()
-            listed = ", ".join(known) or "none"
-            raise UnknownName(f"There is no {self.noun} {name!r}.{did_you_mean(name, known)} Known: {listed}.")
+            raise UnknownName(f"There is no {self.noun} {name!r}.{instead(name, self.names(), self.listed_by)}")
         self._things[name] = plugins[name].load()
         return self._things[name]
 

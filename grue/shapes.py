@@ -11,7 +11,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from grue.errors import ConfigError, did_you_mean
+from grue.errors import ConfigError, did_you_mean, instead
 
 T = TypeVar("T")
 
@@ -86,12 +86,7 @@ def _dataclass_reader(cls: type) -> Reader:
             raise _Misfit(f"expected a table, found {shown(data)}.")
         faults: list[tuple[str, str]] = []
         if data.keys() != readers.keys():
-            known = ", ".join(readers)
-            faults += [
-                ("", f"unknown key {key!r}.{did_you_mean(key, readers)} Known: {known}.")
-                for key in data
-                if key not in readers
-            ]
+            faults += [("", f"unknown key {key!r}.{instead(key, readers)}") for key in data if key not in readers]
             faults += [("", f"the key {name!r} is missing.") for name in required if name not in data]
         values = {}
         for key, value in data.items():

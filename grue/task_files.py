@@ -10,7 +10,7 @@ from typing import Any
 
 from grue import files
 from grue.bounds import violations
-from grue.errors import ConfigError, UnknownName, did_you_mean
+from grue.errors import ConfigError, UnknownName, did_you_mean, instead
 from grue.shapes import from_dict, json_schema
 from grue.task_packages import installed_folder, installed_suites
 from grue.tasks import Chat, Generation, Split, Task
@@ -57,8 +57,8 @@ def suite_folder(suite: str) -> Path:
             f'A task of the suite {OWN!r} is known by its file: write --task FILE.toml, or task="FILE.toml" in Python.'
         )
     suites = (*SUITES, *installed_suites())
-    known, close = ", ".join(suites), did_you_mean(suite, suites)
-    raise UnknownName(f"There is no suite {suite!r}.{close} Known: {known}, or the path of a folder of task files.")
+    known = instead(suite, suites).removesuffix(".")
+    raise UnknownName(f"There is no suite {suite!r}.{known}, or the path of a folder of task files.")
 
 
 def is_named(suite: str) -> bool:
@@ -87,8 +87,8 @@ def load_task(name: str, suite: str = "mini") -> Task:
         suite, _, name = name.partition("/")
     known = task_names(suite)
     if name not in known:
-        listed = ", ".join(known) or "none"
-        raise UnknownName(f"The suite {suite!r} has no task {name!r}.{did_you_mean(name, known)} Known: {listed}.")
+        listed_by = f"grue tasks list --suite {suite}"
+        raise UnknownName(f"The suite {suite!r} has no task {name!r}.{instead(name, known, listed_by)}")
     path = suite_folder(suite) / f"{name}.toml"
     task = _load(path)
     packaged = suite not in SUITES and is_named(suite)
@@ -270,8 +270,7 @@ def _problems_of_families(task: Task) -> Iterator[str]:
     named = [name for family in task.families for name in family]
     for name in sorted(set(named)):
         if name not in known:
-            close = did_you_mean(name, known)
-            yield f"families: {name!r} is no scored metric of the task.{close} Known: {', '.join(known)}."
+            yield f"families: {name!r} is no scored metric of the task.{instead(name, known)}"
         elif named.count(name) > 1:
             yield f"families: {name!r} is listed twice; metrics that move together are one family."
     if any(len(family) < 2 for family in task.families):

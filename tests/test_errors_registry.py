@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from grue import errors, registry
-from grue.errors import ConfigError, UnknownName, did_you_mean
+from grue.errors import ConfigError, UnknownName, did_you_mean, instead
 from grue.registry import Registry
 
 
@@ -26,6 +26,17 @@ def test_the_nearest_spelling_is_offered() -> None:
     assert did_you_mean("imbd", ["commongen", "imdb"]) == " Did you mean 'imdb'?"
     assert did_you_mean("zzz", ["commongen", "imdb"]) == ""
     assert did_you_mean("x", []) == ""
+
+
+def test_of_many_names_the_nearest_three_are_told_with_what_lists_all() -> None:
+    few, many = ["imdb", "totto"], [f"rouge{n}" for n in range(1, 10)] + ["bleu", "minibatch_size", "meteor", "cider"]
+    assert instead("imbd", few, "grue tasks list") == " Did you mean 'imdb'? Known: imdb, totto."
+    assert instead("rouge11", many, "grue metrics list") == (
+        " Did you mean 'rouge1'? Also near: rouge9, rouge8. `grue metrics list` lists all 13."
+    )
+    assert instead("batch", many, "all") == " Did you mean 'minibatch_size'? `all` lists all 13."
+    assert instead("zzz", many, "grue metrics list") == " `grue metrics list` lists all 13."
+    assert instead("zzz", many).endswith("minibatch_size, meteor, cider."), "nothing else lists them"
 
 
 def test_a_registered_thing_is_found_by_name() -> None:

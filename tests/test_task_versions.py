@@ -121,12 +121,18 @@ def test_prose_and_recipes_need_none(checkout):
     assert "*" not in result.stdout
 
 
-def test_diff_names_new_tasks_and_unknown_commits(checkout):
+def test_diff_names_new_and_removed_tasks_and_unknown_commits_and_says_that_nothing_differs(checkout):
+    result = grue_tasks("diff", "HEAD")
+    assert (result.exit_code, result.stdout) == (0, "No task differs from HEAD.\n")
     copy = checkout / "mini" / "films.toml"
     copy.write_text((checkout / "mini" / "imdb.toml").read_text().replace('name = "imdb"', 'name = "films"', 1))
     result = grue_tasks("diff", "HEAD")
     assert result.exit_code == 0
     assert result.stdout == "mini/films: new\n"
+    copy.rename(checkout / "mini" / "totto.toml")
+    edit(checkout / "mini" / "totto.toml", 'name = "films"', 'name = "totto"')
+    (checkout / "grue" / "wmt16.toml").unlink()
+    assert "grue/wmt16: removed\n" in grue_tasks("diff", "HEAD").stdout
     result = grue_tasks("diff", "no-such-branch")
     assert result.exit_code == 3
     assert "'no-such-branch' is not a commit of the checkout" in result.stderr

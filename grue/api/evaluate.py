@@ -7,7 +7,7 @@ from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from grue.api.examples import AnyTask, as_task, optional_path
+from grue.api.examples import AnyTask, as_task, optional_path, refuse_model
 from grue.api.train import Trained
 from grue.errors import ConfigError
 from grue.records import BASELINES, Result, check_number, check_seed, check_system_name
@@ -157,8 +157,9 @@ def subject(
     Other arguments and errors as for `evaluate`.
     """
     from grue.evaluation import systems
-    from grue.lm.checkpoint import find_checkpoint, is_checkpoint, read_manifest
+    from grue.lm.checkpoint import find_checkpoint, is_checkpoint, read_manifest, seeds_in
 
+    refuse_model("what", None if isinstance(what, Trained) else what)
     name = str(what)
     seed = check_seed(seed)
     best_of = None if best_of is None else check_number("best_of", best_of)
@@ -174,6 +175,8 @@ def subject(
         known = what.task if isinstance(what, Trained) else None
         of_task = as_task(task or known or manifest.task, suite if task else manifest.suite)
         evaluated, folder = systems.checkpoint_system(of_task, checkpoint), checkpoint.parent
+    elif task is None and (seeds := seeds_in(Path(name))):
+        raise ConfigError(f"{name}: holds the runs of {len(seeds)} seeds; give one of them, such as {seeds[0]}.")
     elif task is None:
         raise ConfigError(
             f"{name} is no checkpoint of grue: name the task that it is evaluated on, with --task NAME, or "
@@ -255,6 +258,7 @@ def generate(
     if samples is None and (reward is not None or temperature is not None):
         raise ConfigError("A reward and a temperature are of samples; say how many are drawn to each prompt.")
     check_output(Path(output))
+    refuse_model("what", None if isinstance(what, Trained) else what)
     if task is None and not isinstance(what, Trained) and not is_checkpoint(Path(what)):
         raise ConfigError(
             f"{what}: no checkpoint of grue is there (`grue train` writes one). If it is a model, or zero-shot, name "

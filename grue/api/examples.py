@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from grue.errors import ConfigError, escaped
 from grue.records import Example
 from grue.task_files import load_task
 from grue.tasks import Task
@@ -34,10 +35,36 @@ def examples(
 
 
 def as_task(task: AnyTask, suite: str = "mini") -> Task:
-    """Return a task by its name in a suite or the path of its file; a task is returned as it is."""
+    """Return a task by its name in a suite or the path of its file; a task is returned as it is.
+
+    Raises:
+        ConfigError: It is something else, such as a list of rows.
+        UnknownName: There is no such task.
+    """
+    if not isinstance(task, Task | str | Path):
+        raise ConfigError(
+            f"task={escaped(task, 80)}: give the name of a task, or the path of a task file. Rows are a .jsonl file "
+            "that a task file names; see docs/how-to/your-own.md."
+        )
     return task if isinstance(task, Task) else load_task(str(task), suite)
 
 
 def optional_path(given: str | Path | None) -> Path | None:
     """Return a path that may be left out."""
     return None if given is None else Path(given)
+
+
+def refuse_model(name: str, given: object) -> None:
+    """Refuse a model, or anything else, where its folder or name is wanted.
+
+    Args:
+        name: Of the argument, for the message.
+
+    Raises:
+        ConfigError: It is neither text nor a path, nor None.
+    """
+    if not isinstance(given, str | Path | None):
+        raise ConfigError(
+            f"{name}: found an object of {type(given).__name__}, and a run is known by files. Save it, "
+            'model.save_pretrained("DIR") and tokenizer.save_pretrained("DIR"), and pass "DIR".'
+        )

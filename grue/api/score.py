@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from grue.api.examples import AnyTask, as_task, examples
+from grue.api.examples import AnyTask, as_task, examples, refuse_model
+from grue.api.train import Trained
 from grue.errors import ConfigError, DataError, SubmissionError
 from grue.records import Axis, Example, Prediction, check_number, check_seed
 from grue.task_files import load_task, task_names
@@ -136,8 +137,8 @@ def _text(given: Any, key: object) -> str:
 
 
 def compare(
-    a: str | Path,
-    b: str | Path,
+    a: Trained | str | Path,
+    b: Trained | str | Path,
     *,
     suite: str = "mini",
     tasks: Sequence[str] | None = None,
@@ -153,7 +154,9 @@ def compare(
     """Say which of two systems is better on the tasks that both have, and how sure that is, as `grue compare` does.
 
     Args:
-        a: Name of a system on the board, "submissions:NAME", "runs:NAME", or a folder with its results.
+        a: Name of a system on the board, the algorithm that made it, "submissions:NAME", "runs:NAME", or a folder with
+            its results, such as that of a run that `train` returned. A bare name in both places means the one with more
+            results on the tasks that both have.
         b: The other system.
         tasks: Names or files of tasks, each of which both must have. [default: those of the suite that both have]
         axis: The score to compare: "preference" or "naturalness".
@@ -174,11 +177,14 @@ def compare(
 
     draws, seed, show = check_number("draws", draws), check_seed(seed), check_number("show", show, 0)
     wanted = [load_task(name, suite) for name in dict.fromkeys(tasks or task_names(suite))]
+    folders = [given.folder if isinstance(given, Trained) else given for given in (a, b)]
+    for name, given in zip("ab", folders, strict=True):
+        refuse_model(name, given)
     suites = sorted({task.suite for task in wanted})
     if len(suites) > 1:
         raise ConfigError(f"The tasks are of several suites, {', '.join(suites)}: compare on those of one.")
     found = find_systems(
-        [f"{given}/" if isinstance(given, Path) else given for given in (a, b)],
+        [given if isinstance(given, str) else f"{given}/" for given in folders],
         suites[0],
         Path(submissions),
         Path(runs),

@@ -2,21 +2,32 @@
 
 import atexit
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from grue.api.examples import AnyTask, as_task, optional_path
-from grue.errors import ConfigError
+from grue.api.examples import AnyTask, as_task, optional_path, refuse_model
+from grue.errors import ConfigError, escaped
 from grue.records import check_number
 from grue.tasks import Task
 
 if TYPE_CHECKING:
     from grue.evaluation.rewards import RewardFunction
+    from grue.rl.trainer import Algorithm
     from grue.runs.diagnose import Diagnosis
     from grue.runs.observers import Observer
     from grue.runs.request import RunRequest
+
+
+_ROWS = "rows are a .jsonl file that a task file names, and the task file is the first argument"
+INSTEAD = {
+    "model": "backbone= takes a hub id, mini:NAME, or the folder that save_pretrained of model and tokenizer wrote",
+    "tokenizer": "a run takes that of its backbone: save_pretrained both into one folder, and pass it as backbone=",
+    **{"dataset": _ROWS, "train_dataset": _ROWS, "eval_dataset": _ROWS},
+    **dict.fromkeys(("reward_fn", "reward_funcs", "reward_function"), "reward= takes a name, a sum or a function"),
+}
+"""What other libraries' trainers are handed → what is handed over here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +46,7 @@ class Trained:
 
 def train(
     task: "AnyTask | RunRequest",
-    algorithm: str = "ppo",
+    algorithm: "str | Algorithm[Any]" = "ppo",
     *,
     reward: "str | RewardFunction | None" = None,
     seed: int = 1,
@@ -57,7 +68,9 @@ def train(
 
     Args:
         task: The task; or a whole `RunRequest`, beside which only `trackers`, `observer` and `stop` may be given.
-        algorithm: "ppo", say, or with a warm start "supervised+ppo", which is two runs.
+        algorithm: "ppo", say, or with a warm start "supervised+ppo", which is two runs; "module:NAME", or an object of
+            your own, a `grue.rl.trainer.Algorithm`. An object enters the run's record as "module:NAME", or where its
+            module has no file by the sha256 of its source: see `grue.runs.algorithms.give_name`.
         reward: A metric, a weighted sum, "module:function", or a function of (examples, texts) that returns one number
             a text. A function enters the run's record by its name and the sha256 of its source: see
             `grue.evaluation.rewards.give_name`. None for the task's.
@@ -119,7 +132,7 @@ def train(
 
 def diagnose(
     task: "AnyTask | RunRequest",
-    algorithm: str = "ppo",
+    algorithm: "str | Algorithm[Any]" = "ppo",
     *,
     reward: "str | RewardFunction | None" = None,
     seed: int = 1,
@@ -173,7 +186,9 @@ def _request(
     suite: str,
     beside: str,
     *,
+    algorithm: "str | Algorithm[Any]",
     reward: "str | RewardFunction | None",
+    settings: Mapping[str, Any],
     init: Trained | str | Path | None,
     backbone: str | Path | None,
     **values: Any,
@@ -189,11 +204,20 @@ def _request(
     from grue.evaluation.rewards import give_name
     from grue.runs.request import RunRequest
 
+    refuse_model("backbone", backbone)
+    refuse_model("init", None if isinstance(init, Trained) else init)
+    if not isinstance(algorithm, str):
+        algorithm, values["system"] = _named(algorithm, values.get("system"))
+    if ":" not in algorithm:  # one's own may have a setting of such a name
+        for name in INSTEAD.keys() & settings.keys():
+            raise ConfigError(f"{name}=: {INSTEAD[name]} (docs/how-to/your-own.md).")
     if not (reward is None or isinstance(reward, str) or callable(reward)):
         raise ConfigError(f"reward={reward!r}: give a name, a weighted sum or a function of (examples, texts).")
     request = RunRequest(
         task=task.task if isinstance(task, RunRequest) else as_task(task, suite),
+        algorithm=algorithm,
         reward=give_name(reward) if callable(reward) else reward,
+        settings=settings,
         init=init.folder if isinstance(init, Trained) else optional_path(init),
         backbone=None if backbone is None else str(backbone),
         **values,
@@ -205,6 +229,25 @@ def _request(
             f"A RunRequest is a whole request: beside it go only {beside}; put the other arguments into it."
         )
     return task
+
+
+def _named(algorithm: object, system: str | None) -> tuple[str, str | None]:
+    """Return the name of an algorithm that is passed as an object, and of its system.
+
+    Raises:
+        ConfigError: It is none.
+    """
+    from grue.rl.trainer import Algorithm
+    from grue.runs.algorithms import give_name
+
+    if not isinstance(algorithm, Algorithm):
+        held = [name for name, one in getattr(algorithm, "__dict__", {}).items() if isinstance(one, Algorithm)]
+        made = "give a name, or Algorithm(settings=…, update=…) of grue.rl.trainer"
+        cure = f"pass {' or '.join(held)} of it" if held else made
+        raise ConfigError(f"algorithm={escaped(algorithm, 80)}: is no algorithm; {cure} (docs/how-to/your-own.md).")
+    name = give_name(algorithm)
+    usual = algorithm.settings.__name__.removesuffix("Config").lower() if name.startswith("__main__:") else None
+    return name, system or usual
 
 
 def _warner(observers: "Sequence[Observer]") -> Callable[[int, str], None]:

@@ -68,8 +68,11 @@ def compare(
 ) -> None:
     """Compare two systems, task by task, from their predictions.
 
-    A and B are names of systems under --submissions or --runs, or folders with results. Their predictions are
-    rescored. Both seeds and examples count as chance; docs/background/statistics.md explains the test.
+    A and B are names of systems under --submissions or --runs, the --algo that made one, or folders with results. A
+    name that is in both places means the one with more results on the tasks that both have, at a tie your runs where
+    the other system is (or may be) among them, too; submissions:NAME and runs:NAME say which. What was taken is
+    printed. Predictions are rescored. Both seeds and examples count as chance; docs/background/statistics.md explains
+    the test.
 
     \b
     grue compare supervised zero-shot

@@ -1,8 +1,9 @@
 """`grue evaluate`."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -22,8 +23,11 @@ Kind = Literal["checkpoint", "model", "baseline"]
 @click.command()
 @options.option(
     "--checkpoint",
+    "folders",
+    multiple=True,
     type=click.Path(path_type=Path),
-    help="Checkpoint folder of a run, or the run's folder; with --task any model, as --model.",
+    help="Checkpoint folder of a run, the run's folder, or that of its seeds; with --task any model, as --model. "
+    "Repeat for several.",
 )
 @options.option(
     "--model", help="Hugging Face model trained elsewhere: a folder, a hub id or mini:causal. Needs --task."
@@ -93,7 +97,7 @@ Kind = Literal["checkpoint", "model", "baseline"]
 @options.data
 @options.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def evaluate(
-    checkpoint: Path | None,
+    folders: tuple[Path, ...],
     model: str | None,
     chat: bool,
     url: str | None,
@@ -125,13 +129,14 @@ def evaluate(
     """Generate predictions for a task's evaluation split and score them.
 
     Writes predictions.jsonl, scores.jsonl and result.json. The same command resumes an interrupted
-    evaluation and leaves a finished one alone.
+    evaluation and leaves a finished one alone. Several checkpoints are evaluated one by one, each as if alone; a table
+    ends with each system's mean and standard deviation over its seeds.
     """
     from grue.api import evaluate as api
     from grue.cli.progress import evaluation_progress
     from grue.evaluation.endpoint import Endpoint
     from grue.leaderboard.notes import misfit
-    from grue.lm.checkpoint import is_checkpoint
+    from grue.lm.checkpoint import find_checkpoint, is_checkpoint, read_manifest
 
     _refuse_alone(url, completions=completions, api_key_env=api_key_env, key_over_http=key_over_http)
     _refuse_alone(url, price_in=price_in is not None, price_out=price_out is not None)
@@ -141,30 +146,38 @@ def evaluate(
         raise ConfigError("--chat asks by the chat prompt and --completions by the plain one; leave one out.")
     if (price_in is None) != (price_out is None):
         raise ConfigError("--price-in and --price-out belong together; give both, per million tokens.")
-    if sum(choice is not None for choice in (checkpoint, model, baseline)) != 1:
+    if sum(bool(choice) for choice in (folders, model is not None, baseline)) != 1:
         raise ConfigError("Say what to evaluate: one of --checkpoint FOLDER, --model NAME or --baseline NAME.")
     if pick_by is not None and best_of is None:
         raise ConfigError("--pick-by says how the best of several samples is picked; add --best-of N.")
-    if checkpoint is None and task_name is None:
+    if not folders and task_name is None:
         raise ConfigError("--model and --baseline need --task: what should they be evaluated on?")
     if (chat or system is not None) and model is None:
         raise ConfigError("--chat and --system are for a --model; a folder of a run may be given as one.")
-    if checkpoint is not None and task_name is not None and not is_checkpoint(checkpoint):
-        model, checkpoint = str(checkpoint), None  # a model that was trained elsewhere, or not at all
     seeds = options.parse_seeds(seed, seed_range)
-    if checkpoint is not None and (seed or seed_range):
-        raise ConfigError("A checkpoint is evaluated with the seed that it was trained with; leave out --seed.")
-    if output is not None and len(seeds) > 1:
-        raise ConfigError(f"--output {output}: takes one evaluation; name one --seed, or leave --output out.")
-    kind: Kind = "checkpoint" if checkpoint is not None else "model" if model is not None else "baseline"
+    wanted: list[tuple[str | Path, Kind, int]] = []
+    for folder in dict.fromkeys(one for given in folders for one in _runs_in(given)):
+        if task_name is not None and not is_checkpoint(folder):  # trained elsewhere, or not at all
+            wanted += [(str(folder), "model", one) for one in seeds]
+            continue
+        if seed or seed_range:
+            raise ConfigError("A checkpoint is evaluated with the seed that it was trained with; leave out --seed.")
+        read_manifest(find_checkpoint(folder))  # one that is damaged is refused before any is evaluated
+        wanted.append((folder, "checkpoint", 0))
+    if not folders:
+        wanted = [(model or str(baseline), "baseline" if model is None else "model", one) for one in seeds]
+    if output is not None and len(wanted) > 1:
+        raise ConfigError(
+            f"--output {output}: takes one evaluation; name one --checkpoint or --seed, or leave --output out."
+        )
     endpoint = None
     if url is not None:
         prices = None if price_in is None or price_out is None else (price_in, price_out)
         endpoint = Endpoint(url, str(model), completions, api_key_env, concurrency, prices, key_over_http)
     results = []
-    for one in [0] if checkpoint is not None else seeds:
+    for what, kind, one in wanted:
         subject = api.subject(
-            checkpoint or model or str(baseline),
+            what,
             task_name,
             kind=kind,
             seed=one,
@@ -207,6 +220,45 @@ def evaluate(
             click.echo(summary(result, folder, places))
     if as_json:
         click.echo(json.dumps([files.plain(result) for result in results], indent=2))
+    elif len(results) > 1:
+        click.echo("\n" + "\n".join(over_seeds(results)))
+
+
+def _runs_in(folder: Path) -> list[Path]:
+    """Return the runs of a folder that holds those of several seeds, in their order; any other folder as it is."""
+    from grue.lm.checkpoint import is_checkpoint, seeds_in
+
+    seeds = [] if is_checkpoint(folder) else seeds_in(folder)
+    runs = [seed for seed in seeds if is_checkpoint(seed)]
+    for seed in seeds if runs else ():
+        if seed not in runs:
+            click.echo(f"Warning: {seed}: no checkpoint yet, left out.", err=True)
+    return runs or [folder]
+
+
+def over_seeds(results: Sequence["Result"]) -> Iterator[str]:
+    """Yield a table with a line for each system on each task: mean and standard deviation of its axes over seeds."""
+    by_system: dict[tuple[str, str], list[Result]] = {}
+    for result in results:
+        by_system.setdefault((result.system["name"], f"{result.suite}/{result.task}"), []).append(result)
+    rows = []
+    for name, found in by_system.items():  # a seed that is there twice is of two systems under one name
+        alike = len({result.seed for result in found}) == len(found)
+        rows += [(name, found)] if alike else [(name, [result]) for result in found]
+    widths = [max(map(len, column)) + 2 for column in zip(*by_system, ("system", "task"), strict=True)]
+    yield f"{'system':<{widths[0]}}{'task':<{widths[1]}}{'seeds':<14}{'preference':>14}{'naturalness':>14}"
+    for (system, task), found in rows:
+        seeds = ",".join(str(result.seed) for result in found)
+        axes = [_mean([getattr(result, axis) for result in found]) for axis in ("preference", "naturalness")]
+        yield f"{system:<{widths[0]}}{task:<{widths[1]}}{seeds:<14}{axes[0]:>14}{axes[1]:>14}"
+    yield "0–100; ±: standard deviation over seeds."
+
+
+def _mean(values: Sequence[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return "–"
+    return f"{fmean(known):.1f}" + (f" ± {stdev(known):.1f}" if len(known) > 1 else "")
 
 
 def _refuse_alone(url: str | None, **given: object) -> None:

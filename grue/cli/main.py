@@ -74,6 +74,8 @@ class Commands(click.Group):
         """Run the command; an error of ours is one message, a bug keeps its traceback."""
         try:
             return super().invoke(ctx)
+        except click.NoSuchOption as error:
+            raise _as_setting(error) from error
         except GrueError as error:
             click.echo(f"Error: {error}", err=True)
             ctx.exit(error.exit_code)
@@ -84,6 +86,22 @@ class Commands(click.Group):
             # The reader of our output has gone, as `| head` does; nothing is left to say.
             sys.stderr.close()
             ctx.exit(0)
+
+
+def _as_setting(error: click.NoSuchOption) -> click.UsageError:
+    """Return an error about an unknown option, which may be a setting of an algorithm: it is written with --set."""
+    command = error.ctx
+    if command is None or command.parent is None or command.parent.parent is not None:
+        return error
+    if command.info_name not in ("train", "sweep", "diagnose"):
+        return error
+    from grue.runs.recipes import settings_called
+
+    found = settings_called(error.option_name.lstrip("-").replace("-", "_"))
+    if not found:
+        return error
+    written = " or ".join(f"--set {name}=VALUE" for name in found)
+    return click.UsageError(f"No such option {error.option_name!r}. For the setting, write {written}.", command)
 
 
 @click.group(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from grue.errors import ConfigError, DataError, UnknownName, did_you_mean
+from grue.errors import ConfigError, DataError, UnknownName, instead
 from grue.records import BASELINES, LOOKUPS, SEEDLESS
 
 if TYPE_CHECKING:
@@ -43,8 +43,7 @@ def runs_of_sweep(runs: Path, system: str | None, made: Mapping[str, Any]) -> "l
     found = [(suite, name, jobs) for (suite, name), jobs in systems(record.jobs()).items()]
     names = list(dict.fromkeys(name for _, name, _ in found))
     if system is not None and system not in names:
-        known = ", ".join(names) or "none"
-        raise UnknownName(f"{runs}: the sweep has no system {system!r}.{did_you_mean(system, names)} Known: {known}.")
+        raise UnknownName(f"{runs}: the sweep has no system {system!r}.{instead(system, names)}")
     asked = [one for one in found if system in (None, one[1])]
     for suite in dict.fromkeys(suite for suite, _, _ in asked if suite not in SUITES):
         click.echo(f"Left out: {suite}, which has no board.", err=True)

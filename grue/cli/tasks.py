@@ -280,13 +280,19 @@ def diff(reference: str) -> None:
 
     forgotten: list[str] = []
     forgotten_prompts: list[str] = []
+    removed = _removed_since(reference)
+    differ = bool(removed)
+    for name in removed:
+        click.echo(f"{name}: removed")
     for path in _shipped():
         new = load_task(str(path))
         old = _task_at(reference, path)
         if old is None:
             click.echo(f"{new.suite}/{new.name}: new")
+            differ = True
             continue
         found = changes(old, new)
+        differ |= bool(found)
         for change in found:
             mark = "*" if change.scores else " "
             click.echo(f"{mark} {new.suite}/{new.name}: {change.key}: {change.old!r} → {change.new!r}")
@@ -295,6 +301,8 @@ def diff(reference: str) -> None:
         before, now = old.prompt.chat, new.prompt.chat
         if before is not None and now is not None and before != now and now.version <= before.version:
             forgotten_prompts.append(f"{new.suite}/{new.name}")
+    if not differ:
+        click.echo(f"No task differs from {reference}.")
     if forgotten:
         raise ConfigError(
             f"{', '.join(forgotten)}: what is marked * affects scores, but the version was not raised; "
@@ -313,16 +321,34 @@ def _shipped() -> list[Path]:
     return [path for suite in SUITES for path in sorted(suite_folder(suite).glob("*.toml"))]
 
 
+def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True)
+
+
+def _removed_since(reference: str) -> list[str]:
+    """Return the tasks that a commit had and that are gone.
+
+    Raises:
+        DataError: It is no commit of the checkout.
+    """
+    from grue.task_files import SUITES, suite_folder
+
+    removed = []
+    for suite in SUITES:
+        folder = suite_folder(suite)
+        listed = _git(folder, "ls-tree", "--name-only", f"{reference}^{{commit}}", "./")
+        if listed.returncode:
+            raise DataError(f"{reference!r} is not a commit of the checkout of {folder}; fetch it, or name another.")
+        had = [name for name in listed.stdout.splitlines() if name.endswith(".toml")]
+        removed += [f"{suite}/{name.removesuffix('.toml')}" for name in had if not (folder / name).exists()]
+    return removed
+
+
 def _task_at(reference: str, path: Path) -> "Task | None":
     """Return a task as it was at a commit, or None if it did not exist."""
     from grue.task_files import load_task
 
-    def git(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(["git", "-C", str(path.parent), *arguments], capture_output=True, text=True)
-
-    if git("rev-parse", "--verify", "--quiet", f"{reference}^{{commit}}").returncode:
-        raise DataError(f"{reference!r} is not a commit of the checkout of {path}; fetch it, or name another.")
-    shown = git("show", f"{reference}:./{path.name}")
+    shown = _git(path.parent, "show", f"{reference}:./{path.name}")
     if shown.returncode:
         return None
     with tempfile.TemporaryDirectory() as folder:

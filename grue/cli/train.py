@@ -105,11 +105,28 @@ def train(
     requests = [replace(request, seed=one) for one in options.parse_seeds(seed, seed_range)]
     stages = [stage for one in requests for stage in plan.stages_of(one)]  # all are refused before any starts
     if dry_run:
+        _check(stages)
         click.echo("\n".join(describe(stage) for stage in stages))
         return
     quoted = shlex.quote(task_name)
     own = f" --task {quoted}" if task_name.endswith(".toml") else f" --task {quoted} --suite {shlex.quote(suite)}"
     _train_all(requests, trackers, threads, beside="" if request.task.suite in SUITES else own)
+
+
+def _check(stages: Sequence["Plan"]) -> None:
+    """Refuse what the runs would; of a run that starts from one to come, what can be told before that is trained."""
+    from grue.lm.checkpoint import is_checkpoint
+    from grue.runs.folder import CONFIG, claim_folder
+    from grue.runs.train import check
+
+    to_come = {stage.checkpoint for stage in stages if not is_checkpoint(stage.checkpoint)}
+    for stage in stages:
+        if stage.init in to_come:
+            check(replace(stage, init=None))
+            continue
+        check(stage)
+        if (stage.folder / CONFIG).exists():
+            claim_folder(stage)  # writes nothing, as a configuration exists
 
 
 def _train_all(requests: Sequence["RunRequest"], trackers: Sequence[str], threads: int | None, beside: str) -> None:
@@ -172,6 +189,7 @@ def stop_on_signal(
 
 def describe(stage: "Plan") -> str:
     """Return the plan of one stage as text, with the unit of what the KL penalty is steered to."""
+    from grue.lm.load import is_here
     from grue.rl.settings import KL_UNITS, RolloutConfig
 
     values = files.plain(stage.config)
@@ -179,6 +197,8 @@ def describe(stage: "Plan") -> str:
         values["kl_target"] = f"{stage.config.kl_target} {KL_UNITS[stage.config.kl_controller]}"
     config = "\n".join(f"  {key} = {options.shown(value)}" for key, value in values.items())
     start = stage.init or stage.start.model
+    if stage.init is None and not is_here(stage.start.model, stage.start.revision):
+        start = f"{start} (not on this machine: fetched from the hub)"
     return (
         f"{stage.task.suite}/{stage.task.name} · {stage.algorithm} · seed {stage.seed}\n"
         f"  folder = {stage.folder}\n  starts from = {start}\n  reward = {stage.told_reward}\n{config}"

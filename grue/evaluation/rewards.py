@@ -9,7 +9,6 @@ A function takes (examples, texts); one with parameters named as in `ASKED` also
 number; None where it does not apply; or a number for each token of the response, the end token included.
 """
 
-import dis
 import inspect
 import math
 import re
@@ -18,7 +17,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import CodeType
 from typing import Any
 
 from grue.data.examples import ScoredExamples
@@ -28,6 +26,7 @@ from grue.files import sha256_json
 from grue.lm.reward_folder import check_reward_task, read_reward_manifest
 from grue.metrics.metric import statistics_of
 from grue.metrics.own import (
+    NO_SOURCE,
     attribute_of,
     check_count,
     check_signature,
@@ -36,6 +35,7 @@ from grue.metrics.own import (
     guarded,
     import_from,
     is_finite,
+    source_of,
 )
 from grue.metrics.registry import is_metric, make_metric, metric_factory
 from grue.metrics.reward_model import MODEL
@@ -345,26 +345,9 @@ def give_name(function: RewardFunction) -> str:
 def _fingerprint(function: RewardFunction) -> str:
     known = next((name for name, given in GIVEN.items() if given is function), None)
     try:
-        plain = inspect.unwrap(function)
-        code = plain.__code__  # what has none is no plain function
-        said = [inspect.getsource(code), [columns for _, _, *columns in code.co_positions()]]  # a line may hold several
-        captured = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
-        bound = [getattr(function, key, None) for key in ("__self__", "__defaults__", "__kwdefaults__")]
-        return f"sha256 {sha256_json([said, captured, bound, _globals(plain)])[:16]}"
-    except (AttributeError, OSError, TypeError, ValueError):
+        return f"sha256 {sha256_json(source_of(function))[:16]}"
+    except NO_SOURCE:
         return known.rpartition("(")[2].removesuffix(")") if known else f"unknown {secrets.token_hex(8)}"
-
-
-def _globals(function: Any) -> dict[str, Any]:
-    """Return the numbers and texts among the global variables that a function reads and never sets."""
-
-    def used(code: CodeType, how: str) -> set[str]:
-        here = {one.argval for one in dis.get_instructions(code) if one.opname == how}
-        return here.union(*(used(one, how) for one in code.co_consts if isinstance(one, CodeType)))
-
-    names = used(function.__code__, "LOAD_GLOBAL") - used(function.__code__, "STORE_GLOBAL")
-    known = {name: function.__globals__.get(name) for name in names}
-    return {name: value for name, value in known.items() if isinstance(value, int | float | str)}
 
 
 @REWARDS.register("repeat_penalty")

@@ -9,7 +9,7 @@ from typing import Any
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from grue import files
-from grue.errors import ConfigError, UnknownName, did_you_mean
+from grue.errors import ConfigError, UnknownName, instead
 from grue.evaluation import reward_models
 from grue.evaluation.best_of import BestOf
 from grue.evaluation.endpoint import Endpoint, checked
@@ -221,8 +221,7 @@ def baseline_system(task: Task, baseline: str, seed: int) -> System:
         DataError: The backbone of zero-shot is not available.
     """
     if baseline not in BASELINES:
-        known = ", ".join(BASELINES)
-        raise UnknownName(f"There is no baseline {baseline!r}.{did_you_mean(baseline, BASELINES)} Known: {known}.")
+        raise UnknownName(f"There is no baseline {baseline!r}.{instead(baseline, BASELINES)}")
     if baseline in LOOKUPS:
         find_lookup(task, baseline)
     if baseline != "zero-shot":

@@ -166,7 +166,13 @@ def compare_systems(
         mean=judge_mean([meeting.contrast for meeting, _ in met], [noise for _, noise in met], generator),
         only_a=_only(a, b, tasks),
         only_b=_only(b, a, tasks),
-        notes=(*notes, *_notes_on(a, both), *_notes_on(b, both), *_notes_on_budgets(a, b, both)),
+        notes=(
+            *filter(None, (a.meant, b.meant)),
+            *notes,
+            *_notes_on(a, both),
+            *_notes_on(b, both),
+            *_notes_on_budgets(a, b, both),
+        ),
     )
 
 

@@ -5,10 +5,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from grue.errors import ConfigError, DataError, UnknownName, did_you_mean
+from grue.errors import ConfigError, DataError, UnknownName, instead
 from grue.evaluation.prompting import is_by_endpoint, prompting_of
 from grue.leaderboard.entries import LeftOut, find_results, find_submitted, local_entry, of_suite, refuse_twins
 from grue.records import Entry
+from grue.runs.request import canonical
 from grue.submissions import folder as submitted
 from grue.submissions.entries import results
 from grue.task_files import is_named, task_names
@@ -24,6 +25,7 @@ class FoundSystem:
         deterministic: Whether its output depends on no seed.
         entries: Task → its results, by seed.
         unfinished: (task, folder of a seed) of local runs without a result.
+        meant: Why these results are meant by the name that was given; empty where it names no others.
     """
 
     name: str
@@ -31,6 +33,7 @@ class FoundSystem:
     deterministic: bool
     entries: Mapping[str, Mapping[int, Entry]]
     unfinished: tuple[tuple[str, str], ...] = ()
+    meant: str = ""
 
 
 def find_systems(
@@ -38,8 +41,10 @@ def find_systems(
 ) -> list[FoundSystem]:
     """Return systems by name on the board, `submissions:NAME`, `runs:NAME`, or a folder that holds its results.
 
-    A name that both a submission and local runs have is that of the runs, if all the others are (or may be) runs, or
-    else the submission's, if all the others are submissions.
+    What no system is called may be the algorithm, as `--algo` takes it, of the one system that it made. A name that
+    both a submission and local runs have is of those with more results, on the tasks that both have. Where they have
+    as many, it is that of the runs, if all the others are (or may be) runs, or else the submission's, if all the others
+    are submissions.
 
     Args:
         given: A text with a '/' is a folder: a submission's, or any with `result.json` files below it.
@@ -48,8 +53,8 @@ def find_systems(
 
     Raises:
         UnknownName: No system has a name.
-        ConfigError: It cannot be told whether a submission or local runs are meant; or a folder holds several systems,
-            or none.
+        ConfigError: It cannot be told which is meant: a submission or local runs, or which system of an algorithm; or a
+            folder holds several systems, or none.
         DataError: A result cannot be read, two claim the same system, task and seed, or a system's texts are not here
             but published elsewhere.
     """
@@ -58,19 +63,52 @@ def find_systems(
     sent, unread = find_submitted(submissions, suite) if submissions.is_dir() else ([], [])
     places = {"submissions": _Place(submissions, sent, tuple(unread)), "runs": _Place(runs, local, tuple(out))}
     candidates = {name: _candidates(name, suite, places) for name in given if not _is_folder(name)}
-    common = [origin for origin in ("runs", "submissions") if all(origin in found for found in candidates.values())]
+    more = {name: _with_more(found, tasks) for name, found in candidates.items()}
+    elsewhere = [{origin} if (origin := more[name]) else set(found) for name, found in candidates.items()]
+    common = [origin for origin in ("runs", "submissions") if all(origin in found for found in elsewhere)]
     systems = []
     for name in given:
         if _is_folder(name):
             systems.append(_in_folder(Path(name), suite, tasks))
             continue
         found = candidates[name]
-        if len(found) > 1 and (not common or len(candidates) == 1):
+        if len(candidates) == 1 and len(given) > 1 and len(found) > 1:
+            more[name] = ""  # a system beside itself: its runs and its submission are wanted
+        if len(found) > 1 and not more[name] and (not common or len(candidates) == 1):
             raise ConfigError(f"{name}: names both a submission and runs; write submissions:{name} or runs:{name}.")
-        origin = common[0] if len(found) > 1 else next(iter(found))
-        unfinished = _unfinished(runs / suite, name.rpartition(":")[2]) if origin == "runs" else ()
-        systems.append(replace(_system(found[origin], origin, tasks), unfinished=tuple(unfinished)))
+        origin = more[name] or common[0]
+        system = _system(found[origin], origin, tasks)
+        unfinished = tuple(_unfinished(runs / suite, system.name)) if origin == "runs" else ()
+        systems.append(replace(system, unfinished=unfinished, meant=_why(name, system, found, tasks)))
     return systems
+
+
+def _with_more(found: Mapping[str, Sequence[Entry]], tasks: Sequence[str]) -> str:
+    """Return the only place where a system is, or that with more of its results on the tasks of all; "" at a tie."""
+    counts = _counts(found, tasks)
+    most = [place for place, count in counts.items() if count == max(counts.values())]
+    return most[0] if len(most) == 1 else ""
+
+
+def _counts(found: Mapping[str, Sequence[Entry]], tasks: Sequence[str]) -> dict[str, int]:
+    """Return how many results each place has on the wanted tasks that all places have."""
+    shared = set(tasks).intersection(*({entry.result.task for entry in entries} for entries in found.values()))
+    return {place: sum(entry.result.task in shared for entry in entries) for place, entries in found.items()}
+
+
+def _why(given: str, system: FoundSystem, found: Mapping[str, Sequence[Entry]], tasks: Sequence[str]) -> str:
+    """Return which results a name means that could mean others; empty where it could not."""
+    said = (
+        "" if given.rpartition(":")[2] == system.name else f"{given} means {system.name}, which --algo {given} made. "
+    )
+    if len(found) > 1:
+        counts = _counts(found, tasks)
+        (other,) = found.keys() - {system.origin}
+        said += (
+            f"{system.name} is taken from {system.origin} ({counts[system.origin]} results; {other} has "
+            f"{counts[other]}): {other}:{system.name} takes those."
+        )
+    return said.strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +124,16 @@ def _is_folder(given: str) -> bool:
 
 def _candidates(given: str, suite: str, places: Mapping[str, _Place]) -> dict[str, list[Entry]]:
     """Return the results of the systems that a name may mean, by where they are: one at least."""
-    origin, _, name = given.rpartition(":")
-    if origin and origin not in places:
-        raise ConfigError(f"{given}: write submissions:{name} or runs:{name}, or a folder with a '/' in it.")
+    first, colon, rest = given.partition(":")
+    origin, name = (first, rest) if colon and first in places else ("", given)
     searched = {where: place for where, place in places.items() if where in (origin or where)}
     for place in searched.values():
         _refuse_left_out(name, place.out)
-    found = {where: [e for e in place.entries if _name(e) == name] for where, place in searched.items()}
+    made = {_name(e) for place in searched.values() for e in place.entries if _made_by(e, canonical(name))}
+    called = {_name(e) for place in searched.values() for e in place.entries} & {name}
+    if not called and len(made) > 1:
+        raise ConfigError(f"{given}: is the --algo of several systems, {', '.join(sorted(made))}; name one of them.")
+    found = {where: [e for e in place.entries if _name(e) in (called or made)] for where, place in searched.items()}
     if any(found.values()):
         return {where: entries for where, entries in found.items() if entries}
     elsewhere = places["submissions"].folder / suite / f"{name}{submitted.BY_REFERENCE}"
@@ -101,15 +142,23 @@ def _candidates(given: str, suite: str, places: Mapping[str, _Place]) -> dict[st
             f"{name}: its texts are published elsewhere, and only its figures are here: download the file that "
             f"{elsewhere} names, and evaluate or pack its texts under another name."
         )
+    if colon and not origin:
+        raise ConfigError(
+            f"{given}: no system has that name or was made by that --algo, whose presets and settings are no part of a "
+            f"name. Write submissions:{rest} or runs:{rest}, or a folder with a '/' in it."
+        )
     names = sorted({_name(entry) for place in searched.values() for entry in place.entries})
+    known = instead(name, names, f"grue leaderboard --suite {suite}")
     folders = " or ".join(str(place.folder) for place in searched.values())
     cure = ""
     if origin != "runs" and not places["submissions"].folder.exists():
         cure = " The rows that ship have no texts to compare: name the `submissions` of a clone with --submissions."
-    raise UnknownName(
-        f"No system {name!r} of the suite {suite} in {folders}.{did_you_mean(name, names)} "
-        f"Known: {', '.join(names) or 'none'}.{cure}"
-    )
+    raise UnknownName(f"No system {name!r} of the suite {suite} in {folders}.{known}{cure}")
+
+
+def _made_by(entry: Entry, algorithm: str) -> bool:
+    """Whether training by an algorithm made a result's system, and nothing was chosen among its samples."""
+    return entry.result.system.get("algorithm") == algorithm and "best_of" not in entry.result.generation
 
 
 def _refuse_left_out(name: str, out: Iterable[LeftOut]) -> None:

@@ -207,6 +207,12 @@ def is_checkpoint(folder: Path) -> bool:
     return (find_checkpoint(folder) / MANIFEST).exists()
 
 
+def seeds_in(folder: Path) -> list[Path]:
+    """Return the runs `seed-N` in a folder, in the order of their seeds."""
+    found = [path for path in folder.glob("seed-*") if path.is_dir() and path.name.removeprefix("seed-").isdecimal()]
+    return sorted(found, key=lambda path: int(path.name.removeprefix("seed-")))
+
+
 def read_manifest(folder: Path) -> CheckpointManifest:
     """Read a checkpoint's manifest and verify its files.
 

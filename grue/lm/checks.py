@@ -20,7 +20,12 @@ KNOWN = "a causal model with a key-value cache (GPT-2, OPT, Llama, …) or an en
 
 
 def check_lengths(model: PreTrainedModel, task: Task) -> None:
-    """Refuse a task whose prompts and responses do not fit into the model's positions.
+    """Refuse a task whose prompts and responses do not fit into the model's positions; see `check_positions`."""
+    check_positions(model.config, display_name(model), task)
+
+
+def check_positions(config: PretrainedConfig, name: str, task: Task) -> None:
+    """Refuse a task whose prompts and responses do not fit into the positions of a model's configuration.
 
     A causal model needs room for both together, an encoder-decoder for each alone. T5 has no limit. OPT and BART keep
     two more positions in their tables than `max_position_embeddings` says, for their own use.
@@ -29,17 +34,17 @@ def check_lengths(model: PreTrainedModel, task: Task) -> None:
         ConfigError: They do not fit; says by how much.
     """
     prompt, response = task.prompt.max_tokens, max(task.rollout.max_new_tokens, task.decoding.max_new_tokens)
-    if is_seq2seq(model):
+    if config.is_encoder_decoder:
         parts = {
-            "prompt takes": (prompt, _positions(model.config, "encoder")),
-            "response takes": (response, _positions(model.config, "decoder")),
+            "prompt takes": (prompt, _positions(config, "encoder")),
+            "response takes": (response, _positions(config, "decoder")),
         }
     else:
-        parts = {"prompt and response take": (prompt + response, getattr(model.config, POSITIONS, None))}
+        parts = {"prompt and response take": (prompt + response, getattr(config, POSITIONS, None))}
     for part, (needed, room) in parts.items():
         if room is not None and needed > room:
             raise ConfigError(
-                f"{task.suite}/{task.name}: {part} {needed} tokens, {display_name(model)} has {room} "
+                f"{task.suite}/{task.name}: {part} {needed} tokens, {name} has {room} "
                 "positions; shorten prompt.max_tokens or max_new_tokens, or choose another backbone."
             )
 

@@ -14,7 +14,7 @@ code of a model runs, no pickle is opened, and nothing is asked.
 import copy
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -42,7 +42,7 @@ from grue.lm.checkpoint import MANIFEST, read_manifest
 from grue.lm.constraints import own_decoding
 from grue.lm.convert import PICKLED, convert, converted_folder
 from grue.lm.endings import append_nothing
-from grue.lm.folder import CONFIG, WEIGHTS, Shapes, check_folder, no_safetensors, weight_shapes
+from grue.lm.folder import CONFIG, KINDS, WEIGHTS, Shapes, check_family, check_folder, no_safetensors, weight_shapes
 from grue.lm.plain_text import read_as_text
 from grue.lm.quiet import quiet
 from grue.lm.tokenizer_parts import check_loaded, check_tokenizer_file
@@ -53,9 +53,9 @@ FolderState = tuple[tuple[Path, int, int], ...]
 """Path, size and time of change of each file of a folder."""
 LoadedModel = tuple[PreTrainedModel, PreTrainedTokenizerBase]
 
+_AUTO: Mapping[str, Any] = {"causal": AutoModelForCausalLM, "seq2seq": AutoModelForSeq2SeqLM}
 _PURPOSE = {
-    AutoModelForCausalLM: "a causal language model",
-    AutoModelForSeq2SeqLM: "an encoder-decoder language model",
+    **{_AUTO[family]: kind for family, kind in KINDS.items()},
     AutoModelForSequenceClassification: "a text classifier",
     AutoModel: "an encoder",
 }
@@ -132,8 +132,7 @@ def load_language_model(family: Family, name: str, revision: str = "") -> Loaded
         DataError: The model is missing, incomplete or of another kind.
         Unavailable: It is a hub model, not in the local cache, and the hub cannot be reached.
     """
-    auto = AutoModelForCausalLM if family == "causal" else AutoModelForSeq2SeqLM
-    model, tokenizer = load_pretrained(auto, name, revision)
+    model, tokenizer = load_pretrained(_AUTO[family], name, revision)
     if family == "causal":
         append_nothing(tokenizer)
     tokenizer.padding_side = "left" if family == "causal" else "right"
@@ -172,16 +171,7 @@ def load_pretrained(auto: Any, name: str, revision: str) -> LoadedModel:
         DataError: As `load_language_model`.
     """
     folder, purpose = model_folder(name, revision), _PURPOSE[auto]
-    if Path(locate_model(name)).is_dir() and (folder / MANIFEST).exists():
-        read_manifest(folder)
-    if not (folder / CONFIG).exists():
-        raise _unloadable(purpose, name, f"it has no {CONFIG}")
-    check_folder(name, folder)
-    shapes = weight_shapes(name, folder, auto.__name__)
-    with _reading(purpose, name, CONFIG):
-        config = _plain(AutoConfig.from_pretrained(folder, trust_remote_code=False))
-        _check_family(auto, name, config)
-        misshapen = _check_size(auto, name, config, shapes)
+    config, shapes, misshapen = _described(auto, name, folder, weights=True)
     with _reading(purpose, name, f"the weights ({', '.join(misshapen[:3])})" if misshapen else "the weights"):
         model, info = auto.from_pretrained(
             folder,
@@ -197,6 +187,59 @@ def load_pretrained(auto: Any, name: str, revision: str) -> LoadedModel:
     _check_tokenizer(name, model, tokenizer)
     model.name_or_path = model.config.name_or_path = locate_model(name)
     return model.eval(), tokenizer
+
+
+def check_language_model(family: Family, name: str, revision: str = "") -> PretrainedConfig:
+    """Refuse what `load_language_model` would, as far as can be told without reading weights.
+
+    Of a hub model that is not on this machine, configuration and tokenizer are fetched.
+
+    Args and errors as in `load_language_model`.
+
+    Returns:
+        Its configuration.
+    """
+    return _checked(family, name, revision, state_of(name))
+
+
+@lru_cache(maxsize=64)
+def _checked(family: Family, name: str, revision: str, state: FolderState) -> PretrainedConfig:
+    auto, folder = _AUTO[family], model_folder(name, revision, weights=False)
+    here = bool(state) or any(folder.glob("*.safetensors"))
+    config, _, misshapen = _described(auto, name, folder, here)
+    if misshapen:
+        raise _unloadable(_PURPOSE[auto], name, f"the weights ({', '.join(misshapen[:3])})")
+    _read_tokenizer(name, folder)
+    return config
+
+
+def is_here(name: str, revision: str = "") -> bool:
+    """Whether a model is on this machine, weights included.
+
+    Args:
+        name: See `locate_model`.
+    """
+    return bool(state_of(name)) or _cached(name, revision, weights=True) is not None
+
+
+def _described(auto: Any, name: str, folder: Path, weights: bool) -> tuple[PretrainedConfig, Shapes, list[str]]:
+    """Return a model's configuration, the shapes of its weights, and those whose shape the configuration contradicts.
+
+    Args:
+        weights: Whether they are on this machine.
+    """
+    if Path(locate_model(name)).is_dir() and (folder / MANIFEST).exists():
+        read_manifest(folder)
+    if not (folder / CONFIG).exists():
+        raise _unloadable(_PURPOSE[auto], name, f"it has no {CONFIG}")
+    check_folder(name, folder)
+    for family, one in _AUTO.items():
+        if one is auto:
+            check_family(name, folder, family)
+    shapes = weight_shapes(name, folder, auto.__name__) if weights else {}
+    with _reading(_PURPOSE[auto], name, CONFIG):
+        config = _plain(AutoConfig.from_pretrained(folder, trust_remote_code=False))
+        return config, shapes, _check_size(auto, name, config, shapes) if weights else []
 
 
 def _read_tokenizer(name: str, folder: Path) -> PreTrainedTokenizerBase:
@@ -287,17 +330,6 @@ def _without_numbers(key: str) -> str:
     return re.sub(r"\d+", "#", key)
 
 
-def _check_family(auto: Any, name: str, config: PretrainedConfig) -> None:
-    """Refuse an encoder-decoder as a causal model, which transformers would load in part, and vice versa."""
-    wanted = {AutoModelForCausalLM: False, AutoModelForSeq2SeqLM: True}.get(auto)
-    if wanted is not None and bool(config.is_encoder_decoder) != wanted:
-        kind, fitting = ("a causal model", "causal") if wanted else ("an encoder-decoder", "seq2seq")
-        raise DataError(
-            f"{name} cannot be loaded as {_PURPOSE[auto]}: it is {kind} ({config.model_type}). Choose another model, "
-            f'or a task whose backbone is of the family "{fitting}".'
-        )
-
-
 def _check_tokenizer(name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
     embedding: Any = model.get_input_embeddings()
     rows = embedding.weight.shape[0]
@@ -342,7 +374,7 @@ def _reading(purpose: str, name: str, what: str) -> Iterator[None]:
     except GrueError:
         raise
     except Exception as error:
-        lines = " ".join(str(error).split()).rstrip(".")
+        lines = " ".join(str(error).split()).partition(" Model type should be one of ")[0].rstrip(".")
         kind = "" if isinstance(error, OSError | ValueError) and lines else f"{type(error).__name__}: "
         raise _unloadable(purpose, name, f"{what}: {kind}{escaped(lines, 400)}") from error
 

@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from grue.errors import ConfigError, Unavailable, did_you_mean
+from grue.errors import ConfigError, Unavailable, instead
 from grue.metrics.card import Card
 from grue.metrics.metric import MOST_PREPARED, FloatArray, Latest, Prepared, require_references
 from grue.metrics.tokenizers import TOKENIZERS
@@ -143,8 +143,7 @@ class Bleu:
     def __init__(self, order: int, tokenizer: str = "whitespace", reference_length: str = "shortest") -> None:
         if reference_length not in LENGTHS:
             raise ConfigError(
-                f"bleu{order}: reference_length is {reference_length!r}.{did_you_mean(reference_length, LENGTHS)} "
-                f"Known: {', '.join(LENGTHS)}."
+                f"bleu{order}: reference_length is {reference_length!r}.{instead(reference_length, LENGTHS)}"
             )
         self.order = order
         self.signature = (
@@ -204,10 +203,7 @@ class SacreBleu:
         from sacrebleu.metrics.bleu import BLEU  # slow to import, and most metrics do not need it
 
         if tokenize not in BLEU.TOKENIZERS:
-            raise ConfigError(
-                f"sacrebleu has no tokenizer {tokenize!r}.{did_you_mean(tokenize, BLEU.TOKENIZERS)} "
-                f"Known: {', '.join(sorted(BLEU.TOKENIZERS))}."
-            )
+            raise ConfigError(f"sacrebleu has no tokenizer {tokenize!r}.{instead(tokenize, sorted(BLEU.TOKENIZERS))}")
         try:
             self._library = BLEU(tokenize=tokenize)
         except (ImportError, OSError, RuntimeError) as error:  # some tokenizers need another package

@@ -3,6 +3,7 @@
 Such a function takes (examples, texts) and returns one number per text, the higher the better.
 """
 
+import dis
 import hashlib
 import importlib
 import inspect
@@ -13,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from importlib.machinery import PathFinder
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any, Literal
 
 from grue.errors import ConfigError, DataError, GrueError, TrainingError, did_you_mean
@@ -217,6 +218,51 @@ def is_finite(value: Any) -> bool:
         return not isinstance(value, str) and math.isfinite(value)
     except (TypeError, ValueError, OverflowError, RuntimeError):  # the last two: a tensor of several numbers
         return False
+
+
+NO_SOURCE = (AttributeError, OSError, TypeError, ValueError)
+"""What `source_of` raises where a function's source or values cannot be read."""
+
+
+def source_of(function: Callable[..., Any]) -> list[Any]:
+    """Return what tells a function from another of its name: source, captured values, numbers and texts that it reads.
+
+    What it calls is not covered.
+
+    Raises:
+        NO_SOURCE: It is no plain function, or something of it cannot be read.
+    """
+    plain = inspect.unwrap(function)
+    code = plain.__code__  # what has none is no plain function
+    said = [inspect.getsource(code), [columns for _, _, *columns in code.co_positions()]]  # a line may hold several
+    captured = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
+    bound = [getattr(function, key, None) for key in ("__self__", "__defaults__", "__kwdefaults__")]
+    values = {key: value for key, value in _globals(plain).items() if isinstance(value, int | float | str)}
+    return [said, captured, bound, values]
+
+
+def sources_of(functions: Iterable[Callable[..., Any]]) -> dict[str, list[Any]]:
+    """Return `source_of` of functions, and of those of their own modules that they call, by module and name."""
+    found, pending = dict[str, list[Any]](), list(functions)
+    while pending:
+        function = pending.pop()
+        name = f"{function.__module__}:{function.__qualname__}"
+        if name not in found and function.__module__.partition(".")[0] != "grue":
+            found[name] = source_of(function)
+            called = _globals(inspect.unwrap(function)).values()
+            pending += [one for one in called if inspect.isfunction(one) and one.__module__ == function.__module__]
+    return found
+
+
+def _globals(function: Any) -> dict[str, Any]:
+    """Return the global variables that a function reads and never sets."""
+
+    def used(code: CodeType, how: str) -> set[str]:
+        here = {one.argval for one in dis.get_instructions(code) if one.opname == how}
+        return here.union(*(used(one, how) for one in code.co_consts if isinstance(one, CodeType)))
+
+    names = used(function.__code__, "LOAD_GLOBAL") - used(function.__code__, "STORE_GLOBAL")
+    return {name: function.__globals__.get(name) for name in names}
 
 
 def _described(error: BaseException) -> str:

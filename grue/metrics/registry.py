@@ -12,7 +12,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
 
-from grue.errors import ConfigError, did_you_mean
+from grue.errors import ConfigError, instead
 from grue.metrics.card import FAMILIES, Card
 from grue.metrics.evaluate_library import EVALUATE, evaluate_metric
 from grue.metrics.metric import Metric, MetricFactory
@@ -65,7 +65,10 @@ CARDS = _cards()
 """Built-in metric → its card, in the order in which lists show them."""
 
 METRICS: Registry[MetricFactory] = Registry(
-    "metric", {name: card.make for name, card in CARDS.items()}, entry_points="grue.metrics"
+    "metric",
+    {name: card.make for name, card in CARDS.items()},
+    entry_points="grue.metrics",
+    listed_by="grue metrics list",
 )
 """Registered metrics: built-in, or offered by an installed package."""
 
@@ -109,10 +112,8 @@ def metric_factory(name: str, options: Mapping[str, Any], folder: str = "") -> M
     parameters = inspect.signature(factory).parameters
     for option, value in options.items():
         if option not in parameters:
-            known = f"Known: {', '.join(parameters)}." if parameters else "It has none."
-            raise ConfigError(
-                f"The metric {name!r} has no option {option!r}.{did_you_mean(option, parameters)} {known}"
-            )
+            known = instead(option, parameters) if parameters else " It has none."
+            raise ConfigError(f"The metric {name!r} has no option {option!r}.{known}")
         _check_option(name, parameters[option], value)
     needed = [option for option, parameter in parameters.items() if parameter.default is parameter.empty]
     if missing := [option for option in needed if option not in options]:

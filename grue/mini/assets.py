@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from grue import files
-from grue.errors import DataError, UnknownName, did_you_mean
+from grue.errors import DataError, UnknownName, instead
 from grue.mini.manifest import HERE, SmallModel, SplitRows, read_manifest
 
 MODELS = "GRUE_MINI_MODELS"
@@ -34,12 +34,10 @@ def describe_rows(task: str, split: str, revision: str, folder: Path = HERE) -> 
     """
     tasks = read_manifest(folder).rows
     if task not in tasks:
-        close = did_you_mean(task, tasks)
-        raise UnknownName(f"The mini suite has no rows of a task {task!r}.{close} Known: {', '.join(tasks)}.")
+        raise UnknownName(f"The mini suite has no rows of a task {task!r}.{instead(task, tasks)}")
     found = tasks[task]
     if split not in found.splits:
-        close, known = did_you_mean(split, found.splits), ", ".join(found.splits)
-        raise UnknownName(f"The rows of mini/{task} have no split {split!r}.{close} Known: {known}.")
+        raise UnknownName(f"The rows of mini/{task} have no split {split!r}.{instead(split, found.splits)}")
     if revision != found.revision:
         raise DataError(
             f"The rows of mini/{task} that ship are of revision {found.revision!r}, not {revision!r}. Correct the task "
@@ -88,9 +86,7 @@ def locate(name: str, folder: Path = HERE) -> Path:
     """
     known = read_manifest(folder).models
     if name not in known:
-        raise UnknownName(
-            f"There is no small model {name!r}.{did_you_mean(name, known)} Known: {', '.join(sorted(known))}."
-        )
+        raise UnknownName(f"There is no small model {name!r}.{instead(name, sorted(known))}")
     places = [folder / "models" / name, *(Path(other) / name for other in (os.environ.get(MODELS),) if other)]
     where = next((place for place in places if place.is_dir()), None)
     if where is None and not known[name].ships:

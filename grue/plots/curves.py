@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from grue.errors import DataError, UnknownName, did_you_mean
+from grue.errors import DataError, UnknownName, did_you_mean, instead
 from grue.files import TORN
 from grue.runs.log import read_log
 from grue.stats.intervals import mean
@@ -73,8 +73,7 @@ def read_logs(folder: Path, systems: Sequence[str] = ()) -> tuple[list[Log], lis
     logs, notes, untrained = [], [], []
     for system in dict.fromkeys(systems or known):
         if system not in known:
-            close = did_you_mean(system, known)
-            raise UnknownName(f"{folder} has no runs of {system!r}.{close} Known: {', '.join(known)}.")
+            raise UnknownName(f"{folder} has no runs of {system!r}.{instead(system, known)}")
         runs = sorted((folder / system).glob("seed-*"), key=_seed)
         paths = [run / "train.jsonl" for run in runs if (run / "train.jsonl").is_file()]
         if not paths:

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from grue.errors import DataError, UnknownName, did_you_mean
+from grue.errors import DataError, UnknownName, instead
 from grue.leaderboard.board import Board, Row
 from grue.render.text import named
 from grue.stats.intervals import Interval
@@ -40,8 +40,7 @@ def points_of(board: Board, systems: Collection[str] = ()) -> tuple[list[Tradeof
     names = [row.system for row in board.rows]
     for name in systems:
         if name not in names:
-            listed = ", ".join(sorted(set(names))) or "none"
-            raise UnknownName(f"The board has no system {name!r}.{did_you_mean(name, names)} Known: {listed}.")
+            raise UnknownName(f"The board has no system {name!r}.{instead(name, sorted(set(names)))}")
     points, notes = [], []
     for row in board.rows:
         if systems and row.system not in systems:

@@ -1,10 +1,15 @@
 """Algorithms by name: the files of `grue/algorithms`, installed plug-ins (`grue.algorithms`), and the user's own."""
 
+import inspect
+import secrets
+import sys
+from dataclasses import fields
 from typing import Any
 
+from grue import files
 from grue.algorithms import BUILT_IN, SUPERVISED
-from grue.errors import ConfigError, UnknownName, did_you_mean
-from grue.metrics.own import import_from
+from grue.errors import ConfigError, UnknownName, did_you_mean, instead
+from grue.metrics.own import NO_SOURCE, import_from, sources_of
 from grue.registry import Registry
 from grue.rl.settings import Common
 from grue.rl.trainer import Algorithm
@@ -14,6 +19,7 @@ ALGORITHMS: Registry[Algorithm[Any]] = Registry(
     "algorithm",
     modules={name: f"grue.algorithms.{name}:ALGORITHM" for name in BUILT_IN},
     entry_points="grue.algorithms",
+    listed_by="grue algorithms list",
 )
 
 
@@ -26,6 +32,8 @@ def find_algorithm(name: str) -> Algorithm[Any]:
     """
     found: Any
     name = canonical(name)
+    if name in GIVEN:
+        return GIVEN[name]
     if name not in ALGORITHMS and ":" in name:
         module, wanted = import_from(name, "algorithm", known=ALGORITHMS.names()), name.partition(":")[2]
         if not hasattr(module, wanted):
@@ -40,6 +48,54 @@ def find_algorithm(name: str) -> Algorithm[Any]:
             f"grue.rl.settings, found {type(found).__name__}; see docs/how-to/your-own.md."
         )
     return found
+
+
+GIVEN: dict[str, Algorithm[Any]] = {}
+"""Algorithms that were passed as objects, by the names that `give_name` gave them."""
+
+
+def give_name(algorithm: Algorithm[Any]) -> str:
+    """Return the name by which a run's record knows an algorithm that is passed as an object.
+
+    It is "module:NAME" where the module's file says what NAME is. That of a script, of a notebook, or of an object that
+    its module does not name is kept here under a name that ends with the sha256 of its functions, of those of their
+    modules that they call, and of the fields and methods of its settings; so a run resumes only with the same. Where
+    these cannot be read, the name has a random part instead: no other process can resume such a run.
+
+    Raises:
+        ConfigError: The module's file has changed since the object was made.
+    """
+    for builtin in BUILT_IN:
+        if ALGORITHMS[builtin] is algorithm:
+            return builtin
+    known, attribute = (name for name, given in GIVEN.items() if given is algorithm), algorithm.settings.__name__
+    for module in dict.fromkeys(one.__module__ for one in (algorithm.settings, algorithm.update, algorithm.start)):
+        place = vars(sys.modules.get(module, sys))
+        named = next((name for name, thing in place.items() if thing is algorithm), None)
+        if named is None:
+            continue
+        if module != "__main__" and place.get("__file__"):
+            if find_algorithm(f"{module}:{named}") is not algorithm:
+                raise ConfigError(f"The algorithm {module}:{named}: {place['__file__']} has changed; import it anew.")
+            return f"{module}:{named}"
+        attribute = named
+    name = next(known, f"{algorithm.update.__module__}:{attribute} ({_fingerprint(algorithm)})")
+    GIVEN[name] = algorithm
+    return name
+
+
+def _fingerprint(algorithm: Algorithm[Any]) -> str:
+    own = [one for one in algorithm.settings.__mro__ if one.__module__.partition(".")[0] not in ("grue", "builtins")]
+    held = [item for cls in own for item in vars(cls).items() if item[0] == "__post_init__" or item[0][:2] != "__"]
+    methods = [one.fget if isinstance(one, property) else one for _, one in held]
+    written = [one for one in methods if inspect.isfunction(one)]  # the other methods are made by dataclass
+    about = [[one.name, str(one.type), repr(one.default)] for one in fields(algorithm.settings)]
+    try:
+        sources = sources_of([algorithm.update, algorithm.start, algorithm.parts, *written])
+        said = [about, sources, files.plain(algorithm.presets), sorted(algorithm.without_effect)]
+        return f"sha256 {files.sha256_json(said)[:16]}"
+    except NO_SOURCE:
+        return f"unknown {secrets.token_hex(8)}"
 
 
 def split_algorithm(name: str) -> tuple[str, ...]:
@@ -59,12 +115,8 @@ def split_algorithm(name: str) -> tuple[str, ...]:
 
 
 def _unknown(name: str) -> str:
-    known = ALGORITHMS.names()
-    presets = [(preset, algorithm) for algorithm in BUILT_IN for preset in ALGORITHMS[algorithm].presets]
-    close = did_you_mean(name, known)
-    for preset, algorithm in presets:
-        if preset.replace("_", "-") == name.replace("_", "-").lower():
-            close = f" It is a preset: --algo {algorithm} --preset {preset}."
-    return (
-        f"There is no algorithm {name!r}.{close} Known: {', '.join(known)}; after supervised training: supervised+NAME."
-    )
+    for algorithm in BUILT_IN:
+        for preset in ALGORITHMS[algorithm].presets:
+            if preset.replace("_", "-") == name.replace("_", "-").lower():
+                return f"There is no algorithm {name!r}. It is a preset: --algo {algorithm} --preset {preset}."
+    return f"There is no algorithm {name!r}.{instead(name, ALGORITHMS.names(), ALGORITHMS.listed_by)}"

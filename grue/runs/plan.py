@@ -12,17 +12,19 @@ from grue.errors import ConfigError
 from grue.evaluation import reward_models
 from grue.evaluation.rewards import check_reward, code_of
 from grue.lm import checkpoint
+from grue.lm.checks import check_positions
 from grue.lm.device import multiplies_bfloat16, scoring_device
-from grue.lm.load import weights_id
+from grue.lm.load import check_language_model, weights_id
 from grue.metrics.own import code_sha256
 from grue.metrics.registry import metric_factory
 from grue.records import check_system_name, with_backbone
 from grue.rl.settings import Common, RewardedConfig, recorded
 from grue.rl.switches import ImpactPrompts, parse_reference, parse_select
 from grue.runs import learned, rewarded
-from grue.runs.algorithms import split_algorithm
+from grue.runs.algorithms import GIVEN, split_algorithm
 from grue.runs.recipes import adds_mask, make_config
 from grue.runs.request import RunRequest
+from grue.task_files import SUITES
 from grue.tasks import Backbone, Task
 
 
@@ -130,7 +132,7 @@ class Plan:
             record |= {"reward": self.learned_reward, "validation_reward": self.reward}
             models = learned.models_of(read_header(data))
         code = code_of(self.reward, self.task)
-        code |= {name: code_sha256(name, "algorithm") for name in self.algorithm.split("+") if ":" in name}
+        code |= {name: code_sha256(name, "algorithm") for name in self.algorithm.split("+") if _is_own(name)}
         record |= {"code_sha256": code} if code else {}
         return record | self._named_files() | ({"reward_models": models} if models else {})
 
@@ -155,8 +157,8 @@ def stages_of(request: RunRequest) -> list[Plan]:
     Raises:
         UnknownName, ConfigError: The algorithm, one of its settings, the reward, a metric of the task, the system's
             name or a value is wrong; or, with precision "auto", GRUE_DEVICE.
-        DataError: The task has no split to train or to validate on, or the file of scored responses that the settings
-            name cannot be read.
+        DataError: The backbone that was asked for, or that of a task that does not ship, cannot be used; the task has
+            no split to train or to validate on; or the file of scored responses that the settings name cannot be read.
     """
     task, algorithm = request.task, request.algorithm
     for needed in ("train", "validation"):
@@ -198,11 +200,29 @@ def stages_of(request: RunRequest) -> list[Plan]:
                 offline=request.offline,
             )
         )
+    if request.backbone is not None or task.suite not in SUITES:
+        check_backbone(plans[0])
     for spec in task.metrics:  # refused before a folder is claimed
         metric_factory(spec.name, spec.options, task.folder)
     check_reward(plans[-1].reward, task)
     learned.check_reward_of_data(plans[-1].config, plans[-1].reward, task)
     return plans
+
+
+def _is_own(algorithm: str) -> bool:
+    """Whether an algorithm is named by its module's file; the name of one that was passed as an object has a hash."""
+    return ":" in algorithm and algorithm not in GIVEN
+
+
+def check_backbone(plan: Plan) -> None:
+    """Refuse a model that a run cannot start from, without reading its weights.
+
+    Raises:
+        UnknownName, DataError: It is not there, is damaged or of the other family.
+        ConfigError: The task's texts do not fit into its positions.
+    """
+    start = plan.start
+    check_positions(check_language_model(start.family, start.model, start.revision), start.model, plan.task)
 
 
 def _check_warm_start(request: RunRequest, stages: tuple[str, ...]) -> None:

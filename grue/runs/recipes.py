@@ -3,14 +3,15 @@
 Later wins: the default, the task's recipe, the preset, the user's own values.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
+from difflib import get_close_matches
 from itertools import chain
 from typing import Any
 
 from grue.algorithms import BUILT_IN, with_warm_starts
 from grue.bounds import violations
-from grue.errors import ConfigError, UnknownName, did_you_mean
+from grue.errors import ConfigError, UnknownName, did_you_mean, instead
 from grue.rl.settings import OF_A_MASK, Common, RewardedConfig, ScoredConfig
 from grue.runs.algorithms import ALGORITHMS, find_algorithm, split_algorithm
 from grue.shapes import from_dict
@@ -18,6 +19,17 @@ from grue.tasks import Task
 
 # The recipe that all reinforcement learners share.
 SHARED = "rl"
+OTHER_NAMES: Mapping[str, str] = {
+    "lr": "learning_rate",
+    **dict.fromkeys(("kl", "beta", "init_kl_coef"), "kl_coefficient"),
+    **dict.fromkeys(("batch", "batch_size", "per_device_train_batch_size"), "minibatch_size"),
+    **dict.fromkeys(("steps", "max_steps", "iterations"), "updates"),
+    **dict.fromkeys(("num_generations", "group_size"), "samples_per_prompt"),
+    **dict.fromkeys(("cliprange", "clip_range", "epsilon"), "clip"),
+    **{"target_kl": "stop_kl", "ent_coef": "entropy_coefficient", "vf_coef": "value_coefficient"},
+    **{"discount": "gamma", "grad_clip": "max_grad_norm", "bf16": "precision"},
+}
+"""What other libraries call a setting → its name here, where no spelling tells."""
 
 
 def make_config(task: Task, algorithm: str, overrides: Mapping[str, Any], preset: str | None = None) -> Common:
@@ -44,6 +56,10 @@ def make_config(task: Task, algorithm: str, overrides: Mapping[str, Any], preset
     if "mask" in overrides and overrides["mask"] is None:  # what a recipe says of a mask is no wish of who takes it off
         recipe = {key: value for key, value in recipe.items() if key not in (*OF_A_MASK, "mass_coefficient")}
     values = {**recipe, **overrides}
+    known = [field.name for field in fields(found.settings)]
+    for key in values:
+        if key not in known:
+            raise ConfigError(f"{where}: unknown key {key!r}.{setting_instead(key, known, stage)}")
     if overrides.get("data") is not None:
         # A recipe is of samples that are drawn: what it says of those is no wish of who names a file.
         config = from_dict(found.settings, values, where)
@@ -55,6 +71,20 @@ def make_config(task: Task, algorithm: str, overrides: Mapping[str, Any], preset
         if name in overrides and getattr(made, name) != usual[name]:
             raise ConfigError(f"{where}: {problem}")
     return made
+
+
+def setting_instead(name: str, known: Iterable[str], algorithm: str) -> str:
+    """Return the end of a message about an unknown setting: what it is called here, else the nearest names."""
+    names, listed_by = list(known), f"grue algorithms show {algorithm}"
+    usual = OTHER_NAMES.get(name.lower().replace("-", "_"))
+    return f" Did you mean {usual!r}? `{listed_by}` lists all." if usual in names else instead(name, names, listed_by)
+
+
+def settings_called(name: str) -> list[str]:
+    """Return the settings of built-in algorithms that a name means, which may be another library's or misspelled."""
+    known = {field.name for algorithm in BUILT_IN for field in fields(find_algorithm(algorithm).settings)}
+    same = [one for one in (OTHER_NAMES.get(name, ""), name) if one in known]
+    return same or get_close_matches(name, sorted(known), n=1, cutoff=0.85)
 
 
 def checked_settings(settings: type[Common], values: Mapping[str, Any], task: Task, where: str) -> Common:
@@ -92,7 +122,7 @@ def _preset(name: str, algorithm: str, presets: Mapping[str, Mapping[str, Any]])
     known = {preset: builtin for builtin in BUILT_IN for preset in find_algorithm(builtin).presets}
     if name in known:
         raise ConfigError(f"The preset {name!r} is one of {known[name]}; {algorithm!r} does not have it.")
-    raise UnknownName(f"There is no preset {name!r}.{did_you_mean(name, known)} Known: {', '.join(sorted(known))}.")
+    raise UnknownName(f"There is no preset {name!r}.{instead(name, sorted(known))}")
 
 
 def adds_mask(algorithm: str, config: Common) -> bool:

@@ -19,7 +19,7 @@ from transformers import PreTrainedModel
 
 from grue import files
 from grue.algorithms import SUPERVISED
-from grue.data.load import load_examples
+from grue.data.load import load_examples, obtain
 from grue.data.scored import ScoredBudget
 from grue.errors import ConfigError, DataError, GrueError
 from grue.evaluation.rewards import make_reward
@@ -27,7 +27,7 @@ from grue.lm import checkpoint
 from grue.lm.adapters import adapt, merged
 from grue.lm.checks import check_lengths, check_model
 from grue.lm.distributed import DistributedContext
-from grue.lm.load import LoadedModel, load_language_model, locate_model
+from grue.lm.load import LoadedModel, is_here, load_language_model, locate_model
 from grue.lm.model import choose_attention
 from grue.lm.seeds import generator
 from grue.lm.sharding import check_sharding, model_of, shard, whole
@@ -44,7 +44,7 @@ from grue.runs.algorithms import find_algorithm, split_algorithm
 from grue.runs.card import card, training_versions
 from grue.runs.folder import begin, claim_folder, finished, owner_of, sole_owner
 from grue.runs.observers import Observer
-from grue.runs.plan import Plan
+from grue.runs.plan import Plan, check_backbone
 from grue.runs.select import check_selection, narrowed, selection
 from grue.runs.validate import validate
 
@@ -363,15 +363,41 @@ def _carry_out(plan: Plan, observer: Observer, stop: Callable[[], bool], distrib
             files.append_jsonl(run.log_path, [{"finished": True, "training": run.training}])
 
 
+def check(plan: Plan) -> None:
+    """Refuse what `prepare` would, as far as that is known before anything is loaded or fetched.
+
+    Raises:
+        ConfigError, DataError: The run could not start.
+    """
+    check_selection(plan)
+    for folder in plan.anchors if plan.init is None else (plan.init, *plan.anchors):
+        _checked_manifest(plan, folder)
+    if plan.init is None and (plan.offline or is_here(plan.start.model, plan.start.revision)):
+        check_backbone(plan)
+    fetched = {source.kind for source in plan.task.data.sources} - {"mini", "local"}
+    for split in ("train", "validation") if plan.data_dir is not None or plan.offline or not fetched else ():
+        next(iter(obtain(plan.task, split, plan.data_dir, offline=True).rows()), None)
+
+
+def _checked_manifest(plan: Plan, folder: Path) -> checkpoint.CheckpointManifest:
+    """Return the manifest of a checkpoint that a run starts from, or is held to.
+
+    Raises:
+        DataError: It is damaged, of another task or of another backbone.
+    """
+    manifest = checkpoint.read_manifest(folder)
+    checkpoint.check_task(manifest, folder, plan.task)
+    checkpoint.check_start(manifest, folder, plan.start)
+    return manifest
+
+
 def prepare(plan: Plan, observer: Observer, stop: Callable[[], bool], distributed: DistributedContext) -> Run:
     """Load everything a run needs; the folder is claimed only once all of that is there."""
     check_selection(plan)
     training: dict[str, float] = dict.fromkeys(COSTS, 0.0)
     began = ""
     if plan.init is not None:
-        manifest = checkpoint.read_manifest(plan.init)
-        checkpoint.check_task(manifest, plan.init, plan.task)
-        checkpoint.check_start(manifest, plan.init, plan.start)
+        manifest = _checked_manifest(plan, plan.init)
         training, began = training_of_start(manifest), manifest.weights
     precision = plan.config.precision
     assert precision != "auto", "a plan has settled it"
@@ -470,9 +496,7 @@ def load_anchor(plan: Plan, start: LoadedModel, distributed: DistributedContext)
     if not plan.anchors:
         return None
     for folder in plan.anchors:
-        manifest = checkpoint.read_manifest(folder)
-        checkpoint.check_task(manifest, folder, plan.task)
-        checkpoint.check_start(manifest, folder, plan.start)
+        _checked_manifest(plan, folder)
     anchor = soup(plan.start.family, plan.anchors, start)
     anchor.to(distributed.device)  # type: ignore[arg-type]  # a decorated method that the checker cannot read
     choose_attention(anchor)

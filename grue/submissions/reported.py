@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import Literal, TypeVar
 
 from grue import files
-from grue.errors import DataError, did_you_mean
+from grue.errors import DataError, instead
 from grue.records import Direction
 from grue.submissions.reading import refuse_strange
 from grue.task_files import task_names
@@ -131,7 +131,7 @@ def _problems(reported: Reported, known: list[str]) -> Iterator[str]:
     for table in reported.tables:
         where = f"{table.table} of {table.task}"
         if table.task not in known:
-            yield f"{where}: there is no such task.{did_you_mean(table.task, known)} Known: {', '.join(known)}."
+            yield f"{where}: there is no such task.{instead(table.task, known)}"
         columns = {column.name for column in table.columns}
         for twin in _twins(column.name for column in table.columns):
             yield f"{where}: the column {twin!r} is there twice."

@@ -7,8 +7,14 @@ from importlib import resources
 from statistics import median
 
 from grue import files
-from grue.sweep.jobs import Job
-from grue.sweep.record import SweepEvent
+from grue.sweep.jobs import Job, kind_of
+from grue.sweep.record import SweepEvent, alike
+
+OF_WORK = (
+    *("rollouts", "epochs", "critic_epochs", "train_share", "validation_examples", "validate_every", "precision"),
+    *("samples_per_prompt", "redraws", "calibration_samples", "perturbations", "mask", "value_model", "data", "select"),
+)
+"""Settings beside `updates` that change how much there is to do, in other proportions than theirs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +42,11 @@ def estimate(
         past: Events of jobs that ended.
         gone: Id of a running job → seconds since it started.
     """
-    took: dict[str, list[float]] = {}
+    ended: dict[str, list[SweepEvent]] = {}
     for event in past:
         if event.state == "finished" and event.seconds:
-            took.setdefault(_kind(event.job), []).append(sum(event.seconds.values()))
-    known = [seconds_of(job, took) for job in jobs]
+            ended.setdefault(kind_of(event.job), []).append(event)
+    known = [seconds_of(job, ended.get(kind_of(job.id), ())) for job in jobs]
     begun = gone or {}
     seconds = [max(0.0, one - begun.get(job.id, 0.0)) for job, one in zip(jobs, known, strict=True) if one is not None]
     # Jobs start in order on the first free worker; with many jobs, warm starts hardly matter.
@@ -50,22 +56,21 @@ def estimate(
     return TimeEstimate(sum(seconds), max(ends), known.count(None))
 
 
-def seconds_of(job: Job, took: Mapping[str, Sequence[float]]) -> float | None:
-    """Return how long a job may take: the median of its kind, else the measured time; None if neither is known."""
-    like = took.get(_kind(job.id))
+def seconds_of(job: Job, past: Iterable[SweepEvent]) -> float | None:
+    """Return how long a job may take: the median of the same run with other seeds, else the time of the task's recipe.
+
+    None if neither is known: what another backbone, reward or preset takes, or more work in an update, is not guessed.
+    """
+    like = [sum(event.seconds.values()) for event in alike(job, past) if event.seconds]
     if like:
         return median(like)
     measured = _measured().get(job.suite, {}).get(job.task, {})
     updates = job.set.get("updates")
-    if job.algorithm not in measured:
+    other = job.backbone or job.reward or job.preset or not job.set.keys().isdisjoint(OF_WORK)
+    if job.algorithm not in measured or other:
         return None
     seconds = measured[job.algorithm]
     return seconds if updates is None else seconds * float(updates) / measured["updates"]
-
-
-def _kind(job_id: str) -> str:
-    """Return a job's id without its seed."""
-    return job_id.rpartition("/")[0]
 
 
 @cache

@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grue import files
 from grue.algorithms import SUPERVISED, system_of
-from grue.errors import ConfigError, DataError, did_you_mean
+from grue.errors import ConfigError, DataError
 from grue.evaluation.endpoint import Endpoint, checked_url
 from grue.evaluation.prompting import chat_prompt
 from grue.lookups.find import find_lookup
@@ -63,6 +63,11 @@ class Job:
     def trains(self) -> bool:
         """Whether there is something to train, and so a checkpoint."""
         return self.model is None and self.algorithm not in BASELINES
+
+    def with_seed(self, seed: int) -> "Job":
+        """Return the same run with another seed."""
+        after = None if self.after is None else f"{kind_of(self.after)}-{seed}"
+        return replace(self, seed=seed, after=after)
 
     @property
     def identity(self) -> str:
@@ -178,6 +183,7 @@ def _about(source: str, task: Task, seed: int) -> dict[str, Any]:
 
 def _job_of_model(entry: ModelEntry, source: str, task: Task, seed: int) -> Job:
     from grue.evaluation.systems import check_name, external_name
+    from grue.lm.load import check_language_model, state_of
 
     if entry.endpoint is not None:
         checked_url(entry.endpoint.url)
@@ -186,7 +192,10 @@ def _job_of_model(entry: ModelEntry, source: str, task: Task, seed: int) -> Job:
     name = entry.system or external_name(entry.model, chat=entry.chat, endpoint=entry.endpoint)
     about = _about(source, task, seed)
     asked: dict[str, Any] = {"model": entry.model, "chat": entry.chat, "endpoint": entry.endpoint}
-    return Job(algorithm=EXTERNAL, system=check_name(name), **about, **asked)
+    job = Job(algorithm=EXTERNAL, system=check_name(name), **about, **asked)
+    if entry.endpoint is None and state_of(entry.model):  # a model of the hub is fetched when its job runs
+        check_language_model("causal" if entry.chat else task.backbone.family, entry.model)
+    return job
 
 
 def _jobs_of(entry: GridEntry, source: str, task: Task, seed: int, grid: SweepGrid) -> list[Job]:
@@ -227,10 +236,13 @@ def _keys_of(entry: GridEntry) -> set[str]:
 
 
 def _check_shared_values(grid: SweepGrid, entries: Sequence[GridEntry]) -> None:
+    from grue.runs.recipes import setting_instead
+
     known = {key for entry in entries if entry.algorithm not in BASELINES for key in _keys_of(entry)}
     for key in grid.set:
         if key not in known:
-            raise ConfigError(f"set.{key}: no algorithm of this sweep has it.{did_you_mean(key, known)}")
+            close = setting_instead(key, sorted(known), "NAME")
+            raise ConfigError(f"set.{key}: no algorithm of this sweep has it.{close}")
 
 
 def _check_baseline(entry: GridEntry, system: str, task: Task) -> None:
@@ -267,6 +279,11 @@ def _add(jobs: dict[str, Job], job: Job) -> None:
         )
     if job.evaluate:
         jobs[job.id] = job
+
+
+def kind_of(job_id: str) -> str:
+    """Return a job's id without the number of its seed."""
+    return job_id.rpartition("-")[0]
 
 
 def short(job_id: str) -> str:

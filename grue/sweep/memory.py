@@ -5,7 +5,7 @@ from pathlib import Path
 
 from grue.errors import DataError, UnknownName
 from grue.sweep.jobs import Job
-from grue.sweep.record import SweepEvent
+from grue.sweep.record import SweepEvent, alike
 
 # Bytes of a worker without a model: Python, torch and transformers. Measured: 0.4 to 0.6 GB.
 BASE = 700_000_000
@@ -42,7 +42,7 @@ def resident(pid: int, proc: Path = Path("/proc")) -> int:
 
 
 def expected(job: Job, weights: int | None, past: Iterable[SweepEvent]) -> int | None:
-    """Return the most bytes that a job needs: the peak of earlier runs of its kind, else by the size of its weights.
+    """Return the most bytes that a job needs: the peak of the same run with other seeds, else by the model's size.
 
     Args:
         weights: Bytes of the model, 0 if it answers elsewhere; None if it is not on this machine.
@@ -51,8 +51,7 @@ def expected(job: Job, weights: int | None, past: Iterable[SweepEvent]) -> int |
     Returns:
         None if neither is known.
     """
-    _, task, system, _ = job.id.split("/")
-    peaks = [e.peak_memory for e in past if e.peak_memory and e.job.split("/")[1:3] == [task, system]]
+    peaks = [event.peak_memory for event in alike(job, past) if event.peak_memory]
     if peaks:
         return max(peaks)
     copies = COPIES if job.trains else COPIES_READ

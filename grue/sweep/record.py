@@ -5,7 +5,7 @@ end; `logs/` has the output of the workers. A run's own files decide whether it 
 would check every run again, and train none twice.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,7 +17,7 @@ from grue.errors import ConfigError, DataError
 from grue.evaluation.folder import RESULT, fault_of, weights_of
 from grue.shapes import from_dict
 from grue.sweep.grid import SweepGrid, read_grid, write_grid
-from grue.sweep.jobs import Job, plan_jobs
+from grue.sweep.jobs import Job, kind_of, plan_jobs
 
 State = Literal["waiting", "running", "finished", "failed", "blocked", "stopped"]
 FOLDER = "sweep"
@@ -172,6 +172,12 @@ class Record:
             if self.events_path.exists():
                 files.drop_torn_line(self.events_path)  # otherwise the next event would be appended to it
             yield
+
+
+def alike(job: Job, events: Iterable[SweepEvent]) -> list[SweepEvent]:
+    """Return the events of runs that differ from a job in nothing but the seed."""
+    same = (event for event in events if kind_of(event.job) == kind_of(job.id))
+    return [event for event in same if event.identity == job.with_seed(int(event.job.rpartition("-")[2])).identity]
 
 
 def _read_events(path: Path) -> Iterator[SweepEvent]:

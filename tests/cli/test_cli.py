@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -10,6 +11,10 @@ from click.testing import CliRunner
 from grue.cli.main import COMMANDS, main
 from grue.cli.options import parse_seeds, parse_settings
 from grue.errors import ConfigError
+from grue.runs.folder import claim_folder
+from grue.runs.plan import stages_of
+from grue.runs.request import RunRequest
+from grue.task_files import load_task
 
 
 def grue(*arguments, **environment):
@@ -72,6 +77,56 @@ def test_bad_input_is_one_message_and_an_exit_code(arguments, code, message, tmp
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("train", "--task", "imdb", "--algo", "ppo", "--algo", "nlpo"), "--algo takes one value, and is given 2: ppo and nlpo."),
+        (("evaluate", "--baseline", "null", "--baseline", "copy", "--task", "imdb"), "--baseline takes one value, and is given 2: null and copy."),
+        (("sweep", "--tasks", "imdb", "--tasks=totto", "--algos", "copy", "--dry-run"), "--tasks takes one value, and is given 2: imdb and totto."),
+        (("leaderboard", "--suite", "mini", "--suite", "mini"), "--suite takes one value, and is given 2: mini and mini."),
+    ],
+)  # fmt: skip
+def test_of_an_option_for_one_value_the_last_is_not_taken_in_silence(arguments, told):
+    result = grue(*arguments)
+    assert result.exit_code == 2
+    assert result.stderr.endswith(f"Error: {told}\n")
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "settings"),
+    [
+        ("train", "--lr", "--set learning_rate=VALUE"),
+        ("train", "--learning-rate", "--set learning_rate=VALUE"),
+        ("train", "--epochs", "--set epochs=VALUE"),
+        ("train", "--batch-size", "--set minibatch_size=VALUE or --set batch_size=VALUE"),
+        ("sweep", "--kl", "--set kl_coefficient=VALUE"),
+        ("diagnose", "--learning-rat", "--set learning_rate=VALUE"),
+    ],
+)
+def test_an_option_that_is_a_setting_is_told_how_it_is_set(command, option, settings):
+    result = grue(command, f"{option}=1")
+    assert result.exit_code == 2
+    assert f"No such option '{option}'. For the setting, write {settings}.\n" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [("evaluate", "--lr", 1), ("sweep", "status", "--lr", 1), ("sweep", "--task", "imdb")]
+)
+def test_any_other_option_is_told_as_ever(arguments):
+    result = grue(*arguments)
+    assert result.exit_code == 2
+    assert "No such option" in result.stderr and "--set" not in result.stderr
+
+
+def test_settings_are_known_by_the_names_of_other_libraries():
+    result = grue("train", "--task", "imdb", "--algo", "ppo", "--set", "num_generations=4")
+    assert (result.exit_code, result.stderr) == (
+        2,
+        "Error: ppo on mini/imdb: unknown key 'num_generations'. Did you mean 'samples_per_prompt'? "
+        "`grue algorithms show ppo` lists all.\n",
+    )
+
+
 def test_an_unknown_reward_is_refused_before_anything_is_trained(tmp_path):
     result = grue("train", "--task", "commongen", "--algo", "ppo", "--reward", "meteo", "--runs", tmp_path)
     assert result.exit_code == 2
@@ -86,6 +141,38 @@ def test_a_dry_run_prints_the_plan_and_does_nothing(tmp_path):
     assert result.stdout.count("mini/commongen · supervised · seed") == 2
     assert result.stdout.count("mini/commongen · supervised+nlpo · seed") == 2
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--backbone", "mini:nope"], "There is no small model 'nope'."),
+        (["--backbone", "./nope"], "There is no folder './nope'"),
+        (["--backbone", "no/such"], "no/such is neither a local folder nor available from the hub"),
+        (["--backbone", "mini:seq2seq"], "mini:seq2seq cannot be loaded as a causal language model: it is an encoder-decoder (t5)."),
+        (["--backbone", "mini:sentiment"], "mini:sentiment cannot be loaded as a causal language model: config.json: "),
+        (["--backbone", "bare"], "bare cannot be loaded as a causal language model: it has no config.json."),
+        (["--init", "bare"], "bare: not a checkpoint of grue"),
+        (["--data-dir", "nowhere"], "nowhere: no such folder"),
+        (["--set", "reference=soup:bare,bare"], "bare: not a checkpoint of grue"),
+        (["--system", "other"], "this folder holds a run with config.clip = 0.3, not 0.2"),
+    ],
+)  # fmt: skip
+def test_a_dry_run_refuses_what_the_run_does(arguments, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("bare").mkdir()
+    (other,) = stages_of(RunRequest(task=load_task("imdb"), algorithm="ppo", system="other", settings={"clip": 0.3}))
+    claim_folder(other)
+    command = ("train", "--task", "imdb", "--algo", "ppo", *arguments)
+    dry, run = grue(*command, "--dry-run"), grue(*command)
+    assert message in dry.stderr
+    assert (dry.exit_code, dry.stderr) == (run.exit_code, run.stderr[run.stderr.index("Error: ") :])
+
+
+def test_a_dry_run_says_what_the_run_fetches_and_refuses_it_offline(tmp_path):
+    command = ("train", "--suite", "grue", "--task", "imdb", "--algo", "ppo", "--runs", tmp_path, "--dry-run")
+    assert "  starts from = lvwerra/gpt2-imdb (not on this machine: fetched from the hub)\n" in grue(*command).stdout
+    assert "lvwerra/gpt2-imdb is not on this machine" in grue(*command, "--offline").stderr
 
 
 def test_options_come_from_the_environment(tmp_path):

@@ -51,7 +51,10 @@ def test_no_metric_at_all(against):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--metrics", "rogueL"], "There is no metric 'rogueL'. Did you mean 'rougeL'? Known: bertscore, "),
+        (
+            ["--metrics", "rogueL"],
+            "There is no metric 'rogueL'. Did you mean 'rougeL'? Also near: rouge2, rouge1. `grue metrics",
+        ),
         (["--metrics", "ter", "--set", "ter"], "--set ter: write KEY=VALUE"),
         (["--metrics", "ter", "--set", "case=1"], "--set case: write METRIC.OPTION=VALUE, such as --set bertscore.lay"),
         (["--metrics", "ter", "--set", ".case=1"], "--set .case: write METRIC.OPTION=VALUE"),

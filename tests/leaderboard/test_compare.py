@@ -140,6 +140,54 @@ def test_of_names_in_both_places_those_are_meant_that_lie_together(tmp_path: Pat
         find_systems(["both", "local", "theirs"], "mini", submissions, runs)
 
 
+def test_five_submitted_seeds_do_not_lose_to_one_local_seed_unasked(tmp_path: Path) -> None:
+    for name in ("ours", "theirs"):
+        write_run(tmp_path / "runs", name, 1, 2)
+        write_submission(tmp_path / "submissions", name, [1, 2, 3, 4, 5])
+    write_run(tmp_path / "runs", "mine", 1, 3)
+    for a, b in (("ours", "theirs"), ("ours", "mine")):
+        result = grue(tmp_path, a, b, "--examples", 0, "--draws", 100)
+        assert "A  ours  in submissions\n" in result.stdout
+        said = "ours is taken from submissions (5 results; runs has 1): runs:ours takes those."
+        assert said in " ".join(result.stdout.split())
+    result = grue(tmp_path, "runs:ours", "runs:theirs", "--examples", 0, "--draws", 100)
+    assert "A  ours  in runs\nB  theirs  in runs\n" in result.stdout and "is taken from" not in result.stdout
+    for seed in range(2, 7):
+        write_run(tmp_path / "runs", "ours", seed, 2)
+    found = find_systems(["ours", "theirs"], "mini", tmp_path / "submissions", tmp_path / "runs")
+    assert [one.origin for one in found] == ["runs", "submissions"]
+
+
+def test_only_results_on_tasks_of_both_places_count(tmp_path: Path) -> None:
+    imdb = load_task("imdb")
+    write_submission(tmp_path / "submissions", "ours", [1, 2])
+    for seed in (1, 2, 3):
+        write_run(tmp_path / "runs", "ours", seed, 2, task=imdb)
+    write_run(tmp_path / "runs", "ours", 1, 2)
+    found = find_systems(["ours"], "mini", tmp_path / "submissions", tmp_path / "runs")
+    assert [one.origin for one in found] == ["submissions"], "on NarrativeQA it has 2 results, the runs have 1"
+
+
+def test_a_system_is_known_by_the_algo_that_made_it(tmp_path: Path) -> None:
+    runs, submissions = tmp_path / "runs", tmp_path / "submissions"
+    plus = "reinforce_plus_plus"
+    made = {"mine": "supervised+plain:PLAIN", "other": plus, "other+best-of-8": plus, "p1": "ppo", "p2": "ppo"}
+    for name, algorithm in made.items():
+        path = write_run(runs, name, 1, 2, generation={"best_of": {"n": 8}} if "best" in name else {}) / "result.json"
+        result = json.loads(path.read_text())
+        files.write_json(path, {**result, "system": {"name": name, "algorithm": algorithm}})
+    for given, wanted in {
+        "supervised+plain:PLAIN": "mine",
+        "runs:supervised+plain:PLAIN": "mine",
+        "reinforce++": "other",
+        "p1": "p1",
+    }.items():
+        (found,) = find_systems([given], "mini", submissions, runs)
+        assert (found.name, bool(found.meant)) == (wanted, given != wanted), given
+    with pytest.raises(ConfigError, match="ppo: is the --algo of several systems, p1, p2; name one of them"):
+        find_systems(["ppo"], "mini", submissions, runs)
+
+
 def test_a_task_is_named_by_its_file_and_has_its_own_suite(tmp_path: Path) -> None:
     rows = "".join(json.dumps({"prompt": f"p{n}", "references": [f"the answer is {n}"]}) + "\n" for n in range(6))
     files.write_text(tmp_path / "test.jsonl", rows)
@@ -175,7 +223,11 @@ def test_a_task_is_named_by_its_file_and_has_its_own_suite(tmp_path: Path) -> No
             f"No system 'urs' of the suite mini in {{0}}/submissions or {{0}}/runs. Did you mean 'ours'? Known: ours.{CLONE}",
         ),
         ("submissions:ours", 2, f"No system 'ours' of the suite mini in {{0}}/submissions. Known: none.{CLONE}"),
-        ("old:ours", 2, "old:ours: write submissions:ours or runs:ours, or a folder with a '/' in it."),
+        (
+            "old:ours",
+            2,
+            "old:ours: no system has that name or was made by that --algo, whose presets and settings are no part of a name. Write submissions:ours or runs:ours, or a folder with a '/' in it.",
+        ),
         ("{0}/nowhere", 3, "{0}/nowhere: there is no such folder. (A system's name has no '/'.)"),
         ("{0}/empty", 2, "{0}/empty: holds no result; name the folder of a submission or of evaluated runs."),
         ("{0}/several", 2, "{0}/several: holds several systems, one, two; add --runs {0}/several and name one."),

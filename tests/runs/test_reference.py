@@ -63,6 +63,6 @@ def test_the_command_lists_and_shows(monkeypatch):
         ("tpo_l", "tpo --preset tpo-l"),
     ):
         preset = CliRunner().invoke(main, ["algorithms", "show", name])
-        assert f"There is no algorithm '{name}'. It is a preset: --algo {use}. Known: " in preset.output
+        assert f"There is no algorithm '{name}'. It is a preset: --algo {use}.\n" in preset.output
     both = CliRunner().invoke(main, ["algorithms", "show", "supervised+ppo"])
     assert both.exit_code == 2 and "`grue algorithms show supervised` and `grue algorithms show ppo`" in both.output

@@ -11,7 +11,7 @@ from support.sweeps import finish
 
 from grue import files
 from grue.cli import sweep as command
-from grue.errors import ConfigError, UnknownName
+from grue.errors import ConfigError, DataError, UnknownName
 from grue.evaluation.endpoint import Endpoint
 from grue.runs.folder import claim_folder
 from grue.runs.plan import stages_of
@@ -71,11 +71,12 @@ def test_a_warm_start_that_is_wanted_for_itself_is_evaluated_and_still_there_onc
     assert [(job.system, job.evaluate) for job in jobs] == [("supervised", True), ("supervised+ppo", True)]
 
 
-def test_a_warm_start_has_the_backbone_of_the_run_that_wants_it(tmp_path):
-    entry = GridEntry(algorithm="supervised+ppo", backbone=str(tmp_path), system="mine")
+def test_a_warm_start_has_the_backbone_of_the_run_that_wants_it():
+    other = "mini:causal-s"
+    entry = GridEntry(algorithm="supervised+ppo", backbone=other, system="mine")
     first, second = plan_jobs(SweepGrid(tasks=("imdb",), systems=(entry,)))
-    assert (first.backbone, second.backbone, second.after) == (str(tmp_path), str(tmp_path), first.id)
-    assert first.system == f"supervised-{tmp_path.name}"
+    assert (first.backbone, second.backbone, second.after) == (other, other, first.id)
+    assert first.system == "supervised-causal-s"
     both = plan_jobs(SweepGrid(tasks=("imdb",), systems=(entry, GridEntry(algorithm="supervised+nlpo"))))
     assert [job.system for job in both] == [first.system, "supervised", "mine", "supervised+nlpo"]
 
@@ -165,7 +166,7 @@ def test_a_jobs_identity_is_of_all_that_is_asked_for():
             0
         ].identity
 
-    found = [identity(), identity(set={"gamma": 0.5}), identity(reward="meteor"), identity(backbone="mini:seq2seq")]
+    found = [identity(), identity(set={"gamma": 0.5}), identity(reward="meteor"), identity(backbone="mini:causal-s")]
     assert len(set(found)) == 4
     assert identity(set={"gamma": 0.5, "clip": 0.1}) == identity(set={"clip": 0.1, "gamma": 0.5})
 
@@ -266,6 +267,9 @@ def test_a_task_without_a_chat_prompt_is_refused_before_anything_runs(tmp_path):
         (SweepGrid(systems=(GridEntry(algorithm="ppo", vary={"gama": (1,)}),)), ConfigError, "unknown key 'gama'. Did you mean 'gamma'?"),
         (SweepGrid(systems=(GridEntry(algorithm="ppo", vary={"gamma": ()}),)), ConfigError, "vary.gamma of ppo: is empty; list the values."),
         (SweepGrid(systems=(GridEntry(algorithm="ppo", preset="paper"),)), ConfigError, "The preset 'paper' is one of nlpo"),
+        (SweepGrid(tasks=("imdb",), systems=(GridEntry(algorithm="ppo", backbone="mini:seq2seq"),)), DataError, "it is an encoder-decoder"),
+        (SweepGrid(tasks=("imdb",), systems=(GridEntry(algorithm="ppo", backbone="mini:nope"),)), UnknownName, "no small model 'nope'"),
+        (SweepGrid(tasks=("imdb",), models=(ModelEntry(model="mini:seq2seq", system="small"),)), DataError, "it is an encoder-decoder"),
         (SweepGrid(systems=(GridEntry(algorithm="nlpo", preset="papre"),)), UnknownName, "Did you mean 'paper'?"),
         (SweepGrid(systems=(GridEntry(algorithm="ppo", system="a b"),)), ConfigError, "The system name 'a b': use at most 60 letters"),
         (SweepGrid(systems=(GridEntry(algorithm="ppo", system="../x"),)), ConfigError, "The system name '../x': use at most 60 letters"),

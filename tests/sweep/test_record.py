@@ -23,6 +23,7 @@ from grue.files import write_json
 from grue.lm.checkpoint import CheckpointManifest
 from grue.sweep.estimate import TimeEstimate, estimate
 from grue.sweep.grid import SweepGrid
+from grue.sweep.memory import BASE, expected
 from grue.sweep.record import Record
 from grue.sweep.status import rows_of, state_of
 
@@ -380,6 +381,28 @@ def test_what_nothing_is_known_of_is_counted_and_not_guessed(tmp_path, monkeypat
     found = estimate([a_job("ppo", 2), a_job("nlpo", 2, task="totto", set={"updates": 1})], 1, record.ended())
     assert found.work == 10.0
     assert found.unknown == 1
+
+
+@pytest.mark.parametrize(
+    "other", [{"backbone": "mini:causal-m"}, {"reward": "meteor"}, {"preset": "paper"}, {"set": {"rollouts": 512}}]
+)
+def test_another_backbone_is_not_estimated_by_the_recipes(other, tmp_path, monkeypatch):
+    monkeypatch.setattr("grue.sweep.estimate._measured", lambda: {"mini": {"imdb": {"updates": 20, "ppo": 40.0}}})
+    record = Record(tmp_path)
+    done(record, "ppo", 1, train=10.0)
+    assert estimate([a_job("ppo", 2, **other)], 1, record.ended()) == TimeEstimate(work=0.0, wall=0.0, unknown=1)
+    record.add(a_job("ppo", 1, **other), "finished", seconds={"train": 99.0}, peak_memory=7)
+    assert estimate([a_job("ppo", 2, **other)], 1, record.ended()).work == 99.0
+    assert estimate([a_job("ppo", 2)], 1, record.ended()).work == 10.0
+    assert expected(a_job("ppo", 2, **other), 10, record.ended()) == 7
+    assert expected(a_job("ppo", 2), 10, record.ended()) == BASE + 160
+
+
+def test_a_warm_start_of_another_seed_is_the_same_run(tmp_path):
+    record = Record(tmp_path)
+    first, second = (a_job("supervised+ppo", n, after=f"mini/imdb/supervised/seed-{n}") for n in (1, 12))
+    record.add(first, "finished", seconds={"train": 5.0})
+    assert estimate([second], 1, record.ended()).work == 5.0
 
 
 def test_a_run_under_way_has_less_left(tmp_path):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from grue import files
-from grue.errors import ConfigError, DataError, did_you_mean
+from grue.errors import ConfigError, DataError, did_you_mean, instead
 from grue.evaluation.scoring import SCORED, axis_mean, chosen_metrics
 from grue.metrics.registry import CARDS
 from grue.records import SCHEMA_VERSION, SYSTEM_NAME, About, Entry, Result, Score
@@ -182,7 +182,7 @@ def contradictions(path: Path, referred: Referred, suite: str) -> Iterator[str]:
     known = task_names(suite)
     for name, of_task in referred.tasks.items():
         if name not in known:
-            yield f"tasks.{name}: there is no such task.{did_you_mean(name, known)} Known: {', '.join(known)}."
+            yield f"tasks.{name}: there is no such task.{instead(name, known)}"
             continue
         yield from (f"tasks.{name}.{problem}" for problem in _problems(of_task, load_task(name, suite)))
 
