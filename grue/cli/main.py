@@ -3,14 +3,17 @@
 Commands import what they need when they run, so that `grue --help` answers at once.
 """
 
+import codecs
+import io
+import os
 import sys
 from importlib import import_module
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
 from grue import __version__
-from grue.errors import GrueError
+from grue.errors import GrueError, of_the_system
 
 # Command → module and attribute; a module is imported when its command is asked for.
 COMMANDS = {
@@ -44,6 +47,11 @@ COMMANDS = {
 class Commands(click.Group):
     """A group that loads its commands late and turns our errors into one message and an exit code."""
 
+    def main(self, *args: Any, **settings: Any) -> Any:
+        """Run as a program, on a terminal or pipe of any encoding."""
+        prepare_output()
+        return super().main(*args, **settings)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the commands in the order in which a newcomer needs them."""
         return list(COMMANDS)
@@ -70,12 +78,11 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; an error of ours is one message, a bug keeps its traceback."""
+        """Run the command; an error of ours or of the machine is one message, a bug keeps its traceback."""
         try:
             return super().invoke(ctx)
         except GrueError as error:
-            click.echo(f"Error: {error}", err=True)
-            ctx.exit(error.exit_code)
+            fail(ctx, error)
         except KeyboardInterrupt:
             click.echo("Interrupted. What was saved stays; the same command resumes.", err=True)
             ctx.exit(130)
@@ -83,6 +90,37 @@ class Commands(click.Group):
             # The reader of our output has gone, as `| head` does; nothing is left to say.
             sys.stderr.close()
             ctx.exit(0)
+        except (OSError, ImportError, MemoryError, OverflowError, RuntimeError) as error:
+            explained = of_the_system(error)
+            if explained is None:
+                raise
+            fail(ctx, explained)
+
+
+def fail(ctx: click.Context, error: GrueError) -> NoReturn:
+    """Print an error and exit with its code."""
+    click.echo(f"Error: {error}", err=True)
+    ctx.exit(error.exit_code)
+
+
+def prepare_output() -> None:
+    r"""Let standard output take every character: what its encoding lacks is written as JSON's `\u2265`.
+
+    A pipe or a file gets UTF-8, as all files that commands write, unless PYTHONIOENCODING names another encoding.
+    """
+    codecs.register_error("grue", _escape)
+    out = sys.stdout
+    if isinstance(out, io.TextIOWrapper) and out.errors == "strict":  # in the C locale, Python escapes bytes already
+        as_locale = out.isatty() or "PYTHONIOENCODING" in os.environ
+        out.reconfigure(encoding=out.encoding if as_locale else "utf-8", errors="grue")
+
+
+def _escape(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    import json
+
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
 
 
 @click.group(

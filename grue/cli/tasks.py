@@ -318,7 +318,7 @@ def _task_at(reference: str, path: Path) -> "Task | None":
     from grue.task_files import load_task
 
     def git(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(["git", "-C", str(path.parent), *arguments], capture_output=True, text=True)
+        return subprocess.run(["git", "-C", str(path.parent), *arguments], capture_output=True, encoding="utf-8")
 
     if git("rev-parse", "--verify", "--quiet", f"{reference}^{{commit}}").returncode:
         raise DataError(f"{reference!r} is not a commit of the checkout of {path}; fetch it, or name another.")
