@@ -127,12 +127,6 @@ def evaluate(
     Writes predictions.jsonl, scores.jsonl and result.json. The same command resumes an interrupted
     evaluation and leaves a finished one alone.
     """
-    from grue.api import evaluate as api
-    from grue.cli.progress import evaluation_progress
-    from grue.evaluation.endpoint import Endpoint
-    from grue.leaderboard.notes import misfit
-    from grue.lm.checkpoint import is_checkpoint
-
     _refuse_alone(url, completions=completions, api_key_env=api_key_env, key_over_http=key_over_http)
     _refuse_alone(url, price_in=price_in is not None, price_out=price_out is not None)
     if url is not None and model is None:
@@ -149,6 +143,11 @@ def evaluate(
         raise ConfigError("--model and --baseline need --task: what should they be evaluated on?")
     if (chat or system is not None) and model is None:
         raise ConfigError("--chat and --system are for a --model; a folder of a run may be given as one.")
+    from grue.api import evaluate as api
+    from grue.cli.progress import evaluation_progress
+    from grue.evaluation.endpoint import Endpoint
+    from grue.lm.checkpoint import is_checkpoint
+
     if checkpoint is not None and task_name is not None and not is_checkpoint(checkpoint):
         model, checkpoint = str(checkpoint), None  # a model that was trained elsewhere, or not at all
     seeds = options.parse_seeds(seed, seed_range)
@@ -161,6 +160,8 @@ def evaluate(
     if url is not None:
         prices = None if price_in is None or price_out is None else (price_in, price_out)
         endpoint = Endpoint(url, str(model), completions, api_key_env, concurrency, prices, key_over_http)
+    from grue.leaderboard.notes import misfit
+
     results = []
     for one in [0] if checkpoint is not None else seeds:
         subject = api.subject(

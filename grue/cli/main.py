@@ -8,7 +8,7 @@ import io
 import os
 import sys
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 
@@ -48,9 +48,16 @@ class Commands(click.Group):
     """A group that loads its commands late and turns our errors into one message and an exit code."""
 
     def main(self, *args: Any, **settings: Any) -> Any:
-        """Run as a program, on a terminal or pipe of any encoding."""
+        """Run as a program, on a terminal or pipe of any encoding; what the machine refuses is one message."""
         prepare_output()
-        return super().main(*args, **settings)
+        try:
+            return super().main(*args, **settings)
+        except (OSError, ImportError, MemoryError, OverflowError, RuntimeError) as error:
+            explained = of_the_system(error)
+            if explained is None:
+                raise
+            click.echo(f"Error: {explained}", err=True)
+            sys.exit(explained.exit_code)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the commands in the order in which a newcomer needs them."""
@@ -78,11 +85,12 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; an error of ours or of the machine is one message, a bug keeps its traceback."""
+        """Run the command; an error of ours is one message, a bug keeps its traceback."""
         try:
             return super().invoke(ctx)
         except GrueError as error:
-            fail(ctx, error)
+            click.echo(f"Error: {error}", err=True)
+            ctx.exit(error.exit_code)
         except KeyboardInterrupt:
             click.echo("Interrupted. What was saved stays; the same command resumes.", err=True)
             ctx.exit(130)
@@ -90,17 +98,6 @@ class Commands(click.Group):
             # The reader of our output has gone, as `| head` does; nothing is left to say.
             sys.stderr.close()
             ctx.exit(0)
-        except (OSError, ImportError, MemoryError, OverflowError, RuntimeError) as error:
-            explained = of_the_system(error)
-            if explained is None:
-                raise
-            fail(ctx, explained)
-
-
-def fail(ctx: click.Context, error: GrueError) -> NoReturn:
-    """Print an error and exit with its code."""
-    click.echo(f"Error: {error}", err=True)
-    ctx.exit(error.exit_code)
 
 
 def prepare_output() -> None:

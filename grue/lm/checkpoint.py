@@ -12,19 +12,17 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
-
-from safetensors import SafetensorError
-from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
+from typing import TYPE_CHECKING, Any, Literal
 
 from grue import files
 from grue.errors import DataError, escaped
 from grue.files import flush_to_disk, reason, sha256_json
 from grue.lm.folder import CONFIG, LARGEST_JSON, check_file, read_object
-from grue.lm.model import is_seq2seq, start_id
-from grue.lm.quiet import quiet
 from grue.task_files import OWN
 from grue.tasks import Backbone, Generation, Task
+
+if TYPE_CHECKING:
+    from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 MANIFEST, README = "grue.json", "README.md"
 ANSWERS = "evaluation"
@@ -79,8 +77,8 @@ class CheckpointManifest:
 
 def save_checkpoint(
     folder: Path,
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
+    model: "PreTrainedModel",
+    tokenizer: "PreTrainedTokenizerBase",
     manifest: CheckpointManifest,
     decoding: Generation,
     readme: str,
@@ -96,6 +94,8 @@ def save_checkpoint(
     Raises:
         DataError: It cannot be written; the previous one is untouched.
     """
+    from safetensors import SafetensorError
+
     restore_interrupted(folder)
     temporary = folder.absolute().parent / f".{folder.absolute().name}.new"
     try:
@@ -118,8 +118,10 @@ def save_checkpoint(
 
 
 def _write_model(
-    folder: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, decoding: Generation
+    folder: Path, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", decoding: Generation
 ) -> None:
+    from grue.lm.quiet import quiet
+
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is not None:  # else tokenizer.json would store the last batch's truncation and padding
         backend.no_truncation()
@@ -139,12 +141,16 @@ def _write_model(
 
 
 def generation_config(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, decoding: Generation
-) -> GenerationConfig:
+    model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", decoding: Generation
+) -> "GenerationConfig":
     """Return the settings with which `model.generate` decodes as a task prescribes.
 
     Settings left out would come from transformers' defaults, such as sampling from the 50 likeliest tokens only.
     """
+    from transformers import GenerationConfig
+
+    from grue.lm.model import is_seq2seq, start_id
+
     eos, pad = tokenizer.eos_token_id, tokenizer.pad_token_id
     settings: dict[str, Any] = {"max_new_tokens": decoding.max_new_tokens, "do_sample": decoding.do_sample}
     if decoding.min_new_tokens:

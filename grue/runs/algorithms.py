@@ -1,29 +1,48 @@
 """Algorithms by name: the files of `grue/algorithms`, installed plug-ins (`grue.algorithms`), and the user's own."""
 
-from typing import Any
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Any
 
-from grue.algorithms import BUILT_IN, SUPERVISED
+from grue.algorithms import BUILT_IN, SUPERVISED, cards
 from grue.errors import ConfigError, UnknownName, did_you_mean
 from grue.metrics.own import import_from
 from grue.registry import Registry
+from grue.rl.card import AlgorithmCard
 from grue.rl.settings import Common
-from grue.rl.trainer import Algorithm
 from grue.runs.request import canonical
 
-ALGORITHMS: Registry[Algorithm[Any]] = Registry(
+if TYPE_CHECKING:
+    from grue.rl.trainer import Algorithm
+
+ALGORITHMS: "Registry[Algorithm[Any]]" = Registry(
     "algorithm",
     modules={name: f"grue.algorithms.{name}:ALGORITHM" for name in BUILT_IN},
     entry_points="grue.algorithms",
 )
+CARDS: Registry[AlgorithmCard[Any]] = Registry(
+    "algorithm", modules={name: f"grue.algorithms.cards.{name}:CARD" for _, name, _ in iter_modules(cards.__path__)}
+)
 
 
-def find_algorithm(name: str) -> Algorithm[Any]:
+def find_card(name: str) -> "AlgorithmCard[Any] | Algorithm[Any]":
+    """Return what can be set of an algorithm: its card, which imports no torch, or where it has none, itself.
+
+    Raises:
+        UnknownName, ConfigError: As for `find_algorithm`.
+    """
+    name = canonical(name)
+    return CARDS[name] if name in CARDS else find_algorithm(name)
+
+
+def find_algorithm(name: str) -> "Algorithm[Any]":
     """Return an algorithm by its name, or by "module:NAME": an object of a module that the user wrote.
 
     Raises:
         UnknownName: Nothing has that name.
         ConfigError: The module cannot be imported, or the object is not an algorithm.
     """
+    from grue.rl.trainer import Algorithm
+
     found: Any
     name = canonical(name)
     if name not in ALGORITHMS and ":" in name:
@@ -60,7 +79,7 @@ def split_algorithm(name: str) -> tuple[str, ...]:
 
 def _unknown(name: str) -> str:
     known = ALGORITHMS.names()
-    presets = [(preset, algorithm) for algorithm in BUILT_IN for preset in ALGORITHMS[algorithm].presets]
+    presets = [(preset, algorithm) for algorithm in BUILT_IN for preset in find_card(algorithm).presets]
     close = did_you_mean(name, known)
     for preset, algorithm in presets:
         if preset.replace("_", "-") == name.replace("_", "-").lower():

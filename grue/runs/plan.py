@@ -13,7 +13,6 @@ from grue.evaluation import reward_models
 from grue.evaluation.rewards import check_reward, code_of
 from grue.lm import checkpoint
 from grue.lm.device import multiplies_bfloat16, scoring_device
-from grue.lm.load import weights_id
 from grue.metrics.own import code_sha256
 from grue.metrics.registry import metric_factory
 from grue.records import check_system_name
@@ -110,6 +109,8 @@ class Plan:
         Raises:
             DataError: A file or folder that is part of the configuration is not there, or is damaged.
         """
+        from grue.lm.load import weights_id
+
         manifest = None if self.init is None else checkpoint.read_manifest(self.init)
         record = {
             "suite": self.task.suite,

@@ -12,7 +12,7 @@ from grue.algorithms import BUILT_IN, with_warm_starts
 from grue.bounds import violations
 from grue.errors import ConfigError, UnknownName, did_you_mean
 from grue.rl.settings import OF_A_MASK, Common, RewardedConfig, ScoredConfig
-from grue.runs.algorithms import ALGORITHMS, find_algorithm, split_algorithm
+from grue.runs.algorithms import ALGORITHMS, find_card, split_algorithm
 from grue.shapes import from_dict
 from grue.tasks import Task
 
@@ -30,7 +30,7 @@ def make_config(task: Task, algorithm: str, overrides: Mapping[str, Any], preset
         ConfigError: A key that the algorithm does not have, a value that cannot be, or an override that does nothing.
     """
     *warm, stage = split_algorithm(algorithm)
-    found = find_algorithm(stage)
+    found = find_card(stage)
     recipe: dict[str, Any] = {}
     for start in ("", "supervised+") if warm else ("",):
         recipe |= _shared_recipe(task, f"{start}{SHARED}", found.settings)
@@ -89,7 +89,7 @@ def _lengths(config: Common, task: Task) -> Iterator[str]:
 def _preset(name: str, algorithm: str, presets: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
     if name in presets:
         return presets[name]
-    known = {preset: builtin for builtin in BUILT_IN for preset in find_algorithm(builtin).presets}
+    known = {preset: builtin for builtin in BUILT_IN for preset in find_card(builtin).presets}
     if name in known:
         raise ConfigError(f"The preset {name!r} is one of {known[name]}; {algorithm!r} does not have it.")
     raise UnknownName(f"There is no preset {name!r}.{did_you_mean(name, known)} Known: {', '.join(sorted(known))}.")
@@ -97,7 +97,7 @@ def _preset(name: str, algorithm: str, presets: Mapping[str, Mapping[str, Any]])
 
 def adds_mask(algorithm: str, config: Common) -> bool:
     """Whether settings restrict the sampler of an algorithm whose own does not: that is another system."""
-    usual = {field.name: field.default for field in fields(find_algorithm(split_algorithm(algorithm)[-1]).settings)}
+    usual = {field.name: field.default for field in fields(find_card(split_algorithm(algorithm)[-1]).settings)}
     return getattr(config, "mask", None) is not None and usual["mask"] is None
 
 
@@ -121,7 +121,7 @@ def _shared_recipe(task: Task, name: str, settings: type[Common]) -> dict[str, A
     recipe = task.recipes.get(name, {})
     if not issubclass(settings, RewardedConfig):
         return {}
-    classes = [*(find_algorithm(builtin).settings for builtin in BUILT_IN), settings]
+    classes = [*(find_card(builtin).settings for builtin in BUILT_IN), settings]
     known = {field.name for one in classes for field in fields(one)}
     for key in recipe:
         if key not in known:

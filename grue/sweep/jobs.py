@@ -218,9 +218,9 @@ def _known_values(values: Mapping[str, Any], entry: GridEntry) -> dict[str, Any]
 
 
 def _keys_of(entry: GridEntry) -> set[str]:
-    from grue.runs.algorithms import find_algorithm, split_algorithm
+    from grue.runs.algorithms import find_card, split_algorithm
 
-    found = find_algorithm(split_algorithm(entry.algorithm)[-1])
+    found = find_card(split_algorithm(entry.algorithm)[-1])
     return {field.name for field in fields(found.settings)} - found.without_effect
 
 
