@@ -160,8 +160,6 @@ def evaluate(
     if url is not None:
         prices = None if price_in is None or price_out is None else (price_in, price_out)
         endpoint = Endpoint(url, str(model), completions, api_key_env, concurrency, prices, key_over_http)
-    from grue.leaderboard.notes import misfit
-
     results = []
     for one in [0] if checkpoint is not None else seeds:
         subject = api.subject(
@@ -202,6 +200,8 @@ def evaluate(
         for error in result.errors:
             click.echo(f"Not scored by {error}", err=True)
         if not as_json:
+            from grue.leaderboard.notes import misfit
+
             whole = not result.limited and misfit(result, subject.task, subject.task.hash) is None
             places = places_of(subject.task, result.preference, result.naturalness) if whole else {}
             click.echo(summary(result, folder, places))

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 from grue.algorithms import BUILT_IN, SUPERVISED, cards
 from grue.errors import ConfigError, UnknownName, did_you_mean
-from grue.metrics.own import import_from
 from grue.registry import Registry
 from grue.rl.card import AlgorithmCard
 from grue.rl.settings import Common
@@ -41,6 +40,7 @@ def find_algorithm(name: str) -> "Algorithm[Any]":
         UnknownName: Nothing has that name.
         ConfigError: The module cannot be imported, or the object is not an algorithm.
     """
+    from grue.metrics.own import import_from
     from grue.rl.trainer import Algorithm
 
     found: Any
