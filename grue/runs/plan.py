@@ -6,7 +6,6 @@ from typing import Any
 
 from grue import files
 from grue.algorithms import system_of
-from grue.data.load import local_data_id, split_of
 from grue.data.scored import read_header
 from grue.errors import ConfigError
 from grue.evaluation import reward_models
@@ -22,7 +21,7 @@ from grue.runs import learned, rewarded
 from grue.runs.algorithms import split_algorithm
 from grue.runs.recipes import adds_mask, make_config
 from grue.runs.request import RunRequest
-from grue.tasks import Backbone, Task
+from grue.tasks import Backbone, Task, split_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +108,7 @@ class Plan:
         Raises:
             DataError: A file or folder that is part of the configuration is not there, or is damaged.
         """
+        from grue.data.load import local_data_id
         from grue.lm.load import weights_id
 
         manifest = None if self.init is None else checkpoint.read_manifest(self.init)

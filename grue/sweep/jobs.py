@@ -11,7 +11,6 @@ from grue.algorithms import SUPERVISED, system_of
 from grue.errors import ConfigError, DataError, did_you_mean
 from grue.evaluation.endpoint import Endpoint, checked_url
 from grue.evaluation.prompting import chat_prompt
-from grue.lookups.find import find_lookup
 from grue.metrics.registry import own_code
 from grue.records import BASELINES, EXTERNAL, LOOKUPS, SEEDLESS, check_system_name
 from grue.sweep.grid import GridEntry, ModelEntry, SweepGrid
@@ -236,6 +235,8 @@ def _check_baseline(entry: GridEntry, system: str, task: Task) -> None:
     if given or system != entry.algorithm:
         raise ConfigError(f"{entry.algorithm} is a baseline: it takes no {given[0] if given else 'other name'}.")
     if entry.algorithm in LOOKUPS:
+        from grue.lookups.find import find_lookup
+
         find_lookup(task, entry.algorithm)
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from support import tiny
 
-from grue.algorithms.ppo import PPOConfig
+from grue.algorithms.cards.ppo import PPOConfig
 from grue.errors import ConfigError, UnknownName
 from grue.rl.trainer import Algorithm
 from grue.runs import plan
@@ -229,7 +229,7 @@ def test_an_algorithm_of_another_package_is_used_by_its_name(monkeypatch):
 
 def test_an_algorithm_in_a_file_of_ones_own_is_named_by_module_and_object(tmp_path, monkeypatch):
     (tmp_path / "mine_alone.py").write_text(
-        "from grue.algorithms.ppo import PPOConfig\nfrom grue.rl.trainer import Algorithm\n"
+        "from grue.algorithms.cards.ppo import PPOConfig\nfrom grue.rl.trainer import Algorithm\n"
         "MINE = Algorithm(settings=PPOConfig, update=lambda *given: {})\nOTHER = 3\n"
     )
     monkeypatch.chdir(tmp_path)
