@@ -51,6 +51,8 @@ SHARE = Bounds(above=0.0, most=1.0)
 RATE = Bounds(least=0.0, below=1.0)
 COUNT = Bounds(least=1)
 SEVERAL = Bounds(least=2)
+LARGEST = 2**31 - 1
+"""What a whole number may be at most, since libraries take 32 bits."""
 
 
 def note_of(settings: type, kind: type[T]) -> Mapping[str, T]:
@@ -70,6 +72,10 @@ def violations(settings: Any) -> Iterator[str]:
     bounds = bounds_of(type(settings))
     for field in fields(settings):
         value = getattr(settings, field.name)
-        if field.name in bounds and value is not None and value not in bounds[field.name]:
+        if field.name not in bounds or value is None:
+            continue
+        if value not in bounds[field.name]:
             cure = "; leave it out to turn it off" if field.default is None else ""
             yield f"{field.name} must be {bounds[field.name]}, found {value}{cure}."
+        elif isinstance(value, int) and value > LARGEST:
+            yield f"{field.name} must be at most {LARGEST}, found {value}."

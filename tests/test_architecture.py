@@ -168,7 +168,10 @@ PLUGIN = {"pyproject.toml": '[project.entry-points."grue.ones"]\none = "grue.sta
         # Fences.
         ({"grue/tasks.py": "try:\n    import torch\nexcept ImportError:\n    pass"}, "tasks.py: imports torch outside"),
         ({"grue/files.py": f"{NAMED}('torch')\nimport_module('torch')"}, "files.py: imports torch outside its fence"),
-        ({"grue/algorithms/cards/zero.py": "import torch"}, "algorithms/cards/zero.py: imports torch outside its fence"),
+        (
+            {"grue/algorithms/cards/zero.py": "import torch"},
+            "algorithms/cards/zero.py: imports torch outside its fence",
+        ),
         ({ZERO: "from transformers import AutoModel"}, "stats/zero.py: imports transformers outside its fence"),
         ({"grue/metrics/zero.py": "import evaluate"}, "metrics/zero.py: imports evaluate outside its fence"),
         ({"grue/sweep/zero.py": "import ray"}, "sweep/zero.py: imports ray outside its fence"),
