@@ -32,7 +32,7 @@ def option(*declarations: str, **settings: Any) -> Callable[[F], F]:
 def _refuse_beyond(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
     """Refuse a number that libraries cannot take: beyond 32 bits, infinite or NaN."""
     if value is not None and not abs(value) <= LARGEST:
-        raise click.BadParameter(f"{value} is no number up to {LARGEST}.", context, parameter)
+        raise click.BadParameter(f"must be at most {LARGEST}, found {value}.", context, parameter)
     return value
 
 
