@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 from grue.algorithms import reinforce, rloo
+from grue.algorithms.cards.rloo import RLOOConfig
 from grue.lm.distributed import DistributedContext
 from grue.rl import functional as rl
 from grue.rl.experience import collect, score_minibatch
@@ -41,7 +42,7 @@ def shares(request: RunRequest) -> list[tuple[float, float]]:
     (plan,) = stages_of(request)
     trainer = prepare(plan, Observers([]), lambda: False, DistributedContext()).trainer
     config = plan.config
-    assert isinstance(config, rloo.RLOOConfig)
+    assert isinstance(config, RLOOConfig)
     state = rloo.ALGORITHM.start(trainer, config)
     experience = collect(trainer, state, config, 0)
     advantages = reinforce.response_advantages(experience, config, rl.leave_one_out, config.samples_per_prompt)

@@ -55,6 +55,8 @@ FIGURE = Bounds(least=-1e15, most=1e15)
 """A figure that means and standard deviations can be computed of, and that a table can show."""
 COUNT = Bounds(least=1)
 SEVERAL = Bounds(least=2)
+LARGEST = 2**31 - 1
+"""What a whole number may be at most, since libraries take 32 bits."""
 
 
 def note_of(settings: type, kind: type[T]) -> Mapping[str, T]:
@@ -71,10 +73,14 @@ def bounds_of(settings: type) -> Mapping[str, Bounds]:
 
 
 def violations(settings: Any) -> Iterator[str]:
-    """Yield a message for each value of a settings object that lies outside its bounds."""
+    """Yield a message for each value of a settings object that lies outside its bounds, or is beyond 32 bits."""
     optional = {field.name for field in fields(settings) if field.default is None}
-    for name, told in outside(settings):
-        yield f"{name} {told}{'; leave it out to turn it off' if name in optional else ''}."
+    for name, problem in outside(settings):
+        yield f"{name} {problem}{'; leave it out to turn it off' if name in optional else ''}."
+    for name, bounds in bounds_of(type(settings)).items():
+        value = getattr(settings, name)
+        if isinstance(value, int) and value > LARGEST and value in bounds:
+            yield f"{name} must be at most {LARGEST}, found {value}."
 
 
 def outside(record: Any) -> Iterator[tuple[str, str]]:

@@ -8,10 +8,12 @@
     ├── SubmissionError  1   predictions or a submission do not pass a check
     └── TrainingError    1   a training run cannot continue
 
-A message says what is wrong, where, and what to do about it. Anything else that is raised is a bug and keeps its
-traceback.
+A message says what is wrong, where, and what to do about it. `of_the_system` makes such a message of what the machine
+refuses: a path, a full disk, memory. Anything else that is raised is a bug and keeps its traceback.
 """
 
+import errno
+import os
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -53,6 +55,33 @@ class SubmissionError(GrueError):
 
 class TrainingError(GrueError):
     """A training run that cannot continue."""
+
+
+_CURES = {
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "Choose a path where you may read and write."),
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "Free some space, or choose another disk, and run it again."),
+    **dict.fromkeys((errno.EMFILE, errno.ENFILE), "Raise the limit on open files: ulimit -n 1024."),
+    errno.ENAMETOOLONG: "Choose a shorter path.",
+}
+_NO_MEMORY = ("allocate memory", "failed to map segment", "out of memory", "start new thread")
+"""What torch, the dynamic linker and Python say where memory ends."""
+
+
+def of_the_system(error: Exception) -> GrueError | None:
+    """Return what the machine refused as an error with a cure; None for another error, which is a bug."""
+    text = str(error)
+    first = escaped(text.partition("\n")[0]).rstrip(".")
+    if isinstance(error, OverflowError):
+        return ConfigError(f"A number is too large: {first}. Give a smaller one.")
+    if isinstance(error, MemoryError) or any(words in text for words in _NO_MEMORY):
+        return Unavailable(f"{first or 'Out of memory'}. Use smaller batches or inputs, or a machine with more memory.")
+    if isinstance(error, ImportError) and os.strerror(errno.EMFILE) in text:
+        return Unavailable(f"{first}. {_CURES[errno.EMFILE]}")
+    if isinstance(error, OSError) and error.errno is not None:
+        where = "" if error.filename is None else f"{escaped(error.filename)}: "
+        cure = _CURES.get(error.errno, "Check the path." if where else "Check the machine's disks and network.")
+        return DataError(f"{where}{error.strerror}. {cure}")
+    return None
 
 
 def escaped(text: object, longest: int = 200) -> str:

@@ -30,8 +30,8 @@ def code_version() -> dict[str, Any]:
 
 def _git(root: Path, *arguments: str) -> str:
     environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
-    done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, env=environment)
-    return done.stdout.strip()
+    done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, env=environment)
+    return done.stdout.decode("utf-8", "replace").strip()
 
 
 def code_is_changed() -> bool:

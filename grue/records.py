@@ -265,7 +265,7 @@ class Entry:
             outputs that are kept elsewhere, "rescored" if the scores were computed again from submitted predictions,
             "reproduced" if a maintainer also drew the predictions again from the checkpoint, "retrained" if one
             trained it again from its configuration.
-        preset: The preset of its algorithm's settings (`grue.rl.presets`); empty where these are not known.
+        preset: Of its algorithm's settings (`grue.runs.algorithms.preset_of`); empty where these are not known.
     """
 
     result: Result

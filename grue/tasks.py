@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from grue import files
 from grue.bounds import COUNT, NON_NEGATIVE, POSITIVE, SHARE
+from grue.errors import DataError, did_you_mean
 from grue.records import Axis, Direction
 
 PROSE = (
@@ -25,6 +26,9 @@ PROSE = (
 `prompt.chat` changes those of systems that are asked by it, which are marked wherever they are shown: it has a version
 and a hash of its own (`Task.chat_hash`), so that no other result is touched by it.
 """
+
+FILE_ENDINGS = (".jsonl", ".jsonl.gz")
+"""What a split's name ends in that is a file of rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +294,22 @@ class Task:
     def chat_hash(self) -> str:
         """sha256 of the chat prompt, as `hash` is of the rest; empty for a task without one."""
         return "" if self.prompt.chat is None else files.sha256_json(without_defaults(self.prompt.chat))
+
+
+def split_of(task: Task, split: str) -> Split:
+    """Return what a task file says of a split.
+
+    Raises:
+        DataError: There is no such split.
+    """
+    if split not in task.data.splits:
+        close = did_you_mean(split, task.data.splits)
+        known = ", ".join(task.data.splits)
+        cure = " Name a file for it in the task file, or a share of another under data.splits." if task.folder else ""
+        if "." in split:
+            cure += f" A file of rows ends in {' or '.join(FILE_ENDINGS)}."
+        raise DataError(f"{task.suite}/{task.name} has no split {split!r}.{close} It has {known}.{cure}")
+    return task.data.splits[split]
 
 
 def without_defaults(value: Any) -> Any:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 import pytest
 from imports import Facts, Sources, circles, entry_points, libraries, modules, read, read_imports, read_sources
@@ -14,7 +15,7 @@ ORDER = """
     errors registry bounds shapes records files provenance processes tasks task_packages task_files task_versions mini data lm metrics lookups stats evaluation rl
     algorithms runs preferences submissions leaderboard study render sweep plots exchange doctor interop api rewards cli __main__
 """.split()
-LEARNING = r"(lm|rl|algorithms|runs|preferences|evaluation|metrics/neural)/.*"
+LEARNING = r"(lm|rl|algorithms(?!/cards/)|runs|preferences|evaluation|metrics/neural)/.*"
 AT_IMPORT = {
     "torch": LEARNING,
     "transformers": LEARNING,
@@ -32,7 +33,7 @@ ANYWHERE = {
 BASES = re.compile(
     r"Exception|\w*Error|nn\.Module|torch\.autograd\.Function|click\.(Group|Command)|io\.RawIOBase|Sequence\[Example\]|Protocol(\[.*\])?|Generic\[.*\]|vf\.Task(set)?\[.*\]"
 )
-SETTINGS = re.compile(r"(rl/settings|algorithms/\w+)\.py")
+SETTINGS = re.compile(r"(rl/settings|algorithms/(cards/)?\w+)\.py")
 """Where a settings class may extend another."""
 COMPUTED = re.compile(r"registry\.py|metrics/own\.py|cli/.*")
 """What may import a module whose name cannot be read off the source: registries, a user's function, the last room."""
@@ -167,6 +168,10 @@ PLUGIN = {"pyproject.toml": '[project.entry-points."grue.ones"]\none = "grue.sta
         # Fences.
         ({"grue/tasks.py": "try:\n    import torch\nexcept ImportError:\n    pass"}, "tasks.py: imports torch outside"),
         ({"grue/files.py": f"{NAMED}('torch')\nimport_module('torch')"}, "files.py: imports torch outside its fence"),
+        (
+            {"grue/algorithms/cards/zero.py": "import torch"},
+            "algorithms/cards/zero.py: imports torch outside its fence",
+        ),
         ({ZERO: "from transformers import AutoModel"}, "stats/zero.py: imports transformers outside its fence"),
         ({"grue/metrics/zero.py": "import evaluate"}, "metrics/zero.py: imports evaluate outside its fence"),
         ({"grue/sweep/zero.py": "import ray"}, "sweep/zero.py: imports ray outside its fence"),
@@ -227,5 +232,31 @@ import importlib, sys
 for module in ("grue.cli.main", "grue.submissions.checks.check", "grue.leaderboard.rank", "grue.render.markdown"):
     importlib.import_module(module)
     assert not {"torch", "transformers", "datasets", "evaluate"} & set(sys.modules), module
+"""
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+def test_names_are_checked_and_shown_without_torch(tmp_path: Path) -> None:
+    code = f"""
+import sys
+from grue.cli.main import main
+sweep = "sweep --dry-run --tasks imdb --algos zero-shot,supervised+nlpo --seeds 1-2 --runs {tmp_path}"
+for status, line in [
+    (2, "train --task imbd --algo ppo"),
+    (2, "train --task imdb --algo pppo"),
+    (2, "train --task imdb --algo ppo --set klip=1"),
+    (2, "evaluate"),
+    (2, "evaluate --task imbd --baseline null"),
+    (2, "diagnose --task imbd --algo ppo"),
+    (0, "algorithms list"),
+    (0, "algorithms show nlpo"),
+    (0, "train --task imdb --algo grpo --dry-run"),
+    (0, sweep),
+]:
+    try:
+        main(line.split(), "grue")
+    except SystemExit as end:
+        assert end.code == status, line
+    assert not {{"torch", "transformers"}} & set(sys.modules), line
 """
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)

@@ -1,5 +1,6 @@
 """Errors and their exit codes, and how a name finds the code behind it."""
 
+import errno
 import sys
 from importlib.metadata import EntryPoints
 from pathlib import Path
@@ -9,6 +10,8 @@ import pytest
 from grue import errors, registry
 from grue.errors import ConfigError, UnknownName, did_you_mean, instead
 from grue.registry import Registry
+
+SMALLER = "Use smaller batches or inputs, or a machine with more memory."
 
 
 @pytest.mark.parametrize(
@@ -20,6 +23,33 @@ def test_exit_codes_are_those_of_the_docstring(name: str, code: int) -> None:
     assert issubclass(error, errors.GrueError)
     assert error.exit_code == code
     assert any(name in line and f" {code} " in line for line in (errors.__doc__ or "").splitlines())
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (OSError(errno.ENAMETOOLONG, "File name too long", "x"), 3, "x: File name too long. Choose a shorter path."),
+        (OSError(errno.EROFS, "Read-only", "a\n"), 3, r"a\n: Read-only. Choose a path where you may read and write."),
+        (OSError(errno.ENOSPC, "Full"), 3, "Full. Free some space, or choose another disk, and run it again."),
+        (OSError(errno.EMFILE, "Too many"), 3, "Too many. Raise the limit on open files: ulimit -n 1024."),
+        (OSError(errno.ENOENT, "None", "x"), 3, "x: None. Check the path."),
+        (MemoryError(), 3, f"Out of memory. {SMALLER}"),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), 3, f"[Errno 12] Cannot allocate memory. {SMALLER}"),
+        (RuntimeError("[enforce fail] can't allocate memory: 9 bytes\nC++"), 3, "[enforce fail] can't allocate memory"),
+        (ImportError("a.so: failed to map segment from shared object"), 3, "a.so: failed to map segment from shared "),
+        (ImportError("a.so: Too many open files"), 3, "a.so: Too many open files. Raise the limit on open files"),
+        (OverflowError("int too large to convert"), 2, "A number is too large: int too large to convert. Give a "),
+    ],
+)
+def test_what_the_machine_refuses_has_a_cure(error: Exception, code: int, message: str) -> None:
+    explained = errors.of_the_system(error)
+    assert explained is not None and explained.exit_code == code
+    assert str(explained).startswith(message) and "\n" not in str(explained)
+
+
+@pytest.mark.parametrize("bug", [RuntimeError("no such layer"), ImportError("no module"), OSError("of a library")])
+def test_a_bug_is_not_explained_away(bug: Exception) -> None:
+    assert errors.of_the_system(bug) is None
 
 
 def test_the_nearest_spelling_is_offered() -> None:

@@ -5,7 +5,7 @@ from pkgutil import iter_modules
 
 SUPERVISED = "supervised"
 """The one that others may start from, as in `supervised+ppo`."""
-BUILT_IN = tuple(sorted(module.name for module in iter_modules(__path__)))
+BUILT_IN = tuple(sorted(module.name for module in iter_modules(__path__) if not module.ispkg))
 
 
 def system_of(algorithm: str) -> str:

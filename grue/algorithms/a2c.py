@@ -4,35 +4,15 @@ Mnih et al. (2016), without its asynchrony; for text as in RL4LMs. It is PPO wit
 rollouts and without a clipped ratio (Huang et al. 2022), since a policy gradient holds for the policy that was sampled.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from dataclasses import replace
 
 from torch import Tensor
 
 from grue.algorithms import ppo
-from grue.bounds import POSITIVE, UNIT
+from grue.algorithms.cards.a2c import CARD, A2CConfig
 from grue.rl.experience import Minibatch
-from grue.rl.settings import ActorCriticConfig
-from grue.rl.trainer import Algorithm, Trainer, TrainState
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class A2CConfig(ActorCriticConfig):
-    """Advantage actor-critic (Mnih et al. 2016): one step of the plain policy gradient on each update's rollouts.
-
-    RL4LMs' values: λ = 1, RMSprop, advantages as they are.
-    """
-
-    gae_lambda: Annotated[float, UNIT] = 1.0
-    epochs: Annotated[int, POSITIVE] = 1
-    optimizer: Literal["adamw", "rmsprop"] = "rmsprop"
-    adam_epsilon: Annotated[float, POSITIVE] = 1e-5
-    whiten_advantages: bool = False
-
-    def problems(self) -> Iterator[str]:
-        """Yield what is wrong with values together; a minibatch is always all rollouts."""
-        yield from ActorCriticConfig.problems(replace(self, minibatch_size=self.rollouts))
+from grue.rl.trainer import Trainer, TrainState, implement
 
 
 def update(trainer: Trainer, state: TrainState, config: A2CConfig, n: int) -> dict[str, float]:
@@ -47,6 +27,4 @@ def gradient_loss(batch: Minibatch, advantages: Tensor) -> tuple[Tensor, Mapping
     return -batch.new * advantages, {"ratio_error": error.max()}
 
 
-ALGORITHM = Algorithm(
-    settings=A2CConfig, update=update, without_effect=frozenset({"epochs", "minibatch_size", "stop_kl"})
-)
+ALGORITHM = implement(CARD, update)

@@ -15,62 +15,22 @@ one sample to each of `value_prompts` training prompts (the paper trains attenti
 validation split); filter and draw are over the responses of an update, not over the whole data.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
-from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
 
-from grue.bounds import NON_NEGATIVE, POSITIVE, UNIT
+from grue.algorithms.cards.alol import CARD, ALoLConfig
 from grue.errors import TrainingError
 from grue.lm.forward import trunk_states
 from grue.lm.seeds import derived_seed, generator
 from grue.lm.tokens import Tokens, length_batches
 from grue.rl.groups import GroupBatch, collect_groups, grouped, improve, start, with_reference
 from grue.rl.responses import draw
-from grue.rl.settings import ScoredConfig
-from grue.rl.trainer import Algorithm, Trainer, TrainState
+from grue.rl.trainer import Trainer, TrainState, implement
 from grue.rl.values import explained, ridge
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ALoLConfig(ScoredConfig):
-    """Advantage-leftover Lunch (A-LoL: Baheti et al. 2023): likelihood of responses weighted by their advantage.
-
-    Attributes:
-        variant: What a response's weight is besides its advantage; "r_lol" weighs by the reward.
-        clip: ε of the ratio to the initial policy; none does not clip.
-        beta: β of the variant "kl".
-        priority: Draw responses in proportion to their advantage, with replacement, as many as have one above 0; else
-            each is learnt once.
-        value_prompts: Training prompts to which the initial policy answers once, to fit V_0.
-    """
-
-    samples_per_prompt: Annotated[int, POSITIVE] = 8
-    sample_from: Literal["policy", "start"] = "start"
-    variant: Literal["alol", "sequence", "reference_free", "kl", "r_lol"] = "alol"
-    clip: Annotated[float | None, UNIT] = 0.9
-    beta: Annotated[float, NON_NEGATIVE] = 0.1
-    priority: bool = True
-    value_prompts: Annotated[int, POSITIVE] = 256
-
-    @property
-    def needs_rewards(self) -> bool:
-        """Advantages are made of them."""
-        return True
-
-    @property
-    def draws_beside_data(self) -> bool:
-        """V_0 is fitted to samples of the start."""
-        return self.variant != "r_lol"
-
-    def problems(self) -> Iterator[str]:
-        """Yield what is wrong with values together; see `Common.problems`."""
-        yield from ScoredConfig.problems(self)
-        if self.reward_scale or self.normalize_terms:
-            yield "reward_scale and normalize_terms change what V_0 predicts from update to update; leave both out."
 
 
 def update(trainer: Trainer, state: TrainState, config: ALoLConfig, n: int) -> dict[str, float]:
@@ -158,4 +118,4 @@ def add(figures: Mapping[str, float], more: Mapping[str, float]) -> dict[str, fl
     return {**figures, **{name: figures.get(name, 0.0) + value for name, value in more.items()}}
 
 
-ALGORITHM = Algorithm(settings=ALoLConfig, update=update, start=start)
+ALGORITHM = implement(CARD, update, start=start)

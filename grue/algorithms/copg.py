@@ -8,14 +8,12 @@ What differs from the paper: the mean over all pairs of a prompt's responses sta
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
-from typing import Annotated
 
 import torch
 from torch import Tensor
 
-from grue.bounds import POSITIVE
+from grue.algorithms.cards.copg import CARD, CoPGConfig
 from grue.rl.groups import (
     GroupBatch,
     better_pairs,
@@ -26,24 +24,7 @@ from grue.rl.groups import (
     start,
     with_reference,
 )
-from grue.rl.settings import ScoredConfig
-from grue.rl.trainer import Algorithm, Trainer, TrainState
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CoPGConfig(ScoredConfig):
-    """Contrastive policy gradient (Flet-Berliac et al. 2024) on pairs of responses with rewards.
-
-    Attributes:
-        beta: β, the weight of the KL divergence from the initial policy, in units of the score.
-    """
-
-    beta: Annotated[float, POSITIVE] = 0.1
-
-    @property
-    def needs_rewards(self) -> bool:
-        """Their differences are what is learnt."""
-        return True
+from grue.rl.trainer import Trainer, TrainState, implement
 
 
 def update(trainer: Trainer, state: TrainState, config: CoPGConfig, n: int) -> dict[str, float]:
@@ -64,4 +45,4 @@ def contrast_loss(config: CoPGConfig, batch: GroupBatch) -> tuple[Tensor, Mappin
     return mean_over_pairs(losses, pairs), pair_figures(ratios, better_pairs(scores, counts))
 
 
-ALGORITHM = Algorithm(settings=CoPGConfig, update=update, start=start)
+ALGORITHM = implement(CARD, update, start=start)

@@ -10,15 +10,13 @@ with equal scores make no pair; the mean is over prompts, each the mean over its
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from grue.bounds import POSITIVE
+from grue.algorithms.cards.dpo import CARD, DPOConfig
 from grue.rl.groups import (
     GroupBatch,
     better_pairs,
@@ -29,26 +27,7 @@ from grue.rl.groups import (
     start,
     with_reference,
 )
-from grue.rl.presets import PRESETS
-from grue.rl.settings import ScoredConfig
-from grue.rl.trainer import Algorithm, Trainer, TrainState
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DPOConfig(ScoredConfig):
-    """Direct preference optimisation (Rafailov et al. 2023) on pairs of scored responses.
-
-    Attributes:
-        loss: "sigmoid" is DPO's, "ipo" the squared one of Azar et al. (2023).
-        beta: β, the strength of the regularisation (τ in IPO).
-        pairs: "extremes": the best and the worst response to a prompt; "all": every two with different scores.
-        per_token: Divide a response's log-ratio by its tokens, as in IPO's experiments.
-    """
-
-    loss: Literal["sigmoid", "ipo"] = "sigmoid"
-    beta: Annotated[float, POSITIVE] = 0.1
-    pairs: Literal["extremes", "all"] = "extremes"
-    per_token: bool = False
+from grue.rl.trainer import Trainer, TrainState, implement
 
 
 def update(trainer: Trainer, state: TrainState, config: DPOConfig, n: int) -> dict[str, float]:
@@ -73,4 +52,4 @@ def pair_loss(config: DPOConfig, batch: GroupBatch) -> tuple[Tensor, Mapping[str
     return mean_over_pairs(losses, better), figures
 
 
-ALGORITHM = Algorithm(settings=DPOConfig, update=update, start=start, presets=PRESETS["dpo"])
+ALGORITHM = implement(CARD, update, start=start)

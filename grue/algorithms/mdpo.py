@@ -10,32 +10,15 @@ initial policy beside it, in the reward; steps are on minibatches.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
-from typing import Annotated
 
 from torch import Tensor
 
 from grue.algorithms import ppo
-from grue.bounds import POSITIVE
+from grue.algorithms.cards.mdpo import CARD, MDPOConfig
 from grue.rl import functional as rl
 from grue.rl.experience import Minibatch
-from grue.rl.settings import ActorCriticConfig
-from grue.rl.trainer import Algorithm, Trainer, TrainState
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MDPOConfig(ActorCriticConfig):
-    """Mirror descent policy optimisation (Tomar et al. 2020): advantages, less the KL from the policy that was sampled.
-
-    Attributes:
-        step_size: t of the first update.
-        anneal: Let t fall in a straight line to 0 behind the last update, as in the paper.
-    """
-
-    epochs: Annotated[int, POSITIVE] = 10
-    step_size: Annotated[float, POSITIVE] = 1.0
-    anneal: bool = True
+from grue.rl.trainer import Trainer, TrainState, implement
 
 
 def update(trainer: Trainer, state: TrainState, config: MDPOConfig, n: int) -> dict[str, float]:
@@ -56,4 +39,4 @@ def mirror_loss(step_size: float, batch: Minibatch, advantages: Tensor) -> tuple
     return divergence / step_size - ratio * advantages, figures
 
 
-ALGORITHM = Algorithm(settings=MDPOConfig, update=update)
+ALGORITHM = implement(CARD, update)

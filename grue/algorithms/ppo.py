@@ -7,13 +7,11 @@ B = responses of an update, b = rows of a micro-batch, T = response time.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
-from typing import Annotated
 
 from torch import Tensor
 
-from grue.bounds import POSITIVE, Paper
+from grue.algorithms.cards.ppo import CARD, PPOConfig
 from grue.rl import functional as rl
 from grue.rl.experience import (
     Experience,
@@ -26,25 +24,11 @@ from grue.rl.experience import (
 )
 from grue.rl.optimize import optimize
 from grue.rl.settings import ActorCriticConfig
-from grue.rl.trainer import Algorithm, Trainer, TrainState
+from grue.rl.trainer import Trainer, TrainState, implement
 from grue.rl.values import collect_valued, explained_variance
 
 # (minibatch, advantages [b, T]) → the policy's loss of each token [b, T], and sums over the tokens for the log.
 PolicyLoss = Callable[[Minibatch, Tensor], tuple[Tensor, Mapping[str, Tensor]]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PPOConfig(ActorCriticConfig):
-    """Proximal policy optimisation (Schulman et al. 2017) with a KL penalty against the initial policy.
-
-    Attributes:
-        clip: ε of the policy ratio.
-        dual_clip: Bound on a token's loss, in units of its advantage, where the advantage is negative (Ye et al. 2020,
-            who take 3); none does not bound it.
-    """
-
-    clip: Annotated[float, POSITIVE, Paper("0.2")] = 0.2
-    dual_clip: Annotated[float | None, POSITIVE] = None
 
 
 def update(trainer: Trainer, state: TrainState, config: PPOConfig, n: int) -> dict[str, float]:
@@ -109,4 +93,4 @@ def clipped_loss(config: PPOConfig, batch: Minibatch, advantages: Tensor) -> tup
     return loss, rl.ratio_figures(batch.new, batch.old, batch.mask, config.clip)
 
 
-ALGORITHM = Algorithm(settings=PPOConfig, update=update)
+ALGORITHM = implement(CARD, update)

@@ -9,36 +9,14 @@ chance; rewards are as the metric gives them, between 0 and 1 mostly, where τ i
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
 
-from grue.bounds import NON_NEGATIVE
+from grue.algorithms.cards.pro import CARD, PROConfig
 from grue.rl.groups import GroupBatch, better_pairs, collect_groups, improve, start
-from grue.rl.settings import ScoredConfig
-from grue.rl.trainer import Algorithm, Trainer, TrainState
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PROConfig(ScoredConfig):
-    """Preference ranking optimisation (Song et al. 2023) on the ranks of several responses to a prompt.
-
-    Attributes:
-        temperature: What multiplies a response's log-likelihood: "rewards", the differences of the scores, as in the
-            paper; or "constant", 1.
-        best_coefficient: Weight of the best response's negative log-likelihood, times (K − 1)².
-    """
-
-    temperature: Literal["rewards", "constant"] = "rewards"
-    best_coefficient: Annotated[float, NON_NEGATIVE] = 0.05
-
-    @property
-    def needs_rewards(self) -> bool:
-        """A temperature by rewards needs a file that states them."""
-        return self.temperature == "rewards"
+from grue.rl.trainer import Trainer, TrainState, implement
 
 
 def update(trainer: Trainer, state: TrainState, config: PROConfig, n: int) -> dict[str, float]:
@@ -69,6 +47,4 @@ def ranking_loss(config: PROConfig, batch: GroupBatch) -> tuple[Tensor, Mapping[
     return loss, {"ranking_loss": ranking, "best_loss": likelihood}
 
 
-ALGORITHM = Algorithm(
-    settings=PROConfig, update=update, start=partial(start, reference=False), without_effect=frozenset({"reference"})
-)
+ALGORITHM = implement(CARD, update, start=partial(start, reference=False))

@@ -12,13 +12,11 @@ B = responses of an update, b = rows of a micro-batch, T = response time.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
-from typing import Annotated
 
 from torch import Tensor
 
-from grue.bounds import POSITIVE
+from grue.algorithms.cards.reinforce import CARD, ReinforceConfig
 from grue.rl import functional as rl
 from grue.rl.experience import (
     Experience,
@@ -30,27 +28,10 @@ from grue.rl.experience import (
     score_minibatch,
 )
 from grue.rl.optimize import optimize
-from grue.rl.settings import RolloutConfig
-from grue.rl.trainer import Algorithm, Trainer, TrainState
+from grue.rl.trainer import Trainer, TrainState, implement
 
 # (what each response is worth [B], responses of a group) → the same less the baseline of its group.
 Baseline = Callable[[Tensor, int], Tensor]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReinforceConfig(RolloutConfig):
-    """REINFORCE on whole responses (Williams 1992), with the mean of the batch as baseline.
-
-    The KL penalty is part of a response's score, as in RLOO.
-
-    Attributes:
-        clip: ε of a token's policy ratio; it acts where `epochs` or minibatches leave the policy that was sampled.
-        whiten_advantages: Give the advantages mean 0 and standard deviation 1 over the responses.
-    """
-
-    epochs: Annotated[int, POSITIVE] = 1
-    clip: Annotated[float, POSITIVE] = 0.2
-    whiten_advantages: bool = False
 
 
 def update(trainer: Trainer, state: TrainState, config: ReinforceConfig, n: int) -> dict[str, float]:
@@ -109,4 +90,4 @@ def token_losses(batch: Minibatch, config: ReinforceConfig, advantages: Tensor) 
     }
 
 
-ALGORITHM = Algorithm(settings=ReinforceConfig, update=update)
+ALGORITHM = implement(CARD, update)

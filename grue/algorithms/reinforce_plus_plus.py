@@ -8,19 +8,13 @@ What differs from the paper: the loss is a mean over the tokens of a minibatch, 
 not over those of a response first; rewards and KL are not clipped unless the settings say so.
 """
 
-from dataclasses import dataclass
-
 from torch import Tensor
 
 from grue.algorithms import reinforce
+from grue.algorithms.cards.reinforce_plus_plus import CARD, ReinforcePlusPlusConfig
 from grue.rl import functional as rl
 from grue.rl.experience import Experience
-from grue.rl.trainer import Algorithm, Trainer, TrainState
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReinforcePlusPlusConfig(reinforce.ReinforceConfig):
-    """REINFORCE++ (Hu et al. 2025): PPO's clipped ratio without a critic; advantages standardised over the batch."""
+from grue.rl.trainer import Trainer, TrainState, implement
 
 
 def update(trainer: Trainer, state: TrainState, config: ReinforcePlusPlusConfig, n: int) -> dict[str, float]:
@@ -37,4 +31,4 @@ def token_advantages(experience: Experience) -> Tensor:
     return rl.whiten(worth - worth[mask][0], mask)
 
 
-ALGORITHM = Algorithm(settings=ReinforcePlusPlusConfig, update=update, without_effect=frozenset({"whiten_advantages"}))
+ALGORITHM = implement(CARD, update)

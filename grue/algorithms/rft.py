@@ -9,36 +9,15 @@ What differs from RAFT: a response's rank does not see the KL divergence from th
 score alike is left out of a round, since its best is none (the paper takes the first).
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import partial
-from typing import Annotated, Literal
 
 from torch import Tensor
 
-from grue.bounds import POSITIVE
+from grue.algorithms.cards.rft import CARD, RFTConfig
 from grue.lm.sharding import load_whole
 from grue.rl.groups import GroupBatch, collect_groups, improve, start
-from grue.rl.settings import ScoredConfig
-from grue.rl.trainer import Algorithm, Trainer, TrainState
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RFTConfig(ScoredConfig):
-    """Rejection sampling fine-tuning (RAFT: Dong et al. 2023): maximum likelihood of the best of several samples.
-
-    Attributes:
-        train_from: What a round's learning begins from: the policy as the last round left it, or the initial policy.
-    """
-
-    epochs: Annotated[int, POSITIVE] = 2
-    train_from: Literal["last", "start"] = "last"
-
-    def problems(self) -> Iterator[str]:
-        """Yield what is wrong with values together; see `Common.problems`."""
-        yield from ScoredConfig.problems(self)
-        if self.train_from == "start" and (self.lora_rank or self.sharded):
-            yield 'train_from = "start" needs a whole copy of the initial policy; leave out lora_rank and sharded.'
+from grue.rl.trainer import Trainer, TrainState, implement
 
 
 def update(trainer: Trainer, state: TrainState, config: RFTConfig, n: int) -> dict[str, float]:
@@ -58,6 +37,4 @@ def likelihood_loss(batch: GroupBatch) -> tuple[Tensor, Mapping[str, Tensor]]:
     return -batch.log_probs[:, 0], {}
 
 
-ALGORITHM = Algorithm(
-    settings=RFTConfig, update=update, start=partial(start, reference=False), without_effect=frozenset({"reference"})
-)
+ALGORITHM = implement(CARD, update, start=partial(start, reference=False))

@@ -6,45 +6,19 @@ epoch, so that a run can log, save and stop within it.
 """
 
 import math
-from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Literal
 
 import torch
 
-from grue.bounds import POSITIVE
+from grue.algorithms.cards.supervised import CARD, SupervisedConfig
 from grue.lm.adapters import recomputing
 from grue.lm.model import assert_no_dropout
 from grue.lm.seeds import generator
 from grue.rl.gradient import minibatch_gradient, step
 from grue.rl.references import encode_pairs, pair_losses
-from grue.rl.settings import Common
-from grue.rl.trainer import Algorithm, Trainer, TrainState, make_optimizer, set_learning_rate
+from grue.rl.trainer import Trainer, TrainState, implement, make_optimizer, set_learning_rate
 
 STEPS = 25
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SupervisedConfig(Common):
-    """Maximum likelihood of the references, over the response only.
-
-    Attributes:
-        epochs: Passes over the training pairs.
-        batch_size: Pairs of one optimiser step.
-    """
-
-    learning_rate: Annotated[float, POSITIVE] = 1e-5
-    schedule: Literal["constant", "linear", "cosine"] = "cosine"
-    epochs: Annotated[int, POSITIVE] = 4
-    batch_size: Annotated[int, POSITIVE] = 32
-    max_grad_norm: Annotated[float, POSITIVE] = 1.0
-    validate_every: Annotated[int, POSITIVE] = 1
-    save_every: Annotated[int, POSITIVE] = 40
-
-    @property
-    def length(self) -> int:
-        """How many epochs a run has."""
-        return self.epochs
 
 
 def start(trainer: Trainer, config: SupervisedConfig) -> TrainState:
@@ -88,4 +62,4 @@ def parts(trainer: Trainer, config: SupervisedConfig) -> int:
     return math.ceil(math.ceil(len(trainer.pairs) / config.batch_size) / STEPS)
 
 
-ALGORITHM = Algorithm(settings=SupervisedConfig, update=update, start=start, parts=parts)
+ALGORITHM = implement(CARD, update, start=start, parts=parts)

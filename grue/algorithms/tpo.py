@@ -9,36 +9,15 @@ What differs from the paper: the reference's negative log-likelihood is a mean o
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
-from typing import Annotated
 
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from grue.bounds import NON_NEGATIVE, POSITIVE
+from grue.algorithms.cards.tpo import CARD, TPOConfig
 from grue.rl.groups import GroupBatch, collect_groups, improve, start, with_references
-from grue.rl.presets import PRESETS
-from grue.rl.settings import ScoredConfig
-from grue.rl.trainer import Algorithm, Trainer, TrainState
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TPOConfig(ScoredConfig):
-    """Triple preference optimisation (Saeidi et al. 2024) on pairs of responses and the references.
-
-    Attributes:
-        beta: β of the pair.
-        alpha: α, the weight of the reference's negative log-likelihood.
-        per_token: Divide the pair's log-probabilities by their tokens (TPO-L).
-        margin: γ, what the better response shall be ahead by, after β (TPO-L).
-    """
-
-    beta: Annotated[float, POSITIVE] = 0.01
-    alpha: Annotated[float, NON_NEGATIVE] = 1.0
-    per_token: bool = False
-    margin: Annotated[float, NON_NEGATIVE] = 0.0
+from grue.rl.trainer import Trainer, TrainState, implement
 
 
 def update(trainer: Trainer, state: TrainState, config: TPOConfig, n: int) -> dict[str, float]:
@@ -60,10 +39,4 @@ def triple_loss(config: TPOConfig, batch: GroupBatch) -> tuple[Tensor, Mapping[s
     return pair + config.alpha * likelihood, {"pair_loss": pair, "supervised_loss": likelihood}
 
 
-ALGORITHM = Algorithm(
-    settings=TPOConfig,
-    update=update,
-    start=partial(start, reference=False),
-    presets=PRESETS["tpo"],
-    without_effect=frozenset({"reference"}),
-)
+ALGORITHM = implement(CARD, update, start=partial(start, reference=False))

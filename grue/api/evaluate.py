@@ -80,8 +80,6 @@ def evaluate(
         DataError: Data or the model is not available, or the predictions of a finished evaluation were changed.
         Unavailable: No metric of the task can be computed on this machine, or an endpoint fails again and again.
     """
-    from grue.evaluation import evaluate as evaluation
-
     limit = None if limit is None else check_number("limit", limit)
     batch_size = check_number("batch_size", batch_size)
     asked: dict[str, Any] = {
@@ -99,6 +97,8 @@ def evaluate(
         _refuse_beside(asked)
     else:
         what = subject(what, **asked)
+    from grue.evaluation import evaluate as evaluation
+
     folder, evaluated = optional_path(output) or what.folder, what.system
     if frontier is not None:
         from grue.evaluation.frontier import with_frontier
@@ -156,7 +156,6 @@ def subject(
 
     Other arguments and errors as for `evaluate`.
     """
-    from grue.evaluation import systems
     from grue.lm.checkpoint import find_checkpoint, is_checkpoint, read_manifest, seeds_in
 
     refuse_model("what", None if isinstance(what, Trained) else what)
@@ -174,7 +173,6 @@ def subject(
         manifest = read_manifest(checkpoint)
         known = what.task if isinstance(what, Trained) else None
         of_task = as_task(task or known or manifest.task, suite if task else manifest.suite)
-        evaluated, folder = systems.checkpoint_system(of_task, checkpoint), checkpoint.parent
     elif task is None and (seeds := seeds_in(Path(name))):
         raise ConfigError(f"{name}: holds the runs of {len(seeds)} seeds; give one of them, such as {seeds[0]}.")
     elif task is None:
@@ -184,6 +182,11 @@ def subject(
         )
     else:
         of_task = as_task(task, suite)
+    from grue.evaluation import systems  # which imports torch, for which a wrong name does not wait
+
+    if kind == "checkpoint":
+        evaluated, folder = systems.checkpoint_system(of_task, checkpoint), checkpoint.parent
+    else:
         if kind == "baseline" or (kind is None and name in BASELINES):
             evaluated = systems.baseline_system(of_task, name, seed)
         else:

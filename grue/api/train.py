@@ -160,7 +160,6 @@ def diagnose(
     """
     from grue.lm.distributed import join_processes
     from grue.runs import plan
-    from grue.runs.diagnose import diagnose
 
     request = _request(
         task,
@@ -178,7 +177,10 @@ def diagnose(
         data_dir=optional_path(data_dir),
         offline=offline,
     )
-    return diagnose(plan.stages_of(request)[-1], check_number("batches", batches), progress, join_processes())
+    last = plan.stages_of(request)[-1]
+    from grue.runs.diagnose import diagnose
+
+    return diagnose(last, check_number("batches", batches), progress, join_processes())
 
 
 def _request(

@@ -24,16 +24,16 @@ def algorithms() -> None:
 @options.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def list_algorithms(as_json: bool) -> None:
     """List all algorithms."""
-    from grue.runs.algorithms import ALGORITHMS
-    from grue.runs.reference import about
+    from grue.runs.algorithms import ALGORITHMS, find_card
+    from grue.runs.reference import summary
 
-    found = [about(name) for name in ALGORITHMS.names()]
+    found = {name: summary(find_card(name).settings) for name in ALGORITHMS.names()}
     if as_json:
-        click.echo(json.dumps([{"name": one.name, "summary": one.summary} for one in found], indent=2))
+        click.echo(json.dumps([{"name": name, "summary": text} for name, text in found.items()], indent=2))
         return
-    width = max(len(one.name) for one in found) + 2
-    for one in found:
-        click.echo(f"{one.name:<{width}}{one.summary}")
+    width = max(map(len, found)) + 2
+    for name, text in found.items():
+        click.echo(f"{name:<{width}}{text}")
     click.echo("\nAfter supervised training: supervised+NAME. Settings: grue algorithms show NAME")
 
 

@@ -42,7 +42,7 @@ UNKNOWN = "–"
     "--submissions", type=click.Path(path_type=Path), default=Path("submissions"), help="Folder of submitted results."
 )
 @options.option("--draws", type=click.IntRange(min=100), default=DRAWS, help="Draws of the randomisation test.")
-@options.option("--seed", type=click.IntRange(min=0), default=0, help="Seed of those draws.")
+@options.option("--seed", type=int, default=0, help="Seed of those draws.")
 @click.option(  # no variable: GRUE_EXAMPLES is the file of `grue score --examples`
     "--examples",
     "show",

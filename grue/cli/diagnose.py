@@ -73,7 +73,6 @@ def diagnose(
     """  # noqa: D301 (click reads the escape)
     from grue.api import train as api
     from grue.cli.progress import evaluation_progress
-    from grue.runs.remarks import remarks
     from grue.runs.request import RunRequest
     from grue.task_files import load_task
 
@@ -101,6 +100,8 @@ def diagnose(
         torch.set_num_threads(threads)
     with evaluation_progress(f"Diagnosing {algo} on {request.task.suite}/{request.task.name}") as progress:
         found = api.diagnose(request, batches=batches, progress=progress)
+    from grue.runs.remarks import remarks
+
     said = remarks(found)
     if as_json:
         click.echo(

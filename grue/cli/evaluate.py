@@ -132,12 +132,6 @@ def evaluate(
     evaluation and leaves a finished one alone. Several checkpoints are evaluated one by one, each as if alone; a table
     ends with each system's mean and standard deviation over its seeds.
     """
-    from grue.api import evaluate as api
-    from grue.cli.progress import evaluation_progress
-    from grue.evaluation.endpoint import Endpoint
-    from grue.leaderboard.notes import misfit
-    from grue.lm.checkpoint import find_checkpoint, is_checkpoint, read_manifest
-
     _refuse_alone(url, completions=completions, api_key_env=api_key_env, key_over_http=key_over_http)
     _refuse_alone(url, price_in=price_in is not None, price_out=price_out is not None)
     if url is not None and model is None:
@@ -154,6 +148,11 @@ def evaluate(
         raise ConfigError("--model and --baseline need --task: what should they be evaluated on?")
     if (chat or system is not None) and model is None:
         raise ConfigError("--chat and --system are for a --model; a folder of a run may be given as one.")
+    from grue.api import evaluate as api
+    from grue.cli.progress import evaluation_progress
+    from grue.evaluation.endpoint import Endpoint
+    from grue.lm.checkpoint import find_checkpoint, is_checkpoint, read_manifest
+
     seeds = options.parse_seeds(seed, seed_range)
     wanted: list[tuple[str | Path, Kind, int]] = []
     for folder in dict.fromkeys(one for given in folders for one in _runs_in(given)):
@@ -214,6 +213,8 @@ def evaluate(
         for error in result.errors:
             click.echo(f"Not scored by {error}", err=True)
         if not as_json:
+            from grue.leaderboard.notes import misfit
+
             whole = not result.limited and misfit(result, subject.task, subject.task.hash) is None
             axes = (result.preference, result.naturalness)
             places = places_of(subject.task, *axes, result.hashes) if whole else {}

@@ -3,6 +3,9 @@
 Commands import what they need when they run, so that `grue --help` answers at once.
 """
 
+import codecs
+import io
+import os
 import sys
 import warnings
 from importlib import import_module
@@ -11,7 +14,7 @@ from typing import Any
 import click
 
 from grue import __version__
-from grue.errors import GrueError
+from grue.errors import GrueError, of_the_system
 
 # Command → module and attribute; a module is imported when its command is asked for.
 COMMANDS = {
@@ -44,6 +47,18 @@ COMMANDS = {
 
 class Commands(click.Group):
     """A group that loads its commands late and turns our errors into one message and an exit code."""
+
+    def main(self, *args: Any, **settings: Any) -> Any:
+        """Run as a program, on a terminal or pipe of any encoding; what the machine refuses is one message."""
+        prepare_output()
+        try:
+            return super().main(*args, **settings)
+        except (OSError, ImportError, MemoryError, OverflowError, RuntimeError) as error:
+            explained = of_the_system(error)
+            if explained is None:
+                raise
+            click.echo(f"Error: {explained}", err=True)
+            sys.exit(explained.exit_code)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the commands in the order in which a newcomer needs them."""
@@ -102,6 +117,26 @@ def _as_setting(error: click.NoSuchOption) -> click.UsageError:
         return error
     written = " or ".join(f"--set {name}=VALUE" for name in found)
     return click.UsageError(f"No such option {error.option_name!r}. For the setting, write {written}.", command)
+
+
+def prepare_output() -> None:
+    r"""Let standard output take every character: what its encoding lacks is written as JSON's `\u2265`.
+
+    A pipe or a file gets UTF-8, as all files that commands write, unless PYTHONIOENCODING names another encoding.
+    """
+    codecs.register_error("grue", _escape)
+    out = sys.stdout
+    if isinstance(out, io.TextIOWrapper) and out.errors == "strict":  # in the C locale, Python escapes bytes already
+        as_locale = out.isatty() or "PYTHONIOENCODING" in os.environ
+        out.reconfigure(encoding=out.encoding if as_locale else "utf-8", errors="grue")
+
+
+def _escape(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    import json
+
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
 
 
 @click.group(

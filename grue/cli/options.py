@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from grue import files
+from grue.bounds import LARGEST
 from grue.cli.completion import OF_OPTIONS
 from grue.errors import ConfigError
 from grue.records import check_seed
@@ -21,6 +22,8 @@ def option(*declarations: str, **settings: Any) -> Callable[[F], F]:
     flag = next(part for part in declarations if part.startswith("--"))
     name = f"GRUE_{flag.removeprefix('--').replace('-', '_').upper()}"
     usual: dict[str, Any] = {"shell_complete": OF_OPTIONS.get(flag)}
+    if isinstance(settings.get("type"), click.IntRange | click.FloatRange) or settings.get("type") is float:
+        usual["callback"] = _refuse_beyond
     if settings.get("default") == "":
         usual["show_default"] = False  # an empty text says nothing
     if not settings.get("multiple") and not settings.get("is_flag"):
@@ -46,6 +49,13 @@ class OneValue(click.Option):
             values = " and ".join(map(str, given))
             raise click.UsageError(f"{self.opts[0]} takes one value, and is given {len(given)}: {values}.", ctx)
         return super().consume_value(ctx, {**opts, str(self.name): given[0]})
+
+
+def _refuse_beyond(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
+    """Refuse a number that libraries cannot take: beyond 32 bits, infinite or NaN."""
+    if value is not None and not abs(value) <= LARGEST:
+        raise click.BadParameter(f"must be at most {LARGEST}, found {value}.", context, parameter)
+    return value
 
 
 class GroupedCommand(click.Command):

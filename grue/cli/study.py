@@ -47,7 +47,7 @@ def study() -> None:
     type=click.Choice(["scales", "pairs"]),
     help="Rate texts, or choose between two. [default: scales, or what the questionnaire asks]",
 )
-@options.option("--seed", type=click.IntRange(min=0), default=0, help="Of the items and orders that are drawn.")
+@options.option("--seed", type=int, default=0, help="Of the items and orders that are drawn.")
 @options.runs
 @options.option(
     "--submissions", type=click.Path(path_type=Path), default=Path("submissions"), help="Folder of submitted results."
@@ -108,7 +108,7 @@ def make(
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.argument("answers", nargs=-1, type=click.Path(path_type=Path))
 @options.option("--draws", type=click.IntRange(min=100), default=2000, help="Draws of each bootstrap and test.")
-@options.option("--seed", type=click.IntRange(min=0), default=0, help="Seed of those draws.")
+@options.option("--seed", type=int, default=0, help="Seed of those draws.")
 @options.option("--complete", is_flag=True, help="Refuse answers that are not complete.")
 @options.option("-o", "--output", type=click.Path(path_type=Path), help="Picture to write: .png, .svg or .pdf.")
 @options.option(

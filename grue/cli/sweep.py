@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from grue.sweep.work import JobContext
 
 
+DRIVERS = ("nvidiactl", "nvhost-gpu", "nvgpu", "nvmap", "dxg", "kfd")
+"""What is in /dev where torch may find a GPU: NVIDIA's, Jetson's, that of Windows beneath Linux, and AMD's."""
+
+
 @click.group(invoke_without_command=True)
 @click.pass_context
 @options.option(
@@ -181,7 +185,9 @@ def default_jobs(threads: int) -> int:
 
 
 def device_count() -> int:
-    """Return how many GPUs this machine has."""
+    """Return how many GPUs this machine has; where no driver offers one, torch is not imported to say so."""
+    if not any(os.path.exists(f"/dev/{driver}") for driver in DRIVERS):
+        return 0
     import torch
 
     return torch.cuda.device_count()

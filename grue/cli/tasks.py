@@ -322,7 +322,7 @@ def _shipped() -> list[Path]:
 
 
 def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True)
+    return subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, encoding="utf-8")
 
 
 def _removed_since(reference: str) -> list[str]:

@@ -80,7 +80,6 @@ def train(
     A run lies in RUNS/SUITE/TASK/SYSTEM/seed-N. The same command resumes an interrupted run and leaves a finished one
     alone. `--algo supervised+nlpo` trains a supervised model first (once, shared by all that start from it).
     """
-    from grue.runs import plan
     from grue.runs.request import RunRequest
     from grue.task_files import SUITES, load_task
 
@@ -102,6 +101,8 @@ def train(
         data_dir=data_dir,
         offline=offline,
     )
+    from grue.runs import plan
+
     requests = [replace(request, seed=one) for one in options.parse_seeds(seed, seed_range)]
     stages = [stage for one in requests for stage in plan.stages_of(one)]  # all are refused before any starts
     if dry_run:

@@ -28,11 +28,9 @@ from grue.data.formats import FORMATS, LAYOUTS, read_folder
 from grue.data.limits import MOST_ROWS
 from grue.data.rows import Rows
 from grue.data.tables import read_rows
-from grue.errors import DataError, did_you_mean
+from grue.errors import DataError
 from grue.mini import assets
-from grue.tasks import Source, Split, Task
-
-FILE_ENDINGS = (".jsonl", ".jsonl.gz")
+from grue.tasks import FILE_ENDINGS, Source, Split, Task, split_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,22 +123,6 @@ def differences(split: Split, loaded: Loaded) -> Iterator[tuple[str, object, obj
     ):
         if expected and found != expected:
             yield what, found, expected
-
-
-def split_of(task: Task, split: str) -> Split:
-    """Return what a task file says of a split.
-
-    Raises:
-        DataError: There is no such split.
-    """
-    if split not in task.data.splits:
-        close = did_you_mean(split, task.data.splits)
-        known = ", ".join(task.data.splits)
-        cure = " Name a file for it in the task file, or a share of another under data.splits." if task.folder else ""
-        if "." in split:
-            cure += f" A file of rows ends in {' or '.join(FILE_ENDINGS)}."
-        raise DataError(f"{task.suite}/{task.name} has no split {split!r}.{close} It has {known}.{cure}")
-    return task.data.splits[split]
 
 
 def read_split(

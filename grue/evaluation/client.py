@@ -403,9 +403,9 @@ def _transfer(request: urllib.request.Request, seconds: float) -> tuple[int, str
                 f"{request.full_url}: the server sent more than {LONGEST_ANSWER:,} bytes for one answer; it is not one "
                 "that keeps to max_tokens."
             )
-        announced = response.headers.get("Content-Length") or ""
-        if announced.isdigit() and len(content) < int(announced):
-            raise http.client.IncompleteRead(b"", int(announced) - len(content))
+        announced = re.fullmatch("[0-9]{1,18}", response.headers.get("Content-Length") or "")
+        if announced and len(content) < int(announced[0]):
+            raise http.client.IncompleteRead(b"", int(announced[0]) - len(content))
         return response.status, response.headers.get("Retry-After"), content
 
 

@@ -99,7 +99,7 @@ class Cell:
         code: Versions of grue that made the results, each with the first digits of its commit.
         machines: Kinds of machines that trained and answered, as far as the results state them.
         algorithms: What the results say that made them; a row's own words (`about`) may say it otherwise.
-        presets: The presets of its algorithm's settings (`grue.rl.presets`).
+        presets: The presets of its algorithm's settings (`grue.runs.algorithms.preset_of`).
         backbones: The models that it was trained from, where they are not the task's.
         held_out_metrics: The metrics that `held_out` is the mean of.
     """

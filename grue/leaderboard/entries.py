@@ -11,7 +11,7 @@ from grue.errors import ConfigError, DataError
 from grue.evaluation.prompting import is_by_endpoint, prompting_of
 from grue.leaderboard.board import Prompting
 from grue.records import SEEDLESS, About, Entry, Result, Status
-from grue.rl.presets import preset_of
+from grue.runs.algorithms import preset_of
 from grue.submissions.entries import readable_results
 from grue.submissions.folder import read_result
 from grue.tasks import Task

@@ -12,21 +12,17 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
-
-from safetensors import SafetensorError
-from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
+from typing import TYPE_CHECKING, Any, Literal
 
 from grue import files
 from grue.errors import DataError, escaped
 from grue.files import flush_to_disk, reason, sha256_json
-from grue.lm.constraints import end_ids, kept
 from grue.lm.folder import CONFIG, LARGEST_JSON, check_file, read_object
-from grue.lm.model import eos_id, is_seq2seq, start_id
-from grue.lm.plain_text import save_tokenizer
-from grue.lm.quiet import quiet
 from grue.task_files import OWN
 from grue.tasks import Backbone, Generation, Task
+
+if TYPE_CHECKING:
+    from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 MANIFEST, README = "grue.json", "README.md"
 ANSWERS = "evaluation"
@@ -81,8 +77,8 @@ class CheckpointManifest:
 
 def save_checkpoint(
     folder: Path,
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
+    model: "PreTrainedModel",
+    tokenizer: "PreTrainedTokenizerBase",
     manifest: CheckpointManifest,
     decoding: Generation,
     readme: str,
@@ -98,6 +94,8 @@ def save_checkpoint(
     Raises:
         DataError: It cannot be written; the previous one is untouched.
     """
+    from safetensors import SafetensorError
+
     restore_interrupted(folder)
     temporary = folder.absolute().parent / f".{folder.absolute().name}.new"
     try:
@@ -120,8 +118,11 @@ def save_checkpoint(
 
 
 def _write_model(
-    folder: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, decoding: Generation
+    folder: Path, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", decoding: Generation
 ) -> None:
+    from grue.lm.plain_text import save_tokenizer
+    from grue.lm.quiet import quiet
+
     if "local_files_only" in tokenizer.init_kwargs:  # else a checkpoint's bytes would tell whether it was made offline
         tokenizer.init_kwargs["local_files_only"] = False
     usual = model.generation_config
@@ -137,13 +138,18 @@ def _write_model(
 
 
 def generation_config(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, decoding: Generation
-) -> GenerationConfig:
+    model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", decoding: Generation
+) -> "GenerationConfig":
     """Return the settings with which `model.generate` decodes as a task prescribes.
 
     Settings left out would come from transformers' defaults, such as sampling from the 50 likeliest tokens only. What
     belongs to the model's own decoding stays.
     """
+    from transformers import GenerationConfig
+
+    from grue.lm.constraints import end_ids, kept
+    from grue.lm.model import eos_id, is_seq2seq, start_id
+
     eos, pad = eos_id(model, tokenizer), tokenizer.pad_token_id
     ends = end_ids(model, eos)
     settings: dict[str, Any] = {"max_new_tokens": decoding.max_new_tokens, "do_sample": decoding.do_sample}

@@ -5,18 +5,22 @@ And whether bfloat16 is fast there.
 
 import os
 from collections.abc import Mapping
-
-import torch
+from typing import TYPE_CHECKING
 
 from grue.errors import ConfigError
 
+if TYPE_CHECKING:
+    import torch
 
-def scoring_device() -> torch.device:
+
+def scoring_device() -> "torch.device":
     """Return the device that models score on.
 
     Raises:
         ConfigError: torch cannot use the device that GRUE_DEVICE names.
     """
+    import torch
+
     wanted = os.environ.get("GRUE_DEVICE", "")
     if not wanted:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -31,8 +35,10 @@ def scoring_device() -> torch.device:
     return device
 
 
-def multiplies_bfloat16(device: torch.device) -> bool:
+def multiplies_bfloat16(device: "torch.device") -> bool:
     """Whether a device multiplies bfloat16 matrices in hardware; another CPU takes about eight times as long."""
+    import torch
+
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     able: Mapping[str, object] = getattr(torch.cpu, "get_capabilities", dict)()  # older versions of torch cannot say

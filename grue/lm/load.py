@@ -141,7 +141,7 @@ def load_language_model(family: Family, name: str, revision: str = "") -> Loaded
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     model.config.pad_token_id = tokenizer.pad_token_id
-    with _reading(_PURPOSE[auto], name, "its generation settings"):
+    with _reading(_PURPOSE[_AUTO[family]], name, "its generation settings"):
         model.generation_config = own_decoding(name, model, tokenizer)
     return model, tokenizer
 

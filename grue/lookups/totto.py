@@ -22,7 +22,7 @@ FOUND, KEPT, LONGEST_ENDING = 200, 24, 7
 CUT, ADDED, SAME_SECTION, SAME_START, SAME_SHAPE = 2.0, 2.5, 1.5, 0.5, 0.3
 CELL = re.compile(r"\[cell\] (.*?) \[/cell\]")
 MARK = re.compile(r"\[/?\w+\]")
-GAP = re.compile(r"(<\d+:\w+>)")
+GAP = re.compile(r"(<\d{1,9}:\w+>)")
 SMALL = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 ORDINALS = (
     "zeroth", "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth",
@@ -182,7 +182,7 @@ def _ways(value: str) -> Iterator[tuple[str, str]]:
     if value:
         yield "lower", value[0].lower() + value[1:]
         yield "small", value.lower()
-    if value.isdecimal() and int(value) < len(SMALL):
+    if re.fullmatch(r"\d{1,18}", value) and int(value) < len(SMALL):
         yield "words", SMALL[int(value)]
         yield "no", "no" if value == "0" else "none"
         yield "ordinal", ORDINALS[int(value)]
@@ -241,7 +241,7 @@ def _fill(known: KnownTables, frame: TableFrame, table: AskedTable) -> str:
     pieces = GAP.split(_with_title(frame.text, frame.table.page, table.page))
     said: list[str] = []
     for piece in pieces:
-        gap = re.fullmatch(r"<(\d+):(\w+)>", piece)
+        gap = re.fullmatch(r"<(\d{1,9}):(\w+)>", piece)
         if not gap:
             said.append(piece)
         elif int(gap[1]) in partners:

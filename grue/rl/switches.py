@@ -1,6 +1,7 @@
 """What the settings `select` and `reference` say, read from their texts."""
 
 import math
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,7 +33,7 @@ def parse_select(text: str | None) -> HardPrompts | ImpactPrompts | None:
         return None
     kind, _, rest = text.partition(":")
     number, _, run = rest.partition(":")
-    if kind == "hard" and rest.isascii() and rest.isdigit() and int(rest) > 0:
+    if kind == "hard" and re.fullmatch("0*[1-9][0-9]{0,17}", rest):
         return HardPrompts(int(rest))
     if kind == "limr" and run and (threshold := _number(number)) is not None:
         if threshold >= 1:

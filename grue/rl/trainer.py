@@ -23,6 +23,7 @@ from grue.lm.distributed import DistributedContext
 from grue.lm.model import assert_no_dropout, freeze
 from grue.lm.sharding import ShardedWeights, load_whole
 from grue.records import Example
+from grue.rl.card import AlgorithmCard
 from grue.rl.settings import ActorCriticConfig, Common, RewardedConfig, RolloutConfig, ScoredConfig
 from grue.tasks import Task
 
@@ -285,3 +286,12 @@ class Algorithm(Generic[C]):
     parts: Callable[[Trainer, C], int] = lambda trainer, config: 1
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     without_effect: frozenset[str] = frozenset()
+
+
+def implement(
+    card: AlgorithmCard[C], update: Callable[[Trainer, TrainState, C, int], Mapping[str, float]], **others: Any
+) -> Algorithm[C]:
+    """Return the algorithm of a card: its `update`, and `start` or `parts` where they are its own."""
+    return Algorithm(
+        settings=card.settings, presets=card.presets, without_effect=card.without_effect, update=update, **others
+    )

@@ -3,33 +3,72 @@
 import inspect
 import secrets
 import sys
+from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Any
 
 from grue import files
-from grue.algorithms import BUILT_IN, SUPERVISED
+from grue.algorithms import BUILT_IN, SUPERVISED, cards
 from grue.errors import ConfigError, UnknownName, did_you_mean, instead
-from grue.metrics.own import NO_SOURCE, import_from, sources_of
 from grue.registry import Registry
+from grue.rl.card import AlgorithmCard
 from grue.rl.settings import Common
-from grue.rl.trainer import Algorithm
 from grue.runs.request import canonical
 
-ALGORITHMS: Registry[Algorithm[Any]] = Registry(
+if TYPE_CHECKING:
+    from grue.rl.trainer import Algorithm
+
+ALGORITHMS: "Registry[Algorithm[Any]]" = Registry(
     "algorithm",
     modules={name: f"grue.algorithms.{name}:ALGORITHM" for name in BUILT_IN},
     entry_points="grue.algorithms",
     listed_by="grue algorithms list",
 )
+CARDS: Registry[AlgorithmCard[Any]] = Registry(
+    "algorithm", modules={name: f"grue.algorithms.cards.{name}:CARD" for _, name, _ in iter_modules(cards.__path__)}
+)
 
 
-def find_algorithm(name: str) -> Algorithm[Any]:
+def find_card(name: str) -> "AlgorithmCard[Any] | Algorithm[Any]":
+    """Return what can be set of an algorithm: its card, which imports no torch, or where it has none, itself.
+
+    Raises:
+        UnknownName, ConfigError: As for `find_algorithm`.
+    """
+    name = canonical(name)
+    return CARDS[name] if name in CARDS else find_algorithm(name)
+
+
+OWN_SETTINGS = "own settings"
+"""The name of settings that are neither the paper's nor another preset."""
+
+
+def preset_of(algorithm: str, config: Mapping[str, Any]) -> str:
+    """Return the preset that a run's settings agree with, however they were set; empty if the defaults are the paper's.
+
+    Args:
+        algorithm: The last stage counts, as in `supervised+nlpo`.
+        config: The run's settings; one that is turned off is None or missing.
+    """
+    last = algorithm.rpartition("+")[2]
+    presets = CARDS[last].presets if last in CARDS else {}
+    for name, settings in presets.items():
+        if all(config.get(key) == value for key, value in settings.items()):
+            return name
+    return OWN_SETTINGS if "paper" in presets else ""
+
+
+def find_algorithm(name: str) -> "Algorithm[Any]":
     """Return an algorithm by its name, or by "module:NAME": an object of a module that the user wrote.
 
     Raises:
         UnknownName: Nothing has that name.
         ConfigError: The module cannot be imported, or the object is not an algorithm.
     """
+    from grue.metrics.own import import_from
+    from grue.rl.trainer import Algorithm
+
     found: Any
     name = canonical(name)
     if name in GIVEN:
@@ -50,11 +89,11 @@ def find_algorithm(name: str) -> Algorithm[Any]:
     return found
 
 
-GIVEN: dict[str, Algorithm[Any]] = {}
+GIVEN: "dict[str, Algorithm[Any]]" = {}
 """Algorithms that were passed as objects, by the names that `give_name` gave them."""
 
 
-def give_name(algorithm: Algorithm[Any]) -> str:
+def give_name(algorithm: "Algorithm[Any]") -> str:
     """Return the name by which a run's record knows an algorithm that is passed as an object.
 
     It is "module:NAME" where the module's file says what NAME is. That of a script, of a notebook, or of an object that
@@ -84,7 +123,9 @@ def give_name(algorithm: Algorithm[Any]) -> str:
     return name
 
 
-def _fingerprint(algorithm: Algorithm[Any]) -> str:
+def _fingerprint(algorithm: "Algorithm[Any]") -> str:
+    from grue.metrics.own import NO_SOURCE, sources_of
+
     own = [one for one in algorithm.settings.__mro__ if one.__module__.partition(".")[0] not in ("grue", "builtins")]
     held = [item for cls in own for item in vars(cls).items() if item[0] == "__post_init__" or item[0][:2] != "__"]
     methods = [one.fget if isinstance(one, property) else one for _, one in held]
@@ -115,8 +156,8 @@ def split_algorithm(name: str) -> tuple[str, ...]:
 
 
 def _unknown(name: str) -> str:
-    for algorithm in BUILT_IN:
-        for preset in ALGORITHMS[algorithm].presets:
+    for algorithm in CARDS.names():
+        for preset in CARDS[algorithm].presets:
             if preset.replace("_", "-") == name.replace("_", "-").lower():
                 return f"There is no algorithm {name!r}. It is a preset: --algo {algorithm} --preset {preset}."
     return f"There is no algorithm {name!r}.{instead(name, ALGORITHMS.names(), ALGORITHMS.listed_by)}"

@@ -5,11 +5,11 @@
 
 from dataclasses import dataclass
 
-from grue.algorithms.grpo import GRPOConfig
-from grue.algorithms.ppo import PPOConfig
-from grue.algorithms.reinforce import ReinforceConfig
+from grue.algorithms.cards.grpo import GRPOConfig
+from grue.algorithms.cards.ppo import PPOConfig
+from grue.algorithms.cards.reinforce import ReinforceConfig
 from grue.rl.settings import ActorCriticConfig, Common, RewardedConfig, RolloutConfig, ScoredConfig
-from grue.runs.algorithms import find_algorithm
+from grue.runs.algorithms import find_card
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +225,7 @@ def figures_of(algorithm: str, among: tuple[LoggedFigure, ...] = (*RUN, *OF_UPDA
     Raises:
         UnknownName: There is no algorithm of that name.
     """
-    found = find_algorithm(algorithm)
+    found = find_card(algorithm)
     return {
         figure.name: figure
         for figure in among

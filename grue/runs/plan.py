@@ -6,15 +6,12 @@ from typing import Any
 
 from grue import files
 from grue.algorithms import system_of
-from grue.data.load import local_data_id, split_of
 from grue.data.scored import read_header
 from grue.errors import ConfigError
 from grue.evaluation import reward_models
 from grue.evaluation.rewards import check_reward, code_of
 from grue.lm import checkpoint
-from grue.lm.checks import check_positions
 from grue.lm.device import multiplies_bfloat16, scoring_device
-from grue.lm.load import check_language_model, weights_id
 from grue.metrics.own import code_sha256
 from grue.metrics.registry import metric_factory
 from grue.records import check_system_name, with_backbone
@@ -25,7 +22,7 @@ from grue.runs.algorithms import GIVEN, split_algorithm
 from grue.runs.recipes import adds_mask, make_config
 from grue.runs.request import RunRequest
 from grue.task_files import SUITES
-from grue.tasks import Backbone, Task
+from grue.tasks import Backbone, Task, split_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +109,9 @@ class Plan:
         Raises:
             DataError: A file or folder that is part of the configuration is not there, or is damaged.
         """
+        from grue.data.load import local_data_id
+        from grue.lm.load import weights_id
+
         manifest = None if self.init is None else checkpoint.read_manifest(self.init)
         record = {
             "suite": self.task.suite,
@@ -221,6 +221,9 @@ def check_backbone(plan: Plan) -> None:
         UnknownName, DataError: It is not there, is damaged or of the other family.
         ConfigError: The task's texts do not fit into its positions.
     """
+    from grue.lm.checks import check_positions
+    from grue.lm.load import check_language_model
+
     start = plan.start
     check_positions(check_language_model(start.family, start.model, start.revision), start.model, plan.task)
 

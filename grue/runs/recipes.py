@@ -13,7 +13,7 @@ from grue.algorithms import BUILT_IN, with_warm_starts
 from grue.bounds import violations
 from grue.errors import ConfigError, UnknownName, did_you_mean, instead
 from grue.rl.settings import OF_A_MASK, Common, RewardedConfig, ScoredConfig
-from grue.runs.algorithms import ALGORITHMS, find_algorithm, split_algorithm
+from grue.runs.algorithms import ALGORITHMS, find_card, split_algorithm
 from grue.shapes import from_dict
 from grue.tasks import Task
 
@@ -42,7 +42,7 @@ def make_config(task: Task, algorithm: str, overrides: Mapping[str, Any], preset
         ConfigError: A key that the algorithm does not have, a value that cannot be, or an override that does nothing.
     """
     *warm, stage = split_algorithm(algorithm)
-    found = find_algorithm(stage)
+    found = find_card(stage)
     recipe: dict[str, Any] = {}
     for start in ("", "supervised+") if warm else ("",):
         recipe |= _shared_recipe(task, f"{start}{SHARED}", found.settings)
@@ -82,7 +82,7 @@ def setting_instead(name: str, known: Iterable[str], algorithm: str) -> str:
 
 def settings_called(name: str) -> list[str]:
     """Return the settings of built-in algorithms that a name means, which may be another library's or misspelled."""
-    known = {field.name for algorithm in BUILT_IN for field in fields(find_algorithm(algorithm).settings)}
+    known = {field.name for algorithm in BUILT_IN for field in fields(find_card(algorithm).settings)}
     same = [one for one in (OTHER_NAMES.get(name, ""), name) if one in known]
     return same or get_close_matches(name, sorted(known), n=1, cutoff=0.85)
 
@@ -119,7 +119,7 @@ def _lengths(config: Common, task: Task) -> Iterator[str]:
 def _preset(name: str, algorithm: str, presets: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
     if name in presets:
         return presets[name]
-    known = {preset: builtin for builtin in BUILT_IN for preset in find_algorithm(builtin).presets}
+    known = {preset: builtin for builtin in BUILT_IN for preset in find_card(builtin).presets}
     if name in known:
         raise ConfigError(f"The preset {name!r} is one of {known[name]}; {algorithm!r} does not have it.")
     raise UnknownName(f"There is no preset {name!r}.{instead(name, sorted(known))}")
@@ -127,7 +127,7 @@ def _preset(name: str, algorithm: str, presets: Mapping[str, Mapping[str, Any]])
 
 def adds_mask(algorithm: str, config: Common) -> bool:
     """Whether settings restrict the sampler of an algorithm whose own does not: that is another system."""
-    usual = {field.name: field.default for field in fields(find_algorithm(split_algorithm(algorithm)[-1]).settings)}
+    usual = {field.name: field.default for field in fields(find_card(split_algorithm(algorithm)[-1]).settings)}
     return getattr(config, "mask", None) is not None and usual["mask"] is None
 
 
@@ -151,7 +151,7 @@ def _shared_recipe(task: Task, name: str, settings: type[Common]) -> dict[str, A
     recipe = task.recipes.get(name, {})
     if not issubclass(settings, RewardedConfig):
         return {}
-    classes = [*(find_algorithm(builtin).settings for builtin in BUILT_IN), settings]
+    classes = [*(find_card(builtin).settings for builtin in BUILT_IN), settings]
     known = {field.name for one in classes for field in fields(one)}
     for key in recipe:
         if key not in known:

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from grue.bounds import Paper, bounds_of, note_of
 from grue.lm.settings import ModelSettings
 from grue.rl.settings import ActorCriticConfig, Common, RewardedConfig, RolloutConfig, ScoredConfig
-from grue.runs.algorithms import find_algorithm
+from grue.runs.algorithms import find_card
 from grue.runs.recipes import SHARED
 from grue.task_files import load_task, task_names
 
@@ -72,7 +72,7 @@ def about(name: str) -> AlgorithmReference:
     Raises:
         UnknownName: There is none of that name.
     """
-    found = find_algorithm(name)
+    found = find_card(name)
     classes = [cls for cls in found.settings.__mro__ if cls is not object]
     settings = {one.name: one for one in _settings(found.settings, _paper_recipes(name))}
     groups, seen = [], set(found.without_effect)
@@ -144,7 +144,7 @@ def _paper_recipes(name: str) -> dict[str, str]:
     values: dict[str, dict[str, list[str]]] = {}
     tasks = [load_task(one, "grue") for one in task_names("grue")]
     for task in tasks:
-        shared = task.recipes.get(SHARED, {}) if issubclass(find_algorithm(name).settings, RewardedConfig) else {}
+        shared = task.recipes.get(SHARED, {}) if issubclass(find_card(name).settings, RewardedConfig) else {}
         for key, value in {**shared, **task.recipes.get(name, {})}.items():
             values.setdefault(key, {}).setdefault(str(value), []).append(task.name)
     return {key: _by_task(found, len(tasks)) for key, found in values.items()}

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from grue.algorithms.a2c import A2CConfig
-from grue.algorithms.grpo import GRPOConfig
-from grue.algorithms.rloo import RLOOConfig
-from grue.algorithms.trpo import TRPOConfig
+from grue.algorithms.cards.a2c import A2CConfig
+from grue.algorithms.cards.grpo import GRPOConfig
+from grue.algorithms.cards.rloo import RLOOConfig
+from grue.algorithms.cards.trpo import TRPOConfig
 from grue.rl.settings import ActorCriticConfig, RolloutConfig
 from grue.runs.alarms import FEW_ENDED, MUCH_CLIPPED, NO_SPREAD, WORSE_THAN_A_CONSTANT
 from grue.runs.diagnose import Diagnosis

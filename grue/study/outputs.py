@@ -19,7 +19,7 @@ from grue.submissions.folder import predictions_of as submitted_predictions
 from grue.tasks import Task
 
 Progress = Callable[[int, int], None]
-_SEED = re.compile(r"(?<=.)@(\d+)$")
+_SEED = re.compile(r"(?<=.)@([0-9]{1,18})$")
 
 
 @dataclass(frozen=True, slots=True)

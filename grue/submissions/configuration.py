@@ -206,11 +206,11 @@ def check_configurations(system: Path, found: Scan, results: Mapping[Path, Resul
 
 def _check_settings(path: Path, configuration: Configuration, task: Task) -> Iterator[Problem]:
     """Yield if this version cannot train from a configuration; its settings load torch, and so only here."""
-    from grue.runs.algorithms import find_algorithm
+    from grue.runs.algorithms import find_card
     from grue.runs.recipes import checked_settings
 
     for stage in configuration.stages:
-        settings = find_algorithm(stage.algorithm.split("+")[-1]).settings
+        settings = find_card(stage.algorithm.split("+")[-1]).settings
         try:
             checked_settings(settings, stage.config, task, str(path))
         except ConfigError as refusal:

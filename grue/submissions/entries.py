@@ -5,7 +5,7 @@ from pathlib import Path
 
 from grue.errors import ConfigError, DataError
 from grue.records import About, Entry, Result, Status
-from grue.rl.presets import preset_of
+from grue.runs.algorithms import preset_of
 from grue.submissions.configuration import read_configuration
 from grue.submissions.folder import (
     CONFIG,

@@ -50,7 +50,7 @@ def estimate(
     begun = gone or {}
     seconds = [max(0.0, one - begun.get(job.id, 0.0)) for job, one in zip(jobs, known, strict=True) if one is not None]
     # Jobs start in order on the first free worker; with many jobs, warm starts hardly matter.
-    ends = [0.0] * max(1, workers)
+    ends = [0.0] * max(1, min(workers, len(seconds)))
     for one in seconds:
         ends[ends.index(min(ends))] += one
     return TimeEstimate(sum(seconds), max(ends), known.count(None))

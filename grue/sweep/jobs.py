@@ -11,7 +11,6 @@ from grue.algorithms import SUPERVISED, system_of
 from grue.errors import ConfigError, DataError
 from grue.evaluation.endpoint import Endpoint, checked_url
 from grue.evaluation.prompting import chat_prompt
-from grue.lookups.find import find_lookup
 from grue.metrics.registry import own_code
 from grue.records import BASELINES, EXTERNAL, LOOKUPS, SEEDLESS, check_system_name, with_backbone
 from grue.sweep.grid import GridEntry, ModelEntry, SweepGrid
@@ -229,9 +228,9 @@ def _known_values(values: Mapping[str, Any], entry: GridEntry) -> dict[str, Any]
 
 
 def _keys_of(entry: GridEntry) -> set[str]:
-    from grue.runs.algorithms import find_algorithm, split_algorithm
+    from grue.runs.algorithms import find_card, split_algorithm
 
-    found = find_algorithm(split_algorithm(entry.algorithm)[-1])
+    found = find_card(split_algorithm(entry.algorithm)[-1])
     return {field.name for field in fields(found.settings)} - found.without_effect
 
 
@@ -250,6 +249,8 @@ def _check_baseline(entry: GridEntry, system: str, task: Task) -> None:
     if given or system != entry.algorithm:
         raise ConfigError(f"{entry.algorithm} is a baseline: it takes no {given[0] if given else 'other name'}.")
     if entry.algorithm in LOOKUPS:
+        from grue.lookups.find import find_lookup
+
         find_lookup(task, entry.algorithm)
 
 

@@ -229,7 +229,7 @@ def _reach(address: str) -> None:
     if address == "auto":
         return
     host, colon, port = address.rpartition(":")
-    if not (host and colon and port.isdecimal()) or "://" in address:
+    if not (host and colon and port.isdecimal() and len(port) <= 5) or "://" in address:
         raise ConfigError(
             f"--address {address}: write host:port of the cluster's head, or auto on a node of it; a sweep runs on a "
             "node, not through ray://, since it must see the folder of runs."

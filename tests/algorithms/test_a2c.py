@@ -8,8 +8,8 @@ import torch
 from support import oracles, tiny
 from support.losses import of_a2c, of_ppo
 
-from grue.algorithms.a2c import A2CConfig
-from grue.algorithms.ppo import PPOConfig
+from grue.algorithms.cards.a2c import A2CConfig
+from grue.algorithms.cards.ppo import PPOConfig
 from grue.lm.adapters import adapt
 from grue.rl.experience import advantages_and_returns, collect
 from grue.rl.gradient import minibatch_gradient

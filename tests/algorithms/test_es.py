@@ -9,7 +9,7 @@ from support import tiny
 from support.exactness import alone, letters
 
 from grue.algorithms import es
-from grue.algorithms.es import ESConfig
+from grue.algorithms.cards.es import ESConfig
 from grue.errors import ConfigError, TrainingError
 from grue.lm.adapters import adapt
 from grue.lm.distributed import DistributedContext

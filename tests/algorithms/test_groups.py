@@ -8,9 +8,9 @@ from support import oracles, tiny
 from support.losses import of_grpo, of_reinforce, response_advantages
 
 from grue.algorithms import grpo, reinforce
-from grue.algorithms.grpo import GRPOConfig
-from grue.algorithms.reinforce import ReinforceConfig
-from grue.algorithms.rloo import RLOOConfig
+from grue.algorithms.cards.grpo import GRPOConfig
+from grue.algorithms.cards.reinforce import ReinforceConfig
+from grue.algorithms.cards.rloo import RLOOConfig
 from grue.errors import ConfigError
 from grue.lm.forward import forward
 from grue.rl import functional as rl

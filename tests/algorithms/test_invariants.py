@@ -7,8 +7,8 @@ import pytest
 import torch
 from support import oracles, tiny
 
-from grue.algorithms.nlpo import NLPOConfig
-from grue.algorithms.ppo import PPOConfig
+from grue.algorithms.cards.nlpo import NLPOConfig
+from grue.algorithms.cards.ppo import PPOConfig
 from grue.errors import TrainingError
 from grue.lm.forward import forward, next_logits
 from grue.lm.sampling import Mask, sample_responses

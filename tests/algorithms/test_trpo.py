@@ -10,7 +10,7 @@ from support import oracles, tiny
 from transformers import GPT2Config, GPT2LMHeadModel, T5Config, T5ForConditionalGeneration
 
 from grue.algorithms import trpo
-from grue.algorithms.trpo import TRPOConfig
+from grue.algorithms.cards.trpo import TRPOConfig
 from grue.errors import TrainingError
 from grue.lm import distributions
 from grue.lm.adapters import adapt

@@ -58,6 +58,7 @@ PASSING = {
     "502 with a page": (502, b"<html>Bad gateway</html>", {}),
     "529": server.error(529, "overloaded"),
     "a cut body": server.cut,
+    "a cut body of a length that is no number": server.announce_nothing,
     "a closed connection": server.hang_up,
     "no JSON": (200, b"OK", {}),
     "JSON of another kind": (200, b"[1]", {}),

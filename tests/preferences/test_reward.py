@@ -120,7 +120,7 @@ def test_a_reward_model_of_another_task_is_refused(trained):
 
 
 def test_another_reward_model_under_the_same_path_is_refused_on_resume(trained, tmp_path, monkeypatch):
-    monkeypatch.setattr(plan, "weights_id", lambda *given: "0" * 64)
+    monkeypatch.setattr("grue.lm.load.weights_id", lambda *given: "0" * 64)
     folder, made = trained
     place = tmp_path / "rm"
     shutil.copytree(folder, place)
@@ -141,7 +141,7 @@ def test_another_reward_model_under_the_same_path_is_refused_on_resume(trained, 
 
 
 def test_a_run_without_a_reward_model_keeps_its_record(tmp_path, monkeypatch):
-    monkeypatch.setattr(plan, "weights_id", lambda *given: "0" * 64)
+    monkeypatch.setattr("grue.lm.load.weights_id", lambda *given: "0" * 64)
     assert "reward_models" not in a_plan(tmp_path, "rouge1").record()
 
 

@@ -13,8 +13,8 @@ from support.exactness import FAMILIES, letters, real, world
 from support.losses import of_ppo
 
 from grue.algorithms import ppo
-from grue.algorithms.ppo import PPOConfig
-from grue.algorithms.supervised import SupervisedConfig
+from grue.algorithms.cards.ppo import PPOConfig
+from grue.algorithms.cards.supervised import SupervisedConfig
 from grue.cli.main import main
 from grue.lm import checkpoint
 from grue.lm.critic import Critic

@@ -9,9 +9,9 @@ import torch
 from support import tiny
 
 from grue.algorithms import grpo
-from grue.algorithms.grpo import GRPOConfig
-from grue.algorithms.ppo import PPOConfig
-from grue.algorithms.reinforce import ReinforceConfig
+from grue.algorithms.cards.grpo import GRPOConfig
+from grue.algorithms.cards.ppo import PPOConfig
+from grue.algorithms.cards.reinforce import ReinforceConfig
 from grue.errors import ConfigError, TrainingError
 from grue.evaluation.rewards import make_reward
 from grue.rl import functional as rl

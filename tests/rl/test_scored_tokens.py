@@ -6,7 +6,7 @@ import pytest
 import torch
 from support import oracles, tiny
 
-from grue.algorithms.ppo import PPOConfig
+from grue.algorithms.cards.ppo import PPOConfig
 from grue.lm.forward import forward
 from grue.lm.sampling import sample_responses
 from grue.lm.tokens import encode_prompts

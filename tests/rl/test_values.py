@@ -6,7 +6,7 @@ import torch
 from support import tiny
 from support.exactness import letters
 
-from grue.algorithms.ppo import PPOConfig
+from grue.algorithms.cards.ppo import PPOConfig
 from grue.lm.critic import Critic
 from grue.rl import values
 from grue.rl.experience import collect, score_all

@@ -2,12 +2,12 @@
 
 import pytest
 
-from grue.algorithms.copg import CoPGConfig
-from grue.algorithms.dpo import DPOConfig
-from grue.algorithms.nlpo import NLPOConfig
-from grue.algorithms.ppo import PPOConfig
-from grue.algorithms.rloo import RLOOConfig
-from grue.algorithms.supervised import SupervisedConfig
+from grue.algorithms.cards.copg import CoPGConfig
+from grue.algorithms.cards.dpo import DPOConfig
+from grue.algorithms.cards.nlpo import NLPOConfig
+from grue.algorithms.cards.ppo import PPOConfig
+from grue.algorithms.cards.rloo import RLOOConfig
+from grue.algorithms.cards.supervised import SupervisedConfig
 from grue.runs.alarms import CLIP_PATIENCE, CRITIC_PATIENCE, PATIENCE, QUIET, RECENT, REWARDED, ROLLOUTS, Alarm, alarms
 
 FINE = {

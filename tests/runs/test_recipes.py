@@ -8,12 +8,11 @@ from support import tiny
 
 from grue import files
 from grue.algorithms import BUILT_IN
-from grue.algorithms.ppo import PPOConfig
+from grue.algorithms.cards.ppo import PPOConfig
 from grue.errors import ConfigError, UnknownName
-from grue.rl.presets import preset_of
 from grue.rl.trainer import Algorithm
 from grue.runs import plan
-from grue.runs.algorithms import ALGORITHMS, find_algorithm, split_algorithm
+from grue.runs.algorithms import ALGORITHMS, find_algorithm, preset_of, split_algorithm
 from grue.runs.folder import claim_folder, sole_owner
 from grue.runs.plan import stages_of
 from grue.runs.recipes import check_recipes, make_config
@@ -276,7 +275,7 @@ def test_an_algorithm_of_another_package_is_used_by_its_name(monkeypatch):
 
 def test_an_algorithm_in_a_file_of_ones_own_is_named_by_module_and_object(tmp_path, monkeypatch):
     (tmp_path / "mine_alone.py").write_text(
-        "from grue.algorithms.ppo import PPOConfig\nfrom grue.rl.trainer import Algorithm\n"
+        "from grue.algorithms.cards.ppo import PPOConfig\nfrom grue.rl.trainer import Algorithm\n"
         "MINE = Algorithm(settings=PPOConfig, update=lambda *given: {})\nOTHER = 3\n"
     )
     monkeypatch.chdir(tmp_path)

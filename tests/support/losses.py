@@ -3,7 +3,7 @@
 from functools import partial
 
 from grue.algorithms import a2c, grpo, ppo, reinforce
-from grue.algorithms.rloo import RLOOConfig
+from grue.algorithms.cards.rloo import RLOOConfig
 from grue.rl import functional as rl
 from grue.rl.experience import score_minibatch
 

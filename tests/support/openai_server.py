@@ -58,6 +58,11 @@ def cut(handler):
     send(handler, 200, b'{"choices": [', {}, announced=500)
 
 
+def announce_nothing(handler):
+    """Announce a length that `str.isdigit` takes for a number and `int` does not."""
+    send(handler, 200, b'{"choices": [', {}, announced="²")
+
+
 def hang_up(handler):
     handler.connection.shutdown(socket.SHUT_RDWR)
 

@@ -99,9 +99,9 @@ def _with_all_settings(record: Mapping[str, Any]) -> dict[str, Any]:
 
 def _defaults(algorithm: str) -> dict[str, Any]:
     """Return what a setting is that a record does not name: turned off if it can be, else its default."""
-    from grue.runs.algorithms import find_algorithm
+    from grue.runs.algorithms import find_card
 
-    settings = find_algorithm(algorithm.split("+")[-1]).settings
+    settings = find_card(algorithm.split("+")[-1]).settings
     optional = {name for name, hint in get_type_hints(settings).items() if type(None) in get_args(hint)}
     return {field.name: None if field.name in optional else field.default for field in fields(settings)}
 

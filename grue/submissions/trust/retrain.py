@@ -16,7 +16,7 @@ from grue.evaluation.systems import checkpoint_system
 from grue.lm.load import weights_id
 from grue.rl.settings import RewardedConfig
 from grue.runs import train as training
-from grue.runs.algorithms import find_algorithm
+from grue.runs.algorithms import find_card
 from grue.runs.observers import Observer
 from grue.runs.plan import Plan
 from grue.runs.recipes import checked_settings, make_config
@@ -133,7 +133,7 @@ def _recipe(target: Target) -> Configuration:
 
 def _plan(target: Target, stage: Stage, runs: Path, init: Path | None, download: bool) -> Plan:
     task, where = target.task, f"{target.folder / CONFIG}: {stage.algorithm}"
-    settings = find_algorithm(stage.algorithm.split("+")[-1]).settings
+    settings = find_card(stage.algorithm.split("+")[-1]).settings
     config = checked_settings(settings, stage.config, task, where)
     for name, most in LARGEST.items():
         if getattr(config, name) > most:

@@ -1,0 +1,1 @@
+"""What can be set of each algorithm, a file each: names and values are checked without importing torch."""

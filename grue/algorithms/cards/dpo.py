@@ -1,0 +1,28 @@
+"""The settings of `grue/algorithms/dpo.py`."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from grue.bounds import POSITIVE
+from grue.rl.card import AlgorithmCard
+from grue.rl.settings import ScoredConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DPOConfig(ScoredConfig):
+    """Direct preference optimisation (Rafailov et al. 2023) on pairs of scored responses.
+
+    Attributes:
+        loss: "sigmoid" is DPO's, "ipo" the squared one of Azar et al. (2023).
+        beta: β, the strength of the regularisation (τ in IPO).
+        pairs: "extremes": the best and the worst response to a prompt; "all": every two with different scores.
+        per_token: Divide a response's log-ratio by its tokens, as in IPO's experiments.
+    """
+
+    loss: Literal["sigmoid", "ipo"] = "sigmoid"
+    beta: Annotated[float, POSITIVE] = 0.1
+    pairs: Literal["extremes", "all"] = "extremes"
+    per_token: bool = False
+
+
+CARD = AlgorithmCard(settings=DPOConfig, presets={"ipo": {"loss": "ipo"}})

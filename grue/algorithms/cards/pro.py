@@ -1,0 +1,30 @@
+"""The settings of `grue/algorithms/pro.py`."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from grue.bounds import NON_NEGATIVE
+from grue.rl.card import AlgorithmCard
+from grue.rl.settings import ScoredConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PROConfig(ScoredConfig):
+    """Preference ranking optimisation (Song et al. 2023) on the ranks of several responses to a prompt.
+
+    Attributes:
+        temperature: What multiplies a response's log-likelihood: "rewards", the differences of the scores, as in the
+            paper; or "constant", 1.
+        best_coefficient: Weight of the best response's negative log-likelihood, times (K − 1)².
+    """
+
+    temperature: Literal["rewards", "constant"] = "rewards"
+    best_coefficient: Annotated[float, NON_NEGATIVE] = 0.05
+
+    @property
+    def needs_rewards(self) -> bool:
+        """A temperature by rewards needs a file that states them."""
+        return self.temperature == "rewards"
+
+
+CARD = AlgorithmCard(settings=PROConfig, without_effect=frozenset({"reference"}))

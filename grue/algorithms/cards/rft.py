@@ -1,0 +1,30 @@
+"""The settings of `grue/algorithms/rft.py`."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from grue.bounds import POSITIVE
+from grue.rl.card import AlgorithmCard
+from grue.rl.settings import ScoredConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RFTConfig(ScoredConfig):
+    """Rejection sampling fine-tuning (RAFT: Dong et al. 2023): maximum likelihood of the best of several samples.
+
+    Attributes:
+        train_from: What a round's learning begins from: the policy as the last round left it, or the initial policy.
+    """
+
+    epochs: Annotated[int, POSITIVE] = 2
+    train_from: Literal["last", "start"] = "last"
+
+    def problems(self) -> Iterator[str]:
+        """Yield what is wrong with values together; see `Common.problems`."""
+        yield from ScoredConfig.problems(self)
+        if self.train_from == "start" and (self.lora_rank or self.sharded):
+            yield 'train_from = "start" needs a whole copy of the initial policy; leave out lora_rank and sharded.'
+
+
+CARD = AlgorithmCard(settings=RFTConfig, without_effect=frozenset({"reference"}))
