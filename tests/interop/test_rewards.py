@@ -121,7 +121,7 @@ def test_texts_are_scored_as_grue_scores_them(animals):
     """A text gains nothing by characters that nobody sees, nor by white space, which evaluation takes away."""
     for text in ("dog", "  dog\n", "\u200bd\u202eog\u200b"):
         assert for_trl(words, task=animals)(prompts=["the dog"], completions=[text]) == [3]
-    assert for_trl(words, task=animals)(prompts=["the dog"], completions=["a\u2028dog\x0bran\x85off"]) == [11]
+    assert for_trl(words, task=animals)(prompts=["the dog"], completions=["a\u2028dog\x0bran\x85off"]) == [13]
     reward = for_trl("rouge1", task=animals)
     assert reward(prompts=["the dog"], completions=[[{"role": "assistant", "content": None}]]) == [0]
 

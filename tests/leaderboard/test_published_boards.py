@@ -130,7 +130,7 @@ def test_reported_figures_are_those_of_the_boards_tasks() -> None:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        ({"schema": 1}, "not a board of schema 5, which this version of grue reads: 1."),
+        ({"schema": 1}, "not a board of schema 6, which this version of grue reads: 1."),
         ({"suit": "mini"}, "unknown key 'suit'. Did you mean 'suite'? Known: schema, suite, "),
         ({"level": "high"}, "level: expected a number, found str 'high'."),
     ],
