@@ -77,7 +77,8 @@ def violations(settings: Any) -> Iterator[str]:
     optional = {field.name for field in fields(settings) if field.default is None}
     for name, problem in outside(settings):
         yield f"{name} {problem}{'; leave it out to turn it off' if name in optional else ''}."
-    for name, bounds in bounds_of(type(settings)).items():
+    kind: type = type(settings)
+    for name, bounds in bounds_of(kind).items():
         value = getattr(settings, name)
         if isinstance(value, int) and value > LARGEST and value in bounds:
             yield f"{name} must be at most {LARGEST}, found {value}."

@@ -79,7 +79,7 @@ def find_cuts(
     for identity, _, targets in found:
         rows = target_ids(
             tokenizer,
-            int(tokenizer.eos_token_id),
+            [int(tokenizer.eos_token_id)],
             task.backbone.family == "seq2seq",
             [one.text for one in targets],
             [one.truncated for one in targets],

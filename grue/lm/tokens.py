@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from grue.lm.constraints import end_ids
 from grue.lm.model import eos_id, is_seq2seq
 from grue.lm.plain_text import rendered_ids
 from grue.records import legible
@@ -70,13 +71,13 @@ def encode_responses(
 ) -> Tokens:
     """Tokenise target responses, each with the end token if it fits into `max_tokens`; arguments of `target_ids`."""
     eos = eos_id(model, tokenizer)
-    rows = target_ids(tokenizer, eos, is_seq2seq(model), texts, truncated, token_ids)
+    rows = target_ids(tokenizer, end_ids(model, eos), is_seq2seq(model), texts, truncated, token_ids)
     return _padded(model, [row[:max_tokens] for row in rows], eos, left=False)
 
 
 def target_ids(
     tokenizer: PreTrainedTokenizerBase,
-    eos: int,
+    ends: Sequence[int],
     seq2seq: bool,
     texts: Sequence[str],
     truncated: Sequence[bool] | None = None,
@@ -88,6 +89,7 @@ def target_ids(
     tokens that the tokenizer puts around a text (BART's <s>).
 
     Args:
+        ends: The ids that may end a response; a text gets the first.
         truncated: Whether each was cut before its end, and so has no end token; None where none was.
         token_ids: What `ids_beside_text` returned. Ids of another tokenizer, which are not those of the text, are not
             heeded.
@@ -96,16 +98,16 @@ def target_ids(
     cuts = [False] * len(texts) if truncated is None else truncated
     rows = []
     for text, cut, ids in zip(texts, cuts, token_ids or [None] * len(texts), strict=True):
-        if ids and _spell(tokenizer, ids, text, cut):
+        if ids and _spell(tokenizer, ids, text, () if cut else ends):
             rows.append(list(ids))
         else:
-            rows.append([*encode(tokenizer, text.strip(), eos), *([] if cut else [eos])])
+            rows.append([*encode(tokenizer, text.strip(), ends[0]), *([] if cut else ends[:1])])
     return rows
 
 
-def _spell(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int], text: str, cut: bool) -> bool:
-    """Whether ids are this tokenizer's for a text, with an end unless it was cut."""
-    if min(ids) < 0 or max(ids) >= len(tokenizer) or not (cut or ids[-1] in tokenizer.all_special_ids):
+def _spell(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int], text: str, ends: Sequence[int]) -> bool:
+    """Whether ids are this tokenizer's for a text, and end in one of `ends` if there are any."""
+    if min(ids) < 0 or max(ids) >= len(tokenizer) or (ends and ids[-1] not in ends):
         return False
     return legible(str(tokenizer.decode(list(ids), skip_special_tokens=True))).strip() == text
 
@@ -118,7 +120,8 @@ def ids_beside_text(
     token_ids: Sequence[Sequence[int]],
 ) -> list[tuple[int, ...] | None]:
     """Return the ids of drawn responses, None where the text gives the same: a model may spell a text in many ways."""
-    usual = target_ids(tokenizer, eos_id(model, tokenizer), is_seq2seq(model), texts, truncated)
+    ends = end_ids(model, eos_id(model, tokenizer))
+    usual = target_ids(tokenizer, ends, is_seq2seq(model), texts, truncated)
     return [None if list(ids) == row else tuple(ids) for ids, row in zip(token_ids, usual, strict=True)]
 
 
