@@ -250,7 +250,6 @@ for status, line in [
     (2, "diagnose --task imbd --algo ppo"),
     (0, "algorithms list"),
     (0, "algorithms show nlpo"),
-    (0, "train --task imdb --algo grpo --dry-run"),
     (0, sweep),
 ]:
     try:
