@@ -9,10 +9,10 @@ from typing import Any
 
 from grue import files
 from grue.data.cache import writing
-from grue.data.load import FILE_ENDINGS
 from grue.errors import ConfigError
 from grue.mini.assets import rows_path
 from grue.mini.manifest import MANIFEST, SCHEMA, MiniManifest, SmallModel, SplitRows, TaskRows, read_manifest
+from grue.tasks import FILE_ENDINGS
 from miniworld.draw import TASKS, held_back
 from miniworld.world import REVISION, SEEDS
 
