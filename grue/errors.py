@@ -15,7 +15,6 @@ refuses: a path, a full disk, memory. Anything else that is raised is a bug and 
 import errno
 import os
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 FEW = 12
 """Known names that a message lists although a command does."""
@@ -104,6 +103,8 @@ def visible(text: str) -> str:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return `` Did you mean 'x'?`` for the closest known spelling, or an empty string."""
+    from difflib import get_close_matches
+
     close = get_close_matches(name, sorted(known), n=1, cutoff=0.6)
     return f" Did you mean {close[0]!r}?" if close else ""
 

@@ -5,10 +5,12 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, EntryPoints, entry_points
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from grue.errors import ConfigError, UnknownName, instead
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint, EntryPoints
 
 T = TypeVar("T")
 
@@ -86,11 +88,11 @@ class Registry(Generic[T]):
         self._things[name] = plugins[name].load()
         return self._things[name]
 
-    def _plugins(self) -> dict[str, EntryPoint]:
+    def _plugins(self) -> "dict[str, EntryPoint]":
         return installed(self._entry_points, self.noun) if self._entry_points else {}
 
 
-def installed(group: str, noun: str) -> dict[str, EntryPoint]:
+def installed(group: str, noun: str) -> "dict[str, EntryPoint]":
     """Return what installed packages offer in a group of entry points, by name; loads nothing.
 
     Args:
@@ -110,7 +112,9 @@ def installed(group: str, noun: str) -> dict[str, EntryPoint]:
 
 
 @lru_cache
-def _offered(group: str, places: tuple[tuple[str, int], ...]) -> EntryPoints:
+def _offered(group: str, places: tuple[tuple[str, int], ...]) -> "EntryPoints":
+    from importlib.metadata import entry_points
+
     # Reading what every distribution says takes tens of milliseconds, and a sweep asks for each cell.
     return entry_points(group=group)
 

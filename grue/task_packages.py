@@ -4,12 +4,15 @@ Looking for them imports no package: what lies in its folder is data.
 """
 
 import re
-from importlib.metadata import EntryPoint
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from grue.errors import ConfigError, escaped
 from grue.registry import installed
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "grue.tasks"
 RESERVED = ("mini", "grue", "own")
@@ -36,7 +39,7 @@ def installed_folder(suite: str) -> Path | None:
     return None if entry is None else _folder(entry)
 
 
-def _entries() -> dict[str, EntryPoint]:
+def _entries() -> "dict[str, EntryPoint]":
     found = installed(GROUP, "suite")
     for name, entry in found.items():
         if name in RESERVED or not NAME.fullmatch(name):
@@ -48,7 +51,7 @@ def _entries() -> dict[str, EntryPoint]:
     return found
 
 
-def _folder(entry: EntryPoint) -> Path:
+def _folder(entry: "EntryPoint") -> Path:
     top, *inner = parts = entry.value.strip().split(".")
     spec = find_spec(top) if all(part.isidentifier() for part in parts) else None
     for place in (spec and spec.submodule_search_locations) or ():

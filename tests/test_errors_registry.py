@@ -141,7 +141,7 @@ def test_what_is_installed_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None
         read.append(group)
         return EntryPoints()
 
-    monkeypatch.setattr(registry, "entry_points", entry_points)
+    monkeypatch.setattr("importlib.metadata.entry_points", entry_points)
     registry._offered.cache_clear()
     things: Registry[float] = Registry("thing", entry_points="grue.things")
     assert [name in things for name in "abc"] == [False] * 3

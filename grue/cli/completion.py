@@ -6,7 +6,6 @@ may write beside them, such as a path or module:NAME, is left to the shell.
 
 import re
 from collections.abc import Callable, Iterable
-from importlib.metadata import entry_points
 from pathlib import Path
 
 from click import Context, Parameter
@@ -34,6 +33,8 @@ def suites(context: Context) -> Iterable[str]:
 
 def algorithms(context: Context) -> Iterable[str]:
     """Return the algorithms, plug-ins included, without importing one."""
+    from importlib.metadata import entry_points
+
     from grue.algorithms import BUILT_IN
 
     return sorted({*BUILT_IN} | {entry.name for entry in entry_points(group="grue.algorithms")})
