@@ -253,7 +253,7 @@ def test_a_key_that_a_server_repeats_is_taken_out(monkeypatch):
         assert client(served, key_env="THE_KEY").ask(CHAT).text == "EMPTY rooms"
 
 
-LONG_KEY = "sk-proj-AbC/dEf_GhI.jKl~MnO=0123456789+wxyz!"
+LONG_KEY = "sk-proj-AbC/dEf_GhI.jKl~MnO=QrStUvW7x8+wxyz!"
 
 
 @pytest.mark.parametrize(
