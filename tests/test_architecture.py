@@ -31,7 +31,7 @@ ANYWHERE = {
     "scipy": "study/.*",
 }
 BASES = re.compile(
-    r"Exception|\w*Error|nn\.Module|torch\.autograd\.Function|click\.(Group|Command|Option)|io\.RawIOBase|Sequence\[Example\]|Protocol(\[.*\])?|Generic\[.*\]|vf\.Task(set)?\[.*\]"
+    r"Exception|\w*Error|nn\.Module|torch\.autograd\.Function|click\.(Group|Command)|io\.RawIOBase|Sequence\[Example\]|Protocol(\[.*\])?|Generic\[.*\]|vf\.Task(set)?\[.*\]"
 )
 SETTINGS = re.compile(r"(rl/settings|algorithms/(cards/)?\w+)\.py")
 """Where a settings class may extend another."""

@@ -26,29 +26,7 @@ def option(*declarations: str, **settings: Any) -> Callable[[F], F]:
         usual["callback"] = _refuse_beyond
     if settings.get("default") == "":
         usual["show_default"] = False  # an empty text says nothing
-    if not settings.get("multiple") and not settings.get("is_flag"):
-        usual["cls"] = OneValue
     return click.option(*declarations, envvar=name, **{**usual, **settings})
-
-
-class OneValue(click.Option):
-    """An option that takes one value: given several times it is an error, where click would take the last."""
-
-    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
-        """Let the parser collect every value."""
-        self.multiple = True
-        super().add_to_parser(parser, ctx)
-        self.multiple = False
-
-    def consume_value(self, ctx: click.Context, opts: Mapping[str, Any]) -> Any:
-        """Return the value; refuse several."""
-        given = opts.get(str(self.name))
-        if not isinstance(given, list):
-            return super().consume_value(ctx, opts)
-        if len(given) > 1:
-            values = " and ".join(map(str, given))
-            raise click.UsageError(f"{self.opts[0]} takes one value, and is given {len(given)}: {values}.", ctx)
-        return super().consume_value(ctx, {**opts, str(self.name): given[0]})
 
 
 def _refuse_beyond(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:

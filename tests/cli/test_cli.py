@@ -82,21 +82,6 @@ def test_bad_input_is_one_message_and_an_exit_code(arguments, code, message, tmp
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (("train", "--task", "imdb", "--algo", "ppo", "--algo", "nlpo"), "--algo takes one value, and is given 2: ppo and nlpo."),
-        (("evaluate", "--baseline", "null", "--baseline", "copy", "--task", "imdb"), "--baseline takes one value, and is given 2: null and copy."),
-        (("sweep", "--tasks", "imdb", "--tasks=totto", "--algos", "copy", "--dry-run"), "--tasks takes one value, and is given 2: imdb and totto."),
-        (("leaderboard", "--suite", "mini", "--suite", "mini"), "--suite takes one value, and is given 2: mini and mini."),
-    ],
-)  # fmt: skip
-def test_of_an_option_for_one_value_the_last_is_not_taken_in_silence(arguments, told):
-    result = grue(*arguments)
-    assert result.exit_code == 2
-    assert result.stderr.endswith(f"Error: {told}\n")
-
-
-@pytest.mark.parametrize(
     ("command", "option", "settings"),
     [
         ("train", "--lr", "--set learning_rate=VALUE"),
