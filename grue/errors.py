@@ -125,6 +125,8 @@ def instead(name: str, known: Iterable[str], listed_by: str = "") -> str:
 
 def _nearest(name: str, names: Iterable[str]) -> list[str]:
     """Return up to three names: the closest spellings, then those that contain `name`."""
+    from difflib import get_close_matches
+
     ordered, wanted = sorted(names), name.lower().replace("-", "_")
     close = get_close_matches(wanted, ordered, n=3, cutoff=0.6)
     return list(dict.fromkeys([*close, *(one for one in ordered if len(wanted) > 1 and wanted in one)]))[:3]
