@@ -24,7 +24,7 @@ def check_claims(path: Path, result: Result, scored: Scored, task: Task) -> Iter
     if invented:
         yield error(48, path, f"errors: names {', '.join(invented)}.")
     ids = task.data.splits[task.data.evaluation].ids_sha256
-    references = scored.hashes["references"]  # older results do not state it; `examples` covers it
+    references = scored.hashes.get("references")  # older results do not state it; `examples` covers it
     stated = {"references": references, **result.hashes, "ids_sha256": result.data.get("ids_sha256", ids)}
     if others := _others(stated, {**scored.hashes, **({"ids_sha256": ids} if ids else {})}):
         yield error(19, path, others)
