@@ -82,7 +82,7 @@ def cuts_of(task: "Task", lines: Iterable[tuple[str, str, Sequence[tuple[Any, ..
     from grue.lm.load import load_tokenizer
 
     try:
-        tokenizer = load_tokenizer(task.backbone.model, task.backbone.revision)
+        tokenizer = load_tokenizer(task.backbone.model, task.backbone.revision, task.backbone.family)
     except GrueError as error:
         click.echo(f"What training cuts is not known: {error}", err=True)
         return None

@@ -24,7 +24,6 @@ from grue.data.limits import LARGEST_REWARD
 from grue.errors import ConfigError, TrainingError
 from grue.files import sha256_json
 from grue.lm.reward_folder import check_reward_task, read_reward_manifest
-from grue.metrics.metric import statistics_of
 from grue.metrics.own import (
     NO_SOURCE,
     attribute_of,
@@ -237,14 +236,11 @@ def metric_reward(name: str, options: Mapping[str, Any], examples: Sequence[Exam
     sign = 1.0 if metric.direction == "higher" else -1.0
     metric.per_example(metric.statistics(examples[:1], [""] * len(examples[:1])))  # a metric of whole corpora raises
 
-    def values(examples: Sequence[Example], texts: Sequence[str], **known: Any) -> list[Value]:
-        def signed(examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
-            found = statistics_of(metric, examples, texts, known.get("truncated"))
-            return [sign * float(value) for value in metric.per_example(found)]
+    def values(examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
+        return [sign * float(value) for value in metric.per_example(metric.statistics(examples, texts))]
 
-        return [*checked_values("reward", name, signed)(examples, texts)]
-
-    return values
+    checked = checked_values("reward", name, values)
+    return lambda examples, texts, **known: [*checked(examples, texts)]
 
 
 def imported_reward(path: str, folders: Sequence[Path] = ()) -> TermFunction:

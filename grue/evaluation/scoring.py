@@ -15,7 +15,7 @@ from grue.errors import ConfigError, DataError, Unavailable, did_you_mean
 from grue.evaluation.notes import notes_on_metric, notes_on_references
 from grue.evaluation.predictions import match
 from grue.evaluation.reward_models import check_metrics
-from grue.metrics.metric import FloatArray, Metric, OfCorpusOnly, Subset, references_of, statistics_of
+from grue.metrics.metric import FloatArray, Metric, OfCorpusOnly, Subset, references_of
 from grue.metrics.registry import CARDS, DIVERSITY, metric_factory
 from grue.records import Axis, Example, Prediction, Score, as_scored, legible
 from grue.tasks import MetricSpec, Task
@@ -151,7 +151,7 @@ def score_examples(
     for done, (spec, metric) in enumerate(ready):
         progress(done, len(ready))
         with _skipping(spec, errors, skip_unavailable):
-            score, values = score_metric(spec, metric, examples, texts, [one.truncated for one in ordered])
+            score, values = score_metric(spec, metric, examples, texts)
             scores.append(score)
             if values is not None:
                 per_example[spec.name] = values
@@ -203,14 +203,10 @@ def _skipping(spec: MetricSpec, errors: list[str], skip: bool) -> Iterator[None]
 
 
 def score_metric(
-    spec: MetricSpec,
-    metric: Metric,
-    examples: Sequence[Example],
-    texts: Sequence[str],
-    truncated: Sequence[bool] | None = None,
+    spec: MetricSpec, metric: Metric, examples: Sequence[Example], texts: Sequence[str]
 ) -> tuple[Score, tuple[float, ...] | None]:
     """Return the score of a prepared metric, and its value for each example; None for a metric of whole corpora."""
-    statistics = statistics_of(metric, examples, texts, truncated)
+    statistics = metric.statistics(examples, texts)
     value = metric.corpus(statistics)
     values = None if spec.axis == "diversity" else _values(spec, metric, statistics)
     if not (np.abs([value, *(values or ())]) <= FIGURE.most).all():

@@ -135,34 +135,28 @@ class Average:
         values: (examples, texts) → one value per example, on the metric's scale.
         prepare: See `Metric.prepare`.
         direction: Whether higher or lower values are better.
-        asks_truncated: Whether `values` takes a third argument, which texts were cut before their end.
     """
 
     def __init__(
         self,
         signature: str,
-        values: Callable[..., Sequence[float]],
+        values: Callable[[Sequence[Example], Sequence[str]], Sequence[float]],
         prepare: Callable[[Sequence[Example]], None] | None = None,
         direction: Direction = "higher",
-        asks_truncated: bool = False,
     ) -> None:
         self.signature = signature
         self.direction = direction
         self._values = values
         self._prepare = prepare
-        self._asks_truncated = asks_truncated
 
     def prepare(self, examples: Sequence[Example]) -> None:
         """Do the work on references in advance, if there is any."""
         if self._prepare is not None:
             self._prepare(examples)
 
-    def statistics(
-        self, examples: Sequence[Example], texts: Sequence[str], truncated: Sequence[bool] | None = None
-    ) -> FloatArray:
-        """Return the values as [N, 1]; see `statistics_of`."""
-        more = [truncated] if self._asks_truncated else []
-        return np.array(self._values(examples, texts, *more), dtype=np.float64).reshape(-1, 1)
+    def statistics(self, examples: Sequence[Example], texts: Sequence[str]) -> FloatArray:
+        """Return the values as [N, 1]."""
+        return np.array(self._values(examples, texts), dtype=np.float64).reshape(-1, 1)
 
     def per_example(self, statistics: FloatArray) -> FloatArray:
         """Return the [N] values."""
@@ -171,15 +165,6 @@ class Average:
     def corpus(self, statistics: FloatArray) -> float:
         """Return the mean."""
         return float(statistics.mean())
-
-
-def statistics_of(
-    metric: Metric, examples: Sequence[Example], texts: Sequence[str], truncated: Sequence[bool] | None
-) -> FloatArray:
-    """Return a metric's statistics of texts, and tell one that makes a difference which of them were cut."""
-    if isinstance(metric, Average):
-        return metric.statistics(examples, texts, truncated)
-    return metric.statistics(examples, texts)
 
 
 class Subset:

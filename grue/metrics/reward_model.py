@@ -32,16 +32,13 @@ def reward_model(dir: str, batch_size: int = 32) -> Average:
     require_batch_size(batch_size)
     model, tokenizer, manifest = load_reward_model(Path(dir))
 
-    def values(
-        examples: Sequence[Example], texts: Sequence[str], truncated: Sequence[bool] | None = None
-    ) -> list[float]:
+    def values(examples: Sequence[Example], texts: Sequence[str]) -> list[float]:
         prompts = [example.prompt for example in examples]
-        rows = token_ids(tokenizer, manifest.pooling, manifest.max_tokens, prompts, texts, truncated)
+        rows = token_ids(tokenizer, manifest.pooling, manifest.max_tokens, prompts, texts)
         found = require_finite("model", dir, examples, logits(model, tokenizer, rows, batch_size))
         return [float(value) for value in (found - manifest.centre) / manifest.spread]
 
-    signature = f"model|sha256:{manifest.sha256[:16]}|unit:sd of training texts|cut:left|end:unless truncated"
-    return Average(signature, values, asks_truncated=True)
+    return Average(f"model|sha256:{manifest.sha256[:16]}|unit:sd of training texts|cut:left", values)
 
 
 def named_reward_model(name: str) -> Callable[..., Average]:

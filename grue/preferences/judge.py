@@ -13,7 +13,7 @@ from grue.errors import DataError
 from grue.lm.reward_folder import SEEN, Judgement, check_reward_task
 from grue.lm.reward_model import load_reward_model, seen_prompt
 from grue.metrics.neural.reward_model import logits, token_ids
-from grue.preferences.read import PreferencePair, read_pairs, sides
+from grue.preferences.read import PreferencePair, read_pairs
 from grue.records import Example
 from grue.stats.calibration import (
     FloatArray,
@@ -76,12 +76,14 @@ def evaluate_reward_model(
     chosen = list(pairs.pairs) if wanted == "all" else pairs.of(_part(wanted))
     if not chosen:
         raise DataError(f"{path}: its part {wanted!r} holds no pairs; choose another with --part.")
+    prompts = [pair.prompt for pair in chosen]
+    sides = ([pair.first for pair in chosen], [pair.second for pair in chosen])
     first, second = (
-        logits(model, tokenizer, token_ids(tokenizer, manifest.pooling, manifest.max_tokens, *side), BATCH)
-        for side in sides(chosen)
+        logits(model, tokenizer, token_ids(tokenizer, manifest.pooling, manifest.max_tokens, prompts, side), BATCH)
+        for side in sides
     )
     known = set(files.read_json(folder / SEEN))
-    seen = len({pair.prompt for pair in chosen if seen_prompt(pair.prompt) in known})
+    seen = len({prompt for prompt in prompts if seen_prompt(prompt) in known})
     judge = pairs.made.judge if pairs.made else ""
     found = judgement(chosen, first - second, manifest.temperature)
     return Evaluation(pairs.sha256, wanted, seen, judge, found)

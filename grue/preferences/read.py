@@ -1,6 +1,6 @@
 """Reading pairs to train or judge a reward model: in which part each prompt is, and what contradicts itself."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -19,7 +19,6 @@ class PreferencePair:
 
     Attributes:
         target: What the probability that `first` is better should be: 1, or ½ for a tie.
-        truncated: Whether each of the two was cut before its end.
     """
 
     prompt: str
@@ -27,7 +26,6 @@ class PreferencePair:
     second: str
     target: float
     part: Part
-    truncated: tuple[bool, bool] = (False, False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,16 +103,9 @@ def answered_split(path: Path, made: Header | None, given: str | None) -> str:
 
 
 def _pair(group: ScoredGroup, seed: int) -> PreferencePair:
-    prompt, (first, second) = group.example.prompt, group.responses
-    part, target = group.part or part_of(prompt, seed, SHARES), 0.5 if first.reward == second.reward else 1.0
-    return PreferencePair(prompt, first.text, second.text, target, part, (first.truncated, second.truncated))
-
-
-def sides(pairs: Sequence[PreferencePair]) -> Iterator[tuple[list[str], list[str], list[bool]]]:
-    """Yield prompts, texts and whether these were cut, of the first texts of all pairs, then of the second ones."""
-    prompts = [pair.prompt for pair in pairs]
-    yield prompts, [pair.first for pair in pairs], [pair.truncated[0] for pair in pairs]
-    yield prompts, [pair.second for pair in pairs], [pair.truncated[1] for pair in pairs]
+    prompt, (first, second) = group.example.prompt, group.texts
+    part = group.part or part_of(prompt, seed, SHARES)
+    return PreferencePair(prompt, first, second, 0.5 if group.scores[0] == group.scores[1] else 1.0, part)
 
 
 def _settled(

@@ -35,7 +35,7 @@ from grue.lm.seeds import generator
 from grue.metrics.neural.reward_model import logits, room, text_lengths, token_ids
 from grue.preferences.card import reward_card
 from grue.preferences.judge import judgement
-from grue.preferences.read import PairsFile, PreferencePair, read_pairs, require_parts, sides
+from grue.preferences.read import PairsFile, PreferencePair, read_pairs, require_parts
 from grue.preferences.settings import RewardModelConfig
 from grue.records import Example
 from grue.runs.states import newest_state, save_state
@@ -240,7 +240,9 @@ def _train(
     most = room(model, tokenizer, config.max_tokens)
 
     def rows_of(pairs: Sequence[PreferencePair]) -> tuple[Rows, Rows]:
-        first, second = (token_ids(tokenizer, model.pooling, most, *side) for side in sides(pairs))
+        prompts = [pair.prompt for pair in pairs]
+        sides = ([pair.first for pair in pairs], [pair.second for pair in pairs])
+        first, second = (token_ids(tokenizer, model.pooling, most, prompts, side) for side in sides)
         return first, second
 
     train, held, test = (found.of(part) for part in PARTS)

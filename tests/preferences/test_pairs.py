@@ -234,8 +234,9 @@ def test_pairs_of_two_systems_are_judged_by_the_reward(tmp_path):
     assert all(line["rejected"] == "nothing" for line in lines) and "x5" not in {line["id"] for line in lines}
     assert [line["id"] for line in lines if line.get("rejected_truncated")] == ["x7"]
     assert not any("chosen_truncated" in line for line in lines)
-    pairs = read_pairs(tmp_path / "p", TASK, EXAMPLES, 1).pairs
-    assert sorted(pair.truncated for pair in pairs) == [(False, False)] * 58 + [(False, True)]
+    groups = read_scored(tmp_path / "p", TASK, EXAMPLES).groups
+    cut = sorted(tuple(one.truncated for one in group.responses) for group in groups)
+    assert cut == [(False, False)] * 58 + [(False, True)]
     files.write_jsonl(tmp_path / "b", [{"id": one.id, "text": "x"} for one in EXAMPLES[1:]])
     with pytest.raises(SubmissionError, match=f"^{tmp_path / 'b'}: .*1 missing"):  # a missing side
         from_predictions(

@@ -20,28 +20,18 @@ def room(model: RewardModel, tokenizer: PreTrainedTokenizerBase, most: int) -> i
 
 
 def token_ids(
-    tokenizer: PreTrainedTokenizerBase,
-    pooling: Pooling,
-    most: int,
-    prompts: Sequence[str],
-    texts: Sequence[str],
-    truncated: Sequence[bool] | None = None,
+    tokenizer: PreTrainedTokenizerBase, pooling: Pooling, most: int, prompts: Sequence[str], texts: Sequence[str]
 ) -> list[list[int]]:
     """Return the tokens of each prompt with its text, at least one each; the prompt's beginning is cut.
 
-    What is read at its last token ends in the end token, so that an end is seen, unless the text was cut before it.
-
-    Args:
-        truncated: Whether each text was; None where none was.
+    What is read at its last token ends in the end token, so that an end is seen.
     """
     joined = [without_surrogates("".join(seam(*pair))) for pair in zip(prompts, texts, strict=True)]
     end = tokenizer.eos_token_id
     ends = pooling == "last" and end is not None
     found = tokenizer(joined, truncation=True, max_length=most - ends, verbose=False)["input_ids"]
     if ends:
-        found = [row[:-1] if row and row[-1] == end else row for row in found]
-        cuts = [False] * len(found) if truncated is None else truncated
-        found = [row if cut and row else [*row, end] for row, cut in zip(found, cuts, strict=True)]
+        found = [[*(row[:-1] if row and row[-1] == end else row), end] for row in found]
     return [row or [tokenizer.pad_token_id] for row in found]
 
 
