@@ -1,6 +1,7 @@
 """Options that several commands share."""
 
 import json
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -32,7 +33,8 @@ def option(*declarations: str, **settings: Any) -> Callable[[F], F]:
 def _refuse_beyond(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
     """Refuse a number that libraries cannot take: beyond 32 bits, infinite or NaN."""
     if value is not None and not abs(value) <= LARGEST:
-        raise click.BadParameter(f"must be at most {LARGEST}, found {value}.", context, parameter)
+        most = f"at most {LARGEST}" if math.isfinite(value) else "a finite number"
+        raise click.BadParameter(f"must be {most}, found {value}.", context, parameter)
     return value
 
 

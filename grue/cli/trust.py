@@ -85,7 +85,12 @@ def reproduce(
 @click.option(  # no variable: GRUE_RUNS is the folder of one's own runs
     "--runs", type=click.Path(path_type=Path), default=Path("runs/retrained"), help="Folder of what is trained."
 )
-@options.option("--at-most", type=click.IntRange(min=1), help="Texts that a run may take. [default: 2,000,000]")
+@options.option(
+    "--at-most",
+    type=click.IntRange(min=1),
+    callback=None,  # no library takes this number, which may be beyond 32 bits
+    help="Texts that a run may take. [default: 2,000,000]",
+)
 @options.option("--allow-download", is_flag=True, help="Load a model of the hub that the configuration names.")
 @options.option("--threads", type=click.IntRange(min=1), help="CPU threads of torch. [default: the row's]")
 @options.option("--dry-run", is_flag=True, help="Print what would be trained, and do nothing.")

@@ -200,7 +200,7 @@ def stages_of(request: RunRequest) -> list[Plan]:
                 offline=request.offline,
             )
         )
-    if request.backbone is not None or task.suite not in SUITES:
+    if request.init is None and (request.backbone is not None or task.suite not in SUITES):
         check_backbone(plans[0])
     for spec in task.metrics:  # refused before a folder is claimed
         metric_factory(spec.name, spec.options, task.folder)

@@ -134,7 +134,7 @@ def test_what_proves_nothing_is_refused(tmp_path):
         ((one, "--at-least", "prefrence=1"), 2, "Did you mean 'preference'?"),
         ((one, "--at-least", "preference=supervisd"), 2, "Did you mean 'supervised'?"),
         ((one, *asked, "--tolerance", "-1"), 2, "--tolerance -1.0"),
-        ((one, *asked, "--tolerance", "nan"), 2, "--tolerance nan"),
+        ((one, *asked, "--tolerance", "nan"), 2, "must be a finite number, found nan"),
         ((one, *asked, "--tolerance", "1"), 2, "no bar names a row"),
         ((one, "--task", "totto", *asked), 3, "not of mini/totto"),
         ((one, "--suite", "grue", *asked), 3, "of mini/imdb, not of grue/imdb"),

@@ -53,7 +53,7 @@ def test_json_says_all_that_decides_a_value(mine):
     assert scored["ids"] == ["a", "b"]
     assert scored["per_example"] == {"rouge1": [1.0, 0.5]}
     assert scored["counts"] == {"expected": 2, "scored": 2, "empty": 0, "truncated": 0}
-    assert set(scored["hashes"]) == {"examples", "prompts", "predictions"}
+    assert set(scored["hashes"]) == {"examples", "references", "prompts", "predictions"}
     assert (scored["preference"], scored["naturalness"], scored["errors"]) == (None, None, [])
 
 

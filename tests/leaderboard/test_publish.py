@@ -23,7 +23,7 @@ from grue.render import as_json
 from grue.render.publish import stale, strays
 from grue.submissions.entries import results
 from grue.task_files import load_task, task_names
-from grue.tasks import Task
+from grue.tasks import MetricSpec, Task
 
 FILES = [f"{suite}.{ending}" for suite in ("grue", "mini") for ending in ("md", "json", "csv", "tex", "html")]
 DESCRIPTION = """
@@ -38,10 +38,16 @@ budget = "an hour"
 """
 
 
+def least(spec: MetricSpec) -> float:
+    """Return the lowest value of a metric: 1 for a perplexity."""
+    return float(spec.name.startswith("perplexity"))
+
+
 def result(task: Task, system: str, seed: int, share: float) -> Any:
     """A result with every metric of the task at a share of its best."""
     scores = tuple(
-        Score(spec.name, spec.axis, share, 100 * share, 4, spec.direction, f"{spec.name}|v1") for spec in task.metrics
+        Score(spec.name, spec.axis, share + least(spec), 100 * share, 4, spec.direction, f"{spec.name}|v1")
+        for spec in task.metrics
     )
     return a_result(task, system, seed, 100 * share, 100 * share, scores=scores)
 

@@ -164,7 +164,11 @@ def test_no_algorithm_learns_from_a_response_without_a_score(algorithm, tmp_path
         assert 0 < line["objective/scored"] < 1
         if "policy/ratio_error" in line and algorithm not in ("trpo", "a2c"):
             scored = round(24 * line["objective/scored"])
-            assert line["policy/steps"] == 2 * math.ceil(scored / 2), "two epochs of minibatches of two"
+            most = 2 * math.ceil(scored / 2)  # two epochs of minibatches of two
+            if algorithm in ("grpo", "rloo"):  # those of flat groups alone have no gradient before the first step
+                assert 0 < line["policy/steps"] <= most
+            else:
+                assert line["policy/steps"] == most
 
 
 def test_an_update_without_any_score_is_an_error(tmp_path):

@@ -46,8 +46,8 @@ def module(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
     path = tmp_path / "given_method.py"
-    source = "from grue.algorithms import ppo\n\ndef update(*args):\n    return ppo.update(*args)\n\n"
-    path.write_text(source + "MINE = ppo.Algorithm(settings=ppo.PPOConfig, update=update)\n")
+    source = "from grue.algorithms import ppo\nfrom grue.rl.trainer import Algorithm\n\ndef update(*args):\n    return ppo.update(*args)\n\n"
+    path.write_text(source + "MINE = Algorithm(settings=ppo.PPOConfig, update=update)\n")
     import given_method
 
     yield given_method

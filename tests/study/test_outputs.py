@@ -68,17 +68,16 @@ def test_all_seeds_are_read_where_none_is_chosen(examples, submissions, runs):
     assert [run.seed for run in outputs.runs] == ["1", "2", "3", "4", "5"] and outputs.name == "supervised"
 
 
-def test_a_name_of_both_is_that_of_the_others(examples, submissions, runs):
-    """As for `grue compare`: beside a run, a name that a submission has too means the run."""
+def test_a_name_of_both_is_that_of_more_seeds(examples, submissions, runs):
+    """As for `grue compare`: a name that a submission and a run have is the one's with more results."""
     shutil.copytree(runs / "mini/imdb/mine", runs / "mini/imdb/supervised")
     folder = runs / "mini/imdb/supervised/seed-1"
     record = json.loads((folder / "result.json").read_text())
     record["system"]["name"] = "supervised"
     (folder / "result.json").write_text(json.dumps(record))
-    with pytest.raises(ConfigError, match="names both a submission and runs"):
-        read_outputs(["supervised"], TASK, examples, PLACES, submissions, runs)
-    found = read_outputs(["supervised@1", "mine"], TASK, examples, PLACES, submissions, runs)
-    assert [one.origin for one in found] == ["runs", "runs"] and found[0].name == "supervised@1"
+    for given, origin in (("supervised", "submissions"), ("runs:supervised", "runs")):
+        found = read_outputs([f"{given}@1", "mine"], TASK, examples, PLACES, submissions, runs)
+        assert [one.origin for one in found] == [origin, "runs"] and found[0].name.endswith("supervised@1")
 
 
 def test_scores_that_were_changed_are_computed_anew(examples, submissions, runs):
