@@ -93,7 +93,7 @@ def plain_sampling(task: Task, temperature: float = 1.0) -> Generation:
 
 def as_responses(tokenizer: PreTrainedTokenizerBase, tokens: Tokens, truncated: torch.Tensor) -> list[Response]:
     """Return tokens [B, T] as responses; `truncated` [B] is True where one reached the length limit."""
-    columns = decode_responses(tokenizer, tokens), map(tuple, tokens.lists()), truncated.tolist()
+    columns = decode_responses(tokenizer, tokens, truncated), map(tuple, tokens.lists()), truncated.tolist()
     return [Response(*one) for one in zip(*columns, strict=True)]
 
 

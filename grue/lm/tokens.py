@@ -109,7 +109,8 @@ def _spell(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int], text: str, en
     """Whether ids are this tokenizer's for a text, and end in one of `ends` if there are any."""
     if min(ids) < 0 or max(ids) >= len(tokenizer) or (ends and ids[-1] not in ends):
         return False
-    return legible(str(tokenizer.decode(list(ids), skip_special_tokens=True))).strip() == text
+    said = list(ids[:-1] if ends else ids)
+    return legible(str(tokenizer.decode(said, skip_special_tokens=True))).strip() == text
 
 
 def ids_beside_text(
@@ -151,12 +152,16 @@ def _padded(model: PreTrainedModel, rows: Sequence[Sequence[int]], filler: int, 
     return Tokens(ids.to(model.device), mask.to(model.device))
 
 
-def decode_responses(tokenizer: PreTrainedTokenizerBase, responses: Tokens) -> list[str]:
+def decode_responses(tokenizer: PreTrainedTokenizerBase, responses: Tokens, truncated: Tensor) -> list[str]:
     """Return the text of the tokens that count.
 
-    Special tokens, unknown ids, surrounding white space and characters that nobody sees are left out.
+    Special tokens, end tokens, unknown ids, surrounding white space and characters that nobody sees are left out.
+
+    Args:
+        truncated: [B], whether a response has no end token; any other's last token is one, special or not.
     """
-    texts = tokenizer.batch_decode(responses.lists(), skip_special_tokens=True)
+    rows = [ids if cut else ids[:-1] for ids, cut in zip(responses.lists(), truncated.tolist(), strict=True)]
+    texts = tokenizer.batch_decode(rows, skip_special_tokens=True)
     return [legible(str(text)).strip() for text in texts]
 
 

@@ -144,7 +144,7 @@ def sample(
 
 def show(trainer: Trainer, found: Sampled, size: int = 1) -> None:
     """Show a few of the responses that this rank drew, one of each group of `size`."""
-    texts = decode_responses(trainer.tokenizer, found.rollout.responses)
+    texts = decode_responses(trainer.tokenizer, found.rollout.responses, found.rollout.truncated)
     shown = list(zip(found.positions.tolist(), texts, found.given.sums.tolist(), strict=True))
     for position, text, value in shown[::size][:SHOWN_SAMPLES]:
         trainer.shown(trainer.examples[position], text, value)

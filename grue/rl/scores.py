@@ -43,7 +43,7 @@ def reward_responses(trainer: Trainer, examples: Sequence[Example], rollout: Rol
     responses = rollout.responses
     parts = trainer.reward.parts(
         examples,
-        decode_responses(trainer.tokenizer, responses),
+        decode_responses(trainer.tokenizer, responses, rollout.truncated),
         token_ids=responses.lists(),
         truncated=rollout.truncated.tolist(),
         step=n,

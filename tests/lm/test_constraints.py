@@ -17,7 +17,7 @@ from grue.lm.checkpoint import save_checkpoint
 from grue.lm.load import load_language_model
 from grue.lm.log_probs import token_log_probs
 from grue.lm.sampling import Mask, sample_responses
-from grue.lm.tokens import encode_prompts
+from grue.lm.tokens import decode_responses, encode_prompts, encode_responses, ids_beside_text
 from grue.tasks import Generation, Prompt
 
 SIZE, EOS, UNK, WORD, OTHER = tiny_models.SIZE, 1, 2, 7, 8
@@ -126,6 +126,20 @@ def test_a_single_end_of_its_own_counts_only_as_a_special_token(tmp_path):
         model = tiny.model("causal")
         name = saved(tmp_path / str(end), model, "causal", eos_token_id=end)
         assert load_language_model("causal", name)[0].generation_config.eos_token_id == ends
+
+
+def test_an_end_token_is_no_part_of_the_text_even_if_the_tokenizer_calls_it_a_word(tmp_path):
+    model = tiny.model("causal")
+    model, tokenizer = load_language_model("causal", saved(tmp_path, model, "causal", eos_token_id=[EOS, OTHER]))
+    rollout = sample_responses(
+        model, prompts_of(model, tokenizer, 8), Generation(8, do_sample=True), uniforms(24, 8), EOS
+    )
+    said, cuts = rollout.responses.lists(), rollout.truncated.tolist()
+    texts = decode_responses(tokenizer, rollout.responses, rollout.truncated)
+    assert {OTHER, EOS} <= {ids[-1] for ids, cut in zip(said, cuts, strict=True) if not cut}
+    assert not any(tokenizer.decode([OTHER]).strip() in text.split() for text in texts)
+    kept = ids_beside_text(model, tokenizer, texts, cuts, said)
+    assert encode_responses(model, tokenizer, texts, 8, cuts, kept).lists() == said, "what was drawn is learnt"
 
 
 def test_what_is_not_applied_is_named(tmp_path):

@@ -178,7 +178,7 @@ def test_a_head_may_be_larger_than_its_tokenizer(kind):
     assert (rollout.responses.ids >= len(tokenizer)).any(), "the sampler knows nothing of tokenizers"
     known = [[i for i in real_tokens(rollout.responses, row) if i < len(tokenizer)] for row in range(3)]
     expected = [tokenizer.decode(ids, skip_special_tokens=True).strip() for ids in known]
-    assert decode_responses(tokenizer, rollout.responses) == expected
+    assert decode_responses(tokenizer, rollout.responses, rollout.truncated) == expected
 
 
 def saved(kind, folder):

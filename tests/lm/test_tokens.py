@@ -77,7 +77,7 @@ def test_a_decoder_of_its_own_writes_the_special_tokens_of_its_tokenizer():
     responses = encode_responses(tiny_models.model("bart"), tokenizer, ["the dog", "the dog sees a cat"], 5)
     assert real_tokens(responses, 0) == [0, 3, 5, 1]
     assert real_tokens(responses, 1)[0] == 0 and 1 not in real_tokens(responses, 1)
-    assert decode_responses(tokenizer, responses)[0] == "the dog"
+    assert decode_responses(tokenizer, responses, torch.tensor([False, True]))[0] == "the dog"
 
 
 def test_a_target_is_encoded_as_a_target():
