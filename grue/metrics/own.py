@@ -12,6 +12,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
+from functools import partial
 from importlib.machinery import PathFinder
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -242,15 +243,26 @@ def source_of(function: Callable[..., Any]) -> list[Any]:
 
 
 def sources_of(functions: Iterable[Callable[..., Any]]) -> dict[str, list[Any]]:
-    """Return `source_of` of functions, and of those of their own modules that they call, by module and name."""
-    found, pending = dict[str, list[Any]](), list(functions)
+    """Return `source_of` of functions, and of those of their own modules that they call, by module and name.
+
+    Of a `partial`, the arguments that are set count, too.
+    """
+    found, seen, pending = dict[str, list[Any]](), set[Any](), list(functions)
     while pending:
         function = pending.pop()
-        name = f"{function.__module__}:{function.__qualname__}"
-        if name not in found and function.__module__.partition(".")[0] != "grue":
-            found[name] = source_of(function)
+        if function in seen:  # names are not enough: all lambdas of a module share one
+            continue
+        seen.add(function)
+        if isinstance(function, partial):
+            inner, said = function.func, [function.args, function.keywords]
+            pending.append(inner)
+        elif function.__module__.partition(".")[0] == "grue":
+            continue
+        else:
+            inner, said = function, source_of(function)
             called = _globals(inspect.unwrap(function)).values()
             pending += [one for one in called if inspect.isfunction(one) and one.__module__ == function.__module__]
+        found.setdefault(f"{inner.__module__}:{inner.__qualname__}", []).append(said)
     return found
 
 
@@ -262,7 +274,7 @@ def _globals(function: Any) -> dict[str, Any]:
         return here.union(*(used(one, how) for one in code.co_consts if isinstance(one, CodeType)))
 
     names = used(function.__code__, "LOAD_GLOBAL") - used(function.__code__, "STORE_GLOBAL")
-    return {name: function.__globals__.get(name) for name in names}
+    return {name: function.__globals__.get(name) for name in sorted(names)}
 
 
 def _described(error: BaseException) -> str:

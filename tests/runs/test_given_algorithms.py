@@ -3,12 +3,14 @@
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 import grue
 from grue.algorithms import nlpo, ppo
 from grue.errors import ConfigError
+from grue.rl import groups
 from grue.runs import algorithms
 from grue.runs.algorithms import find_algorithm, give_name
 from grue.runs.plan import stages_of
@@ -101,6 +103,17 @@ def test_what_cannot_be_read_has_a_name_that_no_other_process_gives():
     assert "(unknown " in name and give_name(given) == name
     algorithms.GIVEN.clear()
     assert give_name(given) != name
+
+
+def test_bound_arguments_and_functions_of_the_same_name_are_told_apart():
+    start = groups.start  # as those that learn from scored data have it
+    given = [replace(ppo.ALGORITHM, update=update, start=partial(start, reference=kept)) for kept in (True, False)]
+    given += [replace(ppo.ALGORITHM, update=lambda *_, n=n: {}, parts=lambda *_: 1) for n in (1, 2)]
+    given += [replace(given[-1], update=lambda *_: {})]
+    names = [give_name(one) for one in given]
+    assert len(set(names)) == 5 and not any("(unknown " in name for name in names)
+    algorithms.GIVEN.clear()
+    assert [give_name(one) for one in given] == names
 
 
 class Model:
