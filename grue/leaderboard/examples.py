@@ -13,7 +13,7 @@ from pathlib import Path
 from grue.leaderboard.board import Board
 from grue.leaderboard.notes import misfit
 from grue.metrics.registry import metric_factory
-from grue.records import Entry, Example, Prediction
+from grue.records import Entry, Example, Prediction, as_scored, legible
 from grue.stats.intervals import mean
 from grue.submissions.folder import predictions_of
 from grue.submissions.reading import read_untrusted_predictions, scan
@@ -173,13 +173,14 @@ def disagreement(texts: Collection[str]) -> float:
 
 def _scores(task: Task, known: Mapping[str, Prediction], chosen: Sequence[Example]) -> dict[str, tuple[float, ...]]:
     """Return id → the values of the metrics of each text, for the examples that have one."""
-    here = [example for example in chosen if example.id in known]
+    here = [as_scored(example) for example in chosen if example.id in known]
+    texts = [legible(known[example.id].text) for example in here]
     columns = []
     for spec in task.metrics:
         if spec.name in SCORED and here:
             metric = metric_factory(spec.name, spec.options, task.folder)(**spec.options)
             metric.prepare(here)
-            statistics = metric.statistics(here, [known[example.id].text for example in here])
+            statistics = metric.statistics(here, texts)
             columns.append([float(value) for value in metric.per_example(statistics)])
     return {example.id: tuple(column[i] for column in columns) for i, example in enumerate(here)}
 

@@ -14,7 +14,7 @@ from grue.evaluation.scoring import chosen_metrics, prepared_metric, score_examp
 from grue.leaderboard.compare import predictions_of, refuse_unfit
 from grue.leaderboard.systems import FoundSystem, find_systems
 from grue.metrics.metric import Metric
-from grue.records import Direction, Entry, Example, Prediction, check_system_name
+from grue.records import Direction, Entry, Example, Prediction, as_scored, check_system_name
 from grue.submissions.folder import predictions_of as submitted_predictions
 from grue.tasks import Task
 
@@ -187,11 +187,11 @@ def _kept(entry: Entry, ids: Sequence[str]) -> Scores | None:
 def _scorer(task: Task, examples: Sequence[Example], places: Sequence[int]) -> Scorer:
     """Return what scores texts to the items, by metrics that are prepared, once, on all examples."""
     specs = chosen_metrics(task, [spec.name for spec in task.metrics])
-    items = [examples[place] for place in places]
+    items, given = [examples[place] for place in places], list(map(as_scored, examples))
 
     @cache
     def prepared(name: str) -> Metric:
-        return prepared_metric(next(spec for spec in specs if spec.name == name), examples, task.folder)
+        return prepared_metric(next(spec for spec in specs if spec.name == name), given, task.folder)
 
     def score(predictions: Sequence[Prediction]) -> Scores:
         scored = score_examples(
