@@ -30,7 +30,6 @@ JSON = (CONFIG, TOKENIZER_CONFIG, INDEX, "generation_config.json", "special_toke
 TEXT_ENDINGS = (".json", ".txt", ".model", ".jinja", ".tiktoken")
 PICKLE_ENDINGS = (".bin", ".pt", ".pth", ".pkl", ".ckpt", ".pickle")
 
-KINDS = {"causal": "a causal language model", "seq2seq": "an encoder-decoder language model"}
 REFUSED_KEYS = {
     "auto_map": "names Python code, which is never run; without the key it is a model of transformers' own, or none",
     "quantization_config": "asks for quantised weights, which are not read; save the model dequantised",
@@ -75,26 +74,6 @@ def check_folder(name: str, folder: Path) -> None:
     for path in (folder / file for file in JSON):
         if path.exists():
             _check_configuration(path, read_object(path))
-
-
-def check_family(name: str, folder: Path, family: str) -> None:
-    """Refuse an encoder-decoder as a causal model, which transformers would load in part, and vice versa.
-
-    Args:
-        name: The model's name, for messages.
-        family: "causal" or "seq2seq".
-
-    Raises:
-        DataError: The model is of the other family; or its configuration is no object.
-    """
-    config = read_object(folder / CONFIG)
-    found = "seq2seq" if config.get("is_encoder_decoder") else "causal"
-    if found != family:
-        kind = "an encoder-decoder" if found == "seq2seq" else "a causal model"
-        raise DataError(
-            f"{name} cannot be loaded as {KINDS[family]}: it is {kind} ({escaped(config.get('model_type'))}). Choose "
-            f'another model, or a task whose backbone is of the family "{found}".'
-        )
 
 
 def check_file(path: Path, largest: int) -> None:

@@ -42,7 +42,7 @@ from grue.lm.checkpoint import MANIFEST, read_manifest
 from grue.lm.constraints import own_decoding
 from grue.lm.convert import PICKLED, convert, converted_folder
 from grue.lm.endings import append_nothing
-from grue.lm.folder import CONFIG, KINDS, WEIGHTS, Shapes, check_family, check_folder, no_safetensors, weight_shapes
+from grue.lm.folder import CONFIG, WEIGHTS, Shapes, check_folder, no_safetensors, weight_shapes
 from grue.lm.plain_text import read_as_text
 from grue.lm.quiet import quiet
 from grue.lm.tokenizer_parts import check_loaded, check_tokenizer_file
@@ -55,7 +55,8 @@ LoadedModel = tuple[PreTrainedModel, PreTrainedTokenizerBase]
 
 _AUTO: Mapping[str, Any] = {"causal": AutoModelForCausalLM, "seq2seq": AutoModelForSeq2SeqLM}
 _PURPOSE = {
-    **{_AUTO[family]: kind for family, kind in KINDS.items()},
+    AutoModelForCausalLM: "a causal language model",
+    AutoModelForSeq2SeqLM: "an encoder-decoder language model",
     AutoModelForSequenceClassification: "a text classifier",
     AutoModel: "an encoder",
 }
@@ -233,12 +234,10 @@ def _described(auto: Any, name: str, folder: Path, weights: bool) -> tuple[Pretr
     if not (folder / CONFIG).exists():
         raise _unloadable(_PURPOSE[auto], name, f"it has no {CONFIG}")
     check_folder(name, folder)
-    for family, one in _AUTO.items():
-        if one is auto:
-            check_family(name, folder, family)
     shapes = weight_shapes(name, folder, auto.__name__) if weights else {}
     with _reading(_PURPOSE[auto], name, CONFIG):
         config = _plain(AutoConfig.from_pretrained(folder, trust_remote_code=False))
+        _check_family(auto, name, config)
         return config, shapes, _check_size(auto, name, config, shapes) if weights else []
 
 
@@ -328,6 +327,17 @@ def _some(names: Sequence[str]) -> str:
 
 def _without_numbers(key: str) -> str:
     return re.sub(r"\d+", "#", key)
+
+
+def _check_family(auto: Any, name: str, config: PretrainedConfig) -> None:
+    """Refuse an encoder-decoder as a causal model, which transformers would load in part, and vice versa."""
+    fitting = "seq2seq" if config.is_encoder_decoder else "causal"
+    if auto in _AUTO.values() and auto is not _AUTO[fitting]:
+        kind = "an encoder-decoder" if config.is_encoder_decoder else "a causal model"
+        raise DataError(
+            f"{name} cannot be loaded as {_PURPOSE[auto]}: it is {kind} ({escaped(config.model_type)}). Choose another "
+            f'model, or a task whose backbone is of the family "{fitting}".'
+        )
 
 
 def _check_tokenizer(name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:

@@ -1,5 +1,8 @@
 """What holds for every family of models that can be trained, against plain calls of one row."""
 
+import json
+from pathlib import Path
+
 import pytest
 import torch
 from support import model_families, oracles, tiny, tiny_models
@@ -191,6 +194,13 @@ def saved(kind, folder):
 def test_an_encoder_decoder_is_no_causal_model(kind, tmp_path):
     with pytest.raises(DataError, match=f"cannot be loaded as a causal language model: it is an enc.* .{kind}.*"):
         load_language_model("causal", saved(kind, tmp_path))
+
+
+def test_a_configuration_may_leave_its_family_to_its_class(tmp_path):
+    path = Path(saved("t5", tmp_path), "config.json")
+    kept = {key: value for key, value in json.loads(path.read_text()).items() if key != "is_encoder_decoder"}
+    path.write_text(json.dumps(kept))
+    assert load_language_model("seq2seq", str(tmp_path))[0].config.is_encoder_decoder
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "llama"])
