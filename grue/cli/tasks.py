@@ -136,6 +136,7 @@ def folded(label: str, text: str) -> str:
 
 def prompt_lengths(task: "Task", examples: Sequence["Example"]) -> list[int]:
     """Return each prompt's length in tokens of the task's backbone; empty, with a warning, without its tokenizer."""
+    from grue.lm.cuts import token_counts
     from grue.lm.load import load_tokenizer
 
     try:
@@ -143,11 +144,7 @@ def prompt_lengths(task: "Task", examples: Sequence["Example"]) -> list[int]:
     except GrueError as error:
         click.echo(f"Tokens are not counted: {error}", err=True)
         return []
-    lengths: list[int] = []
-    for start in range(0, len(examples), 1000):
-        prompts = [example.prompt for example in examples[start : start + 1000]]
-        lengths += [len(ids) for ids in tokenizer(prompts, verbose=False)["input_ids"]]
-    return lengths
+    return token_counts(tokenizer, [example.prompt for example in examples])
 
 
 def length_summary(lengths: Sequence[int], task: "Task") -> str:

@@ -11,6 +11,7 @@ from grue.lm.plain_text import special_names
 from grue.lm.tokens import target_ids
 from grue.tasks import Task
 
+BATCH = 1000  # prompts that are tokenised at once
 NAMED = 3  # places that are named of what was found
 
 
@@ -72,7 +73,7 @@ def find_cuts(
     """Return what training makes of lines, each the id and the prompt of an example with what is learnt of it."""
     found = list(lines)
     prompts = {identity: prompt for identity, prompt, _ in found}
-    asked = [len(ids) for ids in tokenizer(list(prompts.values()), verbose=False)["input_ids"]] if prompts else []
+    asked = token_counts(tokenizer, list(prompts.values()))
     limit, lengths, equal = task.rollout.max_new_tokens, list[int](), list[str]()
     names, quoted, quoting = special_names(tokenizer), Counter[str](), dict[str, None]()
     pattern = re.compile("|".join(map(re.escape, names)) or r"(?!)")
@@ -106,6 +107,12 @@ def find_cuts(
         special_tokens=dict(sorted(quoted.items())),
         special_in=tuple(quoting)[:NAMED],
     )
+
+
+def token_counts(tokenizer: PreTrainedTokenizerBase, prompts: Sequence[str]) -> list[int]:
+    """Return how many tokens prompts have, special tokens included; a batch of them is in memory at a time."""
+    batches = (list(prompts[start : start + BATCH]) for start in range(0, len(prompts), BATCH))
+    return [len(ids) for batch in batches for ids in tokenizer(batch, verbose=False)["input_ids"]]
 
 
 def _lengths(tokens: Sequence[int], limit: int) -> Lengths:

@@ -31,7 +31,9 @@ def test_samples_do_not_depend_on_the_batch(family):
     def answers(chosen):
         prompts = encode_prompts(model, tokenizer, [example.prompt for example in chosen], PROMPT)
         rollout = sample_responses(model, prompts, settings, example_uniforms(3, chosen, 8), eos=1)
-        return dict(zip([e.id for e in chosen], decode_responses(tokenizer, rollout.responses, rollout.truncated), strict=True))
+        return dict(
+            zip([e.id for e in chosen], decode_responses(tokenizer, rollout.responses, rollout.truncated), strict=True)
+        )
 
     together = answers(examples)
     assert len(set(together.values())) > 1
