@@ -12,7 +12,11 @@ from transformers import PreTrainedTokenizerBase
 
 
 def append_nothing(tokenizer: PreTrainedTokenizerBase) -> None:
-    """Change a tokenizer so that nothing follows a text; a saved copy is changed, too."""
+    """Change a tokenizer so that nothing follows a text; a saved copy is changed, too.
+
+    Raises:
+        ValueError: It puts special tokens in place of a text.
+    """
     if getattr(tokenizer, "add_eos_token", False):
         tokenizer.add_eos_token = False
     backend = getattr(tokenizer, "backend_tokenizer", None)
@@ -49,8 +53,10 @@ def _open(processor: dict[str, Any]) -> dict[str, Any]:
 
 
 def _up_to_text(template: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    last = max(place for place, part in enumerate(template) if "Sequence" in part)
-    return template[: last + 1]
+    texts = [place for place, part in enumerate(template) if "Sequence" in part]
+    if not texts:
+        raise ValueError("its post_processor leaves out the text")
+    return template[: texts[-1] + 1]
 
 
 def _open_in_python(tokenizer: PreTrainedTokenizerBase) -> None:

@@ -135,7 +135,8 @@ def load_language_model(family: Family, name: str, revision: str = "") -> Loaded
     """
     model, tokenizer = load_pretrained(_AUTO[family], name, revision)
     if family == "causal":
-        append_nothing(tokenizer)
+        with _reading("a tokenizer", name, "its files"):
+            append_nothing(tokenizer)
     tokenizer.padding_side = "left" if family == "causal" else "right"
     if tokenizer.eos_token_id is None:
         raise DataError(f"{name}: its tokenizer has no end-of-text token, so a generation could not end.")
@@ -154,10 +155,7 @@ def load_tokenizer(name: str, revision: str = "", family: Family | None = None) 
     """
     folder = model_folder(name, revision, weights=False)
     check_folder(name, folder)
-    tokenizer = _read_tokenizer(name, folder)
-    if family == "causal":
-        append_nothing(tokenizer)
-    return tokenizer
+    return _read_tokenizer(name, folder, family)
 
 
 def load_pretrained(auto: Any, name: str, revision: str) -> LoadedModel:
@@ -210,7 +208,7 @@ def _checked(family: Family, name: str, revision: str, state: FolderState) -> Pr
     config, _, misshapen = _described(auto, name, folder, here)
     if misshapen:
         raise _unloadable(_PURPOSE[auto], name, f"the weights ({', '.join(misshapen[:3])})")
-    _read_tokenizer(name, folder)
+    _read_tokenizer(name, folder, family)
     return config
 
 
@@ -241,7 +239,7 @@ def _described(auto: Any, name: str, folder: Path, weights: bool) -> tuple[Pretr
         return config, shapes, _check_size(auto, name, config, shapes) if weights else []
 
 
-def _read_tokenizer(name: str, folder: Path) -> PreTrainedTokenizerBase:
+def _read_tokenizer(name: str, folder: Path, family: Family | None = None) -> PreTrainedTokenizerBase:
     if (path := folder / "tokenizer.json").exists():
         check_tokenizer_file(path)
     with _reading("a tokenizer", name, "its files"):
@@ -249,6 +247,8 @@ def _read_tokenizer(name: str, folder: Path) -> PreTrainedTokenizerBase:
         tokenizer.name_or_path = locate_model(name)
         check_loaded(name, tokenizer)
         read_as_text(name, tokenizer)
+        if family == "causal":
+            append_nothing(tokenizer)
     return tokenizer
 
 

@@ -9,9 +9,10 @@ from tokenizers.processors import BertProcessing, ByteLevel, RobertaProcessing, 
 from transformers import AutoTokenizer, ByT5Tokenizer
 
 from grue.cli.tasks import prompt_lengths
+from grue.errors import DataError
 from grue.lm.checkpoint import save_checkpoint
 from grue.lm.endings import append_nothing
-from grue.lm.load import load_language_model
+from grue.lm.load import check_language_model, load_language_model
 from grue.lm.tokens import encode_prompts
 from grue.tasks import Prompt
 
@@ -54,6 +55,15 @@ def test_nothing_follows_a_causal_prompt(kind, tmp_path):
     # A checkpoint's tokenizer makes the prompts that were trained on, without grue too.
     save_checkpoint(tmp_path / "kept", model, tokenizer, MANIFEST, SAMPLED, "")
     assert AutoTokenizer.from_pretrained(tmp_path / "kept")("man")["input_ids"] == [*start, MAN]
+
+
+def test_a_template_without_the_text_is_refused(tmp_path):
+    name = saved("causal", TemplateProcessing(single="<unk> <eos>", special_tokens=[START, END]), tmp_path)
+    for load in (load_language_model, check_language_model):
+        with pytest.raises(
+            DataError, match="cannot be loaded as a tokenizer: .*its post_processor leaves out the text"
+        ):
+            load("causal", name)
 
 
 def test_an_encoder_decoder_s_prompt_keeps_its_end(tmp_path):
