@@ -64,7 +64,8 @@ def find_algorithm(name: str) -> "Algorithm[Any]":
 
     Raises:
         UnknownName: Nothing has that name.
-        ConfigError: The module cannot be imported, or the object is not an algorithm.
+        ConfigError: The module cannot be imported, or the object is not an algorithm; or the name is that of an
+            algorithm that another process was given.
     """
     from grue.metrics.own import import_from
     from grue.rl.trainer import Algorithm
@@ -73,6 +74,11 @@ def find_algorithm(name: str) -> "Algorithm[Any]":
     name = canonical(name)
     if name in GIVEN:
         return GIVEN[name]
+    if name.endswith(")"):  # a name of `give_name`
+        raise ConfigError(
+            f"The algorithm {name!r} was passed as an object, and this process was not given it: call grue.train with "
+            "the same object, unchanged."
+        )
     if name not in ALGORITHMS and ":" in name:
         module, wanted = import_from(name, "algorithm", known=ALGORITHMS.names()), name.partition(":")[2]
         if not hasattr(module, wanted):

@@ -205,7 +205,7 @@ def check_configurations(system: Path, found: Scan, results: Mapping[Path, Resul
 
 
 def _check_settings(path: Path, configuration: Configuration, task: Task) -> Iterator[Problem]:
-    """Yield if this version cannot train from a configuration; its settings load torch, and so only here."""
+    """Yield if this version cannot train from a configuration."""
     from grue.runs.algorithms import find_card
     from grue.runs.recipes import checked_settings
 

@@ -113,6 +113,8 @@ def test_bound_arguments_and_functions_of_the_same_name_are_told_apart():
     names = [give_name(one) for one in given]
     assert len(set(names)) == 5 and not any("(unknown " in name for name in names)
     algorithms.GIVEN.clear()
+    with pytest.raises(ConfigError, match="was passed as an object, and this process was not given it"):
+        find_algorithm(names[0])
     assert [give_name(one) for one in given] == names
 
 
