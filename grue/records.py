@@ -52,7 +52,7 @@ JOINERS = f"\u200c\u200d{SOFT_HYPHEN}"  # format characters that show at some pl
 VIRAMA = 9
 """The combining class of signs that join the consonants of Indic scripts."""
 _SELECTORS = "".join(map(chr, [*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)]))
-_MAY_SHOW = re.compile(f"[{JOINERS}{_SELECTORS}]+")
+_MAY_SHOW = re.compile(f"[{JOINERS}\ufe00-\ufe0f\U000e0100-\U000e01ef]+")  # ranges, which are searched faster
 
 Cost = Literal["tokens", "episodes", "seconds", "prompts", "generated_tokens", "reward_calls", "steps"]
 COSTS: tuple[Cost, ...] = get_args(Cost)
@@ -101,7 +101,7 @@ def legible(text: str) -> str:
         return text
     text = text.replace("\r\n", "\n")
     hidden = {ord(sign): " " if sign.isspace() else None for sign in set(text) if _is_hidden(sign)}
-    return _MAY_SHOW.sub(_what_shows, text.translate(hidden))
+    return _MAY_SHOW.sub(_what_shows, text.translate(hidden) if hidden else text)
 
 
 def unseen(text: str) -> set[str]:
