@@ -234,12 +234,14 @@ class Client:
             Passing: It is not one; a server under load cuts its answers, or sends errors as if they were none.
             DataError: The server streams, or its answers are of another protocol.
         """
-        beginning = self._quoted(content.decode("utf-8", "replace"), 100)
         if content.lstrip().startswith(_STREAMED):
-            raise DataError(f"{self._where}: the server streams, which it was not asked for: {beginning}. Turn it off.")
+            raise DataError(
+                f"{self._where}: the server streams, which it was not asked for: {self._beginning(content)}. "
+                "Turn it off."
+            )
         found = _object_of(content)
         if found is None:
-            raise Passing(f"the answer is no JSON object: {beginning}")
+            raise Passing(f"the answer is no JSON object: {self._beginning(content)}")
         choices, told = found.get("choices"), self._told(_error_of(content))
         if not choices and (told or "choices" in found):
             raise Passing(f"the answer has no choices{told}")
@@ -250,13 +252,13 @@ class Client:
         text = _text_of(choice, self.endpoint.completions)
         if text is None:
             raise DataError(
-                f"{self._where}: the answer has no text where OpenAI's protocol has one: {beginning}. Check the "
-                "address. Nothing was asked again, since the answer would be the same."
+                f"{self._where}: the answer has no text where OpenAI's protocol has one: {self._beginning(content)}. "
+                "Check the address. Nothing was asked again, since the answer would be the same."
             )
         usage = found.get("usage")
         counted = usage if isinstance(usage, dict) else {}
         return Reply(
-            text=self._without_key(_whole(text), SHORTEST_SECRET),
+            text=self._answer(_whole(text)),
             finish=self._quoted(choice.get("finish_reason") or "", 40),
             model=self._quoted(found.get("model") or ""),
             fingerprint=self._quoted(found.get("system_fingerprint") or ""),
@@ -272,17 +274,25 @@ class Client:
 
     def _quoted(self, text: object, longest: int = 200) -> str:
         """Return what a server says in one line, without the key."""
-        return escaped(self._without_key(_whole(str(text))), longest).rstrip(".")
+        return escaped(without_key(_whole(str(text)), self._key), longest).rstrip(".")
 
-    def _without_key(self, text: str, shortest: int = 1) -> str:
-        return without_key(text, self._key) if len(self._key) >= shortest else text
+    def _beginning(self, content: bytes) -> str:
+        return self._quoted(content.decode("utf-8", "replace"), 100)
+
+    def _answer(self, text: str) -> str:
+        """Return what a model says, without the whole key: an answer may well contain a word of it."""
+        return without_key(text, self._key, len(self._key)) if len(self._key) >= SHORTEST_SECRET else text
 
 
-def without_key(text: str, key: str) -> str:
-    """Return a text without an API key, however its characters are spelled, and without any 8 in a row of it."""
+def without_key(text: str, key: str, longest: int = SHORTEST_SECRET) -> str:
+    """Return a text without an API key, however its characters are spelled.
+
+    Args:
+        longest: So many characters in a row of a longer key are taken out, too.
+    """
     signs, places = _spelled(text)
     known, _ = _spelled(key)
-    size = min(len(known), SHORTEST_SECRET)
+    size = min(len(known), longest)
     pieces = {known[i : i + size] for i in range(len(known) - size + 1)} - {""}
     kept, end = [], 0
     for i in range(len(signs) - size + 1):

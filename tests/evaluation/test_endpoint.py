@@ -251,6 +251,9 @@ def test_a_key_that_a_server_repeats_is_taken_out(monkeypatch):
     monkeypatch.setenv("THE_KEY", "EMPTY")  # a placeholder is no secret, and may be said
     with server.serving(reply=lambda body: "EMPTY rooms") as served:
         assert client(served, key_env="THE_KEY").ask(CHAT).text == "EMPTY rooms"
+    monkeypatch.setenv("THE_KEY", "sk-no-key-required")  # as llama.cpp has it
+    with server.serving(reply=lambda body: "It is required.") as served:
+        assert client(served, key_env="THE_KEY").ask(CHAT).text == "It is required."
 
 
 LONG_KEY = "sk-proj-AbC/dEf_GhI.jKl~MnO=QrStUvW7x8+wxyz!"
