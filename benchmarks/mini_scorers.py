@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import transformers
 
-from grue.lm.load import load_tokenizer, locate_model
+from grue.lm.folder import locate_model
+from grue.lm.load import load_tokenizer
 from grue.lm.quiet import quiet
 from grue.metrics.metric import FloatArray
 from grue.metrics.registry import make_metric

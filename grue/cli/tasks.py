@@ -186,7 +186,7 @@ def _faults(path: Path, ours: bool) -> Iterator[str]:
     from grue.data.formats import FORMATS
     from grue.data.load import local_path
     from grue.evaluation.rewards import check_reward
-    from grue.lm.load import locate_model
+    from grue.lm.folder import locate_model
     from grue.metrics.registry import metric_factory
     from grue.runs.recipes import check_recipes
     from grue.task_files import load_task

@@ -16,6 +16,7 @@ from safetensors import SafetensorError, safe_open
 
 from grue import files
 from grue.errors import DataError, Unavailable, escaped
+from grue.mini import assets
 from grue.shapes import shown
 
 LARGEST_JSON = 16 * 1000**2  # bytes; configurations are a few kB, an index of shards some hundred
@@ -48,6 +49,29 @@ IMPLEMENTATIONS = ("eager", "sdpa", "batched_mm", "grouped_mm")
 """Ways of computing attention and experts that are part of transformers; any other may come from the hub."""
 
 Shapes = Mapping[str, tuple[int, ...]]
+
+
+def locate_model(name: str) -> str:
+    """Return the folder or hub id that transformers loads a model from.
+
+    Args:
+        name: `mini:<asset>`, the path of a saved model or of a run's folder with its `checkpoint/`, or a hub id.
+
+    Returns:
+        The path of the model's folder, or the hub id unchanged.
+
+    Raises:
+        UnknownName: There is no such small model.
+        DataError: A small model is damaged, or the name is a path without a folder.
+    """
+    if name.startswith("mini:"):
+        return str(assets.locate(name.removeprefix("mini:")))
+    if Path(name).is_dir():
+        inner = Path(name) / "checkpoint"
+        return str(inner) if inner.is_dir() and not (Path(name) / "config.json").exists() else name
+    if name.startswith((".", "/", "~")) or name.count("/") > 1:
+        raise DataError(f"There is no folder {name!r}: give the folder of a saved model, a hub id or mini:<name>.")
+    return name
 
 
 def check_folder(name: str, folder: Path) -> None:

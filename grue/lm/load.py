@@ -42,11 +42,10 @@ from grue.lm.checkpoint import MANIFEST, read_manifest
 from grue.lm.constraints import own_decoding
 from grue.lm.convert import PICKLED, convert, converted_folder
 from grue.lm.endings import append_nothing
-from grue.lm.folder import CONFIG, WEIGHTS, Shapes, check_folder, no_safetensors, weight_shapes
+from grue.lm.folder import CONFIG, WEIGHTS, Shapes, check_folder, locate_model, no_safetensors, weight_shapes
 from grue.lm.plain_text import read_as_text
 from grue.lm.quiet import quiet
 from grue.lm.tokenizer_parts import check_loaded, check_tokenizer_file
-from grue.mini import assets
 
 Family = Literal["causal", "seq2seq"]
 FolderState = tuple[tuple[Path, int, int], ...]
@@ -64,29 +63,6 @@ TEXT_FILES = ("*.json", "*.txt", "*.model", "*.tiktoken", "*.jinja")
 FEW = 1 << 22  # weights that a model may have beside those in its files, such as a pooler
 EXTRA_OUTPUTS = ("output_attentions", "output_hidden_states", "output_router_logits")
 MASKS = 1 << 27  # numbers in its buffers: GPT-Neo has a mask of all pairs of positions in each layer
-
-
-def locate_model(name: str) -> str:
-    """Return the folder or hub id that transformers loads a model from.
-
-    Args:
-        name: `mini:<asset>`, the path of a saved model or of a run's folder with its `checkpoint/`, or a hub id.
-
-    Returns:
-        The path of the model's folder, or the hub id unchanged.
-
-    Raises:
-        UnknownName: There is no such small model.
-        DataError: A small model is damaged, or the name is a path without a folder.
-    """
-    if name.startswith("mini:"):
-        return str(assets.locate(name.removeprefix("mini:")))
-    if Path(name).is_dir():
-        inner = Path(name) / "checkpoint"
-        return str(inner) if inner.is_dir() and not (Path(name) / "config.json").exists() else name
-    if name.startswith((".", "/", "~")) or name.count("/") > 1:
-        raise DataError(f"There is no folder {name!r}: give the folder of a saved model, a hub id or mini:<name>.")
-    return name
 
 
 def weights_id(name: str, revision: str = "") -> str:

@@ -27,7 +27,8 @@ from grue.lm import checkpoint
 from grue.lm.adapters import adapt, merged
 from grue.lm.checks import check_lengths, check_model
 from grue.lm.distributed import DistributedContext
-from grue.lm.load import LoadedModel, is_here, load_language_model, locate_model
+from grue.lm.folder import locate_model
+from grue.lm.load import LoadedModel, is_here, load_language_model
 from grue.lm.model import choose_attention
 from grue.lm.seeds import generator
 from grue.lm.sharding import check_sharding, model_of, shard, whole

@@ -60,7 +60,7 @@ def expected(job: Job, weights: int | None, past: Iterable[SweepEvent]) -> int |
 
 def weights_size(model: str) -> int | None:
     """Return the bytes of a model's weights; None if it is not on this machine."""
-    from grue.lm.load import locate_model
+    from grue.lm.folder import locate_model
 
     try:
         folder = Path(locate_model(model))

@@ -289,12 +289,13 @@ def test_commongen_from_a_warm_start_to_a_result(tmp_path):
     log, result, run = run_task("commongen", "supervised+nlpo", tmp_path, backbone="mini:seq2seq", data=data)
     check(log, result, run, "commongen")
     assert {score["metric"] for score in result["scores"]} >= {"cider", "rouge2", "bleu4", "meteor", "coverage"}
-    warm = read_manifest(tmp_path / "runs" / "grue" / "commongen" / "supervised" / "seed-1" / "checkpoint")
+    start = run.parents[1] / "supervised-seq2seq" / "seed-1"
+    warm = read_manifest(start / "checkpoint")
     assert warm.backbone == "mini:seq2seq"
     config = tomllib.loads((run / "config.toml").read_text())
     spelt = json.dumps(dict(warm.files), sort_keys=True, separators=(",", ":"))
     assert config["init_sha256"] == sha256(spelt.encode()).hexdigest()
-    lines = (run.parents[1] / "supervised" / "seed-1" / "train.jsonl").read_text().splitlines()
+    lines = (start / "train.jsonl").read_text().splitlines()
     losses = [line["loss/total"] for line in map(json.loads, lines) if "loss/total" in line]
     assert len(losses) == 4
     assert losses[-1] < losses[0]

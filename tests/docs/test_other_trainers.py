@@ -64,7 +64,7 @@ def test_trl_trains_on_our_rewards_and_the_board_has_the_result(tmp_path):
 LOOK_AT_TRL = """
 import json
 from safetensors.torch import load_file
-from grue.lm.load import locate_model
+from grue.lm.folder import locate_model
 before, after = (load_file(f"{folder}/model.safetensors") for folder in (locate_model("mini:causal"), "trl-model"))
 common = before.keys() & after.keys()
 shapes = bool(common) and all(before[key].shape == after[key].shape for key in common)

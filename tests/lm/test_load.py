@@ -26,7 +26,8 @@ from transformers import (
 
 from grue.errors import DataError, UnknownName
 from grue.lm.checks import check_model
-from grue.lm.load import load_language_model, load_pretrained, locate_model, weights_id
+from grue.lm.folder import locate_model
+from grue.lm.load import load_language_model, load_pretrained, weights_id
 from grue.lm.scorers import load_classifier, load_scoring_model, signed
 from grue.mini.manifest import HERE
 from miniworld.text import paragraphs, reviews
