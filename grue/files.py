@@ -332,10 +332,18 @@ def _yaml_scalar(value: Any) -> str:
 def write_text(path: Path, text: str) -> None:
     """Write UTF-8 text atomically: a temporary file beside it is filled, flushed to disk and renamed.
 
+    A device or pipe, such as /dev/stdout, is written to, not replaced.
+
     Raises:
         DataError: The file cannot be written; its old content is unchanged.
     """
     data = text.encode("utf-8")
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        try:
+            path.write_bytes(data)
+        except OSError as error:
+            raise DataError(f"{path}: cannot be written: {_reason(error)}.") from error
+        return
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -309,6 +309,15 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_pipe_is_written_to_and_stays_one(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    files.write_text(path, "new")
+    assert os.read(reader, 9) == b"new" and path.is_fifo()
+    os.close(reader)
+
+
 def test_an_interrupted_write_leaves_the_old_file_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
