@@ -26,7 +26,7 @@ AT_IMPORT = {
 }
 ANYWHERE = {
     **{"click": "cli/.*", "rich": "cli/.*", "pandas": "leaderboard/.*|render/.*", "jinja2": "render/.*"},
-    **{"datasets": "data/.*", "pyarrow": "data/.*", "huggingface_hub": r"data/hub/.*|lm/load\.py"},
+    **{"datasets": "data/.*", "pyarrow": "data/.*", "huggingface_hub": r"data/hub/.*|lm/(load|folder)\.py"},
     "miniworld": "(?!)",
     "scipy": "study/.*",
 }

@@ -69,9 +69,20 @@ def locate_model(name: str) -> str:
     if Path(name).is_dir():
         inner = Path(name) / "checkpoint"
         return str(inner) if inner.is_dir() and not (Path(name) / "config.json").exists() else name
-    if name.startswith((".", "/", "~")) or name.count("/") > 1:
+    if not _is_hub_id(name):
         raise DataError(f"There is no folder {name!r}: give the folder of a saved model, a hub id or mini:<name>.")
     return name
+
+
+def _is_hub_id(name: str) -> bool:
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils import validate_repo_id
+
+    try:
+        validate_repo_id(name)
+    except HFValidationError:
+        return False
+    return True
 
 
 def check_folder(name: str, folder: Path) -> None:

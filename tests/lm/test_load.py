@@ -203,7 +203,7 @@ def test_names_become_places(tmp_path):
     assert locate_model(str(tmp_path)) == str(tmp_path)  # a model's own folder
 
 
-@pytest.mark.parametrize("name", ["./no/such", "/no/such", "runs/mini/imdb/ppo/seed-1/checkpoint"])
+@pytest.mark.parametrize("name", ["./no/such", "/no/such", "runs/mini/imdb/ppo/seed-1/checkpoint", "my model", "a--b"])
 def test_path_without_folder_is_an_error(name):
     with pytest.raises(DataError, match=f"There is no folder '{re.escape(name)}': give the folder of a saved model"):
         locate_model(name)
