@@ -76,7 +76,7 @@ def locate_model(name: str) -> str:
 
 def _is_hub_id(name: str) -> bool:
     from huggingface_hub.errors import HFValidationError
-    from huggingface_hub.utils import validate_repo_id
+    from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]  # exported, but not listed
 
     try:
         validate_repo_id(name)
