@@ -262,7 +262,7 @@ def csv_rows(file: File, *columns: str) -> Iterator[dict[str, str]]:
         try:
             first = next(raw, "")
         except UnicodeDecodeError as error:
-            raise DataError(f"{file}, line 1: not a csv file in UTF-8: {error}.") from error
+            raise DataError(f"{file}, line 1: not a csv file in UTF-8: {error}; save it as one.") from error
         separator = next((sign for sign in ",;\t" if sign in first), ",")
         reader = csv.DictReader(chain([first], raw), delimiter=separator)
         try:
@@ -278,7 +278,9 @@ def csv_rows(file: File, *columns: str) -> Iterator[dict[str, str]]:
                     raise DataError(f"{file}, line {reader.line_num}: more or fewer fields than the first line names.")
                 yield row
         except (csv.Error, UnicodeDecodeError) as error:
-            raise DataError(f"{file}, line {reader.line_num + 1}: not a csv file in UTF-8: {error}.") from error
+            raise DataError(
+                f"{file}, line {reader.line_num + 1}: not a csv file in UTF-8: {error}; save it as one."
+            ) from error
 
 
 def _csv_lines(file: File, handle: IO[bytes], row_bytes: list[int]) -> Iterator[str]:

@@ -7,7 +7,7 @@ from grue.metrics.registry import CARDS
 from grue.records import Example, Score, usable
 
 CURES = {
-    "rouge": "It reads only a–z and 0–9; for other scripts take chrf.",
+    "rouge": "It reads only a–z and 0–9, and ROUGE-2 pairs of words; for other scripts and single words take chrf.",
     "cider": "An n-gram that all examples have weighs nothing; score several that differ.",
     "bleu": "A corpus needs as long n-grams between blanks; for short texts, or scripts without blanks, take chrf.",
     "sacrebleu": "It needs four words in a row; for Chinese set sacrebleu.tokenize=zh, for short texts take chrf.",

@@ -38,7 +38,8 @@ def on_the_same_data(
                     hashes.setdefault(key, common)
         for entry in group:
             if other := other_examples(entry.result.hashes, hashes):
-                out[id(entry)] = f"on other examples than the others ({other}; `data` in each result says from where)"
+                cure = "`data` in each result says from where; one version of the data is to be used for all"
+                out[id(entry)] = f"on other examples than the others ({other}; {cure})"
         if not part:
             data[task] = hashes
     kept = [entry for entry in entries if id(entry) not in out]

@@ -65,7 +65,7 @@ def test_what_a_metric_cannot_see_is_told_below_the_table_and_kept(tmp_path):
     notes = [
         "1 of 2 examples have a blank reference beside others: it counts as missing, as in sacreBLEU.",
         "rouge1 sees nothing of the references of 1 of 2 examples: exact copies of them get 0, too. It reads only a–z "
-        "and 0–9; for other scripts take chrf.",
+        "and 0–9, and ROUGE-2 pairs of words; for other scripts and single words take chrf.",
     ]
     for _ in range(2):  # the second is read from the result
         told = grue(*options).stdout

@@ -57,7 +57,7 @@ def test_a_local_row_on_other_data_does_not_stand_beside_submissions() -> None:
     (note,) = board.notes
     assert note == (
         f"stories: mine (seeds 1, 2, 3) left out, made on other examples than the others ({SAID}; `data` in each result "
-        "says from where); evaluate again with `grue evaluate --force`."
+        "says from where; one version of the data is to be used for all); evaluate again with `grue evaluate --force`."
     )
 
 
