@@ -65,7 +65,7 @@ def test_every_command_has_help(command):
         (["evaluate", "--checkpoint", "."], 3, "not a checkpoint of grue: it has no grue.json"),
         (["score", "no.jsonl", "--task", "commongen"], 3, "no.jsonl: cannot be read: No such file or directory"),
         (["leaderboard", "--task", "imbd"], 2, "The suite 'mini' has no task 'imbd'. Did you mean 'imdb'?"),
-        (["sweep", "--gpus", "nan", "--dry-run"], 2, "Invalid value for '--gpus': must be at most 2147483647, found nan."),
+        (["sweep", "--gpus", "nan", "--dry-run"], 2, "Invalid value for '--gpus': must be a finite number, found nan."),
         (["train", "--task", "imdb", "--algo", "ppo", "--threads", "9" * 30], 2, "must be at most 2147483647, found 9999"),
         (["train", "--task", "imdb", "--algo", "ppo", "--set", f"rollouts={'9' * 30}"], 2, "must be at most 2147483647"),
         (["leaderboard", "--runs", "x" * 300], 3, "…: File name too long. Choose a shorter path."),
