@@ -66,9 +66,7 @@ def test_two_processes_train_as_one(both, name):
         assert len(two["lines"]) == len(wanted["lines"]) > 1
         for mine, line in zip(two["lines"], wanted["lines"], strict=True):
             for key in mine.keys() | line.keys():
-                # What fifteen steps of conjugate gradients leave has their rounding, many times over.
-                rel = 1e-3 if key == "policy/cg_residual" else 1e-4
-                assert mine[key] == pytest.approx(line[key], rel=rel, abs=1e-5), key
+                assert mine[key] == pytest.approx(line[key], rel=1e-4, abs=1e-5), key
         for (done, figures, best), validated in zip(two["validations"], wanted["validations"], strict=True):
             assert (done, best) == (validated[0], validated[2])
             assert figures == pytest.approx(validated[1], rel=1e-4, abs=1e-5)
