@@ -12,6 +12,12 @@ CACHE = tempfile.TemporaryDirectory(prefix="grue-cache-")
 os.environ["GRUE_CACHE"] = CACHE.name
 
 
+def pytest_configure(config):
+    """Name the folder of the golden traces (support/golden.py), which outlive a session."""
+    if cache := getattr(config, "cache", None):
+        os.environ["GRUE_GOLDEN_TRACES"] = str(cache.mkdir("golden"))
+
+
 def pytest_make_parametrize_id(val):
     """Name bytes by their length: archives hold the second in which they were packed, and pytest-xdist wants equal names."""
     return f"{len(val)}_bytes" if isinstance(val, bytes) else None
@@ -58,3 +64,11 @@ def waited(hub, monkeypatch, tmp_path):
 
     with hub_server.connected(hub, monkeypatch, tmp_path) as seconds:
         yield seconds
+
+
+@pytest.fixture
+def refused(snapshot, tmp_path_factory):
+    """`with refused(ConfigError):` expects that error, and its message of the snapshot file."""
+    from support.refusals import Messages, Refused
+
+    return Refused(snapshot.use_extension(Messages), tmp_path_factory.getbasetemp())

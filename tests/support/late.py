@@ -1,0 +1,22 @@
+"""Modules that are imported at their first use, so that to collect a test of them costs nothing."""
+
+import importlib
+
+
+class late:
+    """A module by name: `torch = late("torch")` imports torch once something of it is used.
+
+    Patching an attribute patches the module's.
+    """
+
+    def __init__(self, name):
+        self.__dict__["_name"] = name
+
+    def __getattr__(self, attribute):
+        return getattr(importlib.import_module(self._name), attribute)
+
+    def __setattr__(self, attribute, value):
+        setattr(importlib.import_module(self._name), attribute, value)
+
+    def __delattr__(self, attribute):
+        delattr(importlib.import_module(self._name), attribute)
