@@ -1,28 +1,21 @@
 """The table of experiments/ten_seeds.py, as docs/background/validity.md shows it."""
 
-import importlib
 import json
-import sys
 from itertools import combinations
 
 import numpy as np
 import pytest
-from scipy import stats
+from support.late import late
 from support.paths import ROOT
 
 from grue.leaderboard.published import read_board
 
+ten_seeds, stats = late("ten_seeds"), late("scipy.stats")
+
 KEPT = ROOT / "experiments/ten_seeds.json"
 
 
-@pytest.fixture(scope="module")
-def ten_seeds():
-    sys.path.insert(0, str(ROOT / "experiments"))
-    yield importlib.import_module("ten_seeds")
-    sys.path.remove(str(ROOT / "experiments"))
-
-
-def test_the_page_shows_the_table_of_the_figures_that_are_kept(ten_seeds):
+def test_the_page_shows_the_table_of_the_figures_that_are_kept():
     figures = ten_seeds.files.load_json(KEPT, ten_seeds.Figures)
     head, _, *lines = "\n".join(ten_seeds.tables(read_board(ten_seeds.BOARD), figures)).strip().splitlines()
     assert head == "### imdb"
@@ -37,7 +30,7 @@ def test_the_figures_are_of_other_seeds_than_the_boards():
     assert len(runs) == 20
 
 
-def test_halves_agree_as_scipy_says(ten_seeds):
+def test_halves_agree_as_scipy_says():
     scores = np.random.default_rng(3).normal([[0.0], [1.0], [1.2], [3.0]], 1.0, (4, 6))
     expected = sorted(
         stats.kendalltau(scores[:, list(half)].mean(1), np.delete(scores, list(half), axis=1).mean(1)).statistic

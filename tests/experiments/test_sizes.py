@@ -1,24 +1,17 @@
 """The tables of experiments/sizes.py, as docs/background/validity.md shows them."""
 
-import importlib
 import json
-import sys
 from itertools import combinations
 
 import pytest
-from scipy import stats
+from support.late import late
 from support.paths import ROOT
 
 from grue.task_files import load_task
 
+sizes, stats = late("sizes"), late("scipy.stats")
+
 KEPT, TASKS = ROOT / "experiments/sizes", ["imdb", "narrativeqa"]
-
-
-@pytest.fixture(scope="module")
-def sizes():
-    sys.path.insert(0, str(ROOT / "experiments"))
-    yield importlib.import_module("sizes")
-    sys.path.remove(str(ROOT / "experiments"))
 
 
 def by_system(name, task, axis):
@@ -29,11 +22,11 @@ def by_system(name, task, axis):
     return {system: [values[seed] for seed in sorted(values)] for system, values in found.items()}
 
 
-def read(sizes):
+def read():
     return [sizes.files.load_json(KEPT / f"{name}.json", sizes.Figures) for name in (sizes.LARGER, sizes.SMALLER)]
 
 
-def test_the_page_shows_the_tables_of_the_figures_that_are_kept(sizes):
+def test_the_page_shows_the_tables_of_the_figures_that_are_kept():
     page = (ROOT / "docs/background/validity.md").read_text(encoding="utf-8")
     _, *of_tasks = "\n".join(sizes.tables(*read(sizes))).split("### ")
     assert [table.partition("\n")[0] for table in of_tasks] == TASKS
@@ -44,7 +37,7 @@ def test_the_page_shows_the_tables_of_the_figures_that_are_kept(sizes):
 @pytest.mark.filterwarnings("ignore:Precision loss")  # a system whose seeds agree
 @pytest.mark.parametrize("axis", ["preference", "naturalness"])
 @pytest.mark.parametrize("task", TASKS)
-def test_the_orders_are_compared_as_scipy_does(sizes, task, axis):
+def test_the_orders_are_compared_as_scipy_does(task, axis):
     both = [by_system(name, task, axis) for name in ("mini", "smaller")]
     systems = list(both[0])
     means = [[sum(each[system]) / len(each[system]) for system in systems] for each in both]
@@ -74,7 +67,7 @@ def test_the_larger_size_of_the_board_s_systems_is_the_board_s():
 
 
 @pytest.mark.parametrize(("task", "model"), [("imdb", "mini:causal-s"), ("narrativeqa", "mini:seq2seq-s")])
-def test_a_task_of_the_smaller_size_differs_in_its_backbone_alone(sizes, tmp_path, task, model):
+def test_a_task_of_the_smaller_size_differs_in_its_backbone_alone(tmp_path, task, model):
     written, shipped = load_task(str(sizes.write_task(task, tmp_path))), load_task(task)
     assert (written.suite, written.backbone.model) == ("smaller", model)
     for name in ("data", "prompt", "metrics", "decoding", "rollout", "recipes", "reward"):

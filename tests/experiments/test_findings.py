@@ -1,14 +1,13 @@
 """The paper's questions: the grids that ask them, and the tables that answer them, on results made by hand."""
 
-import importlib
 import json
 import sys
 from dataclasses import replace
 from itertools import combinations
 
 import pytest
-from scipy import stats
 from support import factories
+from support.late import late
 from support.paths import ROOT
 
 from grue import files
@@ -21,20 +20,14 @@ from grue.sweep.grid import read_grid
 from grue.sweep.jobs import plan_jobs
 from grue.task_files import load_task
 
+findings, measured, stats = late("findings"), late("measured"), late("scipy.stats")
+
 SCRIPT = ROOT / "experiments" / "findings.py"
 GRIDS = sorted(SCRIPT.with_suffix("").glob("*.toml"))
 
 
-@pytest.fixture(scope="module")
-def findings():
-    sys.path.insert(0, str(SCRIPT.parent))
-    yield importlib.import_module("findings")
-    sys.path.remove(str(SCRIPT.parent))
-
-
-def figures_of(findings, task, **systems):
+def figures_of(task, **systems):
     """System → figure → values by seed; `__` stands for +."""
-    measured = sys.modules["measured"]
     runs = [
         measured.Run(
             task=task,
@@ -48,29 +41,19 @@ def figures_of(findings, task, **systems):
     return measured.Figures(tasks={}, runs=tuple(runs))
 
 
-# --- the grids -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("path", GRIDS, ids=lambda path: path.stem)
-def test_a_grid_can_be_planned(path):
-    jobs = plan_jobs(read_grid(path))
-    assert {job.seed for job in jobs} == {1, 2, 3, 4, 5}
-    trained = [job for job in jobs if job.trains]
-    assert len(trained) >= 10
-    assert path.read_text().startswith("# ")
-
-
-def test_systems_of_one_name_are_one_run():
+def test_every_grid_can_be_planned_and_one_name_means_one_run():
     """Runs of several grids lie in one folder; what two of them want under one name is trained once."""
     meant = {}
     for path in GRIDS:
-        for job in plan_jobs(read_grid(path)):
+        assert path.read_text().startswith("# ")
+        jobs = plan_jobs(read_grid(path))
+        assert {job.seed for job in jobs} == {1, 2, 3, 4, 5} and sum(job.trains for job in jobs) >= 10
+        for job in jobs:
             run = replace(job, evaluate=True)
             assert meant.setdefault(job.id, run) == run, path
-    assert meant
 
 
-def test_every_grid_has_its_table(findings):
+def test_every_grid_has_its_table():
     assert findings.TABLES.keys() == {path.stem for path in GRIDS}
     for grid, tables in findings.TABLES.items():
         assert {table.task for table in tables} == {job.task for job in findings.runs_of(grid)}
@@ -80,10 +63,7 @@ def test_every_grid_has_its_table(findings):
             assert {*table.penalties, *table.penalties.values()} <= systems
 
 
-# --- numbers ---------------------------------------------------------------------------------------------------------
-
-
-def test_a_spread_is_half_the_t_interval(findings):
+def test_a_spread_is_half_the_t_interval():
     values = [0.5, 0.7, 0.6, 0.9, 0.8]
     low, high = stats.t.interval(0.95, 4, loc=0.7, scale=stats.sem(values))
     assert findings.spread(values, ".6f") == f"0.700000 ± {(high - low) / 2:.6f}"
@@ -91,22 +71,18 @@ def test_a_spread_is_half_the_t_interval(findings):
     assert findings.spread([], ".2f") == "–"
 
 
-def test_a_difference_has_welchs_interval(findings):
-    a, b = [3.0, 5.0, 4.0, 9.0, 2.0], [1.0, 1.5, 0.5, 1.2]
-    expected = stats.ttest_ind(a, b, equal_var=False).confidence_interval(0.95)
-    found = findings.contrast(a, b)
-    assert found.value == pytest.approx(sum(a) / 5 - sum(b) / 4)
-    assert (found.interval.low, found.interval.high) == pytest.approx((expected.low, expected.high))
-
-
-def test_seeds_that_share_a_start_are_pairs(findings):
+def test_a_difference_is_of_pairs_where_both_have_the_seeds():
     a, b = [3.0, 5.0, 4.0, 9.0, 2.0], [1.0, 3.5, 2.5, 7.2, 1.0]
-    expected = stats.ttest_rel(a, b).confidence_interval(0.95)
-    interval = findings.contrast(a, b, paired=True).interval
-    assert (interval.low, interval.high) == pytest.approx((expected.low, expected.high))
-    loose = stats.ttest_ind(a, b[:4], equal_var=False).confidence_interval(0.95)
-    interval = findings.contrast(a, b[:4], paired=True).interval  # a seed is missing: which ones are pairs is not known
-    assert (interval.low, interval.high) == pytest.approx((loose.low, loose.high))
+    for other, paired, test in ((b, True, stats.ttest_rel(a, b)), (b[:4], True, None), (b[:4], False, None)):
+        test = test or stats.ttest_ind(
+            a, other, equal_var=False
+        )  # a seed is missing: which ones are pairs is not known
+        expected = test.confidence_interval(0.95)
+        found = findings.contrast(a, other, paired=paired)
+        assert found.value == pytest.approx(sum(a) / 5 - sum(other) / len(other))
+        assert (found.interval.low, found.interval.high) == pytest.approx((expected.low, expected.high))
+    assert findings.contrast([3.0, 4.0], [1.0]) is findings.contrast([3.0, 4.0], []) is None
+    assert findings.difference(None, ".1f") == "–"
 
 
 @pytest.mark.parametrize(
@@ -119,32 +95,26 @@ def test_seeds_that_share_a_start_are_pairs(findings):
         ("supervised+ppo", "ppo", False),
     ],
 )
-def test_runs_are_pairs_where_one_supervised_model_is_behind_both(findings, a, b, paired):
+def test_runs_are_pairs_where_one_supervised_model_is_behind_both(a, b, paired):
     assert findings.share_starts(a, b) is paired
-
-
-def test_a_single_seed_decides_nothing(findings):
-    assert findings.contrast([3.0, 4.0], [1.0]) is None
-    assert findings.contrast([3.0, 4.0], []) is None
-    assert findings.difference(None, ".1f") == "–"
 
 
 @pytest.mark.parametrize(
     ("a", "text"),
     [([12.0, 12.2, 11.8], "**+2.0 ± 0.5**"), ([8.0, 8.2, 7.8], "**-2.0 ± 0.5**"), ([10.1, 10.3, 9.9], "+0.1 ± 0.5")],
 )
-def test_bold_is_what_the_interval_decides(findings, a, text):
+def test_bold_is_what_the_interval_decides(a, text):
     # Both spread by 0.2 over three seeds: four degrees of freedom, 2.776 · √(2 · 0.04 / 3) = 0.453.
     assert findings.difference(findings.contrast(a, [10.0, 10.2, 9.8]), ".1f") == text
 
 
-def test_a_table_of_many_methods_is_bold_where_holm_leaves_it(findings):
+def test_a_table_of_many_methods_is_bold_where_holm_leaves_it():
     # Paired differences of five seeds with p = .0006, .04 and .5: the second is bold by itself, not as one of three.
     base = {"preference": [0.0] * 5}
     names = ("supervised__grpo", "supervised__mdpo", "supervised__rft")
     values = ([1.0, 1.2, 0.8, 1.1, 1.5], [1.0, 0.1, 0.3, 1.1, 1.6], [1.0, -0.2, -0.5, 1.1, -0.1])
     made = figures_of(
-        findings, "imdb", supervised__ppo=base, **{n: {"preference": v} for n, v in zip(names, values, strict=True)}
+        "imdb", supervised__ppo=base, **{n: {"preference": v} for n, v in zip(names, values, strict=True)}
     )
     alone = [stats.ttest_1samp(one, 0.0).pvalue for one in values]
     assert 2 * alone[1] > 0.05 > alone[1] and 3 * alone[0] < 0.05
@@ -156,7 +126,7 @@ def test_a_table_of_many_methods_is_bold_where_holm_leaves_it(findings):
     assert plain.count("**") == 4
 
 
-def test_all_pairs_of_the_methods_are_tested_and_corrected_together(findings):
+def test_all_pairs_of_the_methods_are_tested_and_corrected_together():
     """Of the fifteen pairs of these six, the pages say: CoPG is above REINFORCE, and no other pair differs."""
     kept = json.loads((ROOT / "experiments/findings/methods.json").read_text(encoding="utf-8"))["runs"]
     systems = [f"supervised+{name}" for name in ("ppo", "mdpo", "copg", "dpo", "rloo", "reinforce")]
@@ -178,13 +148,9 @@ def test_all_pairs_of_the_methods_are_tested_and_corrected_together(findings):
     assert other == "commongen, preference: 0 of 15 pairs of 6 differ"
 
 
-# --- tables ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_table_by_hand(findings):
+def test_a_table_by_hand():
     kl, natural = {"kl": [2.0, 2.0, 2.3]}, {"naturalness": [80.0, 80.0, 80.0]}
     figures = figures_of(
-        findings,
         "imdb",
         ppo={"sentiment": [0.8, 0.8, 0.8], "perplexity": [4.0, 4.0, 4.0], **natural, **kl},
         **{
@@ -206,7 +172,7 @@ def test_a_table_by_hand(findings):
     ]
 
 
-def test_what_a_recipe_has_is_said_where_its_variants_differ(findings):
+def test_what_a_recipe_has_is_said_where_its_variants_differ():
     def said(grid, task):
         jobs = findings.jobs_of(grid, task)
         return {job.system: findings.settings(job, jobs) for job in jobs}
@@ -225,51 +191,48 @@ def test_what_a_recipe_has_is_said_where_its_variants_differ(findings):
     ("preference", "naturalness", "word"),
     [(20, -20, "Yes"), (20, 0, "Cannot be told"), (0, -20, "Cannot be told"), (-20, -20, "No"), (20, 20, "No")],
 )
-def test_hacked_is_up_and_down(findings, preference, naturalness, word):
+def test_hacked_is_up_and_down(preference, naturalness, word):
     def figures(better, worse):
         return {"preference": [49.9 + better, 50.1 + better], "naturalness": [49.9 + worse, 50.1 + worse]}
 
     (table,), jobs = findings.TABLES["kl"], findings.jobs_of("kl", "imdb")
     plain, free = figures(0, 0), figures(preference, naturalness)
-    made = figures_of(findings, "imdb", ppo=plain, nlpo=plain, **{"ppo_no-kl": free, "nlpo_no-kl": free})
+    made = figures_of("imdb", ppo=plain, nlpo=plain, **{"ppo_no-kl": free, "nlpo_no-kl": free})
     last = table.render(jobs, made).splitlines()[-1]
     # The mean of two differences of independent runs: four degrees of freedom, 2.776 · √(4 · 0.02 / 2) / 2 = 0.28.
     assert last.startswith(f"Easily hacked? {word}: preference ")
     assert f"{preference:+.1f} ± 0.3" in last and f"{naturalness:+.1f} ± 0.3" in last
-    nothing = figures_of(findings, "imdb", ppo=plain, nlpo=plain)
+    nothing = figures_of("imdb", ppo=plain, nlpo=plain)
     assert table.render(jobs, nothing).endswith("\n\nEasily hacked? Not run.")
 
 
-def test_systems_that_began_from_the_same_models_are_averaged_seed_by_seed(findings):
+def test_systems_that_began_from_the_same_models_are_averaged_seed_by_seed():
     (table,), jobs = findings.TABLES["hacking"], findings.jobs_of("hacking", "commongen")
     held = [[1.0, 3.0, 2.0], [5.0, 4.0, 9.0]]
     free = [10.0, 12.0, 14.0]
     both = [{"preference": values, "naturalness": values} for values in (*held, free)]
     names = ("supervised__ppo", "supervised__nlpo")
     made = figures_of(
-        findings, "commongen", **dict(zip(names, both, strict=False)), **{f"{name}_no-kl": both[2] for name in names}
+        "commongen", **dict(zip(names, both, strict=False)), **{f"{name}_no-kl": both[2] for name in names}
     )
     expected = stats.ttest_rel(free, [3.0, 3.5, 5.5]).confidence_interval(0.95)
     half = (expected.high - expected.low) / 2
     assert f"naturalness **+8.0 ± {half:.1f}** without" in table.render(jobs, made)
 
 
-def test_runs_from_the_backbone_are_no_pairs_whatever_their_seeds(findings):
+def test_runs_from_the_backbone_are_no_pairs_whatever_their_seeds():
     (table,), jobs = findings.TABLES["kl"], findings.jobs_of("kl", "imdb")
     texts = set()
     for ppo, nlpo in (([1.0, 3.0, 2.0], [5.0, 4.0, 9.0]), ([3.0, 2.0, 1.0], [9.0, 5.0, 4.0])):
         both = [{"preference": values, "naturalness": values} for values in (ppo, nlpo, [10.0, 12.0, 14.0])]
         free = {"ppo_no-kl": both[2], "nlpo_no-kl": both[2]}
-        texts.add(table.render(jobs, figures_of(findings, "imdb", ppo=both[0], nlpo=both[1], **free)).splitlines()[-1])
+        texts.add(table.render(jobs, figures_of("imdb", ppo=both[0], nlpo=both[1], **free)).splitlines()[-1])
     # Squared errors of the means: 1/3, 7/3 and twice 4/3, each with two degrees of freedom.
     parts = [1 / 3, 7 / 3, 4 / 3, 4 / 3]
     degrees = sum(parts) ** 2 / sum(part**2 / 2 for part in parts)
     half = stats.t.ppf(0.975, degrees) * sum(parts) ** 0.5 / 2
     (text,) = texts
     assert f"naturalness **+8.0 ± {half:.1f}** without" in text
-
-
-# --- runs, figures, page ---------------------------------------------------------------------------------------------
 
 
 def write_run(folder, job, value=0.5):
@@ -298,25 +261,25 @@ def write_run(folder, job, value=0.5):
     files.append_jsonl(folder / "train.jsonl", [*lines, {"finished": True}])
 
 
-def job_of(findings, system, grid="data_budget"):
+def job_of(system, grid="data_budget"):
     return next(job for job in findings.runs_of(grid) if job.system == system)
 
 
-def test_a_run_is_read(findings, tmp_path):
-    write_run(tmp_path / "ppo", job_of(findings, "ppo"))
-    write_run(tmp_path / "sup", job_of(findings, "supervised"))
-    write_run(tmp_path / "zero", job_of(findings, "zero-shot", "kl"))
+def test_a_run_is_read(tmp_path):
+    write_run(tmp_path / "ppo", job_of("ppo"))
+    write_run(tmp_path / "sup", job_of("supervised"))
+    write_run(tmp_path / "zero", job_of("zero-shot", "kl"))
     scored = {"sentiment": 0.5, "perplexity": 0.5, "distinct2": 0.5, "preference": 50.0, "naturalness": 40.0}
-    run = findings.read_run(tmp_path / "ppo", job_of(findings, "ppo"))
+    run = findings.read_run(tmp_path / "ppo", job_of("ppo"))
     assert run.figures == {**scored, "kl": 6.5, "steps": 5.5, "clipped": 5.5, "mask_size": 5.5}  # of updates 1 to 10
     assert (run.task, run.system, run.seed) == ("imdb", "ppo", 1)
-    assert findings.read_run(tmp_path / "sup", job_of(findings, "supervised")).figures == scored
-    assert findings.read_run(tmp_path / "zero", job_of(findings, "zero-shot", "kl")).figures == scored
+    assert findings.read_run(tmp_path / "sup", job_of("supervised")).figures == scored
+    assert findings.read_run(tmp_path / "zero", job_of("zero-shot", "kl")).figures == scored
 
 
 @pytest.mark.parametrize("wrong", [{"task_hash": "0"}, {"limited": True}, {"status": "failed"}])
-def test_a_run_of_something_else_is_refused(findings, wrong, tmp_path):
-    job = job_of(findings, "ppo")
+def test_a_run_of_something_else_is_refused(wrong, tmp_path):
+    job = job_of("ppo")
     write_run(tmp_path, job)
     content = json.loads((tmp_path / "result.json").read_text()) | wrong
     (tmp_path / "result.json").write_text(json.dumps(content))
@@ -333,8 +296,8 @@ def test_a_run_of_something_else_is_refused(findings, wrong, tmp_path):
         ("gamma", "", "gamma = None, where the grid has 0.99; "),
     ],
 )
-def test_a_run_with_other_settings_is_refused(findings, key, line, message, tmp_path):
-    job = job_of(findings, "ppo")
+def test_a_run_with_other_settings_is_refused(key, line, message, tmp_path):
+    job = job_of("ppo")
     write_run(tmp_path, job)
     config = (tmp_path / "config.toml").read_text()
     if key == "reward":
@@ -348,7 +311,7 @@ def test_a_run_with_other_settings_is_refused(findings, key, line, message, tmp_
 
 
 @pytest.fixture(scope="module")
-def runs(findings, tmp_path_factory):
+def runs(tmp_path_factory):
     """All runs of all grids."""
     folder = tmp_path_factory.mktemp("runs")
     for job in {job.id: job for grid in findings.TABLES for job in findings.runs_of(grid)}.values():
@@ -357,7 +320,7 @@ def runs(findings, tmp_path_factory):
 
 
 @pytest.fixture
-def whole(findings, tmp_path, monkeypatch):
+def whole(tmp_path, monkeypatch):
     """Return what calls the script, which keeps its figures in a folder of the test's own."""
     monkeypatch.setattr(findings, "kept", lambda grid: tmp_path / f"{grid}.json")
 
@@ -374,7 +337,7 @@ def exit_of(call, *arguments):
     return caught.value.code
 
 
-def test_figures_are_kept_and_tables_printed(findings, whole, runs, tmp_path, capsys):
+def test_figures_are_kept_and_tables_printed(whole, runs, tmp_path, capsys):
     whole("--runs", str(runs))
     shown = capsys.readouterr().out
     row = "| `ppo` | recipe: gamma = 0.99 | 5 | 0.530 ± 0.020 | base | 0.53 ± 0.02 | 40.0 ± 0.0 | 6.50 ± 0.00 |"
@@ -401,7 +364,7 @@ def one_missing(runs):
     result.write_bytes(content)
 
 
-def test_missing_runs_are_told(findings, whole, one_missing, tmp_path, capsys):
+def test_missing_runs_are_told(whole, one_missing, tmp_path, capsys):
     assert exit_of(whole, "--runs", str(one_missing), "gamma") == 3
     assert "1 of 40 runs of gamma are missing, mini/imdb/ppo_gamma-0.5/seed-3 first; `grue sweep --config " in (
         capsys.readouterr().err
@@ -416,9 +379,9 @@ def test_missing_runs_are_told(findings, whole, one_missing, tmp_path, capsys):
     assert capsys.readouterr().err == "gamma: not run yet.\n"
 
 
-def test_two_systems_of_a_grid_are_contrasted(findings, whole, tmp_path, capsys):
+def test_two_systems_of_a_grid_are_contrasted(whole, tmp_path, capsys):
     free, held = [80.0, 84.0, 88.0], [40.0, 50.0, 60.0]
-    made = figures_of(findings, "imdb", nlpo={"naturalness": free}, ppo={"naturalness": held})
+    made = figures_of("imdb", nlpo={"naturalness": free}, ppo={"naturalness": held})
     files.write_text(tmp_path / "kl.json", findings.written(made))
     whole("kl", "--contrast", "nlpo", "ppo", "naturalness")
     expected = stats.ttest_ind(free, held, equal_var=False).confidence_interval(0.95)
@@ -433,12 +396,12 @@ def test_a_wrong_grid_is_told(whole, capsys):
     assert "there is no grid gama; there are kl, hacking, gamma, " in capsys.readouterr().err
 
 
-def test_the_page_shows_the_tables_of_the_figures_that_are_kept(findings):
+def test_the_page_shows_the_tables_of_the_figures_that_are_kept():
     for grid in findings.TABLES:
         name = "methods" if grid == "methods" else "ablations"
         page = (ROOT / f"docs/background/{name}.md").read_text(encoding="utf-8")
         if findings.kept(grid).exists():
-            figures = files.load_json(findings.kept(grid), sys.modules["measured"].Figures)
+            figures = files.load_json(findings.kept(grid), measured.Figures)
             assert figures.tasks == {name: load_task(name).hash for name in figures.tasks}
             for table in findings.tables(grid, figures).split("\n\n"):
                 assert table in page, f"python experiments/findings.py {grid} prints it"

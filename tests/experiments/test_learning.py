@@ -1,22 +1,14 @@
 """The table of experiments/learning.py, on results made by hand."""
 
-import importlib
-import sys
 from dataclasses import replace
 
 import pytest
-from scipy import stats
 from support import factories
-from support.paths import ROOT
+from support.late import late
 
 from grue import files
 
-
-@pytest.fixture(scope="module")
-def learning():
-    sys.path.insert(0, str(ROOT / "experiments"))
-    yield importlib.import_module("learning")
-    sys.path.remove(str(ROOT / "experiments"))
+learning, stats = late("learning"), late("scipy.stats")
 
 
 def written(folder, system, seed, preference, **made):
@@ -38,7 +30,7 @@ def written(folder, system, seed, preference, **made):
     files.append_jsonl(run / "train.jsonl", [*lines, *validations])
 
 
-def test_gains_are_of_pairs_and_the_log_is_read_in_quarters(learning, tmp_path, monkeypatch, capsys):
+def test_gains_are_of_pairs_and_the_log_is_read_in_quarters(tmp_path, monkeypatch, capsys):
     gains = (3.0, 4.0, 6.5)
     for seed, gain in enumerate(gains, start=1):
         written(tmp_path, "supervised", seed, 40.0 + seed, validation={}, weights=f"sha{seed}")
@@ -60,13 +52,13 @@ def results(scores, **made):
 
 
 @pytest.mark.parametrize(("gains", "said"), [((1.0, 1.1, 0.9), "**+1.0 ± 0.2**"), ((2.0,), "+2.0"), ((), "")])
-def test_a_gain_is_bold_where_its_interval_excludes_0(learning, gains, said):
+def test_a_gain_is_bold_where_its_interval_excludes_0(gains, said):
     base = (40.0, 44.0, 52.0)[: len(gains)]
     after = [one + gain for one, gain in zip(base, gains, strict=True)]
     assert learning.gain(results(after, weights="b", start="a"), results(base, weights="a")) == said
 
 
-def test_seeds_that_share_no_start_are_not_paired(learning):
+def test_seeds_that_share_no_start_are_not_paired():
     base, after = (40.0, 44.0, 52.0), (41.0, 45.1, 52.9)
     half = stats.ttest_ind(after, base, equal_var=False).confidence_interval()
     said = learning.gain(results(after, weights="b"), results(base, weights="a"))

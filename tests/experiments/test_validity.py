@@ -1,27 +1,20 @@
 """The tables of experiments/validity.py, as docs/background/validity.md shows them."""
 
-import importlib
 import json
 import math
-import sys
 
 import pytest
-from scipy import stats
+from support.late import late
 from support.paths import ROOT
 
 from grue.stats.paired import Contrast
 
-
-@pytest.fixture(scope="module")
-def validity():
-    sys.path.insert(0, str(ROOT / "experiments"))
-    yield importlib.import_module("validity")
-    sys.path.remove(str(ROOT / "experiments"))
+validity, stats = late("validity"), late("scipy.stats")
 
 
 @pytest.mark.parametrize("paired", [True, False])
 @pytest.mark.parametrize("seeds", [5, 10])
-def test_the_smallest_difference_is_seen_four_times_in_five(validity, paired, seeds):
+def test_the_smallest_difference_is_seen_four_times_in_five(paired, seeds):
     a, b = (50.0, 51.5, 49.0, 50.5, 52.0), (48.0, 48.5, 48.0, 49.5, 49.0)
     found = validity.smallest([Contrast(a, b, paired=paired)], seeds)
     if paired:
@@ -35,14 +28,14 @@ def test_the_smallest_difference_is_seen_four_times_in_five(validity, paired, se
     assert power == pytest.approx(0.8, abs=0.02)
 
 
-def test_the_mean_of_tasks_that_are_equally_noisy_needs_less(validity):
+def test_the_mean_of_tasks_that_are_equally_noisy_needs_less():
     one = Contrast((50.0, 51.5, 49.0, 50.5, 52.0), (48.0, 48.5, 48.0, 49.5, 49.0), paired=True)
     quantiles = [sum(stats.t.ppf((0.975, 0.8), degrees)) for degrees in (4, 16)]
     ratio = validity.smallest([one] * 4, 5) / validity.smallest([one], 5)
     assert ratio == pytest.approx(quantiles[1] / quantiles[0] / 2)
 
 
-def test_the_page_shows_the_tables_of_the_board_that_ships(validity):
+def test_the_page_shows_the_tables_of_the_board_that_ships():
     page = (ROOT / "docs/background/validity.md").read_text(encoding="utf-8")
     board = validity.read_board(ROOT / "leaderboard/mini.json")
     for table in (validity.told_apart(board), validity.signs(board), validity.questions(board)):
@@ -51,7 +44,7 @@ def test_the_page_shows_the_tables_of_the_board_that_ships(validity):
     assert "\n".join(validity.parted(board)) in findings, "python experiments/validity.py prints it"
 
 
-def test_what_was_held_out_is_compared_with_where_the_row_began(validity):
+def test_what_was_held_out_is_compared_with_where_the_row_began():
     lines = list(validity.parted(validity.read_board(ROOT / "leaderboard/mini.json")))
     rows = {row["system"]: row for row in json.loads((ROOT / "leaderboard/mini.json").read_text())["rows"]}
     for name, start, paired in (("supervised+grpo", "supervised", True), ("ppo", "zero-shot", False)):
@@ -65,7 +58,7 @@ def test_what_was_held_out_is_compared_with_where_the_row_began(validity):
     assert {line.split(" | ")[0] for line in lines[2:]} == {"| cnn_dailymail", "| commongen"}
 
 
-def test_ranks_by_two_seeds_are_compared_with_those_by_the_others(validity):
+def test_ranks_by_two_seeds_are_compared_with_those_by_the_others():
     board = validity.read_board(ROOT / "leaderboard/mini.json")
     rows = json.loads((ROOT / "leaderboard/mini.json").read_text())["rows"]
     ranked = [row for row in rows if row["standing"] == "ranked"]
@@ -87,7 +80,7 @@ def test_ranks_by_two_seeds_are_compared_with_those_by_the_others(validity):
     )
 
 
-def test_signs_are_those_of_the_papers_tables(validity):
+def test_signs_are_those_of_the_papers_tables():
     """Table 33: Supervised .186 METEOR and .437 intent accuracy, Supervised + PPO .198 and .455."""
     board = validity.read_board(ROOT / "leaderboard/mini.json")
     line = next(line for line in validity.signs(board) if line.startswith("| `supervised+ppo` − `supervised` |"))
@@ -95,7 +88,7 @@ def test_signs_are_those_of_the_papers_tables(validity):
     assert line.strip("| ").split(" | ")[1 + column].startswith("+1.5, ")
 
 
-def test_a_question_is_answered_by_seeds_as_pairs(validity):
+def test_a_question_is_answered_by_seeds_as_pairs():
     rows = json.loads((ROOT / "leaderboard/mini.json").read_text())["rows"]
 
     def seeds(system):
@@ -112,7 +105,7 @@ def test_a_question_is_answered_by_seeds_as_pairs(validity):
     assert cell == f"yes, {sum(above) / 5 - sum(below) / 5:+.1f} ± {half:.1f}; paper ✓"
 
 
-def test_the_papers_marks_are_in_its_order_of_tasks(validity):
+def test_the_papers_marks_are_in_its_order_of_tasks():
     assert set(validity.TASKS) == {task.name for task in validity.read_board(ROOT / "leaderboard/mini.json").tasks}
     assert {len(marks) for *_, marks in validity.QUESTIONS.values()} == {len(validity.TASKS)}
     assert {*"".join(marks for *_, marks in validity.QUESTIONS.values())} == {*"✓✗"}
