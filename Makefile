@@ -25,7 +25,7 @@ ROW ?= supervised
 TASK ?= imdb
 SEED ?= 1
 
-.PHONY: help install demo notebooks test test-slow test-ray test-all check lint types tasks pages boards docs site bench findings leaderboard \
+.PHONY: help install demo notebooks test test-slow test-ray test-frozen test-all messages check lint types tasks pages boards docs site bench findings leaderboard \
 	check-submissions retrain clean
 .DEFAULT_GOAL := help
 
@@ -70,16 +70,23 @@ pages: $(READY)
 boards: $(READY)
 	$(GRUE) leaderboard --check
 
-test: $(READY)  ## Run the quick tests (42 minutes of processor time on slow cores, in two processes).
+test: $(READY)  ## Run the quick tests (TIME).
 	$(BIN)/python -m pytest $(IN_TWO) -m 'not slow' --durations 10
 
-test-slow: $(READY)  ## Run the slow tests (41 minutes of processor time on slow cores, in two processes); those that need Debian's WordNet or a browser skip without it.
+test-slow: $(READY)  ## Run the slow tests (TIME); those that need Debian's WordNet or a browser skip without it.
 	$(BIN)/python -m pytest $(IN_TWO) -m slow --ignore tests/sweep/test_ray.py --durations 10
 
-test-ray: $(READY)  ## Run the tests of sweeps on Ray, a cluster at a time (4 minutes).
+test-ray: $(READY)  ## Run the tests of sweeps on Ray, a cluster at a time (TIME).
 	$(BIN)/python -m pytest -m slow tests/sweep/test_ray.py
 
-test-all: test test-slow test-ray  ## Run every test.
+test-frozen: $(READY)  ## Run the tests of what is frozen, which the others leave out while it is unchanged, and record that they pass (TIME).
+	$(BIN)/python -m pytest $(IN_TWO) tests/miniworld tests/experiments tests/walkthroughs --durations 10
+	$(BIN)/python tools/frozen.py --passed
+
+test-all: test test-slow test-ray test-frozen  ## Run every test.
+
+messages: $(READY)  ## Write the messages of errors anew that tests compare (tests/*/__snapshots__): read the diff.
+	$(BIN)/python -m pytest $(IN_TWO) -m 'not slow' --snapshot-update
 
 docs: $(READY)  ## Regenerate the parts of docs/ that come from the code (half a minute).
 	$(BIN)/python tools/algorithms_page.py

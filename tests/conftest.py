@@ -1,6 +1,9 @@
+import functools
 import os
 import tempfile
+from pathlib import Path
 
+import frozen
 import pytest
 
 # One thread a process: two torch processes with two threads each slow each other tenfold.
@@ -18,13 +21,38 @@ def pytest_configure(config):
         os.environ["GRUE_GOLDEN_TRACES"] = str(cache.mkdir("golden"))
 
 
+def pytest_addoption(parser):
+    parser.addoption(
+        "--all", action="store_true", help="also run the folders of which nothing changed (tools/frozen.py)"
+    )
+
+
+@functools.cache
+def left_out(config):
+    """The folders of which nothing changed since they passed, but those that the command line names."""
+    if config.option.all:
+        return []
+    named = {part for arg in config.args for part in Path(arg.split("::")[0]).parts}
+    return [name for name in frozen.unchanged() if name not in named]
+
+
+def pytest_ignore_collect(collection_path, config):
+    return True if collection_path.parent.name == "tests" and collection_path.name in left_out(config) else None
+
+
 def pytest_make_parametrize_id(val):
     """Name bytes by their length: archives hold the second in which they were packed, and pytest-xdist wants equal names."""
     return f"{len(val)}_bytes" if isinstance(val, bytes) else None
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Print what tests measured: the largest difference between a metric and its reference library."""
+    """Print what was left out, and what tests measured: the largest difference between a metric and its reference."""
+    config = terminalreporter.config
+    if names := left_out(config):
+        folders = ", ".join(f"tests/{name}" for name in names)
+        terminalreporter.write_line(f"Left out, unchanged since they passed: {folders}; `make test-frozen` runs them.")
+    if config.option.markexpr:
+        terminalreporter.write_line(f"Left out by choice: tests that are not {config.option.markexpr!r}.")
     measured = [
         (report.nodeid.split("::")[-1], value)
         for report in terminalreporter.stats.get("passed", [])

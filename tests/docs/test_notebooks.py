@@ -6,17 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from run_notebooks import NOTEBOOKS, as_kept, executed, settled
+from run_notebooks import NOTEBOOKS, as_kept, settled
 
 names = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
 
 def read(path: Path) -> dict[str, Any]:
     return dict(json.loads(path.read_text(encoding="utf-8")))
-
-
-def test_there_are_two() -> None:
-    assert [path.name for path in NOTEBOOKS] == ["first-run.ipynb", "your-own-method.ipynb"]
 
 
 @names
@@ -34,16 +30,6 @@ def test_a_path_of_the_machine_is_refused(tmp_path: Path) -> None:
     notebook = {"cells": [{"cell_type": "code", "source": "", "outputs": [output]}]}
     with pytest.raises(ValueError, match="print no absolute path"):
         as_kept(notebook, tmp_path)
-
-
-@pytest.mark.slow
-@names
-@pytest.mark.filterwarnings("ignore")  # of the kernel's libraries
-def test_every_cell_runs(path: Path, tmp_path: Path) -> None:
-    pytest.importorskip("nbclient", reason="make install installs it")
-    pytest.importorskip("ipykernel", reason="make install installs it")
-    done = executed(path, tmp_path, {"NOTEBOOK_QUICK": "1"})
-    assert as_kept(done, tmp_path)["cells"]
 
 
 def test_a_progress_bar_leaves_no_trace() -> None:

@@ -10,10 +10,8 @@ import shlex
 import signal
 import subprocess
 import time
-from pathlib import Path
 
 import click
-import pytest
 from click.testing import CliRunner
 from shoot_images import IMAGES, MADE_FROM, RECORD, state
 from support.paths import ROOT, TESTS

@@ -9,25 +9,17 @@ import dataclasses
 import json
 import re
 import shlex
-import sys
 
 import pytest
 from click.testing import CliRunner
-from support import tiny
+from papers import read_papers
+from support.late import late
 from support.paths import ROOT
 
 from grue import files
-from grue.api import train as api
-from grue.cli.main import main
-from grue.evaluation.rewards import make_reward
-from grue.lm.distributed import DistributedContext
-from grue.runs.plan import stages_of
-from grue.runs.train import load_anchor
 
-sys.path.append(str(ROOT / "tools"))
-
-from papers import read_papers
-
+tiny, api = late("support.tiny"), late("grue.api.train")
+main, plans = late("grue.cli.main"), late("grue.runs.plan")
 PAPERS = [paper for part in read_papers() for paper in part.papers]
 # Numbers that make a run long, and what they are at most here.
 SHORT = {"updates": 2, "rollouts": 32, "minibatch_size": 32, "epochs": 2, "calibration_samples": 2, "value_prompts": 8}
@@ -38,7 +30,7 @@ def ask(command, *more):
     """Call the command line, without a process of its own."""
     program, *arguments = shlex.split(command)
     assert program == "grue"
-    done = CliRunner().invoke(main, [*arguments, *more])
+    done = CliRunner().invoke(main.main, [*arguments, *more])
     assert done.exit_code == 0, f"{command}\n{done.output}"
 
 
@@ -48,7 +40,7 @@ def planned(command, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(api, "train", lambda request, **rest: requests.append(request))
         ask(command)
-    return [stages_of(request)[-1] for request in requests]
+    return [plans.stages_of(request)[-1] for request in requests]
 
 
 def write_scored(folder):
@@ -77,6 +69,10 @@ def shortened(plan):
 
 def train(plan):
     """Train a tiny model as a plan says."""
+    from grue.evaluation.rewards import make_reward
+    from grue.lm.distributed import DistributedContext
+    from grue.runs.train import load_anchor
+
     family = plan.task.backbone.family
     task = tiny.task(family)
     run = tiny.run(family, plan.algorithm.split("+")[-1], plan.folder, seed=plan.seed, task_=task, **shortened(plan))
@@ -108,7 +104,9 @@ def test_the_commands_of_an_entry_run(paper, tmp_path, monkeypatch):
                 train(plan)
 
 
-def test_every_entry_has_a_command_to_train_or_to_evaluate():
+def test_entries_differ_and_have_commands_to_train_or_to_evaluate():
+    for key in ("title", "where", "anchor"):
+        assert len({getattr(paper, key) for paper in PAPERS}) == len(PAPERS), key
     for paper in PAPERS:
         assert paper.commands and paper.text.strip(), paper.title
         assert all(re.match("grue (train|evaluate) ", command) for command in paper.commands), paper.title
@@ -128,8 +126,3 @@ def test_the_commands_can_be_run_one_after_another(tmp_path, monkeypatch):
         for command in commands:
             for plan in planned(command, monkeypatch):
                 assert found.setdefault(plan.folder, plan) == plan, command
-
-
-def test_no_two_entries_are_the_same_paper():
-    for key in ("title", "where", "anchor"):
-        assert len({getattr(paper, key) for paper in PAPERS}) == len(PAPERS), key
