@@ -6,11 +6,17 @@ import importlib
 class late:
     """A module by name: `torch = late("torch")` imports torch once something of it is used.
 
-    Patching an attribute patches the module's.
+    Patching an attribute patches the module's; pytest's `monkeypatch` reads `__dict__` to know what to put back.
     """
 
+    __slots__ = ("_name",)
+
     def __init__(self, name):
-        self.__dict__["_name"] = name
+        object.__setattr__(self, "_name", name)
+
+    @property
+    def __dict__(self):
+        return importlib.import_module(self._name).__dict__
 
     def __getattr__(self, attribute):
         return getattr(importlib.import_module(self._name), attribute)
