@@ -22,7 +22,7 @@ READ = {
         "leaderboard/*.json",
         "tasks",
     ),
-    "walkthroughs": ("docs/how-to", "docs/notebooks", "tools/run_notebooks.py"),
+    "walkthroughs": ("docs/how-to", "docs/notebooks", "docs/reference/papers.toml", "tools/run_notebooks.py"),
 }
 """Folder of tests → what they read beside themselves: files and folders, by glob."""
 

@@ -73,8 +73,9 @@ def test_a_check_tells_what_is_stale_missing_or_of_no_algorithm_and_what_was_wri
     page.rename(other)
     refused(r"ppo.md is missing; run")
     assert not page.exists()
-    page.write_text(other.read_text())
+    page.write_text(whole)
     refused(r"pop.md is of no algorithm; remove it")
+    page.write_text(other.read_text())
     other.unlink()
     write(folder, monkeypatch)
     assert page.read_text() == whole + by_hand

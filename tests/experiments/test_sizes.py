@@ -28,7 +28,7 @@ def read():
 
 def test_the_page_shows_the_tables_of_the_figures_that_are_kept():
     page = (ROOT / "docs/background/validity.md").read_text(encoding="utf-8")
-    _, *of_tasks = "\n".join(sizes.tables(*read(sizes))).split("### ")
+    _, *of_tasks = "\n".join(sizes.tables(*read())).split("### ")
     assert [table.partition("\n")[0] for table in of_tasks] == TASKS
     for table in of_tasks:
         assert table.partition("\n")[2].strip() in page, "python experiments/sizes.py prints them"
@@ -51,7 +51,7 @@ def test_the_orders_are_compared_as_scipy_does(task, axis):
             if test(each[a], each[b]).pvalue < 0.05:
                 found.add((a, b))
         sure.append(found)
-    said = sizes.agreement(task, systems, axis, *read(sizes))
+    said = sizes.agreement(task, systems, axis, *read())
     assert said.startswith(
         f"Kendall's τ {tau:.2f}; of {len(systems) * (len(systems) - 1) // 2} pairs {len(sure[0])} are decided with the "
         f"larger, {len(sure[1])} with the smaller, {len(sure[0] & sure[1])} with both, "
