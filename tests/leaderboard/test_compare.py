@@ -1,473 +1,360 @@
-"""Two systems compared: systems found by name or folder, tested, and what the user reads."""
+"""Two systems compared: found by name or folder, tested on their predictions, and shown."""
 
 import gzip
 import json
-from collections.abc import Sequence
+from dataclasses import replace
 from io import StringIO
-from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 from rich.console import Console
-from support.factories import a_result
+from support.factories import a_result, a_task
 
 from grue import files
 from grue.api import score as api
-from grue.api.evaluate import evaluate as api_evaluate
 from grue.cli.compare import show_comparison
 from grue.cli.main import main
 from grue.data.load import load_examples
-from grue.errors import ConfigError, SubmissionError, Unavailable
-from grue.evaluation.comparison import (
-    Disagreement,
-    Metrics,
-    Side,
-    axis_metrics,
-)
-from grue.evaluation.scoring import score_predictions
-from grue.leaderboard.compare import Comparison, TaskComparison
+from grue.errors import ConfigError, DataError, SubmissionError, Unavailable, UnknownName
+from grue.evaluation.comparison import Disagreement, Side, axis_metrics
+from grue.leaderboard.compare import Comparison, TaskComparison, compare_systems
 from grue.leaderboard.systems import find_systems
-from grue.records import Axis, Example, Prediction
+from grue.records import Example
 from grue.stats.intervals import Interval
 from grue.stats.paired import Difference, MeanDifference
 from grue.submissions.folder import Submission
 from grue.task_files import load_task
-from grue.tasks import Task
+from grue.tasks import MetricSpec
+
+QA, TABLES = TASKS = [
+    a_task(name, (MetricSpec("rougeL", "preference", (0.0, 1.0)),), reward="rougeL")
+    for name in ("narrativeqa", "totto")
+]
+NAMES = [task.name for task in TASKS]
+EXAMPLES = [Example(f"e{i}", f"question {i}", (f"answer number {i}",)) for i in range(20)]
 
 
-def answers(examples: Sequence[Example], right_every: int) -> list[Prediction]:
-    """Right answers to some questions; to the others half of the answer, then words of the question."""
-    found = []
-    for number, example in enumerate(examples):
-        words = example.references[0].split()
-        text = " ".join(
-            words if number % right_every == 0 else [*words[: len(words) // 2], *example.prompt.split()[:3]]
-        )
-        found.append(Prediction(example.id, text))
-    return found
+@pytest.fixture(autouse=True)
+def loaded(monkeypatch):
+    """The examples of both tasks are at hand; own task files are loaded as ever."""
+    monkeypatch.setattr(
+        "grue.leaderboard.compare.load_examples", lambda task, split, offline: SimpleNamespace(examples=EXAMPLES)
+    )
+
+
+def write_run(folder, name, seed=1, right_every=2, task=QA, said=None, **changes):
+    """A run of the layout of runs/, right on every nth example and on no word of the others; returns its folder."""
+    place = folder / task.suite / task.name / name / f"seed-{seed}"
+    result = replace(a_result(task, name, seed, 50.0, **changes), system={"name": name, **(said or {})})
+    files.write_json(place / "result.json", files.plain(result))
+    texts = {one.id: one.references[0] if i % right_every == 0 else "?" for i, one in enumerate(EXAMPLES)}
+    files.write_jsonl(place / "predictions.jsonl", [{"id": name, "text": text} for name, text in texts.items()])
+    return place
+
+
+def write_submission(folder, system, seeds, declared=None):
+    place = folder / "mini" / system
+    submission = Submission(system, ("We",), "CC-BY-4.0", "ppo", "mini:seq2seq", tuple(declared or seeds), "", "1 hour")
+    files.write_toml(place / "submission.toml", files.plain(submission))
+    (place / "narrativeqa").mkdir(parents=True, exist_ok=True)
+    for seed in seeds:
+        run = write_run(folder / "unpacked", system, seed)
+        (run / "result.json").rename(place / f"narrativeqa/seed-{seed}.result.json")
+        packed = gzip.compress((run / "predictions.jsonl").read_bytes())
+        (place / f"narrativeqa/seed-{seed}.predictions.jsonl.gz").write_bytes(packed)
+    return place
+
+
+def find(folder, *given):
+    return find_systems(given, "mini", folder / "submissions", folder / "runs", NAMES)
+
+
+def compare(folder, a, b, **options):
+    return compare_systems(*find(folder, a, b), TASKS, np.random.default_rng(0), **{"draws": 100, **options})
+
+
+def shown(compared):
+    """What a terminal of 80 columns shows."""
+    show_comparison(compared, Console(file=(written := StringIO()), width=80, highlight=False))
+    return written.getvalue()
 
 
 # --- finding systems -------------------------------------------------------------------------------------------------
 
-NQA = load_task("narrativeqa")
 
-
-def write_run(folder: Path, system: str, seed: int, right_every: int, task: Task = NQA, **changes: Any) -> Path:
-    """Write a run of the layout of runs/; returns its folder."""
-    place = folder / task.suite / task.name / system / f"seed-{seed}"
-    examples = load_examples(task, "test").examples
-    files.write_json(place / "result.json", files.plain(a_result(task, system, seed, 50.0, **changes)))
-    files.write_jsonl(place / "predictions.jsonl", map(files.plain, answers(examples, right_every)))
-    return place
-
-
-CLONE = " The rows that ship have no texts to compare: name the `submissions` of a clone with --submissions."
-
-
-def write_submission(folder: Path, system: str, seeds: Sequence[int], declared: Sequence[int] | None = None) -> Path:
-    place = folder / "mini" / system
-    submission = Submission(system, ("We",), "CC-BY-4.0", "ppo", "mini:seq2seq", tuple(declared or seeds), "", "1 hour")
-    files.write_toml(place / "submission.toml", files.plain(submission))
-    for seed in seeds:
-        run = write_run(folder / "unpacked", system, seed, 2)
-        (place / NQA.name).mkdir(exist_ok=True)
-        (run / "result.json").rename(place / NQA.name / f"seed-{seed}.result.json")
-        packed = gzip.compress((run / "predictions.jsonl").read_bytes())
-        (place / NQA.name / f"seed-{seed}.predictions.jsonl.gz").write_bytes(packed)
-    return place
-
-
-def grue(folder: Path, *arguments: object) -> Result:
-    places = ("--runs", folder / "runs", "--submissions", folder / "submissions")
-    return CliRunner().invoke(main, ["compare", *map(str, (*arguments, *places))])
-
-
-def test_systems_are_found_by_name_and_by_folder(tmp_path: Path) -> None:
-    runs, submissions = tmp_path / "runs", tmp_path / "submissions"
-    write_run(runs, "ours", 1, 2)
-    write_run(runs, "ours", 2, 3)
-    submitted = write_submission(submissions, "theirs", [1, 2])
-    (ours,) = find_systems(["ours"], "mini", submissions, runs)
-    assert (ours.name, ours.origin, ours.deterministic) == ("ours", "runs", False)
+def test_systems_are_found_by_name_and_by_folder(tmp_path):
+    runs = tmp_path / "runs"
+    write_run(runs, "ours", 1)
+    write_run(runs, "ours", 2)
+    submitted = write_submission(tmp_path / "submissions", "theirs", [1, 2])
+    ours, theirs = find(tmp_path, "ours", "theirs")
+    assert (ours.name, ours.origin, ours.deterministic, theirs.origin) == ("ours", "runs", False, "submissions")
     assert {task: list(seeds) for task, seeds in ours.entries.items()} == {"narrativeqa": [1, 2]}
-    assert find_systems(["theirs"], "mini", submissions, runs)[0].origin == "submissions"
     for folder in (submitted, runs / "mini/narrativeqa/ours", runs / "mini/narrativeqa/ours/seed-1"):
-        (found,) = find_systems([str(folder)], "mini", submissions, runs)
+        (found,) = find(tmp_path, str(folder))
         assert (found.origin, found.name) == (str(folder), "theirs" if folder == submitted else "ours")
 
 
-def test_a_run_that_was_scored_on_other_examples_is_refused(tmp_path: Path) -> None:
-    write_run(tmp_path / "runs", "ours", 1, 2)
-    strange = write_run(tmp_path / "runs", "theirs", 1, 3, hashes={"examples": "0" * 64})
-    result = grue(tmp_path, "ours", "theirs")
-    assert result.exit_code == 3 and result.stderr.startswith(
-        f"Error: {strange}/result.json: was scored on other examples than those of mini/narrativeqa here (hashes.examples "
-        "000000000000…, not 0d195a4b9b5a…); evaluate it again on these"
-    )
-
-
-def test_a_name_in_both_places_must_say_which(tmp_path: Path) -> None:
-    write_run(tmp_path / "runs", "ours", 1, 2)
-    write_submission(tmp_path / "submissions", "ours", [1])
-    result = grue(tmp_path, "ours", "ours")
-    assert (result.exit_code, result.stderr) == (
-        2,
-        "Error: ours: names both a submission and runs; write submissions:ours or runs:ours.\n",
-    )
-    result = grue(tmp_path, "submissions:ours", "runs:ours", "--examples", 0)
-    assert result.exit_code == 0
-    assert "A  ours  in submissions\nB  ours  in runs\n" in result.stdout
-
-
-def test_of_names_in_both_places_those_are_meant_that_lie_together(tmp_path: Path) -> None:
+def test_a_name_in_both_places_means_more_results_or_those_that_lie_together(tmp_path, refused):
     runs, submissions = tmp_path / "runs", tmp_path / "submissions"
-    for name in ("both", "also"):
-        write_run(runs, name, 1, 2)
-        write_submission(submissions, name, [1])
-    write_run(runs, "local", 1, 2)
+    for name, seeds in {"both": [1], "also": [1], "rich": [1, 2, 3]}.items():
+        write_run(runs, name)
+        write_submission(submissions, name, seeds)
+    write_run(runs, "local")
     write_submission(submissions, "theirs", [1])
+    for seed in (1, 2, 3, 4):  # on a task that only one place has, results do not count
+        write_run(runs, "rich", seed, task=TABLES)
     for given, wanted in {
         ("both", "also"): "runs",
         ("both", "local"): "runs",
         ("local", "both"): "runs",
         ("both", "theirs"): "submissions",
         ("both", "submissions:also"): "submissions",
+        ("rich", "both"): "submissions",
+        ("runs:rich", "runs:both"): "runs",
+        ("rich",): "submissions",
     }.items():
-        assert [one.origin for one in find_systems(given, "mini", submissions, runs)] == [wanted, wanted], given
-    with pytest.raises(ConfigError, match="both: names both a submission and runs"):
-        find_systems(["both", "local", "theirs"], "mini", submissions, runs)
+        assert {one.origin for one in find(tmp_path, *given)} == {wanted}, given
+    assert [one.origin for one in find(tmp_path, "rich", "local")] == ["submissions", "runs"]
+    assert [one.origin for one in find(tmp_path, "submissions:both", "runs:both")] == ["submissions", "runs"]
+    said = "rich is taken from submissions (3 results; runs has 1): runs:rich takes those."
+    assert [one.meant for one in find(tmp_path, "rich", "runs:rich")] == [said, ""]
+    assert said in compare(tmp_path, "rich", "local").notes
+    for given in (("both", "both"), ("both", "local", "theirs")):
+        with refused(ConfigError):
+            find(tmp_path, *given)
 
 
-def test_five_submitted_seeds_do_not_lose_to_one_local_seed_unasked(tmp_path: Path) -> None:
-    for name in ("ours", "theirs"):
-        write_run(tmp_path / "runs", name, 1, 2)
-        write_submission(tmp_path / "submissions", name, [1, 2, 3, 4, 5])
-    write_run(tmp_path / "runs", "mine", 1, 3)
-    for a, b in (("ours", "theirs"), ("ours", "mine")):
-        result = grue(tmp_path, a, b, "--examples", 0, "--draws", 100)
-        assert "A  ours  in submissions\n" in result.stdout
-        said = "ours is taken from submissions (5 results; runs has 1): runs:ours takes those."
-        assert said in " ".join(result.stdout.split())
-    result = grue(tmp_path, "runs:ours", "runs:theirs", "--examples", 0, "--draws", 100)
-    assert "A  ours  in runs\nB  theirs  in runs\n" in result.stdout and "is taken from" not in result.stdout
-    for seed in range(2, 7):
-        write_run(tmp_path / "runs", "ours", seed, 2)
-    found = find_systems(["ours", "theirs"], "mini", tmp_path / "submissions", tmp_path / "runs")
-    assert [one.origin for one in found] == ["runs", "submissions"]
-
-
-def test_only_results_on_tasks_of_both_places_count(tmp_path: Path) -> None:
-    imdb = load_task("imdb")
-    write_submission(tmp_path / "submissions", "ours", [1, 2])
-    for seed in (1, 2, 3):
-        write_run(tmp_path / "runs", "ours", seed, 2, task=imdb)
-    write_run(tmp_path / "runs", "ours", 1, 2)
-    found = find_systems(["ours"], "mini", tmp_path / "submissions", tmp_path / "runs")
-    assert [one.origin for one in found] == ["submissions"], "on NarrativeQA it has 2 results, the runs have 1"
-
-
-def test_a_system_is_known_by_the_algo_that_made_it(tmp_path: Path) -> None:
-    runs, submissions = tmp_path / "runs", tmp_path / "submissions"
+def test_a_system_is_known_by_the_algo_that_made_it(tmp_path, refused):
     plus = "reinforce_plus_plus"
     made = {"mine": "supervised+plain:PLAIN", "other": plus, "other+best-of-8": plus, "p1": "ppo", "p2": "ppo"}
     for name, algorithm in made.items():
-        path = write_run(runs, name, 1, 2, generation={"best_of": {"n": 8}} if "best" in name else {}) / "result.json"
-        result = json.loads(path.read_text())
-        files.write_json(path, {**result, "system": {"name": name, "algorithm": algorithm}})
+        best = {"generation": {"best_of": {"n": 8}}} if "best" in name else {}
+        write_run(tmp_path / "runs", name, said={"algorithm": algorithm}, **best)
     for given, wanted in {
         "supervised+plain:PLAIN": "mine",
         "runs:supervised+plain:PLAIN": "mine",
         "reinforce++": "other",
         "p1": "p1",
     }.items():
-        (found,) = find_systems([given], "mini", submissions, runs)
+        (found,) = find(tmp_path, given)
         assert (found.name, bool(found.meant)) == (wanted, given != wanted), given
-    with pytest.raises(ConfigError, match="ppo: is the --algo of several systems, p1, p2; name one of them"):
-        find_systems(["ppo"], "mini", submissions, runs)
+    with refused(ConfigError):
+        find(tmp_path, "ppo")
 
 
-def test_a_task_is_named_by_its_file_and_has_its_own_suite(tmp_path: Path) -> None:
-    rows = "".join(json.dumps({"prompt": f"p{n}", "references": [f"the answer is {n}"]}) + "\n" for n in range(6))
-    files.write_text(tmp_path / "test.jsonl", rows)
-    files.write_text(
-        tmp_path / "mine.toml",
-        """
-        reward = "rougeL"
-        metrics = [{ name = "rougeL", axis = "preference", range = [0, 1] }]
-        [data]
-        sources = [{ kind = "local", files = { train = "test.jsonl", test = "test.jsonl" } }]
-        [backbone]
-        family = "causal"
-        model = "mini:causal"
-        """,
-    )
-    mine = str(tmp_path / "mine.toml")
-    for name in ("copy", "null"):
-        api_evaluate(name, mine, runs=tmp_path / "runs")
-    (found,) = api.compare("copy", "null", tasks=[mine], runs=tmp_path / "runs", submissions=tmp_path, draws=100).tasks
-    assert (found.task, found.difference.a) == ("mine", 0.0)
-    # The constant is one of the answers: it is right once, and shares three of four words with the other five.
-    assert found.difference.b == pytest.approx((100 + 5 * 75) / 6)
-    with pytest.raises(ConfigError, match="several suites, mini, own"):
-        api.compare("copy", "null", tasks=[mine, "imdb"], runs=tmp_path / "runs")
-
-
-@pytest.mark.parametrize(
-    ("a", "code", "told"),
-    [
-        (
-            "urs",
-            2,
-            f"No system 'urs' of the suite mini in {{0}}/submissions or {{0}}/runs. Did you mean 'ours'? Known: ours.{CLONE}",
-        ),
-        ("submissions:ours", 2, f"No system 'ours' of the suite mini in {{0}}/submissions. Known: none.{CLONE}"),
-        (
-            "old:ours",
-            2,
-            "old:ours: no system has that name or was made by that --algo, whose presets and settings are no part of a name. Write submissions:ours or runs:ours, or a folder with a '/' in it.",
-        ),
-        ("{0}/nowhere", 3, "{0}/nowhere: there is no such folder. (A system's name has no '/'.)"),
-        ("{0}/empty", 2, "{0}/empty: holds no result; name the folder of a submission or of evaluated runs."),
-        ("{0}/several", 2, "{0}/several: holds several systems, one, two; add --runs {0}/several and name one."),
-        ("{0}/grue", 2, "{0}/grue: holds results of the suite grue, not mini; add --suite grue."),
-    ],
-)
-def test_what_is_no_system_is_told(tmp_path: Path, a: str, code: int, told: str) -> None:
-    write_run(tmp_path / "runs", "ours", 1, 2)
-    (tmp_path / "empty").mkdir()
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A run, a folder without results, one with two systems, and one of another suite."""
+    folder = tmp_path_factory.mktemp("place")
+    write_run(folder / "runs", "ours")
+    (folder / "empty").mkdir()
     for name in ("one", "two"):
-        write_run(tmp_path / "several", name, 1, 2)
-    write_run(tmp_path / "grue", "ours", 1, 2, suite="grue")
-    result = grue(tmp_path, a.format(tmp_path), "ours")
-    assert (result.exit_code, result.stderr) == (code, f"Error: {told.format(tmp_path)}\n")
+        write_run(folder / "several", name)
+    write_run(folder / "grue", "ours", suite="grue")
+    return folder
 
 
 @pytest.mark.parametrize(
-    ("changes", "code", "told"),
+    ("given", "error"),
     [
-        (
-            {"limited": True},
-            3,
-            "only a part of the split was evaluated; evaluate it all with `grue evaluate --force`.",
-        ),
-        (
-            {"task_hash": "0" * 64},
-            3,
-            "was made for another version of the task; evaluate it again with `grue evaluate --force`.",
-        ),
-        (
-            {"split": "dev"},
-            3,
-            "was made on the split 'dev' instead of 'test'; evaluate it again with `grue evaluate --force`.",
-        ),
+        ("urs", UnknownName),
+        ("submissions:ours", UnknownName),
+        ("old:ours", ConfigError),
+        ("{0}/nowhere", DataError),
+        ("{0}/empty", ConfigError),
+        ("{0}/several", ConfigError),
+        ("{0}/grue", ConfigError),
     ],
 )
-def test_results_that_cannot_be_compared_are_refused(
-    tmp_path: Path, changes: dict[str, Any], code: int, told: str
-) -> None:
-    write_run(tmp_path / "runs", "ours", 1, 2)
-    place = write_run(tmp_path / "runs", "theirs", 1, 2, **changes)
-    result = grue(tmp_path, "ours", "theirs")
-    assert (result.exit_code, result.stderr) == (code, f"Error: {place / 'result.json'}: {told}\n")
+def test_what_is_no_system_is_told(place, refused, given, error):
+    with refused(error):
+        find(place, given.format(place), "ours")
 
 
-def test_predictions_must_be_there_and_fit(tmp_path: Path) -> None:
-    write_run(tmp_path / "runs", "ours", 1, 2)
-    place = write_run(tmp_path / "runs", "theirs", 1, 2) / "predictions.jsonl"
-    lines = place.read_text(encoding="utf-8").splitlines(keepends=True)
-    place.write_text("".join(lines[1:]), encoding="utf-8")
-    result = grue(tmp_path, "ours", "theirs")
-    assert result.exit_code == 1
-    assert result.stderr.startswith(f"Error: {place}: The predictions do not fit the 1000 examples: 1 missing")
-    place.unlink()
-    result = grue(tmp_path, "ours", "theirs")
-    assert result.exit_code == 3
-    assert str(place) in result.stderr
+# --- what cannot be compared -----------------------------------------------------------------------------------------
 
 
-def test_a_submission_cannot_leave_out_a_seed(tmp_path: Path) -> None:
-    write_run(tmp_path / "runs", "ours", 1, 2)
-    place = write_submission(tmp_path / "submissions", "theirs", [1, 2], declared=[1, 2, 3])
-    with pytest.raises(SubmissionError, match="declares seeds without a result on narrativeqa: 3;"):
-        api.compare("ours", place, runs=tmp_path / "runs")
+@pytest.mark.parametrize(
+    "changes",
+    [{"limited": True}, {"task_hash": "0" * 64}, {"split": "dev"}, {"hashes": {"examples": "0" * 64}}],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_results_that_cannot_be_compared_are_refused(tmp_path, refused, changes):
+    write_run(tmp_path / "runs", "ours")
+    write_run(tmp_path / "runs", "theirs", **changes)
+    with refused(DataError):
+        compare(tmp_path, "ours", "theirs")
 
 
-def test_systems_without_a_common_task_cannot_be_compared(tmp_path: Path) -> None:
-    write_run(tmp_path / "runs", "ours", 1, 2)
-    write_run(tmp_path / "runs", "theirs", 1, 2, load_task("imdb"))
-    result = grue(tmp_path, "ours", "theirs")
-    assert (result.exit_code, result.stderr) == (
-        3,
-        "Error: The systems have no task in common: ours has narrativeqa; theirs has imdb. "
-        "Evaluate what is missing with `grue evaluate`.\n",
-    )
-    result = grue(tmp_path, "ours", "theirs", "--task", "imdb")
-    assert (result.exit_code, result.stderr) == (
-        3,
-        "Error: ours has no result on imdb. Evaluate what is missing with `grue evaluate`, or leave the task out.\n",
-    )
+def test_predictions_must_be_there_and_fit_and_a_submission_cannot_leave_out_a_seed(tmp_path, refused):
+    write_run(tmp_path / "runs", "ours")
+    path = write_run(tmp_path / "runs", "theirs") / "predictions.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[1:]))
+    with refused(SubmissionError):
+        compare(tmp_path, "ours", "theirs")
+    path.unlink()
+    with refused(DataError):
+        compare(tmp_path, "ours", "theirs")
+    submitted = write_submission(tmp_path / "submissions", "sent", [1, 2], declared=[1, 2, 3])
+    with refused(SubmissionError):
+        compare(tmp_path, "ours", str(submitted))
+
+
+def test_systems_without_a_common_task_cannot_be_compared(tmp_path, refused):
+    write_run(tmp_path / "runs", "ours")
+    write_run(tmp_path / "runs", "theirs", task=TABLES)
+    with refused(DataError):
+        compare(tmp_path, "ours", "theirs")
+    write_run(tmp_path / "runs", "ours", task=load_task("imdb"))
+    refused.command("compare", "ours", "ours", "--task", "totto", "--runs", tmp_path / "runs", code=3)
+
+
+def test_a_task_that_cannot_be_scored_here_is_left_out_and_told(tmp_path, refused, monkeypatch):
+    for name in ("ours", "theirs"):
+        write_run(tmp_path / "runs", name)
+        write_run(tmp_path / "runs", name, task=TABLES)
+
+    def without(task, examples, axis):
+        if task.name in missing:
+            raise Unavailable("parent cannot run here.")
+        return axis_metrics(task, examples, axis)
+
+    monkeypatch.setattr("grue.leaderboard.compare.axis_metrics", without)
+    missing = {"totto"}
+    compared = compare(tmp_path, "ours", "theirs")
+    assert [task.task for task in compared.tasks] == ["narrativeqa"]
+    assert compared.notes[0] == "totto is left out: parent cannot run here."
+    missing = {"totto", "narrativeqa"}
+    with refused(Unavailable):
+        compare(tmp_path, "ours", "theirs")
 
 
 # --- comparing -------------------------------------------------------------------------------------------------------
 
 
-def test_what_a_result_claims_is_not_used(tmp_path: Path) -> None:
-    """Both claim a preference of 50; their predictions say otherwise."""
+def test_what_a_result_claims_is_not_used(tmp_path):
+    """All claim a preference of 50; a share of 1, 1/2, 1/10 and 1/20 of the answers is right."""
     for seed, every in ((1, 1), (2, 2)):
         write_run(tmp_path / "runs", "better", seed, every)
         write_run(tmp_path / "runs", "worse", seed, 10 * every)
-    write_run(tmp_path / "runs", "better", 1, 2, load_task("imdb"))
+    write_run(tmp_path / "runs", "better", task=TABLES)
     (tmp_path / "runs/mini/narrativeqa/worse/seed-3").mkdir()
-    failed = a_result(NQA, "worse", 4, None, None, status="failed")
+    failed = a_result(QA, "worse", 4, None, None, status="failed")
     files.write_json(tmp_path / "runs/mini/narrativeqa/worse/seed-4/result.json", files.plain(failed))
-    compared = api.compare("better", "worse", runs=tmp_path / "runs", submissions=tmp_path, draws=500, show=2)
+    compared = compare(tmp_path, "better", "worse", draws=500, show=2)
     (found,) = compared.tasks
+    assert (found.difference.a, found.difference.b) == pytest.approx((75, (10 + 5 + 0) / 3))
     assert (found.verdict, found.seeds_a, found.seeds_b) == ("too close to call", (1, 2), (1, 2, 4))
-    assert (compared.only_a, compared.only_b) == (("imdb",), ())
+    assert (compared.only_a, compared.only_b) == (("totto",), ())
     assert compared.notes == (
         "narrativeqa: worse failed with seed 4, which counts as 0.",
         "narrativeqa: seed-3 of worse has no result yet and is left out.",
     )
-    examples = load_examples(NQA, "test").examples
-    wanted = [
-        np.mean(
-            [
-                score_predictions(NQA, "test", examples, answers(examples, every), specs).preference
-                for every in every_two
-            ]
-        )
-        for specs in ([spec for spec in NQA.metrics if spec.axis == "preference"],)
-        for every_two in ((1, 2), (10, 20))
-    ]
-    assert (found.difference.a, found.difference.b) == pytest.approx((wanted[0], wanted[1] * 2 / 3))
-    assert len(found.examples) == 2
-    assert found.examples[0].prompt in {example.prompt for example in examples}
+    assert [example.id for example in found.examples] == ["e2", "e4"], "A is right twice, B never"
 
 
-def test_json_holds_everything_and_equal_seeds_give_equal_bytes(tmp_path: Path) -> None:
-    write_run(tmp_path / "runs", "ours", 1, 2)
-    write_run(tmp_path / "runs", "theirs", 1, 3)
-    arguments = ("ours", "theirs", "--draws", 300, "--json")
-    result = grue(tmp_path, *arguments)
-    assert result.exit_code == 0
-    data = json.loads(result.stdout)
-    assert (data["a"], data["b"], data["origin_a"], data["seed"], data["draws"]) == ("ours", "theirs", "runs", 0, 300)
-    assert len(data["tasks"][0]["examples"]) == 3
-    assert data["notes"] == [
-        f"{name} has one seed on narrativeqa: p and intervals do not cover what other seeds would give."
-        for name in ("ours", "theirs")
-    ]
-    assert grue(tmp_path, *arguments).stdout == result.stdout
-
-
-def test_a_baseline_is_not_blamed_for_its_one_seed(tmp_path: Path) -> None:
-    for name, every in (("null", 2), ("ours", 3)):
-        place = write_run(tmp_path / "runs", name, 1, every) / "result.json"
-        result = files.read_json(place)
-        files.write_json(place, {**result, "system": {"name": name, "algorithm": name}})
-    compared = api.compare("null", "ours", runs=tmp_path / "runs", submissions=tmp_path, draws=200)
-    assert compared.notes == (
-        "null depends on no seed: one result is complete.",
-        "ours has one seed on narrativeqa: p and intervals do not cover what other seeds would give.",
-    )
-
-
-def test_one_seed_gets_no_verdict(tmp_path: Path) -> None:
-    """The difference is large: every answer against a tenth of them."""
-    for name, every, seeds in (("one", 1, (1,)), ("two", 10, (1, 2))):
+def test_one_seed_gets_no_verdict_but_that_of_a_baseline(tmp_path):
+    for name, every, seeds in (("one", 1, (1,)), ("two", 10, (1, 2)), ("null", 1, (1,))):
         for seed in seeds:
-            write_run(tmp_path / "runs", name, seed, every)
-    (found,) = api.compare("one", "two", runs=tmp_path / "runs", submissions=tmp_path, draws=500).tasks
-    assert (found.verdict, found.p_holm < 0.01) == ("one seed: no verdict", True)
-    assert "one seed: no verdict" in grue(tmp_path, "one", "two").stdout
+            write_run(tmp_path / "runs", name, seed, every, said={"algorithm": name})
+    compared = compare(tmp_path, "one", "two", draws=500)
+    assert (compared.tasks[0].verdict, compared.tasks[0].p_holm < 0.01) == ("one seed: no verdict", True)
+    assert compared.notes == (
+        "one has one seed on narrativeqa: p and intervals do not cover what other seeds would give.",
+    )
+    compared = compare(tmp_path, "null", "two", draws=500)
+    assert compared.tasks[0].verdict == "A better"
+    assert compared.notes == ("null depends on no seed: one result is complete.",)
 
 
-def began(name: str, weights: str, start: str | None = None) -> dict[str, str]:
-    return {"name": name, "algorithm": name, "weights": weights} | ({} if start is None else {"start": start})
+S1, S2, S3 = (f"s{k}" for k in (1, 2, 3))
+TWO, THREE = [("a1", S1), ("a2", S2)], [("a1", S1), ("a2", S2), ("a3", S3)]
 
 
 @pytest.mark.parametrize(
     ("a", "b", "paired"),
     [
-        (  # from the same starts
-            [("a1", "s1"), ("a2", "s2"), ("a3", "s3")],
-            [("b1", "s1"), ("b2", "s2"), ("b3", "s3")],
-            True,
-        ),
-        (  # one is the other's start
-            [("a1", "s1"), ("a2", "s2"), ("a3", "s3")],
-            [("s1", None), ("s2", None), ("s3", None)],
-            True,
-        ),
-        ([("a1", "s1"), ("a2", "s2")], [("b1", "s1"), ("b2", "s2")], False),  # two say too little of their variance
-        (
-            [("a1", "s1"), ("a2", "s2"), ("a3", "s3")],
-            [("b1", "s1"), ("b2", "s2"), ("b3", "s4")],
-            False,
-        ),
-        ([("a1", "s1"), ("a2", "s1")], [("b1", "s1"), ("b2", "s1")], False),  # one start for all is no pairing
-        ([("a1", None), ("a2", None)], [("b1", None), ("b2", None)], False),
-        ([("a1", "s1"), ("a2", "s2")], [("b1", "s1"), ("b2", "s2"), ("b3", "s3")], False),
-        ([("a1", "s1")], [("b1", "s1")], False),
-        ([("", ""), ("", "")], [("", ""), ("", "")], False),
+        (THREE, [("b1", S1), ("b2", S2), ("b3", S3)], True),  # from the same starts
+        (THREE, [(S1, None), (S2, None), (S3, None)], True),  # one is the other's start
+        (TWO, [("b1", S1), ("b2", S2)], False),  # two say too little of their variance
+        (THREE, [("b1", S1), ("b2", S2), ("b3", "s4")], False),
+        ([(name, S1) for name, _ in THREE], [("b1", S1), ("b2", S1), ("b3", S1)], False),  # one start for all
+        ([("a1", None), ("a2", None), ("a3", None)], [("b1", None), ("b2", None), ("b3", None)], False),
+        (TWO, [("b1", S1), ("b2", S2), ("b3", S3)], False),
+        ([("", "")] * 3, [("", "")] * 3, False),
     ],
 )
-def test_seeds_that_began_alike_are_paired(
-    tmp_path: Path, a: list[tuple[str, str | None]], b: list[tuple[str, str | None]], paired: bool
-) -> None:
+def test_seeds_that_began_alike_are_paired(tmp_path, a, b, paired):
     for name, every, runs in (("a", 2, a), ("b", 3, b)):
         for seed, (weights, start) in enumerate(runs, 1):
-            place = write_run(tmp_path / "runs", name, seed, every) / "result.json"
-            files.write_json(place, {**files.read_json(place), "system": began(name, weights, start)})
-    compared = api.compare("a", "b", runs=tmp_path / "runs", submissions=tmp_path, draws=200)
+            line = {"weights": weights} | ({} if start is None else {"start": start})
+            write_run(tmp_path / "runs", name, seed, every, said=line)
+    compared = compare(tmp_path, "a", "b")
     assert compared.tasks[0].difference.paired == paired
     said = "Seeds are paired: seed k of both began from the same weights."
-    assert (said in " ".join(grue(tmp_path, "a", "b").stdout.split())) == paired
+    assert (said in " ".join(shown(compared).split())) == paired
 
 
-def test_a_system_equals_itself(tmp_path: Path) -> None:
-    write_run(tmp_path / "runs", "ours", 1, 2)
-    compared = api.compare("ours", "ours", runs=tmp_path / "runs", submissions=tmp_path, show=3)
-    assert (compared.tasks[0].difference.value, compared.tasks[0].p_holm) == (0.0, 1.0)
-    assert compared.tasks[0].verdict == "equal"
-    assert compared.tasks[0].examples == ()
-
-
-def test_a_task_that_cannot_be_scored_here_is_left_out_and_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, every in (("ours", 2), ("theirs", 3)):
-        write_run(tmp_path / "runs", name, 1, every)
-        write_run(tmp_path / "runs", name, 1, every, load_task("totto"))
-
-    def without_parent(task: Task, examples: Sequence[Example], axis: Axis) -> Metrics:
-        if task.name == "totto":
-            raise Unavailable("parent cannot run here.")
-        return axis_metrics(task, examples, axis)
-
-    monkeypatch.setattr("grue.leaderboard.compare.axis_metrics", without_parent)
-    compared = api.compare("ours", "theirs", runs=tmp_path / "runs", submissions=tmp_path, draws=200)
-    assert [task.task for task in compared.tasks] == ["narrativeqa"]
-    assert compared.notes[0] == "totto is left out: parent cannot run here."
-    with pytest.raises(Unavailable, match="parent cannot run here"):
-        api.compare("ours", "theirs", tasks=["totto"], runs=tmp_path / "runs", submissions=tmp_path)
-
-
-def test_progress_counts_files_of_predictions(tmp_path: Path) -> None:
-    write_run(tmp_path / "runs", "ours", 1, 2)
-    write_run(tmp_path / "runs", "ours", 2, 2)
+def test_a_system_equals_itself_and_progress_counts_files_of_predictions(tmp_path):
+    for seed in (1, 2):
+        write_run(tmp_path / "runs", "ours", seed)
     seen = []
-    api.compare(
-        "ours",
-        "ours",
-        runs=tmp_path / "runs",
-        submissions=tmp_path,
-        draws=200,
-        progress=lambda done, total: seen.append((done, total)),
-    )
+    compared = compare(tmp_path, "ours", "ours", show=3, progress=lambda done, total: seen.append((done, total)))
+    assert (compared.tasks[0].difference.value, compared.tasks[0].p_holm) == (0.0, 1.0)
+    assert (compared.tasks[0].verdict, compared.tasks[0].examples) == ("equal", ())
     assert seen == [(0, 4), (1, 4), (2, 4), (3, 4), (4, 4)]
+
+
+def test_unlike_budgets_are_told(tmp_path):
+    for name, calls in (("ours", 4096.0), ("theirs", 2048.0)):
+        last = {"update": 16, "training": {"reward_calls": calls}}
+        write_run(tmp_path / "runs", name, said={"algorithm": "ppo", "reward": "rougeL", "last": last})
+    (told,) = [note for note in compare(tmp_path, "ours", "theirs").notes if "budget" in note or "calls" in note]
+    assert told.endswith("of ours and theirs differ by more than 10 %: narrativeqa 4,096 and 2,048 (2.00 times).")
+
+
+OWN_TASK = """
+reward = "rougeL"
+metrics = [{ name = "rougeL", axis = "preference", range = [0, 1] }]
+[data]
+sources = [{ kind = "local", files = { train = "test.jsonl", test = "test.jsonl" } }]
+[backbone]
+family = "causal"
+model = "mini:causal"
+"""
+
+
+def test_a_task_is_named_by_its_file_and_equal_seeds_give_equal_bytes(tmp_path, refused, monkeypatch):
+    monkeypatch.undo()  # the examples of this task are in its file
+    rows = [{"prompt": f"p{n}", "references": [f"the answer is {n}"]} for n in range(6)]
+    files.write_jsonl(tmp_path / "test.jsonl", rows)
+    (tmp_path / "mine.toml").write_text(OWN_TASK)
+    mine, runs = str(tmp_path / "mine.toml"), tmp_path / "runs"
+    ids = [example.id for example in load_examples(load_task(mine), "test").examples]
+    for name, text in (("wrong", "?"), ("constant", "the answer is 0")):
+        run = write_run(runs, name, task=load_task(mine))
+        files.write_jsonl(run / "predictions.jsonl", [{"id": one, "text": text} for one in ids])
+    (found,) = api.compare("wrong", "constant", tasks=[mine], runs=runs, submissions=tmp_path, draws=100).tasks
+    # The constant is right once, and shares three of four words with the other five.
+    assert (found.task, found.difference.a) == ("mine", 0.0)
+    assert found.difference.b == pytest.approx((100 + 5 * 75) / 6)
+    with refused(ConfigError):
+        api.compare("wrong", "constant", tasks=[mine, "imdb"], runs=runs)
+    asked = ["compare", "wrong", "constant", "--task", mine, "--runs", str(runs), "--draws", "300", "--json"]
+    first, second = (CliRunner().invoke(main, asked) for _ in range(2))
+    assert first.exit_code == 0 and first.stdout == second.stdout
+    data = json.loads(first.stdout)
+    assert (data["a"], data["b"], data["origin_a"], data["seed"], data["draws"]) == (
+        "wrong",
+        "constant",
+        "runs",
+        0,
+        300,
+    )
+    assert len(data["tasks"][0]["examples"]) == 3
 
 
 # --- what is printed -------------------------------------------------------------------------------------------------
@@ -479,31 +366,26 @@ HOSTILE = Disagreement(
     Side(3, "fine\x1b[2J\u202eenif", 71.25, 70.0),
     Side(None, "", 0.0, 0.0),
 )
-
-
-def a_comparison() -> Comparison:
-    first = Difference(71.0, 60.5, 10.5, Interval(8.25, 12.75), 0.0001, 5, 5, 1.5, 2.25, 1.21, 0.5, 400)
-    second = Difference(30.0, 30.25, -0.25, Interval(-1.5, 1.0), 0.62, 5, 1, 0.5, None, 0.22, 0.6, 1400)
-    return Comparison(
-        suite="mini",
-        axis="preference",
-        level=0.95,
-        draws=10_000,
-        a="ppo",
-        b="null",
-        origin_a="submissions",
-        origin_b="runs",
-        tasks=(
-            TaskComparison("cnn_dailymail", (1, 2, 3, 4, 5), (1, 2, 3, 4, 5), first, 0.0002, "A better", (HOSTILE,)),
-            TaskComparison("imdb", (1, 2, 3, 4, 5), (1,), second, 0.62, "too close to call", ()),
-        ),
-        mean=MeanDifference(50.5, 45.375, 5.125, Interval(3.75, 6.5), 0.0123),
-        only_a=("totto",),
-        only_b=(),
-        notes=("imdb: seed-6 of ppo has no result yet and is left out.",),
-    )
-
-
+FIRST = Difference(71.0, 60.5, 10.5, Interval(8.25, 12.75), 0.0001, 5, 5, 1.5, 2.25, 1.21, 0.5, 400)
+SECOND = Difference(30.0, 30.25, -0.25, Interval(-1.5, 1.0), 0.62, 5, 1, 0.5, None, 0.22, 0.6, 1400)
+COMPARISON = Comparison(
+    suite="mini",
+    axis="preference",
+    level=0.95,
+    draws=10_000,
+    a="ppo",
+    b="null",
+    origin_a="submissions",
+    origin_b="runs",
+    tasks=(
+        TaskComparison("cnn_dailymail", (1, 2, 3, 4, 5), (1, 2, 3, 4, 5), FIRST, 0.0002, "A better", (HOSTILE,)),
+        TaskComparison("imdb", (1, 2, 3, 4, 5), (1,), SECOND, 0.62, "too close to call", ()),
+    ),
+    mean=MeanDifference(50.5, 45.375, 5.125, Interval(3.75, 6.5), 0.0123),
+    only_a=("totto",),
+    only_b=(),
+    notes=("imdb: seed-6 of ppo has no result yet and is left out.",),
+)
 PRINTED = """\
 GRUE comparison: suite mini, preference (0–100)
 A  ppo  in submissions
@@ -536,29 +418,10 @@ cnn_dailymail  x-1�[31m  A − B = +70.0
 
 
 @pytest.mark.parametrize("colour", [False, True])
-def test_a_comparison_fits_80_columns_and_nothing_in_it_can_move_the_cursor(colour: bool) -> None:
+def test_a_comparison_fits_80_columns_and_nothing_in_it_can_move_the_cursor(colour):
     written = StringIO()
-    console = Console(file=written, width=80, highlight=False, force_terminal=colour, color_system=None)
-    show_comparison(a_comparison(), console)
+    show_comparison(
+        COMPARISON, Console(file=written, width=80, highlight=False, force_terminal=colour, color_system=None)
+    )
     plain = written.getvalue().replace("\x1b[0m", "").replace("\x1b[1m", "").replace("\x1b[2m", "")
     assert "\n".join(line.rstrip() for line in plain.split("\n")) == PRINTED
-
-
-def test_help_names_both_ways_to_say_which_system() -> None:
-    result = CliRunner().invoke(main, ["compare", "--help"])
-    assert result.exit_code == 0
-    assert "grue compare supervised zero-shot" in result.stdout
-    assert "grue compare submissions:ppo runs:ppo" in result.stdout
-
-
-def test_unlike_budgets_are_told(tmp_path: Path) -> None:
-    for name, calls in (("ours", 4096.0), ("theirs", 2048.0)):
-        last = {"update": 16, "training": {"reward_calls": calls}}
-        path = write_run(tmp_path / "runs", name, 1, 2) / "result.json"
-        data = json.loads(path.read_text())
-        data["system"] |= {"algorithm": "ppo", "reward": "meteor", "last": last}
-        path.write_text(json.dumps(data))
-    shown = " ".join(grue(tmp_path, "ours", "theirs", "--examples", 0).stdout.split())
-    assert (
-        "training run of ours and theirs differ by more than 10 %: narrativeqa 4,096 and 2,048 (2.00 times)." in shown
-    )

@@ -66,15 +66,48 @@ def requests(browser: Any) -> list[str]:
     return [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
 
 
-def axe_violations(browser: Any) -> list[str]:
-    """Return the serious and critical violations that axe-core finds in what is shown."""
+def axe_violations(browser: Any, *rules: str) -> list[str]:
+    """Return the serious and critical violations that axe-core finds in what is shown; of some of its rules, if named."""
     pytest.importorskip("axe_core_python")
-    source = (resources.files("axe_core_python") / "axe.min.js").read_text(encoding="utf-8")
-    browser.execute_script(source)
-    found = browser.execute_async_script("axe.run().then(arguments[arguments.length - 1])")
+    if not browser.execute_script("return 'axe' in window"):
+        browser.execute_script((resources.files("axe_core_python") / "axe.min.js").read_text(encoding="utf-8"))
+    found = browser.execute_async_script(
+        "axe.run(arguments[0].length ? {runOnly: arguments[0]} : {}).then(arguments[arguments.length - 1])", list(rules)
+    )
     return [
         f"{violation['id']}: {node['html'][:200]} {node.get('failureSummary', '')[:300]}"
         for violation in found["violations"]
         if violation["impact"] in ("serious", "critical")
         for node in violation["nodes"]
     ]
+
+
+def script(browser: Any, text: str, *arguments: Any) -> Any:
+    """Return what a script returns in the page."""
+    return browser.execute_script(text, *arguments)
+
+
+def find(browser: Any, selector: str) -> Any:
+    """Return the first element of a selector."""
+    return browser.find_element("css selector", selector)
+
+
+def click(browser: Any, *selectors: str) -> None:
+    """Click on the first elements of some selectors, one after another."""
+    for selector in selectors:
+        find(browser, selector).click()
+
+
+def press(browser: Any, *keys: str, on: str = "") -> None:
+    """Press keys on an element, or each on the one that has the focus then."""
+    for key in keys:
+        (find(browser, on) if on else browser.switch_to.active_element).send_keys(key)
+
+
+def sized(browser: Any, width: int | None, height: int = 800) -> None:
+    """Show the page on a screen of some width, a phone's below 500; on the window's own if there is none."""
+    if width is None:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    else:
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
