@@ -7,33 +7,29 @@ from grue.records import Example
 from grue.task_files import load_task
 
 
-def talk(*said: str) -> str:
-    return " ".join(f"{utterance} <EOU>" for utterance in said)
+def talk(said, *replies):
+    """A talk whose utterances end with a stroke."""
+    return Example(said, " ".join(f"{utterance.strip()} <EOU>" for utterance in said.split("|") if said), replies)
 
 
+DAY = "Hello, {}. | On {} I have to work. | Then on {}. | Good, at six. | What day was it?"
+PAY = "Hello, Tom. | The red one is {} dollars. | And the blue one? | Twenty. | I take the red one."
 TRAIN = [
-    Example("1", talk("Hello, Tom.", "On Monday I have to work.", "Then on Friday.", "Good, at six.", "What day was it?"),
-            ("On Friday, Tom.",)),
-    Example("2", talk("Hello, Tom.", "The red one is ten dollars.", "And the blue one?", "Twenty.", "I take the red one."),
-            ("Then pay ten dollars over there.",)),
-    Example("3", talk("Hello.", "Is it far?", "No.", "Thanks.", "Goodbye."), ()),
-]  # fmt: skip
+    talk(DAY.format("Tom", "Monday", "Friday"), "On Friday, Tom."),
+    talk(PAY.format("ten"), "Then pay ten dollars over there."),
+    talk("Hello. | Is it far? | No. | Thanks. | Goodbye."),
+]
+
+
+def answer(name, asked, train=TRAIN):
+    return LOOKUPS[name](load_task("dailydialog"), train, [talk(asked)], 0)
 
 
 @pytest.mark.parametrize("name", sorted(LOOKUPS))
-def test_names_and_facts_are_exchanged(name: str) -> None:
-    prompt = talk("Hello, Ann.", "On Tuesday I have to work.", "Then on Sunday.", "Good, at six.", "What day was it?")
-    assert LOOKUPS[name](load_task("dailydialog"), TRAIN[:1], [Example("9", prompt, ())], 0) == ["On Sunday, Ann."]
+def test_names_and_facts_are_exchanged(name):
+    assert answer(name, DAY.format("Ann", "Tuesday", "Sunday"), TRAIN[:1]) == ["On Sunday, Ann."]
 
 
-def test_a_phrase_is_exchanged_as_a_whole_and_capitals_are_set() -> None:
-    prompt = talk(
-        "Hello, Tom.", "The red one is two hundred dollars.", "And the blue one?", "Twenty.", "I take the red one."
-    )
-    answers = LOOKUPS["nearest"](load_task("dailydialog"), TRAIN, [Example("9", prompt, ())], 0)
-    assert answers == ["Then pay two hundred dollars over there."]
-
-
-def test_an_empty_prompt_has_an_answer() -> None:
-    assert utterances("") == [[]]
-    assert len(LOOKUPS["mbr"](load_task("dailydialog"), TRAIN, [Example("9", "", ())], 0)) == 1
+def test_a_phrase_is_exchanged_as_a_whole_and_an_empty_prompt_has_an_answer():
+    assert answer("nearest", PAY.format("two hundred")) == ["Then pay two hundred dollars over there."]
+    assert utterances("") == [[]] and len(answer("mbr", "")) == 1

@@ -127,7 +127,7 @@ def test_metrics_are_shown_raw_or_from_0_to_100_and_explained_on_focus(opened):
     page = opened(SMALL, "task-stories")
 
     def cells():
-        found = names(page, "stories", "[...row.querySelectorAll('td')].slice(3, 5).map(c => c.textContent.trim())")[0]
+        found = names(page, "stories", "[...row.querySelectorAll('td')].slice(4, 6).map(c => c.textContent.trim())")[0]
         return found
 
     # nlpo: liked 0.61 of 0 to 1; fluent is 2000 / 45 = 44.44, and its score 100 · 20 / 44.44

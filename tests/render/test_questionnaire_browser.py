@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from support.browser import axe_violations, chromium, complaints, requests, until
+from support.browser import axe_violations, chromium, click, complaints, find, press, requests, script, sized, until
 from support.studies import PAIRS, a_study, outputs
 
 from grue.api import study as api
@@ -21,6 +21,7 @@ HOSTILE = (
     "",
 )
 WIDE, NARROW = 1280, 360
+ENTER, LEFT, RIGHT, SHIFT, NULL = "\ue007", "\ue012", "\ue014", "\ue008", "\ue000"
 
 
 @pytest.fixture(scope="module")
@@ -39,47 +40,20 @@ def opened(browser, folder):
     """Open an annotator's page with an empty store; it asks for nothing else, and complains of nothing."""
 
     def open_page(key, annotator=0, fresh=True):
-        place = folder / key.study
-        page = publish(key, place)[annotator]
+        page = publish(key, folder / key.study)[annotator]
         browser.get("about:blank")
         complaints(browser), requests(browser)
         browser.get(page.as_uri())
         if fresh:
-            browser.execute_script("localStorage.clear()")
+            script(browser, "localStorage.clear()")
             browser.get(page.as_uri())
         return browser
 
     yield open_page
     assert complaints(browser) == []
-    assert {url.rpartition("/")[2][:10] for url in requests(browser) if not url.startswith(("blob:", "data:"))} <= {
-        "annotator-"
-    }
-    resize(browser, None)
-
-
-def resize(page, width, dark=False):
-    scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
-    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": scheme})
-    if width is None:
-        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-    else:
-        size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500}
-        page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-
-
-def script(page, text, *arguments):
-    return page.execute_script(text, *arguments)
-
-
-def press(page, *keys):
-    for key in keys:
-        page.switch_to.active_element.send_keys(key)
-
-
-def click(page, selector):
-    from selenium.webdriver.common.by import By
-
-    page.find_element(By.CSS_SELECTOR, selector).click()
+    asked = [url for url in requests(browser) if not url.startswith(("blob:", "data:"))]
+    assert {url.rpartition("/")[2][:10] for url in asked} <= {"annotator-"}
+    sized(browser, None)
 
 
 def text_of(page, selector):
@@ -109,30 +83,25 @@ def saved(page, folder, key, selector="#save"):
 
 
 def test_the_whole_road_by_keys_and_mouse_with_a_reload_in_the_middle(opened, folder):
-    from selenium.webdriver.common.keys import Keys
-
     key = a_study(systems=("alpha", "beta"), items=2, annotators=2)
     page = opened(key)
     assert shown(page) == "start" and text_of(page, "#count") == "0 of 4"
-    press_begin = "document.getElementById('begin').focus()"
-    script(page, press_begin)
-    press(page, Keys.ENTER)
+    script(page, "document.getElementById('begin').focus()")
+    press(page, ENTER)
     assert text_of(page, "#h-screen") == "Page 1 of 4"
     first = text_of(page, "#texts .text")
-    press(page, "4", "2", Keys.ENTER)
+    press(page, "4", "2", ENTER)
     assert text_of(page, "#h-screen") == "Page 2 of 4" and text_of(page, "#count") == "1 of 4"
-    press(page, "5", "1", Keys.ARROW_LEFT)  # the focus is on the second question's first point, then on Next
+    press(page, "5", "1", LEFT)  # the focus is on the second question's first point, then on Next
     reload(page, lambda: text_of(page, "#count") == "2 of 4")
     assert text_of(page, "#begin") == "Go on"
     click(page, "#begin")
     assert text_of(page, "#h-screen") == "Page 3 of 4"
-    click(page, "#questions fieldset:nth-child(1) label:nth-child(3)")
-    click(page, "#questions fieldset:nth-child(2) label:nth-child(5)")
-    click(page, "#next")
-    press(page, "1", Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)  # arrows change the answer that has the focus
-    press(page, Keys.ENTER)
+    answer = "#questions fieldset:nth-child({}) label:nth-child({})"
+    click(page, answer.format(1, 3), answer.format(2, 5), "#next")
+    press(page, "1", RIGHT, RIGHT, ENTER)  # arrows change the answer that has the focus
     assert shown(page) == "end" and text_of(page, "#h-end") == "All is answered. Thank you!"
-    press(page, Keys.ENTER)  # nothing is pressed by chance at the end
+    press(page, ENTER)  # nothing is pressed by chance at the end
 
     path = saved(page, folder, key, "#finish")
     assert text_of(page, "#said") == f"Saved as {path.name}, with 4 of 4 answered."
@@ -153,19 +122,17 @@ def test_the_whole_road_by_keys_and_mouse_with_a_reload_in_the_middle(opened, fo
 
 
 def test_a_question_can_be_left_open_after_a_warning_and_found_again(opened):
-    from selenium.webdriver.common.keys import Keys
-
     page = opened(a_study(systems=("alpha",), items=2))
     click(page, "#begin")
-    press(page, "3", Keys.ENTER)
+    press(page, "3", ENTER)
     assert text_of(page, "#h-screen") == "Page 1 of 2" and "Is it fun?" in text_of(page, "#open")
     assert script(page, "return document.activeElement.name") == "joy", "the open question has the focus"
-    press(page, Keys.ENTER)
+    press(page, ENTER)
     assert text_of(page, "#h-screen") == "Page 2 of 2"
-    press(page, Keys.SHIFT + Keys.ENTER)
+    press(page, SHIFT + ENTER)
     assert text_of(page, "#h-screen") == "Page 1 of 2"
-    press(page, Keys.NULL)
-    click(page, "#next"), click(page, "#next"), click(page, "#next"), click(page, "#next")
+    press(page, NULL)
+    click(page, "#next", "#next", "#next", "#next")
     assert text_of(page, "#h-end") == "2 of 2 are open"
     click(page, "#missing")
     assert text_of(page, "#h-screen") == "Page 1 of 2"
@@ -173,10 +140,8 @@ def test_a_question_can_be_left_open_after_a_warning_and_found_again(opened):
 
 
 def load(page, path):
-    from selenium.webdriver.common.by import By
-
     script(page, "document.getElementById('said').textContent = ''")
-    field = page.find_element(By.ID, "file")
+    field = find(page, "#file")
     script(page, "arguments[0].hidden = false", field)
     field.send_keys(str(path))
 
@@ -196,7 +161,7 @@ def test_a_saved_file_goes_on_in_another_browser_and_nothing_is_lost(opened, fol
     assert "1 answer of the file was put together" in said(page) and text_of(page, "#count") == "1 of 3"
     reload(page, lambda: kept(page) == [{"coherence": 4, "joy": 4}])
 
-    click(page, "#about"), click(page, "#begin"), press(page, "2", "2")
+    click(page, "#about", "#begin"), press(page, "2", "2")
     click(page, "#back"), press(page, "1", "1")
     load(page, path)
     page.switch_to.alert.dismiss()
@@ -205,11 +170,11 @@ def test_a_saved_file_goes_on_in_another_browser_and_nothing_is_lost(opened, fol
     load(page, path)
     page.switch_to.alert.accept()
     said(page)
-    assert kept(page) == [{"coherence": 4, "joy": 4}, {"coherence": 2, "joy": 2}], "those of the file are taken"
+    before = [{"coherence": 4, "joy": 4}, {"coherence": 2, "joy": 2}]
+    assert kept(page) == before, "those of the file are taken"
 
-    before = kept(page)
-    other = json.loads(path.read_text())
-    faults = [
+    other, wrong = json.loads(path.read_text()), folder / "wrong.json"
+    for text, why in (
         ("{", "was not saved by this page"),
         (json.dumps({**other, "annotator": "annotator-2"}), "belongs to another page"),
         (json.dumps({**other, "study": "0"}), "belongs to another page"),
@@ -217,9 +182,7 @@ def test_a_saved_file_goes_on_in_another_browser_and_nothing_is_lost(opened, fol
         (json.dumps({**other, "answers": [{"screen": "x", "values": {}}]}), "does not ask for"),
         (json.dumps(other).replace('"joy": 4', '"joy": 9'), "does not ask for"),
         (json.dumps({**other, "answers": [None]}), "does not ask for"),
-    ]
-    wrong = folder / "wrong.json"
-    for text, why in faults:
+    ):
         wrong.write_text(text)
         load(page, wrong)
         assert why in said(page) and kept(page) == before
@@ -231,8 +194,8 @@ def test_a_second_tab_loses_nothing_of_the_first(opened):
     click(page, "#begin")
     first = page.current_window_handle
     page.switch_to.new_window("tab")
-    page.get(script(page, "return arguments[0]", (opened(key, fresh=False)).current_url))
-    click(page, "#begin"), click(page, "#next"), click(page, "#next")
+    opened(key, fresh=False)
+    click(page, "#begin", "#next", "#next")
     press(page, "5", "5")
     page.close()
     page.switch_to.window(first)
@@ -253,7 +216,7 @@ def test_a_browser_that_keeps_nothing_says_so_and_still_saves(opened, folder):
     assert json.loads(saved(page, folder, key).read_text())["answers"][0]["values"] == {"coherence": 4, "joy": 4}
 
 
-def test_a_damaged_store_is_put_aside(opened):
+def test_a_damaged_store_is_put_aside_and_annotators_are_kept_apart(opened):
     key = a_study(systems=("alpha",), items=2)
     page = opened(key)
     place = f"grue-study:{key.study}:annotator-1"
@@ -262,11 +225,6 @@ def test_a_damaged_store_is_put_aside(opened):
         damaged = "return localStorage.getItem(arguments[0])", place + ":damaged"
         reload(page, lambda damaged=damaged, text=text: script(page, *damaged) == text)
         assert text_of(page, "#count") == "0 of 2"
-
-
-def test_two_annotators_in_one_browser_are_kept_apart(opened):
-    key = a_study(systems=("alpha",), items=2)
-    page = opened(key)
     click(page, "#begin"), press(page, "4", "4")
     assert text_of(opened(key, annotator=1, fresh=False), "#count") == "0 of 2"
     assert until(lambda: text_of(opened(key, annotator=0, fresh=False), "#count") == "1 of 2")
@@ -281,7 +239,7 @@ def test_pairs_stand_side_by_side_and_are_chosen(opened):
     assert [answer["better"] for answer in kept(page)] == ["a", "tie", "b"]
 
 
-def hostile_study(template=None):
+def hostile_study(template):
     count = len(HOSTILE)
     systems = [outputs(name, count, texts=lambda s, i, n=name: HOSTILE[i] + (n if template else "")) for name in "ab"]
     key = a_study(template, systems, count) if template else a_study(systems=systems, items=count)
@@ -298,25 +256,32 @@ def test_hostile_texts_are_shown_and_do_nothing_at_any_width(opened, template):
     seen = set()
     for _ in key.annotators[0].screens:
         for width in (NARROW, WIDE):
-            resize(page, width)
+            sized(page, width)
             assert script(page, "return document.documentElement.scrollWidth") <= width
         seen |= set(script(page, "return [...document.querySelectorAll('#texts .text')].map(t => t.textContent)"))
-        click(page, "#next"), click(page, "#next")
+        click(page, "#next", "#next")
     assert shown(page) == "end" and page.title == title
     assert script(page, "return [document.scripts.length, document.images.length]") == [2, 0]
     clean = {text.replace("\u202e", "�") for text in HOSTILE}
     assert seen == ({text + n for text in clean for n in "ab"} if template else (clean - {""}) | {"(no text)"})
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("width", [NARROW, WIDE])
-def test_axe_finds_nothing_serious(opened, width, dark):
-    for key in (a_study(), a_study(PAIRS), hostile_study(), hostile_study(PAIRS)):
-        page = opened(key)
-        resize(page, width, dark)
-        assert axe_violations(page) == []
-        click(page, "#begin"), press(page, "3")
-        assert axe_violations(page) == []
-        click(page, "#next"), click(page, "#next")
-        script(page, "document.getElementById('open').textContent = 'Not answered yet.'")
-        assert axe_violations(page) == []
+@pytest.mark.parametrize("template", [None, PAIRS], ids=["scales", "pairs"])
+def test_axe_finds_nothing_serious(opened, template):
+    """In the dark only the colours are others, and at another width only where things stand."""
+    page = opened(hostile_study(template))
+
+    def check():
+        for width, scheme, rules in ((NARROW, "light", ()), (WIDE, "dark", ("color-contrast",))):
+            features = [{"name": "prefers-color-scheme", "value": scheme}]
+            page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+            sized(page, width)
+            assert axe_violations(page, *rules) == []
+
+    check()
+    click(page, "#begin"), press(page, "3")
+    check()
+    click(page, "#next", "#next")
+    script(page, "document.getElementById('open').textContent = 'Not answered yet.'")
+    check()
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
