@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 from support.factories import a_result, a_task
+from support.paths import TESTS
 
 from grue import files
 from grue.api import score as api
@@ -19,7 +20,7 @@ from grue.cli.main import main
 from grue.data.load import load_examples
 from grue.errors import ConfigError, DataError, SubmissionError, Unavailable, UnknownName
 from grue.evaluation.comparison import Disagreement, Side, axis_metrics
-from grue.leaderboard.compare import Comparison, TaskComparison, compare_systems
+from grue.leaderboard.compare import Comparison, TaskComparison, _verdict, compare_systems
 from grue.leaderboard.systems import find_systems
 from grue.records import Example
 from grue.stats.intervals import Interval
@@ -79,9 +80,6 @@ def shown(compared):
     """What a terminal of 80 columns shows."""
     show_comparison(compared, Console(file=(written := StringIO()), width=80, highlight=False))
     return written.getvalue()
-
-
-# --- finding systems -------------------------------------------------------------------------------------------------
 
 
 def test_systems_are_found_by_name_and_by_folder(tmp_path):
@@ -174,12 +172,15 @@ def test_what_is_no_system_is_told(place, refused, given, error):
         find(place, given.format(place), "ours")
 
 
-# --- what cannot be compared -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "changes",
-    [{"limited": True}, {"task_hash": "0" * 64}, {"split": "dev"}, {"hashes": {"examples": "0" * 64}}],
+    [
+        {"limited": True},
+        {"task_hash": "0" * 64},
+        {"split": "dev"},
+        {"hashes": {"examples": "0" * 64}},
+        {"task": TABLES},
+    ],
     ids=lambda changes: next(iter(changes)),
 )
 def test_results_that_cannot_be_compared_are_refused(tmp_path, refused, changes):
@@ -189,7 +190,7 @@ def test_results_that_cannot_be_compared_are_refused(tmp_path, refused, changes)
         compare(tmp_path, "ours", "theirs")
 
 
-def test_predictions_must_be_there_and_fit_and_a_submission_cannot_leave_out_a_seed(tmp_path, refused):
+def test_predictions_must_be_there_and_fit_and_no_seed_or_task_can_be_left_out(tmp_path, refused):
     write_run(tmp_path / "runs", "ours")
     path = write_run(tmp_path / "runs", "theirs") / "predictions.jsonl"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[1:]))
@@ -201,13 +202,6 @@ def test_predictions_must_be_there_and_fit_and_a_submission_cannot_leave_out_a_s
     submitted = write_submission(tmp_path / "submissions", "sent", [1, 2], declared=[1, 2, 3])
     with refused(SubmissionError):
         compare(tmp_path, "ours", str(submitted))
-
-
-def test_systems_without_a_common_task_cannot_be_compared(tmp_path, refused):
-    write_run(tmp_path / "runs", "ours")
-    write_run(tmp_path / "runs", "theirs", task=TABLES)
-    with refused(DataError):
-        compare(tmp_path, "ours", "theirs")
     write_run(tmp_path / "runs", "ours", task=load_task("imdb"))
     refused.command("compare", "ours", "ours", "--task", "totto", "--runs", tmp_path / "runs", code=3)
 
@@ -230,9 +224,6 @@ def test_a_task_that_cannot_be_scored_here_is_left_out_and_told(tmp_path, refuse
     missing = {"totto", "narrativeqa"}
     with refused(Unavailable):
         compare(tmp_path, "ours", "theirs")
-
-
-# --- comparing -------------------------------------------------------------------------------------------------------
 
 
 def test_what_a_result_claims_is_not_used(tmp_path):
@@ -357,8 +348,6 @@ def test_a_task_is_named_by_its_file_and_equal_seeds_give_equal_bytes(tmp_path, 
     assert len(data["tasks"][0]["examples"]) == 3
 
 
-# --- what is printed -------------------------------------------------------------------------------------------------
-
 HOSTILE = Disagreement(
     "x-1\x1b[31m",
     "Say [bold]it[/bold].\nTwice.",
@@ -386,35 +375,12 @@ COMPARISON = Comparison(
     only_b=(),
     notes=("imdb: seed-6 of ppo has no result yet and is left out.",),
 )
-PRINTED = """\
-GRUE comparison: suite mini, preference (0–100)
-A  ppo  in submissions
-B  null  in runs
+PRINTED = (TESTS / "leaderboard/golden/comparison.txt").read_text(encoding="utf-8")
 
-task             A    B A − B  95% interval      p Holm p verdict
-cnn_dailymail 71.0 60.5 +10.5 [+8.2, +12.8] <0.001 <0.001 A better
-imdb          30.0 30.2  -0.2  [-1.5, +1.0]  0.620  0.620 too close to call
-mean of 2     50.5 45.4  +5.1  [+3.8, +6.5]  0.012
 
-task          seeds A seeds B sd A sd B error: seeds error: examples examples
-cnn_dailymail       5       5 1.50 2.25         1.21            0.50      400
-imdb                5       1 0.50    –         0.22            0.60    1,400
-
-· p: how often chance alone gives such a difference, in 10,000 draws. Holm p:
-  corrected for 2 tasks; the verdict follows it.
-· sd: between seeds. error: standard error of A − B, from seeds and from the
-  examples of the test set. –: unknown from one seed.
-· Only ppo has totto: not compared.
-· imdb: seed-6 of ppo has no result yet and is left out.
-· Below, where they differ most: what an example is worth to each, seeds
-  averaged, and a typical text.
-
-cnn_dailymail  x-1�[31m  A − B = +70.0
-  prompt     Say [bold]it[/bold]. Twice.
-  reference  One answer. (and 1 more)
-  A    70.0  fine�[2J�enif (seed 3: 71.2)
-  B     0.0  (empty) (no run finished)
-"""
+def test_a_verdict_follows_the_corrected_p():
+    given = [_verdict(difference, p, False) for difference, p in ((FIRST, 0.04), (FIRST, 0.06), (SECOND, 0.04))]
+    assert given == ["A better", "too close to call", "B better"], "FIRST has a p of 0.0001 of its own, SECOND of 0.62"
 
 
 @pytest.mark.parametrize("colour", [False, True])

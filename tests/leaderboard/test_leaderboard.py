@@ -47,23 +47,6 @@ def test_the_headline_is_the_mean_over_tasks_and_naturalness_stays_beside_it():
     assert ppo.cells["jokes"].naturalness is None
 
 
-def test_systems_that_cannot_be_told_apart_share_a_rank():
-    # A difference of two means over two tasks has the standard error 0.71 and 16 degrees of freedom: 1.2 has p = 0.11,
-    # 2.4 has p = 0.004, times three after Holm.
-    means = {"first": 50.0, "second": 48.8, "third": 47.6, "last": 20.0}
-    board = rank([e for name, mean in means.items() for e in both(name, mean)], [STORIES, JOKES])
-    assert list(ranks(board).items()) == [("first", 1), ("second", 1), ("third", 2), ("last", 4)]
-    same = dict.fromkeys(range(5), 5.0)
-    board = rank(entries(STORIES, "null", same) + entries(STORIES, "copy", same), [STORIES])
-    assert ranks(board) == {"copy": 1, "null": 1}, "without any spread"
-
-
-def test_a_wide_interval_brings_nobody_past_a_higher_mean():
-    wide = entries(STORIES, "wide", five(45.0, step=10.0))
-    board = rank(wide + entries(STORIES, "sure", five(50.0)) + entries(STORIES, "top", five(55.0)), [STORIES])
-    assert list(ranks(board).items()) == [("top", 1), ("sure", 2), ("wide", 2)]
-
-
 @pytest.mark.parametrize(
     ("seeds", "standing"), [(1, "too few seeds"), (2, "too few seeds"), (3, "preliminary"), (4, "preliminary")]
 )
@@ -197,9 +180,6 @@ def test_no_order_matters():
     for _ in range(5):
         generator.shuffle(found)
         assert rank(found, [JOKES, STORIES]) == board
-
-
-# --- the files of runs -----------------------------------------------------------------------------------------------
 
 
 def write(path, seed=1, preference=40.0, changes=None):

@@ -103,9 +103,6 @@ MINE, THEIRS = ("mine", "local", 1), ("theirs", "rescored", 2)
 ALONE, IMDB = [("theirs", "rescored", 1)], ("--task", "imdb")
 
 
-# --- what is read ----------------------------------------------------------------------------------------------------
-
-
 def test_submissions_and_local_runs_stand_beside_each_other(here, monkeypatch, refused):
     assert rows() == [MINE, THEIRS]
     assert rows("--no-local") == ALONE
@@ -135,9 +132,6 @@ def test_results_without_predictions_have_no_rank(here):
     for path in Path("submissions").rglob("*.predictions.jsonl.gz"):
         path.unlink()
     assert [(r["standing"], r["rank"]) for r in board("--no-local", *IMDB)["rows"]] == [("no predictions", None)]
-
-
-# --- what is asked for -----------------------------------------------------------------------------------------------
 
 
 def test_intervals_and_scores_are_as_asked_for(here):
@@ -199,9 +193,6 @@ def test_a_file_is_written_or_held_to_what_would_be_written(here, refused):
     refused.command("leaderboard", "-o", "out/board.pdf", *IMDB, code=2)
     assert not Path("out/board.pdf").exists()
     refused.command("leaderboard", "--format", "rich", "--output", "board", *IMDB, code=2)
-
-
-# --- what is published -----------------------------------------------------------------------------------------------
 
 
 def test_every_suite_is_published_in_every_format_without_local_rows(texts, here):

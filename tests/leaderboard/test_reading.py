@@ -33,9 +33,6 @@ def supervised(status="local"):
     return [with_system(entry, weights=f"W-{seed}") for seed, entry in enumerate(found, start=1)]
 
 
-# --- the test --------------------------------------------------------------------------------------------------------
-
-
 def test_with_fixed_examples_the_test_is_welchs_or_the_paired_t_test():
     a, b = (41.0, 43.5, 40.2, 44.1, 42.0), (39.0, 40.5, 38.9, 43.0, 40.2)
     welch = stats.ttest_ind(a, b, equal_var=False)
@@ -67,9 +64,6 @@ def test_the_mean_over_tasks_adds_their_errors():
 )
 def test_the_ends_of_the_test(a, b, p):
     assert judge_seeds([Contrast(a, b)]).p == p
-
-
-# --- ranks -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_rank_counts_the_systems_significantly_above_after_holm():
@@ -113,8 +107,6 @@ def test_pairs_survive_the_boards_own_file(tmp_path):
     assert ranks(again) == ranks(board) == {"ppo": 1, "supervised": 2}
     assert again.rows == board.rows
 
-
-# --- trained on ------------------------------------------------------------------------------------------------------
 
 METEOR, ROUGE, FOUND = (MetricSpec(m, "preference", range=(0.0, 1.0)) for m in ("meteor", "rougeL", "coverage"))
 TEXTS = a_task("texts", (METEOR, ROUGE, FOUND, FLUENT), reward="meteor", families=(("meteor", "rougeL"),))
@@ -245,9 +237,6 @@ def test_families_change_no_task_and_a_wrong_one_is_told(tmp_path, refused):
     for wrong in ([["meteor", "rougel"]], [["meteor", "mean_length"]], [pair, pair[::-1]], [["meteor"]]):
         with refused(ConfigError):
             task(wrong)
-
-
-# --- where a score stands --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -116,9 +116,6 @@ def test_the_board_that_ships_says_which_nlpo_its_rows_are():
     }
 
 
-# --- where learning nothing is best ----------------------------------------------------------------------------------
-
-
 def board_of(**without):
     """Two systems on two tasks, the better at 60 and 30, and some that learn nothing: 10, and what they have on jokes."""
     found = []

@@ -32,9 +32,6 @@ def bootstrapped(found, seed=0):
     return rank(found, TASKS, interval_kind="bootstrap", generator=np.random.default_rng(seed))
 
 
-# --- intervals -------------------------------------------------------------------------------------------------------
-
-
 def test_a_bootstrap_interval_of_one_task_lies_within_its_seeds():
     found = entries(STORIES, "ppo", {1: 10.0, 2: 10.0, 3: 10.0, 4: 10.0, 5: 60.0})
     (ppo,) = rank(found, [STORIES], interval_kind="bootstrap", generator=np.random.default_rng(0)).rows
@@ -92,9 +89,6 @@ def test_the_iqm_is_there_when_asked_for_and_only_of_whole_systems():
     assert [r.iqm for r in rank(found, TASKS).rows] == [None, None]
 
 
-# --- standings -------------------------------------------------------------------------------------------------------
-
-
 def test_what_has_no_predictions_is_never_ranked_and_in_nobodys_rank():
     board = rank(scattered("claimed", 99.0, status="reported") + scattered("ppo", 40.0), TASKS)
     assert [(r.system, r.status, r.standing, r.rank, r.task_ranks) for r in board.rows] == [
@@ -128,8 +122,6 @@ def test_a_reference_is_never_ranked_and_stands_in_the_order_of_references():
     assert row(board, "ppo").task_ranks == {"jokes": 1, "stories": 1}
     assert row(board, "best-of-n").cells["jokes"].seeds == (1, 2, 3, 4, 5)
 
-
-# --- the paper's scores ----------------------------------------------------------------------------------------------
 
 SHARE, CENT, WORST = {"range": (0.0, 1.0)}, {"range": (0.0, 100.0)}, {"direction": "lower", "range": (100.0, 0.0)}
 PERPLEXITY = {"axis": "naturalness", "direction": "lower", "reference": 32.171}
@@ -258,8 +250,6 @@ def test_what_has_no_place_on_the_papers_scale_is_refused(refused):
     with refused(DataError):
         rank([talked("ppo", 1, 0.2, 0.4), lacking], [DIALOGUE], scoring="paper")
 
-
-# --- another order ---------------------------------------------------------------------------------------------------
 
 FOUR = rank(  # systems whose orders by rank, name, task and metric all differ
     [

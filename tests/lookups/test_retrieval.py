@@ -10,8 +10,6 @@ from grue.lookups.alignment import Frames, matched, moved, plain, terms
 from grue.lookups.consensus import agreement, most_central
 from grue.lookups.retrieval import Index
 
-# --- the nearest -----------------------------------------------------------------------------------------------------
-
 GENERATOR = random.Random(1)
 DOCUMENTS = [[str(int(GENERATOR.random() ** 3 * 60)) for _ in range(GENERATOR.randint(0, 12))] for _ in range(80)]
 
@@ -52,9 +50,6 @@ def test_what_nothing_has_is_as_near_to_all_and_of_no_documents_none_is_near():
     assert Index([]).nearest(["a"], 3) == []
 
 
-# --- the most central ------------------------------------------------------------------------------------------------
-
-
 def likeness(*texts):
     words = [text.split() for text in texts]
     first, second = (Counter(w) + Counter(zip(w, w[1:], strict=False)) for w in words)
@@ -74,9 +69,6 @@ def test_the_text_in_the_middle_is_chosen_and_the_first_of_equals():
     texts = ["Fish swim.", "The dog ran home.", "The dog ran home from the river.", "A dog came from the river."]
     assert most_central(texts) == 2
     assert [most_central(equal) for equal in (["a b", "A B", "c"], ["alone"], ["", ""])] == [0, 0, 0]
-
-
-# --- sentences aligned -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import struct
 import sys
 from itertools import combinations
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from support.boards import JOKES, STORIES, references
@@ -17,7 +18,9 @@ from grue.errors import ConfigError, DataError, Unavailable, UnknownName
 from grue.leaderboard.rank import rank
 from grue.plots.curves import Curve, CurvePanel, panels_of, read_figures, read_logs
 from grue.plots.labels import Box, leader, place
+from grue.plots.proxy import ProxyPoint, curves_of
 from grue.plots.tradeoff import TradeoffPoint, points_of
+from grue.stats.frontier import best_of
 from grue.stats.intervals import Interval
 
 drawing = late("grue.plots.drawing")
@@ -65,9 +68,6 @@ def plot(*arguments, **environment):
 def drawn(path):
     """The texts of an SVG file."""
     return re.findall(r"<text[^>]*>([^<]*)</text>", path.read_text(encoding="utf-8"))
-
-
-# --- reading curves --------------------------------------------------------------------------------------------------
 
 
 def test_a_curve_is_the_mean_of_its_seeds_with_the_lowest_and_the_highest(runs):
@@ -157,9 +157,6 @@ def test_a_folder_without_runs_or_with_what_is_none_is_refused(runs, tmp_path, r
     (tmp_path / "ppo/seed-old").mkdir()
     with refused(DataError):
         read_logs(tmp_path)
-
-
-# --- drawing curves --------------------------------------------------------------------------------------------------
 
 
 def test_curves_are_drawn_with_words_units_and_systems(runs, tmp_path):
@@ -255,9 +252,6 @@ def test_a_png_is_one_of_1200_pixels_and_a_pdf_holds_letters(tmp_path):
     assert b"/FontFile2" in content and b"CreationDate" not in content
 
 
-# --- preference and naturalness --------------------------------------------------------------------------------------
-
-
 def test_points_are_the_rows_of_the_board():
     found = [*entries(STORIES, "ppo", {1: 40.0, 2: 50.0, 3: 60.0}), *entries(STORIES, "one", {1: 30.0})]
     board = rank([*found, *references(entries(STORIES, "null", {1: 5.0}))], [STORIES])
@@ -322,8 +316,6 @@ def test_rows_of_this_machine_have_a_mark_of_their_own_and_points_give_the_same_
     assert len({(mark.get_marker(), mark.get_markerfacecolor()) for mark in marks}) == 4
 
 
-# --- labels ----------------------------------------------------------------------------------------------------------
-
 ROOM = Box(0, 0, 800, 500)
 
 
@@ -349,3 +341,39 @@ def test_labels_of_a_crowd_cover_nothing():
 def test_where_nothing_is_free_the_least_is_covered():
     (label,) = place([(5, 10)], [(60, 12)], [Box(0, 0, 30, 20), Box(60, 0, 70, 20)], Box(0, 0, 70, 20))
     assert label == Box(11, 4, 71, 16)
+
+
+POINTS = [
+    ProxyPoint("best-of-n", 100, 1, 0.2, 0.6, 0.4, 2),
+    ProxyPoint("policy", 1000, 1, 0.0, 0.5, 0.0, 0),
+    ProxyPoint("policy", 1000, 2, 0.1, 0.6, 0.1, 0),
+    ProxyPoint("policy", 100, 1, -1e-9, 0.5, 0.0, 0),
+    ProxyPoint("policy", 100, 1, 0.9, 0.4, 2.0, 8),
+    ProxyPoint("policy", 100, 1, 1.1, 0.7, 1.0, 4),
+    ProxyPoint("best-of-n", 100, 1, 0.0, 0.5, 0.0, 1),
+]
+
+
+def test_points_become_curves_in_the_order_of_training():
+    found = [(one.how, one.pairs, [point.at for point in one.points]) for one in curves_of(POINTS)]
+    assert found == [
+        ("policy", 100, [0, 4, 8]), ("policy", 1000, [0]), ("policy", 1000, [0]), ("best-of-n", 100, [1, 2])
+    ]  # fmt: skip
+
+
+def test_equal_curves_give_an_equal_picture(tmp_path):
+    for name in ("a.png", "b.png"):
+        drawing.draw_proxies(curves_of(POINTS), "imdb: sentiment", tmp_path / name)
+    first = (tmp_path / "a.png").read_bytes()
+    assert first[:4] == b"\x89PNG" and first == (tmp_path / "b.png").read_bytes()
+
+
+def test_the_best_by_a_proxy_is_worth_what_the_mean_over_all_draws_says():
+    rng = np.random.default_rng(1)
+    proxy, gold = rng.normal(size=(3, 8)), rng.normal(size=(3, 8))
+    found = best_of(proxy, gold)
+    for k in (2, 4, 8):
+        drawn = [max(chosen, key=proxy[row].__getitem__) for row in range(3) for chosen in combinations(range(8), k)]
+        means = np.array([gold[i * 3 // len(drawn), at] for i, at in enumerate(drawn)])
+        assert found[k].reward == pytest.approx(float(means.mean()), rel=1e-12)
+    assert best_of(proxy)[8].reward == pytest.approx(proxy.max(axis=1).mean())

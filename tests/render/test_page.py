@@ -15,7 +15,6 @@ from support.factories import entries
 from support.page_boards import STORIES, crowded_board, empty_board, hostile_board, small_board, trained_board
 from support.paths import ROOT
 
-from grue import __version__
 from grue.leaderboard.rank import rank
 from grue.records import Example
 from grue.render import html
@@ -37,36 +36,21 @@ def page_of(name):
 
 
 class Reader(HTMLParser):
-    """Collects the elements, and what stands in tables, of a page."""
+    """Collects the elements and the words of a page."""
 
     def __init__(self, text):
         super().__init__()
-        self.elements, self.rows, self.text = [], [], []
+        self.elements, self.text = [], []
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
         self.elements.append((tag, dict(attributes)))
-        if tag == "tr":
-            self.rows.append([])
-        if tag in ("td", "th") and self.rows:
-            self.rows[-1].append("")
-
-    def handle_endtag(self, tag):
-        if tag in ("tbody", "table"):
-            self.rows.append([])
 
     def handle_data(self, data):
         self.text.append(data)
-        if self.rows and self.rows[-1]:
-            self.rows[-1][-1] += data
 
     def all(self, tag):
         return [attributes for name, attributes in self.elements if name == tag]
-
-    def row(self, *start):
-        """The first row that begins with these cells, white space apart."""
-        rows = [[" ".join(cell.split()) for cell in row] for row in self.rows if row]
-        return next(row for row in rows if all(cell.startswith(s) for cell, s in zip(row, start, strict=False)))
 
 
 def data_of(text):
@@ -114,53 +98,6 @@ def test_the_policy_names_the_hashes_of_the_style_and_the_script_and_allows_noth
     )
 
 
-# --- content ---------------------------------------------------------------------------------------------------------
-
-
-def test_the_overview_shows_ranks_means_half_widths_and_tasks():
-    # Each seed of ppo is its mean plus -1, -0.5, 0, 0.5, 1, on two tasks: the variance of the mean over tasks is
-    # 2 · 0.625 / (4 · 5) = 0.0625, with 8 degrees of freedom, whose t at 97.5 % is 2.306. The difference of nlpo and
-    # ppo, 0.5, has t = 0.5 / (2 · 0.0625)^0.5 = 1.41 with 16, so that they share a rank.
-    page = Reader(page_of("small"))
-    half = f"±{2.306 * 0.0625**0.5:.1f}"
-    assert page.row("1=", "nlpo rescored")[2:] == [f"63.0{half}", "", "45.0", "65.0", "61.0"]
-    assert page.row("1=", "ppo rescored")[2:] == [f"62.5{half}", "", "30.0", "64.5", "60.5"]
-    assert page.row("3", "supervised rescored")[2:] == [f"42.0{half}", "", "55.0", "44.0", "40.0"]
-    # Of young, 50, 52 and 51 twice: a variance of 2 · 1 / (4 · 3) with 4 degrees of freedom, whose t is 2.776.
-    assert page.row("–", "young local preliminary, 3 seeds")[2:4] == [f"51.0±{2.776 * (1 / 6) ** 0.5:.1f}", ""]
-    assert page.row("–", "partial local 1 of 2 tasks")[2:] == ["–", "", "–", "–", "33.0"]
-    assert page.row("–", "oracle")[2:] == ["95.0", "", "50.0", "95.0", "95.0"]
-
-
-def test_a_task_shows_its_raw_metrics_and_ranks_whoever_has_the_seeds_for_it():
-    page = Reader(page_of("small"))
-    rows = [row for row in page.rows if len(row) == 7 and row[1].strip() == "partial"]
-    stories = next(row for row in rows if row[5].strip() == "0.330")
-    # fluent is 2000 / naturalness of 50
-    assert [cell.strip() for cell in stories] == ["4", "partial", "33.0±2.0", "", "50.0", "0.330", "40.00"]
-
-
-def test_the_headline_sentence_says_who_leads_and_who_is_too_close():
-    text = page_of("small")
-    assert (
-        "nlpo leads with a mean preference of 63.0, 95 % interval 62.4 to 63.6, 0.5 above ppo. Too close to call: ppo. "
-        "3 ranked systems stand on 2 ranks." in text
-    )
-    # on one task the half width is t of 4 degrees of freedom, 2.776, times (0.625 / 5)^0.5
-    assert (
-        "nlpo leads with a preference of 61.0, 95 % interval 60.0 to 62.0, 0.5 above ppo. Too close to call: ppo. "
-        "4 ranked systems stand on 3 ranks." in text
-    )
-    assert "No results yet." in page_of("empty")
-    assert "No system is ranked yet" in page_of("unnatural")
-
-
-def test_the_best_and_what_cannot_be_told_from_it_are_marked():
-    text = page_of("small")
-    overview = text[text.index('<table class=board data-table="overview"') : text.index('<ul class="legend"')]
-    assert sorted(re.findall(r'best">([\d.]+)', overview)) == ["60.5", "61.0", "64.5", "65.0"]
-
-
 def shades_of(**means):
     """The shades of systems with these means on one task, in the board's order."""
     found = [e for n, at in means.items() for e in entries(STORIES, n, five(at, 0.5) if n != "few" else {1: at})]
@@ -173,24 +110,6 @@ def test_shades_show_no_more_than_there_is():
     assert shades_of(a=54.9, b=54.9) == [("54.9", "h0"), ("54.9", "h0")]
     assert shades_of(a=54.95, b=54.45) == [("55.0", "h3"), ("54.5", "h0")], "half a point is half of the least scale"
     assert shades_of(a=60.0, few=50.0) == [("60.0", ""), ("50.0", "")], "one system alone is ranked"
-
-
-def test_reported_figures_stand_in_tables_of_their_own_with_their_footnotes():
-    text = page_of("small")
-    page = Reader(text)
-    assert page.row("PPO", "liked")[3:] == ["0.5± 0.01", "–"]
-    ours = [table for table in re.findall(r"<table.*?</table>", text, re.S) if "data-table" in table]
-    assert len(ours) == 3 and not any("PPO" in table for table in ours)
-    assert "Counted on &lt;another&gt; set." in text and "test split, seeds not stated" in text
-
-
-def test_the_embedded_numbers_are_those_of_the_board():
-    data = data_of(page_of("small"))
-    assert [system["system"] for system in data["systems"]] == [row.system for row in SMALL.rows]
-    first = data["systems"][0]
-    assert "seeds" not in first and data["systems"][3]["seeds"] == [1, 2, 3] and first["rank"] == 1
-    reviews, stories = ([round(100 * at) for at in five(mean, 0.5).values()] for mean in (65.0, 61.0))
-    assert first["cells"] == [[1, reviews, [4500] * 5], [1, stories, [4500] * 5]]
 
 
 def test_a_board_without_intervals_and_one_on_the_papers_scale_say_so():
@@ -210,13 +129,6 @@ def test_a_task_is_explained_with_an_example_and_its_decoding():
     assert 'href="#examples&amp;task=stories"' in task and "#examples&amp;task=reviews" not in text
     assert "Prompt" not in reviews[reviews.index('<section id="task-reviews"') :]
     assert not Reader(text).all("img")
-
-
-def test_the_head_says_what_the_page_was_made_from():
-    text = page_of("trained")
-    assert f"Made by grue {__version__} from 18 results of 6 systems." in text
-    assert "The results were made by grue 0, 0.1.0 (09d6de5)" in text
-    assert f"Made by grue {__version__}." in page_of("empty")
 
 
 def test_a_suite_without_rows_opens_with_a_sum_of_what_papers_report():
@@ -246,24 +158,13 @@ def changed(**changes):
 SEEDS = (1, 2, 3, 4, 5)
 
 
-def test_what_training_took_is_embedded_by_task_and_row():
-    spent = by_system(TRAINED, "spent")
-    # tokens are 1000 · (1 + 2 + 3 + 4 + 5); of the episodes of supervised+ppo, 8000 are its start's
-    assert spent["supervised+ppo"] == [15_000, 5 * 2048, 450, 16, 1_417_600]
-    assert spent["supervised"] == [15_000, 0, 450, 16, 1_417_600]
-    assert spent["nlpo"] == [15_000, 5 * 4096, 450, [16, 16, 16, 0, 0], 1_417_600]
-    assert spent["oracle"] == 0
-    small = data_of(page_of("small"))
-    assert small["spent"] == small["whole"] == small["pairs"] == [[], []]
+def test_what_is_stated_of_training_goes_first():
     known = row(TRAINED, "supervised+ppo").cells["stories"].training
     stated = {**known, "prompts": dict.fromkeys(SEEDS, 2048.0), "steps": {1: 64.0, 2: 64.0}}
-    ppo = by_system(changed(training=stated), "spent")["supervised+ppo"]
-    assert ppo == [15_000, 5 * 2048, 450, 16, 1_417_600, 10_240, None, [128, 2]]
-    families = {system["system"]: system["family"] for system in data_of(page_of("trained"))["systems"]}
-    assert families == {
-        **{"supervised": "supervised", "supervised+ppo": "rl-supervised", "nlpo": "rl-backbone"},
-        **dict.fromkeys(("null", "copy", "oracle"), "reference"),
-    }
+    spent = by_system(changed(training=stated), "spent")
+    # tokens are 1000 · (1 + 2 + 3 + 4 + 5); of the episodes of supervised+ppo, 8000 are its start's
+    assert spent["supervised+ppo"] == [15_000, 5 * 2048, 450, 16, 1_417_600, 10_240, None, [128, 2]]
+    assert spent["nlpo"] == [15_000, 5 * 4096, 450, [16, 16, 16, 0, 0], 1_417_600]
 
 
 def test_what_whole_runs_took_is_embedded_where_it_is_known():
@@ -284,32 +185,12 @@ def test_what_whole_runs_took_is_embedded_where_it_is_known():
     assert whole["nlpo"] == [5 * 4096, 2 * 15_000, 5 * 180] and whole["oracle"] == 0
 
 
-def pairs_of(names, rows):
-    """The pairs of names that are set in rows of hexadecimal digits."""
-    bits = [f"{int(digits, 16):0{4 * len(digits)}b}" if digits else "" for digits in rows]
-    return {(names[i], names[j]) for i, row in enumerate(bits) for j, bit in enumerate(row) if bit == "1"}
-
-
-def test_pairs_of_systems_and_whom_the_ranks_tell_apart_are_embedded_as_bits():
-    data = data_of(page_of("trained"))
-    pairs = pairs_of([system["system"] for system in data["systems"]], data["pairs"][0])
-    assert pairs == {("supervised", "supervised+ppo"), ("supervised+ppo", "supervised")}
-    data = data_of(page_of("small"))
-    assert pairs_of([system["system"] for system in data["systems"]], data["apart"]) == {
-        *(("nlpo", "supervised"), ("ppo", "supervised"), ("supervised", "nlpo"), ("supervised", "ppo"))
-    }
-    assert data_of(page_of("empty"))["apart"] == data_of(page_of("unnatural"))["apart"] == []
-
-
 def test_our_own_script_and_style_lose_spaces_and_comments_alone():
     source = '// a\n  const a = b ? "c ? d" : `e + ${f + `g = h`} i`;\n  x = y / z;\n  s.split(/ = /);\n'
     assert lean_script(source) == ('const a=b?"c ? d":`e + ${f + `g = h`} i`;\nx=y/z;\ns.split(/ = /);')
     assert lean_style("/* a */\n  p { color: red; margin: 0 1px; }\n  a :hover, b { x: calc(1px + 2px); }") == (
         "p{color:red;margin:0 1px;}\na :hover,b{x:calc(1px + 2px);}"
     )
-
-
-# --- hostile names ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -331,9 +212,6 @@ def test_a_long_name_is_shortened_in_the_plot_alone():
     text = html.render(hostile_board(name))
     plots = "".join(re.findall(r"<figure.*?</figure>", text, re.S))
     assert f">{'x' * 25}…</text>" in plots and f"<th>{name}" in text
-
-
-# --- marks -----------------------------------------------------------------------------------------------------------
 
 
 def test_an_axis_holds_its_values_between_round_ticks():
@@ -373,7 +251,6 @@ def test_references_outside_are_arrows_with_their_position():
     assert {mark.index for marks in plot.marks.values() for mark in marks} == {0, 1, 2}
     whole = plot_of([*ours, *far], zoomed=False)
     assert whole.beyond == 0 and not whole.outside and whole.x.holds(5.0) and whole.x.holds(99.0)
-    assert page_of("trained").count("With every reference on the axes") == 2  # the overview and its only task
 
 
 def test_a_label_has_its_points_colour_and_stands_nearer_to_it_than_to_any_other():
@@ -396,12 +273,6 @@ def test_no_axis_goes_beyond_100():
     for panel in (overview(board), task_panel(board, board.tasks[0])):
         assert (panel.ruler.axis.low, panel.ruler.axis.high) == (90.0, 100.0)
         assert panel.plot.x.high == 100.0
-
-
-def test_every_explanation_of_a_cost_names_its_column():
-    text = page_of("trained")
-    for name, title in {"tokens": "Tokens", "calls": "Reward calls", "seconds": "Time"}.items():
-        assert f'<span id="what-{name}"><em>{title}:</em> ' in text
 
 
 def test_the_area_of_reward_hacking_is_defined_by_the_start():

@@ -93,9 +93,6 @@ def rows_of(page, selector):
     return script(page, f"return [...document.querySelectorAll('{selector} tbody tr')].map(row => {cells})")
 
 
-# --- tables ----------------------------------------------------------------------------------------------------------
-
-
 def test_tables_are_sorted_by_mouse_and_keyboard_within_their_groups(opened):
     page, rest = opened(SMALL), ["young", "partial", "oracle"]
     assert names(page, "overview") == ["nlpo", "ppo", "supervised", *rest]
@@ -156,9 +153,6 @@ def test_the_first_hundred_of_many_systems_are_shown_and_all_are_sorted(opened):
     assert len(everything) == 120 and everything == sorted(everything, reverse=True) and everything[:100] == first
 
 
-# --- tabs, theme, address --------------------------------------------------------------------------------------------
-
-
 def test_tabs_are_moved_through_by_keys_and_the_back_button(opened):
     page = opened(SMALL)
     assert shown_panels(page) == ["panel-overview"]
@@ -196,9 +190,6 @@ def test_the_address_keeps_tab_sort_search_scale_theme_and_pair_over_a_reload(op
     click(page, "#theme")
     page.refresh()
     assert seen() == before
-
-
-# --- a system --------------------------------------------------------------------------------------------------------
 
 
 def test_a_systems_name_opens_its_page_and_the_back_button_closes_it(opened):
@@ -301,9 +292,6 @@ def test_what_training_took_is_shown_and_sorted_by(opened):
     assert names(page, "stories")[:3] == ["supervised", "supervised+ppo", "nlpo"]
 
 
-# --- examples --------------------------------------------------------------------------------------------------------
-
-
 def articles(page):
     return script(page, "return [...document.querySelectorAll('article h3 a')].map(a => a.textContent)")
 
@@ -356,9 +344,6 @@ def test_examples_of_another_version_of_the_task_are_not_shown(opened):
     page = opened(SMALL, "examples", replace(some_examples(), hash="0" * 64))
     said = "examples/mini/stories.js is not beside this page, or is of another version of the task."
     assert until(lambda: text_of(page, "#count") == said) and articles(page) == []
-
-
-# --- compare ---------------------------------------------------------------------------------------------------------
 
 
 def test_the_scripts_statistics_are_scipys_and_ours(opened):
@@ -414,9 +399,6 @@ def test_the_verdict_on_two_ranked_systems_is_the_boards(opened):
     assert text_of(page, "#verdict") == said
 
 
-# --- downloads -------------------------------------------------------------------------------------------------------
-
-
 def downloaded(page, folder, form):
     path = folder / f"grue-leaderboard-mini.{form}"
     path.unlink(missing_ok=True)
@@ -438,9 +420,6 @@ def test_the_numbers_can_be_downloaded_and_no_spreadsheet_runs_a_name(opened, fo
     page = opened(hostile_board('=cmd|" /C calc"!A0'))
     rows = csv.DictReader(downloaded(page, folder, "csv").splitlines())
     assert {row["system"] for row in rows} == {'\'=cmd|" /C calc"!A0'}
-
-
-# --- for everyone ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

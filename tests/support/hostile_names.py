@@ -38,10 +38,12 @@ NAMES = [
 ]
 
 
-def with_name(name: str) -> list[Board]:
-    """The boards of a suite and of a task in which a system, a paper's row and a note have that name."""
-    rows = (replace(NLPO, system=name), PPO)
-    row = ReportedRow(name, name, name, PAPER.tables[0].rows[1].figures)
-    paper = replace(PAPER, tables=(replace(PAPER.tables[0], rows=(row,), note=name),))
-    suite = replace(SUITE, rows=rows, reported=(paper,), notes=(f"stories: {name} (seed 5) failed.",))
-    return [suite, replace(TASK, rows=(replace(TASK.rows[0], system=name), TASK.rows[1]), reported=(paper,))]
+def with_names(*names: str) -> list[Board]:
+    """The boards of a suite and of a task in which systems, a paper's rows and notes have these names."""
+    rows = tuple(ReportedRow(name, name, name, PAPER.tables[0].rows[1].figures) for name in names)
+    paper = replace(PAPER, tables=(replace(PAPER.tables[0], rows=rows, note=" ".join(names)),))
+    notes = tuple(f"stories: {name} (seed 5) failed." for name in names)
+    return [
+        replace(board, rows=(*(replace(first, system=name) for name in names), second), reported=(paper,), notes=notes)
+        for board, first, second in ((SUITE, NLPO, PPO), (TASK, *TASK.rows[:2]))
+    ]
