@@ -9,11 +9,9 @@ from support.late import late
 
 from grue.errors import ConfigError
 from grue.leaderboard.compare import _asked_differently
-from grue.leaderboard.published import read_board
 from grue.leaderboard.rank import rank
 from grue.leaderboard.systems import _system
 from grue.records import Entry
-from grue.render import as_json, html, latex, markdown
 from grue.submissions.packing.collect import PackedRun
 from grue.submissions.packing.refusals import refusals
 from grue.task_files import load_task
@@ -52,24 +50,6 @@ def test_other_promptings_are_rows_of_their_own(board):
         ("m", "plain", False, 2),
         ("served", "chat", True, 1),
     ]
-
-
-def test_every_format_marks_them(board, tmp_path):
-    text = markdown.render(board)
-    for name in ("| m ‡ ", "| m   ", "| served ‡§ ", "| done § "):
-        assert name.rstrip() in text, name
-    assert "‡ was asked by the tasks' chat prompts, the other systems by the plain prompts of training." in text
-    assert "§ was answered by a server: its weights and its training are unknown here" in text
-    assert set(as_csv.frame(board)["system"]) == {"m", "m ‡", "served ‡§", "done §"}
-    assert r"\textdaggerdbl{}\textsection{}" in latex.render(board)
-    shown = html.render(board)
-    assert "m ‡" in shown and "chat prompt · by an endpoint" in shown
-    (tmp_path / "board.json").write_text(as_json.render(board), encoding="utf-8")
-    assert read_board(tmp_path / "board.json").rows == board.rows
-    plain = rank([entry("m", 1, 40.0)], [TASK])
-    assert not any(
-        word in as_json.render(plain) + markdown.render(plain) for word in ("prompting", "by_endpoint", "‡", "§")
-    )
 
 
 def test_answers_to_another_chat_prompt_are_left_out(refused):

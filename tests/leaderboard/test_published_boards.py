@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from support.boards import JOKES, STORIES, five, references
 from support.factories import a_result, entries
+from support.page_boards import marked_board, trained_board
 from support.paths import ROOT
 
 from grue.errors import DataError
@@ -62,8 +63,11 @@ def shipped(tmp_path_factory):
     return published.read_board(path)
 
 
-def test_a_board_comes_back_from_its_file_as_it_was(shipped):
+def test_a_board_comes_back_from_its_file_as_it_was(shipped, tmp_path):
     assert shipped == BOARD
+    for board in (marked_board(), trained_board()):
+        (tmp_path / "mini.json").write_text(as_json.render(board), encoding="utf-8")
+        assert published.read_board(tmp_path / "mini.json") == board
     assert list(shipped.rows[0].cells["stories"].metrics["liked"].by_seed) == [1, 2, 3, 4, 5]
 
 

@@ -10,9 +10,8 @@ from support.late import late
 from grue.cli.score import places_of, score_table
 from grue.errors import ConfigError
 from grue.leaderboard.around import where_it_stands
-from grue.leaderboard.published import read_board
 from grue.leaderboard.rank import rank
-from grue.render import as_json, html, latex, markdown
+from grue.render import markdown
 from grue.render.tables import page
 from grue.stats.paired import Contrast, judge_seeds
 from grue.task_files import load_task
@@ -100,14 +99,6 @@ def test_systems_are_pairs_if_they_began_from_the_same_weights_that_a_run_of_the
     assert ranks(rank(found, [STORIES])) == expected
 
 
-def test_pairs_survive_the_boards_own_file(tmp_path):
-    board = rank([*supervised(), *PPO], [STORIES])
-    (tmp_path / "mini.json").write_text(as_json.render(board))
-    again = rank([], [STORIES], shipped=read_board(tmp_path / "mini.json"))
-    assert ranks(again) == ranks(board) == {"ppo": 1, "supervised": 2}
-    assert again.rows == board.rows
-
-
 METEOR, ROUGE, FOUND = (MetricSpec(m, "preference", range=(0.0, 1.0)) for m in ("meteor", "rougeL", "coverage"))
 TEXTS = a_task("texts", (METEOR, ROUGE, FOUND, FLUENT), reward="meteor", families=(("meteor", "rougeL"),))
 VALUES = {"meteor": 0.6, "rougeL": 0.5, "coverage": 0.2}
@@ -185,31 +176,6 @@ def test_the_held_out_preference_is_on_the_board_of_its_task_and_on_no_mean():
     place = [column.header for column in first.columns].index("held-out: coverage ↑")
     assert {cells[1]: cells[place].strip() for cells in first.rows} == {"one": "23.0 ± 1.6", "two": "–"}
     assert "held-out" not in markdown.render(rank(other, [TEXTS])).lower()
-
-
-def test_every_format_marks_what_was_trained_on_and_names_the_test():
-    found = trained("one", **BY_METEOR)
-    board = rank([*found, *trained("two", {"meteor": 0.4, "rougeL": 0.3, "coverage": 0.2}, **UNTRAINED)], [TEXTS])
-    shown = page(board)
-    metrics = next(table for table in shown.tables if table.title == "Metrics")
-    place = [column.header for column in metrics.columns].index("meteor ↑")
-    assert [cells[place] for cells in metrics.rows] == ["0.630 ± 0.016†", "0.430 ± 0.016 "]
-    headers = [column.header for column in shown.tables[0].columns]
-    assert headers[-3:] == ["preference ↑", "held-out: coverage ↑", "naturalness ↑"]
-    assert sum("paired where both began from the same weights" in line for line in shown.legend) == 1
-    assert "0.630 ± 0.016†" in markdown.render(board)
-    text = latex.render(board)
-    assert r"\textdagger{}" in text and "paired where both began" in text
-    text = html.render(board)
-    assert text.count('class=trained title="trained on this metric"') == 1
-    assert "paired where both began from the same weights" in text
-    frame = as_csv.frame(board)
-    marked = frame[frame["trained_on"]]
-    assert set(marked["system"] + " " + marked["metric"]) == {"one meteor"}
-    held = frame[(frame["system"] == "one") & (frame["metric"] == "held_out")]
-    assert list(held["value"]) == pytest.approx([21.0, 22.0, 23.0, 24.0, 25.0])
-    assert set(frame["rank_test"]) == {"t over seeds, paired or Welch, Holm 5 %"}
-    assert '"rank_test": "t over seeds, paired or Welch, Holm 5 %"' in as_json.render(board)
 
 
 TASK_FILE = """

@@ -12,11 +12,11 @@ from grue import files
 from grue.errors import DataError
 from grue.leaderboard.compare import _other_backbones
 from grue.leaderboard.entries import find_results, local_entry
-from grue.leaderboard.published import read_board, shipped
+from grue.leaderboard.published import shipped
 from grue.leaderboard.rank import rank
 from grue.leaderboard.systems import FoundSystem
 from grue.records import Entry
-from grue.render import as_json, html, latex, markdown
+from grue.render import html, latex, markdown
 from grue.render.tables import page
 from grue.render.text import named
 from grue.tasks import Backbone
@@ -61,18 +61,6 @@ def test_the_backbone_of_each_task_is_its_usual_one():
     assert names(entry("ppo"), entry("ppo", task=OTHER, backbone="mini:causal")) == ["ppo (causal)"]
     (row,) = rank([entry("ppo"), entry("ppo", task=OTHER)], [TASK, OTHER]).rows
     assert (named(row), row.about.backbone) == ("ppo", "mini:causal, mini:seq2seq")
-
-
-def test_every_format_shows_them(tmp_path):
-    board = rank([entry("ppo", backbone="org/big"), entry("nlpo", preset="stable")], [TASK])
-    for text in (markdown.render(board), latex.render(board), html.render(board)):
-        assert "ppo (big)" in text and "nlpo (stable)" in text and "In parentheses" in text
-    lines = as_csv.frame(board)[["system", "preset", "backbone"]].drop_duplicates()
-    assert sorted(map(tuple, lines.to_numpy())) == [("nlpo", "stable", ""), ("ppo", "", "org/big")]
-    (tmp_path / "board.json").write_text(as_json.render(board))
-    assert read_board(tmp_path / "board.json") == board
-    usual = rank([entry("ppo")], [TASK])
-    assert '"backbones"' not in as_json.render(usual) and "In parentheses" not in markdown.render(usual)
 
 
 def test_runs_of_several_backbones_in_a_row_are_told(refused):

@@ -16,7 +16,7 @@ import pytest
 from support.boards import JOKES, STORIES
 from support.factories import a_score, a_task, entries
 from support.late import late
-from support.page_boards import empty_board, small_board, trained_board, unnatural_board
+from support.page_boards import empty_board, marked_board, small_board, trained_board, unnatural_board
 from support.render_boards import EMPTY, MINE, NLPO, NULL, PAPER, PPO, SUITE, TASK
 
 from grue import __version__
@@ -123,13 +123,13 @@ FORMATS = {
     **{"md": markdown.render, "csv": lambda board: as_csv.render(board), "tex": latex.render, "json": as_json.render},
     **{"txt": terminal, "page": page},
 }
-BOARDS = {"overview": SUITE, "task": TASK}
+BOARDS = {"overview": SUITE, "task": TASK, "marked": marked_board()}
 VARIANTS = variants()
 PAGES = {"small": small_board(), "trained": trained_board(), "empty": empty_board(), "unnatural": unnatural_board()}
 FILES = [
     *((name, "md") for name in VARIANTS),
     *((name, form) for name in BOARDS for form in FORMATS if form != "page"),
-    *((name, "page") for name in PAGES),
+    *((name, "page") for name in (*PAGES, "marked")),
 ]
 
 

@@ -87,12 +87,6 @@ def text_of(page, selector):
     return " ".join(script(page, "return document.querySelector(arguments[0]).innerText", selector).split())
 
 
-def rows_of(page, selector):
-    """The rows of a table, as lists of texts."""
-    cells = "[...row.cells].map(cell => cell.innerText.trim().replace(/\\s+/g, ' '))"
-    return script(page, f"return [...document.querySelectorAll('{selector} tbody tr')].map(row => {cells})")
-
-
 def test_tables_are_sorted_by_mouse_and_keyboard_within_their_groups(opened):
     page, rest = opened(SMALL), ["young", "partial", "oracle"]
     assert names(page, "overview") == ["nlpo", "ppo", "supervised", *rest]
@@ -124,8 +118,7 @@ def test_metrics_are_shown_raw_or_from_0_to_100_and_explained_on_focus(opened):
     page = opened(SMALL, "task-stories")
 
     def cells():
-        found = names(page, "stories", "[...row.querySelectorAll('td')].slice(4, 6).map(c => c.textContent.trim())")[0]
-        return found
+        return names(page, "stories", "[...row.querySelectorAll('td')].slice(4, 6).map(c => c.textContent.trim())")[0]
 
     # nlpo: liked 0.61 of 0 to 1; fluent is 2000 / 45 = 44.44, and its score 100 · 20 / 44.44
     assert cells() == ["0.610", "44.44"]
@@ -192,47 +185,29 @@ def test_the_address_keeps_tab_sort_search_scale_theme_and_pair_over_a_reload(op
     assert seen() == before
 
 
-def test_a_systems_name_opens_its_page_and_the_back_button_closes_it(opened):
+def test_a_systems_name_opens_its_page_and_the_back_button_closes_it(opened, refused):
     page = opened(TRAINED)
     click(page, "table[data-table=overview] tr[data-r='0'] th a")
     assert shown_panels(page)[0] == "system" and page.current_url.endswith("#system=supervised+ppo")
     assert script(page, "return document.activeElement.id") == "h-system"
     page.refresh()
-    assert text_of(page, "#system h2") == "supervised+ppo retrained"
-    # of five seeds a tenth apart the standard error is (0.025 / 5)^0.5, and t of 4 degrees of freedom 2.776
-    assert text_of(page, "#system .lead") == "Rank 1 among 3 ranked systems, preference 50.3 ± 0.2, naturalness 61.0."
-    card = text_of(page, "#system .card")
-    for said in (
-        *("Family RL, supervised start", "Parameters 1.42 M", "Authors Ada", "Licence MIT", "Declared budget an hour"),
-        *("Seeds 1, 2, 3, 4, 5", "Failed seeds none", "Made by grue 0.1.0 (09d6de5)", "Status retrained: the record"),
-    ):
-        assert said in card
+    # of five seeds a tenth apart the standard error is (0.025 / 5)^0.5, and t of 4 degrees of freedom 2.776: ± 0.2
+    refused.message(text_of(page, "#system"))
     links = script(page, "return [...document.querySelectorAll('#system .card a')].map(a => a.getAttribute('href'))")
     assert links == ["https://example.org/x", "../docs/log.md"]
-    assert rows_of(page, "#system .spent") == [["stories", "≥ 3 k", "≥ 2.05 k", "≥ 90 s", "16, 16, 16, 16, 16"]]
-    assert "± is half of the 95 % interval over seeds." in text_of(page, "#system")
-    assert rows_of(page, "#system .every")[:3] == [
-        ["preference", "50.3 ± 0.2", "", "50.1 50.2 50.3 50.4 50.5"],
-        ["naturalness", "61.0 ± 0.0", "", "61.0 61.0 61.0 61.0 61.0"],
-        ["liked", "0.503 ± 0.002", "50.3", "preference"],
-    ]
     page.back()
     assert until(lambda: shown_panels(page) == ["panel-overview"])
     go(page, "system=nlpo&theme=dark")
-    kept = "16, 16, 16, 0, 0 start kept 2 of 5 times"
-    assert rows_of(page, "#system .spent") == [["stories", "6 k 3 k", "4.1 k", "3 min 90 s", kept]]
+    refused.message(text_of(page, "#system .spent"))
     go(page, "system=nobody")
     assert shown_panels(page) == ["panel-overview"], "no such system: the first tab"
 
 
-def test_a_systems_page_says_that_a_rank_is_shared_and_gives_spreads_the_decimals_of_their_means(opened):
+def test_a_systems_page_says_that_a_rank_is_shared_and_gives_spreads_the_decimals_of_their_means(opened, refused):
     page = opened(SMALL, "system=nlpo")
     assert text_of(page, "#system .lead").startswith("Rank 1= among 3 ranked systems")
-    headings = script(page, "return [...document.querySelectorAll('#system h4')].map(h => h.textContent)")
-    assert headings == ["reviews · rank 1=", "stories · rank 1="]
-    # half the interval is t of 4 degrees of freedom, 2.776, times (0.625 / 5)^0.5 hundredths
-    every = rows_of(page, "#system .figures section:last-child .every")
-    assert ["liked", "0.610 ± 0.010", "61.0", "preference"] in every
+    # half the interval is t of 4 degrees of freedom, 2.776, times (0.625 / 5)^0.5 hundredths: ± 0.010
+    refused.message(text_of(page, "#system .figures"))
     go(page, "system=supervised")
     assert text_of(page, "#system .lead").startswith("Rank 3 among 3 ranked systems")
 
@@ -329,12 +304,8 @@ def test_a_hostile_text_is_text(opened):
     shown = [replace(some_examples(text).examples[i], difference=1 - i / 10) for i, text in enumerate(HOSTILE_TEXTS)]
     page = opened(SMALL, "examples", replace(some_examples(), examples=tuple(shown)))
     assert until(lambda: len(articles(page))) == len(HOSTILE_TEXTS)
-    texts = script(
-        page, "return [...document.querySelectorAll('article')].map(a => a.querySelector('.text').textContent)"
-    )
     written = "[...document.querySelectorAll('article .written')].map(a => a.querySelector('.text').textContent)"
     assert script(page, f"return {written}") == [as_examples.printable_lines(text)[:2000] for text in HOSTILE_TEXTS]
-    assert len(texts) == len(HOSTILE_TEXTS)
     told = script(page, "return [...document.querySelectorAll('article')].map(a => a.innerText)")
     assert ["the first 2,000 of 5,000 characters" in text for text in told] == [len(t) == 5000 for t in HOSTILE_TEXTS]
     assert script(page, "return document.querySelectorAll('article img, article script').length") == 0

@@ -5,14 +5,14 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from support.factories import LIKED, a_result, a_score, a_task, entries
+from support.factories import FLUENT, LIKED, a_result, a_score, a_task, entries
 
 from grue.leaderboard.board import Board
 from grue.leaderboard.rank import rank
 from grue.records import About, Entry, Result, Score
 from grue.submissions.reported import Figure, Publication, Reported, ReportedColumn, ReportedRow, ReportedTable
 from grue.task_files import load_task, task_names
-from grue.tasks import Task
+from grue.tasks import Chat, MetricSpec, Prompt, Task
 
 STORIES, REVIEWS = a_task("stories"), a_task("reviews")
 DIVERSITY = (
@@ -74,6 +74,36 @@ def trained_board() -> Board:
         about = About(deterministic=True)
         found += [replace(entry, about=about) for entry in entries(STORIES, name, {0: at}, "rescored", naturalness=at)]
     return rank(found, [STORIES])
+
+
+def marked_board() -> Board:
+    """Rows with all that can be marked: a reward, a chat prompt, an endpoint, a preset, another backbone."""
+    liked = [MetricSpec(name, "preference", range=(0.0, 1.0)) for name in ("meteor", "rougeL", "coverage")]
+    chat = Prompt(8, "left", Chat(1, "{prompt}"))
+    task = a_task("texts", (*liked, FLUENT), reward="meteor", families=(("meteor", "rougeL"),), prompt=chat)
+    asked = {"generation": {"prompting": {"kind": "chat", "version": 1, "hash": task.chat_hash, "shots": []}}}
+    learned = {"algorithm": "ppo", "reward": "meteor", "backbone": "mini:causal"}
+    served = {"algorithm": "endpoint", "endpoint": {"url": "http://localhost/v1"}}
+    found: list[Entry] = []
+    for number, (name, said, preset, changes) in enumerate(
+        [
+            ("ppo", learned, "", {}),
+            ("ppo", learned, "", asked),  # of the same name
+            ("nlpo", learned, "stable", {}),
+            ("big", {**learned, "backbone": "org/large"}, "", {}),
+            ("supervised", {"algorithm": "supervised", "reward": ""}, "", {}),
+            ("served", served, "", asked),
+            ("done", served, "", {}),
+        ]
+    ):
+        for seed in range(1, 6):
+            values = {"meteor": 0.6, "rougeL": 0.5, "coverage": 0.2}
+            scores = tuple(a_score(name, value + seed / 100 - number / 50) for name, value in values.items())
+            made = replace(
+                a_result(task, name, seed, 50.0 - number, scores=scores, **changes), system={"name": name, **said}
+            )
+            found.append(Entry(made, Path(f"{number}/{seed}"), "local", preset=preset))
+    return rank(found, [task])
 
 
 def a_paper() -> Reported:
