@@ -128,6 +128,11 @@ def test_the_rows_that_ship_stand_beside_ones_own(here):
     assert rows("--submissions", "submissions", "--no-local", *IMDB) == [("own", "rescored", 1)]
 
 
+def test_figures_of_papers_ship_with_the_board(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert board("--suite", "grue", "--task", "commongen")["reported"]
+
+
 def test_results_without_predictions_have_no_rank(here):
     for path in Path("submissions").rglob("*.predictions.jsonl.gz"):
         path.unlink()

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from support.boards import five
-from support.browser import axe_violations, chromium, click, complaints, find, go, press, requests, script, sized, until
+from support.browser import axe_violations, click, complaints, find, go, press, requests, script, sized, until
 from support.examples import HOSTILE_TEXTS, some_examples
 from support.factories import entries
 from support.late import late
@@ -24,17 +24,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.flaky(reruns=2)]
 TABS = ["overview", "task-reviews", "task-stories", "examples", "compare", "method"]
 SMALL, TRAINED = small_board(), trained_board()
 ENTER, SPACE, END, RIGHT, ESCAPE = "\ue007", "\ue00d", "\ue010", "\ue014", "\ue00c"
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("pages")
-
-
-@pytest.fixture(scope="module")
-def browser(folder):
-    with chromium(folder) as started:
-        yield started
 
 
 @pytest.fixture

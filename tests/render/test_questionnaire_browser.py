@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from support.browser import axe_violations, chromium, click, complaints, find, press, requests, script, sized, until
+from support.browser import axe_violations, click, complaints, find, press, requests, script, sized, until
 from support.studies import PAIRS, a_study, outputs
 
 from grue.api import study as api
@@ -22,17 +22,6 @@ HOSTILE = (
 )
 WIDE, NARROW = 1280, 360
 ENTER, LEFT, RIGHT, SHIFT, NULL = "\ue007", "\ue012", "\ue014", "\ue008", "\ue000"
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("studies")
-
-
-@pytest.fixture(scope="module")
-def browser(folder):
-    with chromium(folder) as started:
-        yield started
 
 
 @pytest.fixture
