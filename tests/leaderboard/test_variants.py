@@ -1,4 +1,4 @@
-"""What a row's name does not say: presets and other backbones; and tasks on which what learned nothing is best."""
+"""What a row's name does not say: presets, backbones, prompts; and tasks on which what learned nothing is best."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,28 +6,29 @@ from pathlib import Path
 import pytest
 from support.boards import references, row
 from support.factories import LIKED, a_result, a_task
-from support.late import late
 
 from grue import files
-from grue.errors import DataError
-from grue.leaderboard.compare import _other_backbones
+from grue.errors import ConfigError, DataError
+from grue.leaderboard.compare import _asked_differently, _other_backbones
 from grue.leaderboard.entries import find_results, local_entry
 from grue.leaderboard.published import shipped
 from grue.leaderboard.rank import rank
-from grue.leaderboard.systems import FoundSystem
+from grue.leaderboard.systems import FoundSystem, _system
 from grue.records import Entry
 from grue.render import html, latex, markdown
 from grue.render.tables import page
 from grue.render.text import named
-from grue.tasks import Backbone
+from grue.submissions.packing.collect import PackedRun
+from grue.submissions.packing.refusals import refusals
+from grue.task_files import load_task
+from grue.tasks import Backbone, Chat, Prompt
 
-as_csv = late("grue.render.as_csv")
 TASK = a_task(backbone=Backbone("causal", "mini:causal"))
 OTHER = a_task("jokes", metrics=(LIKED,), backbone=Backbone("seq2seq", "mini:seq2seq"))
 
 
-def entry(system, seed=1, preference=40.0, task=TASK, preset="", **said):
-    result = a_result(task, system, seed, preference)
+def entry(system, seed=1, preference=40.0, task=TASK, preset="", made=None, **said):
+    result = a_result(task, system, seed, preference, **(made or {}))
     result = replace(result, system={**result.system, **{"backbone": task.backbone.model} | said})
     return Entry(result, Path(f"runs/{system}/{seed}/{task.name}/{preference}"), "local", preset=preset)
 
@@ -102,6 +103,58 @@ def test_the_board_that_ships_says_which_nlpo_its_rows_are():
         "nlpo": {"stable"},
         "supervised+nlpo": {"stable"},
     }
+
+
+CHAT = a_task("imdb", prompt=Prompt(8, "left", Chat(1, "{prompt}")))
+SERVED = {"algorithm": "endpoint", "endpoint": {"url": "http://localhost/v1"}}
+
+
+def asked(chat_hash, **more):
+    return {"generation": {"prompting": {"kind": "chat", "version": 1, "hash": chat_hash, **more}}}
+
+
+ASKED, OLD = asked(CHAT.chat_hash, shots=[]), asked("0" * 64)
+
+
+def test_other_promptings_are_rows_of_their_own():
+    found = [entry("m", seed, task=CHAT, made=made) for seed in (1, 2) for made in ({}, ASKED)]  # of the same name
+    found += [entry("served", task=CHAT, made=ASKED, **SERVED), entry("done", task=CHAT, **SERVED)]
+    rows = [(row.system, row.prompting, row.by_endpoint, row.cells["imdb"].seeds) for row in rank(found, [CHAT]).rows]
+    plain, chat = ("m", "plain", False, (1, 2)), ("m", "chat", False, (1, 2))
+    assert sorted(rows) == [("done", "plain", True, (1,)), chat, plain, ("served", "chat", True, (1,))]
+
+
+def test_answers_to_another_chat_prompt_are_left_out(refused):
+    odd = entry("odd", task=CHAT, made={"generation": {"prompting": 7}})
+    found = rank([entry("m", task=CHAT), entry("old", task=CHAT, made=OLD), odd], [CHAT])
+    assert [row.system for row in found.rows] == ["m"]
+    (note,) = [note for note in found.notes if "left out" in note]
+    refused.message(note)
+    assert rank([entry("m", made=ASKED)], [TASK]).rows == ()  # the task has none
+
+
+def test_a_name_for_two_promptings_is_refused_where_one_system_is_asked_for(refused):
+    plain = entry("m", task=CHAT)
+    for other in (entry("m", 2, task=CHAT, made=ASKED), entry("m", 2, task=CHAT, **SERVED)):
+        with refused(ConfigError):
+            _system([plain, other], "runs", [CHAT.name])
+    one, other = (_system([each], "runs", [CHAT.name]) for each in (plain, entry("n", task=CHAT, made=ASKED)))
+    (said,) = _asked_differently(one, other)
+    assert said == "m by plain prompts and n by chat prompts: the difference is also one of the prompts."
+    assert list(_asked_differently(one, one)) == []
+
+
+def test_runs_of_two_promptings_are_not_packed_together(refused):
+    task = load_task("imdb")
+    now = asked(task.chat_hash, shots=[])
+    plain, chat, old = (
+        PackedRun(entry("m", seed, task=task, made=how).result, (), f"run {seed}")
+        for seed, how in ((1, {}), (2, now), (3, OLD))
+    )
+    assert refusals([chat]) == []
+    for runs in ([plain, chat], [old]):
+        (said,) = [line for line in refusals(runs) if "chat prompt" in line]
+        refused.message(said)
 
 
 def board_of(**without):
