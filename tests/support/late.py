@@ -2,6 +2,9 @@
 
 import importlib
 
+ASKED = ("_mock_name", "__wrapped__", "__func__", "__bases__", "__test__", "pytestmark")
+"""What pytest asks of all that stands in a test module, and `inspect` for it: no module is imported for that."""
+
 
 class late:
     """A module by name: `torch = late("torch")` imports torch once something of it is used.
@@ -19,6 +22,8 @@ class late:
         return importlib.import_module(self._name).__dict__
 
     def __getattr__(self, attribute):
+        if attribute in ASKED:
+            raise AttributeError(attribute)
         return getattr(importlib.import_module(self._name), attribute)
 
     def __setattr__(self, attribute, value):
