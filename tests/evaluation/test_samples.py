@@ -1,4 +1,4 @@
-"""Scored samples: what is drawn, what is written, and what becomes of interrupted calls and of files that are there."""
+"""Files of answers and of scored samples: what is drawn, written, gone on with, and left to whom it belongs."""
 
 import json
 from collections import defaultdict
@@ -11,11 +11,13 @@ from support.late import late
 from grue import files
 from grue.data.scored import read_scored
 from grue.errors import ConfigError, DataError, TrainingError
+from grue.evaluation.predictions import read_predictions
 from grue.preferences.make import Choice, from_samples
 
 tiny = late("support.tiny")
 samples, systems = late("grue.evaluation.samples"), late("grue.evaluation.systems")
 rewards, best_of, predict = (late(f"grue.evaluation.{name}") for name in ("rewards", "best_of", "predict"))
+generated = late("grue.evaluation.generated")
 seeds, tokens, rl_groups = late("grue.lm.seeds"), late("grue.lm.tokens"), late("grue.rl.groups")
 
 FAMILIES = ["causal", "seq2seq"]
@@ -49,11 +51,6 @@ def lines(path):
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "out" / "samples.jsonl"
-
-
-@pytest.fixture
-def partial(path):
-    return path.with_name("samples.jsonl.partial")
 
 
 # --- what is drawn and written ---------------------------------------------------------------------------------------
@@ -185,16 +182,31 @@ class Stopped(Exception):
 
 
 def stop_after(count):
-    def progress(done, total):
+    def progress(done, total=0):
         if done >= count:
             raise Stopped
 
     return progress
 
 
-def test_an_interrupted_call_goes_on(path, partial, tmp_path, refused):
+def answer(path, *, asked=None, of=None, task=None, split="test", **more):
+    generated.write_generated(
+        task or tiny.task("causal"), of or system(), asked or examples(), path, split=split, **more
+    )
+
+
+@pytest.fixture
+def answers(tmp_path):
+    return tmp_path / "out" / "predictions.jsonl"
+
+
+def unfinished(path):
+    return path.with_name(f"{path.name}.partial")
+
+
+def test_interrupted_samples_are_gone_on_with(path, tmp_path, refused):
     write(tmp_path / "whole", batch_size=2)
-    asked = []
+    asked, partial = [], unfinished(path)
 
     def counted(given, texts):
         asked.extend(example.id for example in given)
@@ -220,70 +232,114 @@ def test_an_interrupted_call_goes_on(path, partial, tmp_path, refused):
     assert write(path, reward=reward, progress=stop_after(0)) == made and len(asked) == 28 and not partial.exists()
 
 
-def test_other_settings_do_not_mix_with_what_is_there(path, tmp_path):
-    rows = tmp_path / "rows"
-    for split in ("train", "test"):
-        files.write_text(rows / f"commongen.{split}.jsonl", "")
+def test_interrupted_answers_are_gone_on_with_and_a_file_says_whose_they_are(answers):
+    partial = unfinished(answers)
     with pytest.raises(Stopped):
-        write(path, batch_size=2, progress=stop_after(2))
+        answer(answers, batch_size=2, progress=stop_after(4))
+    with (partial / "predictions.jsonl").open("a") as handle:
+        handle.write('{"id": "e6", "te')  # as a kill leaves
+    seen = []
+    answer(answers, batch_size=2, progress=seen.append)
+    assert seen == [4, 6, 7] and not partial.exists()
+    task = tiny.task("causal")
+    asked = (tiny.model("causal"), tiny.tokenizer("causal"), task, examples(), task.decoding, 1)
+    assert read_predictions(answers) == predict.predict(*asked)
+    claim = json.loads(generated.claim_path(answers).read_text())
+    assert (claim["task_hash"], claim["checkpoint"], claim["seed"], claim["prompts"]) == (task.hash, "sha", 1, 7)
+    assert claim["sha256"] == files.sha256_file(answers)
+    assert {one.name for one in answers.parent.iterdir()} == {"predictions.jsonl", "predictions.jsonl.claim.json"}
+    partial.mkdir()
+    answer(answers, progress=stop_after(0))
+    assert not partial.exists()
+
+
+@pytest.mark.parametrize("kind", [write, answer])
+def test_other_settings_do_not_mix_with_what_is_there(kind, path, tmp_path):
+    rows, split, other = tmp_path / "rows", *(("train", "test") if kind is write else ("test", "train"))
+    for name in (split, other):
+        files.write_text(rows / f"commongen.{name}.jsonl", "")
     changes = {
         "seed = 1, not 2": {"of": system(seed=2)},
         "checkpoint = 'sha', not 'other'": {"of": replace(system(), weights="other")},
-        "samples = 4, not 5": {"count": 5},
-        "reward = 'rouge1', not 'rouge2'": {"reward": "rouge2"},
         "prompts = 7, not 3": {"asked": examples()[:3]},
-        "split = 'train', not 'validation'": {"split": "validation"},
+        f"split = {split!r}, not {other!r}": {"split": other},
         "file = None, not 'aa'": {"file": "aa"},
         f"data_dir = None, not '{rows}'": {"data_dir": rows},
-        "generation = ": {"temperature": 0.5},
         "task_hash = ": {"task": replace(tiny.task("causal"), version=2)},
     }
+    if kind is write:
+        changes |= {"samples = 4, not 5": {"count": 5}, "reward = 'rouge1', not 'rouge2'": {"reward": "rouge2"}}
+        changes |= {"generation = ": {"temperature": 0.5}}
+    with pytest.raises(Stopped):
+        kind(path, batch_size=2, progress=stop_after(2))
+    assert not path.exists()
     for state in ("interrupted", "finished"):
         for message, change in changes.items():
             with pytest.raises(ConfigError) as caught:
-                write(path, **change)
+                kind(path, **change)
             assert f"holds responses with {message}" in str(caught.value), state
-        write(path)  # interrupted calls go on, and finished ones are only read
+        before = path.read_bytes() if path.exists() else b""
+        kind(path)  # interrupted calls go on, and finished ones are only read
+        assert before in (b"", path.read_bytes())
 
 
-def test_what_is_not_of_this_call_is_refused_and_kept(path, partial, refused):
+@pytest.mark.parametrize(
+    ("kind", "contents"),
+    [
+        (write, ["", "notes\n", '{"id": "e1", "text": "a"}\n', '{"grue": "a frontier"}\n']),
+        (answer, ["", '{"id": "e1", "text": "a"}\n']),
+    ],
+)
+def test_what_is_not_of_this_call_is_refused_and_kept(kind, contents, path, refused):
+    partial, of_other = unfinished(path), "predictions.jsonl" if kind is write else "responses.jsonl"
+    files.write_text(partial / of_other, "{}\n")
+    with refused(ConfigError):
+        kind(path)
+    (partial / of_other).unlink()
+    partial.rmdir()
+    for content in contents:
+        path.write_text(content)
+        with refused(ConfigError):
+            kind(path)
+        assert path.read_text() == content and not partial.exists()
+    path.unlink()
+    with files.sole_owner(partial, "taken"), refused(ConfigError):
+        kind(path)
+    for where in (path.parent, path.with_name("file.gz")):
+        with refused(ConfigError):
+            kind(where)
+
+
+def test_unfinished_and_finished_samples_that_were_changed_are_refused(path, refused):
     with pytest.raises(Stopped):
         write(path, batch_size=2, progress=stop_after(2))
-    kept = partial / "responses.jsonl"
+    kept = unfinished(path) / "responses.jsonl"
     first = json.loads(kept.read_text(encoding="utf-8").splitlines()[0])
     for change in ({"id": "stranger"}, {"texts": ["a"]}, {"rewards": [1.0]}, {"mood": "good"}, {"tokens": "9"}):
         files.write_jsonl(kept, [{**first, **change}])
         with refused(DataError):
             write(path)
     kept.unlink()
-    (partial / "predictions.jsonl").write_text("{}\n")
-    with refused(ConfigError):
-        write(path)
-    (partial / "predictions.jsonl").unlink()
-    for content in ("", "notes\n", '{"id": "e1", "text": "a"}\n', '{"grue": "a frontier"}\n'):
-        path.write_text(content)
-        with refused(ConfigError):
-            write(path)
-        assert path.read_text() == content
-    path.unlink()
     write(path)
     path.write_text("\n".join(path.read_text(encoding="utf-8").splitlines()[:-1]) + "\n", encoding="utf-8")
     with refused(DataError):
         write(path)
-    path.unlink()
-    with files.sole_owner(partial, "taken"), refused(ConfigError):
-        write(path)
-    path.mkdir()
+
+
+def test_finished_answers_that_were_changed_are_refused(answers, refused):
+    answer(answers)
+    answers.write_text('{"id": "e1", "text": "a"}\n')
     with refused(ConfigError):
-        write(path)
+        answer(answers)
+    answers.unlink()  # what the message says to do
+    answer(answers, of=system(seed=2))
+    generated.claim_path(answers).write_text("{}")
+    with refused(DataError):
+        answer(answers)
 
 
 def test_what_cannot_be_asked_for(path, refused):
-    for where, more in (
-        (path, {"count": 0}),
-        (path.with_name("samples.jsonl.gz"), {}),
-        (path, {"of": systems.System("copy", {}, 1, "copy")}),
-    ):
+    for more in ({"count": 0}, {"of": systems.System("copy", {}, 1, "copy")}):
         with refused(ConfigError):
-            write(where, **more)
+            write(path, **more)
     assert not path.parent.exists()
