@@ -210,7 +210,7 @@ def test_copies_part_after_a_step(make, unit):
 
 # --- a build of toys -------------------------------------------------------------------------------------------------
 
-READ = 12
+READ = 8
 """Texts of a kind that a toy reads, of the models that ship."""
 
 
@@ -221,7 +221,7 @@ def toys(undrawn):
         for module in (writers, scorers):
             patch.setattr(module, "HELD_OUT", 10)
         fewer = {
-            name: replace(each, size=400, training=tuple(replace(data, count=100) for data in each.training))
+            name: replace(each, size=800, training=tuple(replace(data, count=100) for data in each.training))
             for name, each in recipes.VOCABULARIES.items()
         }
         patch.setattr(build, "VOCABULARIES", fewer)
@@ -229,7 +229,7 @@ def toys(undrawn):
         for name, recipe in recipes.RECIPES.items():
             training = tuple(replace(data, count=READ if recipe.ships else 2) for data in recipe.training)
             chapters = min(recipe.chapters, 2 if name == "seq2seq" else 1)
-            made[name] = replace(recipe, training=training, chapters=chapters, tokens=min(recipe.tokens, 2048))
+            made[name] = replace(recipe, training=training, chapters=chapters, tokens=1024)
         patch.setattr(build, "RECIPES", made)
         yield
 
@@ -327,7 +327,7 @@ def test_a_model_grows_only_from_one_of_its_tokenizer(built, tmp_path, monkeypat
     with refused(ConfigError):
         build.build(tmp_path / "empty", lambda line: None, only=["seq2seq-m"])
     shutil.copytree(built / "models/seq2seq", tmp_path / "models/seq2seq")
-    other = {name: replace(each, size=390) for name, each in build.VOCABULARIES.items()}
+    other = {name: replace(each, size=790) for name, each in build.VOCABULARIES.items()}
     monkeypatch.setattr(build, "VOCABULARIES", other)
     with refused(ConfigError):
         build.build(tmp_path, lambda line: None, only=["seq2seq-m"])
