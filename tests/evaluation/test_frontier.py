@@ -145,8 +145,7 @@ def finished(tmp_path_factory):
 
 @pytest.fixture
 def run(finished, tmp_path):
-    shutil.copytree(finished, tmp_path / "seed-1")
-    return tmp_path / "seed-1"
+    return shutil.copytree(finished, tmp_path / "ppo/seed-1")
 
 
 @pytest.fixture(scope="module")

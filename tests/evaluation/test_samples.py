@@ -1,6 +1,7 @@
 """Files of answers and of scored samples: what is drawn, written, gone on with, and left to whom it belongs."""
 
 import json
+import shutil
 from collections import defaultdict
 from dataclasses import replace
 from functools import cache
@@ -295,8 +296,7 @@ def test_what_is_not_of_this_call_is_refused_and_kept(kind, contents, path, refu
     files.write_text(partial / of_other, "{}\n")
     with refused(ConfigError):
         kind(path)
-    (partial / of_other).unlink()
-    partial.rmdir()
+    shutil.rmtree(partial)
     for content in contents:
         path.write_text(content)
         with refused(ConfigError):

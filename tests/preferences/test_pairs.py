@@ -245,7 +245,7 @@ def test_most_of_the_people_decide_and_an_even_vote_is_a_tie(tmp_path):
     _, two, three = examples()[:3]
     answers = [
         answer("i0", "ann", "a"), answer("i0", "bob", "a", turned=True), answer("i0", "cat", "b", turned=True),
-        answer("i1", "ann", "a", two), answer("i1", "bob", "b", two),
+        answer("i1", "ann", "a", two), answer("i1", "bob", "a", two, turned=True),
         answer("i2", "ann", "tie", three), answer("i2", "bob", "b", three), answer("i2", "cat", "tie", three),
     ]  # fmt: skip
     made, lines = of_people(tmp_path, answers, ties="keep")
