@@ -9,8 +9,10 @@ from functools import cache
 import pytest
 from click.testing import CliRunner
 from support.late import late
+from support.own_task import OWN_TASK
 from support.rewards import SEEN
 
+from grue import files
 from grue.cli.main import main
 from grue.errors import ConfigError, UnknownName
 from grue.lookups.consensus import most_central
@@ -205,9 +207,6 @@ def test_what_cannot_be_picked_by(refused):
 
 # --- the command -----------------------------------------------------------------------------------------------------
 
-IMDB = ("evaluate", "--baseline", "zero-shot", "--task", "imdb", "--limit", "6", "--seed", "2")
-BEST = (*IMDB, "--best-of", "4")
-
 
 def grue(*arguments):
     result = CliRunner().invoke(main, [*map(str, arguments)])
@@ -220,49 +219,60 @@ def lines(path):
 
 
 @pytest.fixture(scope="module")
-def reviews(tmp_path_factory):
-    """A plain evaluation and one of the best of 4, of the same model on the same few prompts."""
+def command(tmp_path_factory):
+    """The command that evaluates mini's causal model on six prompts by the lengths of its answers."""
+    folder = tmp_path_factory.mktemp("own")
+    rows = [{"id": f"e{n}", "prompt": f"The dog saw {n} cats", "references": ["It ran."]} for n in range(6)]
+    files.write_jsonl(folder / "rows.jsonl", rows)
+    own = OWN_TASK.format(metric="mean_length").replace("max_new_tokens = 8", "max_new_tokens = 8\ndo_sample = true")
+    files.write_text(folder / "own.toml", own)
+    return ("evaluate", "--baseline", "zero-shot", "--task", folder / "own.toml", "--seed", 2)
+
+
+LONGEST = ("--best-of", 4, "--pick-by", "mean_length")
+
+
+@pytest.fixture(scope="module")
+def evaluated(command, tmp_path_factory):
+    """A plain evaluation and one of the longest of 4."""
     runs = tmp_path_factory.mktemp("runs")
-    assert not any("oracle" in grue(*options, "--runs", runs).output for options in (IMDB, BEST))
-    return runs / "mini" / "imdb"
+    assert not any("oracle" in grue(*command, *options, "--runs", runs).output for options in ((), LONGEST))
+    return [runs / "own/own" / name / "seed-2" for name in ("zero-shot", "zero-shot+best-of-4-by-mean_length")]
 
 
-def test_the_best_of_four_is_another_system_with_a_record_of_how_and_no_text_is_worse(reviews):
-    folders = [reviews / name / "seed-2" for name in ("zero-shot", "zero-shot+best-of-4")]
-    plain, result = (json.loads((folder / "result.json").read_text()) for folder in folders)
-    assert (result["system"]["name"], result["system"]["algorithm"]) == ("zero-shot+best-of-4", "zero-shot")
-    assert result["generation"]["decoding"] == "best-of-4" and result["generation"]["top_k"] == 50
-    assert result["generation"]["best_of"] == {"n": 4, "pick_by": "sentiment", "oracle": False}
+def test_the_best_of_four_is_another_system_with_a_record_of_how_and_no_text_is_worse(evaluated):
+    plain, result = (json.loads((folder / "result.json").read_text()) for folder in evaluated)
+    assert result["system"]["name"] == "zero-shot+best-of-4-by-mean_length"
+    assert result["system"]["algorithm"] == "zero-shot"
+    assert result["generation"]["decoding"] == "best-of-4-by-mean_length"
+    assert result["generation"]["best_of"] == {"n": 4, "pick_by": "mean_length", "oracle": False}
     assert "best_of" not in plain["generation"] and result["system"]["weights"] == plain["system"]["weights"]
-    before, picked = ([line["sentiment"] for line in lines(folder / "scores.jsonl")] for folder in folders)
-    assert all(a <= b + 1e-6 for a, b in zip(before, picked, strict=True))
-    assert any(a < b - 0.01 for a, b in zip(before, picked, strict=True))
-    assert result["preference"] == pytest.approx(100 * sum(picked) / 6)
+    before, picked = ([line["mean_length"] for line in lines(folder / "scores.jsonl")] for folder in evaluated)
+    assert all(a <= b for a, b in zip(before, picked, strict=True)) and before != picked
+    assert result["scores"][0]["value"] == pytest.approx(sum(picked) / 6)
 
 
-def test_an_interrupted_evaluation_goes_on_in_other_batches(reviews, tmp_path, refused):
-    run = tmp_path / "run"
-    shutil.copytree(reviews / "zero-shot+best-of-4/seed-2", run)
+def test_an_interrupted_evaluation_goes_on_in_other_batches(command, evaluated, tmp_path, refused):
+    run = shutil.copytree(evaluated[1], tmp_path / "run")
     whole = (run / "predictions.jsonl").read_bytes()
     (run / "result.json").unlink()
     claim = json.loads((run / "evaluation.json").read_text())
     claim.pop("sha256")  # which only a finished evaluation has
     (run / "evaluation.json").write_text(json.dumps(claim))
     (run / "predictions.jsonl").write_bytes(b"".join(whole.splitlines(keepends=True)[:3]))
-    grue(*BEST, "--output", run, "--batch-size", 2)
+    grue(*command, *LONGEST, "--output", run, "--batch-size", 2)
     assert (run / "predictions.jsonl").read_bytes() == whole
-    refused.command(*BEST, "--pick-by", "likelihood", "--output", run, code=2)
+    refused.command(*command, *LONGEST[:2], "--output", run, code=2)
 
 
-def test_an_oracle_says_so_everywhere(tmp_path):
-    options = ("--baseline", "zero-shot", "--task", "commongen", "--limit", 2, "--runs", tmp_path)
-    result = grue("evaluate", *options, "--best-of", 2, "--pick-by", "meteor")
-    assert "Warning: meteor reads the references, so picking by it is an oracle" in result.stderr
-    assert "zero-shot+best-of-2-oracle on mini/commongen" in result.stdout
-    record = json.loads((tmp_path / "mini/commongen/zero-shot+best-of-2-oracle/seed-1/result.json").read_text())
+def test_an_oracle_says_so_everywhere(command, tmp_path):
+    result = grue(*command, "--runs", tmp_path, "--best-of", 2, "--pick-by", "rougeL", "--limit", 2)
+    assert "Warning: rougeL reads the references, so picking by it is an oracle" in result.stderr
+    assert "zero-shot+best-of-2-oracle on own/own" in result.stdout
+    record = json.loads((tmp_path / "own/own/zero-shot+best-of-2-oracle/seed-2/result.json").read_text())
     assert record["system"]["name"] == "zero-shot+best-of-2-oracle"
-    assert record["generation"]["decoding"] == "best-of-2-oracle" and record["generation"]["num_beams"] == 1
-    assert record["generation"]["best_of"] == {"n": 2, "pick_by": "meteor", "oracle": True}
+    assert record["generation"]["decoding"] == "best-of-2-oracle"
+    assert record["generation"]["best_of"] == {"n": 2, "pick_by": "rougeL", "oracle": True}
 
 
 @pytest.mark.parametrize(

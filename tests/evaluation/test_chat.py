@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from click.testing import CliRunner
 from support.late import late
+from support.own_task import OWN_TASK
 
 import grue
 from grue import files
@@ -170,26 +171,30 @@ def test_an_answer_depends_on_no_batch_and_ends_at_either_end():
 def test_a_chat_model_is_evaluated_as_another_system(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     chat_models.chat_model("tiny")
-    table = files.read_toml(task_folder() / "mini/wmt16.toml")  # whose backbone is an encoder-decoder
-    metrics = [metric for metric in table["metrics"] if metric["name"] == "chrf"]
-    table |= {"suite": "own", "name": "short", "metrics": metrics, "families": []}
+    rows = [{"id": f"e{n}", "prompt": f"The dog saw {n} cats.", "references": ["It ran."]} for n in range(4)]
+    files.write_jsonl(tmp_path / "rows.jsonl", rows[:2])
+    files.write_jsonl(tmp_path / "train.jsonl", rows[2:])
+    own = OWN_TASK.format(metric="chrf").replace('train = "rows', 'train = "train')
+    own = own.replace("causal", "seq2seq").replace(
+        "[backbone]", "[decoding]\nnum_beams = 4\nmax_new_tokens = 8\n[backbone]"
+    )
 
     def evaluate(said, *options):
-        table["prompt"]["chat"] = said
-        files.write_toml(tmp_path / "short.toml", table)
-        command = "evaluate --task short.toml --model tiny --chat --limit 2 --json".split()
+        files.write_text(tmp_path / "own.toml", own.replace("[rollout]", f"[prompt.chat]\n{said}\n[rollout]"))
+        command = "evaluate --task own.toml --model tiny --chat --json".split()
         return CliRunner().invoke(main, [*command, *options])
 
-    result = evaluate({"version": 1, "user": "{prompt}", "shots": 1})
+    result = evaluate('version = 1\nuser = "{prompt}"\nshots = 1')
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)[0]
     assert found["system"]["name"] == "tiny+chat" and found["system"]["algorithm"] == "external"
-    assert found["generation"]["prompting"]["kind"] == "chat" and len(found["generation"]["prompting"]["shots"]) == 1
+    prompting = found["generation"]["prompting"]
+    assert prompting["kind"] == "chat" and len(prompting["shots"]) == 1
     assert found["generation"]["num_beams"] == 4  # as the task decodes
-    assert 2 * 20 < found["generation"]["prompting"]["prompt_tokens"] < 2 * 200
-    assert (tmp_path / "runs/own/short/tiny+chat/seed-1/predictions.jsonl").is_file()
+    assert 2 * 20 < prompting["prompt_tokens"] < 2 * 200
+    assert (tmp_path / "runs/own/own/tiny+chat/seed-1/predictions.jsonl").is_file()
     # What was asked otherwise is never mixed with it.
-    other = {"version": 2, "user": "Now: {prompt}"}
+    other = 'version = 2\nuser = "Now: {prompt}"'
     result = evaluate(other)
     assert result.exit_code == 2 and "holds an evaluation by another chat prompt (" in result.stderr
     assert json.loads(evaluate(other, "--system", "ours").stdout)[0]["system"]["name"] == "ours"

@@ -87,7 +87,7 @@ def test_a_reward_is_told_of_tokens_and_counts_as_a_whole_and_one_prompt_has_no_
 
 
 def test_what_a_policy_could_know_of_references_stands_beside_the_oracle():
-    two = tiny.examples(12)  # each has two references
+    two = tiny.examples(8)  # each has two references
     found = measured(two)
     assert (found.oracle, found.how) == (True, "cross-fitted")
     assert found.attainable[-1].reward < found.optimal[-1].reward
