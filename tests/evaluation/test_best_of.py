@@ -29,7 +29,12 @@ api = late("grue.api.evaluate")
 FAMILIES = ["causal", "seq2seq"]
 SETTINGS = {"top_k": 12, "temperature": 2.0}
 COUNT, OF_THOSE_THAT_END = "support.rewards:count_the", "support.rewards:of_those_that_end"
-RULES = [COUNT, OF_THOSE_THAT_END, "support.rewards:nothing", LIKELIHOOD, CONSENSUS, "rouge1"]
+SHORTEST = f"{__name__}:shortest_of_those_that_end"
+RULES = [COUNT, OF_THOSE_THAT_END, SHORTEST, "support.rewards:nothing", LIKELIHOOD, CONSENSUS, "rouge1"]
+
+
+def shortest_of_those_that_end(examples, texts, truncated):
+    return [None if cut else -float(len(text.split())) for text, cut in zip(texts, truncated, strict=True)]
 
 
 @cache
@@ -71,6 +76,7 @@ def worth(rule, response, likelihood):
     return {
         COUNT: said.count("the"),
         OF_THOSE_THAT_END: -math.inf if response.truncated else len(response.token_ids),
+        SHORTEST: -math.inf if response.truncated else -len(said),
         "support.rewards:nothing": 0.0,
         LIKELIHOOD: likelihood,
         "rouge1": 2 * min(3, said.count("the")) / (3 + len(said)),
