@@ -187,11 +187,13 @@ def write(path, *lines):
     return path
 
 
-def test_read_predictions(tmp_path):
+def test_read_predictions(tmp_path, refused):
     text = "größe\u0085\u2028 \n line"
     second = json.dumps({"text": "", "id": "b", "truncated": True})
     path = write(tmp_path / "p.jsonl", json.dumps({"id": "a", "text": text}), "", second)
     assert read_predictions(path) == [Prediction("a", text), Prediction("b", "", truncated=True)]
+    with refused(DataError):
+        read_predictions(tmp_path / "none.jsonl")
 
 
 @pytest.mark.parametrize(
@@ -213,5 +215,3 @@ def test_predictions_that_cannot_be_read(tmp_path, line, error, refused):
     path = write(tmp_path / "p.jsonl", '{"id": "a", "text": "x"}', line)
     with refused(error):
         read_predictions(path)
-    with refused(DataError):
-        read_predictions(tmp_path / "none.jsonl")
