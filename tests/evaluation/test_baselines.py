@@ -105,6 +105,7 @@ def test_a_lookup_that_cannot_answer_leaves_no_claim(monkeypatch, tmp_path, refu
     refused.command(*command, "lexicon", code=2)
     (tmp_path / "empty").mkdir()
     refused.command(*command, "copy", "--data-dir", tmp_path / "empty", code=3)
+    assert not list(tmp_path.rglob("evaluation.json"))
     grue(*command, "copy")
 
 

@@ -95,7 +95,7 @@ def test_a_tie_pulls_two_logits_together_and_a_pair_apart():
 def test_micro_batches_change_nothing_but_rounding(tmp_path):
     gradients = []
     for size in (1, 4):
-        found, _ = learner(tmp_path, "causal", micro_batch_size=size)
+        found, _ = learner(tmp_path, "causal", micro_batch_size=size, max_grad_norm=1e9)
         training._step(found)
         gradients.append(torch.cat([one.grad.flatten() for one in found.weights.values() if one.grad is not None]))
     assert torch.allclose(*gradients, atol=1e-6) and float(gradients[0].norm()) > 0.1
