@@ -70,6 +70,8 @@ def test_hashes_tell_predictions_apart():
     other = score(ROUGE, predictions=[*PREDICTIONS[:2], Prediction("c", "a boat")]).hashes
     assert first["predictions"] != other["predictions"]
     assert (first["examples"], first["prompts"]) == (other["examples"], other["prompts"])
+    changed = [replace(EXAMPLES[0], references=("a dog",)), *EXAMPLES[1:]]
+    assert score_predictions(task(ROUGE), "test", changed, PREDICTIONS).hashes["examples"] != first["examples"]
 
 
 def test_only_some_metrics(refused):
