@@ -15,46 +15,48 @@ from grue import files
 from grue.cli.main import main
 from grue.errors import ConfigError, DataError, Unavailable
 from grue.evaluation import client as clients
-from grue.evaluation.by_endpoint import KeptReply, summary
+from grue.evaluation.by_endpoint import summary
 from grue.evaluation.client import Reply
 from grue.evaluation.endpoint import Endpoint
 
 KEY = "sk-very-secret-0123456789"
 CHAT = {"version": 1, "system": "Go on.", "user": "Continue: {prompt}", "shots": 1, "lines": 1}
+IDS = [f"test-{n}" for n in range(8)]
 
 
 @pytest.fixture
 def task(tmp_path, monkeypatch):
     """A task of eight examples with a chat prompt, whose backbone only cuts prompts; its folder is the working one."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("THE_KEY", KEY)
     rows = {
         "train": [{"prompt": f"a train {n}", "reference": f"it left at {n}"} for n in range(4)],
         "test": [{"prompt": f"{'very ' * n}long prompt {n}", "reference": f"the end of {n}"} for n in range(8)],
     }
     for split, of in rows.items():
-        (tmp_path / f"{split}.jsonl").write_text(
-            "".join(json.dumps({"id": f"{split}-{n}"} | row) + "\n" for n, row in enumerate(of))
-        )
-    return write_task(tmp_path, CHAT, monkeypatch)
+        files.write_jsonl(tmp_path / f"{split}.jsonl", [{"id": f"{split}-{n}"} | row for n, row in enumerate(of)])
+    return write_task(CHAT)
 
 
-def write_task(folder, chat, monkeypatch=None):
+def write_task(chat, metric="rouge1"):
     table = {
         "reward": "rouge1",
-        "metrics": [{"name": "rouge1", "axis": "preference", "range": [0, 1]}],
+        "metrics": [{"name": metric, "axis": "preference", "range": [0, 1]}],
         "data": {"sources": [{"kind": "local", "files": {"train": "train.jsonl", "test": "test.jsonl"}}]},
         "prompt": {"max_tokens": 6, "truncation": "left"} | ({} if chat is None else {"chat": chat}),
         "rollout": {"max_new_tokens": 9},
         "backbone": {"family": "causal", "model": "mini:causal"},
     }
-    files.write_toml(folder / "words.toml", table)
-    if monkeypatch is not None:
-        monkeypatch.chdir(folder)
-        monkeypatch.setenv("THE_KEY", KEY)
-    return folder / "words.toml"
+    files.write_toml(Path.cwd() / "words.toml", table)
+    return Path.cwd() / "words.toml"
 
 
-def evaluate(task, *options):
-    return CliRunner().invoke(main, ["evaluate", "--task", str(task), "--model", "org/m 1", *map(str, options)])
+def evaluated(task, *options):
+    """What the command line prints of an evaluation."""
+    command = ["evaluate", "--task", str(task), "--model", "org/m 1", *map(str, options), "--json"]
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == 0 and KEY not in result.output, result.output
+    return json.loads(result.stdout)[0]
 
 
 def ask(task, served, **options):
@@ -69,19 +71,20 @@ def lines(path):
     return [record for _, record in files.read_jsonl(path)]
 
 
+def answered(folder=None):
+    return [one["id"] for one in lines((folder or folder_of()) / "predictions.jsonl")]
+
+
 def test_a_split_is_answered_in_its_order_and_recorded(task):
-    with server.serving(
-        reply=lambda body: f"of {body['messages'][-1]['content'][-1]}\nand more", finish="length"
-    ) as served:
-        result = evaluate(
-            task, "--endpoint", served.url, "--api-key-env", "THE_KEY", "--concurrency", 3,
-            "--price-in", 2, "--price-out", "10", "--json",
-        )  # fmt: skip
-    assert result.exit_code == 0, result.output
-    found = json.loads(result.stdout)[0]
+    def reply(body):
+        return f"of {body['messages'][-1]['content'][-1]}\nand more"
+
+    with server.serving(reply=reply, finish="length") as served:
+        asked = ("--endpoint", served.url, "--api-key-env", "THE_KEY")
+        found = evaluated(task, *asked, "--concurrency", 3, "--price-in", 2, "--price-out", "10")
     assert len(served.asked) == 8 and served.most_at_once <= 3
     folder = folder_of("m-1+chat")
-    assert [one["id"] for one in lines(folder / "predictions.jsonl")] == [f"test-{n}" for n in range(8)]
+    assert answered(folder) == IDS
     assert [one["text"] for one in lines(folder / "predictions.jsonl")] == [f"of {n}" for n in range(8)]
     assert found["counts"] == {"expected": 8, "scored": 8, "empty": 0, "truncated": 8}
     said = found["system"]["endpoint"]
@@ -98,52 +101,51 @@ def test_a_split_is_answered_in_its_order_and_recorded(task):
     prompting = found["generation"].pop("prompting")
     assert found["generation"] == {"decoding": "sampled by an endpoint", "max_tokens": 9, "temperature": 0}
     assert (prompting["kind"], prompting["version"], len(prompting["shots"])) == ("chat", 1, 1)
-    again = evaluate(task, "--endpoint", served.url, "--api-key-env", "THE_KEY", "--json")
-    assert json.loads(again.stdout)[0]["hashes"] == found["hashes"]  # finished: nobody was asked, nor could be
-    for path in Path().rglob("*"):
-        assert not path.is_file() or KEY.encode() not in path.read_bytes()
-    assert KEY not in result.output + again.output
+    told, shown, answer, asked_last = served.asked[-1][1]["messages"]
+    assert [turn["role"] for turn in (told, shown, answer, asked_last)] == ["system", "user", "assistant", "user"]
+    assert told["content"] == "Go on."
+    assert answer["content"] == f"it left at {shown['content'].removeprefix('Continue: a train ')}"
+    # Six tokens of a prompt are kept, on the right: "long", "prompt" and the number are some of them.
+    whole, cut = "very " * 7 + "long prompt 7", {text.removeprefix("Continue: ") for text in served.prompts()}
+    (cut,) = (text for text in cut if text.endswith("7"))
+    assert whole.endswith(cut) and cut.endswith("long prompt 7") and len(cut) < len(whole)
+    again = evaluated(task, *asked)
+    assert again["hashes"] == found["hashes"]  # finished: nobody was asked, nor could be
+    assert not any(KEY.encode() in path.read_bytes() for path in Path().rglob("*") if path.is_file())
 
 
 def test_prices_that_come_later_are_taken_up(task):
     with server.serving() as served:
-        first = json.loads(evaluate(task, "--endpoint", served.url, "--json").stdout)[0]
+        first = evaluated(task, "--endpoint", served.url)
         asked = len(served.asked)
-        prices = ("--price-in", 2, "--price-out", 10)
-        again = json.loads(evaluate(task, "--endpoint", served.url, *prices, "--json").stdout)[0]
-        kept = json.loads(evaluate(task, "--endpoint", served.url, "--json").stdout)[0]
+        again = evaluated(task, "--endpoint", served.url, "--price-in", 2, "--price-out", 10)
+        kept = evaluated(task, "--endpoint", served.url)
         assert len(served.asked) == asked
     said = again["system"]["endpoint"]
-    tokens = said["tokens"]
     assert "cost" not in first["system"]["endpoint"]
     assert said["prices_per_million"] == {"prompt": 2, "completion": 10}
-    assert said["cost"] == pytest.approx((tokens["prompt"] * 2 + tokens["completion"] * 10) / 1e6)
+    assert said["cost"] == pytest.approx((said["tokens"]["prompt"] * 2 + said["tokens"]["completion"] * 10) / 1e6)
     assert kept == again  # what is known of the cost stays
-
-
-def test_the_conversation_is_the_tasks_and_prompts_are_cut_as_text(task):
-    with server.serving() as served:
-        ask(task, served)
-    told, shown, answer, asked = served.asked[-1][1]["messages"]
-    assert (told["content"], [turn["role"] for turn in (told, shown, answer, asked)]) == (
-        "Go on.",
-        ["system", "user", "assistant", "user"],
-    )
-    number = shown["content"].removeprefix("Continue: a train ")
-    assert answer["content"] == f"it left at {number}"
-    # Six tokens are kept, on the right: "long", "prompt" and the number are some of them.
-    whole = "very " * 7 + "long prompt 7"
-    cut = asked["content"].removeprefix("Continue: ")
-    assert whole.endswith(cut) and cut.endswith("long prompt 7") and len(cut) < len(whole)
 
 
 def test_plain_prompts_are_completed_as_another_system(task):
     with server.serving() as served:
-        result = evaluate(task, "--endpoint", served.url, "--completions", "--json")
-    assert result.exit_code == 0, result.output
-    found = json.loads(result.stdout)[0]
+        found = evaluated(task, "--endpoint", served.url, "--completions")
     assert found["system"]["name"] == "m-1+completions" and "prompting" not in found["generation"]
     assert {path for path, _ in served.asked} == {"/v1/completions"} and "long prompt 0" in served.prompts()
+
+
+def test_a_cost_that_is_not_known_whole_is_not_told():
+    counted = Reply("a", "stop", "m", "", 10, 3, 2, {})
+    asked = Endpoint("http://localhost/v1", "m", prices=(1.0, 1.0))
+    found = summary(asked, {"a": counted, "b": replace(counted, completion_tokens=None)})
+    assert (found["cost"], found["answers_without_usage"], found["retries"]) == (None, 1, 2)
+    assert summary(asked, {"a": counted})["cost"] == pytest.approx(13e-6)
+    many = {str(n): replace(counted, fingerprint=str(n)) for n in range(30)}
+    assert len(summary(asked, many)["system_fingerprints"]) == 21
+
+
+# --- faults, kills and changes ---------------------------------------------------------------------------------------
 
 
 class Killed(BaseException):
@@ -167,41 +169,28 @@ def test_a_kill_loses_no_answer_and_asks_none_twice(task):
             time.sleep(0.01)
         served.asked.clear()
         result = ask(task, served)
-        asked = [f"test-{prompt[-1]}" for prompt in served.prompts()]
-        assert sorted([*kept, *asked]) == [f"test-{n}" for n in range(8)]
+        assert sorted([*kept, *(f"test-{prompt[-1]}" for prompt in served.prompts())]) == IDS
     assert result.system["endpoint"]["requests"] == 8  # those of the first process count
-    assert [one["id"] for one in lines(folder_of() / "predictions.jsonl")] == [f"test-{n}" for n in range(8)]
-    assert len(lines(folder_of() / "answers.jsonl")) == 8
+    assert answered() == IDS and len(lines(folder_of() / "answers.jsonl")) == 8
 
 
-def test_a_refusal_in_the_middle_keeps_what_came(task, monkeypatch):
+def test_a_refusal_in_the_middle_keeps_what_came_and_so_does_a_fault_before_the_next_begin(task, monkeypatch):
     with server.serving(faults=[None, None, server.error(400, "too rude")]) as served:
         with pytest.raises(
             DataError, match=r"test-\d: .*400: too rude.* 2 of 8 answers are kept; the same command asks"
         ):
             ask(task, served)
-        assert len(served.asked) == 3
-        assert not (folder_of() / "result.json").exists()
-        ask(task, served)
-        assert len(served.asked) == 3 + 6
-    monkeypatch.setattr(clients, "ATTEMPTS", 1)
-    with (
-        server.serving(faults=[server.error(500)]) as served,
-        pytest.raises(Unavailable, match="0 of 8 answers are kept"),
-    ):
-        ask(task, served, output="elsewhere")
-
-
-def test_kept_answers_are_not_thrown_away_by_a_fault_before_the_next_begin(task):
-    with server.serving(faults=[None, None, server.error(401)]) as served:
-        with pytest.raises(DataError, match="401"):
-            ask(task, served)
+        assert len(served.asked) == 3 and not (folder_of() / "result.json").exists()
         Path("train.jsonl").rename("gone.jsonl")
         with pytest.raises(DataError, match=r"train\.jsonl"):
             ask(task, served)
         Path("gone.jsonl").rename("train.jsonl")
         ask(task, served)
         assert len(served.asked) == 3 + 6
+    monkeypatch.setattr(clients, "ATTEMPTS", 1)
+    unavailable = pytest.raises(Unavailable, match="0 of 8 answers are kept")
+    with server.serving(faults=[server.error(500)]) as served, unavailable:
+        ask(task, served, output="elsewhere")
 
 
 def test_force_replaces_nothing_before_there_is_something_to_replace_it(task):
@@ -217,43 +206,36 @@ def test_force_replaces_nothing_before_there_is_something_to_replace_it(task):
     with server.serving() as served:
         ask(task, served, force=True)
         assert len(served.asked) == asked, "the first question is not asked twice"
-    assert [one["id"] for one in lines(folder_of() / "predictions.jsonl")] == [f"test-{n}" for n in range(8)]
+    assert answered() == IDS
 
 
-def test_other_rows_in_the_tasks_files_are_another_evaluation(task):
-    with server.serving() as served:
-        ask(task, served)
-        rows = Path("test.jsonl").read_text()
-        Path("test.jsonl").write_text(rows.replace("long", "short"))
-        with pytest.raises(ConfigError, match="holds an evaluation of other data: the files"):
-            ask(task, served)
-        Path("test.jsonl").write_text(rows)
-        assert ask(task, served).status == "complete"
-
-
-def test_answers_of_another_server_model_or_prompt_are_not_mixed(task):
+def test_answers_of_another_server_model_prompt_or_split_are_not_mixed(task, refused):
     with server.serving() as served:
         ask(task, served, limit=2)
         with pytest.raises(ConfigError, match="holds an evaluation with endpoint = "):
             grue.evaluate("m", task, endpoint=Endpoint(served.url + "/other", ""), limit=2)
-        write_task(Path.cwd(), CHAT | {"version": 2, "system": "Go on, please."})
+        write_task(CHAT | {"version": 2, "system": "Go on, please."})
         with pytest.raises(ConfigError, match=r"holds an evaluation by another chat prompt \([0-9a-f]{12}, now "):
             ask(task, served, limit=2)
-    path = folder_of() / "answers.jsonl"
-    write_task(Path.cwd(), CHAT)
-    (folder_of() / "predictions.jsonl").unlink()
-    asked = len(served.asked)
+        write_task(CHAT)
+        rows = Path("test.jsonl").read_text()
+        Path("test.jsonl").write_text(rows.replace("long", "short"))
+        with refused(ConfigError):
+            ask(task, served, limit=2)
+        Path("test.jsonl").write_text(rows)
+        with refused(ConfigError):
+            grue.evaluate("m", task, endpoint=Endpoint(served.url, "m2"))
+        (folder_of() / "predictions.jsonl").unlink()
+        asked = len(served.asked)
     with pytest.warns(UserWarning, match=r"predictions\.jsonl: is missing; answering again"):
         ask(task, served, limit=2)  # from the replies that are there, although nobody serves any more
     assert len(served.asked) == asked
-    for old, new, told in (
-        ("test-0", "test-x", r"answers.jsonl: holds answers to other examples \(test-x"),
-        ('"requests":1', '"requests":"1"', r"answers\.jsonl, line 1: reply: requests: expected a whole number"),
-    ):
+    path = folder_of() / "answers.jsonl"
+    for old, new in ("test-0", "test-x"), ('"requests":1', '"requests":"1"'):
         (folder_of() / "result.json").unlink(missing_ok=True)
         (folder_of() / "predictions.jsonl").unlink(missing_ok=True)
         path.write_text(path.read_text().replace(old, new))
-        with pytest.raises(DataError, match=told):
+        with refused(DataError):
             ask(task, served, limit=2)
 
 
@@ -274,119 +256,94 @@ def test_answers_are_cut_out_of_kept_replies_anew(task):
     with server.serving(reply=lambda body: "well </think> it left\nand more") as served:
         ask(task, served)
         asked = len(served.asked)
-        write_task(Path.cwd(), CHAT | {"version": 2, "marker": "</think>"})
+        write_task(CHAT | {"version": 2, "marker": "</think>"})
         with pytest.warns(UserWarning, match="the chat prompt cuts another answer out of a reply than before"):
             result = ask(task, served)
         assert len(served.asked) == asked
         assert {one["text"] for one in lines(folder_of() / "predictions.jsonl")} == {"it left"}
         assert result.generation["prompting"]["version"] == 2
-        write_task(Path.cwd(), CHAT | {"version": 3, "marker": "</think>", "seed": 9})
+        write_task(CHAT | {"version": 3, "marker": "</think>", "seed": 9})
         with pytest.raises(ConfigError, match="by another chat prompt"):
             ask(task, served)
 
 
-def test_what_metrics_lack_is_told_before_anything_is_asked(task):
+def test_what_metrics_lack_is_told_before_anything_is_asked(task, refused):
     rows = lines(Path("test.jsonl"))
     files.write_jsonl(Path("test.jsonl"), [{**row, "reference": ""} if row["id"] == "test-5" else row for row in rows])
     with server.serving() as served:
-        with pytest.raises(DataError, match="The example 'test-5' has no reference, which rouge1 needs"):
+        with refused(DataError):
             ask(task, served)
-        assert not served.asked and not folder_of().exists()
-        validated = CliRunner().invoke(main, ["tasks", "validate", str(task)])
-        assert validated.exit_code == 2 and "The example 'test-5' has no reference, which" in validated.stderr
-        ask(task, served, limit=5)
-        table = files.read_toml(task)
-        table["metrics"] = [{"name": "coverage", "axis": "preference", "range": [0, 1]}]
-        files.write_toml(task, table)
-        with pytest.raises(DataError, match="'test-0' has no concepts in its meta, which coverage needs"):
-            ask(task, served, output="elsewhere")
+        refused.command("tasks", "validate", task, code=2)
+        ask(task, served, limit=5, output="five")
+        asked = len(served.asked)
+        with refused(DataError):
+            ask(write_task(CHAT, "coverage"), served, output="elsewhere")
+        assert len(served.asked) == asked == 5 and not folder_of().exists()
 
 
-def test_answers_that_a_metric_cannot_score_are_kept_for_grue_score(task):
+def test_answers_that_a_metric_cannot_score_are_kept_for_grue_score(task, refused):
     Path("sized.py").write_text("def longer(examples, texts):\n    return [float('nan') for _ in texts]\n")
-    table = files.read_toml(task)
-    table["metrics"] = [{"name": "sized:longer", "axis": "preference", "range": [0, 1]}]
-    files.write_toml(task, table)
-    with server.serving() as served, pytest.raises(DataError, match=r"`grue score \S+predictions\.jsonl` scores them"):
-        ask(task, served)
+    with server.serving() as served, refused(DataError):
+        ask(write_task(CHAT, "sized:longer"), served)
+    assert answered() == IDS
 
 
 def test_answers_that_are_mostly_empty_are_warned_of(task):
-    with server.serving(reply=lambda body: "A dog." if body["messages"][-1]["content"][-1] in "012" else " ") as served:
+    def some(digits):
+        return lambda body: "A dog." if body["messages"][-1]["content"][-1] in digits else " "
+
+    with server.serving(reply=some("012")) as served:
         with pytest.warns(UserWarning, match=r"answers\.jsonl: 5 of 8 answers are empty \(finish reasons: stop 5\)"):
             ask(task, served)
-        served.reply = lambda body: "A dog." if body["messages"][-1]["content"][-1] in "0123" else " "
+        served.reply = some("0123")
         ask(task, served, output="elsewhere")  # half of them are not most
 
 
-def test_a_cost_that_is_not_known_whole_is_not_told():
-    counted = Reply("a", "stop", "m", "", 10, 3, 2, {})
-    asked = Endpoint("http://localhost/v1", "m", prices=(1.0, 1.0))
-    found = summary(asked, {"a": counted, "b": replace(counted, completion_tokens=None)})
-    assert (found["cost"], found["answers_without_usage"], found["retries"]) == (None, 1, 2)
-    assert summary(asked, {"a": counted})["cost"] == pytest.approx(13e-6)
-    many = {str(n): replace(counted, fingerprint=str(n)) for n in range(30)}
-    assert len(summary(asked, many)["system_fingerprints"]) == 21
-    assert KeptReply("a", counted).reply.requests == 2
+# --- what is refused -------------------------------------------------------------------------------------------------
+
+AT = ("--endpoint", "http://localhost/v1")
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    "options",
     [
-        (("--endpoint", "http://localhost/v1", "--checkpoint", "x"), "Say what to evaluate: one of"),
-        (("--endpoint", "http://localhost/v1", "--baseline", "copy"), "Say what to evaluate: one of"),
-        (("--endpoint", "localhost"), "--endpoint: localhost does not begin with http:// or https://"),
-        (("--endpoint", "http://localhost/v1", "--chat", "--completions"), "leave one out"),
-        (("--endpoint", "http://localhost/v1", "--price-in", "1"), "--price-in and --price-out belong together"),
-        (("--endpoint", "http://localhost/v1", "--best-of", "4"), "of a chat model or an endpoint, one reply is taken"),
-        (("--endpoint", "http://localhost/v1", "--system", "copy"), "--system copy: is the name of a baseline"),
-        (("--endpoint", "http://localhost/v1", "--system", "a/b"), "The system name 'a/b'"),
-        (("--endpoint", "http://localhost/v1", "--api-key-env", "NOT_SET_AT_ALL"), "the environment variable of the name given there is not set"),
-        (("--endpoint", "http://a.example.org/v1", "--api-key-env", "THE_KEY"), "would travel unencrypted"),
-        (("--completions",), "--completions says how a server is asked; add --endpoint URL"),
-        (("--api-key-env", "THE_KEY"), "--api-key-env says how a server is asked"),
-        (("--price-out", "0"), "--price-out says how a server is asked"),
+        (*AT, "--checkpoint", "x"),
+        ("--endpoint", "localhost"),
+        (*AT, "--chat", "--completions"),
+        (*AT, "--price-in", "1"),
+        (*AT, "--best-of", "4"),
+        (*AT, "--system", "copy"),
+        (*AT, "--system", "a/b"),
+        (*AT, "--api-key-env", "NOT_SET_AT_ALL"),
+        ("--endpoint", "http://a.example.org/v1", "--api-key-env", "THE_KEY"),
+        ("--completions",),
+        ("--api-key-env", "THE_KEY"),
+        ("--price-out", "0"),
     ],
-)  # fmt: skip
-def test_what_cannot_be_asked(task, options, told):
-    result = evaluate(task, *options)
-    assert result.exit_code == 2 and told in result.stderr, result.output
-    assert KEY not in result.output and not Path("runs").exists()
+)
+def test_what_cannot_be_asked(task, options, refused):
+    refused.command("evaluate", "--task", task, "--model", "org/m 1", *options, code=2)
+    assert not Path("runs").exists()
 
 
-def test_an_endpoint_of_another_model_is_not_asked_for_this_one(task):
-    with server.serving() as served:
-        with pytest.raises(ConfigError, match="The endpoint's model is 'm2', and 'm' is to be evaluated"):
-            grue.evaluate("m", task, endpoint=Endpoint(served.url, "m2"))
-        grue.evaluate("m", task, endpoint=Endpoint(served.url, "m"))
-        assert {body["model"] for _, body in served.asked} == {"m"}
-
-
-def test_an_endpoint_needs_a_model_and_a_chat_a_model(task):
-    runner = CliRunner()
-    result = runner.invoke(main, ["evaluate", "--task", str(task), "--endpoint", "http://localhost/v1"])
-    assert result.exit_code == 2 and "name it with --model NAME" in result.stderr
-    result = runner.invoke(main, ["evaluate", "--task", str(task), "--baseline", "zero-shot", "--chat"])
-    assert result.exit_code == 2 and "--chat and --system are for a --model" in result.stderr
-    write_task(Path.cwd(), None)
-    result = evaluate(task, "--endpoint", "http://localhost/v1")
-    assert result.exit_code == 2 and "its task file has no [prompt.chat]" in result.stderr
-    with pytest.raises(ConfigError, match="gives no name for the system"):
+def test_an_endpoint_needs_a_model_and_a_chat_a_model(task, refused):
+    refused.command("evaluate", "--task", task, *AT, code=2)
+    refused.command("evaluate", "--task", task, "--baseline", "zero-shot", "--chat", code=2)
+    refused.command("evaluate", "--task", write_task(None), "--model", "m", *AT, code=2)
+    with refused(ConfigError):
         grue.evaluate("///", task, endpoint=Endpoint("http://localhost/v1", "", completions=True))
 
 
-def test_examples_that_are_answered_are_not_shown(task):
+def test_examples_that_are_answered_are_not_shown(task, refused):
     with server.serving() as served:
         with pytest.raises(ConfigError, match=r"the chat prompt shows train-\d with its answer"):
             ask(task, served, split="train")
-        Path("test.jsonl").write_text(
-            '{"prompt": " a train 1 ", "reference": "x"}\n' * 2
-            + "".join(f'{{"prompt": "a train {n}"}}\n' for n in range(4))
-        )
-        with pytest.raises(ConfigError, match="the chat prompt shows example-"):  # the same prompt under another id
+        same = [{"prompt": f"a train {n}", "id": f"other-{n}"} for n in range(4)]
+        files.write_jsonl(Path("test.jsonl"), [*same, {"prompt": " a train 1 ", "reference": "x", "id": "last"}])
+        with refused(ConfigError):  # the same prompt under another id
             ask(task, served)
-        write_task(Path.cwd(), CHAT | {"shots": 9})
-        with pytest.raises(DataError, match="asks for 9 examples, and the training split has 4 with a reference"):
+        write_task(CHAT | {"shots": 9})
+        with refused(DataError):
             ask(task, served)
         assert served.asked == []
     assert not folder_of().exists() or not list(folder_of().iterdir())

@@ -5,23 +5,22 @@ from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
-from support import tiny
-from support.chat_models import TEMPLATE, chat_model
+from support.late import late
+from support.own_task import OWN_TASK
 
 import grue
 from grue import files
 from grue.cli.main import main
 from grue.data.load import load_examples
 from grue.errors import ConfigError, DataError
-from grue.evaluation.chat import chatting
 from grue.evaluation.prompting import Asking, answer_in, by_chat, draw, filled
-from grue.evaluation.systems import external_system
-from grue.lm.chat import chat_template, cut_text
-from grue.lm.load import load_language_model, load_tokenizer
-from grue.lm.tokens import encode_prompts
 from grue.records import Example
 from grue.task_files import load_task, task_folder
 from grue.tasks import Chat, Prompt, Shot
+
+tiny, chat_models = late("support.tiny"), late("support.chat_models")
+chat, systems = late("grue.evaluation.chat"), late("grue.evaluation.systems")
+lm_chat, lm_load, lm_tokens = late("grue.lm.chat"), late("grue.lm.load"), late("grue.lm.tokens")
 
 SAYING = Chat(version=1, system="Be brief.", user="Say: {prompt}", examples=(Shot("a", "b"),))
 
@@ -44,12 +43,12 @@ def test_what_is_said_to_a_model():
 
 def test_the_draw_does_not_depend_on_the_order_and_leaves_out_what_has_no_reference():
     train = [Example(f"e{n}", f"p{n}", () if n % 2 else (f"r{n}",)) for n in range(20)]
-    chat = replace(SAYING, shots=4, seed=3)
-    first = [example.id for example in draw(chat, train)]
-    assert first == [example.id for example in draw(chat, train[::-1])]
+    asked = replace(SAYING, shots=4, seed=3)
+    first = [example.id for example in draw(asked, train)]
+    assert first == [example.id for example in draw(asked, train[::-1])]
     assert len(set(first)) == 4 and all(int(name[1:]) % 2 == 0 for name in first)
-    assert first != [example.id for example in draw(replace(chat, seed=4), train)]
-    assert first[:2] == [example.id for example in draw(replace(chat, shots=2), train)]
+    assert first != [example.id for example in draw(replace(asked, seed=4), train)]
+    assert first[:2] == [example.id for example in draw(replace(asked, shots=2), train)]
 
 
 @pytest.mark.parametrize(
@@ -72,101 +71,91 @@ def test_what_of_a_reply_is_the_answer(cuts, reply, answer):
     assert answer_in(replace(SAYING, **cuts), reply) == answer
 
 
-def test_prompts_are_cut_as_text_where_training_cuts_their_tokens():
+def test_prompts_are_cut_as_text_where_training_cuts_their_tokens(refused):
     """The text that is kept has the tokens that `encode_prompts` keeps."""
-    model, tokenizer = tiny.model("causal"), load_tokenizer("mini:causal")
+    model, tokenizer = tiny.model("causal"), lm_load.load_tokenizer("mini:causal")
     for text in ("Burning Orchard is set over a single night.", "Ein Kätzchen 🐈 sagt:  „Nö!“\nZyx", "a", ""):
-        for side in ("left", "right"):
-            for most in (1, 3, 7, 500):
-                prompt = Prompt(most, side)
-                kept = encode_prompts(model, tokenizer, [text], prompt).lists()[0]
-                found = cut_text(tokenizer, text, prompt)
-                assert found in text
-                if text and "🐈" not in text:
-                    assert tokenizer.decode(kept) == tokenizer.decode(tokenizer(found)["input_ids"])
-    slow = load_tokenizer("mini:causal")
+        for prompt in (Prompt(most, side) for side in ("left", "right") for most in (1, 3, 7, 500)):
+            kept = lm_tokens.encode_prompts(model, tokenizer, [text], prompt).lists()[0]
+            found = lm_chat.cut_text(tokenizer, text, prompt)
+            assert found in text
+            if text and "🐈" not in text:
+                assert tokenizer.decode(kept) == tokenizer.decode(tokenizer(found)["input_ids"])
+    slow = lm_load.load_tokenizer("mini:causal")
     slow.__class__ = type("Slow", (type(slow),), {"is_fast": False})
-    with pytest.raises(DataError, match=r"give the task a backbone with a tokenizer\.json"):
-        cut_text(slow, "a b", Prompt(1, "left"))
+    with refused(DataError):
+        lm_chat.cut_text(slow, "a b", Prompt(1, "left"))
 
 
 @pytest.mark.slow
-def test_every_shipped_task_asks_without_showing_what_it_asks():
+def test_every_shipped_task_can_be_asked():
     for path in sorted((task_folder() / "mini").glob("*.toml")):
         task = load_task(path.stem)
-        train, test = (load_examples(task, split).examples for split in ("train", "test"))
-        asked = by_chat(task, test, train, str)
+        shown, test = (load_examples(task, split).examples for split in ("validation", "test"))
+        asked = by_chat(task, test, shown, str)
         assert len(asked.ids) == task.prompt.chat.shots > 0
         turns = asked.question(test[0].prompt)
         assert len(turns) == 2 + 2 * len(asked.ids) and turns[-1]["content"] == test[0].prompt
     for path in sorted((task_folder() / "grue").glob("*.toml")):
-        chat = load_task(path.stem, "grue").prompt.chat
-        assert chat is not None and chat.version == 1
+        said = load_task(path.stem, "grue").prompt.chat
+        assert said is not None and said.version == 1
 
 
 # --- the model's template --------------------------------------------------------------------------------------------
 
+SAID = [{"role": "system", "content": "A."}, {"role": "user", "content": "B?"}]
+
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    return load_tokenizer("mini:causal")
+    return lm_load.load_tokenizer("mini:causal")
 
 
 def test_a_template_and_where_its_replies_end(tokenizer):
-    tokenizer.chat_template = TEMPLATE
-    found = chat_template("m", tokenizer)
-    assert (found.joined, found.end) == (False, tokenizer.eos_token_id)
-    text = found.render([{"role": "system", "content": "A."}, {"role": "user", "content": "B?"}])
-    assert text == "<cls>system: A.<eos><cls>user: B?<eos><cls>assistant: "
-    tokenizer.chat_template = TEMPLATE.replace("<eos>", "<pad>")  # a turn ends by another token than a text does
-    assert chat_template("m", tokenizer).end == tokenizer.convert_tokens_to_ids("<pad>") != tokenizer.eos_token_id
-    tokenizer.chat_template = TEMPLATE.replace("<eos>", "\n")
-    assert chat_template("m", tokenizer).end == tokenizer.eos_token_id
+    for end, token in ("<eos>", "<eos>"), ("<pad>", "<pad>"), ("\n", "<eos>"):
+        tokenizer.chat_template = chat_models.TEMPLATE.replace("<eos>", end)
+        found = lm_chat.chat_template("m", tokenizer)
+        assert found.end == tokenizer.convert_tokens_to_ids(token) and not found.joined
+        assert found.render(SAID) == f"<cls>system: A.{end}<cls>user: B?{end}<cls>assistant: "
 
 
 def test_a_template_without_a_place_for_the_system_message(tokenizer):
-    refusing = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system role') }}{% endif %}" + TEMPLATE
-    ignoring = TEMPLATE.replace("{{ '<cls>'", "{{ '' if message['role'] == 'system' else '<cls>'")
-    for template in (refusing, ignoring):
-        tokenizer.chat_template = template
-        found = chat_template("m", tokenizer)
+    template = chat_models.TEMPLATE
+    refusing = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system role') }}{% endif %}" + template
+    ignoring = template.replace("{{ '<cls>'", "{{ '' if message['role'] == 'system' else '<cls>'")
+    for tokenizer.chat_template in (refusing, ignoring):
+        found = lm_chat.chat_template("m", tokenizer)
         assert found.joined
-        said = [{"role": "system", "content": "A."}, {"role": "user", "content": "B?"}]
-        assert found.render(said) == "<cls>user: A.\n\nB?<eos><cls>assistant: "
-        assert found.render(said[1:]) == "<cls>user: B?<eos><cls>assistant: "
+        assert found.render(SAID) == "<cls>user: A.\n\nB?<eos><cls>assistant: "
+        assert found.render(SAID[1:]) == "<cls>user: B?<eos><cls>assistant: "
 
 
-def test_templates_that_cannot_be_used(tokenizer):
+def test_templates_that_cannot_be_used(tokenizer, refused):
     tokenizer.chat_template = None
-    with pytest.raises(ConfigError, match=r"^m: its tokenizer has no chat template, so it is no chat model"):
-        chat_template("m", tokenizer)
-    for template, told in (
-        ("{{ messages[9].content.x }}", "its chat template cannot be applied: "),
-        ("{% for %}", "its chat template cannot be applied: "),
-        ("{{ raise_exception('\x1b[31mno') }}", r"cannot be applied: \\x1b\[31mno\."),
-        ("{{ ''.__class__.__mro__ }}{{ messages }}", "cannot be applied: access to attribute '__class__'"),
-        ("hello", "leaves out what is asked"),
+    with refused(ConfigError):
+        lm_chat.chat_template("m", tokenizer)
+    for tokenizer.chat_template in (
+        "{{ messages[9].content.x }}",
+        "{% for %}",
+        "{{ raise_exception('\x1b[31mno') }}",
+        "{{ ''.__class__.__mro__ }}{{ messages }}",
+        "hello",
     ):
-        tokenizer.chat_template = template
-        with pytest.raises(DataError, match=told):
-            chat_template("m", tokenizer)
+        with refused(DataError):
+            lm_chat.chat_template("m", tokenizer)
 
 
 # --- answers ---------------------------------------------------------------------------------------------------------
 
 
-def chat_task(**chat):
+def test_an_answer_depends_on_no_batch_and_ends_at_either_end():
+    model, tokenizer = lm_load.load_language_model("causal", "mini:causal")
+    tokenizer.chat_template = chat_models.TEMPLATE.replace("<eos>", "<pad>")
     task = load_task("commongen")
-    prompting = Chat(version=1, user="{prompt}", **chat)
-    return replace(task, prompt=replace(task.prompt, chat=prompting), decoding=replace(task.rollout, min_new_tokens=3))
-
-
-def test_an_answer_depends_on_no_batch_and_ends_at_either_end(tmp_path):
-    model, tokenizer = load_language_model("causal", "mini:causal")
-    tokenizer.chat_template = TEMPLATE.replace("<eos>", "<pad>")
-    task = chat_task()
+    prompt = replace(task.prompt, chat=Chat(version=1, user="{prompt}"))
+    task = replace(task, prompt=prompt, decoding=replace(task.rollout, min_new_tokens=3))
     examples = load_examples(task, "test").examples[:4]
-    found = chatting("m", model, tokenizer, task, by_chat(task, examples, (), str), 5)
+    found = chat.chatting("m", model, tokenizer, task, by_chat(task, examples, (), str), 5)
     together = found.answer(examples)
     assert together == [found.answer([example])[0] for example in examples]
     assert len({one.text for one in together}) == 4
@@ -179,54 +168,48 @@ def test_an_answer_depends_on_no_batch_and_ends_at_either_end(tmp_path):
     assert [(one.text, one.truncated) for one in ended] == [("", False)] * 4
 
 
-def evaluate(*options):
-    return CliRunner().invoke(main, ["evaluate", *map(str, options)])
-
-
 def test_a_chat_model_is_evaluated_as_another_system(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    chat_model("tiny")
-    table = files.read_toml(task_folder() / "mini/wmt16.toml")  # whose backbone is an encoder-decoder
-    table |= {
-        "suite": "own",
-        "name": "short",
-        "metrics": [m for m in table["metrics"] if m["name"] == "chrf"],
-        "families": [],
-    }
-    table["prompt"]["chat"] = {"version": 1, "user": "{prompt}", "shots": 1}
-    files.write_toml(tmp_path / "short.toml", table)
-    result = evaluate("--task", "short.toml", "--model", "tiny", "--chat", "--limit", 3, "--json")
+    chat_models.chat_model("tiny")
+    rows = [{"id": f"e{n}", "prompt": f"The dog saw {n} cats.", "references": ["It ran."]} for n in range(4)]
+    files.write_jsonl(tmp_path / "rows.jsonl", rows[:2])
+    files.write_jsonl(tmp_path / "train.jsonl", rows[2:])
+    own = OWN_TASK.format(metric="chrf").replace('train = "rows', 'train = "train')
+    own = own.replace("causal", "seq2seq").replace(
+        "[backbone]", "[decoding]\nnum_beams = 4\nmax_new_tokens = 8\n[backbone]"
+    )
+
+    def evaluate(said, *options):
+        files.write_text(tmp_path / "own.toml", own.replace("[rollout]", f"[prompt.chat]\n{said}\n[rollout]"))
+        command = "evaluate --task own.toml --model tiny --chat --json".split()
+        return CliRunner().invoke(main, [*command, *options])
+
+    result = evaluate('version = 1\nuser = "{prompt}"\nshots = 1')
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)[0]
     assert found["system"]["name"] == "tiny+chat" and found["system"]["algorithm"] == "external"
-    assert found["generation"]["prompting"]["kind"] == "chat" and len(found["generation"]["prompting"]["shots"]) == 1
+    prompting = found["generation"]["prompting"]
+    assert prompting["kind"] == "chat" and len(prompting["shots"]) == 1
     assert found["generation"]["num_beams"] == 4  # as the task decodes
-    assert 3 * 20 < found["generation"]["prompting"]["prompt_tokens"] < 3 * 200
-    assert (tmp_path / "runs/own/short/tiny+chat/seed-1/predictions.jsonl").is_file()
-    result = evaluate("--task", "short.toml", "--model", "tiny", "--chat", "--limit", 3, "--system", "ours", "--json")
-    assert json.loads(result.stdout)[0]["system"]["name"] == "ours"
+    assert 2 * 20 < prompting["prompt_tokens"] < 2 * 200
+    assert (tmp_path / "runs/own/own/tiny+chat/seed-1/predictions.jsonl").is_file()
     # What was asked otherwise is never mixed with it.
-    table["prompt"]["chat"] = {"version": 2, "user": "Now: {prompt}"}
-    files.write_toml(tmp_path / "short.toml", table)
-    result = evaluate("--task", "short.toml", "--model", "tiny", "--chat", "--limit", 3)
+    other = 'version = 2\nuser = "Now: {prompt}"'
+    result = evaluate(other)
     assert result.exit_code == 2 and "holds an evaluation by another chat prompt (" in result.stderr
+    assert json.loads(evaluate(other, "--system", "ours").stdout)[0]["system"]["name"] == "ours"
 
 
-def test_models_that_cannot_be_asked_by_a_chat_prompt(tmp_path):
+def test_models_that_cannot_be_asked_by_a_chat_prompt(tmp_path, refused):
     task = load_task("imdb")
-    with pytest.raises(ConfigError, match="mini:causal: its tokenizer has no chat template"):
-        external_system(task, "mini:causal", 1, chat=True)
-    with pytest.raises(
-        DataError, match="mini:seq2seq cannot be loaded as a causal language model: it is an encoder-decoder"
-    ):
-        external_system(load_task("commongen"), "mini:seq2seq", 1, chat=True)
-    with pytest.raises(ConfigError, match=r"\[prompt\.chat\]"):
-        external_system(replace(task, prompt=Prompt(9, "left")), "mini:causal", 1, chat=True)
-    chat_model(tmp_path / "tiny")
-    with pytest.raises(
-        ConfigError, match=r"the conversation takes \d+ tokens and the reply up to 24, .* has 256 positions"
-    ):
-        grue.evaluate(tmp_path / "tiny", "imdb", chat=True, limit=2, runs=tmp_path / "runs")
-    with pytest.raises(ConfigError, match="one reply is taken; leave --best-of out"):
-        grue.evaluate(tmp_path / "tiny", "imdb", chat=True, best_of=4, runs=tmp_path / "runs")
+    with refused(ConfigError):
+        systems.external_system(task, "mini:causal", 1, chat=True)
+    with refused(DataError):
+        systems.external_system(load_task("commongen"), "mini:seq2seq", 1, chat=True)
+    with refused(ConfigError):
+        systems.external_system(replace(task, prompt=Prompt(9, "left")), "mini:causal", 1, chat=True)
+    chat_models.chat_model(tmp_path / "tiny")
+    for options in ({"limit": 2}, {"best_of": 4}):
+        with refused(ConfigError):
+            grue.evaluate(tmp_path / "tiny", "imdb", chat=True, runs=tmp_path / "runs", **options)
     assert not list((tmp_path / "runs").rglob("*.json"))
