@@ -15,6 +15,7 @@ import grue
 from grue.data import load
 from grue.evaluation import evaluate
 from grue.runs import train
+from grue.submissions.checks import rescoring
 from grue.submissions.folder import Submission
 from grue.submissions.packing.collect import find_runs, read_run
 from grue.submissions.packing.pack import pack
@@ -44,7 +45,7 @@ def few_examples() -> Iterator[None]:
         return replace(loaded, examples=loaded.examples[:FEW])
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in (evaluate, train, rows):
+        for module in (evaluate, train, rows, rescoring):
             patch.setattr(module, "load_examples", few)
         yield
 
