@@ -280,16 +280,18 @@ def test_what_is_not_to_be_had_is_named_and_nothing_else_is_hidden(served, data,
     hub.faults = []
     with pytest.raises(Unavailable, match=r"(?s)could not check everything:\ngrue/commongen: .*no such folder"):
         fetched(served, tmp_path / "nowhere")
+    before = served.read_bytes()
+    edit(served, *HERE, "not_computed", value=[])
+    edit(served, *HERE, "figures", "spice", value={"value": 0.3, "n": 2, "signature": "spice"})
+    with pytest.raises(Unavailable, match="grue/commongen: spice: spice cannot run here"):
+        fetched(served, data)
+    served.write_bytes(before)
     content = hub.plain.pop("/outputs.txt")
     assert [number for number, _ in fetched(served, tmp_path / "nowhere")] == [39, 77]
     hub.plain["/outputs.txt"], before = content, len(hub.requests)
     done = grue("submit", "check", served, "--fetch", "--data-dir", data, "--offline")
     assert (done.exit_code, "no connection is allowed (--offline" in done.stderr) == (3, True)
     assert len(hub.requests) == before
-    edit(served, *HERE, "not_computed", value=[])
-    edit(served, *HERE, "figures", "spice", value={"value": 0.3, "n": 2, "signature": "spice"})
-    with pytest.raises(Unavailable, match="grue/commongen: spice: spice cannot run here"):
-        fetched(served, data)
 
 
 def of_task(*keys):

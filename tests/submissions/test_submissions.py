@@ -327,9 +327,10 @@ def test_two_processes_find_what_one_does(tmp_path):
         (system / name).mkdir()
         (system / name / "seed-1.predictions.jsonl.gz").write_bytes(packed({"a": "b"}))
         files.write_json(system / name / "seed-1.result.json", a_result(load_task(name), "ours", 1, 50.0))
-    found = check(seal(system), processes=2)
-    assert found == check(system, processes=1)
-    assert [problem.id[-2:] for problem in found] == ["08", "08"]
+    found = [
+        (problem.id, Path(problem.path).relative_to(system).as_posix()) for problem in check(seal(system), processes=2)
+    ]
+    assert found == [("GRUE-S008", f"{name}/seed-1.predictions.jsonl.gz") for name in ("commongen", "totto")]
 
 
 def test_messages_show_what_cannot_be_seen():
