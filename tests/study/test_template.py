@@ -1,5 +1,7 @@
 """Questionnaires: those that ship are whole, those of one's own are checked."""
 
+import pytest
+
 from grue.errors import ConfigError, UnknownName
 from grue.study.template import find_template, points, shipped
 
@@ -52,10 +54,12 @@ def test_one_of_ones_own_is_read_and_checked(tmp_path, refused):
         OWN + OWN[OWN.index("[[") :],
         OWN.replace("title", "titel"),
         OWN.replace('kind = "scales"', 'kind = "stars"'),
-        OWN + "=",
     ):
         path.write_text(text)
         with refused(ConfigError):
             find_template(str(path), "scales", "imdb", 2)
     with refused(ConfigError):
         find_template(str(tmp_path / "nowhere.toml"), "scales", "imdb", 2)
+    path.write_text(OWN + "=")
+    with pytest.raises(ConfigError, match="not valid TOML"):
+        find_template(str(path), "scales", "imdb", 2)

@@ -252,7 +252,7 @@ def test_a_commit_or_a_repository_that_is_none_is_told(home, tmp_path, monkeypat
         changes_since(tmp_path / "none", "main")
 
 
-def test_a_submission_reviews_itself_in_vain(home, refused):
+def test_a_submission_reviews_itself_in_vain(home):
     """The reviews are those of the base, not those of the branch, and writing them is no part of a submission."""
     reviewed = home / "submissions/reviewed.toml"
     touch(reviewed, REVIEW.format("new", "GRUE-S034", "x", "read"))
@@ -264,9 +264,12 @@ def test_a_submission_reviews_itself_in_vain(home, refused):
     (known,) = reviewed_at(home / "submissions", "main").values()
     assert known.why == "read"
     assert reviewed_at(home / "submissions", "main~1") == {}
-    for text in ("x = 1", "[a.GRUE-S001]", "["):
+    for text, said in (
+        *(("x = 1", "x: must be a table"), ("[a.GRUE-S001]", "GRUE-S001 is not a check that asks")),
+        ("[", "not valid TOML"),
+    ):
         touch(reviewed, text)
-        with refused(ConfigError):
+        with pytest.raises(ConfigError, match=f"^submissions/reviewed.toml at HEAD: .*{said}"):
             reviewed_at(home / "submissions", commit(home))
 
 

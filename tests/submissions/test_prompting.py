@@ -25,9 +25,11 @@ def endpoint(**said):
     return {"name": "m", "algorithm": "endpoint", "endpoint": ANSWERED | said}
 
 
-def test_what_an_endpoint_answered_cannot_be_drawn_again(refused):
-    with refused(SubmissionError):
-        row = a_row(system=endpoint())
+def test_what_an_endpoint_answered_cannot_be_drawn_again():
+    row = a_row(system=endpoint())
+    with pytest.raises(
+        SubmissionError, match="was answered by an endpoint; there are no weights to draw its texts from"
+    ):
         reproducing.reproduce(SimpleNamespace(target=row, place=Path("any")), None, print)
 
 

@@ -98,14 +98,15 @@ def test_where_systems_are_looked_for(ours, tmp_path, refused):
 
 def test_a_submission_needs_a_suite_a_name_and_a_result(tmp_path, ours, monkeypatch, refused):
     """A folder named like a record would be read in place of it, and break the board."""
-    (tmp_path / "maxi/ours").mkdir(parents=True)
-    (tmp_path / "mini/our system").mkdir(parents=True)
-    shutil.copytree(ours, tmp_path / "mini/theirs.trust.json")
-    shutil.copytree(ours, tmp_path / "mini/theirs.reported.json")
+    other = tmp_path / "other"
+    for name in ("maxi/ours", "mini/our system"):
+        (other / name).mkdir(parents=True)
+    for name in ("theirs.trust.json", "theirs.reported.json"):
+        shutil.copytree(ours, other / "mini" / name)
     have_tasks(monkeypatch, "commongen", "imdb")
     (ours / "imdb").mkdir()
     (ours / "imdb/config.json").write_text("{}")
-    problems = [*check(tmp_path), *check(seal(ours))]
+    problems = [*check(other), *check(seal(ours))]
     lines = [f"{p.id} {p.path}: {p.message}" for p in problems if p.id in ("GRUE-S001", "GRUE-S002", "GRUE-S011")]
     refused.message("\n".join(lines))
 
