@@ -4,7 +4,7 @@ import gzip
 import hashlib
 import json
 import tomllib
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,6 +19,7 @@ from grue.submissions.checks import check as checks
 from grue.submissions.checks import rescoring, structure
 from grue.submissions.checks.check import check
 from grue.task_files import load_task
+from grue.tasks import Task
 
 TASK = load_task("commongen")
 PEOPLE = ("man", "woman", "girl", "boy", "dog", "cat", "child", "horse")
@@ -58,7 +59,13 @@ TOML = {
 FAILED = {"status": "failed", "scores": [], "preference": None, "naturalness": None}
 """What the result of a failed run says."""
 
-known_task = cache(load_task)
+
+@cache
+def known_task(name, suite="mini"):
+    """Return a task that is read once, and whose hashes are computed once."""
+    task = load_task(name, suite)
+    known = type("KnownTask", (Task,), {"__slots__": (), "hash": task.hash, "chat_hash": task.chat_hash})
+    return known(**{field.name: getattr(task, field.name) for field in fields(task)})
 
 
 def texts_of(seed, how="The {} runs in the {}."):
