@@ -321,17 +321,16 @@ def test_a_sample_recomputes_one_seed_and_checks_everything_else_of_all(ours, re
 
 
 def test_two_processes_find_what_one_does(tmp_path):
-    """Two tasks of the suite as it is, with one result each for examples that are none of theirs."""
-    system = tmp_path / "mini/ours"
+    """Two tasks whose data is not here, with one result each whose predictions cannot be read."""
+    system = tmp_path / "grue/ours"
     say(system, seeds=[1], deterministic=True)
     for name in ("commongen", "totto"):
         (system / name).mkdir()
-        (system / name / "seed-1.predictions.jsonl.gz").write_bytes(packed({"a": "b"}))
-        files.write_json(system / name / "seed-1.result.json", a_result(load_task(name), "ours", 1, 50.0))
-    found = [
-        (problem.id, Path(problem.path).relative_to(system).as_posix()) for problem in check(seal(system), processes=2)
-    ]
-    assert found == [("GRUE-S008", f"{name}/seed-1.predictions.jsonl.gz") for name in ("commongen", "totto")]
+        (system / name / "seed-1.predictions.jsonl.gz").write_bytes(b"plain")
+        files.write_json(system / name / "seed-1.result.json", a_result(load_task(name, "grue"), "ours", 1, 50.0))
+    found = check(seal(system), processes=2)
+    assert found == check(system, processes=1)
+    assert [problem.id[-2:] for problem in found] == ["39", "39", "07", "07"]
 
 
 def test_messages_show_what_cannot_be_seen():
