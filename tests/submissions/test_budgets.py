@@ -1,126 +1,85 @@
 """What a submission states of its training, against what can be and what its configuration makes."""
 
-from pathlib import Path
-from typing import Any
+from dataclasses import replace
 
 import pytest
-from support.good_submission import SEEDS, configure, edit, seal, told, use_few_examples, write_good
+from support.factories import a_result, a_task
+from support.good_submission import SEEDS, configure, seal, system_says, told
 
-from grue.submissions.checks.budgets import other_calls
-from grue.submissions.folder import read_result
+from grue.submissions.checks.budgets import impossible, other_calls
 
-REINFORCED = {"algorithm": "ppo", "config": {"updates": 16, "rollouts": 128}}
-HONEST = {"tokens": 500.0, "seconds": 2.5, "reward_calls": 1024.0}
-
-
-@pytest.fixture
-def ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    use_few_examples(monkeypatch)
-    return write_good(tmp_path / "submissions/mini/ours")
+REINFORCED = {"updates": 16, "rollouts": 128}
 
 
-def budget_problems(system: Path) -> list[str]:
-    seal(system)
-    return [message for check, _, message in told(system) if check == "GRUE-S080"]
+def result(**system):
+    return replace(a_result(a_task(), "ours", 1, 50.0), system={"name": "ours", **system})
 
 
-@pytest.mark.parametrize("value", [-1, -0.5, 2.5, True, "many", None, [1], 10**400])
-def test_what_no_training_can_have_taken_is_a_warning(ours: Path, value: Any) -> None:
-    edit(ours, lambda data: data["system"].update(training={"reward_calls": value}))
-    (said,) = budget_problems(ours)
-    assert said.startswith("training: reward_calls: states ") and said.endswith(", which cannot be.")
+def differing(config=(), from_backbone=True, **system):
+    return list(other_calls(REINFORCED | dict(config), from_backbone, result(**system)))
 
 
-def test_half_a_second_can_be_and_a_whole_run_takes_no_less_than_a_part_of_it(ours: Path) -> None:
-    def state(data: dict[str, Any], whole: float) -> None:
-        data["system"].update(training=HONEST, last={"update": 16, "training": {"reward_calls": whole}})
-
-    edit(ours, lambda data: state(data, 2048))
-    assert budget_problems(ours) == []
-    edit(ours, lambda data: state(data, 12))
-    assert budget_problems(ours) == ["reward_calls: states 1,024 until the kept update and 12 in the whole run."]
+def kept(calls, update=8, **more):
+    return {"update": update, "training": {"reward_calls": calls}, **more}
 
 
-def test_reward_calls_are_those_of_the_configuration(ours: Path) -> None:
+@pytest.mark.parametrize("value", [-1, -0.5, 2.5, True, "many", None, [1], 10**400], ids=lambda value: str(value)[:9])
+def test_what_no_training_can_have_taken(value):
+    (said,) = impossible(result(training={"reward_calls": value}))
+    assert said == f"training: reward_calls: states {value!r}, which cannot be."
+
+
+def test_half_a_second_can_be_and_a_whole_run_takes_no_less_than_a_part_of_it():
+    honest = {"tokens": 500.0, "seconds": 2.5, "reward_calls": 1024.0}
+    assert not list(impossible(result(training=honest, last={"update": 16, "training": {"reward_calls": 2048}})))
+    (said,) = impossible(result(training=honest, last={"update": 16, "training": {"reward_calls": 12}}))
+    assert said == "reward_calls: states 1,024 until the kept update and 12 in the whole run."
+
+
+def test_reward_calls_are_those_of_the_configuration(ours):
     """Each seed states the calls of its kept and its last update; one lies, each in its own way."""
-    configure(ours, **REINFORCED)
+    configure(ours, algorithm="ppo", config=REINFORCED)
     stated = {1: (8, 1024, 16, 2048), 2: (8, 64, 16, 2048), 3: (8, 1024, 16, 1536), 4: (0, 0, 8, 1024)}
     for seed, (update, calls, last, whole) in stated.items():
-        kept, end = {"reward_calls": calls}, {"update": last, "training": {"reward_calls": whole}}
-        edit(ours, lambda data, u=update, k=kept, e=end: data["system"].update(update=u, training=k, last=e), seed)  # type: ignore[misc]
-    assert budget_problems(ours) == [
+        system_says(ours, seed, **kept(calls, update), last={"update": last, "training": {"reward_calls": whole}})
+    assert [message for check, _, message in told(seal(ours)) if check == "GRUE-S080"] == [
         "reward_calls: states 64 until the kept update; its configuration makes 1,024.",
         "reward_calls: states 1,536 until the last update; its configuration makes 2,048.",
         "last: update: states 8; its configuration makes 16.",
     ]
+    older = {"tokens": 500.0, "episodes": 1024.0, "seconds": 2.5}
+    system_says(ours, *SEEDS, update=8, training=older, last={"update": 16})
+    assert not [message for check, _, message in told(seal(ours)) if check == "GRUE-S080"]
 
 
-@pytest.mark.parametrize(
-    ("system", "said"),
-    [
-        (
-            {"training": {"reward_calls": 16}},
-            "reward_calls: states 16 until the kept update, and not which update that is.",
-        ),
-        (
-            {"update": 8, "training": {"episodes": 64}},
-            "episodes: states 64 until the kept update; its configuration makes 1,024 at least.",
-        ),
-        ({"update": 8, "training": {"episodes": 17000}}, None),  # those of the start count, too
-    ],
-)
-def test_what_the_board_would_count_is_held_against_the_configuration(ours: Path, system: Any, said: Any) -> None:
-    configure(ours, **REINFORCED)
-    edit(ours, lambda data: data["system"].update(system))
-    assert budget_problems(ours) == ([said] if said else [])
+def test_what_the_board_would_count_is_held_against_the_configuration():
+    where = "until the kept update"
+    assert differing(training={"reward_calls": 16}) == [
+        f"reward_calls: states 16 {where}, and not which update that is."
+    ]
+    assert differing(update=8, training={"episodes": 64}) == [
+        f"episodes: states 64 {where}; its configuration makes 1,024 at least."
+    ]
+    assert differing(update=8, training={"episodes": 17000}) == []  # those of the start count, too
 
 
-def test_calls_that_chose_the_prompts_come_on_top(ours: Path) -> None:
-    config = {**REINFORCED["config"], "select": "hard:100"}  # type: ignore[dict-item]
-    for calls, lines in ((9024, 0), (1023, 1)):
-        system = {"update": 8, "training": {"reward_calls": calls}}
-        edit(ours, lambda data, s=system: data["system"].update(s))  # type: ignore[misc]
-        assert len(list(other_calls(config, False, read_result(ours / "commongen/seed-1.result.json")))) == lines
-
-
-def test_results_that_state_no_reward_calls_stay_as_they_were(ours: Path) -> None:
-    configure(ours, **REINFORCED)
-    for seed in SEEDS:
-        older = {"tokens": 500.0, "episodes": 1024.0, "seconds": 2.5}
-        edit(ours, lambda data, t=older: data["system"].update(update=8, training=t, last={"update": 16}), seed)  # type: ignore[misc]
-    assert budget_problems(ours) == []
-
-
-def test_calls_of_a_start_that_no_stage_made_come_on_top(ours: Path) -> None:
-    for calls, lines in ((4000, 0), (1023, 1)):
-        system = {"update": 8, "start": "0" * 64, "training": {"reward_calls": calls}}
-        edit(ours, lambda data, s=system: data["system"].update(s))  # type: ignore[misc]
-        result = read_result(ours / "commongen/seed-1.result.json")
-        found = list(other_calls(REINFORCED["config"], True, result))  # type: ignore[arg-type]
-        assert len(found) == lines
-        assert len(list(other_calls(REINFORCED["config"], False, result))) == 1  # type: ignore[arg-type]
-
-
-def test_what_asks_beside_its_rollouts_may_have_more_calls_and_never_fewer(ours: Path) -> None:
-    for calls, problems in ((1500.0, 0), (1024.0, 0), (1000.0, 1)):
-        edit(ours, lambda data, c=calls: data["system"].update(update=8, training={"reward_calls": c}))  # type: ignore[misc]
-        result = read_result(ours / "commongen/seed-1.result.json")
+def test_what_asks_beside_its_rollouts_or_began_elsewhere_has_more_calls_and_never_fewer():
+    for calls, lines in ((1500, 0), (1024, 0), (1000, 1)):
         for asks in ({"redraws": 3}, {"calibration_samples": 8}, {"select": "hard:50"}):
-            config = {"updates": 16, "rollouts": 128, **asks}
-            assert len(list(other_calls(config, False, result))) == problems, (calls, asks)
+            assert len(differing(asks, **kept(calls))) == lines, (calls, asks)
+    for calls, lines in ((4000, 0), (1023, 1)):
+        elsewhere = kept(calls, start="0" * 64)
+        assert len(differing(**elsewhere)) == lines
+        assert len(differing(from_backbone=False, **elsewhere)) == 1  # a stage before it makes none
+    assert len(differing(**kept(4000))) == 1
 
 
-def test_a_value_that_is_fitted_first_asks_about_its_prompts_and_no_more(ours: Path) -> None:
+def test_a_value_that_is_fitted_first_asks_about_its_prompts_and_no_more():
     """A-LoL asks about `value_prompts` answers in its first update; r_lol, which has the setting too, about none."""
-    for variant, update, calls, problems in (
-        ("alol", 8, 1024 + 256, 0),
-        ("alol", 8, 1024, 1),
-        ("alol", 8, 9000, 1),
-        ("alol", 0, 0, 0),
-        ("r_lol", 8, 1024, 0),
-        ("r_lol", 8, 1024 + 256, 1),
+    for variant, update, calls, lines in (
+        *(("alol", 8, 1024 + 256, 0), ("alol", 8, 1024, 1), ("alol", 8, 9000, 1), ("alol", 0, 0, 0)),
+        *(("r_lol", 8, 1024, 0), ("r_lol", 8, 1024 + 256, 1)),
     ):
-        config = {"updates": 16, "rollouts": 128, "value_prompts": 256, "variant": variant}
-        edit(ours, lambda data, u=update, c=calls: data["system"].update(update=u, training={"reward_calls": c}))  # type: ignore[misc]
-        result = read_result(ours / "commongen/seed-1.result.json")
-        assert len(list(other_calls(config, False, result))) == problems, (variant, update, calls)
+        config = {"value_prompts": 256, "variant": variant}
+        found = differing(config, from_backbone=False, **kept(calls, update))
+        assert len(found) == lines, (variant, update, calls)

@@ -4,32 +4,35 @@ import gzip
 import hashlib
 import json
 import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
-import pytest
 from support.factories import a_result
 
 from grue import files
 from grue.errors import DataError
-from grue.evaluation.scoring import score_predictions
+from grue.evaluation.scoring import prepared_once, score_predictions
 from grue.records import Example, Prediction
 from grue.submissions.checks import check as checks
 from grue.submissions.checks import rescoring, structure
 from grue.submissions.checks.check import check
 from grue.task_files import load_task
+from grue.tasks import Task
 
 TASK = load_task("commongen")
 PEOPLE = ("man", "woman", "girl", "boy", "dog", "cat", "child", "horse")
 EXAMPLES = [
-    Example(f"id-{who}", f"generate a sentence with: {who} run.", (f"A {who} runs.", f"The {who} runs fast."))
+    Example(
+        f"id-{who}",
+        f"generate a sentence with: {who} run.",
+        (f"A {who} runs.", f"The {who} runs fast."),
+        {"concepts": [who, "run"]},
+    )
     for who in PEOPLE
 ]
-EXAMPLES = [replace(example, meta={"concepts": [who, "run"]}) for example, who in zip(EXAMPLES, PEOPLE, strict=True)]
+IDS = [example.id for example in EXAMPLES]
 TRAINING = [Example("id-goat", "generate a sentence with: goat run.", ("A goat runs up the hill.",))]
 RESULT = "commongen/seed-1.result.json"
 PREDICTIONS = "commongen/seed-1.predictions.jsonl.gz"
@@ -53,47 +56,75 @@ TOML = {
     "training_data": "none",
     "budget": "1 GPU hour",
 }
+FAILED = {"status": "failed", "scores": [], "preference": None, "naturalness": None}
+"""What the result of a failed run says."""
 
-Texts = Mapping[str, str]
+
+@cache
+def known_task(name, suite="mini"):
+    """Return a task that is read once, and whose hashes are computed once."""
+    task = load_task(name, suite)
+    known = type("KnownTask", (Task,), {"__slots__": (), "hash": task.hash, "chat_hash": task.chat_hash})
+    return known(**{field.name: getattr(task, field.name) for field in fields(task)})
 
 
-def texts_of(seed: int, how: str = "The {} runs in the {}.") -> dict[str, str]:
+def texts_of(seed, how="The {} runs in the {}."):
     return {example.id: how.format(who, PLACES[seed]) for example, who in zip(EXAMPLES, PEOPLE, strict=True)}
 
 
-def use_few_examples(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the suite have one task with eight examples."""
+def use_few_examples(monkeypatch):
+    """Let the suite have one task with eight examples; a task is read once, and the same texts are scored once."""
     monkeypatch.setattr(rescoring, "load_examples", few_examples)
+    monkeypatch.setattr(rescoring, "score_predictions", score_once)
+    monkeypatch.setattr(structure, "load_task", known_task)
+    have_tasks(monkeypatch, "commongen")
+
+
+def have_tasks(monkeypatch, *names):
     for module in (checks, structure):
-        monkeypatch.setattr(module, "task_names", lambda suite: ["commongen"] if suite == "mini" else [])
+        monkeypatch.setattr(module, "task_names", lambda suite: list(names) if suite == "mini" else [])
 
 
-def few_examples(task: Any, split: str, offline: bool = False) -> Any:
+def few_examples(task, split, offline=False):
     """Stand for `load_examples`: eight examples of the test split, and one of the training split."""
     return SimpleNamespace(examples=EXAMPLES if split == "test" else TRAINING)
 
 
-def no_examples(task: Any, split: str, offline: bool = False) -> Any:
+def no_examples(task, split, offline=False):
     """Stand for `load_examples` on a machine that lacks the data."""
     raise DataError("no network")
 
 
+def score_once(task, split, examples, predictions, prepare=None):
+    """Stand for `score_predictions`."""
+    return _scored(task.name, tuple(predictions))
+
+
 @cache
-def _result(seed: int, name: str, texts: tuple[tuple[str, str], ...], truncated: bool) -> str:
+def _scored(task, predictions):
+    return score_predictions(known_task(task), "test", EXAMPLES, predictions, prepare=_prepare(task))
+
+
+@cache
+def _prepare(task):
+    return prepared_once(known_task(task).folder)
+
+
+@cache
+def _result(seed, name, texts, truncated):
     """Return the content of the result that follows from the texts."""
-    made = [Prediction(key, text, truncated) for key, text in texts]
-    scored = score_predictions(TASK, "test", EXAMPLES, made)
+    scored = _scored("commongen", tuple(Prediction(key, text, truncated) for key, text in texts))
     axes = {"preference": scored.preference, "naturalness": scored.naturalness}
     result = replace(a_result(TASK, name, seed, None, None), scores=scored.scores, **axes)
     return files.indented_json(replace(result, hashes=scored.hashes, counts=scored.counts))
 
 
-def packed(texts: Texts, truncated: bool = False) -> bytes:
+def packed(texts, truncated=False):
     lines = [{"id": key, "text": text} | ({"truncated": True} if truncated else {}) for key, text in texts.items()]
     return gzip.compress("".join(json.dumps(line) + "\n" for line in lines).encode(), mtime=0)
 
 
-def hand_in(system: Path, seed: int, texts: Texts, truncated: bool = False) -> None:
+def hand_in(system, seed, texts, truncated=False):
     """Write predictions of a seed, and the result that follows from them."""
     result = _result(seed, system.name, tuple(texts.items()), truncated)
     (system / "commongen").mkdir(parents=True, exist_ok=True)
@@ -101,23 +132,29 @@ def hand_in(system: Path, seed: int, texts: Texts, truncated: bool = False) -> N
     (system / f"commongen/seed-{seed}.predictions.jsonl.gz").write_bytes(packed(texts, truncated))
 
 
-def write_good(system: Path, how: str = "The {} runs in the {}.", **said: Any) -> Path:
+def write_good(system, how="The {} runs in the {}.", **said):
     files.write_toml(system / "submission.toml", TOML | {"name": system.name} | said)
     for seed in SEEDS:
         hand_in(system, seed, texts_of(seed, how))
-    seal(system)
-    return system
+    return seal(system)
 
 
-def seal(system: Path) -> None:
-    """Write the manifest of what is there now."""
+def seal(system):
+    """Write the manifest of what is there now; return the system's folder."""
     names = sorted(path.relative_to(system).as_posix() for path in system.rglob("*") if path.is_file())
     lines = [f"{hashlib.sha256((system / name).read_bytes()).hexdigest()}  {name}\n" for name in names]
     lines = [line for line in lines if not line.endswith("  MANIFEST.sha256\n")]
     (system / "MANIFEST.sha256").write_text("".join(lines), encoding="utf-8")
+    return system
 
 
-def edit(system: Path, change: Callable[[dict[str, Any]], object], seed: int = 1) -> None:
+def remove_seeds(system, *seeds):
+    for seed in seeds:
+        for path in system.glob(f"commongen/seed-{seed}.*"):
+            path.unlink()
+
+
+def edit(system, change, seed=1):
     """Change a result."""
     path = system / f"commongen/seed-{seed}.result.json"
     data = json.loads(path.read_text(encoding="utf-8"))
@@ -125,12 +162,27 @@ def edit(system: Path, change: Callable[[dict[str, Any]], object], seed: int = 1
     path.write_text(json.dumps(data), encoding="utf-8")
 
 
-def say(system: Path, **said: Any) -> None:
+def result_says(system, /, *seeds, within=None, **changes):
+    """Change what the results of some seeds say, or else of all, or what one of their tables says."""
+    for seed in seeds or SEEDS:
+        edit(system, lambda data: (data[within] if within else data).update(changes), seed)
+
+
+def system_says(system, /, *seeds, **changes):
+    result_says(system, *seeds, within="system", **changes)
+
+
+def say(system, /, **said):
     """Change submission.toml."""
     files.write_toml(system / "submission.toml", TOML | {"name": system.name} | said)
 
 
-def told(system: Path) -> list[tuple[str, str, str]]:
+def codes(problems, *severities):
+    """Return the numbers of the checks that failed, of all or some severities."""
+    return {int(problem.id[-3:]) for problem in problems if not severities or problem.severity in severities}
+
+
+def told(system):
     """Check, and return (id, path below the system, message) of every problem."""
     return [(p.id, Path(p.path).relative_to(system).as_posix(), p.message) for p in check(system)]
 
@@ -148,19 +200,18 @@ STAGE = {
 }
 
 
-def configure(system: Path, agreeing: bool = True, **changes: Any) -> None:
+def configure(system, agreeing=True, **changes):
     """Write a configuration, changed; let the results and submission.toml agree with it."""
     stage = {**STAGE, **changes}
     (system / "commongen/config.json").write_text(json.dumps({"schema": 1, "stages": [stage]}), encoding="utf-8")
     if agreeing:
         said = tomllib.loads((system / "submission.toml").read_text(encoding="utf-8"))
-        files.write_toml(system / "submission.toml", said | {key: stage[key] for key in ("algorithm", "backbone")})
-    for seed in SEEDS if agreeing else ():
-        record = {**stage, "seed": seed, "data_dir": "", "init_sha256": ""}
-        text = json.dumps(record, sort_keys=True, separators=(",", ":"))
         known = {key: stage[key] for key in ("algorithm", "backbone")}
-        known["config_sha256"] = hashlib.sha256(text.encode()).hexdigest()
-        edit(system, lambda data, known=known: data["system"].update(known), seed)  # type: ignore[misc]
+        files.write_toml(system / "submission.toml", said | known)
+        for seed in SEEDS:
+            record = {**stage, "seed": seed, "data_dir": "", "init_sha256": ""}
+            text = json.dumps(record, sort_keys=True, separators=(",", ":"))
+            system_says(system, seed, config_sha256=hashlib.sha256(text.encode()).hexdigest(), **known)
 
 
 OF_A_RUN = (
@@ -170,11 +221,12 @@ OF_A_RUN = (
 """What a result says of a run, beside what follows from its predictions and how they were scored."""
 
 
-def basis_by_hand(system: Path, task: str, seed: int) -> tuple[str, str, str]:
+def basis_by_hand(system, task, seed):
     """Return the sha256 of predictions, statement and configuration of a run, as a record of trust names them."""
 
-    def canonical(value: Any) -> bytes:
-        return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    def sha256(value):
+        text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return hashlib.sha256(text.encode()).hexdigest()
 
     folder = system / task
     result = json.loads((folder / f"seed-{seed}.result.json").read_text(encoding="utf-8"))
@@ -184,16 +236,13 @@ def basis_by_hand(system: Path, task: str, seed: int) -> tuple[str, str, str]:
         {key: submission[key] for key in ("algorithm", "backbone", "training_data")},
     ]
     lines = gzip.decompress((folder / f"seed-{seed}.predictions.jsonl.gz").read_bytes()).decode().splitlines()
-    predictions = [{"truncated": False, **json.loads(line)} for line in lines]
+    predictions = sorted(({"truncated": False, **json.loads(line)} for line in lines), key=lambda one: one["id"])
     config = folder / "config.json"
-    return (
-        hashlib.sha256(canonical(sorted(predictions, key=lambda one: str(one["id"])))).hexdigest(),
-        hashlib.sha256(canonical(said)).hexdigest(),
-        hashlib.sha256(config.read_bytes()).hexdigest() if config.is_file() else "",
-    )
+    configuration = hashlib.sha256(config.read_bytes()).hexdigest() if config.is_file() else ""
+    return sha256(predictions), sha256(said), configuration
 
 
-def reproduced(system: Path, **other: str) -> None:
+def reproduced(system, **other):
     """Write the record of a maintainer who drew every seed again; `other` is what was seen in place of what is there."""
     parts = ("predictions", "statement", "configuration")
     scores = {"preference": 50.0, "naturalness": None}
@@ -206,5 +255,4 @@ def reproduced(system: Path, **other: str) -> None:
         }
         for seed in SEEDS
     ]
-    text = json.dumps({"schema": 3, "seen": seen})
-    system.with_name(f"{system.name}.trust.json").write_text(text, encoding="utf-8")
+    system.with_name(f"{system.name}.trust.json").write_text(json.dumps({"schema": 3, "seen": seen}), encoding="utf-8")

@@ -15,21 +15,22 @@ import grue
 from grue.data import load
 from grue.evaluation import evaluate
 from grue.runs import train
+from grue.submissions.checks import rescoring
 from grue.submissions.folder import Submission
 from grue.submissions.packing.collect import find_runs, read_run
 from grue.submissions.packing.pack import pack
 from grue.submissions.trust import rows
 
 SEEDS = (1, 2, 3)
-FEW = 16
+FEW = 8
 SETTINGS: dict[str, Any] = {
     "learning_rate": 1e-3,
-    "updates": 3,
-    "rollouts": 16,
-    "minibatch_size": 16,
+    "updates": 2,
+    "rollouts": 8,
+    "minibatch_size": 8,
     "epochs": 1,
     "validation_examples": 4,
-    "validate_every": 1,
+    "validate_every": 2,
     "value_model": "shared",
 }
 SAID = Submission("ours", ("A. Author",), "CC0", "supervised+ppo", "mini:causal", SEEDS, "none", "seconds")
@@ -44,7 +45,7 @@ def few_examples() -> Iterator[None]:
         return replace(loaded, examples=loaded.examples[:FEW])
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in (evaluate, train, rows):
+        for module in (evaluate, train, rows, rescoring):
             patch.setattr(module, "load_examples", few)
         yield
 
