@@ -27,20 +27,7 @@ def test_the_list_names_every_metric_once_and_those_of_other_packages(monkeypatc
 
 
 def test_a_metric_is_shown(refused):
-    assert grue("metrics", "show", "bleurt").stdout == (
-        "bleurt\n"
-        "  Score of a regression model that reads reference and text; mean over references by default.\n"
-        "  Checkpoints are different metrics: the signature names the one used.\n"
-        "\n"
-        "  range    −∞–∞, higher is better\n"
-        "  source   Sellam et al. 2020; BERT-type checkpoints converted for transformers\n"
-        "  needs    references\n"
-        "  options\n"
-        "    model: str (required)\n"
-        "    revision: str = ''\n"
-        "    batch_size: int = 32\n"
-        "    multi_ref: str = 'mean'\n"
-    )
+    refused.message(grue("metrics", "show", "bleurt").stdout)
     assert "options" not in grue("metrics", "show", "meteor").stdout
     assert "  needs    nothing but the texts\n" in grue("metrics", "show", "distinct1").stdout
     refused.command("metrics", "show", "rogue1", code=2)

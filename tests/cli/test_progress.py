@@ -68,7 +68,7 @@ def view(*lines, samples=(), total=50, title="nlpo on commongen, seed 1"):
 # --- without a terminal -----------------------------------------------------------------------------------------------
 
 
-def test_plain_lines(tmp_path):
+def test_plain_lines(tmp_path, refused):
     page = console()
     with TrainingProgress(page) as progress:
         progress.planned(plan(tmp_path))
@@ -85,36 +85,20 @@ def test_plain_lines(tmp_path):
         progress.finished(plan(tmp_path))
         progress.planned(plan(tmp_path, title="ppo on [odd], seed 1"))
         progress.finished(plan(tmp_path))
-    about = f"suite mini, reward meteor, validated on 300 examples → {tmp_path}"
-    assert page.file.getvalue() == (
-        f"nlpo on commongen, seed 1  {about}\n"
-        "  resuming after update 3 of 50\n"
-        "  warning: update 10: entropy has fallen to 0.050 nats a token. Lower learning_rate.\n"
-        "  update   10  validation: reward 0.500  preference 33.250  best so far, kept\n"
-        "    ski mountain  →  a skier [skis] fast�[31m  (0.250)\n"
-        "  update   20  validation: reward 0.500\n"
-        "  kept update 10: the best on validation: preference 30.0 → 33.2\n"
-        "  kept update 0: training did not beat its start on validation\n"
-        f"ppo on [odd], seed 1  {about}\n"
-        "  already finished; nothing to do\n"
-    )
+    refused.message(page.file.getvalue())
 
 
-def test_a_line_every_few_seconds(tmp_path):
+def test_a_line_every_few_seconds(tmp_path, refused):
     page, clock = console(), [100.0]
     progress = TrainingProgress(page, now=lambda: clock[0])
     progress.started(plan(tmp_path), 4, 50)
     for done in range(5, 13):
         clock[0] += 4.0
         progress.updated(done, 50, LINE | {"loss/total": 1.5, "update": done})
-    figures = "reward 0.457  loss 1.500  KL 0.031  entropy 1.92  length 11.3"
-    assert page.file.getvalue().splitlines()[1:] == [
-        f"  update    7 of 50  {figures}  3 min left",  # 43 updates of 4 seconds: 172
-        f"  update   10 of 50  {figures}  3 min left",
-    ]
+    refused.message(page.file.getvalue())  # 43 updates of 4 seconds: 172, 3 min left
 
 
-def test_the_next_commands_are_said_and_name_the_file_of_a_task_of_ones_own(tmp_path):
+def test_the_next_commands_are_said_and_name_the_file_of_a_task_of_ones_own(tmp_path, refused):
     page = console()
     progress = TrainingProgress(page, beside=" --task my.toml")
     progress.suggest()
@@ -123,10 +107,7 @@ def test_the_next_commands_are_said_and_name_the_file_of_a_task_of_ones_own(tmp_
     for one in (start, first, second):
         progress.finished(one)
     progress.suggest()
-    assert page.file.getvalue().splitlines()[3:] == [
-        f"  next: grue evaluate --checkpoint {tmp_path}/first/checkpoint --task my.toml",
-        f"  next: grue evaluate --checkpoint '{tmp_path}/my runs/checkpoint' --task my.toml",
-    ]
+    refused.message(page.file.getvalue())
 
 
 def test_the_other_processes_say_nothing(tmp_path, capfd):
@@ -143,46 +124,23 @@ def test_the_other_processes_say_nothing(tmp_path, capfd):
 # --- on a terminal ----------------------------------------------------------------------------------------------------
 
 
-def test_the_live_view():
+def test_the_live_view(refused):
     assert drawn(LiveView(console())) == []  # before a run
-    assert drawn(view()) == ["nlpo on commongen, seed 1                              0/50 0:00:00 left -:--:--"]
+    shown = drawn(view())
     samples = [("ski mountain skier", "a skier skis down the mountain .", 0.912), ("dog catch", "", -0.5)]
     lines = [{**LINE, "objective/reward": value} for value in (0.1, 0.2, 0.3, 0.4)]
-    assert drawn(view(*lines, samples=samples)) == [
-        "nlpo on commongen, seed 1 ━━                           4/50 0:00:08 left 0:01:32",
-        "  reward 0.400 ▁▃▆█        KL 0.031  entropy 1.92  length 11.3  1,234 tokens/s",
-        "",
-        "   0.912  ski mountain skier",
-        "          → a skier skis down the mountain .",
-        "",
-        "  -0.500  dog catch",
-        "          → (empty)",
-    ]
+    shown += drawn(view(*lines, samples=samples))
     lines = [{"update": n, "seconds": 0.0, "loss/total": 3.0 / n, "tokens": 100.0} for n in (1, 2, 3)]
-    assert drawn(view(*lines, total=4, title="supervised on commongen, seed 1"))[1:] == ["  loss 1.000 █▃▁"]
+    shown += drawn(view(*lines, total=4, title="supervised on commongen, seed 1"))
     lines = [{**LINE, "objective/reward": value} for value in (0.1, float("nan"), 0.2, float("inf"))]
-    assert drawn(view(*lines))[1].startswith("  reward inf ▁█ ")
-
-
-def test_a_narrow_terminal_gets_more_lines_and_a_wide_one_is_left_empty():
-    one = view(LINE, samples=[("a b", "c d", 1.0)])
-    assert drawn(one, 44)[1:4] == [
-        "  reward 0.457 ▅           KL 0.031",
-        "  entropy 1.92  length 11.3  1,234 tokens/s",
-        "",
-    ]
-    assert drawn(one, 300) == drawn(one, 100)
-    assert max(map(len, drawn(one, 300))) == 100
-
-
-def test_long_texts_are_cut_between_words():
+    shown += drawn(view(*lines))
     prompt = "Summarize: " + "The mayor opened a bridge on Monday. " * 20
     response = "One two three four five six seven eight nine ten " * 5
-    assert drawn(view(LINE, samples=[(prompt, response, 12.5)]))[3:] == [
-        "  12.500  Summarize: The mayor opened a … mayor opened a bridge on Monday.",
-        "          → One two three four five six seven eight nine ten One two three four",
-        "            five six seven eight nine ten One two three four five six seven …",
-    ]
+    one = view(LINE, samples=[(prompt, response, 12.5)])  # both are cut between words
+    shown += [*drawn(one), *drawn(one, 44)]  # a narrow terminal gets more lines
+    refused.message("\n".join(shown))
+    assert drawn(one, 300) == drawn(one, 100)  # and a wide one is left empty
+    assert max(map(len, drawn(one, 300))) == 100
 
 
 @pytest.mark.parametrize("width", [10, 40, 80])
