@@ -219,26 +219,31 @@ def test_files_of_different_lengths_and_damaged_ones_are_refused(plainly, code, 
 # --- a task ----------------------------------------------------------------------------------------------------------
 
 
+COPIES = [{"id": "a", "text": "the cat sits"}, {"id": "b", "text": "a dog runs"}]
+"""The first references of `small_task`."""
+
+
 def test_a_task_has_metrics_of_its_own_and_some_of_them_make_no_axis(tmp_path):
-    command = ("score", lines(tmp_path / "p.jsonl", *ANSWERS), "--task", small_task(tmp_path))
+    command = ("score", lines(tmp_path / "p.jsonl", *COPIES), "--task", small_task(tmp_path))
     scored = printed_json(*command)
     assert (scored["task"], scored["suite"], scored["split"]) == ("commongen", "own", "test")
     axes = {one["metric"]: one["axis"] for one in scored["scores"]}
     assert [axes[name] for name in ("meteor", "spice_lite", "distinct1")] == ["preference", "naturalness", "diversity"]
-    assert scored["preference"] > 0 and scored["counts"]["scored"] == 2
+    assert scored["preference"] > 50 and scored["counts"]["scored"] == 2
     some = printed_json(*command, "--metrics", "coverage,chrf")
     assert [(one["metric"], one["axis"]) for one in some["scores"]] == [("coverage", "preference"), ("chrf", "none")]
+    assert some["scores"][1]["value"] == pytest.approx(100.0)
     assert some["preference"] is None, "not all of the axis"
 
 
 def test_what_this_machine_cannot_compute_is_left_out_and_an_error_where_it_was_asked_for(tmp_path, refused):
     task = small_task(tmp_path, spice_lite="spice")
-    command = ("score", lines(tmp_path / "p.jsonl", *ANSWERS), "--task", task)
+    command = ("score", lines(tmp_path / "p.jsonl", *COPIES), "--task", task)
     result = grue(*command, "--json", "--set", "cider.tokenizer=treebank", GRUE_SPICE_JAVA="no-java")
     assert result.stderr.startswith("Not scored by spice: spice cannot run here:\n- There is no program 'no-java'; ")
     scored = json.loads(result.stdout)
     assert "spice" not in {one["metric"] for one in scored["scores"]}
-    assert scored["preference"] > 0 and scored["naturalness"] is None
+    assert scored["preference"] > 50 and scored["naturalness"] is None
     assert [error.split(":")[0] for error in scored["errors"]] == ["spice"]
     result = grue(*command, "--metrics", "ter,spice", code=3, GRUE_SPICE_JAVA="no-java")
     assert result.stderr.startswith("Error: spice cannot run here:\n") and result.stdout == ""

@@ -81,7 +81,7 @@ def test_a_killed_worker_fork_server_or_sweep_costs_no_more_than_what_was_not_sa
     server = int(Path(f"/proc/{worker}/stat").read_text().rpartition(")")[2].split()[1])
     os.kill(server, signal.SIGKILL)  # it takes its workers along, and they are tried again
     wait_until(process, lambda: states(runs)[-2:] == [(SECOND, "failed"), (SECOND, "running")])
-    assert not Path(f"/proc/{worker}").exists()
+    wait_until(process, lambda: not Path(f"/proc/{worker}").exists())
     wait_for_updates(process, runs, 3, SECOND)
 
     whole = contents(runs / PPO)
