@@ -5,16 +5,14 @@ import re
 import socket
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 from support.commands import grue
 from support.late import late
-from support.official import zipped
 from support.own_task import OWN_TASK
 
 from grue import files
 
-hub_server = late("support.hub_server")
+hub_server, official = late("support.hub_server"), late("support.official")
 ONE_ROW = (
     OWN_TASK[: OWN_TASK.index("sources")].format(metric="rougeL")
     + 'format = "commongen"\nsources = [{ kind = "files", name = "commongen", urls = ["%s/one.zip"] }]\n'
@@ -58,7 +56,7 @@ def test_fetch_says_what_came_and_where_it_is(run, tmp_path):
 
 def test_fetch_of_official_files_names_what_they_unpack_to(hub, run, tmp_path):
     row = {"concept_set": "dog#run", "scene": ["A dog runs."]}
-    hub.plain["/one.zip"] = zipped({"commongen.dev.jsonl": json.dumps(row).encode()})
+    hub.plain["/one.zip"] = official.zipped({"commongen.dev.jsonl": json.dumps(row).encode()})
     (tmp_path / "one.toml").write_text(ONE_ROW % hub.address)
     said = run("fetch", tmp_path / "one.toml").stdout
     place = said.rstrip("\n").rpartition(" → ")[2]
@@ -173,6 +171,6 @@ def test_the_prompts_of_a_file_of_rows_without_its_answers(tmp_path, refused):
     assert example["references"] == row["targets"]
     assert prompt == {"id": example["id"], "prompt": example["prompt"]} and "dog" in prompt["prompt"]
     grue(*export, "--prompts-only", "-o", tmp_path / "p.parquet")
-    assert pq.read_schema(tmp_path / "p.parquet").names == ["id", "prompt"]
+    assert late("pyarrow.parquet").read_schema(tmp_path / "p.parquet").names == ["id", "prompt"]
     refused.command(*export, "--prompts-only", "--format", "trl", "-o", tmp_path / "t.jsonl", code=2)
     refused.command("data", "export", "commongen", "--split", "tests", "-o", tmp_path / "x.jsonl", code=2)

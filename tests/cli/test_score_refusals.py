@@ -1,7 +1,6 @@
 """What `grue score` cannot be asked, and the options that reach its metrics: each refusal says what to do instead."""
 
 import pytest
-from sacrebleu.metrics.bleu import BLEU
 from support.commands import printed_json
 from support.score_cli import own_files, plain, scores
 
@@ -89,6 +88,6 @@ def test_a_tokenizer_whose_package_is_missing(monkeypatch, refused):
     def refuse(self, *arguments, **options):
         raise RuntimeError("\nJapanese tokenization requires extra dependencies.\n\n    pip install sacrebleu[ja]\n")
 
-    monkeypatch.setattr(BLEU, "__init__", refuse)
+    monkeypatch.setattr("sacrebleu.metrics.bleu.BLEU.__init__", refuse)
     options = ("--metrics", "sacrebleu", "--set", "sacrebleu.tokenize=ja-mecab")
     refused.command("score", "p.jsonl", "--examples", "e.jsonl", *options, code=3)

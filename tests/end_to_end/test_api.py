@@ -7,8 +7,6 @@ import re
 import sys
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from support.commands import grue as run
 from support.late import late
@@ -22,6 +20,7 @@ from grue.records import Example, Prediction
 from grue.runs.request import RunRequest
 from grue.task_files import filled, load_task, task_schema
 
+pa, pq = late("pyarrow"), late("pyarrow.parquet")
 tiny, rewards, training = late("support.tiny"), late("grue.evaluation.rewards"), late("grue.runs.train")
 SMALL = {"updates": 1, "rollouts": 4, "minibatch_size": 4, "epochs": 1, "validation_examples": 4}
 TASK = """

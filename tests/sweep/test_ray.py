@@ -180,11 +180,11 @@ def two_nodes(a_token_of_its_own):
 
 
 @slow
-def test_what_fits_no_node_is_refused(two_nodes, tmp_path, refused):
+def test_what_fits_no_node_is_refused(two_nodes, tmp_path):
     import ray
 
-    with refused(ConfigError):
-        record = record_with_a_grid(tmp_path)
+    record = record_with_a_grid(tmp_path)
+    with pytest.raises(ConfigError, match="No node of the Ray cluster has 1 CPU and 100 GPUs for a run"):
         RayExecutor(record, JobContext(runs=tmp_path), jobs=None, cpus=1, gpus=100.0, address=two_nodes[0])
     assert not ray.is_initialized()
 
