@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 from support.commands import grue
+from support.late import late
 
 from grue.api import evaluate as api
 from grue.api.train import diagnose, train
 from grue.cli.options import parse_seeds
 from grue.errors import ConfigError, UnknownName
-from grue.evaluation.systems import System, external_name
 from grue.records import LARGEST_SEED, check_seed, check_system_name
 from grue.runs.plan import stages_of
 from grue.runs.request import RunRequest
@@ -16,6 +16,7 @@ from grue.sweep.grid import GridEntry, SweepGrid
 from grue.sweep.jobs import plan_jobs
 from grue.task_files import load_task
 
+systems = late("grue.evaluation.systems")
 WRONG_NAMES = [
     *("../../x", "", " ", ".", "..", ".hidden", "a/b", "/etc", "a\\b", "a b", "a\nb", "a\x1b[31m", "-x", "+x", "müll"),
     *("x\n", "a" * 61, "a" * 100_000, "ppo\u202e"),
@@ -70,7 +71,7 @@ def test_a_wrong_name_is_refused_by_every_command_and_in_python():
 
 def test_a_checkpoint_cannot_name_a_folder_elsewhere(tmp_path, refused):
     """The name comes from the checkpoint's own file, which may come from anywhere."""
-    hostile = api.Subject(TASK, System("../../x", {"name": "../../x"}, 1, "w"), tmp_path)
+    hostile = api.Subject(TASK, systems.System("../../x", {"name": "../../x"}, 1, "w"), tmp_path)
     with refused(ConfigError):
         api._picking(hostile, 4, "likelihood", tmp_path)
     with refused(UnknownName):
@@ -111,6 +112,6 @@ def test_seeds_that_cannot_be_are_refused_by_every_command():
 def test_a_model_in_a_folder_of_dots_is_named_after_the_folder(tmp_path):
     """Otherwise its results would lie beside those of other systems."""
     for name in (".", "./", "..", str(tmp_path), f"{tmp_path}/."):
-        assert external_name(name) == (tmp_path.parent if name == ".." else tmp_path).name
-    assert external_name("gpt2") == "gpt2"
-    assert external_name("someone/gpt2", chat=True) == "gpt2+chat"
+        assert systems.external_name(name) == (tmp_path.parent if name == ".." else tmp_path).name
+    assert systems.external_name("gpt2") == "gpt2"
+    assert systems.external_name("someone/gpt2", chat=True) == "gpt2+chat"
