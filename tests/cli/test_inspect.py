@@ -44,7 +44,10 @@ def test_the_doctor_finds_what_there_is_and_says_what_the_machine_is(monkeypatch
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
     monkeypatch.setattr(doctor.hub.constants, "ENDPOINT", "http://127.0.0.1:9")  # nobody listens there
     monkeypatch.setattr(doctor.hub.constants, "HF_HUB_OFFLINE", False)
+    read = []
+    monkeypatch.setattr(assets, "read_rows", lambda *which: read.append(which))  # tests/mini reads them all
     said = grue("doctor").stdout
+    assert len(read) == 7 * 3
     for name in ("torch", "transformers", "rows of mini/imdb", "mini:causal", "mini:seq2seq"):
         assert f"ok  {name}" in said
     assert f"{platform.python_version()} at {sys.executable}\n" in said

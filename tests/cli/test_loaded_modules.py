@@ -38,7 +38,7 @@ assert not loaded("torch", "transformers"), "grue.score"
 
 
 def test_no_more_is_loaded_than_is_needed(tmp_path):
-    """In one process: importing, help, a key press, and scoring with all metrics that need no model."""
+    """In one process: importing, help, a key press, and scoring with all metrics of a task."""
     task, predictions = small_task(tmp_path), tmp_path / "p.jsonl"
     files.write_jsonl(predictions, [{"id": name, "text": "a cat"} for name in "ab"])
     score = ["score", str(predictions), "--task", str(task)]
