@@ -1,27 +1,24 @@
-"""`grue study`: from systems' predictions over (synthetic) answers to what they say, on mini IMDB."""
+"""`grue study`: from systems' predictions over (synthetic) answers to what they say, on a few examples of mini IMDB."""
 
 import importlib
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from support.commands import grue, printed_json
+from support.late import late
 from support.paths import ROOT
 from support.studies import PAIRS, SCALES, a_study, filled, written
 
 from grue import files
 from grue.api import study as api
 from grue.api.examples import examples
-from grue.cli.main import main
 from grue.errors import ConfigError
-from grue.render.questionnaire import publish
 from grue.study.key import read_key
 
-
-def grue(*arguments):
-    return CliRunner().invoke(main, list(map(str, arguments)), catch_exceptions=False)
+questionnaire = late("grue.render.questionnaire")
+FEW = 40
 
 
 @pytest.fixture(scope="module")
@@ -35,47 +32,68 @@ def synthetic():
 def systems(tmp_path_factory):
     """Three systems' predictions: the references, praise, and scorn."""
     folder = tmp_path_factory.mktemp("systems")
-    found = examples("imdb")
+    found = examples("imdb")[:FEW]
     words = ("a", "the", "this", "that")
     texts = {
         "whole": [example.references[0] for example in found],
-        "praise": [f"{words[i % 4]} film with a wonderful cast." for i, _ in enumerate(found)],
-        "scorn": [f"{words[i % 4]} film with a terrible plot." for i, _ in enumerate(found)],
+        "praise": [f"{words[i % 4]} film with a wonderful cast." for i in range(FEW)],
+        "scorn": [f"{words[i % 4]} film with a terrible plot." for i in range(FEW)],
     }
-    for name, written_by in texts.items():
-        lines = [{"id": example.id, "text": text} for example, text in zip(found, written_by, strict=True)]
+    for name, by in texts.items():
+        lines = [{"id": example.id, "text": text} for example, text in zip(found, by, strict=True)]
         files.write_jsonl(folder / f"{name}.jsonl", lines)
-    return {name: folder / f"{name}.jsonl" for name in texts}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(api, "examples", lambda task, **more: found)
+        yield folder
 
 
-def named(systems):
-    return ",".join(f"{name}={path}" for name, path in systems.items())
+def make(systems, study, *more, code=0):
+    named = ",".join(f"{name}={systems / name}.jsonl" for name in ("whole", "praise", "scorn"))
+    return grue("study", "make", "--task", "imdb", "--systems", named, *more, "-o", study, code=code)
+
+
+def answered(synthetic, study, **how):
+    """Put synthetic answers into a study's folder, by sentiment; return its key."""
+    key = read_key(study)
+    for answers in synthetic.answer(key, "sentiment", seed=0, **how):
+        files.write_json(study / "answers" / f"{answers.annotator}.json", answers)
+    return key
+
+
+def published(folder, template=SCALES, rule=None, **about):
+    """Publish a small study; return files with answers to it by a rule."""
+    key = a_study(template, **about)
+    questionnaire.publish(key, folder)
+    usual = (lambda number, screen, question: 1 + screen.item % 5) if template.kind == "scales" else (lambda *_: "a")
+    return written(folder.parent, filled(key, rule or usual))
+
+
+def analyse(*arguments, code=0):
+    return grue("study", "analyse", *arguments, "--draws", 100, code=code)
 
 
 def test_the_whole_road(systems, synthetic, tmp_path):
     study = tmp_path / "study"
-    made = grue("study", "make", "--task", "imdb", "--systems", named(systems), "--items", 12, "-o", study)
-    assert made.exit_code == 0, made.output
-    assert "3 systems, 12 items, 36 pages for each of 3." in made.stdout and "key.json to yourself" in made.stdout
-    key = read_key(study)
+    made = make(systems, study, "--items", 12).stdout
+    assert "3 systems, 12 items, 36 pages for each of 3." in made and "key.json to yourself" in made
+    key = answered(synthetic, study, noise=0.5)
     assert [system.name for system in key.systems] == ["whole", "praise", "scorn"]
-    assert {system.files[""] for system in key.systems} == {files.sha256_file(path) for path in systems.values()}
-    assert (
-        key.metrics["sentiment"] == "higher"
-        and key.items[0].scores["sentiment"][1] > key.items[0].scores["sentiment"][2]
-    )
+    assert [system.files[""] for system in key.systems] == [
+        files.sha256_file(systems / f"{system.name}.jsonl") for system in key.systems
+    ]
+    of_metric = key.items[0].scores["sentiment"]
+    assert key.metrics["sentiment"] == "higher" and of_metric[1] > of_metric[2]
 
-    for answers in synthetic.answer(key, "sentiment", noise=0.5, seed=0):
-        files.write_json(study / "answers" / f"{answers.annotator}.json", answers)
-    said = grue("study", "analyse", study, "--draws", 200, "-o", tmp_path / "study.png")
-    assert said.exit_code == 0, said.output
-    assert (
-        "Synthetic: annotator-1, annotator-2, annotator-3 are programs. These are no opinions of people." in said.stdout
-    )
-    assert "annotator-1 36 of 36" in said.stdout and "One-way ANOVA: F(2, 33) = " in said.stdout
+    said = analyse(study, "-o", tmp_path / "study.png").stdout
+    for part in (
+        "Synthetic: annotator-1, annotator-2, annotator-3 are programs. These are no opinions of people.",
+        "annotator-1 36 of 36",
+        "One-way ANOVA: F(2, 33) = ",
+    ):
+        assert part in said
     assert (tmp_path / "study.png").read_bytes().startswith(b"\x89PNG")
 
-    found = json.loads(grue("study", "analyse", study, "--draws", 200, "--json").stdout)
+    found = printed_json("study", "analyse", study, "--draws", 200)
     means = {one["system"]: one["mean"] for one in found["scales"][0]["systems"]}
     assert means["praise"] > means["scorn"] + 1
     agreement = {one["metric"]: one["kendall"]["value"] for one in found["agreement"] if one["question"] == "coherence"}
@@ -84,170 +102,110 @@ def test_the_whole_road(systems, synthetic, tmp_path):
 
 
 def test_pairs_and_the_file_of_choices(systems, synthetic, tmp_path):
-    study, lines = tmp_path / "study", tmp_path / "choices.jsonl"
-    arguments = ["--task", "imdb", "--systems", named(systems), "--kind", "pairs", "--items", 6, "--annotators", 2]
-    assert grue("study", "make", *arguments, "-o", study).exit_code == 0
-    for answers in synthetic.answer(read_key(study), "sentiment", noise=0.2, seed=0, share=0.5):
-        files.write_json(study / "answers" / f"{answers.annotator}.json", answers)
-    said = grue("study", "analyse", study, "--draws", 100, "--answers", lines)
-    assert said.exit_code == 0 and "annotator-1 9 of 18" in said.stdout and str(lines) in said.stdout
-    alone = grue("study", "analyse", study, study / "answers" / "annotator-1.json", "--draws", 100)
-    assert "Synthetic: annotator-1 is a program. These are no opinions" in alone.stdout
-    written_lines = [line for _, line in files.read_jsonl(lines)]
-    assert len(written_lines) == 18
+    study, choices, pairs = tmp_path / "study", tmp_path / "choices.jsonl", tmp_path / "pairs.jsonl"
+    make(systems, study, "--kind", "pairs", "--items", 6, "--annotators", 2)
+    answered(synthetic, study, noise=0.2, share=0.5)
+    said = analyse(study, "--answers", choices).stdout
+    assert "annotator-1 9 of 18" in said and str(choices) in said
+    alone = analyse(study, study / "answers" / "annotator-1.json").stdout
+    assert "Synthetic: annotator-1 is a program. These are no opinions" in alone
+    lines = [line for _, line in files.read_jsonl(choices)]
     keys = {"item", "annotator", "prompt", "id", "a", "b", "systems", "choice", "synthetic"}
-    assert set(written_lines[0]) == keys and all(line["synthetic"] is True for line in written_lines)
-    pairs = tmp_path / "pairs.jsonl"
-    made = grue("pairs", "from-study", lines, "--task", "imdb", "-o", pairs)
-    assert made.exit_code == 0 and "Answered by programs: answers of programs are no opinions of people" in made.stderr
-    refused = grue("study", "analyse", study, "--complete")
-    assert refused.exit_code == 3 and "annotator-1 9 of 18, annotator-2 9 of 18" in refused.stderr
+    assert len(lines) == 18 and set(lines[0]) == keys and all(line["synthetic"] is True for line in lines)
+    told = grue("pairs", "from-study", choices, "--task", "imdb", "-o", pairs).stderr
+    assert "Answered by programs: answers of programs are no opinions of people" in told
+    assert "annotator-1 9 of 18, annotator-2 9 of 18" in analyse(study, "--complete", code=3).stderr
 
 
-def test_what_make_refuses_leaves_nothing(systems, tmp_path):
-    short = tmp_path / "short.jsonl"
-    short.write_text("".join(Path(systems["whole"]).read_text().splitlines(keepends=True)[:-1]))
-    one = f"whole={systems['whole']}"
-    faults = [
-        (["--systems", f"{one},{one}"], 2, "Two systems are called 'whole'"),
-        (
-            ["--systems", f"{one},short={short}"],
-            1,
-            f"{short}: The predictions do not fit the 1000 examples: 1 missing",
-        ),
-        (["--systems", f"no={tmp_path / 'no.jsonl'}"], 3, "no.jsonl: cannot be read"),
-        (["--systems", f"../x={short}"], 3, "there is no such folder"),
-        (["--systems", f"a b={short}"], 2, "The system name 'a b'"),
-        (["--systems", ","], 2, "There is no system to ask about"),
-        (["--systems", "nobody"], 2, "No system 'nobody' of the suite mini"),
-        (["--systems", one, "--items", "1001"], 3, "There are 1000 examples to ask about, not 1001; lower --items."),
-        (["--systems", one, "--kind", "pairs"], 2, "Pairs need two systems"),
-        (["--systems", one, "--template", "totto"], 2, "The questionnaire totto is for totto, not for imdb"),
-        (["--systems", one, "--template", "stars"], 2, "No questionnaire 'stars'"),
-    ]
-    for arguments, code, said in faults:
-        found = grue(
-            "study",
-            "make",
-            "--task",
-            "imdb",
-            "--runs",
-            tmp_path / "runs",
-            "--submissions",
-            tmp_path,
-            *arguments,
-            "-o",
-            tmp_path / "s",
-        )
-        assert found.exit_code == code and said in found.stderr, (arguments, found.stderr)
-        assert not (tmp_path / "s").exists()
+@pytest.mark.parametrize(
+    ("code", "asked"),
+    [
+        (2, "whole=whole.jsonl,whole=whole.jsonl"),
+        (1, "whole=whole.jsonl,short=short.jsonl"),
+        (3, "no=no.jsonl"),
+        (3, "../x=short.jsonl"),
+        (2, "-x=short.jsonl"),
+        (2, ","),
+        (2, "nobody"),
+        (3, f"whole=whole.jsonl --items {FEW + 1}"),
+        (2, "whole=whole.jsonl --kind pairs"),
+        (2, "whole=whole.jsonl --template totto"),
+        (2, "whole=whole.jsonl --template stars"),
+        (2, "whole=whole.jsonl --items 0"),
+        (2, "x=y -o there"),
+    ],
+)
+def test_what_make_refuses_leaves_nothing(systems, code, asked, tmp_path, monkeypatch, refused):
+    monkeypatch.chdir(tmp_path)
+    whole = (systems / "whole.jsonl").read_text()
+    Path("whole.jsonl").write_text(whole)
+    Path("short.jsonl").write_text("".join(whole.splitlines(keepends=True)[:-1]))
+    published(tmp_path / "there")
+    before = sorted(tmp_path.rglob("*")), Path("there/key.json").read_bytes()
+    refused.command("study", "make", "--task", "imdb", "--items", 12, "-o", "s", "--systems", *asked.split(), code=code)
+    assert (sorted(tmp_path.rglob("*")), Path("there/key.json").read_bytes()) == before
 
 
-def test_there_is_something_to_ask_and_somebody(tmp_path):
+def test_there_is_something_to_ask_and_somebody(tmp_path, refused):
     for asked in ({"items": 0}, {"annotators": 0}):
-        with pytest.raises(ConfigError, match="0: give a whole number, 1 at least"):
+        with refused(ConfigError):
             api.make_study(tmp_path / "s", "imdb", ["x=y"], **asked)
 
 
-def test_a_study_of_one_item_says_what_it_can(tmp_path):
+def test_a_study_says_in_words_what_it_cannot_say(tmp_path):
     for template in (SCALES, PAIRS):
-        key = a_study(template, items=1)
-        publish(key, tmp_path / template.name)
-        rule = (lambda number, screen, question: 1 + number) if template is SCALES else (lambda *_: "a")
-        found = grue(
-            "study", "analyse", tmp_path / template.name, *written(tmp_path, filled(key, rule)), "--draws", 100
-        )
-        assert found.exit_code == 0 and "1 items" in found.stdout, found.output
+        paths = published(tmp_path / template.name, template, items=1)
+        assert "1 items" in analyse(tmp_path / template.name, *paths).stdout
+    (path,) = published(tmp_path / "s", annotators=1)
+    assert "– (one annotator)" in analyse(tmp_path / "s", path).stdout
+    paths = published(tmp_path / "p", PAIRS, lambda *_: "tie", annotators=2)
+    assert "– (all answers are equal)" in analyse(tmp_path / "p", *paths).stdout
 
 
-def test_ratings_have_no_choices_to_write(tmp_path):
-    key = a_study()
-    publish(key, tmp_path / "s")
-    paths = written(tmp_path, filled(key, lambda number, screen, question: 1 + number))
-    found = grue("study", "analyse", tmp_path / "s", *paths, "--draws", 100, "--answers", tmp_path / "x.jsonl")
-    assert found.exit_code == 3 and "it has no choices" in found.stderr and not (tmp_path / "x.jsonl").exists()
-
-
-def test_choices_replace_nothing_that_is_there(tmp_path):
-    key = a_study(PAIRS)
-    publish(key, tmp_path / "s")
-    person, *others = written(tmp_path, filled(key, lambda *_: "a"))
+def test_choices_are_of_pairs_and_replace_nothing_that_is_there(tmp_path):
+    paths = published(tmp_path / "rated")
+    said = analyse(tmp_path / "rated", *paths, "--answers", tmp_path / "x.jsonl", code=3).stderr
+    assert "it has no choices" in said and not (tmp_path / "x.jsonl").exists()
+    person, *others = published(tmp_path / "s", PAIRS)
     for there in (person, tmp_path / "s/key.json", tmp_path / "s"):
         before = there.read_bytes() if there.is_file() else None
-        found = grue("study", "analyse", tmp_path / "s", person, *others, "--draws", 100, "--answers", there)
-        assert found.exit_code == 2 and f"{there}: is there already and is not replaced" in found.stderr
+        said = analyse(tmp_path / "s", person, *others, "--answers", there, code=2).stderr
+        assert f"{there}: is there already and is not replaced" in said
         assert before is None or there.read_bytes() == before
     for _ in range(2):  # the same choices again are no other file
-        again = grue("study", "analyse", tmp_path / "s", person, "--draws", 100, "--answers", tmp_path / "new.jsonl")
-        assert again.exit_code == 0 and (tmp_path / "new.jsonl").is_file()
-
-
-def test_a_study_that_is_there_is_not_replaced(tmp_path):
-    publish(a_study(), tmp_path / "s")
-    before = (tmp_path / "s/key.json").read_bytes()
-    found = grue("study", "make", "--task", "imdb", "--systems", "x=y", "-o", tmp_path / "s")
-    assert found.exit_code == 2 and "is there already, perhaps with a study's answers" in found.stderr
-    assert (tmp_path / "s/key.json").read_bytes() == before
+        analyse(tmp_path / "s", person, "--answers", tmp_path / "new.jsonl")
+        assert (tmp_path / "new.jsonl").is_file()
 
 
 def test_files_may_be_named_or_lie_in_the_folder(tmp_path):
-    key = a_study()
-    publish(key, tmp_path / "s")
-    assert "There are no answers" in grue("study", "analyse", tmp_path / "s").stderr
-    paths = written(tmp_path, filled(key, lambda number, screen, question: 1 + screen.systems[0] + number % 2))
-    named_ones = grue("study", "analyse", tmp_path / "s", *paths, "--draws", 100)
+    paths = published(tmp_path / "s", rule=lambda number, screen, question: 1 + screen.systems[0] + number % 2)
+    assert "There are no answers" in analyse(tmp_path / "s", code=3).stderr
+    named = analyse(tmp_path / "s", *paths).stdout
+    (tmp_path / "s/answers").mkdir(exist_ok=True)
     for path in paths:
-        path.rename(files_folder(tmp_path) / path.name)
-    assert grue("study", "analyse", tmp_path / "s", "--draws", 100).stdout == named_ones.stdout
-    assert "alpha" in named_ones.stdout and "Synthetic" not in named_ones.stdout
+        path.rename(tmp_path / "s/answers" / path.name)
+    assert analyse(tmp_path / "s").stdout == named
+    assert "alpha" in named and "Synthetic" not in named
 
 
-def files_folder(tmp_path):
-    folder = tmp_path / "s/answers"
-    folder.mkdir(exist_ok=True)
-    return folder
-
-
-def test_one_annotator_and_equal_answers_are_said_in_words(tmp_path):
-    key = a_study(annotators=1)
-    publish(key, tmp_path / "s")
-    (path,) = written(tmp_path, filled(key, lambda number, screen, question: 1 + screen.item % 5))
-    assert "– (one annotator)" in grue("study", "analyse", tmp_path / "s", path, "--draws", 100).stdout
-    key = a_study(PAIRS, annotators=2)
-    publish(key, tmp_path / "p")
-    paths = written(tmp_path, filled(key, lambda number, screen, question: "tie"))
-    assert "– (all answers are equal)" in grue("study", "analyse", tmp_path / "p", *paths, "--draws", 100).stdout
-
-
-def test_hostile_names_in_answers_do_not_reach_the_terminal(tmp_path):
-    key = a_study(SCALES)
-    publish(key, tmp_path / "s")
-    path = written(tmp_path, filled(key, lambda number, screen, question: 3))[0]
-    path.write_text(path.read_text().replace("annotator-1", "\\u001b[2Jx\\u202e"))
-    found = grue("study", "analyse", tmp_path / "s", path)
-    assert found.exit_code == 3 and found.stderr[:-1].isprintable(), found.stderr
-
-
-def test_names_are_shown_as_they_are_and_control_nothing(tmp_path):
+def test_hostile_names_are_shown_and_control_nothing(tmp_path):
     hostile = "[/red]\x1b[2J"
     for template in (SCALES, PAIRS):
         asked = replace(template, questions=(replace(template.questions[0], name=hostile),), title=hostile)
-        key = a_study(asked, (hostile, "other"))
-        publish(key, tmp_path / template.name)
-        rule = (lambda number, screen, question: 1 + screen.item % 5) if template is SCALES else (lambda *_: "a")
-        paths = written(tmp_path, filled(key, rule))
-        found = grue("study", "analyse", tmp_path / template.name, *paths, "--draws", 100)
-        assert found.exit_code == 0 and "\x1b" not in found.stdout and "[/red]�[2J" in found.stdout, found.output
+        paths = published(tmp_path / template.name, asked, systems=(hostile, "other"))
+        shown = analyse(tmp_path / template.name, *paths).stdout
+        assert "\x1b" not in shown and "[/red]�[2J" in shown
+    path = published(tmp_path / "s")[0]
+    path.write_text(path.read_text().replace("annotator-1", "\\u001b[2Jx\\u202e"))
+    said = analyse(tmp_path / "s", path, code=3).stderr
+    assert said[:-1].isprintable(), said
 
 
-def test_a_picture_is_the_same_for_the_same_answers_and_needs_a_known_ending(tmp_path):
-    key = a_study(PAIRS)
-    publish(key, tmp_path / "s")
-    paths = written(tmp_path, filled(key, lambda *_: "a"))
-    drawn = []
+def test_a_picture_is_the_same_for_the_same_answers_and_needs_a_known_ending(tmp_path, refused):
+    paths = published(tmp_path / "s", PAIRS)
     for name in ("one.svg", "two.svg"):
-        assert grue("study", "analyse", tmp_path / "s", *paths, "--draws", 100, "-o", tmp_path / name).exit_code == 0
-        drawn.append((tmp_path / name).read_text())
-    assert drawn[0] == drawn[1] and "alpha – beta" in drawn[0] and "6 items, 3 annotators" in drawn[0]
-    refused = grue("study", "analyse", tmp_path / "s", *paths, "--draws", 100, "-o", tmp_path / "x.txt")
-    assert refused.exit_code == 2 and "give it one of these endings" in refused.stderr
+        analyse(tmp_path / "s", *paths, "-o", tmp_path / name)
+    drawn = (tmp_path / "one.svg").read_text()
+    assert drawn == (tmp_path / "two.svg").read_text()
+    assert "alpha – beta" in drawn and "6 items, 3 annotators" in drawn
+    refused.command("study", "analyse", tmp_path / "s", *paths, "--draws", 100, "-o", tmp_path / "x.txt", code=2)

@@ -109,14 +109,17 @@ def installed(built, tmp_path_factory):
     return site
 
 
+HASHES = """
+import json, grue
+from grue.task_files import SUITES, load_task, task_names
+found = {f"{suite}/{name}": load_task(name, suite).hash for suite in SUITES for name in task_names(suite)}
+print(json.dumps([grue.__file__, found]))
+"""
+
+
 def hashes(path, folder, prelude=""):
-    """Return task → hash, and where grue was imported from, as a process in another folder sees it."""
-    code = (
-        f"{prelude}\nimport json, grue; from grue.task_files import SUITES, load_task, task_names\n"
-        "found = {f'{s}/{n}': load_task(n, s).hash for s in SUITES for n in task_names(s)}\n"
-        "print(json.dumps([grue.__file__, found]))"
-    )
-    where, found = json.loads(run([sys.executable, "-c", code], folder, str(path)))
+    """Return where grue was imported from, and task → hash, as a process in another folder sees it."""
+    where, found = json.loads(run([sys.executable, "-c", prelude + HASHES], folder, str(path)))
     return Path(where), found
 
 
@@ -125,84 +128,72 @@ def test_a_wheel_holds_all_that_the_package_needs_and_nothing_else(built, which)
     wanted = expected(built.tree)
     assert {f"grue/_tasks/{path.relative_to(ROOT / 'tasks')}" for path in ROOT.glob("tasks/*/*.toml")} <= wanted.keys()
     with zipfile.ZipFile(getattr(built, which)) as wheel:
-        content = {name: wheel.read(name) for name in wheel.namelist() if ".dist-info/" not in name}
-        about = {
-            name.split(".dist-info/")[1]: wheel.read(name).decode()
-            for name in wheel.namelist()
-            if ".dist-info/" in name
-        }
-    assert content.keys() == wanted.keys()
-    assert [name for name in content if content[name] != wanted[name]] == []
+        found = {name: wheel.read(name) for name in wheel.namelist()}
+    about = {name.split(".dist-info/")[1]: found.pop(name).decode() for name in [*found] if ".dist-info/" in name}
+    assert found.keys() == wanted.keys()
+    assert [name for name in found if found[name] != wanted[name]] == []
     assert "grue = grue.cli.main:main" in about["entry_points.txt"]
     assert {"licenses/LICENSE", "licenses/grue/metrics/data/WORDNET-LICENSE"} <= about.keys()
     assert "Requires-Dist: transformers" in about["METADATA"]
-    assert sum(len(data) for name, data in content.items() if name.startswith("grue/mini/")) < 30_000_000
+    assert sum(len(data) for name, data in found.items() if name.startswith("grue/mini/")) < 30_000_000
 
 
-def test_every_way_of_installing_has_the_same_tasks(built, installed, tmp_path):
-    of_sdist = tmp_path / "of-sdist"
-    pip("install", "--no-deps", "--target", of_sdist, built.wheel_of_sdist)
-    where, plain = hashes(built.tree, tmp_path)
-    assert where.is_relative_to(built.tree)
-    assert {name.split("/")[0] for name in plain} == {"mini", "grue"}
-    for site in (installed, of_sdist):
-        where, found = hashes(site, tmp_path)
-        assert where.is_relative_to(site)
-        assert found == plain
+AS_EDITABLE = """
+import site, sys; from pathlib import Path
+# The environment of the tests may have an editable install of its own, which would come first.
+sys.meta_path[:] = [f for f in sys.meta_path if not getattr(f, '__module__', '').startswith('__editable__')]
+[sys.modules.pop(name) for name in list(sys.modules) if name.startswith('__editable__')]
+sys.path[:] = [p for p in sys.path if not (Path(p) / 'grue' / '__init__.py').exists()]
+sys.path.insert(0, FOLDER); site.addsitedir(FOLDER)
+"""
 
 
-def test_a_changed_task_file_counts_at_once_in_a_checkout_and_an_editable_install(built, installed, tmp_path):
+def test_every_install_has_the_same_tasks_and_a_changed_file_counts_at_once_where_it_is_editable(
+    built, installed, tmp_path
+):
     editable = tmp_path / "editable"
     pip("install", "--no-deps", "--target", editable, built.editable)
-    # The environment of the tests may have an editable install of its own, which would come first.
-    as_editable = (
-        "import site, sys; from pathlib import Path\n"
-        "sys.meta_path[:] = [f for f in sys.meta_path if not getattr(f, '__module__', '').startswith('__editable__')]\n"
-        "[sys.modules.pop(name) for name in list(sys.modules) if name.startswith('__editable__')]\n"
-        "sys.path[:] = [p for p in sys.path if not (Path(p) / 'grue' / '__init__.py').exists()]\n"
-        f"sys.path.insert(0, {str(editable)!r}); site.addsitedir({str(editable)!r})"
-    )
-    before = hashes(built.tree, tmp_path)[1]
+    where, before = hashes(built.tree, tmp_path)
+    assert where.is_relative_to(built.tree)
+    assert {name.split("/")[0] for name in before} == {"mini", "grue"}
     path = built.tree / "tasks" / "mini" / "imdb.toml"
     original = path.read_bytes()
     path.write_bytes(original.replace(b"max_tokens = 32", b"max_tokens = 31", 1))
     try:
-        where, in_editable = hashes("", tmp_path, as_editable)
+        where, in_editable = hashes("", tmp_path, AS_EDITABLE.replace("FOLDER", repr(str(editable))))
         assert where.is_relative_to(built.tree)
         assert in_editable == hashes(built.tree, tmp_path)[1]
         assert {name for name in before if before[name] != in_editable[name]} == {"mini/imdb"}
-        assert hashes(installed, tmp_path)[1] == before
+        where, found = hashes(installed, tmp_path)
+        assert where.is_relative_to(installed) and found == before
     finally:
         path.write_bytes(original)
 
 
-def test_the_installed_command_works_from_any_folder(installed, tmp_path):
-    def grue(*arguments):
-        return run([sys.executable, "-m", "grue", *arguments], tmp_path, str(installed))
+WHOLE = """
+from grue.mini import assets, manifest
+listed = manifest.read_manifest()
+assert len(listed.models) >= 4 and all(assets.locate(n).is_dir() for n, m in listed.models.items() if m.ships)
+assert len(listed.rows) == 7
+for name, task in listed.rows.items():
+    for split, about in task.splits.items():
+        assert len(assets.read_rows(name, split, task.revision)) == about.rows
+assert not (manifest.HERE.parents[1] / 'miniworld').exists()
+print(manifest.HERE)
+"""
 
-    assert "commongen" in grue("tasks", "list")
+
+def test_the_installed_command_works_from_any_folder_and_its_rows_and_models_are_whole(built, installed, tmp_path):
+    def grue(*arguments):
+        return run([str(installed / "bin" / "grue"), *arguments], tmp_path, str(installed))
+
+    assert grue("--version").startswith("grue, version ")
+    assert "commongen" in run([sys.executable, "-m", "grue", "tasks", "list"], tmp_path, str(installed))
     assert "imdb" in grue("tasks", "list", "--suite", "grue")
     shown = grue("tasks", "show", "commongen")
-    assert "generate a sentence with: " in shown
-    assert "reference" in shown
+    assert "generate a sentence with: " in shown and "reference" in shown
     assert "preference" in grue("evaluate", "--baseline", "copy", "--task", "commongen")
-    result = json.loads((tmp_path / "runs" / "mini" / "commongen" / "copy" / "seed-1" / "result.json").read_text())
-    assert result["counts"]["scored"] == 1000
-    assert result["grue"]["commit"] == ""
+    result = json.loads((tmp_path / "runs/mini/commongen/copy/seed-1/result.json").read_text())
+    assert (result["counts"]["scored"], result["grue"]["commit"]) == (1000, "")
     assert result["task_hash"] == hashes(installed, tmp_path)[1]["mini/commongen"]
-    assert run([str(installed / "bin" / "grue"), "--version"], tmp_path, str(installed)).startswith("grue, version ")
-
-
-def test_the_installed_rows_and_models_are_whole_and_come_without_their_generator(installed, tmp_path):
-    code = (
-        "from grue.mini import assets, manifest\n"
-        "listed = manifest.read_manifest()\n"
-        "assert len(listed.models) >= 4 and all(assets.locate(n).is_dir() for n, m in listed.models.items() if m.ships)\n"
-        "assert len(listed.rows) == 7\n"
-        "for name, task in listed.rows.items():\n"
-        "    for split, about in task.splits.items():\n"
-        "        assert len(assets.read_rows(name, split, task.revision)) == about.rows\n"
-        "assert not (manifest.HERE.parents[1] / 'miniworld').exists()\n"
-        "print(manifest.HERE)"
-    )
-    assert Path(run([sys.executable, "-c", code], tmp_path, str(installed)).strip()).is_relative_to(installed)
+    assert Path(run([sys.executable, "-c", WHOLE], tmp_path, str(installed)).strip()).is_relative_to(installed)

@@ -1,50 +1,34 @@
 """A real server: `transformers serve` with a small model, asked by `grue evaluate --endpoint` and answered as `--chat` is."""
 
-import json
-
 import pytest
-from click.testing import CliRunner
-from support.chat_models import chat_model, greedy_task
-from support.served import served
+from support.commands import printed_json
+from support.late import late
 
-from grue.cli.main import main
+from grue import files
 
-pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return chat_model(tmp_path_factory.mktemp("served") / "tiny")
-
-
-@pytest.fixture(scope="module")
-def server(model, tmp_path_factory):
-    with served(model, tmp_path_factory.mktemp("log") / "server") as address:
-        yield address
+chat_models, served = late("support.chat_models"), late("support.served")
 
 
 def evaluated(runs, *options):
-    result = CliRunner().invoke(main, ["evaluate", *map(str, options), "--limit", "3", "--runs", str(runs), "--json"])
-    assert result.exit_code == 0, result.output
-    folder = next(path.parent for path in runs.rglob("result.json"))
-    lines = (folder / "predictions.jsonl").read_text().splitlines()
-    return json.loads(result.stdout)[0], [json.loads(line) for line in lines]
+    (result,) = printed_json("evaluate", *options, "--limit", 3, "--runs", runs)
+    (predictions,) = runs.rglob("predictions.jsonl")
+    return result, [line for _, line in files.read_jsonl(predictions)]
 
 
-def test_a_served_model_answers_as_it_does_here(server, model, tmp_path):
-    options = ("--task", greedy_task(tmp_path / "greedy.toml"), "--model", model)
+@pytest.mark.slow
+def test_a_served_model_answers_as_it_does_here(tmp_path):
+    model = chat_models.chat_model(tmp_path / "tiny")
+    options = ("--task", chat_models.greedy_task(tmp_path / "greedy.toml"), "--model", model)
     here, local = evaluated(tmp_path / "local", *options, "--chat")
-    there, served = evaluated(tmp_path / "served", *options, "--endpoint", server, "--concurrency", 2)
-    assert served == local
+    with served.served(model, tmp_path / "server") as address:
+        there, answers = evaluated(tmp_path / "served", *options, "--endpoint", address, "--concurrency", 2)
+        completed, texts = evaluated(tmp_path / "plain", *options, "--endpoint", address, "--completions")
+    assert answers == local
     said, counted = there["system"]["endpoint"], here["generation"]["prompting"].pop("prompt_tokens")
     assert here["generation"]["prompting"] == there["generation"]["prompting"]
-    assert said["tokens"]["prompt"] == counted and len({one["text"] for one in served}) == 3
+    assert said["tokens"]["prompt"] == counted and len({one["text"] for one in answers}) == 3
     assert (said["requests"], said["retries"], said["answers_without_usage"]) == (3, 0, 0)
     assert said["tokens"]["prompt"] > 3 * 40 and 0 < said["tokens"]["completion"] <= 3 * 24
     assert there["counts"]["truncated"] == said["finish_reasons"].get("length", 0)
-
-
-def test_plain_prompts_are_completed(server, model, tmp_path):
-    found, texts = evaluated(tmp_path, "--task", "commongen", "--model", model, "--endpoint", server, "--completions")
-    assert found["system"]["name"] == "tiny+completions" and "prompting" not in found["generation"]
+    assert completed["system"]["name"] == "tiny+completions" and "prompting" not in completed["generation"]
     assert len(texts) == 3

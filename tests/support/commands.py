@@ -1,6 +1,7 @@
 """The command line in this process, and what it leaves in a folder."""
 
-import torch
+import json
+
 from click.testing import CliRunner
 
 from grue.cli.main import main
@@ -20,6 +21,18 @@ SETTINGS = {
 }
 
 
+def grue(*arguments, code=0, **environment):
+    """Run a command that must end with this code, if one is given, and no traceback; return what it printed."""
+    result = CliRunner().invoke(main, [str(argument) for argument in arguments], env=environment, prog_name="grue")
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    assert code in (None, result.exit_code), result.output
+    return result
+
+
+def printed_json(*arguments, **environment):
+    return json.loads(grue(*arguments, "--json", **environment).stdout)
+
+
 def train_command(runs, **changes):
     """The command of a short run on the data that are shipped, with some settings changed."""
     values = [part for key, value in {**SETTINGS, **changes}.items() for part in ("--set", f"{key}={value}")]
@@ -33,6 +46,8 @@ def run_folder(runs):
 
 def here(*command):
     """Run the command line on one thread, as in a process of its own: sums of floats depend on it."""
+    import torch
+
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

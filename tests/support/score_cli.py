@@ -1,20 +1,14 @@
-"""What the tests of `grue score` share: files to score, the command itself, and what it printed."""
+"""What the tests of `grue score` share: files to score, and what was printed."""
 
 import json
 
-from click.testing import CliRunner
-
-from grue.cli.main import main
+from support.commands import printed_json
 
 MINE = [
     {"id": "a", "references": ["the cat sat", "a cat sat down"], "meta": {"concepts": ["cat", "sit"]}},
     {"id": "b", "references": ["dogs run"], "prompt": "dogs:", "meta": {"concepts": ["dog"]}},
 ]
 ANSWERS = [{"id": "b", "text": "dogs ran"}, {"id": "a", "text": "the cat sat"}]
-
-
-def grue(*arguments, **environment):
-    return CliRunner().invoke(main, [str(argument) for argument in arguments], env=environment)
 
 
 def lines(path, *records):
@@ -32,13 +26,6 @@ def plain(path, content):
     return path
 
 
-def scores(result):
-    """Return metric → value of what --json printed."""
-    assert result.exit_code == 0, result.output
-    return {score["metric"]: score["value"] for score in json.loads(result.stdout)["scores"]}
-
-
-def fails(result, code, message):
-    """Whether a command printed one message on stderr, nothing on stdout, and left with a code."""
-    found = (result.exit_code, result.stderr, result.stdout)
-    assert found == (code, f"Error: {message}\n", ""), found
+def scores(*arguments, **environment):
+    """Score with a command; return metric → value."""
+    return {one["metric"]: one["value"] for one in printed_json("score", *arguments, **environment)["scores"]}

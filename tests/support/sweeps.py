@@ -9,13 +9,13 @@ import time
 from pathlib import Path
 
 from support.factories import a_result, a_task
+from support.own_task import OWN_TASK
 from support.paths import ROOT
 
-from grue.files import write_json
+from grue.files import write_json, write_jsonl
 from grue.lm.checkpoint import CheckpointManifest
 from grue.sweep.grid import SweepGrid
 from grue.sweep.jobs import Job, plan_jobs
-from grue.sweep.record import Record
 from grue.sweep.schedule import Outcome
 
 # A run of a few seconds: two updates of eight answers, a state after each.
@@ -131,17 +131,25 @@ class Watcher:
 # --- real processes --------------------------------------------------------------------------------------------------
 
 
+def small_task(folder):
+    """Write a task whose runs take seconds: eight rows for all its splits; return its file."""
+    words = "cat dog bird man ball house tree fish".split()
+    write_jsonl(folder / "rows.jsonl", [{"id": w, "prompt": f"the {w}", "reference": f"a {w} runs"} for w in words])
+    (folder / "words.toml").write_text(OWN_TASK.format(metric="rougeL"), encoding="utf-8")
+    return folder / "words.toml"
+
+
 def sweep_command(runs, *more, tasks="imdb", algos="ppo", seeds="1", **changes):
     values = [part for key, value in {**SMALL, **changes}.items() for part in ("--set", f"{key}={value}")]
-    return ["sweep", "--tasks", tasks, "--algos", algos, "--seeds", seeds, "--runs", str(runs), *values, *more]
+    grid = ("--tasks", str(tasks), "--algos", algos, "--seeds", seeds)
+    return ["sweep", *grid, "--runs", str(runs), *values, *map(str, more)]
 
 
 def start(*command, preexec_fn=None):
     """Start `grue` in a session of its own, as a terminal does."""
-    usual = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     return subprocess.Popen(
         [sys.executable, "-m", "grue", *command],
-        env=usual,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -150,10 +158,17 @@ def start(*command, preexec_fn=None):
     )
 
 
-def ended(process):
-    """Wait for a process; return its exit code, output and errors."""
+def ends_well(process, output):
+    """Wait for a sweep that must end with 0 and print this."""
+    said, errors = process.communicate()
+    assert (process.returncode, said) == (0, f"{output}\n"), errors
+
+
+def ends_with(process, code):
+    """Wait for a sweep that must end with this code and no traceback; return its output and errors."""
     output, errors = process.communicate()
-    return process.returncode, output, errors
+    assert process.returncode == code and "Traceback" not in errors, errors
+    return output, errors
 
 
 def end_all(process):
@@ -171,10 +186,10 @@ def wait_until(process, condition):
 
 
 def events(runs):
-    """Every event as (job without its suite, state, message)."""
+    """Every event as (job, state, message)."""
     lines = (runs / "sweep/events.jsonl").read_text().splitlines()
     found = [json.loads(line) for line in lines]
-    return [(event["job"].partition("/")[2], event["state"], event.get("message")) for event in found]
+    return [(event["job"], event["state"], event.get("message")) for event in found]
 
 
 def states(runs):
@@ -193,9 +208,15 @@ def workers(process):
             continue
         session = int(stat.rpartition(")")[2].split()[3])
         if session == process.pid and log.endswith(".log"):
-            found[log.partition("/sweep/logs/")[2].partition("/")[2].removesuffix(".log")] = int(entry.name)
+            found[log.partition("/sweep/logs/")[2].removesuffix(".log")] = int(entry.name)
     return found
 
 
-def record_of(runs):
-    return Record(runs.absolute())
+def log_of(runs, job):
+    """The whole lines of a run's log."""
+    path = runs / job / "train.jsonl"
+    return [json.loads(line) for line in path.read_text().split("\n")[:-1]] if path.exists() else []
+
+
+def updates_of(runs, job):
+    return [line["update"] for line in log_of(runs, job) if "seconds" in line and "update" in line]

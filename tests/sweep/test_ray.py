@@ -13,13 +13,21 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
-from support.chat_models import chat_model
-from support.served import served
-from support.sweeps import end_all, ended, events, record_of, start, states, sweep_command, wait_until, workers
+from support.openai_server import serving
+from support.sweeps import (
+    SMALL,
+    ends_well,
+    ends_with,
+    events,
+    small_task,
+    states,
+    sweep_command,
+    updates_of,
+    wait_until,
+    workers,
+)
 
 from grue import __version__, files
-from grue.cli.main import main
 from grue.errors import ConfigError, DataError
 from grue.sweep.on_ray import NodeExpectation, RayExecutor, check_node, room
 from grue.sweep.record import Record
@@ -37,36 +45,37 @@ def a_token_of_its_own():
         yield
 
 
+def free_port():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
+
+
 # --- without Ray -----------------------------------------------------------------------------------------------------
 
 
-def refused(tmp_path, *more):
-    done = CliRunner().invoke(main, sweep_command(tmp_path, "--executor", "ray", *more))
-    assert done.exit_code == 2, done.output
-    return done.output
+@pytest.mark.parametrize(
+    "asked",
+    ["--gpus 1.5", *(f"--address {there}" for there in ("ray://head:10001", "head", ":6379", "head:", "head:ssh"))],
+)
+def test_what_cannot_be_asked_of_ray_is_refused(asked, tmp_path, refused):
+    refused.command(*sweep_command(tmp_path, "--executor", "ray", *asked.split()), code=2)
 
 
-def test_without_ray_it_is_said_how_to_get_it(tmp_path, monkeypatch):
+def test_without_ray_or_a_cluster_it_is_said_how_to_get_it(tmp_path, monkeypatch, refused):
+    command, port = sweep_command(tmp_path, "--executor", "ray"), free_port()
+    with pytest.raises(ConfigError) as caught:
+        RayExecutor(record_with_a_grid(tmp_path), JobContext(runs=tmp_path), None, address=f"127.0.0.1:{port}")
+    assert f"--address 127.0.0.1:{port}: no Ray cluster can be reached there" in str(caught.value)
+    assert f"`ray start --head --port={port}` on its first node starts one" in str(caught.value)
     monkeypatch.setitem(sys.modules, "ray", None)
-    assert refused(tmp_path) == "Error: --executor ray needs Ray, which is not installed: pip install 'grue[ray]'.\n"
+    refused.command(*command, code=2)
 
 
-def test_a_part_of_several_gpus_is_refused(tmp_path):
-    assert refused(tmp_path, "--gpus", "1.5") == "Error: --gpus 1.5: more than one GPU must be a whole number.\n"
-
-
-@pytest.mark.parametrize("address", ["ray://head:10001", "head", ":6379", "head:", "head:ssh"])
-def test_an_address_of_another_kind_is_refused(tmp_path, address):
-    assert f"Error: --address {address}: write host:port of the cluster's head" in refused(
-        tmp_path, "--address", address
-    )
-
-
-def test_where_nothing_listens_it_is_said_at_once(tmp_path):
-    port = free_port()
-    said = refused(tmp_path, "--address", f"127.0.0.1:{port}")
-    assert f"Error: --address 127.0.0.1:{port}: no Ray cluster can be reached there" in said
-    assert f"`ray start --head --port={port}` on its first node starts one" in said
+def record_with_a_grid(runs):
+    record = Record(runs)
+    files.write_text(record.grid_path, 'tasks = ["imdb"]\n')
+    return record
 
 
 def a_node(alive=True, **resources):
@@ -86,48 +95,31 @@ def a_node(alive=True, **resources):
         ([a_node(CPU=16.0, GPU=1.0)], 1, 0.1, 10),
         ([a_node(CPU=3.0, GPU=4.0)], 1, 0.5, 3),
         ([a_node(CPU=8.0, GPU=5.0)], 1, 2.0, 2),
-        ([{"Alive": True, "Resources": {}}], 1, 0.0, 0),
+        ([a_node()], 1, 0.0, 0),
     ],
 )
 def test_a_node_has_room_for_as_many_runs_as_its_cpus_and_gpus_allow(nodes, cpus, gpus, runs):
     assert room(nodes, cpus, gpus) == runs
 
 
-@pytest.fixture
-def origin(tmp_path):
-    grid = tmp_path / "sweep.toml"
-    grid.write_text('tasks = ["imdb"]\n')
-    return NodeExpectation(
+def test_a_node_may_work_that_sees_the_folder_and_has_the_same_version(tmp_path, monkeypatch):
+    grid = record_with_a_grid(tmp_path).grid_path
+    origin = NodeExpectation(
         version=__version__, grid_path=grid, grid_hash=files.sha256_file(grid), stop_path=tmp_path / "stop-0"
     )
-
-
-def test_a_node_that_sees_the_folder_and_has_the_same_version_may_work(origin):
     assert check_node(origin) is None
-
-
-def test_a_node_that_sees_another_folder_may_not(origin):
-    origin.grid_path.write_text('tasks = ["commongen"]\n')
-    with pytest.raises(DataError, match="All nodes must share the folder of runs under the same path"):
-        check_node(origin)
-    origin.grid_path.unlink()
-    with pytest.raises(DataError, match=f"does not see {origin.grid_path} as the machine"):
-        check_node(origin)
-
-
-def test_a_node_with_another_version_may_not(origin, monkeypatch):
     monkeypatch.setattr("grue.sweep.on_ray.__version__", "0.0.9")
     with pytest.raises(ConfigError, match=f"has grue 0.0.9; the sweep was started with {__version__}"):
         check_node(origin)
+    monkeypatch.undo()
+    grid.write_text('tasks = ["commongen"]\n')
+    for lose in (lambda: None, grid.unlink):  # it sees another folder, or none
+        lose()
+        with pytest.raises(DataError, match=f"does not see {grid} as the machine.*All nodes must share the folder of"):
+            check_node(origin)
 
 
 # --- two nodes on this machine ---------------------------------------------------------------------------------------
-
-
-def free_port():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
 
 
 def end_with_this_process():
@@ -137,9 +129,9 @@ def end_with_this_process():
 
 def start_node(*options):
     """Start a node of one CPU in a session of its own; return when it is up."""
-    command = [str(Path(sys.executable).with_name("ray")), "start", "--block", "--num-cpus=1"]
+    command = [str(Path(sys.executable).with_name("ray")), "start", "--block", "--num-cpus=1", *options]
     node = subprocess.Popen(
-        [*command, "--node-ip-address=127.0.0.1", "--object-store-memory=80000000", "--disable-usage-stats", *options],
+        [*command, "--node-ip-address=127.0.0.1", "--object-store-memory=80000000", "--disable-usage-stats"],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -187,147 +179,81 @@ def two_nodes(a_token_of_its_own):
                 kill_node(node)
 
 
-@pytest.fixture
-def sweeping():
-    """Start sweeps, and leave nothing of them behind."""
-    begun = []
-
-    def begin(*command):
-        begun.append(start(*command))
-        return begun[-1]
-
-    yield begin
-    for process in begun:
-        end_all(process)
-
-
-def contents(runs, name):
-    return {path.relative_to(runs): path.read_bytes() for path in runs.glob(f"mini/*/*/*/{name}")}
-
-
-def updates_of(runs, job):
-    path = runs / "mini" / job / "train.jsonl"
-    lines = [line for _, line in files.read_jsonl(path)] if path.exists() else []
-    return [line["update"] for line in lines if "seconds" in line and "update" in line]
-
-
 @slow
 def test_what_fits_no_node_is_refused(two_nodes, tmp_path):
     import ray
 
-    address, *_ = two_nodes
-    record = Record(tmp_path)
-    record.grid_path.parent.mkdir()
-    record.grid_path.write_text("")
+    record = record_with_a_grid(tmp_path)
     with pytest.raises(ConfigError, match="No node of the Ray cluster has 1 CPU and 100 GPUs for a run"):
-        RayExecutor(record, JobContext(runs=tmp_path), jobs=None, cpus=1, gpus=100.0, address=address)
+        RayExecutor(record, JobContext(runs=tmp_path), jobs=None, cpus=1, gpus=100.0, address=two_nodes[0])
     assert not ray.is_initialized()
 
 
 @slow
 def test_two_nodes_give_what_one_machine_gives(sweeping, two_nodes, tmp_path):
+    """Two runs that are trained, and a model behind an address, asked from there."""
     address, head, other = two_nodes
-    local, ray = tmp_path / "local", tmp_path / "ray"
-    wanted = {"tasks": "commongen", "algos": "ppo,nlpo"}
-    process = sweeping(*sweep_command(ray, "--executor", "ray", "--address", address, **wanted))
-    wait_until(process, lambda: workers(head) and workers(other))
-    assert {*workers(head), *workers(other)} == {"commongen/ppo/seed-1", "commongen/nlpo/seed-1"}
-    assert ended(process)[:2] == (0, "2 runs: 2 finished\n")
-    assert ended(sweeping(*sweep_command(local, **wanted)))[0] == 0
-    for name in ("predictions.jsonl", "checkpoint/model.safetensors"):
-        made = contents(ray, name)
-        assert len(made) == 2
-        assert made == contents(local, name)
-    assert not [*(ray / "sweep").glob("stop-*")]
-
-
-def asking(folder, name, **asked):
-    """A grid of two small tasks and one model, with how it is asked."""
-    tasks = []
-    for number in (1, 2):
-        rows = [{"id": f"{n}", "prompt": f"a film of {n + number}", "reference": f"part {n}"} for n in range(4)]
-        files.write_jsonl(folder / f"rows-{number}.jsonl", rows)
-        table = {
-            "reward": "rouge1",
-            "metrics": [{"name": "rouge1", "axis": "preference", "range": [0, 1]}],
-            "data": {"sources": [{"kind": "local", "files": {"test": f"rows-{number}.jsonl"}}]},
-            "prompt": {"max_tokens": 16, "chat": {"version": 1, "user": "{prompt}"}},
-            "decoding": {"max_new_tokens": 9},
-            "backbone": {"family": "causal", "model": "mini:causal"},
-        }
-        files.write_toml(folder / f"task-{number}.toml", table)
-        tasks.append(str(folder / f"task-{number}.toml"))
-    files.write_toml(folder / f"{name}.toml", {"tasks": tasks, "models": [{"model": str(folder / "tiny"), **asked}]})
-    return "sweep", "--config", str(folder / f"{name}.toml"), "--runs", str(folder / name)
+    made = {}
+    with serving(reply=lambda body: f"a {body['prompt'].split()[-1]} runs") as served:
+        endpoint = {"url": served.url, "completions": True}
+        grid = {"tasks": [str(small_task(tmp_path))], "algorithms": ["ppo", "nlpo"], "set": SMALL}
+        files.write_toml(tmp_path / "grid.toml", grid | {"models": [{"model": "theirs", "endpoint": endpoint}]})
+        for name, options in (("ray", ("--executor", "ray", "--address", address)), ("local", ())):
+            process = sweeping(
+                "sweep", "--config", str(tmp_path / "grid.toml"), "--runs", str(tmp_path / name), *options
+            )
+            if name == "ray":
+                wait_until(process, lambda: workers(head) and workers(other))
+            ends_well(process, "3 runs: 3 finished")
+            made[name] = {
+                path.relative_to(tmp_path / name): path.read_bytes()
+                for wanted in ("predictions.jsonl", "checkpoint/model.safetensors")
+                for path in (tmp_path / name).glob(f"own/words/*/*/{wanted}")
+            }
+    assert len(made["ray"]) == 3 + 2
+    assert made["ray"] == made["local"]
+    result = files.read_json(tmp_path / "ray/own/words/theirs+completions/seed-1/result.json")
+    assert result["system"]["endpoint"]["requests"] == 8
+    assert not [*(tmp_path / "ray/sweep").glob("stop-*")]
 
 
 @slow
-def test_a_chat_model_behind_an_address_is_asked_from_two_nodes(sweeping, two_nodes, tmp_path):
-    address, head, other = two_nodes
-    model = chat_model(tmp_path / "tiny")
-    with served(model, tmp_path / "log") as url:
-        command = asking(tmp_path, "ray", endpoint={"url": url, "concurrency": 2})
-        process = sweeping(*command, "--executor", "ray", "--address", address)
-        wait_until(process, lambda: workers(head) and workers(other))
-        assert ended(process)[:2] == (0, "2 runs: 2 finished\n")
-    assert ended(sweeping(*asking(tmp_path, "local", chat=True)))[:2] == (0, "2 runs: 2 finished\n")
-    for number in (1, 2):
-        place = f"own/task-{number}/tiny+chat/seed-1"
-        there, here = tmp_path / "ray" / place, tmp_path / "local" / place
-        assert (there / "predictions.jsonl").read_bytes() == (here / "predictions.jsonl").read_bytes()
-        assert files.read_json(there / "result.json")["system"]["endpoint"]["requests"] == 4
-
-
-@slow
-def test_a_node_that_dies_takes_no_run_with_it(sweeping, two_nodes, tmp_path):
+def test_a_run_is_saved_by_ctrl_c_and_goes_on_elsewhere_and_a_node_that_dies_takes_none_with_it(
+    sweeping, two_nodes, tmp_path
+):
+    """The first command has a cluster of its own; the second one is the same on two nodes, of which one dies."""
     address, _, other = two_nodes
-    command = sweep_command(
-        tmp_path, "--executor", "ray", "--address", address, "--no-evaluate", tasks="commongen", seeds="1-4", updates=6
-    )
-    process = sweeping(*command)
-
-    def a_run_of_the_other_node():
-        ended = (
-            {job for job, state in states(tmp_path) if state == "finished"} if record_of(tmp_path).ended() else set()
-        )
-        return next((job for job in workers(other) if ended and job not in ended and updates_of(tmp_path, job)), None)
-
-    lost = wait_until(process, a_run_of_the_other_node)
-    kill_node(other)
-    code, output, errors = ended(process)
-    assert (code, output) == (0, "4 runs: 4 finished\n"), errors
-    jobs = [f"commongen/ppo/seed-{seed}" for seed in range(1, 5)]
-    seen = Counter(states(tmp_path))
-    assert [seen[job, "running"] for job in jobs] == [1 + (job == lost) for job in jobs]
-    assert [seen[job, "failed"] for job in jobs] == [int(job == lost) for job in jobs]
-    assert [seen[job, "finished"] for job in jobs] == [1] * 4
-    [(_, message)] = [(job, message) for job, state, message in events(tmp_path) if state == "failed"]
-    assert message.startswith(("WorkerCrashedError: ", "NodeDiedError: "))
-    assert {job: updates_of(tmp_path, job) for job in jobs} == {job: [*range(1, 7)] for job in jobs}
-
-
-# --- a cluster of its own --------------------------------------------------------------------------------------------
-
-
-@slow
-def test_ctrl_c_saves_what_runs_and_the_same_command_goes_on(sweeping, tmp_path):
-    pytest.importorskip("ray")
-    command = sweep_command(tmp_path, "--executor", "ray", "--jobs", "1", "--no-evaluate", tasks="commongen", updates=6)
-    job = "commongen/ppo/seed-1"
-    process = sweeping(*command)
-    wait_until(process, lambda: updates_of(tmp_path, job))
+    runs, jobs = tmp_path / "runs", [f"own/words/ppo/seed-{seed}" for seed in (1, 2, 3)]
+    task = small_task(tmp_path)
+    command = sweep_command(runs, "--executor", "ray", "--no-evaluate", tasks=task, seeds="1-3", updates=12)
+    process = sweeping(*command, "--jobs", "1")
+    wait_until(process, lambda: updates_of(runs, jobs[0]))
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-    code, output, errors = ended(process)
-    assert code == 130, errors
-    assert states(tmp_path) == [(job, "running"), (job, "stopped")]
-    assert [*(tmp_path / "mini" / job / "states").iterdir()]
-    deadline = time.monotonic() + 120  # Ray kills its workers behind itself
+    ends_with(process, 130)
+    assert states(runs) == [(jobs[0], "running"), (jobs[0], "stopped")]
+    assert [*(runs / jobs[0] / "states").iterdir()]
+    wait_for_none(process)
+    assert not [*(runs / "sweep").glob("stop-*")]
+    assert 0 < len(updates_of(runs, jobs[0])) < 12
+
+    process = sweeping(*command, "--address", address)
+    lost = wait_until(
+        process, lambda: next((job for job in workers(other) if 0 < len(updates_of(runs, job)) < 12), None)
+    )
+    kill_node(other)
+    ends_well(process, "3 runs: 3 finished")
+    seen = Counter(states(runs))
+    assert [seen[job, "running"] for job in jobs] == [1 + (job == jobs[0]) + (job == lost) for job in jobs]
+    assert [seen[job, "failed"] for job in jobs] == [int(job == lost) for job in jobs]
+    assert [seen[job, "finished"] for job in jobs] == [1] * 3
+    [message] = [message for _, state, message in events(runs) if state == "failed"]
+    assert message.startswith(("WorkerCrashedError: ", "NodeDiedError: "))
+    assert {job: updates_of(runs, job) for job in jobs} == {job: [*range(1, 13)] for job in jobs}
+
+
+def wait_for_none(process):
+    """Ray kills its workers behind itself."""
+    deadline = time.monotonic() + 120
     while workers(process):
         assert time.monotonic() < deadline, "a worker outlives its cluster"
         time.sleep(0.1)
-    assert not [*(tmp_path / "sweep").glob("stop-*")]
-    done = len(updates_of(tmp_path, job))
-    assert done < 6
-    code, output, errors = ended(sweeping(*command))
-    assert (code, output) == (0, "1 run: 1 finished\n"), errors
-    assert updates_of(tmp_path, job) == [1, 2, 3, 4, 5, 6]
