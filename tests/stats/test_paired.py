@@ -82,7 +82,7 @@ SEEDS_A, SEEDS_B = [41.0, 43.5, 42.2, 45.1, 40.3], [39.0, 41.0, 36.0]
 PAIRS_B = [40.1, 43.0, 40.9, 44.6, 39.6]
 
 
-def without_spread(*by_seed, examples=2000):
+def without_spread(*by_seed, examples=1000):
     """Values of examples that do not differ, and then the scores; turning many signs says next to nothing."""
     return (*(np.repeat(np.array(each)[:, None], examples, axis=1) for each in by_seed), *by_seed)
 
