@@ -11,7 +11,6 @@ from grue.records import Example
 def test_the_length_of_a_reference_is_one_of_two(refused):
     assert make_metric("bleu4").signature.endswith("|reflen:shortest"), "the suite's figures do not change"
     assert make_metric("bleu4", reference_length="closest").signature.endswith("|reflen:closest")
-    assert make_metric("ter").signature != make_metric("ter", case_sensitive=True).signature
     with refused(ConfigError):
         make_metric("bleu4", reference_length="closet")
 
@@ -24,6 +23,12 @@ def test_metrics_that_share_their_counts_do_not_mix_them(names):
     found = [[metric.statistics(*call).tolist() for metric in sharing.values()] for call in calls]
     sharing.clear()
     assert found == [[make_metric(name).statistics(*call).tolist() for name in names] for call in calls]
+
+
+def test_case_counts_in_ter_if_asked_for():
+    found = [value("ter", ["a B c D"], "A b C d", case_sensitive=sensitive) for sensitive in (False, True)]
+    assert found == [0.0, 100.0]
+    assert make_metric("ter").signature != make_metric("ter", case_sensitive=True).signature
 
 
 def test_cider_keeps_the_prepared_frequencies(refused):

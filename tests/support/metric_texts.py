@@ -94,7 +94,7 @@ def _text(generator):
             words.insert(generator.randrange(len(words) + 1), generator.choice(SIGNS))
     if kind > 0.9:
         words.insert(generator.randrange(len(words) + 1), generator.choice(ODD_WORDS))
-    glue = (" ", " ", " ", " ", " ", "  ", "\n", "") if kind > 0.9 else (" ",)
+    glue = (" ", " ", " ", " ", " ", "  ", "\n", "") if kind > 0.9 else (" ", " ", "\n") if kind < 0.15 else (" ",)
     text = "".join(word + generator.choice(glue) for word in words).rstrip(" ")
     return text.capitalize() + "." if kind > 0.5 else text
 
