@@ -62,7 +62,7 @@ def pytest_terminal_summary(terminalreporter):
     if measured:
         terminalreporter.section("largest differences from the reference libraries")
         for name, value in sorted(measured):
-            terminalreporter.write_line(f"{name:44}{value}")
+            terminalreporter.write_line(f"{name:84} {value}")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -5,28 +5,15 @@ import math
 from importlib.metadata import version
 
 import pytest
-import torch
-from bert_score import BERTScorer
-from bert_score.utils import get_model
-from support import tiny_bert
-from transformers import (
-    AlbertConfig,
-    AlbertModel,
-    BartConfig,
-    BartModel,
-    DistilBertConfig,
-    DistilBertModel,
-    RobertaConfig,
-    RobertaModel,
-    T5Config,
-    T5Model,
-)
+from support.late import late
 
-from grue.errors import ConfigError, DataError
-from grue.lm.scorers import load_encoder, signed
-from grue.metrics.neural import bertscore as module
+from grue.errors import ConfigError
 from grue.metrics.registry import make_metric
 from grue.records import Example
+
+torch, transformers, tiny_bert = late("torch"), late("transformers"), late("support.tiny_bert")
+bert_score, scorers = late("bert_score"), late("grue.lm.scorers")
+module = late("grue.metrics.neural.bertscore")
 
 REFERENCES = [
     ("the film is slow .", "the music is lovely and the end is a surprise ."),
@@ -39,27 +26,25 @@ REFERENCES = [
 TEXTS = ["the film is lovely .", "I did not like it", "surprise", "東京 café", "the film", "indeed very" * 4]
 EXAMPLES = [Example(f"e{i}", "", references) for i, references in enumerate(REFERENCES)]
 PARTS = ["precision", "recall", "f1"]
+SMALL = {"d_model": 16, "num_layers": 3}
 KINDS = {
-    "roberta": lambda: RobertaModel(tiny_bert.config(RobertaConfig, pad_token_id=0), add_pooling_layer=False),
-    "albert": lambda: AlbertModel(tiny_bert.config(AlbertConfig, embedding_size=8)),
-    "distilbert": lambda: DistilBertModel(
-        tiny_bert.config(DistilBertConfig, dim=16, hidden_dim=32, n_layers=3, n_heads=2)
+    "bert": ("BertModel", {}, {"add_pooling_layer": False}),
+    "roberta": ("RobertaModel", {"pad_token_id": 0}, {"add_pooling_layer": False}),
+    "albert": ("AlbertModel", {"embedding_size": 8}, {}),
+    "distilbert": ("DistilBertModel", {"dim": 16, "hidden_dim": 32, "n_layers": 3, "n_heads": 2}, {}),
+    "bart": (
+        "BartModel",
+        {"d_model": 16, "encoder_layers": 3, "decoder_layers": 2, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32}
+        | {"encoder_attention_heads": 2, "decoder_attention_heads": 2},
+        {},
     ),
-    "bart": lambda: BartModel(
-        tiny_bert.config(
-            BartConfig, d_model=16, encoder_layers=3, decoder_layers=2, encoder_attention_heads=2,
-            decoder_attention_heads=2, encoder_ffn_dim=32, decoder_ffn_dim=32,
-        )
-    ),
-    "t5": lambda: T5Model(
-        tiny_bert.config(T5Config, d_model=16, d_kv=8, d_ff=32, num_layers=3, num_heads=2, decoder_start_token_id=0)
-    ),
-}  # fmt: skip
+    "t5": ("T5Model", SMALL | {"d_kv": 8, "d_ff": 32, "num_heads": 2, "decoder_start_token_id": 0}, {}),
+}
 
 
-@pytest.fixture(scope="module")
-def encoder(tmp_path_factory):
-    return tiny_bert.encoder(tmp_path_factory.mktemp("encoder"))
+@pytest.fixture
+def encoder(models):
+    return models["encoder"]
 
 
 def values(examples, texts, prepare=True, **options):
@@ -69,17 +54,16 @@ def values(examples, texts, prepare=True, **options):
     return metric.per_example(metric.statistics(examples, texts))
 
 
-def library(folder, layer, examples, texts, idf=False):
-    """P, R and F of bert-score itself, one pair a call, so that it pads nothing."""
-    references = [text for example in examples for text in example.references]
-    scorer = BERTScorer(model_type=folder, num_layers=layer, idf=idf, idf_sents=None, nthreads=0)
+def library(folder, layer, idf=False):
+    """bert-score's own model, and its P, R and F for each text, one pair a call, so that it pads nothing."""
+    scorer = bert_score.BERTScorer(model_type=folder, num_layers=layer, idf=idf, idf_sents=None, nthreads=0)
     if idf:
-        scorer.compute_idf(references)
+        scorer.compute_idf([text for references in REFERENCES for text in references])
     found = []
-    for example, text in zip(examples, texts, strict=True):
-        each = [torch.stack(scorer.score([text], [reference]))[:, 0] for reference in example.references]
+    for references, text in zip(REFERENCES, TEXTS, strict=True):
+        each = [torch.stack(scorer.score([text], [reference]))[:, 0] for reference in references]
         found.append(torch.stack(each).max(dim=0).values.tolist())
-    return found
+    return scorer._model, found
 
 
 def cosine(a, b):
@@ -104,63 +88,68 @@ def by_hand(model, layer, reference, text):
 # --- the values ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("layer", [1, 2, 3])
-@pytest.mark.parametrize("idf", [False, True])
-def test_values_are_the_librarys(encoder, layer, idf):
-    folder = encoder[0]
-    expected = library(folder, layer, EXAMPLES, TEXTS, idf)
-    assert max(f1 for *_, f1 in expected) - min(f1 for *_, f1 in expected) > 0.05
-    for column, part in enumerate(PARTS):
-        found = values(EXAMPLES, TEXTS, model=folder, layer=layer, idf=idf, part=part)
-        assert found == pytest.approx([row[column] for row in expected], abs=1e-5)
-
-
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("layer", "idf"), [(1, True), (2, False), (3, True)])
-def test_values_are_the_librarys_for_every_kind_of_encoder(tmp_path, kind, layer, idf):
+def test_values_and_layers_are_the_librarys_for_every_kind_of_encoder(tmp_path, kind):
     torch.manual_seed(11)
-    folder, *_ = tiny_bert.save(tmp_path / kind, KINDS[kind]())
-    expected = library(folder, layer, EXAMPLES, TEXTS, idf)
-    assert max(f1 for *_, f1 in expected) - min(f1 for *_, f1 in expected) > 0.02
-    for column, part in enumerate(PARTS):
-        found = values(EXAMPLES, TEXTS, model=folder, layer=layer, idf=idf, part=part)
-        assert found == pytest.approx([row[column] for row in expected], abs=1e-5)
-
-
-def test_several_references_are_the_librarys(encoder):
-    folder = encoder[0]
-    scorer = BERTScorer(model_type=folder, num_layers=2, nthreads=0)
-    for index, (example, text) in enumerate(zip(EXAMPLES, TEXTS, strict=True)):
-        best = [row[0] for row in scorer.score([text], [list(example.references)], batch_size=1)]
+    name, settings, options = KINDS[kind]
+    config = tiny_bert.config(getattr(transformers, name.replace("Model", "Config")), **settings)
+    folder, *_ = tiny_bert.save(tmp_path / kind, getattr(transformers, name)(config, **options))
+    ids = torch.tensor([[1, 40, 50, 60, 2], [1, 41, 2, 0, 0]])
+    mask = (ids != 0).long()
+    whole = scorers.load_encoder(folder)[0](ids, attention_mask=mask)[0]
+    for layer, idf in ((1, True), (2, False), (3, True)):
+        model, expected = library(folder, layer, idf)
+        cut = scorers.load_encoder(folder, layers=layer)[0](ids, attention_mask=mask)[0]
+        torch.testing.assert_close(cut, model(ids, attention_mask=mask)[0])
+        assert torch.equal(cut, whole) == (layer == 3)
+        assert max(f1 for *_, f1 in expected) - min(f1 for *_, f1 in expected) > 0.02
         for column, part in enumerate(PARTS):
-            found = values(EXAMPLES, TEXTS, model=folder, layer=2, part=part)
-            assert found[index] == pytest.approx(float(best[column]), abs=1e-5)
+            if kind == "bert" or part == PARTS[layer - 1]:
+                found = values(EXAMPLES, TEXTS, model=folder, layer=layer, idf=idf, part=part)
+                assert found == pytest.approx([row[column] for row in expected], abs=1e-5), (layer, part)
 
 
-def test_values_by_hand(encoder):
+def test_values_of_several_references_are_the_librarys_and_by_hand(encoder):
     folder, model, tokenizer = encoder
-    ids = [[tokenizer(text)["input_ids"] for text in example.references] for example in EXAMPLES]
-    expected = [
-        max(by_hand(model, 2, reference, tokenizer(text.strip())["input_ids"]) for reference in group)
-        for group, text in zip(ids, TEXTS, strict=True)
+    scorer = bert_score.BERTScorer(model_type=folder, num_layers=2, nthreads=0)
+    best = [scorer.score([t], [[*refs]], batch_size=1) for t, refs in zip(TEXTS, REFERENCES, strict=True)]
+    for column, part in enumerate(PARTS):
+        found = values(EXAMPLES, TEXTS, model=folder, layer=2, part=part)
+        assert found == pytest.approx([float(row[column]) for row in best], abs=1e-5)
+    pairs = [
+        [(tokenizer(reference)["input_ids"], tokenizer(text.strip())["input_ids"]) for reference in group]
+        for group, text in zip(REFERENCES, TEXTS, strict=True)
     ]
+    expected = [max(by_hand(model, 2, *pair) for pair in group) for group in pairs]
     assert values(EXAMPLES, TEXTS, model=folder, layer=2) == pytest.approx(expected, abs=1e-5)
+    copies = values(EXAMPLES, [references[-1] for references in REFERENCES], model=folder, layer=3)
+    assert copies == pytest.approx([1.0] * len(EXAMPLES), abs=1e-6)
 
 
-def test_a_copy_of_a_reference_is_one(encoder):
-    found = values(EXAMPLES, [example.references[-1] for example in EXAMPLES], model=encoder[0], layer=3)
-    assert found == pytest.approx([1.0] * len(EXAMPLES), abs=1e-6)
-
-
-@pytest.mark.parametrize("batch_size", [1, 2, 5, 64])
 @pytest.mark.parametrize("idf", [False, True])
-def test_values_do_not_depend_on_the_batch(encoder, batch_size, idf):
-    expected = values(EXAMPLES, TEXTS, model=encoder[0], layer=1, idf=idf)
-    metric = make_metric("bertscore", model=encoder[0], layer=1, idf=idf, batch_size=batch_size)
+def test_neither_batches_nor_blocks_nor_room_nor_preparing_matter(encoder, idf, monkeypatch, refused):
+    """But for the weights by rarity, which are those of the prepared references."""
+    options = {"model": encoder[0], "layer": 1, "idf": idf}
+    expected = pytest.approx([row[2] for row in library(encoder[0], 1, idf)[1]], abs=1e-5)
+    for size in (1, 2, 64):
+        metric = make_metric("bertscore", **options, batch_size=size)
+        metric.prepare(EXAMPLES)
+        assert metric.statistics(EXAMPLES[::-1], TEXTS[::-1])[::-1, 0] == expected
+        assert [metric.statistics([e], [t])[0, 0] for e, t in zip(EXAMPLES, TEXTS, strict=True)] == expected
+    monkeypatch.setattr(module, "BLOCK", 4)
+    assert values(EXAMPLES, TEXTS, **options) == expected
+    monkeypatch.setattr(module, "MOST_KEPT", 16 * 4 * 30)
+    metric = make_metric("bertscore", **options)
     metric.prepare(EXAMPLES)
-    assert metric.statistics(EXAMPLES[::-1], TEXTS[::-1])[::-1, 0] == pytest.approx(expected, abs=1e-5)
-    alone = [metric.statistics([e], [t])[0, 0] for e, t in zip(EXAMPLES, TEXTS, strict=True)]
-    assert alone == pytest.approx(expected, abs=1e-5)
+    for _ in range(2):
+        assert metric.statistics(EXAMPLES, TEXTS)[:, 0] == expected
+    kept = sum(each.pieces.nbytes for each in metric._prepare.__self__._prepared.values() if each is not None)
+    assert 0 < kept <= 16 * 4 * 30
+    if idf:
+        with refused(ConfigError):
+            values(EXAMPLES, TEXTS, prepare=False, **options)
+    else:
+        assert values(EXAMPLES, TEXTS, prepare=False, **options) == expected
 
 
 def test_a_negative_cosine_stays_negative_beside_a_longer_pair(encoder, tmp_path):
@@ -183,90 +172,48 @@ def test_a_negative_cosine_stays_negative_beside_a_longer_pair(encoder, tmp_path
     alone = values([short], ["a"], **options)[0]
     assert alone == pytest.approx(-1, abs=1e-5)
     assert values([short, long], ["a", "the film is"], **options)[0] == pytest.approx(alone, abs=1e-5)
-    scorer = BERTScorer(model_type=str(tmp_path), num_layers=1, nthreads=0)
+    scorer = bert_score.BERTScorer(model_type=str(tmp_path), num_layers=1, nthreads=0)
     assert float(scorer.score(["a", "the film is"], ["b", "the film is slow ."])[0][0]) == 0.0
 
 
 # --- odd inputs ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("part", PARTS)
-def test_empty_texts_and_references_are_zero(encoder, part):
+def test_empty_references_are_zero_and_other_texts_are_no_copies(encoder):
     examples = [EXAMPLES[0], Example("empty", "", (" ",)), Example("both", "", ("",))]
-    for blank in tiny_bert.BLANK:
-        found = values(examples, [blank, "the film", blank], model=encoder[0], layer=2, part=part)
-        assert found.tolist() == [0.0, 0.0, 0.0]
+    for part in PARTS:
+        for blank in tiny_bert.BLANK:
+            found = values(examples, [blank, "the film", blank], model=encoder[0], layer=2, part=part)
+            assert found.tolist() == [0.0, 0.0, 0.0]
+    odd = [Example(str(i), "", (text,)) for i, text in enumerate(tiny_bert.ODD)]
+    assert (values(odd, [*tiny_bert.ODD[1:], tiny_bert.ODD[0]], model=encoder[0], layer=2) < 1).all()
 
 
-def test_an_empty_reference_beside_another_does_not_count(encoder):
-    both, one = Example("both", "", ("", "the film")), Example("one", "", ("the film",))
-    expected = values([one], ["the end"], model=encoder[0], layer=2)
-    assert expected[0] > 0
-    assert values([both], ["the end"], model=encoder[0], layer=2) == pytest.approx(expected, abs=1e-6)
-
-
-def test_odd_texts(encoder):
-    examples = [Example(str(i), "", (text,)) for i, text in enumerate(tiny_bert.ODD)]
-    found = values(examples, tiny_bert.ODD, model=encoder[0], layer=2)
-    assert found == pytest.approx([1.0] * len(found), abs=1e-6)
-    shifted = values(examples, [*tiny_bert.ODD[1:], tiny_bert.ODD[0]], model=encoder[0], layer=2)
-    assert (shifted < 1).all()
-
-
-def test_long_texts_are_cut_on_the_right(encoder):
-    folder, _, tokenizer = encoder
-    text, other = "the film is slow " * 30, "the film is slow " * 6000
+def test_long_texts_are_cut_on_the_right_by_a_tokenizer_without_a_limit_too(encoder, tmp_path):
+    folder, model, tokenizer = encoder
+    text, other = "the film is slow " * 30, "the film is slow " * 600
     kept = tokenizer.decode(tiny_bert.plain_ids(tokenizer, text)[: tiny_bert.WINDOW - 2])
-    examples = [EXAMPLES[0]] * 3
-    first, second, third = values(examples, [text, kept, other], model=folder, layer=2)
-    assert first == pytest.approx(second, abs=1e-5)
-    assert third == pytest.approx(second, abs=1e-5)
-
-
-def test_a_tokenizer_without_a_limit(encoder, tmp_path):
-    folder, model, _ = encoder
     model.save_pretrained(tmp_path)
     tiny_bert.tokenizer(model_max_length=None).save_pretrained(tmp_path)
-    expected = values(EXAMPLES, ["the film " * 100] * len(EXAMPLES), model=folder, layer=2)
-    found = values(EXAMPLES, ["the film " * 100] * len(EXAMPLES), model=str(tmp_path), layer=2)
-    assert found == pytest.approx(expected, abs=1e-6)
+    for each in (folder, str(tmp_path)):
+        first, second, third = values([EXAMPLES[0]] * 3, [text, kept, other], model=each, layer=2)
+        assert (first, third) == pytest.approx((second, second), abs=1e-5)
 
 
 def test_a_model_that_counts_positions_from_behind_its_padding(tmp_path):
     torch.manual_seed(8)
-    model = RobertaModel(tiny_bert.config(RobertaConfig, pad_token_id=1), add_pooling_layer=False)
+    config = tiny_bert.config(transformers.RobertaConfig, pad_token_id=1)
+    model = transformers.RobertaModel(config, add_pooling_layer=False)
     folder, *_ = tiny_bert.save(tmp_path, model, model_max_length=None)
     long = "the film " * 100
     assert values([Example("long", "", (long,))], [long], model=folder, layer=2) == pytest.approx([1.0], abs=1e-6)
 
 
-def test_no_reference_is_an_error(encoder):
-    with pytest.raises(DataError, match="The example 'none' has no reference, which bertscore needs"):
-        values([Example("none", "", ())], ["the film"], prepare=False, model=encoder[0], layer=2)
-
-
-def test_no_examples(encoder):
-    metric = make_metric("bertscore", model=encoder[0], layer=2)
-    assert metric.statistics([], []).shape == (0, 1)
-
-
-def test_a_damaged_model_is_an_error(encoder, tmp_path):
-    folder = tiny_bert.damage(tmp_path, *encoder[1:])
-    with pytest.raises(DataError) as caught:
-        values(EXAMPLES, ["", *TEXTS[1:]], model=folder, layer=2)
-    assert str(caught.value) == (
-        f"The metric 'bertscore': {folder} gave a value that is not a finite number for the example 'e1'; "
-        "its weights are damaged, or it does not work in float32. Take another copy or another model."
-    )
-
-
-# --- preparation -----------------------------------------------------------------------------------------------------
-
-
 def test_prepared_references_are_embedded_once(encoder, monkeypatch):
-    seen = []
-    real = module.get_bert_embedding
-    monkeypatch.setattr(module, "get_bert_embedding", lambda texts, *rest, **more: seen.extend(texts) or real(texts, *rest, **more))  # fmt: skip
+    seen, real = [], module.get_bert_embedding
+    monkeypatch.setattr(
+        module, "get_bert_embedding", lambda texts, *rest, **more: seen.extend(texts) or real(texts, *rest, **more)
+    )
     metric = make_metric("bertscore", model=encoder[0], layer=2)
     metric.prepare(EXAMPLES)
     first = metric.statistics(EXAMPLES, TEXTS)
@@ -278,57 +225,7 @@ def test_prepared_references_are_embedded_once(encoder, monkeypatch):
     assert metric.statistics(EXAMPLES, TEXTS).tolist() == first.tolist()
 
 
-def test_references_that_find_no_room_are_embedded_again(encoder, monkeypatch):
-    expected = values(EXAMPLES, TEXTS, model=encoder[0], layer=2)
-    monkeypatch.setattr(module, "MOST_KEPT", 16 * 4 * 30)
-    metric = make_metric("bertscore", model=encoder[0], layer=2)
-    metric.prepare(EXAMPLES)
-    for _ in range(2):
-        assert metric.statistics(EXAMPLES, TEXTS)[:, 0] == pytest.approx(expected, abs=1e-6)
-
-
-def test_unprepared_references_give_the_same(encoder):
-    expected = values(EXAMPLES, TEXTS, model=encoder[0], layer=2)
-    assert values(EXAMPLES, TEXTS, prepare=False, model=encoder[0], layer=2) == pytest.approx(expected, abs=1e-6)
-
-
-def test_blocks_of_examples_give_the_same(encoder, monkeypatch):
-    expected = values(EXAMPLES, TEXTS, model=encoder[0], layer=2)
-    monkeypatch.setattr(module, "BLOCK", 4)
-    assert values(EXAMPLES, TEXTS, model=encoder[0], layer=2) == pytest.approx(expected, abs=1e-6)
-
-
-def test_weights_by_rarity_stay_those_of_the_prepared_references(encoder):
-    metric = make_metric("bertscore", model=encoder[0], layer=2, idf=True)
-    metric.prepare(EXAMPLES)
-    expected = library(encoder[0], 2, EXAMPLES, TEXTS, idf=True)
-    found = [metric.statistics([e], [t])[0, 0] for e, t in zip(EXAMPLES, TEXTS, strict=True)]
-    assert found == pytest.approx([row[2] for row in expected], abs=1e-5)
-
-
-def test_weights_by_rarity_need_preparation(encoder):
-    with pytest.raises(ConfigError) as caught:
-        values(EXAMPLES, TEXTS, prepare=False, model=encoder[0], layer=2, idf=True)
-    assert str(caught.value) == (
-        "bertscore with idf weighs word pieces by how rare they are in references: call prepare(examples) first."
-    )
-
-
-# --- layers ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("layer", [1, 2, 3])
-def test_layers_are_cut_as_the_library_cuts_them(tmp_path, kind, layer):
-    torch.manual_seed(9)
-    folder, *_ = tiny_bert.save(tmp_path / kind, KINDS[kind]())
-    ids = torch.tensor([[1, 40, 50, 60, 2], [1, 41, 2, 0, 0]])
-    mask = (ids != 0).long()
-    expected = get_model(folder, layer)(ids, attention_mask=mask)[0]
-    found = load_encoder(folder, layers=layer)[0](ids, attention_mask=mask)[0]
-    whole = load_encoder(folder)[0](ids, attention_mask=mask)[0]
-    torch.testing.assert_close(found, expected)
-    assert torch.equal(found, whole) == (layer == 3)
+# --- layers and options ----------------------------------------------------------------------------------------------
 
 
 def test_encoders_are_shared_and_each_depth_stands_by_itself(encoder):
@@ -336,56 +233,38 @@ def test_encoders_are_shared_and_each_depth_stands_by_itself(encoder):
     ids = torch.tensor([[1, 40, 50, 2]])
     states = model(ids, output_hidden_states=True).hidden_states
     for layer in (1, 3, 2):
-        torch.testing.assert_close(load_encoder(folder, layers=layer)[0](ids)[0], states[layer])
-    assert load_encoder(folder, layers=1)[0] is load_encoder(folder, layers=1)[0]
-    assert not any(p.requires_grad for p in load_encoder(folder, layers=1)[0].parameters())
+        torch.testing.assert_close(scorers.load_encoder(folder, layers=layer)[0](ids)[0], states[layer])
+    shared = scorers.load_encoder(folder, layers=1)[0]
+    assert shared is scorers.load_encoder(folder, layers=1)[0]
+    assert not any(p.requires_grad for p in shared.parameters())
 
 
-def test_a_layer_that_the_model_lacks_is_an_error(encoder):
-    for layer in (4, -1):
-        with pytest.raises(ConfigError) as caught:
-            make_metric("bertscore", model=encoder[0], layer=layer)
-        assert str(caught.value) == f"{encoder[0]} has the layers 1 to 3, not {layer}; give one of them."
+def test_recommended_layers():
+    for model, layer in {
+        "roberta-large": 17,
+        "FacebookAI/roberta-large": 17,
+        "bert-base-multilingual-cased": 9,
+        "google-bert/bert-base-multilingual-cased": 9,
+        "microsoft/deberta-xlarge-mnli": 40,
+    }.items():
+        assert module.recommended_layer(model) == layer
 
 
-@pytest.mark.parametrize(
-    ("model", "layer"),
-    [
-        ("roberta-large", 17),
-        ("FacebookAI/roberta-large", 17),
-        ("bert-base-multilingual-cased", 9),
-        ("google-bert/bert-base-multilingual-cased", 9),
-        ("microsoft/deberta-xlarge-mnli", 40),
-    ],
-)
-def test_recommended_layers(model, layer):
-    assert module.recommended_layer(model) == layer
-
-
-def test_a_folder_has_no_recommended_layer(encoder, tmp_path, monkeypatch):
-    for model in (encoder[0], "someone/roberta-large"):
-        with pytest.raises(ConfigError) as caught:
-            make_metric("bertscore", model=model)
-        assert str(caught.value) == (
-            f"The metric 'bertscore': bert-score recommends no layer for {model}; set the option layer, "
-            "say to two thirds of the model's number of layers."
-        )
+def test_options_that_cannot_be(encoder, tmp_path, monkeypatch, refused):
+    for options in ({"layer": 4}, {"layer": -1}, {}, {"layer": 1, "part": "F"}):
+        with refused(ConfigError):
+            make_metric("bertscore", model=encoder[0], **options)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "roberta-large").mkdir()
-    with pytest.raises(ConfigError, match="recommends no layer for roberta-large"):
-        module.recommended_layer("roberta-large")
-
-
-def test_another_part_is_an_error(encoder):
-    with pytest.raises(ConfigError) as caught:
-        make_metric("bertscore", model=encoder[0], layer=1, part="F")
-    assert str(caught.value) == "The metric 'bertscore': part must be one of precision, recall, f1, found 'F'."
+    for unknown in ("someone/roberta-large", "roberta-large"):
+        with refused(ConfigError):
+            module.recommended_layer(unknown)
 
 
 def test_signature(encoder):
     metric = make_metric("bertscore", model=encoder[0], layer=2, idf=True, part="recall", batch_size=3)
     assert metric.direction == "higher"
     assert metric.signature == (
-        f"bertscore|{signed(encoder[0])}|layer:2|idf:prepared|part:recall"
+        f"bertscore|{scorers.signed(encoder[0])}|layer:2|idf:prepared|part:recall"
         f"|rescaled:no|cut:right|empty:0|refs:best|bert-score:{version('bert-score')}"
     )

@@ -1,4 +1,4 @@
-"""How metrics are found by name: one file each, none loads torch to be looked up, and a user's own function is one."""
+"""How metrics are found by name, with their options; none loads torch to be looked up, and one's own function is one."""
 
 import ast
 import hashlib
@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 from support.factories import a_task
+from support.metric_texts import LEXICAL
+from support.paths import ROOT
 
-from grue.errors import ConfigError, DataError
+from grue.errors import ConfigError, DataError, UnknownName
 from grue.evaluation.comparison import axis_metrics
 from grue.evaluation.needed_models import needed_models
 from grue.evaluation.rewards import make_reward
@@ -24,7 +26,6 @@ from grue.records import Example, Prediction
 from grue.task_files import SUITES, load_task, task_names
 from grue.tasks import MetricSpec
 
-ROOT = Path(__file__).parents[2]
 ROOM = ROOT / "grue" / "metrics"
 EXAMPLES = [Example("a", "", ("yes",)), Example("b", "", ("no",))]
 PREDICTIONS = [Prediction("a", "yes please"), Prediction("b", "no")]
@@ -32,6 +33,13 @@ POLITE = "MARK = 'please'\n\ndef politeness(examples, texts):\n    return [float
 
 
 # --- built-in metrics ------------------------------------------------------------------------------------------------
+
+
+def test_every_card_has_a_metric_whose_direction_it_says():
+    assert sorted(CARDS) == METRICS.names()
+    for name in [name for name, card in CARDS.items() if name in LEXICAL or card.family == "diversity"]:
+        metric = make_metric(name)
+        assert (metric.direction, metric.signature.split("|")[0]) == (CARDS[name].direction, name)
 
 
 def imports_of(path):
@@ -50,10 +58,13 @@ def test_no_family_knows_the_registry():
     assert {path.stem for path in ROOM.rglob("*.py") if "grue.metrics.registry" in imports_of(path)} == set()
 
 
-def test_a_built_in_metric_is_one_file(tmp_path):
+def test_a_built_in_metric_is_one_file_and_to_look_it_up_loads_no_model_library(tmp_path):
     """Copy the package, add one module, and the metric is listed, shown, made and a reward."""
-    ignored = shutil.ignore_patterns("__pycache__", "mini")
-    shutil.copytree(ROOT / "grue", tmp_path / "grue", ignore=ignored)
+    (tmp_path / "grue").mkdir()
+    for path in (ROOT / "grue").iterdir():
+        (tmp_path / "grue" / path.name).symlink_to(path)
+    (tmp_path / "grue" / "metrics").unlink()
+    shutil.copytree(ROOM, tmp_path / "grue" / "metrics", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "grue" / "metrics" / "politeness.py").write_text(
         '"""Politeness."""\n'
         "from grue.metrics.card import Card\n"
@@ -63,11 +74,18 @@ def test_a_built_in_metric_is_one_file(tmp_path):
         "CARDS = {'politeness': Card(politeness, 'overlap', (0, 1), 'Share of polite texts.', 'here', needs='')}\n"
     )
     code = (
-        "from grue.cli.main import main\n"
-        "from grue.metrics.registry import make_metric\n"
+        "import sys\n"
+        "from grue.metrics.registry import METRICS, make_metric, metric_parameters\n"
         "metric = make_metric('politeness', word='thanks')\n"
         "assert list(metric.per_example(metric.statistics([], ['thanks', 'no']))) == [1.0, 0.0]\n"
-        "import sys; sys.argv = ['grue', 'metrics', 'show', 'politeness']; main()\n"
+        "for name in METRICS.names(): metric_parameters(name)\n"
+        "heavy = {'torch', 'transformers', 'datasets', 'evaluate', 'bert_score', 'nltk', 'sacrebleu'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
+        "import grue.evaluation.scoring, grue.evaluation.rewards\n"
+        "for name in ('rougeL', 'meteor', 'cider', 'coverage', 'bleu4', 'sacrebleu', 'msttr'): make_metric(name)\n"
+        "assert 'torch' not in sys.modules and 'transformers' not in sys.modules\n"
+        "from grue.cli.main import main\n"
+        "sys.argv = ['grue', 'metrics', 'show', 'politeness']; main()\n"
     )
     shown = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True
@@ -77,38 +95,64 @@ def test_a_built_in_metric_is_one_file(tmp_path):
     assert "    word: str = 'please'\n" in shown.stdout
 
 
-def test_looking_up_every_metric_loads_no_model_library():
-    code = (
-        "import sys\n"
-        "from grue.metrics.registry import METRICS, metric_parameters\n"
-        "for name in METRICS.names(): metric_parameters(name)\n"
-        "heavy = {'torch', 'transformers', 'datasets', 'evaluate', 'bert_score', 'nltk', 'sacrebleu'}\n"
-        "print(sorted(heavy & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
-
-
-def test_two_metrics_of_one_name_are_refused(monkeypatch):
+def test_two_metrics_of_one_name_are_refused_and_another_package_may_offer_one(monkeypatch, refused):
     twin = Card(lambda: None, "overlap", (0, 1), "another meteor", "nowhere")
     monkeypatch.setattr("grue.metrics.ter.CARDS", {"meteor": twin})
-    with pytest.raises(ConfigError, match="Two metrics are called 'meteor'; rename one of them."):
+    with refused(ConfigError):
         registry._cards()
-
-
-def test_a_metric_of_another_package(monkeypatch):
-    monkeypatch.setitem(
-        METRICS._things, "theirs", lambda: Average("theirs", lambda examples, texts: [1.0] * len(texts))
-    )
+    theirs = Average("theirs", lambda examples, texts: [1.0] * len(texts))
+    monkeypatch.setitem(METRICS._things, "theirs", lambda: theirs)
     assert "theirs" not in CARDS
     assert make_metric("theirs").signature == "theirs"
 
 
-@pytest.mark.parametrize("suite", SUITES)
-def test_our_tasks_name_no_code(suite):
+def test_our_tasks_name_no_code():
     """`grue submit check` scores by our tasks, and must import nothing that is not installed."""
-    for name in task_names(suite):
-        assert [spec.name for spec in load_task(name, suite).metrics if spec.name not in METRICS] == []
+    for suite in SUITES:
+        for name in task_names(suite):
+            assert [spec.name for spec in load_task(name, suite).metrics if spec.name not in METRICS] == []
+
+
+@pytest.mark.parametrize(
+    ("error", "name", "options"),
+    [
+        (UnknownName, "rouge3", {}),
+        (UnknownName, "bleu4", {"tokenizer": "word"}),
+        (ConfigError, "cider", {"tokeniser": "words"}),
+        (ConfigError, "meteor", {"name": 1}),
+        (ConfigError, "perplexity", {}),
+    ],
+)
+def test_unknown_metrics_and_options_are_refused(error, name, options, refused):
+    with refused(error):
+        make_metric(name, **options)
+    with pytest.raises(ConfigError, match=r"sacrebleu has no tokenizer '13b'\. Did you mean '13a'\?"):
+        make_metric("sacrebleu", tokenize="13b")  # whose tokenizers depend on its version
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "value"),
+    [
+        ("sentiment", "label", "positive"),
+        ("sentiment", "label", True),
+        ("perplexity:bounded", "typical", "abc"),
+        ("perplexity:bounded", "typical", True),
+        ("perplexity:bounded", "typical", None),
+        ("ter", "case_sensitive", 1),
+        ("evaluate:exact_match", "arguments", 5),
+        ("evaluate:exact_match", "arguments", [["power", 2]]),
+    ],
+)
+def test_the_type_of_every_option_is_checked_before_the_metric_is_made(name, option, value, refused):
+    with refused(ConfigError):
+        metric_factory(name, {option: value})
+
+
+def test_a_number_may_be_whole_and_a_table_left_out():
+    for typical in (20, 2.5):
+        assert callable(metric_factory("perplexity:bounded", {"model": "mini:causal", "typical": typical}))
+    for arguments in ({}, {"power": 2}, None):
+        assert callable(metric_factory("evaluate:exact_match", {"arguments": arguments}))
 
 
 # --- a function of the user's own ------------------------------------------------------------------------------------
@@ -129,22 +173,13 @@ def folder(tmp_path, monkeypatch):
             del sys.modules[name]
 
 
-def own_task(folder, *names):
-    specs = [MetricSpec(name, "preference", (0.0, 1.0)) for name in names]
-    return replace(a_task("tiny", specs), folder=str(folder))
-
-
 def test_a_function_beside_the_task_file_is_a_metric(folder):
-    task = own_task(folder, "own_politeness:politeness")
+    spec = MetricSpec("own_politeness:politeness", "preference", (0.0, 1.0))
+    task = replace(a_task("tiny", [spec]), folder=str(folder))
     scored = score_predictions(task, "test", EXAMPLES, PREDICTIONS, list(task.metrics))
     (score,) = scored.scores
-    assert (score.metric, score.value, score.scaled, score.direction) == (
-        "own_politeness:politeness",
-        0.5,
-        50.0,
-        "higher",
-    )
-    assert scored.per_example == {"own_politeness:politeness": (1.0, 0.0)}
+    assert (score.metric, score.value, score.scaled, score.direction) == (spec.name, 0.5, 50.0, "higher")
+    assert scored.per_example == {spec.name: (1.0, 0.0)}
     digest = hashlib.sha256(POLITE.encode()).hexdigest()[:16]
     assert score.signature == f"own_politeness:politeness|sha256:{digest}|corpus:mean"
     ((_, metric),) = axis_metrics(task, EXAMPLES, "preference")
@@ -160,32 +195,26 @@ def test_a_function_in_the_working_directory_is_a_metric(folder):
     assert list(metric_parameters("own_here:politeness")) == []
 
 
-def test_a_name_that_is_neither_a_metric_nor_a_module(folder):
-    with pytest.raises(ConfigError) as caught:
-        metric_factory("meteor:rl4lm", {})
-    assert str(caught.value) == (
-        f"The metric 'meteor:rl4lm': the module 'meteor' cannot be imported: it is not installed, nor in {Path.cwd()}. "
-        "Did you mean 'meteor:rl4lms'?"
-    )
-    with pytest.raises(ConfigError, match="own_politeness has no function 'polite'. Did you mean 'politeness'?"):
-        metric_factory("own_politeness:polite", {}, str(folder))
-    with pytest.raises(ConfigError, match="The metric 'own_politeness:politeness' has no option 'word'. It has none."):
-        metric_factory("own_politeness:politeness", {"word": "x"}, str(folder))
-    with pytest.raises(ConfigError, match=r"The metric 'sys:exit' must be a function of \(examples, texts\)"):
-        metric_factory("sys:exit", {})
-    with pytest.raises(ConfigError, match="The metric 'itertools:chain': itertools is built in"):
-        metric_factory("itertools:chain", {})
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("meteor:rl4lm", {}),
+        ("own_politeness:polite", {}),
+        ("own_politeness:politeness", {"word": "x"}),
+        ("sys:exit", {}),
+        ("itertools:chain", {}),
+    ],
+)
+def test_a_name_that_is_neither_a_metric_nor_a_module(folder, name, options, refused):
+    with refused(ConfigError):
+        metric_factory(name, options, "" if name == "meteor:rl4lm" else str(folder))
 
 
 @pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        ("return [1.0]", "gave 1 values for 2 texts; return one number per text."),
-        ("return [0.0, float('nan')]", "gave nan for the example 'b'; a metric must be a finite number."),
-        ("return [1 / (text != 'no') for text in texts]", "raised ZeroDivisionError.* for the example 'b'; the text"),
-    ],
+    "body",
+    ["return [1.0]", "return [0.0, float('nan')]", "return [1 / (text != 'no') for text in texts]"],
 )
-def test_what_an_own_metric_returns_is_checked(folder, body, message):
+def test_what_an_own_metric_returns_is_checked(folder, body, refused):
     Path("own_bad.py").write_text(f"def bad(examples, texts):\n    {body}\n")
-    with pytest.raises(DataError, match=f"The metric 'own_bad:bad' {message}"):
+    with refused(DataError):
         score_examples([MetricSpec("own_bad:bad", "none")], EXAMPLES, PREDICTIONS)

@@ -40,7 +40,7 @@ def test_a_known_temperature():
     assert best_temperature(np.full(2, 2.0), np.array([1.0, 0.5])) == pytest.approx(2 / math.log(3), rel=1e-9)
 
 
-def test_the_temperature_is_the_least_loss_and_grows_with_the_margins():
+def test_the_temperature_is_the_least_loss_grows_with_the_margins_and_keeps_its_bounds():
     rng = np.random.default_rng(0)
     margins = rng.normal(size=400) * 3
     targets = (rng.random(400) < 1 / (1 + np.exp(-margins / 2.5))).astype(float)
@@ -49,20 +49,14 @@ def test_the_temperature_is_the_least_loss_and_grows_with_the_margins():
     assert best_temperature(3 * margins, targets) == pytest.approx(3 * found, rel=1e-6)
     before, after = rights(margins, targets), rights(margins / found, targets)
     assert (before == after).all()  # dividing changes no order
-
-
-def test_the_temperature_keeps_its_bounds():
     assert best_temperature(np.array([1.0, 2.0]), np.ones(2)) == COLDEST
     assert best_temperature(np.array([-1.0, -2.0]), np.ones(2)) == HOTTEST
     assert best_temperature(np.zeros(3), np.ones(3)) == HOTTEST  # what says nothing
 
 
-def test_rights_count_halves_and_leave_ties_out():
+def test_rights_count_halves_and_leave_ties_out_and_bins_hold_every_answer_once():
     margins, targets = np.array([1.0, -1.0, 0.0, 5.0, -2.0]), np.array([1.0, 1.0, 1.0, 0.5, 0.0])
     assert rights(margins, targets).tolist() == [1.0, 0.0, 0.5, 1.0]
-
-
-def test_bins_hold_every_answer_once():
     margins = np.array([0.0, 0.1, -0.1, 3.0, 800.0, 2.0])
     targets = np.array([1.0, 1.0, 1.0, 1.0, 1.0, 0.5])
     bins = reliability(margins, targets, bins=5)
@@ -73,13 +67,10 @@ def test_bins_hold_every_answer_once():
     assert expected_calibration_error(reliability(np.array([1.0]), np.array([0.5]))) is None
 
 
-def test_the_interval_of_independent_answers_is_wilsons():
+def test_the_interval_of_independent_answers_is_wilsons_and_widens_where_they_come_together():
     # Wilson's for 8 of 10: 0.4902 to 0.9433 (Wilson 1927, by hand).
     found = share_interval(np.array([1.0] * 8 + [0.0] * 2), range(10))
     assert found.low == pytest.approx(0.4902, abs=2e-3) and found.high == pytest.approx(0.9433, abs=2e-3)
-
-
-def test_the_interval_widens_where_answers_come_together():
     values = np.array([1.0] * 60 + [0.0] * 40)
     alone = share_interval(values, range(100))
     together = share_interval(values, [place // 10 for place in range(100)])  # ten prompts, each all right or all wrong

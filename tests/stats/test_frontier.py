@@ -10,7 +10,7 @@ from grue.errors import DataError
 from grue.stats.frontier import FrontierPoint, best_of, reward_at, share_of_gain, tilted
 
 
-def test_two_kinds_of_answers_give_the_known_curve() -> None:
+def test_two_kinds_of_answers_give_the_known_curve():
     """A quarter of the samples is right: with a mass m on them, the KL is that of two Bernoullis."""
     rewards = np.tile([1.0, 0.0, 0.0, 0.0] * 16, (5, 1))
     points = tilted(rewards)
@@ -23,7 +23,7 @@ def test_two_kinds_of_answers_give_the_known_curve() -> None:
     assert points[-1] == FrontierPoint(math.log(64) - 1, points[-2].reward)  # nothing is left to gain
 
 
-def test_the_curve_rises_and_ends_where_it_is_no_longer_to_be_trusted() -> None:
+def test_the_curve_rises_and_ends_where_it_is_no_longer_to_be_trusted():
     rewards = np.random.default_rng(0).normal(size=(50, 32))
     points = tilted(rewards)
     assert all(a.kl < b.kl and a.reward < b.reward for a, b in itertools.pairwise(points))
@@ -32,7 +32,7 @@ def test_the_curve_rises_and_ends_where_it_is_no_longer_to_be_trusted() -> None:
     assert reward_at(points, 0.5) - points[0].reward == pytest.approx(1.0, abs=0.08)
 
 
-def test_weights_are_judged_by_what_they_do_not_know() -> None:
+def test_weights_are_judged_by_what_they_do_not_know():
     """Rewards that agree in nothing gain nothing; those that agree in part gain that part."""
     rng = np.random.default_rng(1)
     common = rng.normal(size=(400, 32))
@@ -42,7 +42,7 @@ def test_weights_are_judged_by_what_they_do_not_know() -> None:
     assert half == pytest.approx(tilted(common + one)[-1].reward / 2, rel=0.1)
 
 
-def test_the_best_of_k_is_the_mean_over_all_ways_to_draw_k() -> None:
+def test_the_best_of_k_is_the_mean_over_all_ways_to_draw_k():
     rewards = np.random.default_rng(2).normal(size=(3, 8))
     found = best_of(rewards)
     assert list(found) == [2, 4, 8]
@@ -52,23 +52,18 @@ def test_the_best_of_k_is_the_mean_over_all_ways_to_draw_k() -> None:
         assert point.kl == pytest.approx(math.log(k) - (k - 1) / k)
 
 
-def test_between_and_beyond_its_points() -> None:
+def test_between_and_beyond_its_points():
     points = [FrontierPoint(0.0, 0.4), FrontierPoint(1.0, 0.6), FrontierPoint(2.0, 0.7)]
     assert (reward_at(points, 0.5), reward_at(points, -0.01), reward_at(points, 2.1)) == (pytest.approx(0.5), 0.4, None)
     assert share_of_gain(points, 1.0, 0.1) == pytest.approx(0.5)
     assert share_of_gain(points, 2.5, 0.3) is None
     assert share_of_gain(points, 0.0, 0.0) is None
-
-
-def test_equal_rewards_leave_nothing_to_gain() -> None:
     points = tilted(np.full((2, 16), 0.5))
     assert [point.reward for point in points] == [0.5, 0.5]
     assert share_of_gain(points, 1.0, 0.0) is None
 
 
-@pytest.mark.parametrize(
-    ("rewards", "told"), [(np.zeros((3, 7)), "7 samples a prompt"), (np.full((3, 8), np.nan), "not a finite number")]
-)
-def test_what_gives_no_curve_is_refused(rewards: np.ndarray, told: str) -> None:
-    with pytest.raises(DataError, match=told):
+@pytest.mark.parametrize("rewards", [np.zeros((3, 7)), np.full((3, 8), np.nan)], ids=["too few", "nan"])
+def test_what_gives_no_curve_is_refused(rewards, refused):
+    with refused(DataError):
         tilted(rewards)

@@ -1,164 +1,196 @@
-"""Statistics against tables, closed forms, plain quadrature and simulation."""
+"""Means, spreads, Student's t, and the t and bootstrap intervals, against tables, scipy, closed forms and loops."""
 
+import itertools
 import math
-from collections.abc import Callable
+import random
 
 import numpy as np
 import pytest
-import scipy.stats
+from support.late import late
+from support.seed_worlds import SEEDS, TRUTHS, WORLDS
 
 from grue.stats.intervals import (
     Interval,
+    bootstrap_interval,
     mean,
     mean_over_tasks,
+    means_over_tasks,
+    resampled,
     satterthwaite_interval,
     sd,
     student_t_p,
     student_t_quantile,
 )
 
+stats = late("scipy.stats")
+
+RAGGED = {"a": [41.0, 43.5, 40.2], "b": [12.0, 18.0], "c": [77.0, 71.0, 75.5, 70.2]}
 T_975 = {  # two-sided 95 % points of Student's t, as tabulated
     1: 12.706204736174707,
     2: 4.302652729749464,
-    3: 3.182446305283710,
     4: 2.776445105197793,
-    5: 2.570581835636314,
     9: 2.262157162798205,
-    10: 2.228138851986274,
     30: 2.042272456301238,
     100: 1.983971518523552,
 }
 
 
-def t_probability(t: float, degrees: float, panels: int = 20_000) -> float:
-    """P(T < t) by Simpson's rule on the density itself."""
-    constant = math.gamma((degrees + 1) / 2) / (math.sqrt(degrees * math.pi) * math.gamma(degrees / 2))
-    width = t / panels
-    total = 0.0
-    for i in range(panels + 1):
-        factor = 1 if i in (0, panels) else 4 if i % 2 else 2
-        total += factor * constant * (1 + (i * width) ** 2 / degrees) ** (-(degrees + 1) / 2)
-    return 0.5 + total * width / 3
+def fresh(seed=0):
+    return np.random.default_rng(seed)
 
 
-@pytest.mark.parametrize(("degrees", "tabulated"), T_975.items())
-def test_t_quantile_equals_the_table(degrees: int, tabulated: float) -> None:
-    assert student_t_quantile(0.975, degrees) == pytest.approx(tabulated, rel=2e-12)
+def bounds(interval):
+    return interval.low, interval.high
 
 
-@pytest.mark.parametrize("probability", [0.001, 0.025, 0.3, 0.5, 0.6, 0.9, 0.995, 0.999])
+# --- Student's t -----------------------------------------------------------------------------------------------------
+
+
+def test_quantiles_are_the_tables_the_closed_forms_and_scipys():
+    for degrees, tabulated in T_975.items():
+        assert student_t_quantile(0.975, degrees) == pytest.approx(tabulated, rel=2e-12)
+    for p in (0.001, 0.025, 0.3, 0.5, 0.6, 0.9, 0.995, 0.999):
+        assert student_t_quantile(p, 1) == pytest.approx(math.tan(math.pi * (p - 0.5)), rel=1e-11, abs=1e-15)
+        assert student_t_quantile(p, 2) == pytest.approx((2 * p - 1) / math.sqrt(2 * p * (1 - p)), rel=1e-11, abs=1e-15)
+    for p, degrees in itertools.product((0.005, 0.025, 0.4, 0.9, 0.995), (1, 1.3, 3.7, 4, 7.24, 28, 300, 3000)):
+        assert student_t_quantile(p, degrees) == pytest.approx(stats.t.ppf(p, degrees), rel=1e-11), (p, degrees)
+
+
+def test_probabilities_are_scipys():
+    for degrees in (1, 1.0001, 1.01, 1.1, 1.5, 2, 3.7, 57.9, 3000, 100_000):
+        for t in (0, 1e-6, 0.3, 1, 2.5, 10, 1e3, 1e6, 1e15, 1e100):
+            assert student_t_p(t, degrees) == pytest.approx(2 * stats.t.sf(t, degrees), rel=1e-10, abs=1e-290), t
+        assert student_t_p(math.inf, degrees) == pytest.approx(0, abs=1e-149)
+
+
 @pytest.mark.parametrize(
-    ("degrees", "closed"),
+    ("function", "argument", "degrees"),
     [
-        (1, lambda p: math.tan(math.pi * (p - 0.5))),
-        (2, lambda p: (2 * p - 1) / math.sqrt(2 * p * (1 - p))),
+        *((student_t_quantile, *each) for each in ((0, 5), (1, 5), (0.9, 0.5), (0.9, math.nan))),
+        *((student_t_p, *each) for each in ((-1, 5), (math.nan, 5), (1, 0.5), (1, math.nan))),
     ],
 )
-def test_t_quantile_equals_the_closed_forms(probability: float, degrees: int, closed: Callable[[float], float]) -> None:
-    assert student_t_quantile(probability, degrees) == pytest.approx(closed(probability), rel=1e-11, abs=1e-15)
+def test_what_has_no_quantile_and_no_probability_is_refused(function, argument, degrees, refused):
+    with refused(ValueError):
+        function(argument, degrees)
 
 
-@pytest.mark.parametrize("degrees", [1.2, 3.7, 12.34, 57.9])
-@pytest.mark.parametrize("probability", [0.75, 0.975])
-def test_t_quantile_inverts_the_integral_of_the_density(probability: float, degrees: float) -> None:
-    assert t_probability(student_t_quantile(probability, degrees), degrees) == pytest.approx(probability, abs=1e-10)
+# --- means and the t interval ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("probability", "degrees"), [(0, 5), (1, 5), (0.9, 0.5), (0.9, math.nan)])
-def test_t_quantile_refuses_what_has_none(probability: float, degrees: float) -> None:
-    with pytest.raises(ValueError, match="no Student t quantile"):
-        student_t_quantile(probability, degrees)
-
-
-@pytest.mark.parametrize("degrees", [1, 1.0001, 1.01, 1.1, 1.5, 2, 3.7, 57.9, 3000, 100_000])
-def test_t_probability_is_scipys(degrees: float) -> None:
-    for t in (0, 1e-6, 0.3, 1, 2.5, 10, 1e3, 1e6, 1e15, 1e100):
-        assert student_t_p(t, degrees) == pytest.approx(2 * scipy.stats.t.sf(t, degrees), rel=1e-10, abs=1e-290), t
-    assert student_t_p(math.inf, degrees) == pytest.approx(0, abs=1e-149)
-
-
-@pytest.mark.parametrize(("t", "degrees"), [(-1, 5), (math.nan, 5), (1, 0.5), (1, math.nan)])
-def test_t_probability_refuses_what_has_none(t: float, degrees: float) -> None:
-    with pytest.raises(ValueError, match="no Student t probability"):
-        student_t_p(t, degrees)
-
-
-def test_mean_and_sd_by_hand() -> None:
+def test_mean_and_sd_by_hand():
     assert mean([2.0, 4.0, 9.0]) == 5.0
     assert sd([2.0, 4.0, 9.0]) == pytest.approx(math.sqrt(13))
-    assert sd([2.0]) is None
-    assert sd([0.1, 0.1, 0.1]) == 0.0
+    assert (sd([2.0]), sd([0.1, 0.1, 0.1])) == (None, 0.0)
+    for count in range(1, 12):
+        assert mean([86.50635070860136] * count) == 86.50635070860136  # the sum of seven is something else, rounded
+    assert mean_over_tasks({"a": [10.0], "b": [20.0, 30.0, 40.0]}) == 20.0, "every task weighs the same"
 
 
-@pytest.mark.parametrize("count", range(1, 12))
-def test_the_mean_of_equal_values_is_that_value(count: int) -> None:
-    value = 86.50635070860136  # seven of them sum to something else, rounded
-    assert mean([value] * count) == value
+def test_one_task_gives_scipys_t_interval_and_two_give_welchs():
+    """Half the sum of two means is half the difference to a mirrored sample, whose interval is Welch's."""
+    for seeds, level in itertools.product((2, 3, 5, 30), (0.5, 0.9, 0.95, 0.99)):
+        values = fresh(seeds).normal(50, 3, seeds).tolist()
+        expected = stats.t.interval(level, seeds - 1, np.mean(values), stats.sem(values))
+        assert bounds(satterthwaite_interval({"a": values}, level)) == pytest.approx(expected, rel=1e-11)
+    one, other = RAGGED["a"], RAGGED["c"]
+    for level in (0.9, 0.99):
+        welch = stats.ttest_ind(one, [-value for value in other], equal_var=False).confidence_interval(level)
+        found = satterthwaite_interval({"a": one, "c": other}, level)
+        assert bounds(found) == pytest.approx((welch.low / 2, welch.high / 2), rel=1e-11)
 
 
-def test_every_task_weighs_the_same_whatever_its_seeds() -> None:
-    assert mean_over_tasks({"a": [10.0], "b": [20.0, 30.0, 40.0]}) == 20.0
-
-
-def test_one_task_gives_the_usual_t_interval() -> None:
-    interval = satterthwaite_interval({"a": [1.0, 2.0, 3.0, 4.0, 5.0]})
-    half = T_975[4] * math.sqrt(2.5) / math.sqrt(5)
-    assert interval is not None
-    assert (interval.low, interval.high) == pytest.approx((3 - half, 3 + half), rel=2e-12)
-    assert interval.half_width == pytest.approx(half, rel=2e-12)
-
-
-def test_two_equally_uncertain_tasks_add_their_degrees_of_freedom() -> None:
-    interval = satterthwaite_interval({"a": [1.0, 2.0, 3.0], "b": [11.0, 12.0, 13.0]})
-    assert interval is not None
-    assert interval.half_width == pytest.approx(T_975[4] * math.sqrt((1 / 3 + 1 / 3) / 4), rel=2e-12)
-
-
-def test_ragged_seeds_by_hand() -> None:
-    scores = {"a": [1.0, 3.0], "b": [0.0, 3.0, 6.0, 3.0]}  # s² = 2 and 6
-    v_a, v_b = 2 / (4 * 2), 6 / (4 * 4)
+def test_ragged_seeds_and_tasks_without_spread_by_hand():
+    scores = {"a": [1.0, 3.0], "b": [0.0, 3.0, 6.0, 3.0], "c": [4.0, 4.0]}  # s² = 2, 6 and 0
+    v_a, v_b = 2 / (9 * 2), 6 / (9 * 4)
     degrees = (v_a + v_b) ** 2 / (v_a**2 / 1 + v_b**2 / 3)
     interval = satterthwaite_interval(scores, level=0.9)
-    assert interval is not None
-    assert t_probability(interval.half_width / math.sqrt(v_a + v_b), degrees) == pytest.approx(0.95, abs=1e-10)
-    assert interval.low + interval.high == pytest.approx(2 * 2.5)
-
-
-def test_a_single_seed_leaves_the_interval_unknown() -> None:
-    assert satterthwaite_interval({"a": [1.0, 2.0], "b": [3.0]}) is None
-
-
-def test_no_spread_gives_no_width() -> None:
+    assert interval.half_width == pytest.approx(stats.t.ppf(0.95, degrees) * math.sqrt(v_a + v_b), rel=1e-10)
+    assert interval.low + interval.high == pytest.approx(2 * 3)
     assert satterthwaite_interval({"a": [0.1] * 5, "b": [0.3] * 3}) == Interval(0.2, 0.2)
 
 
-def test_a_task_without_spread_adds_nothing_but_its_place_in_the_mean() -> None:
-    interval = satterthwaite_interval({"a": [1.0, 2.0, 3.0], "b": [4.0, 4.0, 4.0]})
-    assert interval is not None
-    assert interval.half_width == pytest.approx(T_975[2] * math.sqrt(1 / 3) / 2, rel=2e-12)
+@pytest.mark.parametrize("factor", [2.0**-600, 2.0**-1, 2.0**600])
+def test_a_power_of_two_scales_every_digit(factor):
+    """Squares of 1e180 would be infinite, and those of 1e-180 nothing."""
+    scaled = {task: [value * factor for value in values] for task, values in RAGGED.items()}
+    plain, large = satterthwaite_interval(RAGGED), satterthwaite_interval(scaled)
+    assert sd(scaled["a"]) == sd(RAGGED["a"]) * factor
+    assert bounds(large) == (plain.low * factor, plain.high * factor)
 
 
-def test_tiny_spreads_do_not_underflow() -> None:
-    interval = satterthwaite_interval({"a": [0.0, 1e-100, 2e-100]})
-    assert interval is not None
-    assert interval.half_width == pytest.approx(T_975[2] * 1e-100 / math.sqrt(3), rel=2e-12)
+def test_the_interval_holds_the_truth_as_often_as_it_says():
+    """Here of one world; test_coverage.py counts in all of them, and of many more draws."""
+    found = map(satterthwaite_interval, WORLDS["normal"].systems(fresh(5), SEEDS["5"], 2000))
+    assert 0.93 <= np.mean([one.low <= TRUTHS.mean() <= one.high for one in found]) <= 0.97
 
 
-def test_the_interval_does_not_depend_on_any_order() -> None:
-    forwards = satterthwaite_interval({"a": [0.1, 0.7, 0.2], "b": [0.3, 0.9]})
-    backwards = satterthwaite_interval({"b": [0.9, 0.3], "a": [0.2, 0.7, 0.1]})
-    assert forwards == backwards
+# --- the bootstrap ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seeds", [3, 5, 10])
-def test_coverage_is_as_promised(seeds: int) -> None:
-    generator = np.random.default_rng(seeds)
-    truth = np.linspace(20, 60, 7)
-    spreads = np.array([0.3, 0.5, 0.8, 1.0, 1.0, 1.5, 2.0])  # tasks are unequally noisy
-    held = 0
-    for _ in range(4000):
-        draws = generator.normal(truth, spreads, size=(seeds, 7))
-        interval = satterthwaite_interval({str(task): draws[:, task].tolist() for task in range(7)})
-        assert interval is not None
-        held += interval.low <= truth.mean() <= interval.high
-    assert 0.93 <= held / 4000 <= 0.97
+def test_it_converges_to_the_quantiles_of_all_resamples_and_to_scipys():
+    means = [
+        (sum(a) / 3 + sum(b) / 2) / 2
+        for a in itertools.product(RAGGED["a"], repeat=3)
+        for b in itertools.product(RAGGED["b"], repeat=2)
+    ]
+    interval = bootstrap_interval({"a": RAGGED["a"], "b": RAGGED["b"]}, fresh(), level=0.8, draws=400_000)
+    for bound, share in ((interval.low, 0.1), (interval.high, 0.9)):
+        below = np.mean(np.array(means) < bound - 1e-9)
+        assert below - 0.005 <= share <= below + np.mean(np.isclose(means, bound)) + 0.005
+    values = fresh(3).gamma(2, 5, 12)
+    theirs = stats.bootstrap((values,), np.mean, n_resamples=50_000, method="percentile", rng=fresh(1))
+    ours = bootstrap_interval({"a": values.tolist()}, fresh(2), draws=50_000)
+    assert bounds(ours) == pytest.approx(bounds(theirs.confidence_interval), abs=0.08)
+
+
+def test_it_equals_a_plain_loop():
+    dice, draws = random.Random(5), range(20_000)
+    means = [mean_over_tasks({task: dice.choices(v, k=len(v)) for task, v in RAGGED.items()}) for _ in draws]
+    interval = bootstrap_interval(RAGGED, fresh(), draws=20_000)
+    assert bounds(interval) == pytest.approx(tuple(np.quantile(means, [0.025, 0.975])), abs=0.06)
+
+
+def test_a_resample_draws_each_task_from_its_own_seeds():
+    samples = resampled(RAGGED, fresh(), 500)
+    assert {task: values.shape for task, values in samples.items()} == {"a": (500, 3), "b": (500, 2), "c": (500, 4)}
+    assert all(set(values.ravel()) == set(RAGGED[task]) for task, values in samples.items())
+    each = [mean_over_tasks({task: values[i].tolist() for task, values in samples.items()}) for i in range(50)]
+    assert means_over_tasks(samples)[:50] == pytest.approx(each, rel=1e-14)
+
+
+@pytest.mark.parametrize("interval", [bootstrap_interval, lambda scores, _: satterthwaite_interval(scores)])
+def test_neither_order_nor_container_matters_and_a_lone_seed_leaves_the_interval_unknown(interval):
+    backwards = {task: values[::-1] for task, values in reversed(RAGGED.items())}
+    views = {task: dict(enumerate(values)).values() for task, values in RAGGED.items()}
+    assert repr(interval(RAGGED, fresh())) == repr(interval(backwards, fresh())) == repr(interval(views, fresh()))
+    assert list(backwards) == ["c", "b", "a"] and backwards["a"] == [40.2, 43.5, 41.0], (
+        "the scores are left as they were"
+    )
+    assert interval({"a": [1.0, 2.0], "b": [3.0]}, fresh()) is None
+
+
+def test_equal_seeds_give_equal_bytes_and_a_higher_level_is_wider():
+    one, same, other = (bootstrap_interval(RAGGED, fresh(seed)) for seed in (7, 7, 8))
+    assert repr(one) == repr(same) != repr(other)
+    narrow, wide = (bootstrap_interval(RAGGED, fresh(), level) for level in (0.8, 0.99))
+    assert wide.low < narrow.low < mean_over_tasks(RAGGED) < narrow.high < wide.high
+    for value, seeds in itertools.product((0.0, 0.1, 33.3, 1e200), (2, 3, 5, 10)):
+        assert bootstrap_interval({"a": [value] * seeds}, fresh()) == Interval(value, value)
+
+
+@pytest.mark.parametrize(
+    ("scores", "more"),
+    [
+        ({}, {}),
+        ({"a": []}, {}),
+        ({"a": [1.0, math.nan]}, {}),
+        ({"a": [1.0, 2.0], "b": [1.0, math.inf]}, {}),
+        *((RAGGED, {"level": level}) for level in (0, 1, -0.5, 95, math.nan)),
+        (RAGGED, {"draws": 0}),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_resampled_is_refused(scores, more, refused):
+    with refused(ValueError):
+        bootstrap_interval(scores, fresh(), **more)

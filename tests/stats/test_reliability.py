@@ -1,14 +1,16 @@
-"""Krippendorff's α beside a published example, an obvious loop and hand-made cases; rank correlations beside scipy."""
+"""Krippendorff's α beside a published example, a package and loops; rank correlations beside scipy."""
 
 import math
 from itertools import permutations
 
 import numpy as np
 import pytest
-import scipy.stats
+from support.late import late
 
 from grue.stats.correlation import kendall, spearman
 from grue.stats.reliability import alpha, alpha_interval, alphas, coincidences, percentile_interval, resamples
+
+stats = late("scipy.stats")
 
 N = math.nan
 # Krippendorff, "Computing Krippendorff's alpha-reliability" (2011), section C: four observers, twelve units.
@@ -21,35 +23,21 @@ PUBLISHED = np.array(
     ]
 ).T
 FIVE = (1, 2, 3, 4, 5)
-
-
-@pytest.mark.parametrize(
-    ("level", "printed"), [("nominal", 0.743), ("ordinal", 0.815), ("interval", 0.849), ("ratio", 0.797)]
-)
-def test_the_published_example(level, printed):
-    assert alpha(PUBLISHED, FIVE, level) == pytest.approx(printed, abs=0.0005)
-
-
-# The package krippendorff 0.9.0 (PyPI), `alpha(ratings.T, level_of_measurement=level)`: on the example, and on `drawn()`.
-PACKAGE = {
-    "nominal": (0.743421052631579, 0.03386911595866804),
-    "ordinal": (0.8153875037548814, -0.01037694910511111),
-    "interval": (0.8491071428571428, -0.012227979274611389),
-    "ratio": (0.7974027747116121, 0.006241418904204932),
+# α as printed there; by the package krippendorff 0.9.0 (PyPI), `alpha(ratings.T, level_of_measurement=level)`, on that
+# example, and on `drawn()`.
+KNOWN = {
+    "nominal": (0.743, 0.743421052631579, 0.03386911595866804),
+    "ordinal": (0.815, 0.8153875037548814, -0.01037694910511111),
+    "interval": (0.849, 0.8491071428571428, -0.012227979274611389),
+    "ratio": (0.797, 0.7974027747116121, 0.006241418904204932),
 }
 
 
-def drawn():
-    generator = np.random.default_rng(7)
-    ratings = generator.integers(1, 6, size=(3, 30)).astype(float)
-    ratings[generator.random(ratings.shape) < 0.2] = N
+def drawn(seed=7, shape=(3, 30), lost=0.2):
+    generator = np.random.default_rng(seed)
+    ratings = generator.integers(1, 6, size=shape).astype(float)
+    ratings[generator.random(shape) < lost] = N
     return ratings.T
-
-
-def test_alpha_is_that_of_the_package():
-    for level, (of_example, of_drawn) in PACKAGE.items():
-        assert alpha(PUBLISHED, FIVE, level) == pytest.approx(of_example, abs=1e-12)
-        assert alpha(drawn(), FIVE, level) == pytest.approx(of_drawn, abs=1e-12)
 
 
 def by_loops(ratings, distance):
@@ -57,9 +45,8 @@ def by_loops(ratings, distance):
     units = [[value for value in unit if not math.isnan(value)] for unit in ratings]
     units = [unit for unit in units if len(unit) > 1]
     everyone = [value for unit in units for value in unit]
-    observed = sum(
-        distance(a, b, everyone) / (len(unit) - 1) for unit in units for a, b in permutations(unit, 2)
-    ) / len(everyone)
+    within = [(unit, distance(a, b, everyone)) for unit in units for a, b in permutations(unit, 2)]
+    observed = sum(each / (len(unit) - 1) for unit, each in within) / len(everyone)
     expected = sum(distance(a, b, everyone) for a, b in permutations(everyone, 2))
     return 1 - observed / (expected / (len(everyone) * (len(everyone) - 1)))
 
@@ -77,13 +64,19 @@ DISTANCES = {
 }
 
 
-def test_alpha_is_that_of_loops_over_pairs_of_answers():
-    generator = np.random.default_rng(3)
-    for _ in range(10):
-        ratings = generator.integers(1, 6, size=(9, 4)).astype(float)
-        ratings[generator.random(ratings.shape) < 0.3] = math.nan
-        for level, distance in DISTANCES.items():
-            assert alpha(ratings, FIVE, level) == pytest.approx(by_loops(ratings, distance)), level
+@pytest.mark.parametrize("level", KNOWN)
+def test_alpha_is_as_published_as_by_the_package_and_as_by_loops_and_a_weight_is_the_number_of_copies(level):
+    printed, of_example, of_drawn = KNOWN[level]
+    assert alpha(PUBLISHED, FIVE, level) == pytest.approx(printed, abs=0.0005)
+    assert alpha(PUBLISHED, FIVE, level) == pytest.approx(of_example, abs=1e-12)
+    assert alpha(drawn(), FIVE, level) == pytest.approx(of_drawn, abs=1e-12)
+    for seed in range(10):
+        ratings = drawn(seed, (4, 9), 0.3)
+        assert alpha(ratings, FIVE, level) == pytest.approx(by_loops(ratings, DISTANCES[level])), seed
+    weights = np.array([[2.0, 0, 1, 1, 0, 3, 1, 1, 1, 1, 1, 0]])
+    copied = np.repeat(PUBLISHED, weights[0].astype(int), axis=0)
+    weighed = alphas(np.tensordot(weights, coincidences(PUBLISHED, FIVE), axes=1), FIVE, level)
+    assert weighed[0] == pytest.approx(alpha(copied, FIVE, level))
 
 
 def test_perfect_agreement_is_1_and_equal_or_single_answers_are_undefined():
@@ -94,29 +87,13 @@ def test_perfect_agreement_is_1_and_equal_or_single_answers_are_undefined():
     assert alpha(np.array([[1.0, 5.0], [5.0, 1.0]]), FIVE, "interval") < 0
 
 
-def test_a_weight_is_the_number_of_copies():
+def test_the_interval_surrounds_alpha_and_needs_more_than_half_of_the_draws():
     by_item = coincidences(PUBLISHED, FIVE)
-    weights = np.array([[2.0, 0, 1, 1, 0, 3, 1, 1, 1, 1, 1, 0]])
-    copied = np.repeat(PUBLISHED, weights[0].astype(int), axis=0)
-    for level in DISTANCES:
-        drawn = alphas(np.tensordot(weights, by_item, axes=1), FIVE, level)
-        assert drawn[0] == pytest.approx(alpha(copied, FIVE, level))
-
-
-def test_the_interval_surrounds_alpha_and_depends_on_the_generator_alone():
-    by_item = coincidences(PUBLISHED, FIVE)
-    first, again = (
-        alpha_interval(by_item, FIVE, "ordinal", resamples(12, 500, np.random.default_rng(1))) for _ in range(2)
-    )
+    drawings = [resamples(12, 500, np.random.default_rng(1)) for _ in range(2)]
+    first, again = (alpha_interval(by_item, FIVE, "ordinal", each) for each in drawings)
     assert first == again and first.low < 0.815 < first.high <= 1
-
-
-def test_a_percentile_interval_needs_more_than_half_of_the_draws():
     assert percentile_interval(np.array([N, N, 1.0, 2.0])) is None
     assert percentile_interval(np.array([N, 1.0, 1.0])).low == 1
-
-
-# --- rank correlations -----------------------------------------------------------------------------------------------
 
 
 def test_rank_correlations_are_scipys_also_of_resamples_and_with_ties():
@@ -126,19 +103,15 @@ def test_rank_correlations_are_scipys_also_of_resamples_and_with_ties():
         weights = np.vstack([np.ones(20), resamples(20, 4, generator)])
         for draw, tau, rho in zip(weights, kendall(x, y, weights), spearman(x, y, weights), strict=True):
             xs, ys = (np.repeat(values, draw.astype(int)) for values in (x, y))
-            assert tau == pytest.approx(scipy.stats.kendalltau(xs, ys).statistic)
-            assert rho == pytest.approx(scipy.stats.spearmanr(xs, ys).statistic)
+            assert tau == pytest.approx(stats.kendalltau(xs, ys).statistic)
+            assert rho == pytest.approx(stats.spearmanr(xs, ys).statistic)
 
 
-def test_a_constant_has_no_rank_correlation():
-    constant, weights = np.ones(5), np.ones((1, 5))
-    assert np.isnan(kendall(constant, np.arange(5.0), weights)).all()
-    assert np.isnan(spearman(np.arange(5.0), constant, weights)).all()
-    assert kendall(np.arange(5.0), -np.arange(5.0), weights) == pytest.approx(-1)
-
-
-def test_no_points_have_no_rank_correlation():
-    x, weights = np.array([1.0, 2.0, 3.0]), np.array([[1.0, 1, 1], [0, 0, 0]])
-    assert kendall(x, x, weights)[0] == pytest.approx(1) and np.isnan(kendall(x, x, weights)[1])
-    assert spearman(x, x, weights)[0] == pytest.approx(1) and np.isnan(spearman(x, x, weights)[1])
+def test_neither_a_constant_nor_no_points_have_a_rank_correlation():
+    constant, rising, weights = np.ones(5), np.arange(5.0), np.array([[1.0] * 5, [0] * 5])
+    assert np.isnan(kendall(constant, rising, weights)).all() and np.isnan(spearman(rising, constant, weights)).all()
+    assert kendall(rising, -rising, weights[:1]) == pytest.approx(-1)
+    for correlation in (kendall, spearman):
+        found = correlation(rising, rising, weights)
+        assert found[0] == pytest.approx(1) and np.isnan(found[1])
     assert np.isnan(spearman(np.empty(0), np.empty(0), np.empty((2, 0)))).all()

@@ -28,9 +28,6 @@ def test_the_ratio_and_its_interval_by_hand():
     assert found.low < 0 and (found.noise_scale, found.most) == (None, None)
     assert found.fewest == pytest.approx(10 / found.high)
     assert found.norm == pytest.approx(np.sqrt(6))
-
-
-def test_the_ratio_is_that_of_all_pairs():
     gradients = np.random.default_rng(1).normal(0.3, 1.0, size=(9, 20))
     assert gradient_signal(gradients @ gradients.T, 64).ratio == pytest.approx(by_pairs(gradients))
 
@@ -79,11 +76,14 @@ def test_what_has_no_noise_has_no_ratio():
         assert found.norm == np.sqrt(products[0, 0])
 
 
-def test_what_says_nothing_is_refused():
-    with pytest.raises(DataError, match="3 batches of rollouts: telling signal from noise takes 4"):
+def test_what_says_nothing_is_refused(refused):
+    with refused(DataError):
         gradient_signal(np.eye(3), 64)
-    with pytest.raises(DataError, match="not finite"):
+    with refused(DataError):
         gradient_signal(np.full((4, 4), np.nan), 64)
+    for shape in ((1, 4), (4, 1)):
+        with refused(DataError):
+            reward_spread(np.zeros(shape))
 
 
 def test_rewards_within_and_between_prompts_by_hand():
@@ -92,20 +92,11 @@ def test_rewards_within_and_between_prompts_by_hand():
     assert found.within == pytest.approx(1 / (1 + 7.5))
     assert (found.mean, found.flat, found.prompts, found.samples) == (3.0, 0.5, 2, 2)
     assert found.sd == pytest.approx(np.sqrt((9 + 1 + 4 + 4) / 4))
-
-
-def test_rewards_whose_parts_are_known():
     rng = np.random.default_rng(5)
     rewards = rng.normal(0, 2.0, size=(3000, 1)) + rng.normal(0, 1.0, size=(3000, 4))
     assert reward_spread(rewards).within == pytest.approx(1 / 5, abs=0.01)
     assert reward_spread(rng.normal(size=(3000, 4))).within == pytest.approx(1.0, abs=0.02)
-
-
-def test_equal_rewards_have_no_parts():
     found = reward_spread(np.full((4, 3), 0.1))
     assert (found.within, found.flat, found.sd) == (None, 1.0, 0.0)
     found = reward_spread(np.repeat([[0.1], [0.7]], 3, axis=1))
     assert (found.within, found.flat) == (0.0, 1.0)
-    for shape in ((1, 4), (4, 1)):
-        with pytest.raises(DataError, match="needs two of both"):
-            reward_spread(np.zeros(shape))

@@ -29,8 +29,8 @@ ODD = [
 BLANK = ["", " ", "\n\t", "\u2028"]
 
 
-def tokenizer(**settings):
-    """Pieces of bytes, between [CLS] and [SEP]; a pair is [CLS] first [SEP] second [SEP]."""
+def tokenizer(special=True, **settings):
+    """Pieces of bytes, `special` between [CLS] and [SEP]; a pair is [CLS] first [SEP] second [SEP]."""
     inner = Tokenizer(models.BPE())
     inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     inner.decoder = decoders.ByteLevel()
@@ -43,11 +43,12 @@ def tokenizer(**settings):
             initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         ),
     )
-    inner.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[("[CLS]", CLS), ("[SEP]", SEP)],
-    )
+    if special:
+        inner.post_processor = processors.TemplateProcessing(
+            single="[CLS] $A [SEP]",
+            pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+            special_tokens=[("[CLS]", CLS), ("[SEP]", SEP)],
+        )
     names = {"pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]", "model_max_length": WINDOW}
     return PreTrainedTokenizerFast(tokenizer_object=inner, **(names | settings))
 
@@ -99,6 +100,7 @@ def one_pass(model, first, second=None):
 def cut_longest_first(first, second):
     """Take ids off the end of the longer side until the pair fits; from even sides, off the one that was the shorter."""
     first_was_longer = len(first) > len(second)
+    first, second = first[: 2 * WINDOW], second[: 2 * WINDOW]  # beyond, both lose their ends in any case
     while len(first) + len(second) > WINDOW - 3:
         if len(first) > len(second) or (len(first) == len(second) and not first_was_longer):
             first = first[:-1]
