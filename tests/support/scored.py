@@ -13,13 +13,6 @@ from grue.rl import optimize
 from grue.runs.algorithms import find_algorithm
 
 EOS = 1
-SCORED = ["alol", "copg", "dpo", "pro", "rft", "tpo"]  # the algorithms that learn from whole responses, or from a file
-NEW = [*SCORED, "mdpo", "reinforce_plus_plus"]
-# Few prompts to fit V_0 to; groups of 3.
-SMALL = {
-    **{name: {"samples_per_prompt": 3} for name in [*SCORED, "rloo", "grpo"]},
-    "alol": {"samples_per_prompt": 3, "value_prompts": 12},
-}
 
 
 def coarse(examples, texts):
