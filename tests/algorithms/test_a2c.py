@@ -3,13 +3,13 @@
 import copy
 
 import pytest
-from support.late import late
+from support.late import lates
 
 from grue.algorithms.cards.a2c import A2CConfig
 from grue.algorithms.cards.ppo import PPOConfig
 
-torch, tiny, oracles, losses = (late(name) for name in ("torch", "support.tiny", "support.oracles", "support.losses"))
-experience, optimisation, trainer = (late(f"grue.rl.{name}") for name in ("experience", "gradient", "trainer"))
+torch, tiny, oracles, losses = lates("torch support.tiny support.oracles support.losses")
+experience, optimisation, trainer = lates("experience gradient trainer", "grue.rl.")
 
 
 def begun(family, folder, top_k=0, **settings):

@@ -4,16 +4,13 @@ import copy
 import hashlib
 
 import pytest
-from support.late import late
+from support.late import late, lates
 
 from grue.algorithms.cards.es import ESConfig
 from grue.errors import ConfigError, TrainingError
 from grue.runs.algorithms import find_card
-from grue.runs.recipes import make_config
 
-torch, tiny, exactness, es = (
-    late(name) for name in ("torch", "support.tiny", "support.exactness", "grue.algorithms.es")
-)
+torch, tiny, exactness, es = lates("torch support.tiny support.exactness grue.algorithms.es")
 adapters, distributed = late("grue.lm.adapters"), late("grue.lm.distributed")
 EOS, SEED = 1, 1
 TWO_PROMPTS = {"rollouts": 12, "perturbations": 3}
@@ -233,26 +230,6 @@ def test_it_learns_an_easy_reward(tmp_path):
     settings = {"rollouts": 32, "perturbations": 8, "learning_rate": 0.03, "noise": 0.1}
     rewards = [line["objective/reward"] for line in tiny.updated(run_of("causal", tmp_path, **settings), 10)]
     assert sum(rewards[-3:]) / 3 > sum(rewards[:3]) / 3 + 0.2
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"rollouts": 24},
-        {"perturbations": 5},
-        {"perturbations": 0},
-        {"noise": 0.0},
-        {"sharded": True},
-        {"samples_per_prompt": 4},
-        {"rollout_top_k": 4},
-        {"mask": "top_k"},
-        {"supervised_coefficient": 0.1},
-    ],
-    ids=lambda settings: next(iter(settings)),
-)
-def test_settings_that_cannot_be_are_refused(settings, refused):
-    with refused(ConfigError):
-        make_config(tiny.task("causal"), "es", settings)
 
 
 def test_what_a_recipe_sets_for_other_learners_changes_nothing(tmp_path):

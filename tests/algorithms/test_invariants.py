@@ -4,7 +4,7 @@ import math
 from types import SimpleNamespace
 
 import pytest
-from support.late import late
+from support.late import late, lates
 
 from grue.algorithms import BUILT_IN
 from grue.algorithms.cards.nlpo import NLPOConfig
@@ -14,13 +14,9 @@ from grue.files import read_json
 from grue.rl.settings import RolloutConfig
 from grue.runs.algorithms import find_card
 
-torch, tiny, golden, oracles, scored = (
-    late(name) for name in ("torch", "support.tiny", "support.golden", "support.oracles", "support.scored")
-)
-learning, experience, responses, masking = (
-    late(name) for name in ("grue.runs.train", "grue.rl.experience", "grue.rl.responses", "grue.rl.masking")
-)
-adapters, lm, sampling, forward = (late(f"grue.lm.{name}") for name in ("adapters", "model", "sampling", "forward"))
+torch, tiny, golden, oracles, scored = lates("torch support.tiny support.golden support.oracles support.scored")
+learning, experience, responses, masking = lates("grue.runs.train grue.rl.experience grue.rl.responses grue.rl.masking")
+adapters, lm, sampling, forward = lates("adapters model sampling forward", "grue.lm.")
 algorithms = late("grue.runs.algorithms")
 
 FAMILIES = ["causal", "seq2seq"]

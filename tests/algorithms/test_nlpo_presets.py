@@ -8,11 +8,11 @@ import dataclasses
 import math
 
 import pytest
-from support.late import late
+from support.late import late, lates
 
 from grue.runs.recipes import make_config
 
-torch, tiny, oracles, lm = (late(name) for name in ("torch", "support.tiny", "support.oracles", "grue.lm.forward"))
+torch, tiny, oracles, lm = lates("torch support.tiny support.oracles grue.lm.forward")
 values_, masking = late("grue.rl.values"), late("grue.rl.masking")
 SIZES = {"rollouts": 12, "minibatch_size": 12, "epochs": 2, "learning_rate": 3e-2}
 

@@ -3,14 +3,10 @@
 import copy
 
 import pytest
-from support.late import late
+from support.late import lates
 
-torch, tiny, oracles, scored, exactness = (
-    late(name) for name in ("torch", "support.tiny", "support.oracles", "support.scored", "support.exactness")
-)
-adapters, tokens, algorithms, module = (
-    late(f"grue.{name}") for name in ("lm.adapters", "lm.tokens", "runs.algorithms", "rl.groups")
-)
+torch, tiny, oracles, scored, exactness = lates("torch support.tiny support.oracles support.scored support.exactness")
+adapters, tokens, algorithms, module = lates("lm.adapters lm.tokens runs.algorithms rl.groups", "grue.")
 SCORED = ["alol", "copg", "dpo", "pro", "rft", "tpo"]
 
 

@@ -5,16 +5,12 @@ import itertools
 import math
 
 import pytest
-from support.late import late
+from support.late import lates
 
-torch, tiny, oracles, scored, exactness = (
-    late(name) for name in ("torch", "support.tiny", "support.oracles", "support.scored", "support.exactness")
-)
-alol, copg, dpo, pro, plus = (
-    late(f"grue.algorithms.{name}") for name in ("alol", "copg", "dpo", "pro", "reinforce_plus_plus")
-)
-rl, experience, groups, responses, algorithms = (
-    late(f"grue.{name}") for name in ("rl.functional", "rl.experience", "rl.groups", "rl.responses", "runs.algorithms")
+torch, tiny, oracles, scored, exactness = lates("torch support.tiny support.oracles support.scored support.exactness")
+alol, copg, dpo, pro, plus = lates("alol copg dpo pro reinforce_plus_plus", "grue.algorithms.")
+rl, experience, groups, responses, algorithms = lates(
+    "rl.functional rl.experience rl.groups rl.responses runs.algorithms", "grue."
 )
 
 
@@ -53,27 +49,6 @@ def test_ipo_is_at_rest_where_gaps_are_one_over_two_beta(per_token):
             (gradient,) = torch.autograd.grad(loss.sum(), tokens)
             assert (float(gradient.abs().max()) < 1e-6) == rests
             assert loss.tolist() == pytest.approx([off**2] * 2, abs=1e-6)
-
-
-def test_dpo_knows_labels_and_nothing_of_places():
-    """σ(x) + σ(−x) = 1: with the labels swapped the two probabilities add up to one."""
-    tokens = torch.randn(5, 2, 3, generator=chance(2), dtype=torch.float64)
-    config, scores = dpo.DPOConfig(beta=0.7), torch.tensor([[0.9, 0.1]] * 5)
-    right, _ = dpo.pair_loss(config, batch(tokens, scores))
-    wrong, _ = dpo.pair_loss(config, batch(tokens, scores.flip(1)))
-    turned, _ = dpo.pair_loss(config, batch(tokens.flip(1), scores.flip(1)))
-    chances = zip(right.tolist(), wrong.tolist(), strict=True)
-    assert all(math.exp(-a) + math.exp(-b) == pytest.approx(1) for a, b in chances)
-    assert turned.tolist() == pytest.approx(right.tolist(), rel=1e-12)
-    assert right.tolist() != pytest.approx(wrong.tolist(), rel=0.01)
-
-
-def test_pro_on_two_responses_is_a_logistic_loss_of_their_means():
-    tokens = torch.randn(4, 2, 5, generator=chance(3), dtype=torch.float64)
-    config = pro.PROConfig(temperature="constant", best_coefficient=0.0)
-    loss, _ = pro.ranking_loss(config, batch(tokens, [[0.2, 0.3]] * 4))
-    for found, (low, high) in zip(loss.tolist(), tokens.mean(-1).tolist(), strict=True):
-        assert found == pytest.approx(math.log(1 + math.exp(low - high)), rel=1e-9)
 
 
 def test_leftover_lunch_with_one_advantage_is_supervised_learning():

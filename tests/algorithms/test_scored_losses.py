@@ -10,11 +10,9 @@ import importlib
 import math
 
 import pytest
-from support.late import late
+from support.late import lates
 
-torch, tiny, scored, algorithms = (
-    late(name) for name in ("torch", "support.tiny", "support.scored", "grue.runs.algorithms")
-)
+torch, tiny, scored, algorithms = lates("torch support.tiny support.scored grue.runs.algorithms")
 FAMILIES = ["causal", "seq2seq"]
 EPS = 1e-5
 
@@ -136,18 +134,15 @@ def same(steps, said, loss, name):
 @pytest.mark.parametrize("algorithm", SLOW)
 def test_the_loss_of_scored_responses_is_that_of_slow_loops(family, algorithm, tmp_path, monkeypatch):
     path, said = scored.write_file(tmp_path / "data.jsonl"), None
-    for settings in CASES[algorithm]:
-        if family == "causal" or not settings:
-            reward = scored.Recorder(gaps=True)
-            run, state = begun(family, algorithm, tmp_path, reward, micro_batch_size=9, **settings)
-            steps, _ = scored.steps_of(run, state, monkeypatch)
-            groups = scored.groups_of(reward.calls[0], 4)
-            assert 0 < len(differing(groups)) < 6, "one group at least is flat"
-            assert any(len(group) < 4 for group in groups), "one response at least has no score"
-            said = said or scored.Said(
-                run.trainer.policy, tiny.model(family)
-            )  # the policies of all settings are the same
-            same(steps, said, SLOW[algorithm](said, groups, settings), (settings, "drawn"))
+    for settings in CASES[algorithm] if family == "causal" else CASES[algorithm][-1:]:
+        reward = scored.Recorder(gaps=True)
+        run, state = begun(family, algorithm, tmp_path, reward, micro_batch_size=9, **settings)
+        steps, _ = scored.steps_of(run, state, monkeypatch)
+        groups = scored.groups_of(reward.calls[0], 4)
+        assert 0 < len(differing(groups)) < 6, "one group at least is flat"
+        assert any(len(group) < 4 for group in groups), "one response at least has no score"
+        said = said or scored.Said(run.trainer.policy, tiny.model(family))  # the policies of all settings are the same
+        same(steps, said, SLOW[algorithm](said, groups, settings), (settings, "drawn"))
         run, state = begun(family, algorithm, tmp_path, scored.coarse, data=path, micro_batch_size=5, **settings)
         steps, figures = scored.steps_of(run, state, monkeypatch)
         same(steps, said, SLOW[algorithm](said, scored.groups_of_file(), settings), (settings, "file"))
@@ -158,13 +153,11 @@ def test_the_loss_of_scored_responses_is_that_of_slow_loops(family, algorithm, t
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_loss_of_triples_is_that_of_slow_loops(family, tmp_path, monkeypatch):
     """Every example has one reference, so that no chance is left, and two have none."""
-    examples = [
-        type(one)(one.id, one.prompt, one.references[:1] if one.id not in ("e2", "e5") else ())
-        for one in tiny.examples()
-    ]
+    some = [() if one.id in ("e2", "e5") else one.references[:1] for one in tiny.examples()]
+    examples = [type(one)(one.id, one.prompt, kept) for one, kept in zip(tiny.examples(), some, strict=True)]
     drawn = {one.id: scored.ids_of(one.references[0]) for one in examples if one.references}
-    path = scored.write_file(tmp_path / "data.jsonl")
-    for settings in ({}, {"beta": 0.5, "alpha": 0.3}, {"beta": 2.0, "per_token": True, "margin": 0.7}):
+    path, cases = scored.write_file(tmp_path / "data.jsonl"), [{}, {"beta": 0.5, "alpha": 0.3}]
+    for settings in [{"beta": 2.0, "per_token": True, "margin": 0.7}, *(cases if family == "causal" else [])]:
         run, state = begun(family, "tpo", tmp_path, scored.fine, examples=examples, data=path, **settings)
         steps, _ = scored.steps_of(run, state, monkeypatch)
         said = scored.Said(run.trainer.policy, tiny.model(family))
@@ -200,9 +193,6 @@ def prompt_state(model, example_id):
     return model(prompt, output_hidden_states=True).hidden_states[-1][0, -1].tolist()
 
 
-CLIPS = {"alol": (0.9, 0.1, None), "sequence": (0.1, None), "reference_free": (0.9,), "kl": (0.9,), "r_lol": (0.9,)}
-
-
 def alol(said, worth, settings):
     """`worth`: of each response that is learnt, (response, A), by whom it is drawn aside."""
     variant, clip = settings["variant"], settings.get("clip", 0.9)
@@ -225,47 +215,44 @@ def alol(said, worth, settings):
     return scored.mean(losses)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_the_loss_of_leftover_lunch_is_that_of_slow_loops(family, tmp_path, monkeypatch):
-    path = scored.write_file(tmp_path / "data.jsonl")
+@pytest.mark.parametrize(
+    ("family", "variant", "clip", "of_file"),
+    [
+        *(("causal", "alol", clip, False) for clip in (0.9, 0.1, None)),
+        *(("causal", "sequence", clip, clip is not None) for clip in (0.1, None)),
+        *(("causal", variant, 0.9, False) for variant in ("reference_free", "kl", "r_lol")),
+        ("seq2seq", "alol", 0.1, False),
+        ("seq2seq", "sequence", 0.1, True),
+    ],
+)
+def test_the_loss_of_leftover_lunch_is_that_of_slow_loops(family, variant, clip, of_file, tmp_path, monkeypatch):
     weight = 0.05 * torch.randn(32, generator=torch.Generator().manual_seed(4))
-    reference = scored.in_double(tiny.model(family))
-    for variant, clips in CLIPS.items():
-        for clip, data in ((clip, data) for clip in clips for data in (None, path)):
-            if data is None or (variant, clip) == ("sequence", 0.1):
-                settings = {
-                    "variant": variant,
-                    "clip": clip,
-                    "beta": 0.3,
-                    "priority": False,
-                    "rollouts": 24 if data else 12,
-                }
-                reward = scored.Recorder(scored.fine, gaps=True)
-                run, state = begun(family, "alol", tmp_path, reward, data=data, micro_batch_size=5, **settings)
-                state.memory = {"value_weight": weight, "value_bias": torch.tensor(1.25)}
-                steps, figures = scored.steps_of(run, state, monkeypatch, n=1)
-                groups = scored.groups_of_file() if data else scored.groups_of(reward.calls[0], 4)
-                said = scored.Said(run.trainer.policy, tiny.model(family))
-                worth, below = [], 0
-                for one in (one for group in groups for one in group):
-                    value = 0.0
-                    if variant != "r_lol":
-                        features = prompt_state(reference, one.example.id)
-                        value = 1.25 + math.fsum(a * b for a, b in zip(weight.tolist(), features, strict=True))
-                    worth += [(one, one.score - value)] if one.score > value else []
-                    below += one.score <= value
-                assert worth and (below > 0 or variant == "r_lol")
-                # Weights A come from float32 states, A being a difference.
-                (step,) = steps
-                loss = alol(said, worth, settings)
-                assert scored.number(step.measured["loss/total"]) == pytest.approx(scored.number(loss), rel=3 * EPS), (
-                    settings
-                )
-                assert scored.close(step.gradient, said.gradient(loss), 3 * EPS), settings
-                given = sum(len(group) for group in groups)  # what only pads a smaller group is no response
-                assert figures["objective/used"] == pytest.approx(len(worth) / given)
-                flat = sum(len({one.score for one in group}) < 2 for group in groups)
-                assert figures["objective/flat_groups"] == pytest.approx(flat / len(groups))
+    settings = {"variant": variant, "clip": clip, "beta": 0.3, "priority": False, "rollouts": 24 if of_file else 12}
+    reward, data = (
+        scored.Recorder(scored.fine, gaps=True),
+        scored.write_file(tmp_path / "data.jsonl") if of_file else None,
+    )
+    run, state = begun(family, "alol", tmp_path, reward, data=data, micro_batch_size=5, **settings)
+    state.memory = {"value_weight": weight, "value_bias": torch.tensor(1.25)}
+    (step,), figures = scored.steps_of(run, state, monkeypatch, n=1)
+    groups = scored.groups_of_file() if data else scored.groups_of(reward.calls[0], 4)
+    said, reference = scored.Said(run.trainer.policy, tiny.model(family)), scored.in_double(tiny.model(family))
+    worth, below = [], 0
+    for one in (one for group in groups for one in group):
+        value = 0.0
+        if variant != "r_lol":
+            features = prompt_state(reference, one.example.id)
+            value = 1.25 + math.fsum(a * b for a, b in zip(weight.tolist(), features, strict=True))
+        worth += [(one, one.score - value)] if one.score > value else []
+        below += one.score <= value
+    assert worth and (below > 0 or variant == "r_lol")
+    loss = alol(said, worth, settings)  # weights A come from float32 states, A being a difference
+    assert scored.number(step.measured["loss/total"]) == pytest.approx(scored.number(loss), rel=3 * EPS)
+    assert scored.close(step.gradient, said.gradient(loss), 3 * EPS)
+    given = sum(len(group) for group in groups)  # what only pads a smaller group is no response
+    assert figures["objective/used"] == pytest.approx(len(worth) / given)
+    flat = sum(len({one.score for one in group}) < 2 for group in groups)
+    assert figures["objective/flat_groups"] == pytest.approx(flat / len(groups))
 
 
 def test_leftover_lunch_draws_in_proportion_to_the_advantage(tmp_path, monkeypatch):
@@ -315,6 +302,8 @@ def moved_on(run, state, monkeypatch, n=0):
     names = {
         "mdpo": "grue.rl.values",
         "reinforce_plus_plus": "grue.algorithms.reinforce",
+        "reinforce": "grue.algorithms.reinforce",
+        "rloo": "grue.algorithms.reinforce",
         "grpo": "grue.algorithms.grpo",
     }
     module = importlib.import_module(names[run.plan.algorithm])
@@ -394,9 +383,9 @@ def test_the_loss_of_grpo_and_its_relatives_is_that_of_slow_loops(case, tmp_path
     ]
     assert len({len(response.ids) for response in responses}) > 1
     over, low = settings.get("loss_over", "responses"), settings.get("clip", 0.2)
-    high, outside = settings.get("clip_high", low), 0
+    high, everywhere = settings.get("clip_high", low), 0
     for step in steps:
-        total, tokens = 0.0, 0
+        total, tokens, outside = 0.0, 0, 0
         for row in step.rows:
             siblings = [one.score for one in responses[row - row % 4 : row - row % 4 + 4] if one.score is not None]
             middle = scored.mean(siblings)
@@ -415,36 +404,58 @@ def test_the_loss_of_grpo_and_its_relatives_is_that_of_slow_loops(case, tmp_path
             tokens += len(losses)
             total = total + sum(losses) / {"tokens": 1, "responses": len(losses), "constant": 16}[over]
         loss = total / (tokens if over == "tokens" else len(step.rows))
+        # What is logged of the ratio is a mean over tokens, whatever the loss divides by.
+        assert scored.number(step.measured["policy/clip_fraction"]) == pytest.approx(outside / tokens)
+        everywhere += outside
         assert scored.number(step.measured["loss/total"]) == pytest.approx(scored.number(loss), rel=EPS, abs=2e-6)
         assert scored.close(step.gradient, scored.gradient_of(loss, says.policy), 2 * EPS)
-    assert outside > 0
+    assert everywhere > 0
 
 
-@pytest.mark.parametrize(("family", "coefficient"), [("causal", 0.3), ("seq2seq", 0.0)])
-def test_the_loss_of_reinforce_plus_plus_is_that_of_slow_loops(family, coefficient, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("algorithm", "family", "coefficient"),
+    [
+        ("reinforce_plus_plus", "causal", 0.3),
+        ("reinforce_plus_plus", "seq2seq", 0.0),
+        ("reinforce", "seq2seq", 0.3),
+        ("rloo", "causal", 0.3),
+    ],
+)
+def test_the_loss_of_reinforce_and_its_relatives_is_that_of_slow_loops(
+    algorithm, family, coefficient, tmp_path, monkeypatch
+):
     reward, task = scored.Recorder(scored.fine, gaps=True), tiny.task(family, temperature=3.0, max_new_tokens=16)
-    run = tiny.run(
-        family, "reinforce_plus_plus", tmp_path, reward=reward, task_=task, epochs=1, minibatch_size=12,
-        micro_batch_size=5, kl_coefficient=coefficient,
-    )  # fmt: skip
-    state = algorithms.find_algorithm("reinforce_plus_plus").start(run.trainer, run.plan.config)
+    settings = {"epochs": 1, "minibatch_size": 12, "micro_batch_size": 5, **tiny.SMALL.get(algorithm, {})}
+    settings |= {"reward": reward, "task_": task, "kl_coefficient": coefficient}
+    run = tiny.run(family, algorithm, tmp_path, **settings)
+    state = algorithms.find_algorithm(algorithm).start(run.trainer, run.plan.config)
     scored.move(run.trainer.policy)
     (step,), _, sampled = moved_on(run, state, monkeypatch)
     says = Ratios(run, sampled, family, 3.0)
-    rows = [(says.of(one), one.score) for one in reward.calls[0] if one.score is not None]
-    assert len(rows) < 12 and len({len(old) for (_, old, _), _ in rows}) > 1
-    worth = []
-    for (_, old, before), score in rows:
+    rows = [(row, says.of(one), one.score) for row, one in enumerate(reward.calls[0]) if one.score is not None]
+    assert len(rows) < 12 and len({len(old) for _, (_, old, _), _ in rows}) > 1
+    worth = {}
+    for row, (_, old, before), score in rows:
         kls = [o - b for o, b in zip(old, before, strict=True)]
-        worth.append([score - coefficient * sum(kls[t:]) for t in range(len(kls))])
-    advantages = iter(scored.standard([value for row in worth for value in row]))
-    losses = [
-        clipped(torch.exp(n - o), next(advantages), 0.2, 0.2)
-        for (now, old, _), _ in rows
-        for n, o in zip(now, old, strict=True)
-    ]
-    loss = scored.mean(losses)
+        worth[row] = [score - coefficient * sum(kls[t:]) for t in range(len(kls))]
+    if algorithm == "reinforce_plus_plus":
+        judged = iter(scored.standard([value for values in worth.values() for value in values]))
+    else:  # a response as a whole, less the mean of all, or of its siblings
+        whole, judged = {row: values[0] for row, values in worth.items()}, []
+        for row, values in worth.items():
+            others = [
+                value
+                for other, value in whole.items()
+                if algorithm == "reinforce" or (other // 3 == row // 3 and other != row)
+            ]
+            judged += [whole[row] - scored.mean(others) if others else 0.0] * len(values)
+        judged = iter(judged)
+    pairs = [(n, o) for _, (now, old, _), _ in rows for n, o in zip(now, old, strict=True)]
+    ratios = [torch.exp(n - o) for n, o in pairs]
+    loss = scored.mean(clipped(ratio, next(judged), 0.2, 0.2) for ratio in ratios)
     assert scored.number(step.measured["loss/total"]) == pytest.approx(scored.number(loss), rel=EPS, abs=2e-6)
+    outside = scored.mean(not 0.8 <= scored.number(ratio) <= 1.2 for ratio in ratios)
+    assert scored.number(step.measured["policy/clip_fraction"]) == pytest.approx(outside) and outside > 0
     assert scored.close(step.gradient, scored.gradient_of(loss, says.policy), 2 * EPS)
 
 

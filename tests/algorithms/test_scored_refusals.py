@@ -7,7 +7,7 @@ import math
 from types import SimpleNamespace
 
 import pytest
-from support.late import late
+from support.late import lates
 
 from grue import files
 from grue.algorithms.cards.grpo import GRPOConfig
@@ -16,12 +16,8 @@ from grue.errors import ConfigError, DataError, TrainingError
 from grue.runs.algorithms import find_card
 from grue.runs.recipes import make_config
 
-torch, tiny, scored, gradient, algorithms, checkpoint = (
-    late(name)
-    for name in (
-        *("torch", "support.tiny", "support.scored"),
-        *("grue.rl.gradient", "grue.runs.algorithms", "grue.lm.checkpoint"),
-    )
+torch, tiny, scored, gradient, algorithms, checkpoint = lates(
+    "torch support.tiny support.scored grue.rl.gradient grue.runs.algorithms grue.lm.checkpoint"
 )
 SCORED = ["alol", "copg", "dpo", "pro", "rft", "tpo"]
 
@@ -219,6 +215,29 @@ def test_longer_responses_are_cut_where_the_task_ends_them(tmp_path):
         ("mdpo", {"step_size": 0.0}),
         ("dpo", {"rollouts": 12, "samples_per_prompt": 8, "minibatch_size": 4}),
         ("reinforce_plus_plus", {"whiten_advantages": True}),
+        ("rloo", {"rollouts": 30, "minibatch_size": 10}),
+        ("grpo", {"rollouts": 60, "minibatch_size": 10}),
+        ("rloo", {"samples_per_prompt": 1}),
+        ("grpo", {"samples_per_prompt": 0}),
+        ("grpo", {"scale_by": "nothing", "normalize_terms": True}),
+        ("ppo", {"rollouts": 1, "minibatch_size": 1, "normalize_terms": True}),
+        ("es", {"rollouts": 24}),
+        ("es", {"perturbations": 5}),
+        ("es", {"perturbations": 0}),
+        ("es", {"noise": 0.0}),
+        ("es", {"sharded": True}),
+        ("es", {"samples_per_prompt": 4}),
+        ("es", {"rollout_top_k": 4}),
+        ("es", {"mask": "top_k"}),
+        ("es", {"supervised_coefficient": 0.1}),
+        ("supervised", {"train_share": 0.0}),
+        ("supervised", {"train_share": 1.5}),
+        ("ppo", {"rollout_temperature": 0.0}),
+        ("ppo", {"rollout_top_k": -1}),
+        ("ppo", {"dropout": -0.1}),
+        ("a2c", {"dropout": 1.0}),
+        ("trpo", {"dropout": 0.1}),
+        ("supervised", {"dropout": 0.1}),
     ],
 )
 def test_settings_that_cannot_be_are_refused(algorithm, settings, refused):

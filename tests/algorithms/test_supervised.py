@@ -1,11 +1,11 @@
 """Supervised training: its loss, and an epoch in parts, which logs, saves and stops there and learns what a whole one would."""
 
 import pytest
-from support.late import late
+from support.late import late, lates
 
 from grue.errors import TrainingError
 
-torch, tiny, oracles = (late(name) for name in ("torch", "support.tiny", "support.oracles"))
+torch, tiny, oracles = lates("torch support.tiny support.oracles")
 supervised, runs = late("grue.algorithms.supervised"), late("grue.runs.train")
 
 

@@ -4,17 +4,13 @@ import copy
 import math
 
 import pytest
-from support.late import late
+from support.late import lates
 
 from grue.algorithms.cards.trpo import TRPOConfig
 from grue.errors import TrainingError
 
-torch, transformers, tiny, oracles = (
-    late(name) for name in ("torch", "transformers", "support.tiny", "support.oracles")
-)
-trpo, rl, experience, distributions = (
-    late(f"grue.{name}") for name in ("algorithms.trpo", "rl.functional", "rl.experience", "lm.distributions")
-)
+torch, transformers, tiny, oracles = lates("torch transformers support.tiny support.oracles")
+trpo, rl, experience, distributions = lates("algorithms.trpo rl.functional rl.experience lm.distributions", "grue.")
 FAMILIES = ["causal", "seq2seq"]
 TEMPERATURE = 0.8
 

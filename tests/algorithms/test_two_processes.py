@@ -8,15 +8,13 @@ import sys
 import time
 
 import pytest
-from support.late import late
+from support.late import late, lates
 from support.paths import ROOT
 
 from grue.algorithms import BUILT_IN
 from grue.files import read_jsonl
 
-torch, transformers, tiny, worlds, processes = (
-    late(name) for name in ("torch", "transformers", "support.tiny", "support.worlds", "support.processes")
-)
+torch, transformers, tiny, worlds, processes = lates("torch transformers support.tiny support.worlds support.processes")
 distributed = late("grue.lm.distributed")
 FAST = [
     *("a2c-causal", "alol-causal", "copg-seq2seq-file", "dpo-causal", "es-causal", "grpo-causal", "mdpo-causal"),

@@ -8,25 +8,21 @@ from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
-from support.late import late
+from support.late import late, lates
 
 from grue.algorithms.cards.ppo import PPOConfig
 from grue.algorithms.cards.supervised import SupervisedConfig
 from grue.runs.recipes import make_config
 from grue.task_files import SUITES, load_task, task_names
 
-torch, tiny, tiny_models, oracles, exactness, losses = (
-    late(name)
-    for name in (
-        *("torch", "support.tiny", "support.tiny_models", "support.oracles", "support.exactness", "support.losses"),
-    )
+torch, tiny, tiny_models, oracles, exactness, losses = lates(
+    "torch support.tiny support.tiny_models support.oracles support.exactness support.losses"
 )
-checkpoint, critics, contexts, lm, loading, scoring, tokens = (
-    late(f"grue.lm.{name}")
-    for name in ("checkpoint", "critic", "distributed", "forward", "load", "log_probs", "tokens")
+checkpoint, critics, contexts, lm, loading, scoring, tokens = lates(
+    "checkpoint critic distributed forward load log_probs tokens", "grue.lm."
 )
-experience, rl, optimisation, references, trainer = (
-    late(f"grue.rl.{name}") for name in ("experience", "functional", "gradient", "references", "trainer")
+experience, rl, optimisation, references, trainer = lates(
+    "experience functional gradient references trainer", "grue.rl."
 )
 ppo, runs = late("grue.algorithms.ppo"), late("grue.runs.train")
 FAMILIES = ["causal", "seq2seq"]

@@ -5,26 +5,20 @@ import math
 import statistics
 
 import pytest
-from support.late import late
+from support.late import lates
 
 from grue.errors import TrainingError
 from grue.task_files import load_task
 from grue.tasks import Generation
 
-torch, tiny, tiny_models, oracles, exactness, losses = (
-    late(name)
-    for name in (
-        *("torch", "support.tiny", "support.tiny_models", "support.oracles", "support.exactness", "support.losses"),
-    )
+torch, tiny, tiny_models, oracles, exactness, losses = lates(
+    "torch support.tiny support.tiny_models support.oracles support.exactness support.losses"
 )
-transformers, loading, data, predicting, rewards = (
-    late(name)
-    for name in ("transformers", "grue.lm.load", "grue.data.load", "grue.evaluation.predict", "grue.evaluation.rewards")
+transformers, loading, data, predicting, rewards = lates(
+    "transformers grue.lm.load grue.data.load grue.evaluation.predict grue.evaluation.rewards"
 )
-adapters, lm, scoring, sampling, tokens = (
-    late(f"grue.lm.{name}") for name in ("adapters", "model", "log_probs", "sampling", "tokens")
-)
-experience, optimize, trainer = (late(f"grue.rl.{name}") for name in ("experience", "optimize", "trainer"))
+adapters, lm, scoring, sampling, tokens = lates("adapters model log_probs sampling tokens", "grue.lm.")
+experience, optimize, trainer = lates("experience optimize trainer", "grue.rl.")
 EOS = 1
 
 # --- sampling = scoring ----------------------------------------------------------------------------------------------

@@ -2,16 +2,14 @@
 
 import numpy as np
 import pytest
-from support.late import late
+from support.late import lates
 
 from grue.algorithms.cards.ppo import PPOConfig
 from grue.rl.settings import ActorCriticConfig
 
-torch, tiny, tiny_models, exactness = (
-    late(name) for name in ("torch", "support.tiny", "support.tiny_models", "support.exactness")
-)
-critics, lm, models = (late(f"grue.lm.{name}") for name in ("critic", "forward", "model"))
-experience, trainer, values = (late(f"grue.rl.{name}") for name in ("experience", "trainer", "values"))
+torch, tiny, tiny_models, exactness = lates("torch support.tiny support.tiny_models support.exactness")
+critics, lm, models = lates("critic forward model", "grue.lm.")
+experience, trainer, values = lates("experience trainer values", "grue.rl.")
 KINDS = ["gpt2", "opt", "llama", "mistral", "gemma2", "t5", "mt5", "bart"]
 WIDTH = {"opt": 20}  # OPT's head reads states narrower than its layers' 32
 SETTINGS = {"gamma": 0.9, "kl_coefficient": 0.1, "rollouts": 24, "value_start": "regression"}
