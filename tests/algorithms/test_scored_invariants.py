@@ -10,13 +10,6 @@ adapters, tokens, algorithms, module = lates("lm.adapters lm.tokens runs.algorit
 SCORED = ["alol", "copg", "dpo", "pro", "rft", "tpo"]
 
 
-def begun(family, algorithm, folder, **settings):
-    """A run, its algorithm and its state."""
-    run = tiny.run(family, algorithm, folder, **{"reward": scored.fine, **tiny.SMALL.get(algorithm, {}), **settings})
-    learner = algorithms.find_algorithm(algorithm)
-    return run, learner, learner.start(run.trainer, run.plan.config)
-
-
 @pytest.fixture
 def path(tmp_path):
     return scored.write_file(tmp_path / "data.jsonl")
@@ -29,7 +22,7 @@ def test_no_split_into_micro_batches_or_chunks_changes_a_step(algorithm, path, t
     settings = {"supervised_coefficient": 0.2, "epochs": 1, "minibatch_size": 12}
     settings |= {"data": path} if algorithm in SCORED else {}
     for split in ({}, {"micro_batch_size": 4, "log_prob_chunk": 3}, {"micro_batch_size": 1}):
-        run, _, state = begun(family, algorithm, tmp_path, **settings, **split)
+        run, _, state = scored.begun(algorithm, tmp_path, family, **settings, **split)
         scored.move(run.trainer.policy)
         (step,), _ = scored.steps_of(run, state, monkeypatch)
         found.append(step.gradient)
@@ -81,7 +74,7 @@ def counted(model):
 
 
 def test_an_encoder_reads_each_prompt_once_for_a_group(path, tmp_path):
-    run, _, state = begun("seq2seq", "dpo", tmp_path, data=path, samples_per_prompt=4, rollouts=24)
+    run, _, state = scored.begun("dpo", tmp_path, "seq2seq", data=path, samples_per_prompt=4, rollouts=24)
     groups = state.fixed.groups
     read = counted(run.trainer.policy.get_encoder())
     with torch.no_grad():
@@ -114,7 +107,7 @@ def test_a_files_reference_is_computed_once(algorithm, path, tmp_path):
 
 def test_a_run_encodes_only_the_lines_that_it_comes_to(path, tmp_path):
     settings = {"rollouts": 2, "minibatch_size": 2, "samples_per_prompt": 2, "updates": 2}
-    run, _, state = begun("causal", "dpo", tmp_path, data=path, **settings)
+    run, _, state = scored.begun("dpo", tmp_path, data=path, **settings)
     fixed = state.fixed
     assert fixed.lines == 6 and len(fixed.groups.scores) == len(fixed.row) == 2
     keys = list(scored.FILE)
@@ -142,7 +135,7 @@ def test_what_pads_smaller_groups_counts_nothing(algorithm, path, tmp_path, monk
 
         with monkeypatch.context() as patch:
             patch.setattr(module, "fix", other)
-            run, _, state = begun("causal", algorithm, tmp_path, data=path, **settings)
+            run, _, state = scored.begun(algorithm, tmp_path, data=path, **settings)
         state.memory = {"value_weight": torch.zeros(32), "value_bias": torch.tensor(-1.0)}
         scored.move(run.trainer.policy)
         (step,), figures = scored.steps_of(run, state, monkeypatch, n=1)
@@ -181,7 +174,7 @@ def test_a_reference_beside_a_pair_keeps_its_tokens(tmp_path):
 def test_any_sampler_can_have_nlpos_mask(algorithm, family, tmp_path):
     """Drawn tokens lie in the nucleus of the masking policy; once it is due, that is the policy itself."""
     reward, settings = scored.Recorder(scored.fine), {"mask": "learned_top_p", "top_p": 0.5, "mask_updates": 2}
-    run, learner, state = begun(family, algorithm, tmp_path, reward=reward, **settings)
+    run, learner, state = scored.begun(algorithm, tmp_path, family, reward=reward, **settings)
     state.mask_model.load_state_dict(tiny.model(family, seed=6).state_dict())
     state.mask_age = 1
     for age, masking in ((1, tiny.model(family, seed=6)), (0, run.trainer.policy)):
@@ -204,6 +197,6 @@ def test_any_sampler_can_have_nlpos_mask(algorithm, family, tmp_path):
     ],
 )
 def test_a_mask_grows_old_where_the_policy_draws_with_another(algorithm, settings, ages, tmp_path):
-    run, learner, state = begun("causal", algorithm, tmp_path, epochs=1, **settings)
+    run, learner, state = scored.begun(algorithm, tmp_path, epochs=1, **settings)
     assert (state.mask_model is None) == (algorithm != "alol")
     assert [learner.update(run.trainer, state, run.plan.config, n)["mask/age"] for n in range(3)] == ages

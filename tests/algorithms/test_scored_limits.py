@@ -171,14 +171,6 @@ def test_the_divergence_in_a_loss_has_the_gradient_that_its_estimator_promises()
 # --- algorithms that meet --------------------------------------------------------------------------------------------
 
 
-def begun(algorithm, folder, family="causal", **settings):
-    """A run, its algorithm and its state."""
-    settings = {"reward": scored.fine, **tiny.SMALL.get(algorithm, {}), **settings}
-    run = tiny.run(family, algorithm, folder, **settings)
-    learner = algorithms.find_algorithm(algorithm)
-    return run, learner, learner.start(run.trainer, run.plan.config)
-
-
 def test_responses_of_one_token_have_one_ratio(tmp_path):
     """GSPO is GRPO where the mean of the tokens' log-ratios is that of one token."""
     lines, weights = [], []
@@ -202,7 +194,7 @@ def test_mirror_descent_without_a_penalty_and_with_one_step_is_the_policy_gradie
     found = {}
     for algorithm, more in (("a2c", {}), ("mdpo", {"step_size": 1e30, "anneal": False})):
         settings = {"epochs": 1, "minibatch_size": 12, "gae_lambda": 0.9, "whiten_advantages": True, **more}
-        run, _, state = begun(algorithm, tmp_path, **settings)
+        run, _, state = scored.begun(algorithm, tmp_path, **settings)
         (step,), _ = scored.steps_of(run, state, monkeypatch)
         found[algorithm] = step.gradient
     assert scored.close(found["mdpo"], found["a2c"])
@@ -211,7 +203,7 @@ def test_mirror_descent_without_a_penalty_and_with_one_step_is_the_policy_gradie
 def test_equal_rewards_are_no_advantage_to_the_last_bit(tmp_path):
     """Adam makes a full step of any rounding that is left."""
     task = tiny.task("causal", temperature=3.0)
-    run, _, state = begun("reinforce_plus_plus", tmp_path, reward=scored.flat, kl_coefficient=0.0, task_=task)
+    run, _, state = scored.begun("reinforce_plus_plus", tmp_path, reward=scored.flat, kl_coefficient=0.0, task_=task)
     found = experience.collect(run.trainer, state, run.plan.config, 0)
     assert len(set(found.mask.sum(1).tolist())) > 1
     for score in (0.1, 1 / 3, -7.77, 1e6):
@@ -231,7 +223,7 @@ def flat_to(ids):
 
 
 def drawn(family, folder, reward, **settings):
-    run, _, state = begun("grpo", folder, family, reward=reward, **settings)
+    run, _, state = scored.begun("grpo", folder, family, reward=reward, **settings)
     return run, responses.draw(run.trainer, state, run.plan.config, 0)
 
 
@@ -280,7 +272,7 @@ def test_flat_groups_are_drawn_again_and_the_others_are_left(family, tmp_path):
 
 def test_a_group_that_stays_flat_keeps_its_place(tmp_path):
     reward = scored.Recorder(scored.flat)
-    run, learner, state = begun("grpo", tmp_path, reward=reward, redraws=2, kl_coefficient=0.0)
+    run, learner, state = scored.begun("grpo", tmp_path, reward=reward, redraws=2, kl_coefficient=0.0)
     found = responses.draw(run.trainer, state, run.plan.config, 0)
     assert [len(call) for call in reward.calls] == [12, 12, 12]
     assert found.spent["prompts"] == 12 and found.spent["reward_calls"] == 36
@@ -304,7 +296,7 @@ def test_answers_that_are_longer_than_those_they_replace_can_be_learnt_from(tmp_
     task, found = tiny.task("causal", top_k=9, temperature=4.0, max_new_tokens=24), []
     for over, chunk in (("vocabulary", 0), ("support", 0), ("support", 7)):
         settings = {"rollouts": 6, "minibatch_size": 6, "epochs": 1, "redraws": 3, "seed": 2, "log_prob_chunk": chunk}
-        run, learner, state = begun("grpo", tmp_path, reward=half_flat, task_=task, ratio_over=over, **settings)
+        run, learner, state = scored.begun("grpo", tmp_path, reward=half_flat, task_=task, ratio_over=over, **settings)
         lines = [learner.update(run.trainer, state, run.plan.config, n) for n in range(3)]
         assert len({line["objective/length"] for line in lines}) > 1
         assert all(math.isfinite(line["policy/grad_norm"]) for line in lines)
@@ -329,7 +321,7 @@ def test_shares_and_their_tilt_by_hand():
 
 def test_a_calibrated_reward_is_its_share_among_samples_of_the_start(tmp_path):
     reward = scored.Recorder(scored.coarse, gaps=True)
-    run, _, state = begun("grpo", tmp_path, reward=reward, calibration_samples=8, calibration_tilt=1.5)
+    run, _, state = scored.begun("grpo", tmp_path, reward=reward, calibration_samples=8, calibration_tilt=1.5)
     found = responses.draw(run.trainer, state, run.plan.config, 0)
     own, *parts = reward.calls
     others = [one for part in parts for one in part]
@@ -366,7 +358,7 @@ def test_a_response_with_nothing_to_be_compared_with_has_no_score(tmp_path):
         compared = len(calls) > 1  # the first call is about the update's own
         return [None if compared and one.id != "e8" else value for one, value in zip(examples, given, strict=True)]
 
-    run, _, state = begun("grpo", tmp_path, reward=reward, calibration_samples=4)
+    run, _, state = scored.begun("grpo", tmp_path, reward=reward, calibration_samples=4)
     found = responses.draw(run.trainer, state, run.plan.config, 0)
     ids = [run.trainer.examples[position].id for position in found.positions.tolist()]
     assert "e8" in ids and set(ids) != {"e8"}
@@ -378,7 +370,7 @@ def test_overlong_responses_pay_by_hand(tmp_path):
     assert rl.overlong(torch.tensor([1, 5, 6, 7, 8]), 8, 3).tolist() == pytest.approx([0, 0, 1 / 3, 2 / 3, 1])
     reward, task = scored.Recorder(scored.fine), tiny.task("causal", temperature=3.0)
     settings = {"reward": reward, "overlong_buffer": 4, "overlong_penalty": 0.5, "task_": task}
-    run, _, state = begun("dpo", tmp_path, **settings)
+    run, _, state = scored.begun("dpo", tmp_path, **settings)
     found = responses.draw(run.trainer, state, run.plan.config, 0)
     expected = [one.score - 0.5 * min(1, max(0, (len(one.ids) - 4) / 4)) for one in reward.calls[0]]
     assert found.scores.tolist() == pytest.approx(expected, rel=1e-5)
@@ -390,7 +382,7 @@ def test_a_round_can_begin_from_the_start_again(tmp_path):
     weights = []
     for train_from, rounds in (("start", range(3)), ("last", range(3)), ("last", [2])):
         settings = {"train_from": train_from, "epochs": 1, "minibatch_size": 12, "sample_from": "start"}
-        run, learner, state = begun("rft", tmp_path, **settings)
+        run, learner, state = scored.begun("rft", tmp_path, **settings)
         for n in rounds:
             learner.update(run.trainer, state, run.plan.config, n)
         weights.append(tiny.weights(run.trainer.policy))
@@ -402,7 +394,7 @@ def test_samples_of_the_start_are_masked_by_the_start(tmp_path):
     """A masking policy that is due is refreshed from the policy, which does not draw."""
     settings = {"sample_from": "start", "mask": "learned_top_p", "top_p": 0.5}
     reward = scored.Recorder(scored.fine)
-    run, learner, state = begun("dpo", tmp_path, reward=reward, **settings)
+    run, learner, state = scored.begun("dpo", tmp_path, reward=reward, **settings)
     scored.move(run.trainer.policy, 0.1)
     state.mask_age, moved = run.plan.config.mask_updates, copy.deepcopy(run.trainer.policy)  # due
     learner.update(run.trainer, state, run.plan.config, 5)

@@ -239,6 +239,7 @@ def test_longer_responses_are_cut_where_the_task_ends_them(tmp_path):
         ("trpo", {"dropout": 0.1}),
         ("supervised", {"dropout": 0.1}),
     ],
+    ids=str,
 )
 def test_settings_that_cannot_be_are_refused(algorithm, settings, refused):
     with refused(ConfigError):

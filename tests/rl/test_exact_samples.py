@@ -191,18 +191,18 @@ def test_what_a_trained_model_says_token_by_token_it_says_of_the_whole(name):
 def test_the_policy_reads_its_responses_again_only_in_half_precision(
     family, value_model, precision, tmp_path, monkeypatch
 ):
-    read, scored = [], []
+    read, scored, said_of, score_all = [], [], scoring.token_log_probs, experience.score_all
 
-    def reading(model, *arguments, **named):
+    def reads(model, *arguments, **named):
         read.append(model)
-        return scoring.token_log_probs(model, *arguments, **named)
+        return said_of(model, *arguments, **named)
 
-    def scoring(policy, critic, *arguments, **named):
-        scored.append((arguments[0], experience.score_all(policy, critic, *arguments, **named)))
+    def scores(policy, critic, *arguments, **named):
+        scored.append((arguments[0], score_all(policy, critic, *arguments, **named)))
         return scored[-1][1]
 
-    monkeypatch.setattr(experience, "token_log_probs", reading)
-    monkeypatch.setattr(experience, "score_all", scoring)
+    monkeypatch.setattr(experience, "token_log_probs", reads)
+    monkeypatch.setattr(experience, "score_all", scores)
     settings = {"value_model": value_model, "precision": precision, "micro_batch_size": 5}
     run, learner, found = exactness.world(family, tmp_path, "all of them", masked=True, **settings)
     assert any(model is learner.reference for model in read)

@@ -155,6 +155,13 @@ def log_sigmoid(x):
     return -torch.log(1 + torch.exp(-x))
 
 
+def begun(algorithm, folder, family="causal", **settings):
+    """A tiny run, its algorithm and its state."""
+    run = tiny.run(family, algorithm, folder, **{"reward": fine, **tiny.SMALL.get(algorithm, {}), **settings})
+    learner = find_algorithm(algorithm)
+    return run, learner, learner.start(run.trainer, run.plan.config)
+
+
 # --- updates that are seen and not taken -----------------------------------------------------------------------------
 
 
