@@ -24,9 +24,6 @@ def collected(run):
     return learner, experience.collect(run.trainer, learner, run.plan.config, 0)
 
 
-# --- advantages by hand ----------------------------------------------------------------------------------------------
-
-
 def test_leave_one_out_takes_the_mean_of_the_others():
     # (1, 4, 7): 1 − 5.5, 4 − 4, 7 − 2.5.   (0, 0, 3): 0 − 1.5, 0 − 1.5, 3 − 0.
     scores = torch.tensor([1.0, 4.0, 7.0, 0.0, 0.0, 3.0])

@@ -72,15 +72,6 @@ def start(algorithm):
     return tiny.weights(tiny.model(RUNS[algorithm][0]))
 
 
-def same(found, expected, names, **bounds):
-    for name in names:
-        if name in expected:
-            assert found[name] == pytest.approx(expected[name], **bounds), name
-
-
-# --- runs ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("algorithm", sorted(BUILT_IN))
 def test_an_interrupted_run_goes_on_bit_for_bit(algorithm):
     whole, resumed = trace(algorithm), trace(algorithm, stop_after=1)
@@ -125,24 +116,16 @@ def test_a_run_warns_once_and_alike_when_it_is_resumed():
     assert golden.trace("causal", "ppo", stop_after=update, **flat).warnings == []
 
 
-# --- what saves memory, or trains a part -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("algorithm", ["supervised", "a2c", "alol", "dpo", "grpo", "nlpo", "ppo", "rloo", "trpo"])
 def test_accumulated_gradients_are_those_of_the_whole_minibatch(algorithm, tmp_path):
     """In micro-batches, with recomputed activations and logits in chunks; of one step, which blows no rounding up."""
     saving = {"micro_batch_size": 5, "gradient_checkpointing": True, "log_prob_chunk": 5}
     (found,) = tiny.updated(again(algorithm, tmp_path, **saving))
     plain, rel = trace(algorithm).lines[0], 1e-3 if algorithm == "trpo" else 1e-4
-    names = ("grad_norm", "approx_kl", "step_size", "kl_after")
     assert plain["policy/grad_norm"] > 0
-    same(
-        found,
-        plain,
-        ["loss/total", "loss/policy", "loss/value", *(f"policy/{name}" for name in names)],
-        rel=rel,
-        abs=1e-6,
-    )
+    names = ("grad_norm", "approx_kl", "step_size", "kl_after")
+    for name in ("loss/total", "loss/policy", "loss/value", *(f"policy/{name}" for name in names)):
+        assert name not in plain or found[name] == pytest.approx(plain[name], rel=rel, abs=1e-6), name
 
 
 @pytest.mark.parametrize("algorithm", ["alol", "copg", "es", "grpo", "nlpo", "ppo", "trpo"])
@@ -178,9 +161,6 @@ def test_half_precision_keeps_whole_weights_and_a_frozen_encoder_stays(algorithm
     assert 0 < line.get("policy/kl_after", 0.001) <= 0.01
 
 
-# --- the sampler and dropout -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("algorithm", ["alol", "dpo", "grpo", "ppo", "trpo"])
 def test_a_sampler_of_ones_own_is_the_same_as_the_tasks(algorithm, tmp_path):
     """Whoever asks for the temperature asks in the same place: else policies would part, or ratios leave 1."""
@@ -210,9 +190,6 @@ def test_dropout_changes_what_is_learnt_and_not_what_is_sampled(algorithm, tmp_p
     lm.assert_no_dropout(run.trainer.policy.train())
 
 
-# --- what is learnt --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("family", "algorithm", "settings"),
     [
@@ -234,54 +211,12 @@ def test_the_reward_is_learnt(family, algorithm, settings, tmp_path):
     assert rewards[-1] > rewards[0] + 0.3
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("algorithm", "settings"),
-    [
-        ("rft", {}),
-        ("dpo", {"beta": 0.1}),
-        ("copg", {"beta": 0.05}),
-        ("pro", {"temperature": "constant", "best_coefficient": 0.0}),
-        ("tpo", {"beta": 0.5, "alpha": 0.0}),
-        ("alol", {"sample_from": "policy", "variant": "reference_free"}),
-        ("mdpo", {"kl_coefficient": 0.0, "anneal": False}),
-        ("reinforce", {"kl_coefficient": 0.0}),
-        ("reinforce_plus_plus", {"kl_coefficient": 0.0}),
-        ("grpo", {"ratio_of": "responses", "clip": 0.1, "kl_coefficient": 0.0}),
-    ],
-)
-def test_the_reward_is_learnt_by_the_others(algorithm, settings, tmp_path):
-    sizes = {
-        "updates": 10,
-        "learning_rate": 1e-2,
-        "rollouts": 24,
-        "minibatch_size": 24,
-        **tiny.SMALL.get(algorithm, {}),
-    }
-    run = tiny.run("causal", algorithm, tmp_path, **sizes, **settings)
-    rewards = [line["objective/reward"] for line in tiny.updated(run, 10)]
-    assert scored.mean(rewards[-3:]) > rewards[0] + 0.1
-
-
-@pytest.mark.parametrize("algorithm", ["grpo", "ppo"])
-def test_a_high_kl_coefficient_holds_the_policy_back(algorithm, tmp_path):
-    settings = {"learning_rate": 5e-3, "rollouts": 24, "minibatch_size": 24, **tiny.SMALL.get(algorithm, {})}
-    free, held = (
-        tiny.updated(tiny.run("causal", algorithm, tmp_path, kl_coefficient=weight, **settings), 6)[-1]
-        for weight in (0.0, 1.0)
-    )
-    assert held["objective/kl"] < 0.5 * free["objective/kl"]
-
-
 def test_stop_kl_ends_an_update_early(tmp_path):
     settings = {"epochs": 6, "learning_rate": 1e-2}
     (free,), (stopped,) = (
         tiny.updated(tiny.run("causal", "ppo", tmp_path, **settings, stop_kl=most)) for most in (None, 1e-4)
     )
     assert free["policy/steps"] == 12 > stopped["policy/steps"] >= 1
-
-
-# --- NLPO's mask -----------------------------------------------------------------------------------------------------
 
 
 def test_nlpo_is_ppo_with_a_mask_bit_for_bit(tmp_path):
@@ -378,9 +313,6 @@ def test_a_mask_of_nothing_but_a_closed_end_token_still_leaves_something():
     mask = sampling.Mask(None, only_the_end)
     rollout = sampling.sample_responses(model, prompts, task.rollout, torch.full((1, 8), 0.5), 1, mask)
     assert not (rollout.responses.ids[0, :4] == 1).any()
-
-
-# --- what is drawn, refused and counted ------------------------------------------------------------------------------
 
 
 def test_a_gradient_that_is_not_finite_ends_the_run_and_keeps_the_weights(tmp_path, refused):

@@ -37,9 +37,6 @@ def test_what_is_off_by_default_can_be_turned_off_where_a_setting_is_read():
     assert made("ppo", parse_settings(("reward_scale=running",))).reward_scale == "running"
 
 
-# --- train_share -----------------------------------------------------------------------------------------------------
-
-
 def test_a_share_is_drawn_by_the_seed_and_holds_the_smaller_ones(refused):
     examples = tiny.examples(40)
 
@@ -77,9 +74,6 @@ def test_policy_and_reward_see_the_same_share(share, count, tmp_path, monkeypatc
     assert (len(run.trainer.examples), len(run.validation)) == (count, 6)
 
 
-# --- the rollouts' sampler -------------------------------------------------------------------------------------------
-
-
 def test_top_k_can_be_turned_off(tmp_path):
     def drawn(**settings):
         run = tiny.run("causal", "ppo", tmp_path, task_=tiny.task("causal", top_k=3), **settings)
@@ -87,9 +81,6 @@ def test_top_k_can_be_turned_off(tmp_path):
 
     assert drawn(rollout_top_k=0).support is None
     assert drawn().mask_size.max() == pytest.approx(3 / (len(tiny.WORDS) + 3))
-
-
-# --- dropout ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "opt", "llama", "mistral", "gemma2", "t5", "mt5", "bart"])

@@ -58,9 +58,6 @@ def logs_alone(model, one):
     return [oracles.token_log_prob(row, token) for row, token in zip(rows, one.ids, strict=True)]
 
 
-# --- forward passes --------------------------------------------------------------------------------------------------
-
-
 def counted(model):
     """The sizes of the batches that a model reads from now on."""
     sizes = []
@@ -115,9 +112,6 @@ def test_a_run_encodes_only_the_lines_that_it_comes_to(path, tmp_path):
     assert examples == [keys[line] for line in sorted(fixed.row)]
 
 
-# --- padding ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("algorithm", SCORED)
 def test_what_pads_smaller_groups_counts_nothing(algorithm, path, tmp_path, monkeypatch):
     """Other ids and scores where nothing counts change no bit of a step."""
@@ -162,9 +156,6 @@ def test_a_reference_beside_a_pair_keeps_its_tokens(tmp_path):
         assert lists[place] in [scored.ids_of(text) for text in run.trainer.examples[position].references]
     assert found.counts.tolist() == [[True, True, False]] * 2
     assert found.scores[:, :2].tolist() == groups.scores.tolist()
-
-
-# --- masks -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

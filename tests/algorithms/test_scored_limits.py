@@ -31,9 +31,6 @@ def chance(seed):
     return torch.Generator().manual_seed(seed)
 
 
-# --- losses of groups ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("per_token", [False, True])
 def test_ipo_is_at_rest_where_gaps_are_one_over_two_beta(per_token):
     beta = 0.2
@@ -130,9 +127,6 @@ def test_copgs_fixed_point_is_the_regularised_optimum_whoever_draws():
     assert best != pytest.approx([1 / 9] * 9, abs=0.05)
 
 
-# --- the divergence in a loss ----------------------------------------------------------------------------------------
-
-
 def expected_gradient(policy, sampled, reference, estimator, corrected):
     """The gradient of E[estimate] as a loss, with samples of `sampled`, by enumeration."""
     new, old, before = (logits.log_softmax(-1) for logits in (policy, sampled, reference))
@@ -166,9 +160,6 @@ def test_the_divergence_in_a_loss_has_the_gradient_that_its_estimator_promises()
     assert expected_gradient(policy, same, reference, "k3", False) == pytest.approx(forward, rel=1e-9)
     assert forward != pytest.approx(wanted, abs=0.05)
     assert expected_gradient(policy, same, reference, "k1", False) == pytest.approx([0] * 5, abs=1e-12)
-
-
-# --- algorithms that meet --------------------------------------------------------------------------------------------
 
 
 def test_responses_of_one_token_have_one_ratio(tmp_path):
@@ -209,9 +200,6 @@ def test_equal_rewards_are_no_advantage_to_the_last_bit(tmp_path):
     for score in (0.1, 1 / 3, -7.77, 1e6):
         found.rewards.copy_(rl.token_rewards(torch.full((12,), score), found.kl, found.mask, 0.0))
         assert not plus.token_advantages(found).any()
-
-
-# --- groups drawn again ----------------------------------------------------------------------------------------------
 
 
 def flat_to(ids):
@@ -302,9 +290,6 @@ def test_answers_that_are_longer_than_those_they_replace_can_be_learnt_from(tmp_
         assert all(math.isfinite(line["policy/grad_norm"]) for line in lines)
         found.append(tiny.weights(run.trainer.policy))
     assert torch.allclose(found[1], found[2], atol=1e-5)
-
-
-# --- scores ----------------------------------------------------------------------------------------------------------
 
 
 def test_shares_and_their_tilt_by_hand():

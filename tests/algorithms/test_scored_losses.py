@@ -17,9 +17,6 @@ FAMILIES = ["causal", "seq2seq"]
 EPS = 1e-5
 
 
-# --- slow losses of groups -------------------------------------------------------------------------------------------
-
-
 def differing(groups):
     """Groups in which a score differs from another."""
     return [group for group in groups if len({one.score for one in group}) > 1]
@@ -178,9 +175,6 @@ def test_one_of_several_references_is_drawn(tmp_path, monkeypatch):
     assert found == {0, 1}
 
 
-# --- advantage-leftover lunch ----------------------------------------------------------------------------------------
-
-
 @functools.cache
 def prompt_state(model, example_id):
     """The state that the first response token is predicted from."""
@@ -292,9 +286,6 @@ def test_the_expected_reward_is_fitted_to_what_the_start_gets(tmp_path):
         for example in tiny.examples():
             value = bias + math.fsum(a * b for a, b in zip(weight, prompt_state(model, example.id), strict=True))
             assert value == pytest.approx(reward([example], [""])[0], abs=0.05 if reward is of_the_prompt else 1e-6)
-
-
-# --- algorithms with a ratio to the policy that was sampled ----------------------------------------------------------
 
 
 def moved_on(run, state, monkeypatch, n=0):
@@ -488,9 +479,6 @@ def test_the_loss_of_mirror_descent_is_that_of_slow_loops(family, tmp_path, monk
         loss = scored.mean(losses)
         assert scored.number(step.measured["loss/policy"]) == pytest.approx(scored.number(loss), rel=EPS, abs=2e-6)
         assert scored.close(step.gradient, scored.gradient_of(loss, says.policy), 2 * EPS)
-
-
-# --- references beside what is sampled -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("family", "algorithm"), [("causal", "grpo"), ("seq2seq", "dpo"), ("causal", "ppo")])

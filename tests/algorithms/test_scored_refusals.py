@@ -19,7 +19,6 @@ from grue.runs.recipes import make_config
 torch, tiny, scored, gradient, algorithms, checkpoint = lates(
     "torch support.tiny support.scored grue.rl.gradient grue.runs.algorithms grue.lm.checkpoint"
 )
-SCORED = ["alol", "copg", "dpo", "pro", "rft", "tpo"]
 
 
 def unmoved(run):
@@ -37,9 +36,6 @@ def constant(score):
 def without_references(run):
     run.trainer.examples = [type(one)(one.id, one.prompt, ()) for one in tiny.examples()]
     return run
-
-
-# --- what teaches nothing --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("algorithm", ["alol", "dpo", "pro", "rft", "tpo"])
@@ -142,9 +138,6 @@ def test_an_update_with_nothing_to_learn_from_is_an_error(algorithm, settings, t
         tiny.updated(without_references(short(algorithm, tmp_path, **settings)))
 
 
-# --- files -----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("line", [{"chosen": "a dog", "rejected": "the dog"}, {"ranking": ["a dog", "the dog", "red"]}])
 def test_an_order_is_no_reward(line, tmp_path, refused):
     path = tmp_path / "order.jsonl"
@@ -194,52 +187,39 @@ def test_longer_responses_are_cut_where_the_task_ends_them(tmp_path):
     assert groups.reference.shape == (1, 2, 8)
 
 
-# --- settings --------------------------------------------------------------------------------------------------------
+FEW, LONE = {"rollouts": 1, "minibatch_size": 1}, {"samples_per_prompt": 1}
+REFUSED = {
+    "a2c": [{"dropout": 1.0}],
+    "alol": [{"samples_per_prompt": 0}, {"reward_scale": "running"}],
+    "copg": [LONE, {"beta": 0.0}],
+    "dpo": [LONE, {"beta": 0.0}, {"rollouts": 12, "samples_per_prompt": 8, "minibatch_size": 4}],
+    "es": [
+        *({"rollouts": 24}, {"perturbations": 5}, {"perturbations": 0}, {"noise": 0.0}, {"sharded": True}),
+        *({"samples_per_prompt": 4}, {"rollout_top_k": 4}, {"mask": "top_k"}, {"supervised_coefficient": 0.1}),
+    ],
+    "grpo": [
+        *({"kl_estimator": "k1"}, {"mass_coefficient": 0.1}, {"calibration_samples": 4, "normalize_terms": True}),
+        *({"ratio_of": "responses", "loss_over": over} for over in ("tokens", "constant")),
+        *({"rollouts": 60, "minibatch_size": 10}, {"samples_per_prompt": 0}),
+        {"scale_by": "nothing", "normalize_terms": True},
+    ],
+    "mdpo": [{"step_size": 0.0}],
+    "ppo": [
+        *({"redraws": 2}, {**FEW, "normalize_terms": True}, {"dropout": -0.1}),
+        *({"rollout_temperature": 0.0}, {"rollout_top_k": -1}),
+    ],
+    "pro": [LONE],
+    "reinforce_plus_plus": [{"whiten_advantages": True}],
+    "rft": [LONE, {"train_from": "start", "lora_rank": 2}],
+    "rloo": [LONE, {"rollouts": 30, "minibatch_size": 10}],
+    "supervised": [{"train_share": 0.0}, {"train_share": 1.5}, {"dropout": 0.1}],
+    "tpo": [LONE],
+    "trpo": [{"dropout": 0.1}],
+}
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "settings"),
-    [
-        *((name, {"samples_per_prompt": 1}) for name in SCORED[1:]),
-        ("alol", {"samples_per_prompt": 0}),
-        ("rft", {"train_from": "start", "lora_rank": 2}),
-        ("grpo", {"kl_estimator": "k1"}),
-        ("grpo", {"mass_coefficient": 0.1}),
-        ("grpo", {"calibration_samples": 4, "normalize_terms": True}),
-        ("grpo", {"ratio_of": "responses", "loss_over": "tokens"}),
-        ("grpo", {"ratio_of": "responses", "loss_over": "constant"}),
-        ("ppo", {"redraws": 2}),
-        ("alol", {"reward_scale": "running"}),
-        ("dpo", {"beta": 0.0}),
-        ("copg", {"beta": 0.0}),
-        ("mdpo", {"step_size": 0.0}),
-        ("dpo", {"rollouts": 12, "samples_per_prompt": 8, "minibatch_size": 4}),
-        ("reinforce_plus_plus", {"whiten_advantages": True}),
-        ("rloo", {"rollouts": 30, "minibatch_size": 10}),
-        ("grpo", {"rollouts": 60, "minibatch_size": 10}),
-        ("rloo", {"samples_per_prompt": 1}),
-        ("grpo", {"samples_per_prompt": 0}),
-        ("grpo", {"scale_by": "nothing", "normalize_terms": True}),
-        ("ppo", {"rollouts": 1, "minibatch_size": 1, "normalize_terms": True}),
-        ("es", {"rollouts": 24}),
-        ("es", {"perturbations": 5}),
-        ("es", {"perturbations": 0}),
-        ("es", {"noise": 0.0}),
-        ("es", {"sharded": True}),
-        ("es", {"samples_per_prompt": 4}),
-        ("es", {"rollout_top_k": 4}),
-        ("es", {"mask": "top_k"}),
-        ("es", {"supervised_coefficient": 0.1}),
-        ("supervised", {"train_share": 0.0}),
-        ("supervised", {"train_share": 1.5}),
-        ("ppo", {"rollout_temperature": 0.0}),
-        ("ppo", {"rollout_top_k": -1}),
-        ("ppo", {"dropout": -0.1}),
-        ("a2c", {"dropout": 1.0}),
-        ("trpo", {"dropout": 0.1}),
-        ("supervised", {"dropout": 0.1}),
-    ],
-    ids=str,
+    ("algorithm", "settings"), [(name, one) for name, settings in REFUSED.items() for one in settings], ids=str
 )
 def test_settings_that_cannot_be_are_refused(algorithm, settings, refused):
     with refused(ConfigError):

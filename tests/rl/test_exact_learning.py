@@ -28,8 +28,6 @@ ppo, runs = late("grue.algorithms.ppo"), late("grue.runs.train")
 FAMILIES = ["causal", "seq2seq"]
 APART = ("responses", "policy")  # what of an experience is no tensor of numbers
 
-# --- precision -------------------------------------------------------------------------------------------------------
-
 
 def test_formulas_are_float32_under_autocast(tmp_path):
     run, learner, found = exactness.world("causal", tmp_path, "all of them", masked=False, precision="bfloat16")
@@ -89,9 +87,6 @@ def test_a_half_precision_checkpoint_is_trained_in_float32(tmp_path):
     assert torch.equal(tiny.weights(loaded), tiny.weights(half).float())
 
 
-# --- KL and the reference --------------------------------------------------------------------------------------------
-
-
 def test_the_reference_is_the_checkpoint_that_training_starts_from(tmp_path, monkeypatch):
     """Supervised, then NLPO: penalty and first mask are of the supervised model, and only the policy moves."""
     base = tiny.run("causal", "nlpo", tmp_path / "run", learning_rate=1e-2)
@@ -140,9 +135,6 @@ def test_the_plan_tells_the_unit_of_the_target():
     assert "  kl_target = 8.0 nats a sequence\n" in ziegler
     assert "  kl_target = 8.0 nats a token\n" in CliRunner().invoke(main, target).output
     assert "  kl_target = none\n" in CliRunner().invoke(main, plain).output
-
-
-# --- advantages and values -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("kind", "shared"), [("gpt2", False), ("t5", True)])
@@ -216,9 +208,6 @@ def test_dual_clip_bounds_the_loss_of_bad_tokens_only(dual):
             expected, bounded = -dual * advantage, bounded + 1
         assert float(found[i]) == pytest.approx(expected, rel=1e-5)
     assert 0 < bounded < 40
-
-
-# --- the optimiser ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("family", FAMILIES)

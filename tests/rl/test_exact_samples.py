@@ -21,8 +21,6 @@ adapters, lm, scoring, sampling, tokens = lates("adapters model log_probs sampli
 experience, optimize, trainer = lates("experience optimize trainer", "grue.rl.")
 EOS = 1
 
-# --- sampling = scoring ----------------------------------------------------------------------------------------------
-
 
 @pytest.mark.parametrize(
     ("family", "sampler", "masked", "chunk"),
@@ -232,9 +230,6 @@ def test_training_does_not_begin_with_dropout(algorithm, tmp_path):
         tiny.train(run)
     adapters.adapt(run.trainer.policy, run.plan.config)
     assert not [m for m in run.trainer.policy.modules() if isinstance(m, torch.nn.Dropout) and m.p > 0]
-
-
-# --- tokens and masks ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("family", ["causal", "seq2seq"])

@@ -24,9 +24,6 @@ def experience_of(reward, folder, algorithm="ppo", **settings):
     return run, state, experience.collect(run.trainer, state, run.plan.config, 0)
 
 
-# --- rewards of single tokens ----------------------------------------------------------------------------------------
-
-
 def rising(examples, texts, token_ids):
     return [[0.25 * (place + 1) for place in range(len(ids))] for ids in token_ids]
 
@@ -68,9 +65,6 @@ def test_what_a_reward_is_told_of_the_responses(tmp_path):
     counts = [(count, step) for _, _, step, count in told]
     assert counts == [(4, 0), (4, 0), (12, 0), (4, 1), (4, 1), (12, 1), (4, 2), (4, 2)], "answers and plain samples"
     assert all(figures["reward"] > 1 for _, figures, _ in run.observer.validations)
-
-
-# --- texts that a reward does not apply to -----------------------------------------------------------------------------
 
 
 def some(examples, texts):
@@ -157,9 +151,6 @@ def test_a_validation_without_any_score_compares_by_preference_or_not_at_all(tmp
     without = dataclasses.replace(tiny.task("causal"), metrics=())
     with refused(TrainingError):
         tiny.train(tiny.run("causal", "ppo", tmp_path / "other", task_=without, reward=on_updates_alone))
-
-
-# --- terms -----------------------------------------------------------------------------------------------------------
 
 
 def halves(examples, texts):
