@@ -7,11 +7,10 @@ from support.late import lates
 
 from grue.algorithms.cards.grpo import GRPOConfig
 
-torch, tiny, oracles, losses, exactness = lates("torch support.tiny support.oracles support.losses support.exactness")
-grpo, reinforce, rl, experience, trainer, lm = lates(
-    "algorithms.grpo algorithms.reinforce rl.functional rl.experience rl.trainer lm.forward", "grue."
+torch, tiny, losses, exactness = lates("torch support.tiny support.losses support.exactness")
+grpo, reinforce, rl, experience, trainer = lates(
+    "algorithms.grpo algorithms.reinforce rl.functional rl.experience rl.trainer", "grue."
 )
-FAMILIES = ["causal", "seq2seq"]
 LOSS_OVER = ("tokens", "responses", "constant")
 
 

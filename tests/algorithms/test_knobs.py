@@ -10,10 +10,9 @@ from grue.cli.options import parse_settings
 from grue.errors import ConfigError
 from grue.runs.recipes import make_config
 
-torch, tiny, tiny_models, oracles = lates("torch support.tiny support.tiny_models support.oracles")
+torch, tiny, tiny_models = lates("torch support.tiny support.tiny_models")
 adapters, forward, lm = lates("adapters forward model", "grue.lm.")
 experience, optimize, trainer, runs = lates("grue.rl.experience grue.rl.optimize grue.rl.trainer grue.runs.train")
-FAMILIES = ["causal", "seq2seq"]
 KNOBS = ("train_share", "rollout_temperature", "rollout_top_k", "dropout")
 
 

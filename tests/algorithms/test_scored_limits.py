@@ -9,9 +9,7 @@ from support.late import lates
 
 torch, tiny, oracles, scored, exactness = lates("torch support.tiny support.oracles support.scored support.exactness")
 alol, copg, dpo, pro, plus = lates("alol copg dpo pro reinforce_plus_plus", "grue.algorithms.")
-rl, experience, groups, responses, algorithms = lates(
-    "rl.functional rl.experience rl.groups rl.responses runs.algorithms", "grue."
-)
+rl, experience, groups, responses = lates("functional experience groups responses", "grue.rl.")
 
 
 def batch(tokens, scores, reference=None, counts=None):

@@ -11,7 +11,6 @@ from grue.errors import TrainingError
 
 torch, transformers, tiny, oracles = lates("torch transformers support.tiny support.oracles")
 trpo, rl, experience, distributions = lates("algorithms.trpo rl.functional rl.experience lm.distributions", "grue.")
-FAMILIES = ["causal", "seq2seq"]
 TEMPERATURE = 0.8
 
 
