@@ -4,29 +4,24 @@ import copy
 import hashlib
 
 import pytest
-import torch
-from support import tiny
-from support.exactness import alone, letters
+from support.late import late, lates
 
-from grue.algorithms import es
 from grue.algorithms.cards.es import ESConfig
 from grue.errors import ConfigError, TrainingError
-from grue.lm.adapters import adapt
-from grue.lm.distributed import DistributedContext
-from grue.runs.algorithms import find_algorithm
-from grue.runs.recipes import make_config
-from grue.runs.train import Interrupted
+from grue.runs.algorithms import find_card
 
-FAMILIES = ["causal", "seq2seq"]
+torch, tiny, exactness, es = lates("torch support.tiny support.exactness grue.algorithms.es")
+adapters, distributed = late("grue.lm.adapters"), late("grue.lm.distributed")
 EOS, SEED = 1, 1
 TWO_PROMPTS = {"rollouts": 12, "perturbations": 3}
 
 
 def run_of(family, folder, **settings):
-    return tiny.run(family, "es", folder, seed=SEED, **{**TWO_PROMPTS, "save_every": 9, **settings})
+    return tiny.run(family, "es", folder, seed=SEED, **{**TWO_PROMPTS, **settings})
 
 
-# --- an update by slow loops -----------------------------------------------------------------------------------------
+def begun(run):
+    return run, run.plan.config, es.start(run.trainer, run.plan.config)
 
 
 def chance(*purpose):
@@ -39,7 +34,7 @@ def likeliest(model, tokenizer, prompt, longest=8):
     """The greedy answer to one prompt, without a batch, a cache or a sampler; and whether it never ended."""
     ids, said = tokenizer(prompt, truncation=True, max_length=10)["input_ids"], []
     while len(said) < longest:
-        logits = alone(model, ids, [*said, 0])[-1]
+        logits = exactness.alone(model, ids, [*said, 0])[-1]
         said.append(logits.index(max(logits)))
         if said[-1] == EOS:
             break
@@ -61,7 +56,7 @@ def by_hand(family, n, noise, penalty):
                 weight.data = weight.data + sign * noise * epsilon
             answers = [likeliest(member, tokenizer, prompt) for prompt in prompts]
             texts += [text for text, _ in answers]
-            paid = [letters([], [text])[0] - penalty * cut for text, cut in answers]
+            paid = [exactness.letters([], [text])[0] - penalty * cut for text, cut in answers]
             fitness.append(sum(paid) / 2)
     lower = [sum(b < a for b in fitness) for a in fitness]
     equal = [sum(abs(b - a) < 1e-9 for b in fitness) for a in fitness]
@@ -73,14 +68,13 @@ def by_hand(family, n, noise, penalty):
     return texts, fitness, gradient
 
 
-@pytest.mark.parametrize("n", [0, 1])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(("family", "n"), [("causal", 1), ("seq2seq", 0)])
 def test_an_update_is_that_of_slow_loops(family, n, tmp_path, monkeypatch):
     asked, seen = [], []
 
     def reward(examples, texts):
         asked.extend(texts)
-        return letters(examples, texts)
+        return exactness.letters(examples, texts)
 
     def step(trainer, optimizer, config, where):
         seen.extend(-weight.grad for weight in trainer.policy.parameters())
@@ -88,9 +82,8 @@ def test_an_update_is_that_of_slow_loops(family, n, tmp_path, monkeypatch):
 
     real = es.step
     monkeypatch.setattr(es, "step", step)
-    run = run_of(family, tmp_path, reward=reward, noise=0.3, missing_eos_penalty=0.25)
-    config = run.plan.config
-    line = es.update(run.trainer, es.start(run.trainer, config), config, n)
+    run, config, state = begun(run_of(family, tmp_path, reward=reward, noise=0.3, missing_eos_penalty=0.25))
+    line = es.update(run.trainer, state, config, n)
     texts, fitness, gradient = by_hand(family, n, 0.3, 0.25)
     assert asked == texts
     assert len(set(fitness)) > 2, "members that differ"
@@ -110,17 +103,16 @@ def test_what_an_update_says_it_took_is_what_was_drawn(tmp_path):
 
     def reward(examples, texts, token_ids):
         asked.append(([example.id for example in examples], token_ids))
-        return letters(examples, texts)
+        return exactness.letters(examples, texts)
 
-    run = run_of("causal", tmp_path, reward=reward)
-    config = run.plan.config
-    line = es.update(run.trainer, es.start(run.trainer, config), config, 0)
+    run, config, state = begun(run_of("causal", tmp_path, reward=reward))
+    line = es.update(run.trainer, state, config, 0)
     ((ids, tokens),) = asked
     assert ids == 6 * ids[:2] and ids[0] != ids[1], "all members answer the same prompts"
     assert (line["prompts"], line["reward_calls"], line["episodes"], line["steps"]) == (2, 12, 12, 1)
     assert line["generated_tokens"] == line["tokens"] == sum(map(len, tokens))
     texts = [run.trainer.tokenizer.decode(one, skip_special_tokens=True).strip() for one in tokens]
-    assert line["objective/reward"] == pytest.approx(sum(letters([], texts)) / 12)
+    assert line["objective/reward"] == pytest.approx(sum(exactness.letters([], texts)) / 12)
     assert [text for _, text, _ in run.observer.samples] == texts[:2]
 
 
@@ -128,12 +120,9 @@ def test_of_equally_likely_tokens_the_first_is_said(tmp_path):
     run = run_of("causal", tmp_path, noise=1e-30)
     run.trainer.policy.transformer.wte.weight.data.zero_()  # the head, too: all logits are 0
     run.trainer.policy.requires_grad_(False).transformer.wpe.requires_grad_(True)
-    config = run.plan.config
-    sampled = es.answer(run.trainer, es.start(run.trainer, config), config, 0)
+    run, config, state = begun(run)
+    sampled = es.answer(run.trainer, state, config, 0)
     assert sampled.rollout.responses.ids.tolist() == [[0] * 8] * 12
-
-
-# --- ranks -----------------------------------------------------------------------------------------------------------
 
 
 def test_ranks_by_hand():
@@ -159,26 +148,21 @@ def test_members_without_any_score_are_not_compared(tmp_path):
     def reward(examples, texts):
         return [None, None, 0.75, None, *(k / 10 for k in range(len(texts) - 4))][: len(texts)]
 
-    run = run_of("causal", tmp_path, reward=reward)
-    config = run.plan.config
-    state = es.start(run.trainer, config)
+    run, config, state = begun(run_of("causal", tmp_path, reward=reward))
     found = es.score(run.trainer, state, config, 0, es.answer(run.trainer, state, config, 0))
     fitness = es.member_fitness(found, 6)
     assert fitness[0].isnan() and fitness[1:].tolist() == pytest.approx([0.75, 0.05, 0.25, 0.45, 0.65])
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_without_a_difference_nothing_moves(family, tmp_path):
+def test_without_a_difference_nothing_moves(tmp_path):
     """Neither by what AdamW remembers of earlier steps, nor by weight decay."""
     calls = []
 
     def reward(examples, texts):
         calls.append(len(texts))
-        return letters(examples, texts) if len(calls) == 1 else [0.5] * len(texts)
+        return exactness.letters(examples, texts) if len(calls) == 1 else [0.5] * len(texts)
 
-    run = run_of(family, tmp_path, reward=reward, weight_decay=0.1)
-    config = run.plan.config
-    state = es.start(run.trainer, config)
+    run, config, state = begun(run_of("causal", tmp_path, reward=reward, weight_decay=0.1))
     assert es.update(run.trainer, state, config, 0)["steps"] == 1.0
     before, optimizer = tiny.weights(state.policy), copy.deepcopy(state.optimizer.state_dict())
     line = es.update(run.trainer, state, config, 1)
@@ -189,13 +173,10 @@ def test_without_a_difference_nothing_moves(family, tmp_path):
     assert (line["reward_calls"], line["prompts"]) == (12.0, 2.0)
 
 
-# --- members ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("settings", [{}, {"lora_rank": 2}, {"freeze_encoder": True}], ids=str)
 def test_weights_come_back_bit_for_bit_and_only_those_that_learn_ever_move(settings, tmp_path):
     run = run_of("seq2seq", tmp_path, noise=0.1, **settings)
-    adapt(run.trainer.policy, run.plan.config)
+    adapters.adapt(run.trainer.policy, run.plan.config)
     policy, config = run.trainer.policy, run.plan.config
     learning = [p.requires_grad for p in policy.parameters()]
     assert any(learning) and all(learning) == (not settings)
@@ -210,16 +191,13 @@ def test_weights_come_back_bit_for_bit_and_only_those_that_learn_ever_move(setti
     assert torch.equal(tiny.weights(policy), centre)
 
 
-def test_weights_come_back_from_a_member_that_cannot_answer(tmp_path):
-    run = run_of("causal", tmp_path, noise=1e38)
+def test_weights_come_back_from_a_member_that_cannot_answer(tmp_path, refused):
+    run, config, state = begun(run_of("causal", tmp_path, noise=1e38))
     before = tiny.weights(run.trainer.policy)
-    config = run.plan.config
-    state = es.start(run.trainer, config)
-    with pytest.raises(
-        TrainingError, match=r"update 0, a perturbed policy: .* logits hold NaN.* Or lower noise"
-    ) as caught:  # and its frames are alive
+    with refused(TrainingError) as caught:
         es.update(run.trainer, state, config, 0)
-    assert caught.tb and torch.equal(tiny.weights(run.trainer.policy), before)
+    assert caught.tb, "its frames are alive"
+    assert torch.equal(tiny.weights(run.trainer.policy), before)
 
 
 def test_noise_is_standard_and_related_to_no_other(tmp_path):
@@ -236,55 +214,6 @@ def test_noise_is_standard_and_related_to_no_other(tmp_path):
     assert (torch.corrcoef(torch.stack(large)) - torch.eye(len(large))).abs().max() < 0.2
 
 
-# --- runs ------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_it_learns_an_easy_reward(family, tmp_path):
-    settings = {"updates": 10, "rollouts": 32, "perturbations": 8, "learning_rate": 0.03, "noise": 0.1}
-    run = tiny.train(run_of(family, tmp_path, validate_every=10, **settings))
-    (_, before, _), (_, after, _) = run.observer.validations
-    assert after["reward"] > before["reward"] + 0.2
-    rewards = [line["objective/reward"] for line in run.observer.lines]
-    assert sum(rewards[-3:]) / 3 > sum(rewards[:3]) / 3 + 0.2
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_an_interrupted_run_resumes_bit_for_bit(family, tmp_path):
-    settings = {"updates": 4, "reward": letters, "reward_scale": "running", "weight_decay": 0.01}
-    whole = tiny.train(run_of(family, tmp_path / "whole", **settings))
-    first = run_of(family, tmp_path / "parts", stop=lambda: len(first.observer.lines) == 2, **settings)
-    with pytest.raises(Interrupted):
-        tiny.train(first)
-    second = tiny.train(run_of(family, tmp_path / "parts", **settings))
-    assert second.observer.begin == (2, 4)
-    assert torch.equal(tiny.weights(second.trainer.policy), tiny.weights(whole.trainer.policy))
-    assert not torch.equal(tiny.weights(whole.trainer.policy), tiny.weights(tiny.model(family)))
-    assert tiny.logged(tmp_path / "parts") == tiny.logged(tmp_path / "whole")
-
-
-# --- settings --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"rollouts": 24}, r"rollouts 24 is no multiple of 2 · perturbations = 16: every member answers the same"),
-        ({"perturbations": 5}, r"rollouts 64 is no multiple of 2 · perturbations = 10"),
-        ({"perturbations": 0}, "perturbations must be above 0, found 0"),
-        ({"noise": 0.0}, "noise must be above 0, found 0"),
-        ({"sharded": True}, "sharded does not go with evolution strategies, .* set sharded = false"),
-        ({"samples_per_prompt": 4}, "samples_per_prompt has no effect on es; leave it out"),
-        ({"rollout_top_k": 4}, "rollout_top_k has no effect on es"),
-        ({"mask": "top_k"}, "mask has no effect on es"),
-        ({"supervised_coefficient": 0.1}, "supervised_coefficient has no effect on es"),
-    ],
-)
-def test_settings_that_cannot_be_are_refused(settings, message):
-    with pytest.raises(ConfigError, match=message):
-        make_config(tiny.task("causal"), "es", settings)
-
-
 def test_what_a_recipe_sets_for_other_learners_changes_nothing(tmp_path):
     others = {
         **{"samples_per_prompt": 5, "minibatch_size": 64, "epochs": 3, "redraws": 2, "calibration_samples": 2},
@@ -293,17 +222,16 @@ def test_what_a_recipe_sets_for_other_learners_changes_nothing(tmp_path):
     }
     assert ESConfig(rollouts=32, **others).prompts == 2
     assert list(ESConfig(rollouts=32, **others).problems()) == []
-    assert not {*others} - find_algorithm("es").without_effect
-    settings = {"updates": 2, "reward": letters, "normalize_terms": True}
-    plain = tiny.train(run_of("causal", tmp_path / "plain", **settings))
-    shared = tiny.train(run_of("causal", tmp_path / "shared", **settings, **others))
+    assert not {*others} - find_card("es").without_effect
+    settings = {"reward": exactness.letters, "normalize_terms": True}
+    plain, shared = run_of("causal", tmp_path, **settings), run_of("causal", tmp_path, **settings, **others)
+    assert tiny.updated(plain, 2) == tiny.updated(shared, 2)
     assert torch.equal(tiny.weights(plain.trainer.policy), tiny.weights(shared.trainer.policy))
     assert not torch.equal(tiny.weights(plain.trainer.policy), tiny.weights(tiny.model("causal")))
-    assert tiny.logged(tmp_path / "plain") == tiny.logged(tmp_path / "shared")
 
 
-def test_more_processes_than_pairs_are_refused(tmp_path):
+def test_more_processes_than_pairs_are_refused(tmp_path, refused):
     run = run_of("causal", tmp_path)
-    run.trainer.distributed = DistributedContext(rank=0, size=4)
-    with pytest.raises(ConfigError, match="4 processes share 3 pairs of members; raise perturbations, or start fewer"):
-        es.start(run.trainer, run.plan.config)
+    run.trainer.distributed = distributed.DistributedContext(rank=0, size=4)
+    with refused(ConfigError):
+        begun(run)

@@ -8,21 +8,19 @@ import dataclasses
 import math
 
 import pytest
-import torch
-from support import oracles, tiny
+from support.late import late, lates
 
-from grue.lm.forward import forward
-from grue.rl import values
 from grue.runs.recipes import make_config
 
-FAMILIES = ["causal", "seq2seq"]
-SIZES = {"updates": 4, "rollouts": 12, "minibatch_size": 12, "epochs": 2, "learning_rate": 3e-2, "validate_every": 4}
+torch, tiny, oracles, lm = lates("torch support.tiny support.oracles grue.lm.forward")
+values_, masking = late("grue.rl.values"), late("grue.rl.masking")
+SIZES = {"rollouts": 12, "minibatch_size": 12, "epochs": 2, "learning_rate": 3e-2}
 
 
-def experiences(run, monkeypatch):
-    """Train; return what each update learnt from, and the policy's weights when it was sampled."""
-    seen = []
-    original = values.collect
+@pytest.fixture
+def experiences(tmp_path, monkeypatch):
+    """Train for some updates; return what each learnt from, and the policy's weights when it was sampled."""
+    seen, original = [], values_.collect
 
     def spying(run_, learner, *arguments, **named):
         weights = {name: value.clone() for name, value in learner.policy.state_dict().items()}
@@ -30,23 +28,24 @@ def experiences(run, monkeypatch):
         seen.append((weights, experience))
         return experience
 
-    monkeypatch.setattr(values, "collect", spying)
-    tiny.train(run)
-    return seen
+    monkeypatch.setattr(values_, "collect", spying)
+
+    def learn(family, preset, updates, recipe=None, **settings):
+        task = dataclasses.replace(tiny.task(family), recipes={"nlpo": recipe or {}})
+        config = make_config(task, "nlpo", {**SIZES, **settings}, preset)
+        named = {name: getattr(config, name) for name in type(config).__dataclass_fields__}
+        tiny.updated(tiny.run(family, "nlpo", tmp_path, **named), updates)
+        assert len(seen) == updates
+        return seen
+
+    return learn
 
 
-def tiny_run(family, folder, preset, recipe=None, **settings):
-    task = dataclasses.replace(tiny.task(family), recipes={"nlpo": recipe or {}})
-    config = make_config(task, "nlpo", {**SIZES, **settings}, preset)
-    values = {name: getattr(config, name) for name in type(config).__dataclass_fields__}
-    return tiny.run(family, "nlpo", folder, **{**values, "save_every": 10})
-
-
-@torch.no_grad()
 def rows_of(model, experience):
     """Each token's logits under a model, as lists, with the ids that were open and the id that was drawn."""
     rollout = experience.rollout
-    logits, _ = forward(model, rollout.prompts, rollout.responses)
+    with torch.no_grad():
+        logits, _ = lm.forward(model, rollout.prompts, rollout.responses)
     everyone = torch.arange(len(logits))
     support = rollout.open_vocabulary(everyone, logits.shape[1], logits.shape[2])
     for b, t in rollout.responses.mask.nonzero().tolist():
@@ -58,50 +57,35 @@ def likeliest(row, count):
     return set(sorted(range(len(row)), key=lambda token: -row[token])[:count])
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_rl4lms_asks_the_initial_policy_for_ever(family, tmp_path, monkeypatch):
-    """Whatever μ says: after every update, what may be drawn is the nucleus of the policy of the very beginning."""
-    settings = {"min_tokens_to_keep": 3, "top_p": 0.6}
-    seen = experiences(tiny_run(family, tmp_path, "rl4lms", {"mask_updates": 1}, **settings), monkeypatch)
-    initial = tiny.model(family)
-    moved = 0
+@pytest.mark.parametrize("family", ["causal", "seq2seq"])
+def test_rl4lms_asks_the_initial_policy_for_ever_and_counts_the_full_softmax(family, experiences):
+    """Whatever μ says, what may be drawn is the nucleus of the policy of the very beginning.
+
+    The old log-probability and the KL penalty are not renormalised over what could be drawn.
+    """
+    seen = experiences(family, "rl4lms", 3, {"mask_updates": 1}, min_tokens_to_keep=3, top_p=0.6)
+    initial, moved, narrowed = tiny.model(family), 0, 0
     for weights, experience in seen:
         now = tiny.model(family)
         now.load_state_dict(weights)
-        for (_, row, opened, drawn), (_, own, _, _) in zip(
-            rows_of(initial, experience), rows_of(now, experience), strict=True
-        ):
+        pairs = zip(rows_of(initial, experience), rows_of(now, experience), strict=True)
+        for ((b, t), row, opened, drawn), (_, own, _, _) in pairs:
             special = {0, 1, 2}  # <pad>, <eos>, <unk>: never closed, however unlikely
             assert opened == oracles.nucleus(row, 0.6) | likeliest(row, 3) | special
             assert drawn in opened
             moved += oracles.nucleus(own, 0.6) | likeliest(own, 3) | special != opened
+            plain = oracles.token_log_prob(own, drawn)
+            assert float(experience.log_probs[b, t]) == pytest.approx(plain, abs=1e-4)
+            assert float(experience.kl[b, t]) == pytest.approx(plain - oracles.token_log_prob(row, drawn), abs=1e-4)
+            narrowed += math.log(sum(math.exp(oracles.token_log_prob(own, token)) for token in opened)) < -0.05
     assert moved > 0, "the policy has moved away from its mask, and the mask has not followed"
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_rl4lms_counts_the_full_softmax(family, tmp_path, monkeypatch):
-    """The old log-probability and the KL penalty are not renormalised over what could be drawn."""
-    seen = experiences(tiny_run(family, tmp_path, "rl4lms", min_tokens_to_keep=3, top_p=0.6), monkeypatch)
-    weights, experience = seen[-1]
-    now, initial = tiny.model(family), tiny.model(family)
-    now.load_state_dict(weights)
-    narrowed = 0
-    pairs = zip(rows_of(now, experience), rows_of(initial, experience), strict=True)
-    for ((b, t), row, opened, drawn), (_, before, _, _) in pairs:
-        plain = oracles.token_log_prob(row, drawn)
-        assert float(experience.log_probs[b, t]) == pytest.approx(plain, abs=1e-4)
-        assert float(experience.kl[b, t]) == pytest.approx(plain - oracles.token_log_prob(before, drawn), abs=1e-4)
-        inside = math.log(sum(math.exp(oracles.token_log_prob(row, token)) for token in opened))
-        narrowed += inside < -0.05
     assert narrowed > 0, "somewhere, renormalising would have mattered"
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("preset", ["paper", "stable"])
-def test_the_paper_counts_what_could_be_drawn(family, preset, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("family", "preset"), [("causal", "paper"), ("seq2seq", "stable")])
+def test_the_paper_counts_what_could_be_drawn(family, preset, experiences):
     """The ratio is of π_ψ, renormalised inside the nucleus (Eq. 6); the penalty's KL is where the presets differ."""
-    seen = experiences(tiny_run(family, tmp_path, preset, top_p=0.6, mask_updates=2), monkeypatch)
-    weights, experience = seen[-1]
+    weights, experience = experiences(family, preset, 2, top_p=0.6, mask_updates=2)[-1]
     now, initial = tiny.model(family), tiny.model(family)
     now.load_state_dict(weights)
     pairs = zip(rows_of(now, experience), rows_of(initial, experience), strict=True)
@@ -118,6 +102,4 @@ def test_rl4lms_keeps_a_hundred_tokens():
     assert (config.min_tokens_to_keep, config.always_open, config.mask_source) == (100, "special", "frozen")
     logits = torch.zeros(1, 300)
     logits[0, 7] = 50.0  # a nucleus of one token
-    from grue.rl.masking import mask_rule
-
-    assert int(mask_rule(config)(logits).sum()) == 100
+    assert int(masking.mask_rule(config)(logits).sum()) == 100

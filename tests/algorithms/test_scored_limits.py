@@ -1,30 +1,21 @@
-"""What the new methods are known to be at their limits, and what redraws, calibration and penalties do, by hand."""
+"""What the methods are known to be at their limits, and what redraws, calibration and penalties do, by hand."""
 
 import copy
 import itertools
 import math
 
 import pytest
-import torch
-from support import oracles, scored, tiny
-from support.exactness import alone
-from support.scored import Recorder
+from support.late import lates
 
-from grue.algorithms import alol, copg, dpo, pro
-from grue.algorithms.reinforce_plus_plus import token_advantages
-from grue.rl import functional as rl
-from grue.rl.experience import collect
-from grue.rl.groups import GroupBatch
-from grue.rl.responses import draw
-from grue.runs.algorithms import find_algorithm
-
-FAMILIES = ["causal", "seq2seq"]
+torch, tiny, oracles, scored, exactness = lates("torch support.tiny support.oracles support.scored support.exactness")
+alol, copg, dpo, pro, plus = lates("alol copg dpo pro reinforce_plus_plus", "grue.algorithms.")
+rl, experience, groups, responses = lates("functional experience groups responses", "grue.rl.")
 
 
 def batch(tokens, scores, reference=None, counts=None):
     """A batch of groups; tokens [b, K, T], all of which count."""
     tokens, scores = torch.as_tensor(tokens), torch.as_tensor(scores)
-    return GroupBatch(
+    return groups.GroupBatch(
         tokens=tokens,
         reference=torch.zeros_like(tokens).detach() if reference is None else reference,
         lengths=torch.full(scores.shape, tokens.shape[-1]),
@@ -36,9 +27,6 @@ def batch(tokens, scores, reference=None, counts=None):
 
 def chance(seed):
     return torch.Generator().manual_seed(seed)
-
-
-# --- losses of groups ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("per_token", [False, True])
@@ -56,27 +44,6 @@ def test_ipo_is_at_rest_where_gaps_are_one_over_two_beta(per_token):
             (gradient,) = torch.autograd.grad(loss.sum(), tokens)
             assert (float(gradient.abs().max()) < 1e-6) == rests
             assert loss.tolist() == pytest.approx([off**2] * 2, abs=1e-6)
-
-
-def test_dpo_knows_labels_and_nothing_of_places():
-    """σ(x) + σ(−x) = 1: with the labels swapped the two probabilities add up to one."""
-    tokens = torch.randn(5, 2, 3, generator=chance(2), dtype=torch.float64)
-    config, scores = dpo.DPOConfig(beta=0.7), torch.tensor([[0.9, 0.1]] * 5)
-    right, _ = dpo.pair_loss(config, batch(tokens, scores))
-    wrong, _ = dpo.pair_loss(config, batch(tokens, scores.flip(1)))
-    turned, _ = dpo.pair_loss(config, batch(tokens.flip(1), scores.flip(1)))
-    chances = zip(right.tolist(), wrong.tolist(), strict=True)
-    assert all(math.exp(-a) + math.exp(-b) == pytest.approx(1) for a, b in chances)
-    assert turned.tolist() == pytest.approx(right.tolist(), rel=1e-12)
-    assert right.tolist() != pytest.approx(wrong.tolist(), rel=0.01)
-
-
-def test_pro_on_two_responses_is_a_logistic_loss_of_their_means():
-    tokens = torch.randn(4, 2, 5, generator=chance(3), dtype=torch.float64)
-    config = pro.PROConfig(temperature="constant", best_coefficient=0.0)
-    loss, _ = pro.ranking_loss(config, batch(tokens, [[0.2, 0.3]] * 4))
-    for found, (low, high) in zip(loss.tolist(), tokens.mean(-1).tolist(), strict=True):
-        assert found == pytest.approx(math.log(1 + math.exp(low - high)), rel=1e-9)
 
 
 def test_leftover_lunch_with_one_advantage_is_supervised_learning():
@@ -133,6 +100,11 @@ def test_copgs_fixed_point_is_the_regularised_optimum_whoever_draws():
     rewards = [0.1 * k - 0.4 * (k % 3) for k in range(9)]
     weights = [math.exp(sum(row) + r / BETA) for row, r in zip(reference.tokens().tolist(), rewards, strict=True)]
     best = [weight / sum(weights) for weight in weights]
+    tokens = torch.randn(1, 2, 3, generator=chance(7), dtype=torch.float64, requires_grad=True)
+    loss, _ = copg.contrast_loss(copg.CoPGConfig(beta=0.3), batch(tokens, torch.tensor([[0.9, 0.2]])))
+    (gradient,) = torch.autograd.grad(loss.sum(), tokens)
+    pull = -(0.9 - 0.2 - 0.3 * (sum(tokens[0, 0].tolist()) - sum(tokens[0, 1].tolist())))
+    assert gradient[0].tolist() == [pytest.approx([pull] * 3, rel=1e-6), pytest.approx([-pull] * 3, rel=1e-6)], "Eq. 19"
     for seed in range(3):
         left, right = (torch.rand(9, generator=chance(seed + k)).softmax(0).tolist() for k in (0, 9))
         policy.become(best)
@@ -151,19 +123,6 @@ def test_copgs_fixed_point_is_the_regularised_optimum_whoever_draws():
         optimizer.step()
     assert [math.exp(sum(row)) for row in policy.tokens().tolist()] == pytest.approx(best, abs=2e-3)
     assert best != pytest.approx([1 / 9] * 9, abs=0.05)
-
-
-def test_copgs_gradient_is_the_papers():
-    """Eq. 19 of the paper, with the sign of a loss: −(Δr − βΔh)·∇Δh."""
-    tokens = torch.randn(1, 2, 3, generator=chance(7), dtype=torch.float64, requires_grad=True)
-    loss, _ = copg.contrast_loss(copg.CoPGConfig(beta=0.3), batch(tokens, torch.tensor([[0.9, 0.2]])))
-    (gradient,) = torch.autograd.grad(loss.sum(), tokens)
-    gap = sum(tokens[0, 0].tolist()) - sum(tokens[0, 1].tolist())
-    pull = -(0.9 - 0.2 - 0.3 * gap)
-    assert gradient[0].tolist() == [pytest.approx([pull] * 3, rel=1e-6), pytest.approx([-pull] * 3, rel=1e-6)]
-
-
-# --- the divergence in a loss ----------------------------------------------------------------------------------------
 
 
 def expected_gradient(policy, sampled, reference, estimator, corrected):
@@ -201,34 +160,30 @@ def test_the_divergence_in_a_loss_has_the_gradient_that_its_estimator_promises()
     assert expected_gradient(policy, same, reference, "k1", False) == pytest.approx([0] * 5, abs=1e-12)
 
 
-# --- algorithms that meet --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_responses_of_one_token_have_one_ratio(family, tmp_path):
+def test_responses_of_one_token_have_one_ratio(tmp_path):
     """GSPO is GRPO where the mean of the tokens' log-ratios is that of one token."""
-    task, lines, weights = tiny.task(family, max_new_tokens=1), [], []
+    lines, weights = [], []
     for kind in ("tokens", "responses"):
-        run = tiny.run(
-            family, "grpo", tmp_path / kind, task_=task, reward=scored.fine, updates=3, validate_every=9, save_every=9,
-            adam_epsilon=1e-3, samples_per_prompt=4, ratio_of=kind, clip=0.01, learning_rate=1e-2,
-        )  # fmt: skip
-        tiny.train(run)
-        lines.append([line["policy/clip_fraction"] for line in run.observer.lines])
+        settings = {
+            "adam_epsilon": 1e-3,
+            "samples_per_prompt": 4,
+            "ratio_of": kind,
+            "clip": 0.01,
+            "learning_rate": 1e-2,
+        }
+        task = tiny.task("causal", max_new_tokens=1)
+        run = tiny.run("causal", "grpo", tmp_path, task_=task, reward=scored.fine, **settings)
+        lines.append([line["policy/clip_fraction"] for line in tiny.updated(run, 3)])
         weights.append(tiny.weights(run.trainer.policy))
     assert lines[0] == lines[1] and max(lines[0]) > 0
     torch.testing.assert_close(*weights, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_mirror_descent_without_a_penalty_and_with_one_step_is_the_policy_gradient(family, tmp_path, monkeypatch):
+def test_mirror_descent_without_a_penalty_and_with_one_step_is_the_policy_gradient(tmp_path, monkeypatch):
     found = {}
-    for algorithm, settings in (("a2c", {}), ("mdpo", {"step_size": 1e30, "anneal": False})):
-        run = tiny.run(
-            family, algorithm, tmp_path, reward=scored.fine, epochs=1, minibatch_size=12, gae_lambda=0.9,
-            whiten_advantages=True, **settings,
-        )  # fmt: skip
-        state = find_algorithm(algorithm).start(run.trainer, run.plan.config)
+    for algorithm, more in (("a2c", {}), ("mdpo", {"step_size": 1e30, "anneal": False})):
+        settings = {"epochs": 1, "minibatch_size": 12, "gae_lambda": 0.9, "whiten_advantages": True, **more}
+        run, _, state = scored.begun(algorithm, tmp_path, **settings)
         (step,), _ = scored.steps_of(run, state, monkeypatch)
         found[algorithm] = step.gradient
     assert scored.close(found["mdpo"], found["a2c"])
@@ -236,18 +191,13 @@ def test_mirror_descent_without_a_penalty_and_with_one_step_is_the_policy_gradie
 
 def test_equal_rewards_are_no_advantage_to_the_last_bit(tmp_path):
     """Adam makes a full step of any rounding that is left."""
+    task = tiny.task("causal", temperature=3.0)
+    run, _, state = scored.begun("reinforce_plus_plus", tmp_path, reward=scored.flat, kl_coefficient=0.0, task_=task)
+    found = experience.collect(run.trainer, state, run.plan.config, 0)
+    assert len(set(found.mask.sum(1).tolist())) > 1
     for score in (0.1, 1 / 3, -7.77, 1e6):
-        run = tiny.run(
-            "causal", "reinforce_plus_plus", tmp_path, reward=lambda examples, texts, s=score: [s] * len(texts),
-            kl_coefficient=0.0, task_=tiny.task("causal", temperature=3.0),
-        )  # fmt: skip
-        state = find_algorithm("reinforce_plus_plus").start(run.trainer, run.plan.config)
-        experience = collect(run.trainer, state, run.plan.config, 0)
-        assert len(set(experience.mask.sum(1).tolist())) > 1
-        assert not token_advantages(experience).any()
-
-
-# --- groups drawn again ----------------------------------------------------------------------------------------------
+        found.rewards.copy_(rl.token_rewards(torch.full((12,), score), found.kl, found.mask, 0.0))
+        assert not plus.token_advantages(found).any()
 
 
 def flat_to(ids):
@@ -259,14 +209,13 @@ def flat_to(ids):
 
 
 def drawn(family, folder, reward, **settings):
-    run = tiny.run(family, "grpo", folder, reward=reward, samples_per_prompt=3, **settings)
-    state = find_algorithm("grpo").start(run.trainer, run.plan.config)
-    return run, draw(run.trainer, state, run.plan.config, 0)
+    run, _, state = scored.begun("grpo", folder, family, reward=reward, **settings)
+    return run, responses.draw(run.trainer, state, run.plan.config, 0)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", ["causal", "seq2seq"])
 def test_flat_groups_are_drawn_again_and_the_others_are_left(family, tmp_path):
-    plain_reward, reward = Recorder(flat_to(())), Recorder(flat_to({"e0", "e3", "e1", "e4", "e6", "e7"}))
+    plain_reward, reward = scored.Recorder(flat_to(())), scored.Recorder(flat_to({"e0", "e3", "e1", "e4", "e6", "e7"}))
     task = tiny.task(family, top_k=9)  # with a support to put in place, too
     _, plain = drawn(family, tmp_path, plain_reward, task_=task)
     run, found = drawn(family, tmp_path, reward, redraws=10, task_=task)
@@ -308,16 +257,15 @@ def test_flat_groups_are_drawn_again_and_the_others_are_left(family, tmp_path):
 
 
 def test_a_group_that_stays_flat_keeps_its_place(tmp_path):
-    reward = Recorder(scored.flat)
-    run, found = drawn("causal", tmp_path, reward, redraws=2)
+    reward = scored.Recorder(scored.flat)
+    run, learner, state = scored.begun("grpo", tmp_path, reward=reward, redraws=2, kl_coefficient=0.0)
+    found = responses.draw(run.trainer, state, run.plan.config, 0)
     assert [len(call) for call in reward.calls] == [12, 12, 12]
     assert found.spent["prompts"] == 12 and found.spent["reward_calls"] == 36
     last = [response.example.id for response in reward.calls[-1]]
     assert [run.trainer.examples[position].id for position in found.positions.tolist()] == last
-    settings = {"samples_per_prompt": 3, "redraws": 2, "kl_coefficient": 0.0, "updates": 2}
-    trained = tiny.train(tiny.run("causal", "grpo", tmp_path, reward=scored.flat, **settings))
-    assert all(line["objective/flat_groups"] == 1.0 for line in trained.observer.lines)
-    assert torch.equal(tiny.weights(trained.trainer.policy), tiny.weights(tiny.model("causal")))
+    assert learner.update(run.trainer, state, run.plan.config, 0)["objective/flat_groups"] == 1.0
+    assert torch.equal(tiny.weights(run.trainer.policy), tiny.weights(tiny.model("causal")))
 
 
 def half_flat(examples, texts):
@@ -329,25 +277,17 @@ def half_flat(examples, texts):
     ]
 
 
-@pytest.mark.parametrize("vocabulary", ["support", "vocabulary"])
-def test_answers_that_are_longer_than_those_they_replace_can_be_learnt_from(vocabulary, tmp_path):
+def test_answers_that_are_longer_than_those_they_replace_can_be_learnt_from(tmp_path):
     """Where no token counts, the padded support is closed everywhere."""
-    settings = {"rollouts": 6, "samples_per_prompt": 3, "epochs": 1, "updates": 3, "redraws": 3, "seed": 2}
-    task = tiny.task("causal", top_k=9, temperature=4.0, max_new_tokens=24)
-
-    def trained(folder, **more):
-        made = tiny.run(
-            "causal", "grpo", folder, reward=half_flat, task_=task, ratio_over=vocabulary, **settings, **more
-        )
-        return tiny.train(made)
-
-    whole, pieces = trained(tmp_path / "whole"), trained(tmp_path / "pieces", log_prob_chunk=7)
-    widths = {line["objective/length"] for line in whole.observer.lines}
-    assert len(widths) > 1 and all(math.isfinite(line["policy/grad_norm"]) for line in whole.observer.lines)
-    assert torch.allclose(tiny.weights(whole.trainer.policy), tiny.weights(pieces.trainer.policy), atol=1e-5)
-
-
-# --- scores ----------------------------------------------------------------------------------------------------------
+    task, found = tiny.task("causal", top_k=9, temperature=4.0, max_new_tokens=24), []
+    for over, chunk in (("vocabulary", 0), ("support", 0), ("support", 7)):
+        settings = {"rollouts": 6, "minibatch_size": 6, "epochs": 1, "redraws": 3, "seed": 2, "log_prob_chunk": chunk}
+        run, learner, state = scored.begun("grpo", tmp_path, reward=half_flat, task_=task, ratio_over=over, **settings)
+        lines = [learner.update(run.trainer, state, run.plan.config, n) for n in range(3)]
+        assert len({line["objective/length"] for line in lines}) > 1
+        assert all(math.isfinite(line["policy/grad_norm"]) for line in lines)
+        found.append(tiny.weights(run.trainer.policy))
+    assert torch.allclose(found[1], found[2], atol=1e-5)
 
 
 def test_shares_and_their_tilt_by_hand():
@@ -363,12 +303,9 @@ def test_shares_and_their_tilt_by_hand():
 
 
 def test_a_calibrated_reward_is_its_share_among_samples_of_the_start(tmp_path):
-    reward = Recorder(scored.coarse, gaps=True)
-    run = tiny.run(
-        "causal", "grpo", tmp_path, reward=reward, samples_per_prompt=3, calibration_samples=8, calibration_tilt=1.5
-    )
-    state = find_algorithm("grpo").start(run.trainer, run.plan.config)
-    found = draw(run.trainer, state, run.plan.config, 0)
+    reward = scored.Recorder(scored.coarse, gaps=True)
+    run, _, state = scored.begun("grpo", tmp_path, reward=reward, calibration_samples=8, calibration_tilt=1.5)
+    found = responses.draw(run.trainer, state, run.plan.config, 0)
     own, *parts = reward.calls
     others = [one for part in parts for one in part]
     assert [len(part) for part in parts] == [8] * 4, "no more at once than an update's twelve"
@@ -387,7 +324,7 @@ def test_a_calibrated_reward_is_its_share_among_samples_of_the_start(tmp_path):
     assert found.spent["prompts"] == 4 and found.spent["reward_calls"] == 12 + 32
     assert found.spent["generated_tokens"] == sum(len(one.ids) for one in own + others)
     scored.move(run.trainer.policy)
-    again = draw(run.trainer, state, run.plan.config, 0)
+    again = responses.draw(run.trainer, state, run.plan.config, 0)
     own_again, *parts_again = reward.calls[5:]
     assert [one.ids for part in parts_again for one in part] == [one.ids for one in others], "the start has not moved"
     assert [one.ids for one in own_again] != [one.ids for one in own]
@@ -404,9 +341,8 @@ def test_a_response_with_nothing_to_be_compared_with_has_no_score(tmp_path):
         compared = len(calls) > 1  # the first call is about the update's own
         return [None if compared and one.id != "e8" else value for one, value in zip(examples, given, strict=True)]
 
-    run = tiny.run("causal", "grpo", tmp_path, reward=reward, samples_per_prompt=3, calibration_samples=4)
-    state = find_algorithm("grpo").start(run.trainer, run.plan.config)
-    found = draw(run.trainer, state, run.plan.config, 0)
+    run, _, state = scored.begun("grpo", tmp_path, reward=reward, calibration_samples=4)
+    found = responses.draw(run.trainer, state, run.plan.config, 0)
     ids = [run.trainer.examples[position].id for position in found.positions.tolist()]
     assert "e8" in ids and set(ids) != {"e8"}
     assert found.scored.tolist() == [one == "e8" for one in ids]
@@ -414,85 +350,43 @@ def test_a_response_with_nothing_to_be_compared_with_has_no_score(tmp_path):
 
 
 def test_overlong_responses_pay_by_hand(tmp_path):
-    lengths = torch.tensor([1, 5, 6, 7, 8])
-    assert rl.overlong(lengths, 8, 3).tolist() == pytest.approx([0, 0, 1 / 3, 2 / 3, 1])
-    reward, task = Recorder(scored.fine), tiny.task("causal", temperature=3.0)
-    run = tiny.run(
-        "causal",
-        "dpo",
-        tmp_path,
-        reward=reward,
-        samples_per_prompt=3,
-        overlong_buffer=4,
-        overlong_penalty=0.5,
-        task_=task,
-    )
-    state = find_algorithm("dpo").start(run.trainer, run.plan.config)
-    found = draw(run.trainer, state, run.plan.config, 0)
+    assert rl.overlong(torch.tensor([1, 5, 6, 7, 8]), 8, 3).tolist() == pytest.approx([0, 0, 1 / 3, 2 / 3, 1])
+    reward, task = scored.Recorder(scored.fine), tiny.task("causal", temperature=3.0)
+    settings = {"reward": reward, "overlong_buffer": 4, "overlong_penalty": 0.5, "task_": task}
+    run, _, state = scored.begun("dpo", tmp_path, **settings)
+    found = responses.draw(run.trainer, state, run.plan.config, 0)
     expected = [one.score - 0.5 * min(1, max(0, (len(one.ids) - 4) / 4)) for one in reward.calls[0]]
     assert found.scores.tolist() == pytest.approx(expected, rel=1e-5)
     assert {len(one.ids) for one in reward.calls[0]} > {8} and found.raw_scores.tolist() != found.scores.tolist()
 
 
-# --- rejection sampling ----------------------------------------------------------------------------------------------
-
-
 def test_a_round_can_begin_from_the_start_again(tmp_path):
     """With `train_from = "start"`, the third round's step is the one of a fresh run on the same responses."""
-    runs = {}
-    for kind in ("start", "last"):
-        run = runs[kind] = tiny.run(
-            "causal", "rft", tmp_path / kind, reward=scored.fine, samples_per_prompt=3, train_from=kind, epochs=1,
-            minibatch_size=12, sample_from="start",
-        )  # fmt: skip
-        algorithm = find_algorithm("rft")
-        state = algorithm.start(run.trainer, run.plan.config)
-        for n in range(3):
-            algorithm.update(run.trainer, state, run.plan.config, n)
-    fresh = tiny.run(
-        "causal", "rft", tmp_path / "fresh", reward=scored.fine, samples_per_prompt=3, epochs=1, minibatch_size=12,
-        sample_from="start",
-    )  # fmt: skip
-    state = find_algorithm("rft").start(fresh.trainer, fresh.plan.config)
-    find_algorithm("rft").update(fresh.trainer, state, fresh.plan.config, 2)
-    weights = {name: tiny.weights(run.trainer.policy) for name, run in {**runs, "fresh": fresh}.items()}
-    assert torch.equal(weights["start"], weights["fresh"])
-    assert not torch.equal(weights["last"], weights["fresh"])
-
-
-# --- responses drawn with a mask -------------------------------------------------------------------------------------
+    weights = []
+    for train_from, rounds in (("start", range(3)), ("last", range(3)), ("last", [2])):
+        settings = {"train_from": train_from, "epochs": 1, "minibatch_size": 12, "sample_from": "start"}
+        run, learner, state = scored.begun("rft", tmp_path, **settings)
+        for n in rounds:
+            learner.update(run.trainer, state, run.plan.config, n)
+        weights.append(tiny.weights(run.trainer.policy))
+    again, gone_on, fresh = weights
+    assert torch.equal(again, fresh) and not torch.equal(gone_on, fresh)
 
 
 def test_samples_of_the_start_are_masked_by_the_start(tmp_path):
     """A masking policy that is due is refreshed from the policy, which does not draw."""
-    settings = {"samples_per_prompt": 3, "sample_from": "start", "mask": "learned_top_p", "top_p": 0.5}
-    reward = Recorder(scored.fine)
-    run = tiny.run("causal", "dpo", tmp_path, reward=reward, **settings)
-    state = find_algorithm("dpo").start(run.trainer, run.plan.config)
+    settings = {"sample_from": "start", "mask": "learned_top_p", "top_p": 0.5}
+    reward = scored.Recorder(scored.fine)
+    run, learner, state = scored.begun("dpo", tmp_path, reward=reward, **settings)
     scored.move(run.trainer.policy, 0.1)
     state.mask_age, moved = run.plan.config.mask_updates, copy.deepcopy(run.trainer.policy)  # due
-    find_algorithm("dpo").update(run.trainer, state, run.plan.config, 5)
+    learner.update(run.trainer, state, run.plan.config, 5)
     shares = []
     for model in (state.reference, moved):
         inside = []
         for one in reward.calls[0]:
-            logits = alone(model, prompt_ids(one), one.ids)
+            logits = exactness.alone(model, tiny.tokenizer("causal")(one.example.prompt)["input_ids"], one.ids)
             nuclei = [oracles.nucleus(row, 0.5) | {1} for row in logits]
             inside += [token in nucleus for token, nucleus in zip(one.ids, nuclei, strict=True)]
         shares.append(scored.mean(inside))
     assert shares[0] == 1.0 > shares[1]
-
-
-def prompt_ids(one):
-    return tiny.tokenizer("causal")(one.example.prompt)["input_ids"]
-
-
-def test_fitting_the_expected_reward_makes_no_mask_older(tmp_path):
-    settings = {"mask": "learned_top_p", "mask_updates": 2, "samples_per_prompt": 3, "value_prompts": 12}
-    run = tiny.train(tiny.run("causal", "alol", tmp_path, reward=scored.fine, sample_from="policy", **settings))
-    assert [line["mask/age"] for line in run.observer.lines] == [0, 1, 0, 1]
-
-
-def test_a_mask_that_the_policy_makes_itself_is_never_old(tmp_path):
-    run = tiny.train(tiny.run("causal", "reinforce", tmp_path, mask="top_k", top_k=5, updates=3))
-    assert [line["mask/age"] for line in run.observer.lines] == [0, 0, 0]

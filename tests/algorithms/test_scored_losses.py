@@ -10,17 +10,11 @@ import importlib
 import math
 
 import pytest
-import torch
-from support import scored, tiny
-from support.scored import Recorder, Said, close, groups_of, log_sigmoid, mean, number
+from support.late import lates
 
-from grue.runs.algorithms import find_algorithm
-
+torch, tiny, scored, algorithms = lates("torch support.tiny support.scored grue.runs.algorithms")
 FAMILIES = ["causal", "seq2seq"]
 EPS = 1e-5
-
-
-# --- slow losses of groups -------------------------------------------------------------------------------------------
 
 
 def differing(groups):
@@ -52,9 +46,9 @@ def dpo(said, groups, settings):
             per = [len(one.ids) if settings.get("per_token") else 1 for one in (a, b)]
             gap = said.ratio(a) / per[0] - said.ratio(b) / per[1]
             ipo = settings.get("loss") == "ipo"
-            losses.append((gap - 1 / (2 * beta)) ** 2 if ipo else -log_sigmoid(beta * gap))
-        out.append(mean(losses))
-    return mean(out)
+            losses.append((gap - 1 / (2 * beta)) ** 2 if ipo else -scored.log_sigmoid(beta * gap))
+        out.append(scored.mean(losses))
+    return scored.mean(out)
 
 
 def copg(said, groups, settings):
@@ -62,8 +56,8 @@ def copg(said, groups, settings):
     for group in groups:
         pairs = [(a, b) for i, a in enumerate(group) for b in group[i + 1 :]]
         squares = [(a.score - b.score - beta * (said.ratio(a) - said.ratio(b))) ** 2 for a, b in pairs]
-        out += [mean(squares) / (2 * beta)] if pairs else []
-    return mean(out)
+        out += [scored.mean(squares) / (2 * beta)] if pairs else []
+    return scored.mean(out)
 
 
 def pro(said, groups, settings):
@@ -83,7 +77,7 @@ def pro(said, groups, settings):
             loss = loss - torch.log(first / (first + sum(torch.exp(tau[i] * means[i]) for i in below)))
         weight = settings.get("best_coefficient", 0.05) * (len(group) - 1) ** 2
         out.append(loss - weight * said.log(best(group)))
-    return mean(out)
+    return scored.mean(out)
 
 
 def tpo(said, groups, settings, drawn):
@@ -93,13 +87,13 @@ def tpo(said, groups, settings, drawn):
     for group in differing(groups):
         a, b = best(group), worst(group)
         per = [len(one.ids) if settings.get("per_token") else 1 for one in (a, b)]
-        pair = -log_sigmoid(beta * (said.log(a) / per[0] - said.log(b) / per[1]) - settings.get("margin", 0.0))
+        pair = -scored.log_sigmoid(beta * (said.log(a) / per[0] - said.log(b) / per[1]) - settings.get("margin", 0.0))
         reference = drawn.get(a.example.id)
         if reference is not None:
             target = scored.Response(a.example, reference, None)
             pair = pair - alpha * said.log(target) / len(reference)
         out.append(pair)
-    return mean(out)
+    return scored.mean(out)
 
 
 SLOW = {"rft": rft, "dpo": dpo, "copg": copg, "pro": pro}
@@ -117,35 +111,35 @@ CASES = {
 }
 
 
-def begun(family, algorithm, folder, reward, **settings):
+def begun(family, algorithm, folder, reward, examples=None, **settings):
     """A run and its state; the policy has moved since the reference was copied."""
     settings = {"epochs": 1, "minibatch_size": 24, "rollouts": 24, "samples_per_prompt": 4, **settings}
     run = tiny.run(family, algorithm, folder, reward=reward, **settings)
-    state = find_algorithm(algorithm).start(run.trainer, run.plan.config)
+    run.trainer.examples = examples or run.trainer.examples
+    state = algorithms.find_algorithm(algorithm).start(run.trainer, run.plan.config)
     scored.move(run.trainer.policy)
     return run, state
 
 
 def same(steps, said, loss, name):
     (step,) = steps
-    assert number(step.measured["loss/total"]) == pytest.approx(number(loss), rel=EPS, abs=1e-6), name
-    assert close(step.gradient, said.gradient(loss)), name
+    assert scored.number(step.measured["loss/total"]) == pytest.approx(scored.number(loss), rel=EPS, abs=1e-6), name
+    assert scored.close(step.gradient, said.gradient(loss)), name
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("algorithm", SLOW)
 def test_the_loss_of_scored_responses_is_that_of_slow_loops(family, algorithm, tmp_path, monkeypatch):
     path, said = scored.write_file(tmp_path / "data.jsonl"), None
-    for settings in CASES[algorithm]:
-        if family == "causal" or not settings:
-            reward = Recorder(gaps=True)
-            run, state = begun(family, algorithm, tmp_path, reward, micro_batch_size=9, **settings)
-            steps, _ = scored.steps_of(run, state, monkeypatch)
-            groups = groups_of(reward.calls[0], 4)
-            assert 0 < len(differing(groups)) < 6, "one group at least is flat"
-            assert any(len(group) < 4 for group in groups), "one response at least has no score"
-            said = said or Said(run.trainer.policy, tiny.model(family))  # the policies of all settings are the same
-            same(steps, said, SLOW[algorithm](said, groups, settings), (settings, "drawn"))
+    for settings in CASES[algorithm] if family == "causal" else CASES[algorithm][-1:]:
+        reward = scored.Recorder(gaps=True)
+        run, state = begun(family, algorithm, tmp_path, reward, micro_batch_size=9, **settings)
+        steps, _ = scored.steps_of(run, state, monkeypatch)
+        groups = scored.groups_of(reward.calls[0], 4)
+        assert 0 < len(differing(groups)) < 6, "one group at least is flat"
+        assert any(len(group) < 4 for group in groups), "one response at least has no score"
+        said = said or scored.Said(run.trainer.policy, tiny.model(family))  # the policies of all settings are the same
+        same(steps, said, SLOW[algorithm](said, groups, settings), (settings, "drawn"))
         run, state = begun(family, algorithm, tmp_path, scored.coarse, data=path, micro_batch_size=5, **settings)
         steps, figures = scored.steps_of(run, state, monkeypatch)
         same(steps, said, SLOW[algorithm](said, scored.groups_of_file(), settings), (settings, "file"))
@@ -156,51 +150,29 @@ def test_the_loss_of_scored_responses_is_that_of_slow_loops(family, algorithm, t
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_loss_of_triples_is_that_of_slow_loops(family, tmp_path, monkeypatch):
     """Every example has one reference, so that no chance is left, and two have none."""
-    examples = [
-        type(one)(one.id, one.prompt, one.references[:1] if one.id not in ("e2", "e5") else ())
-        for one in tiny.examples()
-    ]
+    some = [() if one.id in ("e2", "e5") else one.references[:1] for one in tiny.examples()]
+    examples = [type(one)(one.id, one.prompt, kept) for one, kept in zip(tiny.examples(), some, strict=True)]
     drawn = {one.id: scored.ids_of(one.references[0]) for one in examples if one.references}
-    path = scored.write_file(tmp_path / "data.jsonl")
-    for settings in ({}, {"beta": 0.5, "alpha": 0.3}, {"beta": 2.0, "per_token": True, "margin": 0.7}):
-        run = tiny.run(
-            family,
-            "tpo",
-            tmp_path,
-            data=path,
-            epochs=1,
-            rollouts=24,
-            minibatch_size=24,
-            samples_per_prompt=4,
-            **settings,
-        )
-        run.trainer.examples = examples
-        state = find_algorithm("tpo").start(run.trainer, run.plan.config)
-        scored.move(run.trainer.policy)
+    path, cases = scored.write_file(tmp_path / "data.jsonl"), [{}, {"beta": 0.5, "alpha": 0.3}]
+    for settings in [{"beta": 2.0, "per_token": True, "margin": 0.7}, *(cases if family == "causal" else [])]:
+        run, state = begun(family, "tpo", tmp_path, scored.fine, examples=examples, data=path, **settings)
         steps, _ = scored.steps_of(run, state, monkeypatch)
-        said = Said(run.trainer.policy, tiny.model(family))
+        said = scored.Said(run.trainer.policy, tiny.model(family))
         same(steps, said, tpo(said, scored.groups_of_file(), settings, drawn), settings)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_one_of_several_references_is_drawn(family, tmp_path, monkeypatch):
-    run, state = begun(family, "tpo", tmp_path, Recorder(scored.fine), rollouts=4, minibatch_size=4)
-    said, found = Said(run.trainer.policy, tiny.model(family)), set()
+def test_one_of_several_references_is_drawn(tmp_path, monkeypatch):
+    reward = scored.Recorder(scored.fine)
+    run, state = begun("causal", "tpo", tmp_path, reward, rollouts=4, minibatch_size=4)
+    said, found = scored.Said(run.trainer.policy, tiny.model("causal")), set()
     for n in range(6):
-        run.trainer.reward = None
-        reward = Recorder(scored.fine)
-        run, _ = begun(family, "tpo", tmp_path, reward, rollouts=4, minibatch_size=4)
         (step,), _ = scored.steps_of(run, state, monkeypatch, n)
-        groups = groups_of(reward.calls[0], 4)
-        (group,) = groups
+        (group,) = scored.groups_of(reward.calls[n], 4)
         texts = group[0].example.references
-        losses = [number(tpo(said, groups, {}, {group[0].example.id: scored.ids_of(text)})) for text in texts]
-        (which,) = [i for i, loss in enumerate(losses) if abs(loss - number(step.measured["loss/total"])) < 1e-5]
+        losses = [scored.number(tpo(said, [group], {}, {group[0].example.id: scored.ids_of(text)})) for text in texts]
+        (which,) = [i for i, loss in enumerate(losses) if abs(loss - scored.number(step.measured["loss/total"])) < 1e-5]
         found.add(which)
     assert found == {0, 1}
-
-
-# --- advantage-leftover lunch ----------------------------------------------------------------------------------------
 
 
 @functools.cache
@@ -215,9 +187,6 @@ def prompt_state(model, example_id):
     return model(prompt, output_hidden_states=True).hidden_states[-1][0, -1].tolist()
 
 
-CLIPS = {"alol": (0.9, 0.1, None), "sequence": (0.1, None), "reference_free": (0.9,), "kl": (0.9,), "r_lol": (0.9,)}
-
-
 def alol(said, worth, settings):
     """`worth`: of each response that is learnt, (response, A), by whom it is drawn aside."""
     variant, clip = settings["variant"], settings.get("clip", 0.9)
@@ -229,7 +198,7 @@ def alol(said, worth, settings):
     losses = []
     for one, advantage in worth:
         now, before = said.now(one), said.before(one)
-        gaps = [number(n) - b for n, b in zip(now, before, strict=True)]
+        gaps = [scored.number(n) - b for n, b in zip(now, before, strict=True)]
         if variant in ("alol", "r_lol"):
             loss = -advantage * bounded(sum(gaps)) * sum(now)
         elif variant == "sequence":
@@ -237,44 +206,47 @@ def alol(said, worth, settings):
         else:
             loss = -advantage * sum(now)
         losses.append(loss + (0.3 * said.ratio(one) if variant == "kl" else 0.0))
-    return mean(losses)
+    return scored.mean(losses)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_the_loss_of_leftover_lunch_is_that_of_slow_loops(family, tmp_path, monkeypatch):
-    path = scored.write_file(tmp_path / "data.jsonl")
+@pytest.mark.parametrize(
+    ("family", "variant", "clip", "of_file"),
+    [
+        *(("causal", "alol", clip, False) for clip in (0.9, 0.1, None)),
+        *(("causal", "sequence", clip, clip is not None) for clip in (0.1, None)),
+        *(("causal", variant, 0.9, False) for variant in ("reference_free", "kl", "r_lol")),
+        ("seq2seq", "alol", 0.1, False),
+        ("seq2seq", "sequence", 0.1, True),
+    ],
+)
+def test_the_loss_of_leftover_lunch_is_that_of_slow_loops(family, variant, clip, of_file, tmp_path, monkeypatch):
     weight = 0.05 * torch.randn(32, generator=torch.Generator().manual_seed(4))
-    reference = scored.in_double(tiny.model(family))
-    for variant, clips in CLIPS.items():
-        for clip, data in ((clip, data) for clip in clips for data in (None, path)):
-            if data is None or (variant, clip) == ("sequence", 0.1):
-                settings = {"variant": variant, "clip": clip, "beta": 0.3, "priority": False, "rollouts": 12}
-                if data:
-                    settings["rollouts"] = 24
-                reward = Recorder(scored.fine, gaps=True)
-                run, state = begun(family, "alol", tmp_path, reward, data=data, micro_batch_size=5, **settings)
-                state.memory = {"value_weight": weight, "value_bias": torch.tensor(1.25)}
-                steps, figures = scored.steps_of(run, state, monkeypatch, n=1)
-                groups = scored.groups_of_file() if data else groups_of(reward.calls[0], 4)
-                said = Said(run.trainer.policy, tiny.model(family))
-                worth, below = [], 0
-                for one in (one for group in groups for one in group):
-                    value = 0.0
-                    if variant != "r_lol":
-                        features = prompt_state(reference, one.example.id)
-                        value = 1.25 + math.fsum(a * b for a, b in zip(weight.tolist(), features, strict=True))
-                    worth += [(one, one.score - value)] if one.score > value else []
-                    below += one.score <= value
-                assert worth and (below > 0 or variant == "r_lol")
-                # Weights A come from float32 states, A being a difference.
-                (step,) = steps
-                loss = alol(said, worth, settings)
-                assert number(step.measured["loss/total"]) == pytest.approx(number(loss), rel=3 * EPS), settings
-                assert close(step.gradient, said.gradient(loss), 3 * EPS), settings
-                given = sum(len(group) for group in groups)  # what only pads a smaller group is no response
-                assert figures["objective/used"] == pytest.approx(len(worth) / given)
-                flat = sum(len({one.score for one in group}) < 2 for group in groups)
-                assert figures["objective/flat_groups"] == pytest.approx(flat / len(groups))
+    settings = {"variant": variant, "clip": clip, "beta": 0.3, "priority": False, "rollouts": 24 if of_file else 12}
+    reward, data = (
+        scored.Recorder(scored.fine, gaps=True),
+        scored.write_file(tmp_path / "data.jsonl") if of_file else None,
+    )
+    run, state = begun(family, "alol", tmp_path, reward, data=data, micro_batch_size=5, **settings)
+    state.memory = {"value_weight": weight, "value_bias": torch.tensor(1.25)}
+    (step,), figures = scored.steps_of(run, state, monkeypatch, n=1)
+    groups = scored.groups_of_file() if data else scored.groups_of(reward.calls[0], 4)
+    said, reference = scored.Said(run.trainer.policy, tiny.model(family)), scored.in_double(tiny.model(family))
+    worth, below = [], 0
+    for one in (one for group in groups for one in group):
+        value = 0.0
+        if variant != "r_lol":
+            features = prompt_state(reference, one.example.id)
+            value = 1.25 + math.fsum(a * b for a, b in zip(weight.tolist(), features, strict=True))
+        worth += [(one, one.score - value)] if one.score > value else []
+        below += one.score <= value
+    assert worth and (below > 0 or variant == "r_lol")
+    loss = alol(said, worth, settings)  # weights A come from float32 states, A being a difference
+    assert scored.number(step.measured["loss/total"]) == pytest.approx(scored.number(loss), rel=3 * EPS)
+    assert scored.close(step.gradient, said.gradient(loss), 3 * EPS)
+    given = sum(len(group) for group in groups)  # what only pads a smaller group is no response
+    assert figures["objective/used"] == pytest.approx(len(worth) / given)
+    flat = sum(len({one.score for one in group}) < 2 for group in groups)
+    assert figures["objective/flat_groups"] == pytest.approx(flat / len(groups))
 
 
 def test_leftover_lunch_draws_in_proportion_to_the_advantage(tmp_path, monkeypatch):
@@ -310,20 +282,19 @@ def test_the_expected_reward_is_fitted_to_what_the_start_gets(tmp_path):
         figures = module.fit_value(run.trainer, state, run.plan.config)
         assert (figures["prompts"], figures["reward_calls"]) == (48.0, 48.0)
         model = scored.in_double(tiny.model(family))
-        weight, bias = state.memory["value_weight"].tolist(), number(state.memory["value_bias"])
+        weight, bias = state.memory["value_weight"].tolist(), scored.number(state.memory["value_bias"])
         for example in tiny.examples():
             value = bias + math.fsum(a * b for a, b in zip(weight, prompt_state(model, example.id), strict=True))
             assert value == pytest.approx(reward([example], [""])[0], abs=0.05 if reward is of_the_prompt else 1e-6)
 
 
-# --- algorithms with a ratio to the policy that was sampled ----------------------------------------------------------
-
-
-def moved_on(run, state, monkeypatch):
+def moved_on(run, state, monkeypatch, n=0):
     """Steps of an update whose policy moved after it was sampled; and the policy that was sampled."""
     names = {
         "mdpo": "grue.rl.values",
         "reinforce_plus_plus": "grue.algorithms.reinforce",
+        "reinforce": "grue.algorithms.reinforce",
+        "rloo": "grue.algorithms.reinforce",
         "grpo": "grue.algorithms.grpo",
     }
     module = importlib.import_module(names[run.plan.algorithm])
@@ -336,7 +307,7 @@ def moved_on(run, state, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(module, "collect", collecting)
-        steps, figures = scored.steps_of(run, state, monkeypatch)
+        steps, figures = scored.steps_of(run, state, monkeypatch, n)
     return steps, figures, sampled
 
 
@@ -352,7 +323,7 @@ class Ratios:
         now = scored.token_logs(self.policy, one.example, one.ids, self.temperature)
         with torch.no_grad():
             old, before = (
-                [number(x) for x in scored.token_logs(model, one.example, one.ids, self.temperature)]
+                [scored.number(x) for x in scored.token_logs(model, one.example, one.ids, self.temperature)]
                 for model in (self.sampled, self.reference)
             )
         return now, old, before
@@ -361,9 +332,11 @@ class Ratios:
 def clipped(ratio, advantage, low, high):
     """−min(r·A, clip(r)·A), with a gradient."""
     bounded = (
-        ratio if 1 - low <= number(ratio) <= 1 + high else torch.tensor(min(max(number(ratio), 1 - low), 1 + high))
+        ratio
+        if 1 - low <= scored.number(ratio) <= 1 + high
+        else torch.tensor(min(max(scored.number(ratio), 1 - low), 1 + high))
     )
-    return -min(ratio * advantage, bounded * advantage, key=number)
+    return -min(ratio * advantage, bounded * advantage, key=scored.number)
 
 
 def penalty(now, old, before, estimator, corrected):
@@ -371,7 +344,7 @@ def penalty(now, old, before, estimator, corrected):
     kl = {"k1": gap, "k2": gap**2 / 2, "k3": torch.exp(-gap) - 1 + gap}[estimator]
     if not corrected:
         return kl
-    return kl * (number(ratio) if estimator == "k2" else ratio)
+    return kl * (scored.number(ratio) if estimator == "k2" else ratio)
 
 
 GRPO = [
@@ -384,16 +357,15 @@ GRPO = [
 ]
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("settings", GRPO, ids=lambda settings: "-".join(f"{key}={settings[key]}" for key in settings))
-def test_the_loss_of_grpo_and_its_relatives_is_that_of_slow_loops(family, settings, tmp_path, monkeypatch):
-    reward = Recorder(scored.fine, gaps=True)
+@pytest.mark.parametrize("case", range(len(GRPO)))
+def test_the_loss_of_grpo_and_its_relatives_is_that_of_slow_loops(case, tmp_path, monkeypatch):
+    family, settings, reward = FAMILIES[case % 2], GRPO[case], scored.Recorder(scored.fine, gaps=True)
     task = tiny.task(family, temperature=3.0, max_new_tokens=16)
     run = tiny.run(
-        family, "grpo", tmp_path, reward=reward, task_=task, epochs=1, minibatch_size=8, micro_batch_size=3,
-        samples_per_prompt=4, kl_coefficient=0.3, **settings,
+        family, "grpo", tmp_path, reward=reward, task_=task, epochs=1, minibatch_size=12 if case > 2 else 8,
+        micro_batch_size=3, samples_per_prompt=4, kl_coefficient=0.3, **settings,
     )  # fmt: skip
-    state = find_algorithm("grpo").start(run.trainer, run.plan.config)
+    state = algorithms.find_algorithm("grpo").start(run.trainer, run.plan.config)
     scored.move(run.trainer.policy)
     steps, _, sampled = moved_on(run, state, monkeypatch)
     responses, says = reward.calls[0], Ratios(run, sampled, family, 3.0)
@@ -402,84 +374,96 @@ def test_the_loss_of_grpo_and_its_relatives_is_that_of_slow_loops(family, settin
     ]
     assert len({len(response.ids) for response in responses}) > 1
     over, low = settings.get("loss_over", "responses"), settings.get("clip", 0.2)
-    high, outside = settings.get("clip_high", low), 0
+    high, everywhere = settings.get("clip_high", low), 0
     for step in steps:
-        total, tokens = 0.0, 0
+        total, tokens, outside = 0.0, 0, 0
         for row in step.rows:
             siblings = [one.score for one in responses[row - row % 4 : row - row % 4 + 4] if one.score is not None]
-            middle = mean(siblings)
+            middle = scored.mean(siblings)
             advantage = responses[row].score - middle if len(siblings) > 1 else 0.0
             if settings.get("scale_by") != "nothing" and len(siblings) > 1:
                 variance = sum((score - middle) ** 2 for score in siblings) / (len(siblings) - 1)
                 advantage /= math.sqrt(variance) + 1e-4
             now, old, before = says.of(responses[row])
-            shared = torch.exp(mean([n - o for n, o in zip(now, old, strict=True)]))
+            shared = torch.exp(scored.mean([n - o for n, o in zip(now, old, strict=True)]))
             losses = []
             for n, o, b in zip(now, old, before, strict=True):
                 ratio = shared if settings.get("ratio_of") == "responses" else torch.exp(n - o)
-                outside += not 1 - low <= number(ratio) <= 1 + high
+                outside += not 1 - low <= scored.number(ratio) <= 1 + high
                 kl = penalty(n, o, b, settings.get("kl_estimator", "k3"), settings.get("kl_corrected", False))
                 losses.append(clipped(ratio, advantage, low, high) + 0.3 * kl)
             tokens += len(losses)
             total = total + sum(losses) / {"tokens": 1, "responses": len(losses), "constant": 16}[over]
         loss = total / (tokens if over == "tokens" else len(step.rows))
-        assert number(step.measured["loss/total"]) == pytest.approx(number(loss), rel=EPS, abs=2e-6)
-        assert close(step.gradient, scored.gradient_of(loss, says.policy), 2 * EPS)
-    assert outside > 0
+        # Of single tokens it is a mean over them, whatever the loss divides by, which all rows together tell.
+        if over == "tokens" or (len(steps) == 1 and settings.get("ratio_of") != "responses"):
+            assert scored.number(step.measured["policy/clip_fraction"]) == pytest.approx(outside / tokens)
+        everywhere += outside
+        assert scored.number(step.measured["loss/total"]) == pytest.approx(scored.number(loss), rel=EPS, abs=2e-6)
+        assert scored.close(step.gradient, scored.gradient_of(loss, says.policy), 2 * EPS)
+    assert everywhere > 0
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("coefficient", [0.0, 0.3])
-def test_the_loss_of_reinforce_plus_plus_is_that_of_slow_loops(family, coefficient, tmp_path, monkeypatch):
-    reward, task = Recorder(scored.fine, gaps=True), tiny.task(family, temperature=3.0, max_new_tokens=16)
-    run = tiny.run(
-        family, "reinforce_plus_plus", tmp_path, reward=reward, task_=task, epochs=1, minibatch_size=12,
-        micro_batch_size=5, kl_coefficient=coefficient,
-    )  # fmt: skip
-    state = find_algorithm("reinforce_plus_plus").start(run.trainer, run.plan.config)
+@pytest.mark.parametrize(
+    ("algorithm", "family", "coefficient"),
+    [
+        ("reinforce_plus_plus", "causal", 0.3),
+        ("reinforce_plus_plus", "seq2seq", 0.0),
+        ("reinforce", "seq2seq", 0.3),
+        ("rloo", "causal", 0.3),
+    ],
+)
+def test_the_loss_of_reinforce_and_its_relatives_is_that_of_slow_loops(
+    algorithm, family, coefficient, tmp_path, monkeypatch
+):
+    reward, task = scored.Recorder(scored.fine, gaps=True), tiny.task(family, temperature=3.0, max_new_tokens=16)
+    settings = {"epochs": 1, "minibatch_size": 12, "micro_batch_size": 5, **tiny.SMALL.get(algorithm, {})}
+    settings |= {"reward": reward, "task_": task, "kl_coefficient": coefficient}
+    run = tiny.run(family, algorithm, tmp_path, **settings)
+    state = algorithms.find_algorithm(algorithm).start(run.trainer, run.plan.config)
     scored.move(run.trainer.policy)
     (step,), _, sampled = moved_on(run, state, monkeypatch)
     says = Ratios(run, sampled, family, 3.0)
-    rows = [(says.of(one), one.score) for one in reward.calls[0] if one.score is not None]
-    assert len(rows) < 12 and len({len(old) for (_, old, _), _ in rows}) > 1
-    worth = []
-    for (_, old, before), score in rows:
+    rows = [(row, says.of(one), one.score) for row, one in enumerate(reward.calls[0]) if one.score is not None]
+    assert len(rows) < 12 and len({len(old) for _, (_, old, _), _ in rows}) > 1
+    worth = {}
+    for row, (_, old, before), score in rows:
         kls = [o - b for o, b in zip(old, before, strict=True)]
-        worth.append([score - coefficient * sum(kls[t:]) for t in range(len(kls))])
-    advantages = iter(scored.standard([value for row in worth for value in row]))
-    losses = [
-        clipped(torch.exp(n - o), next(advantages), 0.2, 0.2)
-        for (now, old, _), _ in rows
-        for n, o in zip(now, old, strict=True)
-    ]
-    loss = mean(losses)
-    assert number(step.measured["loss/total"]) == pytest.approx(number(loss), rel=EPS, abs=2e-6)
-    assert close(step.gradient, scored.gradient_of(loss, says.policy), 2 * EPS)
+        worth[row] = [score - coefficient * sum(kls[t:]) for t in range(len(kls))]
+    if algorithm == "reinforce_plus_plus":
+        judged = iter(scored.standard([value for values in worth.values() for value in values]))
+    else:  # a response as a whole, less the mean of all, or of its siblings
+        whole, judged = {row: values[0] for row, values in worth.items()}, []
+        for row, values in worth.items():
+            others = [
+                value
+                for other, value in whole.items()
+                if algorithm == "reinforce" or (other // 3 == row // 3 and other != row)
+            ]
+            judged += [whole[row] - scored.mean(others) if others else 0.0] * len(values)
+        judged = iter(judged)
+    pairs = [(n, o) for _, (now, old, _), _ in rows for n, o in zip(now, old, strict=True)]
+    ratios = [torch.exp(n - o) for n, o in pairs]
+    loss = scored.mean(clipped(ratio, next(judged), 0.2, 0.2) for ratio in ratios)
+    assert scored.number(step.measured["loss/total"]) == pytest.approx(scored.number(loss), rel=EPS, abs=2e-6)
+    outside = scored.mean(not 0.8 <= scored.number(ratio) <= 1.2 for ratio in ratios)
+    assert scored.number(step.measured["policy/clip_fraction"]) == pytest.approx(outside) and outside > 0
+    assert scored.close(step.gradient, scored.gradient_of(loss, says.policy), 2 * EPS)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_loss_of_mirror_descent_is_that_of_slow_loops(family, tmp_path, monkeypatch):
     """Half-way through the run t is half of what it was; advantages are those of a critic that says 0."""
-    reward = Recorder(scored.fine)
+    reward, task = scored.Recorder(scored.fine), tiny.task(family, temperature=3.0, max_new_tokens=16)
     courses = [(0, True, 0.5), (2, True, 0.25), (2, False, 0.5)]
     for n, anneal, size in courses if family == "causal" else courses[1:2]:
         run = tiny.run(
-            family, "mdpo", tmp_path, reward=reward, task_=tiny.task(family, temperature=3.0, max_new_tokens=16), epochs=1, minibatch_size=12, micro_batch_size=5,
+            family, "mdpo", tmp_path, reward=reward, task_=task, epochs=1, minibatch_size=12, micro_batch_size=5,
             kl_coefficient=0.3, step_size=0.5, anneal=anneal, updates=4, gamma=0.9, gae_lambda=1.0,
         )  # fmt: skip
-        state = find_algorithm("mdpo").start(run.trainer, run.plan.config)
+        state = algorithms.find_algorithm("mdpo").start(run.trainer, run.plan.config)
         scored.move(run.trainer.policy)
-        module = importlib.import_module("grue.rl.values")
-        collect, sampled = module.collect, copy.deepcopy(run.trainer.policy)
-
-        def collecting(*given, collect=collect, run=run):
-            found = collect(*given)
-            scored.move(run.trainer.policy, 0.03, seed=11)
-            return found
-
-        with monkeypatch.context() as patch:
-            patch.setattr(module, "collect", collecting)
-            (step,), figures = scored.steps_of(run, state, monkeypatch, n)
+        (step,), figures, sampled = moved_on(run, state, monkeypatch, n)
         assert figures["policy/step_size"] == pytest.approx(size)
         says, worth = Ratios(run, sampled, family, 3.0), []
         rows = [(says.of(one), one.score) for one in reward.calls[-1]]
@@ -492,19 +476,15 @@ def test_the_loss_of_mirror_descent_is_that_of_slow_loops(family, tmp_path, monk
             for n_, o in zip(now, old, strict=True):
                 ratio = torch.exp(n_ - o)
                 losses.append((ratio * (n_ - o) - ratio + 1) / size - ratio * next(advantages))
-        loss = mean(losses)
-        assert number(step.measured["loss/policy"]) == pytest.approx(number(loss), rel=EPS, abs=2e-6)
-        assert close(step.gradient, scored.gradient_of(loss, says.policy), 2 * EPS)
+        loss = scored.mean(losses)
+        assert scored.number(step.measured["loss/policy"]) == pytest.approx(scored.number(loss), rel=EPS, abs=2e-6)
+        assert scored.close(step.gradient, scored.gradient_of(loss, says.policy), 2 * EPS)
 
 
-# --- references beside what is sampled -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("algorithm", ["grpo", "dpo", "ppo"])
+@pytest.mark.parametrize(("family", "algorithm"), [("causal", "grpo"), ("seq2seq", "dpo"), ("causal", "ppo")])
 def test_references_are_learnt_beside_in_one_step(family, algorithm, tmp_path, monkeypatch):
     """The gradient grows by that of the mean over the references' tokens, times the coefficient."""
-    settings = {"epochs": 1, "minibatch_size": 12, **scored.SMALL.get(algorithm, {})}
+    settings = {"epochs": 1, "minibatch_size": 12, **tiny.SMALL.get(algorithm, {})}
     found = []
     for weight in (0.0, 0.7):
         run = tiny.run(family, algorithm, tmp_path, reward=scored.fine, supervised_coefficient=weight, **settings)
@@ -512,12 +492,12 @@ def test_references_are_learnt_beside_in_one_step(family, algorithm, tmp_path, m
         run.trainer.examples = [type(one)(one.id, one.prompt, ()) for one in tiny.examples()]
         one = run.trainer.examples[4] = tiny.examples()[4]
         run.trainer.examples[4] = type(one)(one.id, one.prompt, one.references[:1])
-        state = find_algorithm(algorithm).start(run.trainer, run.plan.config)
+        state = algorithms.find_algorithm(algorithm).start(run.trainer, run.plan.config)
         found.append(scored.steps_of(run, state, monkeypatch))
     (plain,), (mixed,) = found[0][0], found[1][0]
-    said = Said(run.trainer.policy, run.trainer.policy)
+    said = scored.Said(run.trainer.policy, run.trainer.policy)
     target = scored.Response(run.trainer.examples[4], scored.ids_of(run.trainer.examples[4].references[0]), None)
     loss = -0.7 * said.log(target) / len(target.ids)
-    assert found[1][1]["loss/supervised"] == pytest.approx(number(loss), rel=EPS)
+    assert found[1][1]["loss/supervised"] == pytest.approx(scored.number(loss), rel=EPS)
     assert "loss/supervised" not in found[0][1]
-    assert close(mixed.gradient - plain.gradient, said.gradient(loss), 3 * EPS)
+    assert scored.close(mixed.gradient - plain.gradient, said.gradient(loss), 3 * EPS)

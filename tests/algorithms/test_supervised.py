@@ -1,31 +1,41 @@
-"""Supervised training within an epoch: it logs, saves and stops there, and learns what a whole epoch would."""
+"""Supervised training: its loss, and an epoch in parts, which logs, saves and stops there and learns what a whole one would."""
 
 import pytest
-import torch
-from support import tiny
+from support.late import late, lates
 
-from grue.algorithms import supervised
-from grue.runs.train import Interrupted
+from grue.errors import TrainingError
 
-SETTINGS = {"epochs": 2, "batch_size": 2, "validate_every": 1, "warmup": 0.25, "learning_rate": 1e-2}
-
-
-def with_steps(run, monkeypatch, count):
-    """Train with `count` optimiser steps an update."""
-    monkeypatch.setattr(supervised, "STEPS", count)
-    return tiny.train(run)
+torch, tiny, oracles = lates("torch support.tiny support.oracles")
+supervised, runs = late("grue.algorithms.supervised"), late("grue.runs.train")
 
 
-def run_in(folder, **settings):
-    return tiny.run("causal", "supervised", folder, **{**SETTINGS, **settings})
+@pytest.fixture
+def trained(tmp_path, monkeypatch):
+    """Train in a folder with so many optimiser steps an update."""
+
+    def train(name, steps, stop=None, **settings):
+        monkeypatch.setattr(supervised, "STEPS", steps)
+        settings = {
+            "epochs": 2,
+            "batch_size": 2,
+            "validate_every": 1,
+            "learning_rate": 1e-2,
+            "save_every": 100,
+            **settings,
+        }
+        run = tiny.run("causal", "supervised", tmp_path / name, **settings)
+        if stop is not None:
+            run.stop = lambda: len(run.observer.lines) == stop
+        return tiny.train(run)
+
+    return train
 
 
-def test_an_epoch_in_parts_is_the_epoch(tmp_path, monkeypatch):
-    whole = with_steps(run_in(tmp_path / "whole"), monkeypatch, 1000)
+def test_an_epoch_in_parts_is_the_epoch_and_can_be_stopped_within(trained, tmp_path, refused):
+    whole, parts = trained("whole", 1000, warmup=0.25), trained("parts", 4, warmup=0.25)
     pairs = len(whole.trainer.pairs)
     batches = -(-pairs // 2)
     assert batches > 5
-    parts = with_steps(run_in(tmp_path / "parts"), monkeypatch, 4)
     assert torch.equal(tiny.weights(whole.trainer.policy), tiny.weights(parts.trainer.policy))
     updates = -(-batches // 4)
     assert whole.observer.begin == (0, 2) and parts.observer.begin == (0, 2 * updates)
@@ -35,24 +45,50 @@ def test_an_epoch_in_parts_is_the_epoch(tmp_path, monkeypatch):
     for name in ("episodes", "tokens"):
         in_parts = [line[name] for line in parts.observer.lines]
         assert [sum(in_parts[:updates]), sum(in_parts[updates:])] == [line[name] for line in whole.observer.lines]
+    with refused(runs.Interrupted):
+        trained("stopped", 4, stop=2, warmup=0.25)
+    again = trained("stopped", 4, warmup=0.25)
+    assert again.observer.begin == (2, 2 * updates)
+    assert torch.equal(tiny.weights(whole.trainer.policy), tiny.weights(again.trainer.policy))
+    assert tiny.logged(tmp_path / "stopped") == tiny.logged(tmp_path / "parts")
 
 
-def test_the_log_has_loss_and_learning_rate_of_every_update(tmp_path, monkeypatch):
-    run = with_steps(run_in(tmp_path, schedule="linear", warmup=0.0), monkeypatch, 1)
-    lines = [line for line in tiny.logged(tmp_path) if "loss/total" in line]
+def test_the_log_has_loss_and_learning_rate_of_every_update(trained, tmp_path):
+    run = trained("run", 1, schedule="linear", validate_every=9)
+    lines = [line for line in tiny.logged(tmp_path / "run") if "loss/total" in line]
     total = len(lines)
     assert total == 2 * -(-len(run.trainer.pairs) // 2) and {line["of"] for line in lines} == {total}
-    expected = [1e-2 * (1 - step / total) for step in range(total)]
-    assert [line["policy/learning_rate"] for line in lines] == pytest.approx(expected)
+    assert [line["policy/learning_rate"] for line in lines] == pytest.approx(
+        [1e-2 * (1 - n / total) for n in range(total)]
+    )
 
 
-def test_a_run_stops_within_an_epoch_and_goes_on_to_the_same_weights(tmp_path, monkeypatch):
-    whole = with_steps(run_in(tmp_path / "whole"), monkeypatch, 2)
-    stopped = run_in(tmp_path / "stopped", save_every=100)
-    stopped.stop = lambda: len(stopped.observer.lines) == 2
-    with pytest.raises(Interrupted, match="stopped after update 2 of"):
-        tiny.train(stopped)
-    again = tiny.train(run_in(tmp_path / "stopped", save_every=100))
-    assert again.observer.begin == (2, whole.observer.begin[1])
-    assert torch.equal(tiny.weights(whole.trainer.policy), tiny.weights(again.trainer.policy))
-    assert tiny.logged(tmp_path / "stopped") == tiny.logged(tmp_path / "whole")
+def test_the_loss_is_over_the_response_only(tmp_path):
+    run = tiny.run("causal", "supervised", tmp_path, epochs=1, batch_size=24, learning_rate=1e-12)
+    (line,) = tiny.updated(run)
+    total, tokens = 0.0, 0
+    model, tokenizer = tiny.model("causal"), tiny.tokenizer("causal")
+    for example in run.trainer.examples:
+        for reference in example.references:
+            prompt, said = tokenizer(example.prompt)["input_ids"], [*tokenizer(reference)["input_ids"], 1][:8]
+            with torch.no_grad():
+                rows = model(torch.tensor([prompt + said])).logits[0, len(prompt) - 1 : -1].tolist()
+            total -= sum(oracles.token_log_prob(row, token) for row, token in zip(rows, said, strict=True))
+            tokens += len(said)
+    assert line["loss/total"] == pytest.approx(total / tokens, rel=1e-5)
+    assert line["tokens"] == tokens
+
+
+def test_it_learns_the_references(tmp_path):
+    run = tiny.run("seq2seq", "supervised", tmp_path, epochs=40, learning_rate=5e-3, validate_every=40, save_every=40)
+    seen = tiny.train(run).observer
+    losses = [line["loss/total"] for line in seen.lines]
+    assert losses[-1] < 0.5 * losses[0]
+    assert seen.validations[-1][1]["preference"] > seen.validations[0][1]["preference"] + 20
+
+
+def test_training_without_references_is_refused(tmp_path, refused):
+    run = tiny.run("causal", "supervised", tmp_path)
+    run.trainer.examples = [type(e)(e.id, e.prompt, ()) for e in run.trainer.examples]
+    with refused(TrainingError):
+        tiny.updated(run)

@@ -6,32 +6,44 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
-import torch
-from support import tiny
-from support.processes import together
-from support.worlds import CASES, FAST, RESUMED, SLOW, trained
-from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
+from support.late import late, lates
+from support.paths import ROOT
 
+from grue.algorithms import BUILT_IN
 from grue.files import read_jsonl
-from grue.lm.distributed import DistributedContext
 
-
-def cases(*names):
-    return pytest.mark.parametrize(
-        "name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in names]
-    )
-
-
+torch, transformers, tiny, worlds, processes = lates("torch transformers support.tiny support.worlds support.processes")
+distributed = late("grue.lm.distributed")
+FAST = [
+    *("a2c-causal", "alol-causal", "copg-seq2seq-file", "dpo-causal", "es-causal", "grpo-causal", "mdpo-causal"),
+    *("nlpo-causal-sharded", "ppo-causal-parts", "pro-causal", "reinforce-causal", "reinforce_plus_plus-causal"),
+    *("rft-causal", "rloo-causal", "supervised-causal", "tpo-causal", "trpo-causal"),
+]
+SLOW = [
+    *("nlpo-seq2seq", "ppo-seq2seq-sharded", "ppo-causal-sharded", "nlpo-seq2seq-sharded", "grpo-causal-sharded"),
+    *("grpo-causal-redraws", "grpo-seq2seq-masked", "es-seq2seq", "tpo-causal-sharded", "trpo-seq2seq"),
+    "supervised-seq2seq-sharded",
+]
+RESUMED = [
+    "dpo-causal",
+    "nlpo-causal-sharded",
+    "alol-causal",
+    "es-seq2seq",
+    "nlpo-seq2seq",
+    "supervised-seq2seq-sharded",
+]
 BOTH = """
+import os
 from pathlib import Path
 import torch
 from support.worlds import RESUMED, trained
 from grue.lm.distributed import join_processes, leave_processes
 
 torch.set_num_threads(1)
+child = os.fork()  # what both import is imported once
+os.environ["RANK"] = os.environ["LOCAL_RANK"] = "0" if child else "1"
 world = join_processes()
 out = {name: trained(name, Path(OUT) / name, world) for name in NAMES}
 for name in (name for name in RESUMED if name in NAMES):
@@ -39,7 +51,14 @@ for name in (name for name in RESUMED if name in NAMES):
     out["second " + name] = trained(name, Path(OUT) / ("second " + name), world)
 torch.save(out, f"{OUT}/{world.rank}.pt")
 leave_processes()
+assert not child or os.waitpid(child, 0)[1] == 0
 """
+
+
+def cases(*names):
+    return pytest.mark.parametrize(
+        "name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in names]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -49,19 +68,28 @@ def both(tmp_path_factory):
     @functools.cache
     def of(slow):
         names, alone, folder = SLOW if slow else FAST, tmp_path_factory.mktemp("alone"), tmp_path_factory.mktemp("two")
-        one = {name: trained(name, alone / name, DistributedContext()) for name in names}
+        one = {name: worlds.trained(name, alone / name, distributed.DistributedContext()) for name in names}
         for name in (name for name in RESUMED if name in names):  # begun by one process, gone on with by two
-            assert trained(name, folder / f"second {name}", DistributedContext(), stop_after=1)["stopped"]
-        return one, together(f"NAMES = {list(names)}\n{BOTH}", folder), folder
+            begun = worlds.trained(name, folder / f"second {name}", distributed.DistributedContext(), stop_after=1)
+            assert begun["stopped"]
+        _, ends = processes.launch(f"NAMES = {list(names)}\n{BOTH}", folder, processes=1, WORLD_SIZE="2")
+        assert [code for _, code in ends] == [0], ends
+        return one, [torch.load(folder / f"{rank}.pt", weights_only=False) for rank in (0, 1)], folder
 
     return lambda name: of(name in SLOW)
 
 
-@cases(*CASES)
+def test_every_algorithm_is_tried():
+    assert list(worlds.FAST) == FAST and list(worlds.SLOW) == SLOW and list(worlds.RESUMED) == RESUMED
+    assert sorted(algorithm for algorithm, *_ in worlds.FAST.values()) == sorted(BUILT_IN)
+
+
+@cases(*FAST, *SLOW)
 def test_two_processes_train_as_one(both, name):
-    one, saved, _ = both(name)
-    wanted = one[name]
-    for two in (process[name] for process in saved):
+    one, saved, folder = both(name)
+    wanted, (first, second) = one[name], [process[name] for process in saved]
+    family = worlds.CASES[name][1]
+    for two in (first, second):
         assert two["prompts"] == wanted["prompts"]
         assert len(two["lines"]) == len(wanted["lines"]) > 1
         for mine, line in zip(two["lines"], wanted["lines"], strict=True):
@@ -71,59 +99,32 @@ def test_two_processes_train_as_one(both, name):
             assert (done, best) == (validated[0], validated[2])
             assert figures == pytest.approx(validated[1], rel=1e-4, abs=1e-5)
         torch.testing.assert_close(two["weights"], wanted["weights"], rtol=1e-4, atol=1e-5)
-        assert not torch.equal(wanted["weights"], tiny.weights(tiny.model(CASES[name][1])))
-
-
-@cases(*CASES)
-def test_both_processes_hold_the_same_bits(both, name):
-    first, second = (process[name] for process in both(name)[1])
-    assert torch.equal(first["weights"], second["weights"])
-    assert first["lines"] == second["lines"]
-
-
-@cases(*CASES)
-def test_each_process_holds_all_weights_or_its_part(both, name):
-    shares = [process[name]["share"] for process in both(name)[1]]
+    assert not torch.equal(wanted["weights"], tiny.weights(tiny.model(family)))
+    assert torch.equal(first["weights"], second["weights"]) and first["lines"] == second["lines"], "bit for bit"
+    shares = [first["share"], second["share"]]
     assert sum(shares) == pytest.approx(1.0 if "sharded" in name else 2.0)
     assert max(shares) < 0.6 or "sharded" not in name
-
-
-@cases(*CASES)
-def test_one_process_writes_one_log(both, name):
-    _, saved, folder = both(name)
-    logged = [line for _, line in read_jsonl(folder / name / "train.jsonl") if "seconds" in line]
-    assert [{k: v for k, v in line.items() if k != "seconds"} for line in logged] == saved[0][name]["lines"]
-
-
-@cases(*CASES)
-def test_transformers_alone_loads_what_two_processes_kept(both, name):
-    _, saved, folder = both(name)
-    kind = AutoModelForSeq2SeqLM if "seq2seq" in name else AutoModelForCausalLM
-    assert torch.equal(tiny.weights(kind.from_pretrained(folder / name / "final")), saved[0][name]["weights"])
+    logged = [line for line in tiny.logged(folder / name) if "of" in line]
+    assert logged == first["lines"], "one process writes one log"
+    kind = transformers.AutoModelForSeq2SeqLM if family == "seq2seq" else transformers.AutoModelForCausalLM
+    assert torch.equal(tiny.weights(kind.from_pretrained(folder / name / "final")), first["weights"])
     assert (folder / name / "checkpoint" / "model.safetensors").exists()
 
 
 @cases(*RESUMED)
-def test_two_processes_go_on_where_one_stopped(both, name):
-    one, saved, _ = both(name)
-    second, total = saved[0][f"second {name}"], len(one[name]["lines"])
-    assert second["begin"] == (1, total)
-    torch.testing.assert_close(second["weights"], one[name]["weights"], rtol=1e-4, atol=1e-5)
-
-
-@cases(*RESUMED)
-def test_one_process_goes_on_where_two_stopped(both, name):
+def test_either_number_of_processes_goes_on_where_the_other_stopped(both, name):
     one, saved, folder = both(name)
     assert [process[f"first {name}"]["stopped"] for process in saved] == [True, True]
-    gone_on = trained(name, folder / f"first {name}", DistributedContext())
-    assert gone_on["begin"] == (1, len(one[name]["lines"]))
-    torch.testing.assert_close(gone_on["weights"], one[name]["weights"], rtol=1e-4, atol=1e-5)
+    gone_on = worlds.trained(name, folder / f"first {name}", distributed.DistributedContext())
+    for resumed in (saved[0][f"second {name}"], gone_on):
+        assert resumed["begin"] == (1, len(one[name]["lines"]))
+        torch.testing.assert_close(resumed["weights"], one[name]["weights"], rtol=1e-4, atol=1e-5)
 
 
 COMMAND = [
     *"-m grue train --task imdb --algo ppo --offline --tracker none --threads 1".split(),
-    *"--set updates=500 --set rollouts=6 --set minibatch_size=3 --set epochs=1 --set validation_examples=2".split(),
-    *"--set validate_every=500 --set save_every=500".split(),
+    *"--set updates=300 --set rollouts=6 --set minibatch_size=3 --set epochs=1 --set validation_examples=2".split(),
+    *"--set validate_every=300 --set save_every=300".split(),
 ]
 LAUNCH = "-m accelerate.commands.launch --multi_gpu --num_processes 2 --main_process_port 0".split()
 
@@ -133,9 +134,7 @@ def test_sigterm_to_the_launcher_saves_the_state(tmp_path):
     pytest.importorskip("accelerate")
     command = [sys.executable, *LAUNCH, *COMMAND, "--runs", str(tmp_path)]
     folder = tmp_path / "mini" / "imdb" / "ppo" / "seed-1"
-    with subprocess.Popen(
-        command, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as launcher:
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as launcher:
         try:
             wait_for_update(folder / "train.jsonl", launcher)
             os.kill(launcher.pid, signal.SIGTERM)
@@ -145,7 +144,7 @@ def test_sigterm_to_the_launcher_saves_the_state(tmp_path):
     assert launcher.returncode != 0
     assert "the same command resumes" in printed
     done = [line["update"] for _, line in read_jsonl(folder / "train.jsonl")][-1]
-    assert f"stopped after update {done} of 500" in printed
+    assert f"stopped after update {done} of 300" in printed
     assert [path.name for path in (folder / "states").iterdir()] == [f"state-{done:06d}.pt"]
 
 

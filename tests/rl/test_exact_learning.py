@@ -3,58 +3,48 @@
 import dataclasses
 import math
 import statistics
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
-import torch
 from click.testing import CliRunner
-from support import oracles, tiny, tiny_models
-from support.exactness import FAMILIES, letters, real, world
-from support.losses import of_ppo
+from support.late import late, lates
 
-from grue.algorithms import ppo
 from grue.algorithms.cards.ppo import PPOConfig
 from grue.algorithms.cards.supervised import SupervisedConfig
-from grue.cli.main import main
-from grue.lm import checkpoint
-from grue.lm.critic import Critic
-from grue.lm.distributed import DistributedContext
-from grue.lm.forward import forward
-from grue.lm.load import load_language_model
-from grue.lm.log_probs import token_log_probs
-from grue.lm.tokens import Tokens
-from grue.rl import experience
-from grue.rl.experience import advantages_and_returns
-from grue.rl.functional import clipped_policy_loss
-from grue.rl.gradient import minibatch_gradient, step
-from grue.rl.references import encode_pairs, pair_losses
-from grue.rl.trainer import Moments, make_optimizer, set_learning_rate
-from grue.runs import train as run_module
 from grue.runs.recipes import make_config
 from grue.task_files import SUITES, load_task, task_names
 
+torch, tiny, tiny_models, oracles, exactness, losses = lates(
+    "torch support.tiny support.tiny_models support.oracles support.exactness support.losses"
+)
+checkpoint, critics, contexts, lm, loading, scoring, tokens = lates(
+    "checkpoint critic distributed forward load log_probs tokens", "grue.lm."
+)
+experience, rl, optimisation, references, trainer = lates(
+    "experience functional gradient references trainer", "grue.rl."
+)
+ppo, runs = late("grue.algorithms.ppo"), late("grue.runs.train")
+FAMILIES = ["causal", "seq2seq"]
 APART = ("responses", "policy")  # what of an experience is no tensor of numbers
 
-# --- precision -------------------------------------------------------------------------------------------------------
 
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_formulas_are_float32_under_autocast(family, tmp_path):
-    run, learner, found = world(family, tmp_path, "all of them", masked=False, precision="bfloat16")
+def test_formulas_are_float32_under_autocast(tmp_path):
+    run, learner, found = exactness.world("causal", tmp_path, "all of them", masked=False, precision="bfloat16")
     config = run.plan.config
     parts = {f.name: getattr(found, f.name) for f in dataclasses.fields(found) if f.name not in APART}
     parts |= {name: getattr(found.responses, name) for name in ("raw_scores", "scores", "own")}
     said = {f.name: getattr(found.policy, f.name) for f in dataclasses.fields(found.policy)}
-    advantages, returns = advantages_and_returns(found, config)
-    losses = of_ppo(run, learner, config, found, advantages, returns, torch.arange(12))
-    summed = {name: losses[name] for name in ("loss", "policy_loss", "value_loss", "approx_kl", "ratio_error")}
+    advantages, returns = experience.advantages_and_returns(found, config)
+    loss = losses.of_ppo(run, learner, config, found, advantages, returns, torch.arange(12))
+    summed = {name: loss[name] for name in ("loss", "policy_loss", "value_loss", "approx_kl", "ratio_error")}
     for name, tensor in {**parts, **said, "advantages": advantages, "returns": returns, **summed}.items():
         assert tensor.dtype == torch.float32 and not tensor.is_inference(), name
     assert not any(t.is_inference() for t in (found.rollout.responses.ids, found.rollout.support))
     rollout = found.rollout
     with run.trainer.autocast(), torch.no_grad():
-        logits, _ = forward(run.trainer.policy, rollout.prompts, rollout.responses)
-        scored = token_log_probs(run.trainer.policy, rollout.prompts, rollout.responses, 3.0, rollout.support)
+        logits, _ = lm.forward(run.trainer.policy, rollout.prompts, rollout.responses)
+        scored = scoring.token_log_probs(run.trainer.policy, rollout.prompts, rollout.responses, 3.0, rollout.support)
     assert logits.dtype == torch.bfloat16, "the models do run in half precision"
     for row, t in rollout.responses.mask.nonzero().tolist():
         token, one = int(rollout.responses.ids[row, t]), [x / 3.0 for x in logits[row, t].tolist()]
@@ -66,12 +56,12 @@ def test_formulas_are_float32_under_autocast(family, tmp_path):
 @pytest.mark.parametrize("shared", [False, True], ids=["separate", "shared"])
 def test_a_value_has_more_than_eight_bits(shared):
     model, prompts, responses = tiny_models.batch("gpt2")
-    critic = Critic(model, shared)
+    critic = critics.Critic(model, shared)
     chance = torch.Generator().manual_seed(0)
     torch.nn.init.normal_(critic.head.weight, std=0.1, generator=chance)
     torch.nn.init.constant_(critic.head.bias, 0.7)
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
-        states = forward(model, prompts, responses, states=True)[1]
+        states = lm.forward(model, prompts, responses, states=True)[1]
         values = critic(prompts, responses, states)
     assert values.dtype == torch.float32
     assert (values[responses.mask] != values[responses.mask].bfloat16().float()).sum() > 6
@@ -83,35 +73,30 @@ def test_a_value_has_more_than_eight_bits(shared):
 
 def test_a_critic_stands_where_its_policy_stands():
     for shared in (False, True):
-        critic = Critic(tiny.model("causal").to("meta"), shared)
+        critic = critics.Critic(tiny.model("causal").to("meta"), shared)
         assert {p.device.type for p in critic.parameters()} == {"meta"}
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_half_precision_checkpoint_is_trained_in_float32(family, tmp_path):
-    half = tiny.model(family).to(torch.bfloat16)
+def test_a_half_precision_checkpoint_is_trained_in_float32(tmp_path):
+    half = tiny.model("seq2seq").to(torch.bfloat16)
     half.save_pretrained(tmp_path)
-    tiny.tokenizer(family).save_pretrained(tmp_path)
+    tiny.tokenizer("seq2seq").save_pretrained(tmp_path)
     assert '"bfloat16"' in (tmp_path / "config.json").read_text(), "what transformers would load it as"
-    loaded, _ = load_language_model(family, str(tmp_path))
+    loaded, _ = loading.load_language_model("seq2seq", str(tmp_path))
     assert {p.dtype for p in loaded.parameters()} == {torch.float32}
     assert torch.equal(tiny.weights(loaded), tiny.weights(half).float())
 
 
-# --- KL and the reference --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_the_reference_is_the_checkpoint_that_training_starts_from(family, tmp_path, monkeypatch):
+def test_the_reference_is_the_checkpoint_that_training_starts_from(tmp_path, monkeypatch):
     """Supervised, then NLPO: penalty and first mask are of the supervised model, and only the policy moves."""
-    base = tiny.run(family, "nlpo", tmp_path / "run", updates=3, learning_rate=1e-2)
-    warm = tiny.model(family, seed=9)
+    base = tiny.run("causal", "nlpo", tmp_path / "run", learning_rate=1e-2)
+    warm = tiny.model("causal", seed=9)
     manifest = checkpoint.CheckpointManifest(
         "tests", "tiny", "0", "supervised", "supervised", "tiny", 1, 3, "0", {}, {}
     )
     checkpoint.save_checkpoint(tmp_path / "warm", warm, base.trainer.tokenizer, manifest, base.plan.task.decoding, "")
     plan = dataclasses.replace(base.plan, init=tmp_path / "warm")
-    policy, tokenizer = run_module._load_policy(plan)
+    policy, tokenizer = runs._load_policy(plan)
     run = dataclasses.replace(base, trainer=dataclasses.replace(base.trainer, policy=policy, tokenizer=tokenizer))
     seen, original = [], experience.mask_of_update
 
@@ -121,18 +106,18 @@ def test_the_reference_is_the_checkpoint_that_training_starts_from(family, tmp_p
         return mask
 
     monkeypatch.setattr(experience, "mask_of_update", spying)
-    tiny.train(run)
+    tiny.updated(run, 2)
     learner, first_mask = seen[0]
     assert torch.equal(first_mask, tiny.weights(warm))
     assert torch.equal(tiny.weights(learner.reference), tiny.weights(warm))
     assert not any(p.requires_grad for p in learner.reference.parameters())
     assert not torch.equal(tiny.weights(policy), tiny.weights(warm))
-    assert not torch.equal(tiny.weights(warm), tiny.weights(tiny.model(family)))
+    assert not torch.equal(tiny.weights(warm), tiny.weights(tiny.model("causal")))
 
 
 def test_the_controller_of_ziegler_counts_nats_a_sequence(tmp_path):
-    settings = {"kl_controller": "ziegler", "kl_target": 0.5, "kl_horizon": 100, "kl_coefficient": 0.2, "updates": 4}
-    lines = tiny.train(tiny.run("causal", "ppo", tmp_path, **settings)).observer.lines
+    settings = {"kl_controller": "ziegler", "kl_target": 0.5, "kl_horizon": 100, "kl_coefficient": 0.2, "epochs": 1}
+    lines = tiny.updated(tiny.run("causal", "ppo", tmp_path, **settings), 3)
     for before, after in zip(lines, lines[1:], strict=False):
         error = max(-0.2, min(0.2, (before["objective/kl_sequence"] - 0.5) / 0.5))
         expected = before["objective/kl_coefficient"] * (1 + error * 12 / 100)
@@ -142,6 +127,8 @@ def test_the_controller_of_ziegler_counts_nats_a_sequence(tmp_path):
 
 
 def test_the_plan_tells_the_unit_of_the_target():
+    from grue.cli.main import main
+
     plain = ["train", "--dry-run", "--task", "commongen", "--algo", "ppo"]
     target = [*plain, "--set", "kl_target=8"]
     ziegler = CliRunner().invoke(main, [*target, "--set", "kl_controller=ziegler"]).output
@@ -150,19 +137,15 @@ def test_the_plan_tells_the_unit_of_the_target():
     assert "  kl_target = none\n" in CliRunner().invoke(main, plain).output
 
 
-# --- advantages and values -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("shared", [False, True], ids=["separate", "shared"])
-@pytest.mark.parametrize("kind", ["gpt2", "t5"])
+@pytest.mark.parametrize(("kind", "shared"), [("gpt2", False), ("t5", True)])
 def test_a_value_knows_nothing_of_the_token_it_stands_before(kind, shared):
     model, prompts, responses = tiny_models.batch(kind)
-    critic = Critic(model, shared)
+    critic = critics.Critic(model, shared)
 
     def values(ids):
-        given = Tokens(ids, responses.mask)
+        given = tokens.Tokens(ids, responses.mask)
         with torch.no_grad():
-            return critic(prompts, given, forward(model, prompts, given, states=True)[1])
+            return critic(prompts, given, lm.forward(model, prompts, given, states=True)[1])
 
     assert (values(responses.ids) == 0).all(), "a new critic knows nothing"
     torch.nn.init.normal_(critic.head.weight, generator=torch.Generator().manual_seed(0))
@@ -182,7 +165,7 @@ def test_advantages_are_whitened_once_for_all_minibatches(tmp_path, monkeypatch)
         return original(batch, config, experience, advantages, *rest)
 
     monkeypatch.setattr(ppo, "token_losses", spying)
-    tiny.train(tiny.run("causal", "ppo", tmp_path, reward=letters, updates=1, minibatch_size=4))
+    tiny.updated(tiny.run("causal", "ppo", tmp_path, reward=exactness.letters, minibatch_size=4))
     assert len(seen) == 6
     advantages, mask = seen[0]
     assert all(torch.equal(advantages, later) for later, _ in seen)
@@ -203,21 +186,21 @@ def test_only_the_mini_suite_stops_early_by_default(suite):
 
 
 def test_the_running_scale_is_the_deviation_of_all_scores_and_moves_no_mean():
-    moments, seen, chance = Moments(), [], torch.Generator().manual_seed(0)
+    moments, seen, chance = trainer.Moments(), [], torch.Generator().manual_seed(0)
     for size in (5, 1, 12):
         batch = 3 + 0.2 * torch.randn(size, generator=chance)
         moments.add(batch)
         seen += batch.tolist()
         assert moments.mean == pytest.approx(statistics.fmean(seen), rel=1e-9)
         assert moments.deviation == pytest.approx(statistics.pstdev(seen), rel=1e-6)
-    assert Moments().deviation == 1.0
+    assert trainer.Moments().deviation == 1.0
 
 
 @pytest.mark.parametrize("dual", [1.5, 3.0])
 def test_dual_clip_bounds_the_loss_of_bad_tokens_only(dual):
     chance, bounded = torch.Generator().manual_seed(2), 0
     new, old, advantages = (2 * torch.randn(40, generator=chance) for _ in range(3))
-    found = clipped_policy_loss(new, old, advantages, 0.2, dual=dual)
+    found = rl.clipped_policy_loss(new, old, advantages, 0.2, dual=dual)
     for i in range(40):
         advantage = float(advantages[i])
         expected = oracles.clipped_loss(float(new[i]), float(old[i]), advantage, 0.2)
@@ -227,16 +210,13 @@ def test_dual_clip_bounds_the_loss_of_bad_tokens_only(dual):
     assert 0 < bounded < 40
 
 
-# --- the optimiser ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_gradient_counts_every_token_alike(family, tmp_path):
     """Against one row after the other by autograd; the mean of the rows' means would be another gradient."""
     run = tiny.run(family, "supervised", tmp_path)
     pairs = run.trainer.pairs[:9]
-    prompts, responses = encode_pairs(run.trainer, pairs)
-    rows = [(real(prompts, i), real(responses, i)) for i in range(9)]
+    prompts, responses = references.encode_pairs(run.trainer, pairs)
+    rows = [(exactness.real(prompts, i), exactness.real(responses, i)) for i in range(9)]
     total = sum(len(said) for _, said in rows)
 
     def gradient(weights):
@@ -255,13 +235,8 @@ def test_a_gradient_counts_every_token_alike(family, tmp_path):
     assert float((exact - biased).norm()) > 0.02 * float(exact.norm())
     for size in (64, 4, 1):
         run.trainer.policy.zero_grad()
-        minibatch_gradient(
-            run.trainer,
-            torch.arange(9),
-            responses.mask.float(),
-            lambda part: pair_losses(run.trainer, prompts, responses, part),
-            size,
-        )
+        parts = partial(references.pair_losses, run.trainer, prompts, responses)
+        optimisation.minibatch_gradient(run.trainer, torch.arange(9), responses.mask.float(), parts, size)
         found = torch.cat([p.grad.flatten() for p in run.trainer.policy.parameters()])
         assert float((found - exact).norm()) < 1e-5 * float(exact.norm())
 
@@ -269,10 +244,10 @@ def test_a_gradient_counts_every_token_alike(family, tmp_path):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_weights_decay_in_matrices_only(family):
     model = tiny.model(family)
-    critic = Critic(model, shared=False)
+    critic = critics.Critic(model, shared=False)
     torch.nn.init.ones_(critic.head.weight)
     torch.nn.init.ones_(critic.head.bias)
-    optimizer = make_optimizer([model, critic], PPOConfig(learning_rate=0.01, weight_decay=0.5))
+    optimizer = trainer.make_optimizer([model, critic], PPOConfig(learning_rate=0.01, weight_decay=0.5))
     named = {**dict(model.named_parameters()), **{f"critic.{n}": p for n, p in critic.named_parameters()}}
     assert {id(p) for group in optimizer.param_groups for p in group["params"]} == {id(p) for p in named.values()}
     before = {name: p.detach().clone() for name, p in named.items()}
@@ -289,7 +264,7 @@ def test_weights_decay_in_matrices_only(family):
 def test_adams_epsilon_is_the_configurations(epsilon):
     layer = torch.nn.Linear(1, 1, bias=False)
     torch.nn.init.zeros_(layer.weight)
-    optimizer = make_optimizer([layer], PPOConfig(learning_rate=0.1, adam_epsilon=epsilon))
+    optimizer = trainer.make_optimizer([layer], PPOConfig(learning_rate=0.1, adam_epsilon=epsilon))
     layer.weight.grad = torch.full_like(layer.weight, 1e-3)
     optimizer.step()
     assert float(layer.weight.detach()) == pytest.approx(-0.1 * 1e-3 / (1e-3 + epsilon), rel=1e-4)
@@ -300,7 +275,7 @@ def test_the_learning_rate_follows_its_schedule():
 
     def rates(schedule, warmup):
         config = SupervisedConfig(learning_rate=8.0, schedule=schedule, warmup=warmup)
-        found = [set_learning_rate(optimizer, config, update, 8) for update in range(8)]
+        found = [trainer.set_learning_rate(optimizer, config, update, 8) for update in range(8)]
         assert optimizer.param_groups[0]["lr"] == found[-1]
         return found
 
@@ -318,16 +293,16 @@ def test_the_learning_rate_stays_for_all_steps_of_an_update(tmp_path, monkeypatc
         return original(optimizer, *arguments)
 
     monkeypatch.setattr(torch.optim.AdamW, "step", spying)
-    tiny.train(tiny.run("causal", "ppo", tmp_path, schedule="linear", learning_rate=4e-3))
-    assert used == pytest.approx([rate for rate in (4e-3, 3e-3, 2e-3, 1e-3) for _ in range(4)])
+    tiny.train(tiny.run("causal", "ppo", tmp_path, schedule="linear", learning_rate=4e-3, updates=2))
+    assert used == pytest.approx([rate for rate in (4e-3, 2e-3) for _ in range(4)])
 
 
 def test_policy_and_critic_are_clipped_as_one():
     policy, critic = torch.zeros(2, requires_grad=True), torch.zeros(1, requires_grad=True)
     optimizer = torch.optim.SGD([policy, critic], lr=1.0)
-    trainer = SimpleNamespace(sharded=None, distributed=DistributedContext())
+    alone = SimpleNamespace(sharded=None, distributed=contexts.DistributedContext())
     policy.grad, critic.grad = torch.tensor([3.0, 0.0]), torch.tensor([4.0])
-    assert float(step(trainer, optimizer, PPOConfig(max_grad_norm=0.5), "here")) == pytest.approx(5.0)
+    assert float(optimisation.step(alone, optimizer, PPOConfig(max_grad_norm=0.5), "here")) == pytest.approx(5.0)
     assert policy.tolist() == pytest.approx([-0.3, 0.0], abs=1e-5)
     assert critic.tolist() == pytest.approx([-0.4], abs=1e-5)
     assert policy.grad is None and critic.grad is None

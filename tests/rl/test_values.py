@@ -2,18 +2,16 @@
 
 import numpy as np
 import pytest
-import torch
-from support import tiny
-from support.exactness import letters
+from support.late import lates
 
 from grue.algorithms.cards.ppo import PPOConfig
-from grue.lm.critic import Critic
-from grue.rl import values
-from grue.rl.experience import collect, score_all
 from grue.rl.settings import ActorCriticConfig
-from grue.rl.trainer import make_optimizer, set_learning_rate, start
-from grue.rl.values import collect_valued, discounted_returns, explained, explained_variance, ridge
 
+torch, tiny, tiny_models, exactness = lates("torch support.tiny support.tiny_models support.exactness")
+critics, lm, models = lates("critic forward model", "grue.lm.")
+experience, trainer, values = lates("experience trainer values", "grue.rl.")
+KINDS = ["gpt2", "opt", "llama", "mistral", "gemma2", "t5", "mt5", "bart"]
+WIDTH = {"opt": 20}  # OPT's head reads states narrower than its layers' 32
 SETTINGS = {"gamma": 0.9, "kl_coefficient": 0.1, "rollouts": 24, "value_start": "regression"}
 
 
@@ -40,7 +38,7 @@ def by_numpy(features, targets, strength):
 def test_the_fit_is_ridge_regression_and_no_prompt_sees_itself(strength, monkeypatch):
     monkeypatch.setattr(values, "STRENGTHS", (strength,))
     features, targets, groups = some_world()
-    weight, bias, held_out = ridge(features, targets, groups)
+    weight, bias, held_out = values.ridge(features, targets, groups)
     whole = by_numpy(features, targets, strength)
     assert (features @ weight[0] + bias).tolist() == pytest.approx(whole(features).tolist())
     for fold in range(values.FOLDS):
@@ -51,10 +49,10 @@ def test_the_fit_is_ridge_regression_and_no_prompt_sees_itself(strength, monkeyp
 
 def test_it_holds_on_as_strongly_as_it_helps():
     features, targets, groups = some_world()
-    weight, bias, held_out = ridge(features, targets, groups)
+    weight, bias, held_out = values.ridge(features, targets, groups)
     assert float((held_out - targets).square().mean() / targets.var()) < 0.01
     noise = torch.randn(len(groups) // 6, generator=torch.Generator().manual_seed(4), dtype=torch.float64)[groups]
-    weight, bias, held_out = ridge(features, noise, groups)
+    weight, bias, held_out = values.ridge(features, noise, groups)
     spread = float((features @ weight[0] + bias).std() / noise.std())
     assert spread < 0.05
     assert float((held_out - noise).square().mean() / noise.var()) < 1.2
@@ -62,51 +60,8 @@ def test_it_holds_on_as_strongly_as_it_helps():
 
 def test_one_prompt_gives_the_mean():
     features, targets, _ = some_world(groups=1)
-    weight, bias, held_out = ridge(features, targets, torch.zeros(6, dtype=torch.long))
+    weight, bias, held_out = values.ridge(features, targets, torch.zeros(6, dtype=torch.long))
     assert not weight.any() and set(held_out.tolist()) == {float(targets.mean())} == set(bias.tolist())
-
-
-@pytest.mark.parametrize("value_model", ["shared", "separate"])
-@pytest.mark.parametrize("family", ["causal", "seq2seq"])
-def test_the_head_is_fitted_to_the_states_of_the_first_rollouts(family, value_model, tmp_path):
-    run = tiny.run(family, "ppo", tmp_path, reward=letters, value_model=value_model, **SETTINGS)
-    config, state = run.plan.config, start(run.trainer, run.plan.config)
-    assert not state.critic.head.weight.any()
-    experience = collect_valued(run.trainer, state, config, 0)
-    mask = experience.mask
-    scored = score_all(state.policy, state.critic, experience.rollout, 1.0, config)
-    returns = discounted_returns(experience, config)
-    assert float((scored.values - returns)[mask].square().mean()) < float(returns[mask].var())
-    assert not torch.allclose(experience.policy.values[mask], scored.values[mask])  # those have not seen their prompt
-    assert not experience.policy.values[~mask].any()
-    before = state.critic.head.weight.clone()
-    collect_valued(run.trainer, state, config, 1)
-    assert torch.equal(before, state.critic.head.weight)
-
-
-def test_explained_variance_by_loops(tmp_path):
-    run = tiny.run("causal", "ppo", tmp_path, reward=letters, **{**SETTINGS, "value_start": "zero"})
-    config, state = run.plan.config, start(run.trainer, run.plan.config)
-    torch.nn.init.normal_(state.critic.head.weight, generator=torch.Generator().manual_seed(3))
-    experience = collect(run.trainer, state, config, 0)
-    returns, missed = [], []
-    for row, counts in enumerate(experience.mask.tolist()):
-        after = 0.0
-        for t in reversed(range(sum(counts))):
-            after = float(experience.rewards[row, t]) + 0.9 * after
-            returns.append(after)
-            missed.append(after - float(experience.policy.values[row, t]))
-    expected = 1.0 - np.var(missed) / np.var(returns)
-    assert explained_variance(experience, config) == pytest.approx({"critic/explained_variance": expected}, rel=1e-4)
-
-
-def test_where_all_returns_are_equal_nothing_is_explained_and_nothing_logged(tmp_path):
-    flat = {"gamma": 1.0, "kl_coefficient": 0.0, "rollouts": 24, "value_start": "zero"}
-    run = tiny.train(tiny.run("causal", "ppo", tmp_path, reward=lambda examples, texts: [0.3] * len(texts), **flat))
-    assert run.observer.lines
-    for line in run.observer.lines:
-        assert "loss/value" in line
-        assert "critic/explained_variance" not in line
 
 
 @pytest.mark.parametrize(
@@ -123,27 +78,70 @@ def test_where_all_returns_are_equal_nothing_is_explained_and_nothing_logged(tmp
     ],
 )
 def test_what_is_explained_of_targets(targets, missed, share):
-    found = explained(torch.tensor(targets, dtype=torch.float64), torch.tensor(missed, dtype=torch.float64))
+    found = values.explained(torch.tensor(targets, dtype=torch.float64), torch.tensor(missed, dtype=torch.float64))
     assert found == ({} if share is None else {"critic/explained_variance": pytest.approx(share)})
-
-
-def test_the_log_says_what_is_maximised_and_what_the_critic_explains(tmp_path):
-    run = tiny.train(tiny.run("causal", "ppo", tmp_path, reward=letters, **SETTINGS))
-    for line in run.observer.lines:
-        penalty = line["objective/kl_coefficient"] * line["objective/kl_sequence"]
-        assert line["objective/penalised_reward"] == pytest.approx(line["objective/reward"] - penalty, abs=1e-5)
-        assert line["critic/explained_variance"] < 1.0
 
 
 def test_a_critic_may_have_a_learning_rate_of_its_own():
     model = tiny.model("causal")
-    critic = Critic(model, shared=True)
+    critic = critics.Critic(model, shared=True)
     config = PPOConfig(learning_rate=1e-3, value_learning_rate=2e-2, schedule="linear")
-    optimizer = make_optimizer([model, critic], config)
-    set_learning_rate(optimizer, config, 5, 10)
+    optimizer = trainer.make_optimizer([model, critic], config)
+    trainer.set_learning_rate(optimizer, config, 5, 10)
     rates = {id(p): group["lr"] for group in optimizer.param_groups for p in group["params"]}
     assert list({rates[id(p)] for p in critic.parameters()}) == pytest.approx([1e-2])
     assert list({rates[id(p)] for p in model.parameters()}) == pytest.approx([5e-4])
+
+
+def begun(folder, family="causal", **settings):
+    run = tiny.run(family, "ppo", folder, **{"reward": exactness.letters, **SETTINGS, **settings})
+    return run, run.plan.config, trainer.start(run.trainer, run.plan.config)
+
+
+@pytest.mark.parametrize(("family", "value_model"), [("causal", "shared"), ("seq2seq", "separate")])
+def test_the_head_is_fitted_to_the_states_of_the_first_rollouts(family, value_model, tmp_path, monkeypatch):
+    """Of twelve examples an update of 24 has each twice: a prompt is held out with both of its answers."""
+    run, config, state = begun(tmp_path, family, value_model=value_model)
+    assert not state.critic.head.weight.any()
+    seen, ridge = [], values.ridge
+    monkeypatch.setattr(values, "ridge", lambda *given: seen.append(given[2]) or ridge(*given))
+    found = values.collect_valued(run.trainer, state, config, 0)
+    mask, returns = found.mask, values.discounted_returns(found, config)
+    scored = experience.score_all(state.policy, state.critic, found.rollout, 1.0, config)
+    assert float((scored.values - returns)[mask].square().mean()) < float(returns[mask].var())
+    assert not torch.allclose(found.policy.values[mask], scored.values[mask])  # those have not seen their prompt
+    assert not found.policy.values[~mask].any()
+    positions, rows = found.responses.positions.tolist(), mask.nonzero()[:, 0].tolist()
+    by_prompt = {(positions[row], int(group)) for row, group in zip(rows, seen[0].tolist(), strict=True)}
+    assert len(by_prompt) == 12 == len({group for _, group in by_prompt}) < len(positions)
+    before = state.critic.head.weight.clone()
+    values.collect_valued(run.trainer, state, config, 1)
+    assert torch.equal(before, state.critic.head.weight) and len(seen) == 1
+
+
+def test_explained_variance_by_loops(tmp_path):
+    run, config, state = begun(tmp_path, value_start="zero")
+    torch.nn.init.normal_(state.critic.head.weight, generator=torch.Generator().manual_seed(3))
+    found = experience.collect(run.trainer, state, config, 0)
+    returns, missed = [], []
+    for row, counts in enumerate(found.mask.tolist()):
+        after = 0.0
+        for t in reversed(range(sum(counts))):
+            after = float(found.rewards[row, t]) + 0.9 * after
+            returns.append(after)
+            missed.append(after - float(found.policy.values[row, t]))
+    expected = {"critic/explained_variance": 1.0 - np.var(missed) / np.var(returns)}
+    assert values.explained_variance(found, config) == pytest.approx(expected, rel=1e-4)
+
+
+def test_the_log_says_what_is_maximised_and_what_the_critic_explains_if_anything(tmp_path):
+    for line in tiny.updated(begun(tmp_path)[0], 2):
+        penalty = line["objective/kl_coefficient"] * line["objective/kl_sequence"]
+        assert line["objective/penalised_reward"] == pytest.approx(line["objective/reward"] - penalty, abs=1e-5)
+        assert line["critic/explained_variance"] < 1.0
+    flat = {"gamma": 1.0, "kl_coefficient": 0.0, "value_start": "zero"}
+    (line,) = tiny.updated(begun(tmp_path, reward=lambda examples, texts: [0.3] * len(texts), **flat)[0])
+    assert "loss/value" in line and "critic/explained_variance" not in line, "all returns are equal"
 
 
 def test_sharded_weights_start_at_zero():
@@ -151,20 +149,18 @@ def test_sharded_weights_start_at_zero():
     assert found == ['value_start = "regression" does not go with sharded weights; set value_start = "zero".']
 
 
-def test_a_prompt_that_comes_twice_is_held_out_with_both_of_its_answers(tmp_path, monkeypatch):
-    """Of twelve examples, an update of 24 has each twice."""
-    run = tiny.run("causal", "ppo", tmp_path, reward=letters, **SETTINGS)
-    state = start(run.trainer, run.plan.config)
-    seen = {}
-
-    def noted(features, targets, groups):
-        seen["groups"] = groups
-        return ridge(features, targets, groups)
-
-    monkeypatch.setattr(values, "ridge", noted)
-    experience = collect_valued(run.trainer, state, run.plan.config, 0)
-    positions = experience.responses.positions
-    assert len(set(positions.tolist())) == 12 < len(positions)
-    rows = experience.mask.nonzero()[:, 0].tolist()
-    by_prompt = {(int(positions[row]), int(group)) for row, group in zip(rows, seen["groups"].tolist(), strict=True)}
-    assert len(by_prompt) == 12 == len({group for _, group in by_prompt})
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_new_critic_says_zero_reads_states_of_the_right_width_and_learns(kind, shared):
+    model, prompts, responses = tiny_models.batch(kind)
+    assert models.hidden_size(model) == WIDTH.get(kind, 32)
+    critic = critics.Critic(model, shared)
+    assert shared or torch.equal(tiny.weights(critic.trunk), tiny.weights(model))
+    _, states = lm.forward(model, prompts, responses, states=True)
+    assert (critic(prompts, responses, states if shared else None) == 0).all()
+    torch.nn.init.ones_(critic.head.weight)
+    found = critic(prompts, responses, states if shared else None)
+    assert torch.allclose(found[responses.mask], states.sum(-1)[responses.mask], atol=1e-4)
+    found[responses.mask].square().sum().backward()
+    learning = model if shared else critic.trunk
+    assert sum(float(p.grad.abs().sum()) for p in learning.parameters() if p.grad is not None) > 0

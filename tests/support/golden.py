@@ -19,6 +19,7 @@ from filelock import FileLock
 from support import scored, tiny
 from support.paths import ROOT, TESTS
 
+from grue.lm.adapters import adapt
 from grue.runs.train import Interrupted
 
 REWARDS = {"the": tiny.share_of_the, "fine": scored.fine, "coarse": scored.coarse, "flat": scored.flat}
@@ -81,7 +82,9 @@ def _train(folder, family, algorithm, stop_after, seed, reward, file, rollout, *
 
     def make():
         task = tiny.task(family, **rollout)
-        return tiny.run(family, algorithm, folder / "run", seed=seed, reward=REWARDS[reward], task_=task, **settings)
+        run = tiny.run(family, algorithm, folder / "run", seed=seed, reward=REWARDS[reward], task_=task, **settings)
+        adapt(run.trainer.policy, run.plan.config)
+        return run
 
     if stop_after is not None:
         first = make()

@@ -31,3 +31,8 @@ class late:
 
     def __delattr__(self, attribute):
         delattr(importlib.import_module(self._name), attribute)
+
+
+def lates(names, package=""):
+    """Several at once: `torch, tiny = lates("torch support.tiny")`."""
+    return tuple(late(package + name) for name in names.split())

@@ -1,8 +1,8 @@
-"""The token losses of each algorithm on some rows of an experience, with the minibatch scored on the way."""
+"""The token losses of PPO and A2C on some rows of an experience, scored on the way; and advantages of responses."""
 
 from functools import partial
 
-from grue.algorithms import a2c, grpo, ppo, reinforce
+from grue.algorithms import a2c, ppo, reinforce
 from grue.algorithms.cards.rloo import RLOOConfig
 from grue.rl import functional as rl
 from grue.rl.experience import score_minibatch
@@ -16,16 +16,6 @@ def of_ppo(run, state, config, experience, advantages, returns, rows):
 def of_a2c(run, state, config, experience, advantages, returns, rows):
     batch = score_minibatch(run.trainer, state, config, experience, rows)
     return ppo.token_losses(batch, config, experience, advantages, returns, a2c.gradient_loss)
-
-
-def of_reinforce(run, state, config, experience, advantages, rows):
-    batch = score_minibatch(run.trainer, state, config, experience, rows)
-    return reinforce.token_losses(batch, config, advantages.unsqueeze(1))
-
-
-def of_grpo(run, state, config, experience, advantages, weights, rows):
-    batch = score_minibatch(run.trainer, state, config, experience, rows, vocabulary=True)
-    return grpo.token_losses(batch, config, experience, advantages, weights, state.kl_coefficient)
 
 
 def response_advantages(experience, config):

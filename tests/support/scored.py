@@ -13,13 +13,6 @@ from grue.rl import optimize
 from grue.runs.algorithms import find_algorithm
 
 EOS = 1
-SCORED = ["alol", "copg", "dpo", "pro", "rft", "tpo"]  # the algorithms that learn from whole responses, or from a file
-NEW = [*SCORED, "mdpo", "reinforce_plus_plus"]
-# Few prompts to fit V_0 to; groups of 3.
-SMALL = {
-    **{name: {"samples_per_prompt": 3} for name in [*SCORED, "rloo", "grpo"]},
-    "alol": {"samples_per_prompt": 3, "value_prompts": 12},
-}
 
 
 def coarse(examples, texts):
@@ -160,6 +153,13 @@ def gradient_of(loss, model):
 
 def log_sigmoid(x):
     return -torch.log(1 + torch.exp(-x))
+
+
+def begun(algorithm, folder, family="causal", **settings):
+    """A tiny run, its algorithm and its state."""
+    run = tiny.run(family, algorithm, folder, **{"reward": fine, **tiny.SMALL.get(algorithm, {}), **settings})
+    learner = find_algorithm(algorithm)
+    return run, learner, learner.start(run.trainer, run.plan.config)
 
 
 # --- updates that are seen and not taken -----------------------------------------------------------------------------

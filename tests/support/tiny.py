@@ -10,6 +10,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast, T
 from grue.algorithms import BUILT_IN
 from grue.evaluation.rewards import give_name, make_reward
 from grue.files import read_jsonl
+from grue.lm.adapters import adapt
 from grue.records import COSTS, Example
 from grue.rl.trainer import Trainer
 from grue.runs.algorithms import find_algorithm
@@ -18,6 +19,13 @@ from grue.runs.train import Run
 from grue.tasks import Backbone, Data, Generation, MetricSpec, Prompt, Source, Split, Task
 
 ALGORITHMS = BUILT_IN
+GROUPED = ("alol", "copg", "dpo", "grpo", "pro", "rft", "rloo", "tpo")
+# Settings with which an algorithm fits runs of twelve rollouts.
+SMALL = {
+    **{name: {"samples_per_prompt": 3} for name in GROUPED},
+    "alol": {"samples_per_prompt": 3, "value_prompts": 12},
+    "trpo": {"cg_steps": 3, "critic_epochs": 1, "line_search_steps": 3},
+}
 WORDS = "the a dog cat man bird sees finds likes red blue small ball house tree in on near and runs".split()
 
 
@@ -151,6 +159,14 @@ def train(run_):
     """Carry out a run to its end; return it."""
     run_.carry_out(find_algorithm(run_.plan.algorithm))
     return run_
+
+
+def updated(run_, count=1):
+    """Carry out a run's first updates alone, without files, validations and states; return their figures."""
+    algorithm, config = find_algorithm(run_.plan.algorithm), run_.plan.config
+    adapt(run_.trainer.policy, config)
+    state = algorithm.start(run_.trainer, config)
+    return [algorithm.update(run_.trainer, state, config, n) for n in range(count)]
 
 
 def logged(folder):

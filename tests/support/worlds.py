@@ -8,54 +8,59 @@ from grue.lm.sharding import whole
 from grue.runs.train import Interrupted
 
 # What is tried in both worlds. The odd numbers leave one process more rows than the other, in rollouts, minibatches and
-# micro-batches alike; a large epsilon keeps Adam from blowing rounding up.
+# micro-batches alike, and one minibatch that it has no row of; a large epsilon keeps Adam from blowing rounding up.
 EXACT = {"adam_epsilon": 1e-3, "micro_batch_size": 2, "save_every": 10}
-ROLLOUTS = {**EXACT, "updates": 2, "rollouts": 11, "minibatch_size": 4, "epochs": 2}
+ROLLOUTS = {**EXACT, "updates": 2, "rollouts": 7, "minibatch_size": 3, "epochs": 1}
 SUPERVISED = {**EXACT, "epochs": 2, "batch_size": 23}
 # Stopped after one update, the mask is not the policy; before the third it is refreshed.
 MASKED = {"updates": 3, "mask_updates": 2}
 SPLIT = {"sharded": True}
-GROUPS = {"rollouts": 15, "samples_per_prompt": 3}  # five prompts for two processes
+GROUPS = {**ROLLOUTS, "rollouts": 9, "minibatch_size": 6, "samples_per_prompt": 3}  # three prompts for two processes
+PAIRS = {**ROLLOUTS, "rollouts": 6, "perturbations": 3}
+NATURAL = {**ROLLOUTS, "critic_epochs": 2, "cg_steps": 5}  # later steps of the conjugate gradient blow rounding up
 BESIDE = {"mask": "learned_top_p", "mass_coefficient": 0.1, "supervised_coefficient": 0.3, "calibration_samples": 3}
+# Every algorithm.
 FAST = {
-    "ppo-causal": ("ppo", "causal", {"top_k": 9}, ROLLOUTS),
-    "ppo-causal-parts": ("ppo", "causal", {}, ROLLOUTS),
-    "supervised-causal": ("supervised", "causal", {}, SUPERVISED),
-    "es-causal": ("es", "causal", {}, {**ROLLOUTS, "rollouts": 12, "perturbations": 3}),
-    "dpo-causal": ("dpo", "causal", {"top_k": 9}, {**ROLLOUTS, **GROUPS, "pairs": "all"}),
+    "a2c-causal": ("a2c", "causal", {}, ROLLOUTS),
+    "alol-causal": ("alol", "causal", {}, {**GROUPS, "value_prompts": 11}),
+    "copg-seq2seq-file": ("copg", "seq2seq", {}, GROUPS),
+    "dpo-causal": ("dpo", "causal", {"top_k": 9}, {**GROUPS, "pairs": "all"}),
+    "es-causal": ("es", "causal", {}, PAIRS),
+    "grpo-causal": ("grpo", "causal", {}, {**GROUPS, "supervised_coefficient": 0.3}),
+    "mdpo-causal": ("mdpo", "causal", {}, ROLLOUTS),
     "nlpo-causal-sharded": ("nlpo", "causal", {"min_new_tokens": 2}, {**ROLLOUTS, **SPLIT, **MASKED}),
+    "ppo-causal-parts": ("ppo", "causal", {"top_k": 9}, ROLLOUTS),
+    "pro-causal": ("pro", "causal", {}, GROUPS),
+    "reinforce-causal": ("reinforce", "causal", {}, ROLLOUTS),
+    "reinforce_plus_plus-causal": ("reinforce_plus_plus", "causal", {}, ROLLOUTS),
+    "rft-causal": ("rft", "causal", {}, {**GROUPS, "train_from": "start"}),
+    "rloo-causal": ("rloo", "causal", {}, GROUPS),
+    "supervised-causal": ("supervised", "causal", {}, SUPERVISED),
+    "tpo-causal": ("tpo", "causal", {}, GROUPS),
+    "trpo-causal": ("trpo", "causal", {}, NATURAL),
 }
 SLOW = {
     "nlpo-seq2seq": ("nlpo", "seq2seq", {}, {**ROLLOUTS, **MASKED, "mass_coefficient": 0.1}),
-    "ppo-seq2seq-sharded": ("ppo", "seq2seq", {}, {**ROLLOUTS, **SPLIT, "value_model": "shared", "stop_kl": 0.02}),
-    "ppo-seq2seq": ("ppo", "seq2seq", {}, {**ROLLOUTS, "value_model": "shared", "stop_kl": 0.02}),
-    "nlpo-causal": ("nlpo", "causal", {"min_new_tokens": 2}, {**ROLLOUTS, **MASKED}),
-    "supervised-seq2seq": ("supervised", "seq2seq", {}, SUPERVISED),
-    "a2c-causal": ("a2c", "causal", {}, ROLLOUTS),
-    # Later steps of the conjugate gradient blow rounding up.
-    "trpo-seq2seq": ("trpo", "seq2seq", {}, {**ROLLOUTS, "critic_epochs": 2, "cg_steps": 5}),
-    "rloo-causal": ("rloo", "causal", {}, {**ROLLOUTS, "rollouts": 12}),
-    "grpo-seq2seq": ("grpo", "seq2seq", {}, {**ROLLOUTS, "rollouts": 16}),
+    "ppo-seq2seq-sharded": (
+        "ppo", "seq2seq", {}, {**ROLLOUTS, **SPLIT, "epochs": 2, "value_model": "shared", "stop_kl": 0.02}
+    ),
     "ppo-causal-sharded": ("ppo", "causal", {"top_k": 9}, {**ROLLOUTS, **SPLIT, "gradient_checkpointing": True}),
     "nlpo-seq2seq-sharded": ("nlpo", "seq2seq", {}, {**ROLLOUTS, **SPLIT, "freeze_encoder": True, **MASKED}),
-    "a2c-seq2seq-sharded": ("a2c", "seq2seq", {}, {**ROLLOUTS, **SPLIT}),
-    "grpo-causal-sharded": ("grpo", "causal", {}, {**ROLLOUTS, **SPLIT, "rollouts": 16, "log_prob_chunk": 5}),
-    "es-seq2seq": ("es", "seq2seq", {}, {**ROLLOUTS, "rollouts": 18, "perturbations": 3, "freeze_encoder": True}),
-    "copg-seq2seq-file": ("copg", "seq2seq", {}, {**ROLLOUTS, **GROUPS}),
-    "alol-causal": ("alol", "causal", {}, {**ROLLOUTS, **GROUPS, "value_prompts": 11}),
-    "tpo-causal-sharded": ("tpo", "causal", {}, {**ROLLOUTS, **SPLIT, **GROUPS}),
-    "rft-seq2seq": ("rft", "seq2seq", {}, {**ROLLOUTS, **GROUPS, "train_from": "start"}),
-    "pro-causal": ("pro", "causal", {}, {**ROLLOUTS, **GROUPS}),
-    "grpo-causal-redraws": ("grpo", "causal", {}, {**ROLLOUTS, **GROUPS, "redraws": 3}),
-    "grpo-seq2seq-masked": ("grpo", "seq2seq", {}, {**ROLLOUTS, **GROUPS, **MASKED, **BESIDE}),
-    "mdpo-causal": ("mdpo", "causal", {}, ROLLOUTS),
-    "reinforce_plus_plus-causal": ("reinforce_plus_plus", "causal", {}, ROLLOUTS),
-    "supervised-causal-sharded": ("supervised", "causal", {}, {**SUPERVISED, **SPLIT}),
+    "grpo-causal-sharded": ("grpo", "causal", {}, {**GROUPS, **SPLIT, "log_prob_chunk": 5}),
+    "grpo-causal-redraws": ("grpo", "causal", {}, {**GROUPS, "redraws": 3}),
+    "grpo-seq2seq-masked": ("grpo", "seq2seq", {}, {**GROUPS, **MASKED, **BESIDE}),
+    "es-seq2seq": ("es", "seq2seq", {}, {**PAIRS, "freeze_encoder": True}),
+    "tpo-causal-sharded": ("tpo", "causal", {}, {**GROUPS, **SPLIT}),
+    "trpo-seq2seq": ("trpo", "seq2seq", {}, NATURAL),
     "supervised-seq2seq-sharded": ("supervised", "seq2seq", {}, {**SUPERVISED, **SPLIT}),
-}
+}  # fmt: skip
 CASES = FAST | SLOW
 RESUMED = (
-    *("es-causal", "dpo-causal", "alol-causal", "nlpo-seq2seq", "nlpo-causal-sharded", "ppo-seq2seq"),
+    "dpo-causal",
+    "nlpo-causal-sharded",
+    "alol-causal",
+    "es-seq2seq",
+    "nlpo-seq2seq",
     "supervised-seq2seq-sharded",
 )
 
