@@ -26,14 +26,8 @@ def launch(script, folder, processes=2, **environment):
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
     shared = {"WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), **environment}
-    forked = multiprocessing.get_context("fork")
-    code = f"OUT = {str(folder)!r}\n" + script
-    started = [
-        forked.Process(target=_run, args=(code, folder, {**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)}))
-        for rank in range(processes)
-    ]
-    for process in started:
-        process.start()
+    code, ranks = f"OUT = {str(folder)!r}\n" + script, range(processes)
+    started = [start(code, folder / f"{rank}.log", RANK=str(rank), LOCAL_RANK=str(rank), **shared) for rank in ranks]
     try:
         for process in started:
             process.join(300)
@@ -41,16 +35,23 @@ def launch(script, folder, processes=2, **environment):
         for process in started:
             process.kill()
             process.join()
-    saved = [folder / f"{rank}.pt" for rank in range(processes)]
+    saved = [folder / f"{rank}.pt" for rank in ranks]
     loaded = [torch.load(one, weights_only=False) if one.exists() else None for one in saved]
-    return loaded, [((folder / f"{rank}.log").read_text(), one.exitcode) for rank, one in enumerate(started)]
+    return loaded, [((folder / f"{rank}.log").read_text(), started[rank].exitcode) for rank in ranks]
 
 
-def _run(code, folder, environment):
-    output = Path(folder, f"{environment['RANK']}.log").open("w", buffering=1)  # noqa: SIM115  # until the process ends
+def start(code, output, **environment):
+    """Start a process, forked from this one, that runs a script and writes what it prints to a file."""
+    process = multiprocessing.get_context("fork").Process(target=_run, args=(code, output, environment))
+    process.start()
+    return process
+
+
+def _run(code, output, environment):
+    out = Path(output).open("w", buffering=1)  # noqa: SIM115  # until the process ends
     for descriptor in (1, 2):
-        os.dup2(output.fileno(), descriptor)
-    sys.stdout = sys.stderr = output
+        os.dup2(out.fileno(), descriptor)
+    sys.stdout = sys.stderr = out
     os.environ.update(environment)
     exec(compile(code, "script", "exec"), {"__name__": "__main__"})
 
