@@ -52,9 +52,6 @@ def test_neither_what_was_encoded_nor_being_offline_leaves_a_trace_in_the_saved_
     assert len(found) == 1
 
 
-# --- replacing -------------------------------------------------------------------------------------------------------
-
-
 def only_there(folder, model):
     assert [path.name for path in folder.iterdir()] == ["checkpoint"]
     checkpoint.read_manifest(folder / "checkpoint")
@@ -66,7 +63,8 @@ def test_a_full_disk_leaves_the_checkpoint_before(failing, tmp_path, monkeypatch
     before, replace = saved.save(tmp_path / "checkpoint", seed=0), os.replace
 
     def full(*given, **named):
-        if failing != "second rename" or str(given[0]).endswith(".checkpoint.new"):
+        at = {"first rename": "/checkpoint", "second rename": ".checkpoint.new"}.get(failing, "")
+        if str(given[0]).endswith(at):
             raise OSError(errno.ENOSPC, "No space left on device")
         replace(*given)
 
@@ -108,9 +106,6 @@ def test_whoever_reads_between_the_two_renames_puts_the_checkpoint_back_and_does
         newer = saved.save(folder, seed=1)
     assert read[0].task == "tiny"
     only_there(tmp_path, newer)
-
-
-# --- what is refused -------------------------------------------------------------------------------------------------
 
 
 def test_what_is_no_whole_checkpoint_is_refused(tmp_path, refused):
@@ -188,9 +183,6 @@ def test_a_checkpoint_with_a_larger_vocabulary_than_its_model_is_refused(tmp_pat
     checkpoint.save_checkpoint(folder, tiny.model("causal"), words, saved.MANIFEST, saved.SAMPLED, "")
     with refused(DataError):
         load_language_model("causal", str(folder))
-
-
-# --- runs ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -43,9 +43,6 @@ def test_relative_positions_have_no_limit(kind):
     checks.check_lengths(tiny_models.model(kind), task_of("seq2seq", 4000, 4000))
 
 
-# --- models ----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("kind", "why"),
     [

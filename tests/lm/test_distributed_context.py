@@ -172,9 +172,6 @@ def test_a_single_process_gets_back_what_it_passes():
     distributed.leave_processes()
 
 
-# --- launches --------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("given", [{}, {"MASTER_ADDR": "127.0.0.1"}, {**LAUNCHED, "WORLD_SIZE": "1"}])
 def test_a_single_process_needs_no_group(given, monkeypatch):
     """A cluster sets the address for everyone."""
@@ -182,6 +179,9 @@ def test_a_single_process_needs_no_group(given, monkeypatch):
         monkeypatch.setenv(name, value)
     assert distributed.join_processes() == distributed.DistributedContext()
     assert not torch.distributed.is_initialized()
+    monkeypatch.setenv("GRUE_DEVICE", "warp")
+    with pytest.raises(ConfigError, match="GRUE_DEVICE is 'warp', which torch cannot use here"):
+        distributed.join_processes()
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,6 @@ def test_a_single_process_needs_no_group(given, monkeypatch):
         {"RANK": "2"},
         {"RANK": "-1"},
         {"WORLD_SIZE": "two"},
-        {"GRUE_DEVICE": "warp"},
         {"GRUE_TIMEOUT": "soon"},
         {"GRUE_TIMEOUT": "-1"},
         {"GRUE_TIMEOUT": "nan"},
@@ -254,9 +253,6 @@ def test_what_accelerate_sets_for_several_processes_is_accepted(monkeypatch):
     for name, value in {**set_by_it, **LAUNCHED, "WORLD_SIZE": "1", "GRUE_DEVICE": "cpu"}.items():
         monkeypatch.setenv(name, value)
     assert distributed.join_processes() == distributed.DistributedContext()
-
-
-# --- bfloat16 --------------------------------------------------------------------------------------------------------
 
 
 def test_a_cpu_with_instructions_for_it_multiplies_bfloat16_and_a_gpu_speaks_for_itself(monkeypatch):

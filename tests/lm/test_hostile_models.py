@@ -70,9 +70,6 @@ class Bomb:
         return os.mkdir, (str(self.mark),)
 
 
-# --- code ------------------------------------------------------------------------------------------------------------
-
-
 def test_code_in_a_folder_is_neither_run_nor_asked_about(model, tmp_path, monkeypatch):
     monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("a question was asked on the terminal"))
     (model / "evil.py").write_text(f"import os\nos.mkdir({str(tmp_path / 'ran')!r})\n")
@@ -131,9 +128,6 @@ def test_a_kernel_or_another_file_is_not_fetched(model, refused):
         (model / "config.json").write_text(before)
     change(model / "tokenizer_config.json", fast_tokenizer_files=["../tokenizer.1.json"])
     refused.message(refusal(model))
-
-
-# --- pickles ---------------------------------------------------------------------------------------------------------
 
 
 def test_pickles_are_never_opened_and_read_once_converted_as_the_error_says(model, tmp_path, monkeypatch, refused):
@@ -203,9 +197,6 @@ def test_a_tasks_model_that_is_only_pickled_is_converted_and_no_code_in_it_runs(
     assert is_ours(loading.load_language_model("causal", "lvwerra/gpt2-imdb")[0])
 
 
-# --- what a checkpoint holds -----------------------------------------------------------------------------------------
-
-
 def test_a_checkpoint_lists_everything_it_holds_and_what_it_does_not_list_is_refused(ours, refused):
     listed = set(json.loads((ours / "grue.json").read_text())["files"])
     assert listed == {path.name for path in ours.iterdir()} - {"grue.json", "README.md"}
@@ -263,9 +254,6 @@ def test_templates_in_a_folder_of_their_own_are_listed(tmp_path):
     words.chat_template = {"default": "{{ 1 }}", "other": "{{ 2 }}"}
     checkpoint.save_checkpoint(tmp_path / "c", tiny.model("causal"), words, saving.MANIFEST, saving.SAMPLED, "")
     assert "additional_chat_templates/other.jinja" in checkpoint.read_manifest(tmp_path / "c").files
-
-
-# --- configurations --------------------------------------------------------------------------------------------------
 
 
 def test_a_configuration_that_cannot_be_is_one_error_and_takes_no_memory(model):
@@ -329,8 +317,6 @@ def test_an_adapter_beside_the_weights_is_refused(model, refused):
     (model / "config.json").unlink()
     refused.message(refusal(model))
 
-
-# --- tokenizers ------------------------------------------------------------------------------------------------------
 
 INNER = {"normalizer": "normalizers", "pre_tokenizer": "pretokenizers", "decoder": "decoders"}
 TEMPLATE = {"type": "TemplateProcessing", "single": [], "pair": [], "special_tokens": {}}
@@ -414,9 +400,6 @@ def test_a_tokenizer_that_cannot_be_is_one_error(model):
         (model / name).write_text(content)
         assert f"{model} cannot be loaded as a tokenizer: its files: " in refusal(model)
         (model / name).write_bytes(before)
-
-
-# --- weights ---------------------------------------------------------------------------------------------------------
 
 
 def header(content, body=b""):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.late import late
 
-from grue.errors import DataError, UnknownName
+from grue.errors import DataError, Unavailable, UnknownName
 from grue.lm.folder import locate_model
 from grue.mini.manifest import HERE
 
@@ -46,9 +46,6 @@ def small(tmp_path):
     shape = {"vocab_size": 8, "n_layer": 1, "n_embd": 8, "n_head": 2, "n_positions": 16}
     hf.GPT2LMHeadModel(hf.GPT2Config(**shape, bos_token_id=0, eos_token_id=0)).save_pretrained(tmp_path)
     return tmp_path
-
-
-# --- the small models that ship --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", sorted(LISTED))
@@ -145,9 +142,6 @@ def test_held_out_accuracy_is_that_of_the_manifest():
     assert right / 400 == pytest.approx(LISTED["sentiment"]["held_out"]["accuracy"], abs=0.04)
 
 
-# --- names and loading -----------------------------------------------------------------------------------------------
-
-
 def test_names_become_places(tmp_path, refused):
     assert locate_model("mini:causal") == str(MODELS / "causal")
     assert locate_model(str(tmp_path)) == str(tmp_path)
@@ -166,7 +160,7 @@ def test_names_become_places(tmp_path, refused):
 def test_what_is_no_whole_model_of_its_kind_is_refused(small, tmp_path_factory, refused, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     name = str(small)
-    with refused(DataError):
+    with refused(Unavailable):
         loading.load_language_model("causal", "no-such/model", "abc")
     with refused(DataError):
         loading.load_language_model("seq2seq", "mini:causal")

@@ -168,9 +168,6 @@ def test_attention_step_by_step_computes_the_same(kind, changed, refused):
             lm.freeze_encoder(model)
 
 
-# --- sizes and folders -----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind", ["gpt2", "bart"])
 def test_a_head_may_be_larger_than_its_tokenizer(kind):
     size = tiny_models.SIZE + 9

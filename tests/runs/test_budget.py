@@ -11,8 +11,9 @@ from grue.records import COSTS
 from grue.runs import rewarded
 from grue.runs.algorithms import find_algorithm
 
-torch, tiny, saving, training = late("torch"), late("support.tiny"), late("support.saved"), late("grue.runs.train")
+tiny, saving, training = late("support.tiny"), late("support.saved"), late("grue.runs.train")
 responses, systems = late("grue.rl.responses"), late("grue.evaluation.systems")
+optimizers = late("torch.optim.optimizer")
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def unvalidated(monkeypatch):
 def steps():
     """Every step of an optimiser, as torch tells of it."""
     seen = []
-    hook = torch.optim.optimizer.register_optimizer_step_post_hook(lambda *given: seen.append(1))
+    hook = optimizers.register_optimizer_step_post_hook(lambda *given: seen.append(1))
     yield seen
     hook.remove()
 

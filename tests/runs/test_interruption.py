@@ -71,9 +71,6 @@ def assert_refused(refused, runs, code, **changes):
     assert commands.contents(runs) == before
 
 
-# --- training --------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_a_signal_stops_after_the_update_and_the_same_command_goes_on(number, whole, tmp_path):
     folder, wanted, updates = commands.run_folder(tmp_path), commands.run_folder(whole), commands.SETTINGS["updates"]
@@ -162,9 +159,6 @@ def test_a_last_line_that_is_torn_finishes_no_run(copied, refused):
         finished(plan)
     (folder / "run_id").write_text("0" * 32 + "\n")  # killed while it wrote the line
     assert not finished(plan)
-
-
-# --- evaluation ------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -30,8 +30,6 @@ def everything(folder):
     }
 
 
-# --- every call ------------------------------------------------------------------------------------------------------
-
 CALLS = ("replace", "fsync", "unlink", "rmdir", "mkdir", "truncate")
 # β moves, so that its state counts.
 TINY = {"updates": 3, "rollouts": 4, "minibatch_size": 4, "epochs": 1, "validate_every": 1, "keep_last": 1}
@@ -96,8 +94,6 @@ def test_a_kill_before_any_call_that_changes_the_disk_changes_nothing_in_the_end
         begins.add(again.observer.begin[0] if hasattr(again.observer, "begin") else "finished")
     assert begins == {0, 1, 2, "finished"}
 
-
-# --- real processes --------------------------------------------------------------------------------------------------
 
 CHANCE = random.Random(5)
 MOMENTS = [(CHANCE.randint(1, 7), CHANCE.uniform(0.0, 0.2)) for _ in range(3)]

@@ -66,9 +66,6 @@ def interrupted(run_, updates):
         tiny.train(run_)
 
 
-# --- rewards.jsonl ---------------------------------------------------------------------------------------------------
-
-
 def test_every_update_says_what_each_prompt_was_rewarded_with(tmp_path):
     """In the reward's own unit, whatever is made of it; a response without a score is left out."""
     seen = []
@@ -117,9 +114,6 @@ def test_readers_take_the_last_of_an_update_and_no_torn_line(tmp_path):
             rewarded.rewind(path, 1)
         assert path.read_text() == damaged
     assert rewarded.means({"a": [1.0, math.nan, 2.0], "b": [math.nan]}) == {"a": 1.5}
-
-
-# --- hard:K ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("algorithm", ["reinforce", "nlpo"])
@@ -237,9 +231,6 @@ leave_processes()
     assert first == second == [list(alone.kept), 24.0]
     lines = rewarded.read(tmp_path / "run" / "rewards.jsonl")
     assert [line.update for line in lines] == [1, 2, 3] and all(line.examples == 5 for line in lines)
-
-
-# --- limr:THETA:RUN --------------------------------------------------------------------------------------------------
 
 
 def test_impact_is_limrs_formula_on_rewards_scaled_to_their_range():
@@ -372,9 +363,6 @@ def test_an_earlier_run_that_cannot_say_is_refused_before_anything_is_loaded(cop
     refuses("is not finished")
     (copied / "rewards.jsonl").unlink()
     refuses(r"has no rewards\.jsonl")
-
-
-# --- identity and settings -------------------------------------------------------------------------------------------
 
 
 def test_the_identity_of_a_run_covers_the_rewards_that_it_chose_by_and_older_ones_keep_theirs(copied, tmp_path):

@@ -127,9 +127,6 @@ def test_an_algorithm_that_would_not_see_the_soup_is_refused(pair, tmp_path, ref
         run(tmp_path / "run", *pair).carry_out(dataclasses.replace(find_algorithm("reinforce"), start=without))
 
 
-# --- what is refused -------------------------------------------------------------------------------------------------
-
-
 def saved_as(folder, seed=1, model=None, tokenizer=None, **changes):
     manifest = dataclasses.replace(saving.MANIFEST, **changes)
     words = tiny.tokenizer("causal") if tokenizer is None else tokenizer
@@ -190,9 +187,6 @@ def test_the_identity_of_a_run_covers_the_weights(tmp_path):
     assert before["reference_sha256"] == files.sha256_json(sums)
     saved_as(tmp_path / "b", 3)
     assert made.plan.record()["reference_sha256"] != before["reference_sha256"]
-
-
-# --- grue diagnose ---------------------------------------------------------------------------------------------------
 
 
 def test_a_diagnosis_tells_how_far_an_update_moves_from_the_policy_before(pair, tmp_path):
