@@ -184,30 +184,19 @@ def test_a_single_process_needs_no_group(given, monkeypatch):
         distributed.join_processes()
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"RANK": None},
-        {"MASTER_PORT": ""},
-        {"RANK": "2"},
-        {"RANK": "-1"},
-        {"WORLD_SIZE": "two"},
-        {"GRUE_TIMEOUT": "soon"},
-        {"GRUE_TIMEOUT": "-1"},
-        {"GRUE_TIMEOUT": "nan"},
-        {"ACCELERATE_USE_DEEPSPEED": "true"},
-        {"ACCELERATE_USE_FSDP": "true"},
-        {"ACCELERATE_MIXED_PRECISION": "bf16"},
-        {"RANK": None, "WORLD_SIZE": None, "LOCAL_RANK": None, "ACCELERATE_MIXED_PRECISION": "no"},
-    ],
-    ids=lambda changes: " ".join(f"{key}={value}" for key, value in changes.items()),
-)
-def test_a_launch_that_cannot_be_is_explained(changes, monkeypatch, refused):
-    for name, value in {**LAUNCHED, "GRUE_DEVICE": "cpu", **changes}.items():
-        monkeypatch.delenv(name, raising=False) if value is None else monkeypatch.setenv(name, value)
-    with refused(ConfigError):
-        distributed.join_processes()
-    assert not torch.distributed.is_initialized()
+def test_a_launch_that_cannot_be_is_explained(monkeypatch, refused):
+    nothing = {"RANK": None, "WORLD_SIZE": None, "LOCAL_RANK": None, "ACCELERATE_MIXED_PRECISION": "no"}
+    for changes in (
+        *({"RANK": value} for value in (None, "2", "-1")),
+        *({"GRUE_TIMEOUT": value} for value in ("soon", "-1", "nan")),
+        *({"MASTER_PORT": ""}, {"WORLD_SIZE": "two"}, {"ACCELERATE_MIXED_PRECISION": "bf16"}, nothing),
+        *({"ACCELERATE_USE_DEEPSPEED": "true"}, {"ACCELERATE_USE_FSDP": "true"}),
+    ):
+        with monkeypatch.context() as patch, refused(ConfigError):
+            for name, value in {**LAUNCHED, "GRUE_DEVICE": "cpu", **changes}.items():
+                patch.delenv(name, raising=False) if value is None else patch.setenv(name, value)
+            distributed.join_processes()
+        assert not torch.distributed.is_initialized()
 
 
 WHO = """

@@ -79,57 +79,36 @@ def test_settings_are_known_as_the_preset_that_gives_them():
         assert preset_of(algorithm, files.plain(make_config(task(), algorithm, overrides))) == preset
 
 
-@pytest.mark.parametrize(
-    ("algorithm", "overrides"),
-    [
-        ("nlpo", {"learning_rat": 1e-4}),
-        ("nlpo", {"updates": "ten"}),
-        ("nlpo", {"updates": 0}),
-        ("nlpo", {"gamma": 1.5}),
-        ("nlpo", {"kl_target": 0.0}),
-        ("nlpo", {"value_model": "shard"}),
-        ("nlpo", {"minibatch_size": 128}),
-        ("nlpo", {"clip": -1.0}),
-        ("nlpo", {"overlong_penalty": 3.0}),
-        ("nlpo", {"calibration_tilt": 3.0}),
-        ("nlpo", {"overlong_buffer": 10_000}),
+def test_values_that_cannot_be_are_refused(refused):
+    for algorithm, *wrong in (
+        ("nlpo", {"learning_rat": 1e-4}, {"updates": "ten"}, {"updates": 0}, {"gamma": 1.5}, {"kl_target": 0.0}),
+        ("nlpo", {"value_model": "shard"}, {"minibatch_size": 128}, {"clip": -1.0}, {"overlong_penalty": 3.0}),
+        ("nlpo", {"calibration_tilt": 3.0}, {"overlong_buffer": 10_000}),
         ("rloo", {"samples_per_prompt": 1}),
         ("grpo", {"rollouts": 30, "minibatch_size": 30}),
-        ("ppo", {"freeze_encoder": True}),
-        ("ppo", {"lora_rank": -1}),
-        ("trpo", {"trust_region": 0.0}),
-        ("trpo", {"supervised_coefficient": 0.1}),
-        ("trpo", {"mass_coefficient": 0.1}),
-    ],
-)
-def test_values_that_cannot_be_are_refused(algorithm, overrides, refused):
-    with refused(ConfigError):
-        make_config(task(), algorithm, overrides)
+        ("ppo", {"freeze_encoder": True}, {"lora_rank": -1}),
+        ("trpo", {"trust_region": 0.0}, {"supervised_coefficient": 0.1}, {"mass_coefficient": 0.1}),
+    ):
+        for overrides in wrong:
+            with refused(ConfigError):
+                make_config(task(), algorithm, overrides)
 
 
-@pytest.mark.parametrize(
-    ("algorithm", "overrides"),
-    [
-        ("ppo", {"kl_target": 0.5, "kl_coefficient": 0.0}),
+def test_what_does_nothing_is_refused_where_the_user_sets_it(refused):
+    ziegler = {"kl_target": 0.5, "kl_controller": "ziegler"}
+    for algorithm, *idle in (
+        ("ppo", {"kl_target": 0.5, "kl_coefficient": 0.0}, {"kl_controller": "ziegler"}, {"kl_gain": 0.2}),
+        ("ppo", {"kl_horizon": 10}, {"kl_horizon": 10, "kl_target": 0.5}, {"kl_gain": 0.2, **ziegler}),
         ("grpo", {"kl_corrected": True, "kl_coefficient": 0.0}),
-        ("ppo", {"kl_controller": "ziegler"}),
-        ("ppo", {"kl_gain": 0.2}),
-        ("ppo", {"kl_horizon": 10}),
-        ("ppo", {"kl_horizon": 10, "kl_target": 0.5}),
-        ("ppo", {"kl_gain": 0.2, "kl_target": 0.5, "kl_controller": "ziegler"}),
         ("dpo", {"mask": "top_k", "top_p": 0.5}),
-        ("nlpo", {"mask": "top_k", "mask_updates": 2}),
-        ("nlpo", {"mask": "top_k", "mask_source": "frozen"}),
-        ("nlpo", {"mask": "learned_top_k", "top_p": 0.5}),
-        ("nlpo", {"top_k": 5}),
-        ("nlpo", {"mask_source": "frozen", "mask_updates": 2}),
-    ],
-)
-def test_what_does_nothing_is_refused_where_the_user_sets_it(algorithm, overrides, refused):
-    with refused(ConfigError):
-        make_config(task(), algorithm, overrides)
-    made = make_config(task(**{algorithm: overrides}), algorithm, {})
-    assert {key: getattr(made, key) for key in overrides} == overrides, "a recipe may"
+        ("nlpo", {"mask": "top_k", "mask_updates": 2}, {"mask": "top_k", "mask_source": "frozen"}, {"top_k": 5}),
+        ("nlpo", {"mask": "learned_top_k", "top_p": 0.5}, {"mask_source": "frozen", "mask_updates": 2}),
+    ):
+        for overrides in idle:
+            with refused(ConfigError):
+                make_config(task(), algorithm, overrides)
+            made = make_config(task(**{algorithm: overrides}), algorithm, {})
+            assert {key: getattr(made, key) for key in overrides} == overrides, "a recipe may"
 
 
 def test_defaults_of_what_does_nothing_may_be_set_and_presets_are_no_wish_of_the_users(refused):

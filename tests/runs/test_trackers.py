@@ -266,6 +266,7 @@ def test_tensorboard_shows_texts_as_they_are(plan, tmp_path, events):
     ]
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # the writer's thread ends by it
 def test_a_full_disk_does_not_end_a_run(plan):
     """A limit on the size of files stands in for the disk: the event file cannot grow beyond 4 KiB."""
     pytest.importorskip("tensorboard", reason="the tensorboard extra is not installed")
@@ -321,9 +322,8 @@ def test_weights_and_biases_keeps_a_run_without_a_network(tmp_path):
         alerts += [record.alert.text for record in records if record.WhichOneof("record_type") == "alert"]
         for record in records:
             if record.WhichOneof("record_type") == "history":
-                values = {
-                    item.key or "/".join(item.nested_key): json.loads(item.value_json) for item in record.history.item
-                }
+                held = record.history.item
+                values = {item.key or "/".join(item.nested_key): json.loads(item.value_json) for item in held}
                 steps.append(values["_step"])
                 for line in lines:
                     if line["update"] == values["_step"]:
@@ -332,19 +332,9 @@ def test_weights_and_biases_keeps_a_run_without_a_network(tmp_path):
     assert steps == [0, 1, 2, 3, 3, 4, 5]  # the server leaves out what it has of a run with this id
     assert alerts == ["update 5: a [warning] of the test"]
     tables = [json.loads(path.read_text()) for path in tmp_path.glob("wandb/offline-run-*/files/media/table/*.json")]
-    assert len(tables) == 3
     prompts = {example.prompt for example in tiny.examples()}
-    for table in tables:
-        assert table["columns"] == ["prompt", "response", "score"]
-        assert all(prompt in prompts and 0 <= score <= 1 for prompt, _, score in table["data"])
-
-
-@pytest.mark.slow
-def test_weights_and_biases_that_cannot_be_reached_at_the_start_is_an_error(tmp_path):
-    pytest.importorskip("wandb", reason="the wandb extra is not installed")
-    nowhere = {"WANDB_MODE": "online", "WANDB_BASE_URL": "http://127.0.0.1:9", "WANDB_API_KEY": "0" * 40}
-    with pytest.raises(AssertionError, match="grue.errors.TrainingError: wandb cannot start: CommError: "):
-        tracked(tmp_path, "wandb", **nowhere, WANDB_INIT_TIMEOUT="3")
+    assert [table["columns"] for table in tables] == [["prompt", "response", "score"]] * 3
+    assert all(prompt in prompts and 0 <= score <= 1 for table in tables for prompt, _, score in table["data"])
 
 
 @pytest.mark.slow
@@ -362,10 +352,7 @@ def test_trackio_keeps_a_run_in_its_database(tmp_path):
     shown = [(step, json.loads(metrics)) for _, _, step, metrics in rows]
     rewards = [(step, metrics["objective/reward"]) for step, metrics in shown if "objective/reward" in metrics]
     assert [step for step, _ in rewards] == [1, 2, 3, 3, 4, 5]  # what is repeated is there twice
-    expected = {
-        line["update"]: line["objective/reward"] for line in tiny.logged(tmp_path) if "objective/reward" in line
-    }
-    assert rewards == [(step, expected[step]) for step in (1, 2, 3, 3, 4, 5)]
+    logged = {line["update"]: line["objective/reward"] for line in tiny.logged(tmp_path) if "objective/reward" in line}
+    assert rewards == [(step, logged[step]) for step in (1, 2, 3, 3, 4, 5)]
     tables = [metrics["samples"]["_value"] for _, metrics in shown if "samples" in metrics]
-    assert len(tables) == 3
-    assert all(set(row) == {"prompt", "response", "score"} for table in tables for row in table)
+    assert [{key for row in table for key in row} for table in tables] == [{"prompt", "response", "score"}] * 3
