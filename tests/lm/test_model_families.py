@@ -58,7 +58,8 @@ def test_every_supported_family_is_here():
 
 
 @pytest.mark.parametrize("kind", ALL + OTHERS)
-def test_a_padded_batch_gives_logits_and_states_of_each_row_alone_and_so_does_stepping_with_a_cache(kind):
+def test_a_padded_batch_gives_logits_and_states_of_each_row_alone(kind):
+    """And so does stepping with a cache."""
     model, prompts, responses = batch(kind)
     checks.check_model(model, tiny.tokenizer("seq2seq" if model.config.is_encoder_decoder else "causal"))
     assert not prompts.mask.all() and not responses.mask.all()
