@@ -5,22 +5,22 @@ import math
 from functools import partial
 
 import pytest
-import torch
-from support import model_families, tiny, tiny_models
-from support.saved import MANIFEST
-from transformers import AutoModelForSeq2SeqLM, GenerationConfig
+from support.late import late
 
 from grue.errors import DataError
-from grue.evaluation.predict import continuations
-from grue.lm import distributions
-from grue.lm.checkpoint import save_checkpoint
-from grue.lm.load import load_language_model
-from grue.lm.log_probs import token_log_probs
-from grue.lm.sampling import Mask, sample_responses
-from grue.lm.tokens import decode_responses, encode_prompts, encode_responses, ids_beside_text
+from grue.lm import checkpoint
 from grue.tasks import Generation, Prompt
 
-SIZE, EOS, UNK, WORD, OTHER = tiny_models.SIZE, 1, 2, 7, 8
+torch, hf, tiny, saving = late("torch"), late("transformers"), late("support.tiny"), late("support.saved")
+loading, sampling, words = late("grue.lm.load"), late("grue.lm.sampling"), late("grue.lm.tokens")
+predicting, scoring, distributions = (
+    late("grue.evaluation.predict"),
+    late("grue.lm.log_probs"),
+    late("grue.lm.distributions"),
+)
+model_families = late("support.model_families")
+
+SIZE, EOS, UNK, WORD, OTHER = 23, 1, 2, 7, 8
 PROMPT = Prompt(max_tokens=10, truncation="left")
 TEXTS = ("the dog sees", "a cat likes the red ball", "man")
 CASES = {
@@ -44,7 +44,7 @@ def saved(folder, model=None, kind="seq2seq", **settings):
 
 
 def prompts_of(model, tokenizer, copies=1):
-    return encode_prompts(model, tokenizer, TEXTS * copies, PROMPT)
+    return words.encode_prompts(model, tokenizer, TEXTS * copies, PROMPT)
 
 
 def uniforms(rows, columns):
@@ -55,44 +55,43 @@ def uniforms(rows, columns):
 def test_what_may_be_drawn_is_what_transformers_lets_be_drawn(given, tmp_path):
     """The reference is the model's own `generate`, which reads its generation_config.json."""
     name = saved(tmp_path, **given)
-    theirs = AutoModelForSeq2SeqLM.from_pretrained(name).eval()
-    model, tokenizer = load_language_model("seq2seq", name)
+    theirs = hf.AutoModelForSeq2SeqLM.from_pretrained(name).eval()
+    model, tokenizer = loading.load_language_model("seq2seq", name)
     settings, prompts = Generation(max_new_tokens=5, min_new_tokens=3, do_sample=True), prompts_of(model, tokenizer, 8)
-    rollout = sample_responses(model, prompts, settings, uniforms(24, 5), EOS, keep="scores")
-    told = theirs.generate(
-        prompts.ids, attention_mask=prompts.mask.long(), return_dict_in_generate=True, output_scores=True,
-        generation_config=GenerationConfig(max_new_tokens=5, min_new_tokens=3, do_sample=True, top_k=0, num_beams=1),
-    )  # fmt: skip
+    rollout = sampling.sample_responses(model, prompts, settings, uniforms(24, 5), EOS, keep="scores")
+    asked = hf.GenerationConfig(max_new_tokens=5, min_new_tokens=3, do_sample=True, top_k=0, num_beams=1)
+    more = {"return_dict_in_generate": True, "output_scores": True, "generation_config": asked}
+    told = theirs.generate(prompts.ids, attention_mask=prompts.mask.long(), **more)
     length = rollout.responses.ids.shape[1]
     opened = rollout.open_vocabulary(torch.arange(24), length, SIZE)
     for t in range(min(length, len(told.scores))):
         expected = (told.scores[t] > -math.inf).all(0)
-        for row in range(24):
-            if rollout.responses.mask[row, t]:
-                assert torch.equal(opened[row, t], expected)
+        for row in rollout.responses.mask[:, t].nonzero().flatten():
+            assert torch.equal(opened[row, t], expected)
     ends = set(given.get("eos_token_id", [EOS]))
     for ids, cut in zip(rollout.responses.lists(), rollout.truncated.tolist(), strict=True):
         assert not ends & set(ids[:-1]) and cut == (ids[-1] not in ends)
     # What the update replays is what was drawn from.
-    found = token_log_probs(model, prompts, rollout.responses, 1.0, rollout.support)
+    found = scoring.token_log_probs(model, prompts, rollout.responses, 1.0, rollout.support)
     torch.testing.assert_close(found.restricted.detach(), rollout.said.restricted, atol=1e-5, rtol=1e-5)
     assert found.restricted[rollout.responses.mask].isfinite().all()
 
 
 @pytest.mark.parametrize("given", CASES.values(), ids=CASES)
-@pytest.mark.parametrize("beams", [1, 4])
-def test_search_and_a_saved_checkpoint_decode_as_the_model_does(given, beams, tmp_path):
+def test_search_and_a_saved_checkpoint_decode_as_the_model_does(given, tmp_path):
     name = saved(tmp_path / "given", **given)
-    model, tokenizer = load_language_model("seq2seq", name)
-    settings, prompts = Generation(max_new_tokens=5, num_beams=beams), prompts_of(model, tokenizer)
-    found, _ = continuations(model, tokenizer, prompts, tiny.examples(3), settings, 1, EOS)
+    model, tokenizer = loading.load_language_model("seq2seq", name)
+    theirs, prompts = hf.AutoModelForSeq2SeqLM.from_pretrained(name).eval(), prompts_of(model, tokenizer)
     asked = {"inputs": prompts.ids, "attention_mask": prompts.mask.long()}
-    theirs = AutoModelForSeq2SeqLM.from_pretrained(name).eval().generate(**asked, max_new_tokens=5, num_beams=beams)
-    assert torch.equal(found.ids, theirs[:, 1:])
-    save_checkpoint(tmp_path / "kept", model, tokenizer, MANIFEST, settings, "")
-    kept = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "kept").eval()
-    assert torch.equal(kept.generate(**asked), theirs)
-    again, _ = load_language_model("seq2seq", str(tmp_path / "kept"))
+    for beams in (1, 4):
+        settings = Generation(max_new_tokens=5, num_beams=beams)
+        found, _ = predicting.continuations(model, tokenizer, prompts, tiny.examples(3), settings, 1, EOS)
+        wanted = theirs.generate(**asked, max_new_tokens=5, num_beams=beams)
+        assert torch.equal(found.ids, wanted[:, 1:])
+    checkpoint.save_checkpoint(tmp_path / "kept", model, tokenizer, saving.MANIFEST, settings, "")
+    kept = hf.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "kept").eval()
+    assert torch.equal(kept.generate(**asked), wanted)
+    again, _ = loading.load_language_model("seq2seq", str(tmp_path / "kept"))
     assert again.generation_config == model.generation_config
 
 
@@ -100,22 +99,22 @@ def test_a_likely_pad_that_is_banned_is_neither_drawn_nor_searched(tmp_path):
     """As Marian's models have it: without the ban, all answers would be empty."""
     model = model_families.model("marian")
     model.final_logits_bias[0, 0] = 50.0
-    model, tokenizer = load_language_model("seq2seq", saved(tmp_path, model, bad_words_ids=[[0]]))
-    prompts = prompts_of(model, tokenizer, 5)
-    rollout = sample_responses(model, prompts, Generation(6, do_sample=True), uniforms(15, 6), EOS)
-    searched, _ = continuations(model, tokenizer, prompts, tiny.examples(15), Generation(6, num_beams=4), 1, EOS)
-    for tokens in (rollout.responses, searched):
-        assert not (tokens.ids[tokens.mask] == 0).any() and tokens.mask[:, 1].any()
+    model, tokenizer = loading.load_language_model("seq2seq", saved(tmp_path, model, bad_words_ids=[[0]]))
+    prompts, examples = prompts_of(model, tokenizer, 5), tiny.examples(15)
+    rollout = sampling.sample_responses(model, prompts, Generation(6, do_sample=True), uniforms(15, 6), EOS)
+    searched, _ = predicting.continuations(model, tokenizer, prompts, examples, Generation(6, num_beams=4), 1, EOS)
+    for said in (rollout.responses, searched):
+        assert not (said.ids[said.mask] == 0).any() and said.mask[:, 1].any()
 
 
 def test_a_mask_leaves_something_that_the_model_allows(tmp_path):
     """The rule keeps one token, and it is one that is not banned."""
     model = model_families.model("marian")
     model.final_logits_bias[0, WORD] = 50.0
-    model, tokenizer = load_language_model("seq2seq", saved(tmp_path, model, suppress_tokens=[WORD]))
-    prompts = prompts_of(model, tokenizer)
-    mask = Mask(None, partial(distributions.top_k_support, k=1), always_open=(WORD,))
-    rollout = sample_responses(model, prompts, Generation(4, 4, do_sample=True), uniforms(3, 4), EOS, mask)
+    model, tokenizer = loading.load_language_model("seq2seq", saved(tmp_path, model, suppress_tokens=[WORD]))
+    mask = sampling.Mask(None, partial(distributions.top_k_support, k=1), always_open=(WORD,))
+    prompts, settings = prompts_of(model, tokenizer), Generation(4, 4, do_sample=True)
+    rollout = sampling.sample_responses(model, prompts, settings, uniforms(3, 4), EOS, mask)
     opened = rollout.open_vocabulary(torch.arange(3), 4, SIZE)
     assert not opened[..., WORD].any()
     assert opened[:, :3].sum(-1).eq(1).all()
@@ -123,47 +122,42 @@ def test_a_mask_leaves_something_that_the_model_allows(tmp_path):
 
 def test_a_single_end_of_its_own_counts_only_as_a_special_token(tmp_path):
     for end, ends in ((OTHER, 1), (UNK, [1, UNK]), (50256, 1), ([1, OTHER, 50256], [1, OTHER])):
-        model = tiny.model("causal")
-        name = saved(tmp_path / str(end), model, "causal", eos_token_id=end)
-        assert load_language_model("causal", name)[0].generation_config.eos_token_id == ends
+        name = saved(tmp_path / str(end), tiny.model("causal"), "causal", eos_token_id=end)
+        assert loading.load_language_model("causal", name)[0].generation_config.eos_token_id == ends
 
 
 def test_an_end_token_is_no_part_of_the_text_even_if_the_tokenizer_calls_it_a_word(tmp_path):
-    model = tiny.model("causal")
-    model, tokenizer = load_language_model("causal", saved(tmp_path, model, "causal", eos_token_id=[EOS, OTHER]))
-    rollout = sample_responses(
-        model, prompts_of(model, tokenizer, 8), Generation(8, do_sample=True), uniforms(24, 8), EOS
-    )
+    name = saved(tmp_path, tiny.model("causal"), "causal", eos_token_id=[EOS, OTHER])
+    model, tokenizer = loading.load_language_model("causal", name)
+    prompts = prompts_of(model, tokenizer, 8)
+    rollout = sampling.sample_responses(model, prompts, Generation(8, do_sample=True), uniforms(24, 8), EOS)
     said, cuts = rollout.responses.lists(), rollout.truncated.tolist()
-    texts = decode_responses(tokenizer, rollout.responses, rollout.truncated)
+    texts = words.decode_responses(tokenizer, rollout.responses, rollout.truncated)
     assert {OTHER, EOS} <= {ids[-1] for ids, cut in zip(said, cuts, strict=True) if not cut}
     assert not any(tokenizer.decode([OTHER]).strip() in text.split() for text in texts)
-    kept = ids_beside_text(model, tokenizer, texts, cuts, said)
-    assert encode_responses(model, tokenizer, texts, 8, cuts, kept).lists() == said, "what was drawn is learnt"
+    kept = words.ids_beside_text(model, tokenizer, texts, cuts, said)
+    assert words.encode_responses(model, tokenizer, texts, 8, cuts, kept).lists() == said, "what was drawn is learnt"
 
 
 def test_what_is_not_applied_is_named(tmp_path):
     lost = {"bad_words_ids": [[0], [4, 5]], "no_repeat_ngram_size": 3, "repetition_penalty": 1.0, "min_length": 9}
     with pytest.warns(UserWarning, match="not applied: no_repeat_ngram_size, bad_words_ids of several tokens") as seen:
-        model, _ = load_language_model("seq2seq", saved(tmp_path, **lost))
+        model, _ = loading.load_language_model("seq2seq", saved(tmp_path, **lost))
     assert len(seen) == 1 and model.generation_config.suppress_tokens == [0]
 
 
-@pytest.mark.parametrize(("first", "told"), [(EOS, "which ends the response"), (SIZE, "which the model does not have")])
-def test_an_impossible_first_token_is_refused(first, told, tmp_path):
-    with pytest.raises(DataError, match=rf"force {first} as first token .* {told}"):
-        load_language_model("seq2seq", saved(tmp_path, forced_bos_token_id=first))
-
-
-@pytest.mark.parametrize("given", [{"bad_words_ids": [5]}, {"suppress_tokens": ["a"]}, {"eos_token_id": {"a": 1}}])
-def test_settings_of_another_shape_are_refused(given, tmp_path):
-    name = saved(tmp_path)
-    path = tmp_path / "generation_config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | given))
-    with pytest.raises(
-        DataError, match="cannot be loaded as an encoder-decoder language model: its generation settings"
-    ):
-        load_language_model("seq2seq", name)
+def test_settings_that_cannot_be_are_refused(tmp_path, refused):
+    for first in (EOS, SIZE):
+        with refused(DataError):
+            loading.load_language_model("seq2seq", saved(tmp_path / "model", forced_bos_token_id=first))
+    name = saved(tmp_path / "model", forced_bos_token_id=None)
+    path = tmp_path / "model" / "generation_config.json"
+    plain = json.loads(path.read_text())
+    for given in ({"bad_words_ids": [5]}, {"suppress_tokens": ["a"]}, {"eos_token_id": {"a": 1}}):
+        path.write_text(json.dumps(plain | given))
+        told = "cannot be loaded as an encoder-decoder language model: its generation settings"
+        with pytest.raises(DataError, match=told):
+            loading.load_language_model("seq2seq", name)
 
 
 def test_an_update_sees_the_distribution_that_was_sampled(tmp_path):

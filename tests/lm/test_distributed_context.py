@@ -1,12 +1,12 @@
-"""The processes of a run and their collectives: a single process, and two over gloo on the CPU."""
+"""The processes of a run and their collectives: a single process, and two over gloo on the CPU; and where bfloat16 is fast."""
 
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-import torch
+from support.late import late
+from support.paths import ROOT
 from support.processes import (
     LAUNCHED,
     launch,
@@ -14,11 +14,12 @@ from support.processes import (
 )
 
 from grue.errors import ConfigError
-from grue.lm.distributed import DistributedContext, join_processes, leave_processes
+
+torch, distributed, device = late("torch"), late("grue.lm.distributed"), late("grue.lm.device")
 
 PRIMITIVES = """
 import torch
-from grue.lm.distributed import DistributedContext, join_processes, leave_processes
+from grue.lm.distributed import join_processes, leave_processes
 
 distributed = join_processes()
 torch.set_num_threads(1)
@@ -31,21 +32,21 @@ out["sum"] = distributed.sum(torch.tensor([1.0 + r, 10.0]))
 out["maximum"] = distributed.maximum(torch.tensor([1.0 + r, -r]))
 rows = torch.arange(1, 1 + (2 + r) * (3 - r)).reshape(2 + r, 3 - r)
 for dtype in (torch.int64, torch.int32, torch.float32, torch.float64, torch.bfloat16, torch.uint8, torch.bool):
-    out[str(dtype)] = distributed.gather_rows((rows % 3).to(dtype), fill=1)
+    out[dtype] = distributed.gather_rows((rows % 3).to(dtype), fill=1)
 out["vector"] = distributed.gather_rows(torch.full((1 + r,), float(r)))
 out["left"] = distributed.gather_rows(rows, fill=9, side="left")
 out["deep"] = distributed.gather_rows(torch.full((1, 1 + r, 2), r, dtype=torch.uint8), fill=255)
 out["none of mine"] = distributed.gather_rows(torch.full((3 * r, 2), 7.0))
 out["nothing"] = distributed.gather_rows(torch.zeros(0, 4))
 out["turned"] = distributed.gather_rows(torch.arange(6.0).reshape(3, 2).T)
-try:
-    distributed.gather_rows(torch.zeros(1, 1, 1 + r))
-except ValueError as error:
-    out["refused"] = str(error)
-try:
-    distributed.gather_rows(torch.zeros(1, dtype=torch.float32 if r else torch.float64))
-except ValueError as error:
-    out["dtypes"] = str(error)
+for name, given in (
+    ("shapes", torch.zeros(1, 1, 1 + r)),
+    ("dtypes", torch.zeros(1, dtype=torch.float32 if r else torch.float64)),
+):
+    try:
+        distributed.gather_rows(given)
+    except ValueError as error:
+        out[name] = str(error)
 """
 
 GRADIENTS = """
@@ -91,46 +92,31 @@ def primitives(tmp_path_factory):
     return saved
 
 
-def test_two_processes_know_who_they_are(primitives):
+def test_two_processes_gather_sum_and_speak_for_all(primitives):
     assert [one["context"] for one in primitives] == [(0, 2, "cpu", True), (1, 2, "cpu", False)]
-
-
-def test_objects_are_gathered_in_the_order_of_ranks(primitives):
     for one in primitives:
-        assert one["gather"] == ["00", "01", "10"]
+        assert one["gather"] == ["00", "01", "10"], "in the order of ranks"
         assert one["empty"] == ["only"]
-
-
-def test_one_process_can_speak_for_all_and_sums_are_of_all(primitives):
-    for one in primitives:
         assert one["any"] == [False, True, True]
         assert one["sum"].tolist() == [3.0, 20.0]
         assert one["maximum"].tolist() == [2.0, 0.0]
 
 
-@pytest.mark.parametrize("dtype", ["int64", "int32", "float32", "float64", "bfloat16", "uint8", "bool"])
-def test_rows_of_any_dtype_are_gathered_and_widened(primitives, dtype):
+def test_rows_of_any_dtype_and_shape_are_gathered_and_widened(primitives):
     """Rank 0 has two rows of three, rank 1 three rows of two; the missing column is filled with 1."""
-    wanted = torch.tensor([[1, 2, 0], [1, 2, 0], [1, 2, 1], [0, 1, 1], [2, 0, 1]]).to(getattr(torch, dtype))
+    wanted = torch.tensor([[1, 2, 0], [1, 2, 0], [1, 2, 1], [0, 1, 1], [2, 0, 1]])
     for one in primitives:
-        assert one[f"torch.{dtype}"].dtype == wanted.dtype
-        assert torch.equal(one[f"torch.{dtype}"], wanted)
-
-
-def test_rows_of_other_shapes_are_gathered(primitives):
-    for one in primitives:
+        dtypes = [key for key in one if isinstance(key, torch.dtype)]
+        assert len(dtypes) == 7
+        for dtype in dtypes:
+            assert one[dtype].dtype == dtype and torch.equal(one[dtype], wanted.to(dtype))
         assert one["vector"].tolist() == [0.0, 1.0, 1.0]
         assert one["left"].tolist() == [[1, 2, 3], [4, 5, 6], [9, 1, 2], [9, 3, 4], [9, 5, 6]]
         assert one["deep"].tolist() == [[[0, 0], [255, 255]], [[1, 1], [1, 1]]]
         assert one["none of mine"].tolist() == [[7.0, 7.0]] * 3
         assert one["nothing"].shape == (0, 4)
         assert one["turned"].tolist() == [[0.0, 2.0, 4.0], [1.0, 3.0, 5.0]] * 2
-
-
-def test_rows_that_do_not_fit_together_are_refused_on_every_process(primitives):
-    for one in primitives:
-        assert "differ in more than their number and width" in one["refused"]
-        assert "float64" in one["dtypes"]
+        assert "differ in more than their number and width" in one["shapes"] and "float64" in one["dtypes"]
 
 
 def test_gradients_are_summed_and_missing_ones_count_as_zero(primitives):
@@ -141,90 +127,76 @@ def test_gradients_are_summed_and_missing_ones_count_as_zero(primitives):
         assert one["gradients"][6].dtype == torch.float64
 
 
+SILENCE = """
+import torch
+from grue.errors import TrainingError
+from grue.lm.distributed import join_processes, leave_processes
+
+distributed = join_processes()
+if distributed.rank == 1:
+    open(f"{OUT}/pipe").read()  # until the other gives up
+else:
+    try:
+        distributed.gather(["hello"])
+    except TrainingError as error:
+        torch.save(str(error), f"{OUT}/0.pt")
+    open(f"{OUT}/pipe", "w").close()
+leave_processes()
+"""
+
+
+def test_when_a_process_dies_or_hangs_the_others_say_so(primitives, tmp_path):
+    assert "Process 0 of 2 could not reduce with the others: one of them has stopped" in primitives[0]["death"]
+    assert "death" not in primitives[1]
+    os.mkfifo(tmp_path / "pipe")
+    saved, _ = launch(SILENCE, tmp_path, GRUE_TIMEOUT="0.05")
+    assert "could not gather objects with the others" in saved[0] and "GRUE_TIMEOUT" in saved[0]
+
+
 def test_a_share_is_contiguous_fair_and_complete():
     for size in range(1, 6):
         for count in range(12):
-            shares = [range(count)[DistributedContext(rank, size).share(count)] for rank in range(size)]
+            shares = [range(count)[distributed.DistributedContext(rank, size).share(count)] for rank in range(size)]
             assert [row for share in shares for row in share] == list(range(count))
             assert max(map(len, shares)) - min(map(len, shares)) <= 1
 
 
 def test_a_single_process_gets_back_what_it_passes():
-    distributed, rows = DistributedContext(), torch.ones(2, 3)
-    assert distributed.gather_rows(rows) is rows
-    assert distributed.sum(rows) is rows
-    assert distributed.maximum(rows) is rows
-    assert distributed.gather((1, 2)) == [1, 2]
-    assert distributed.any(True) and not distributed.any(False)
-    assert distributed.is_main
-    parameter = torch.zeros(2, requires_grad=True)
-    distributed.sum_gradients([parameter])
+    alone, rows, parameter = distributed.DistributedContext(), torch.ones(2, 3), torch.zeros(2, requires_grad=True)
+    assert alone.gather_rows(rows) is alone.sum(rows) is alone.maximum(rows) is rows
+    assert alone.gather((1, 2)) == [1, 2]
+    assert alone.any(True) and not alone.any(False) and alone.is_main
+    alone.sum_gradients([parameter])
     assert parameter.grad is None
-    distributed.barrier()
-    leave_processes()
+    alone.barrier()
+    distributed.leave_processes()
 
 
-def test_without_a_launcher_there_is_one_process(monkeypatch):
-    monkeypatch.setenv("GRUE_DEVICE", "cpu")
-    assert join_processes() == DistributedContext()
-    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")  # a cluster sets it for everyone
-    assert join_processes() == DistributedContext()
-    assert not torch.distributed.is_initialized()
-
-
-def test_a_launch_of_one_process_needs_no_group(monkeypatch):
-    for name, value in {**LAUNCHED, "WORLD_SIZE": "1", "GRUE_DEVICE": "cpu"}.items():
+@pytest.mark.parametrize("given", [{}, {"MASTER_ADDR": "127.0.0.1"}, {**LAUNCHED, "WORLD_SIZE": "1"}])
+def test_a_single_process_needs_no_group(given, monkeypatch):
+    """A cluster sets the address for everyone."""
+    for name, value in {**given, "GRUE_DEVICE": "cpu"}.items():
         monkeypatch.setenv(name, value)
-    assert join_processes() == DistributedContext()
+    assert distributed.join_processes() == distributed.DistributedContext()
     assert not torch.distributed.is_initialized()
+    monkeypatch.setenv("GRUE_DEVICE", "warp")
+    with pytest.raises(ConfigError, match="GRUE_DEVICE is 'warp', which torch cannot use here"):
+        distributed.join_processes()
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"RANK": None}, "The environment sets WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT, but not RANK: start"),
-        (
-            {"MASTER_PORT": ""},
-            "but not MASTER_PORT: .*, or unset RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR to run in a single",
-        ),
-        ({"RANK": "2"}, "RANK is 2, WORLD_SIZE 2, LOCAL_RANK 0: ranks count from 0"),
-        ({"RANK": "-1"}, "RANK is -1"),
-        ({"WORLD_SIZE": "two"}, "must be whole numbers: .*'two'"),
-        ({"GRUE_DEVICE": "warp"}, "GRUE_DEVICE is 'warp', which torch cannot use here"),
-        ({"GRUE_TIMEOUT": "soon"}, "GRUE_TIMEOUT is 'soon': give the minutes"),
-        ({"GRUE_TIMEOUT": "-1"}, "GRUE_TIMEOUT is '-1'"),
-        ({"GRUE_TIMEOUT": "nan"}, "GRUE_TIMEOUT is 'nan'"),
-        ({"ACCELERATE_USE_DEEPSPEED": "true"}, "ACCELERATE_USE_DEEPSPEED is set, .* without DeepSpeed"),
-        (
-            {"ACCELERATE_USE_FSDP": "true"},
-            "ACCELERATE_USE_FSDP is set, .*with --multi_gpu and without --use_fsdp, and pass --set sharded=true to grue",
-        ),
-        ({"ACCELERATE_MIXED_PRECISION": "bf16"}, "--mixed_precision bf16, .* --set precision=bfloat16"),
-        (
-            {"RANK": None, "WORLD_SIZE": None, "LOCAL_RANK": None, "ACCELERATE_MIXED_PRECISION": "no"},
-            "accelerate launch started one process where several were requested: .*--multi_gpu --num_processes N",
-        ),
-    ],
-)
-def test_a_launch_that_cannot_be_is_explained(changes, message, monkeypatch):
-    for name, value in {**LAUNCHED, "GRUE_DEVICE": "cpu", **changes}.items():
-        monkeypatch.delenv(name, raising=False) if value is None else monkeypatch.setenv(name, value)
-    with pytest.raises(ConfigError, match=message):
-        join_processes()
-    assert not torch.distributed.is_initialized()
-
-
-def test_accelerate_launches_two_processes(tmp_path):
-    pytest.importorskip("accelerate")
-    path = tmp_path / "script.py"
-    path.write_text(f"OUT = {str(tmp_path)!r}\n" + WHO)
-    command = "-m accelerate.commands.launch --multi_gpu --num_processes 2 --main_process_port 0".split()
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    done = subprocess.run(
-        [sys.executable, *command, str(path)], env=environment, capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
-    assert [torch.load(tmp_path / f"{rank}.pt") for rank in (0, 1)] == [[0, 2, "cpu"], [1, 2, "cpu"]]
+def test_a_launch_that_cannot_be_is_explained(monkeypatch, refused):
+    nothing = {"RANK": None, "WORLD_SIZE": None, "LOCAL_RANK": None, "ACCELERATE_MIXED_PRECISION": "no"}
+    for changes in (
+        *({"RANK": value} for value in (None, "2", "-1")),
+        *({"GRUE_TIMEOUT": value} for value in ("soon", "-1", "nan")),
+        *({"MASTER_PORT": ""}, {"WORLD_SIZE": "two"}, {"ACCELERATE_MIXED_PRECISION": "bf16"}, nothing),
+        *({"ACCELERATE_USE_DEEPSPEED": "true"}, {"ACCELERATE_USE_FSDP": "true"}),
+    ):
+        with monkeypatch.context() as patch, refused(ConfigError):
+            for name, value in {**LAUNCHED, "GRUE_DEVICE": "cpu", **changes}.items():
+                patch.delenv(name, raising=False) if value is None else patch.setenv(name, value)
+            distributed.join_processes()
+        assert not torch.distributed.is_initialized()
 
 
 WHO = """
@@ -237,29 +209,53 @@ leave_processes()
 """
 
 
-def test_when_a_process_dies_the_others_say_so(primitives):
-    assert "Process 0 of 2 could not reduce with the others: one of them has stopped" in primitives[0]["death"]
-    assert "death" not in primitives[1]
+@pytest.mark.slow
+def test_accelerate_launches_two_processes(tmp_path):
+    pytest.importorskip("accelerate")
+    path = tmp_path / "script.py"
+    path.write_text(f"OUT = {str(tmp_path)!r}\n" + WHO)
+    command = "-m accelerate.commands.launch --multi_gpu --num_processes 2 --main_process_port 0".split()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, *command, str(path)], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert [torch.load(tmp_path / f"{rank}.pt") for rank in (0, 1)] == [[0, 2, "cpu"], [1, 2, "cpu"]]
 
 
-SILENCE = """
-import time, torch
-from grue.errors import TrainingError
-from grue.lm.distributed import join_processes, leave_processes
+def test_what_accelerate_sets_for_several_processes_is_accepted(monkeypatch):
+    """The environment that it prepares, joined by one process in place of torch's launcher."""
+    launching = pytest.importorskip("accelerate.commands.launch")
+    command = [
+        "--multi_gpu",
+        "--num_processes",
+        "2",
+        "--num_machines",
+        "1",
+        "--mixed_precision",
+        "no",
+        "--dynamo_backend",
+        "no",
+        "script.py",
+    ]
+    prepared = launching.prepare_multi_gpu_env(launching.launch_command_parser().parse_args(command))
+    set_by_it = {name: value for name, value in prepared.items() if os.environ.get(name) != value}
+    assert any(name.startswith("ACCELERATE_") for name in set_by_it)
+    for name, value in {**set_by_it, **LAUNCHED, "WORLD_SIZE": "1", "GRUE_DEVICE": "cpu"}.items():
+        monkeypatch.setenv(name, value)
+    assert distributed.join_processes() == distributed.DistributedContext()
 
-distributed = join_processes()
-if distributed.rank == 1:
-    time.sleep(5)
-else:
-    try:
-        distributed.gather(["hello"])
-    except TrainingError as error:
-        torch.save(str(error), f"{OUT}/0.pt")
-leave_processes()
-"""
 
-
-def test_when_a_process_hangs_the_others_give_up_after_the_timeout(tmp_path):
-    saved, _ = launch(SILENCE, tmp_path, GRUE_TIMEOUT="0.05")
-    assert "could not gather objects with the others" in saved[0]
-    assert "GRUE_TIMEOUT" in saved[0]
+def test_a_cpu_with_instructions_for_it_multiplies_bfloat16_and_a_gpu_speaks_for_itself(monkeypatch):
+    for able, expected in (
+        ({"amx_bf16": True, "avx512_bf16": False}, True),
+        ({"avx512_bf16": True}, True),
+        ({"avx512_bf16": False, "avx512_f": True, "amx_tile": True}, False),
+        ({}, False),
+    ):
+        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda able=able: able, raising=False)
+        assert device.multiplies_bfloat16(torch.device("cpu")) is expected
+        assert not device.multiplies_bfloat16(torch.device("mps"))
+    monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)  # an older torch cannot say
+    assert not device.multiplies_bfloat16(torch.device("cpu"))
+    for able in (True, False):  # a GPU that only emulates bfloat16 is not fast in it
+        monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation, able=able: able)
+        assert device.multiplies_bfloat16(torch.device("cuda")) is able

@@ -4,98 +4,80 @@ import json
 import math
 import re
 import shutil
+from pathlib import Path
 
 import pytest
-import torch
-from support import model_families, tiny
-from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import (
-    AutoModelForCausalLM,
-    AutoModelForMaskedLM,
-    AutoModelForSeq2SeqLM,
-    AutoModelForSequenceClassification,
-    AutoTokenizer,
-    DistilBertConfig,
-    DistilBertForSequenceClassification,
-    GPT2Config,
-    GPT2LMHeadModel,
-    PreTrainedTokenizerFast,
-    T5Config,
-    T5ForConditionalGeneration,
-)
+from support.late import late
 
-from grue.errors import DataError, UnknownName
-from grue.lm.checks import check_model
+from grue.errors import DataError, Unavailable, UnknownName
 from grue.lm.folder import locate_model
-from grue.lm.load import load_language_model, load_pretrained, weights_id
-from grue.lm.scorers import load_classifier, load_scoring_model, signed
 from grue.mini.manifest import HERE
-from miniworld.text import paragraphs, reviews
+
+torch, hf, loading, scorers = late("torch"), late("transformers"), late("grue.lm.load"), late("grue.lm.scorers")
+checks = late("grue.lm.checks")
+tiny, model_families, tokenizers = late("support.tiny"), late("support.model_families"), late("tokenizers")
 
 MODELS = HERE / "models"
 LISTED = json.loads((HERE / "manifest.json").read_text(encoding="utf-8"))["models"]
-NAMES = sorted(LISTED)
-LANGUAGE_MODELS = [name for name in NAMES if LISTED[name]["family"] in ("causal", "seq2seq")]
 AUTO = {
-    "causal": AutoModelForCausalLM,
-    "seq2seq": AutoModelForSeq2SeqLM,
-    "classifier": AutoModelForSequenceClassification,
-    "encoder": AutoModelForMaskedLM,
+    "causal": "AutoModelForCausalLM",
+    "seq2seq": "AutoModelForSeq2SeqLM",
+    "classifier": "AutoModelForSequenceClassification",
+    "encoder": "AutoModelForMaskedLM",
 }
+PARAGRAPHS = Path(__file__).with_name("held_out.txt").read_text(encoding="utf-8").splitlines()
+"""The first of `miniworld.text.paragraphs(…, seed=4242)`, which no model was trained on."""
 
 
-def family(name):
-    return LISTED[name]["family"]
+def shipped(name):
+    return hf.AutoTokenizer.from_pretrained(MODELS / name)
 
 
-def small_tokenizer(**special):
+def small_tokenizer(folder, **special):
     words = {word: i for i, word in enumerate(["<eos>", "<unk>", "<pad>", "a", "b", "c", "d", "e"])}
-    tokenizer = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
-    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>", **special)
+    inner = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="<unk>"))
+    inner.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    hf.PreTrainedTokenizerFast(tokenizer_object=inner, unk_token="<unk>", **special).save_pretrained(folder)
 
 
-def small_gpt2(folder):
+@pytest.fixture
+def small(tmp_path):
+    """The folder of a causal model of eight words, without a tokenizer."""
     shape = {"vocab_size": 8, "n_layer": 1, "n_embd": 8, "n_head": 2, "n_positions": 16}
-    GPT2LMHeadModel(GPT2Config(**shape, bos_token_id=0, eos_token_id=0)).save_pretrained(folder)
-    return folder
+    hf.GPT2LMHeadModel(hf.GPT2Config(**shape, bos_token_id=0, eos_token_id=0)).save_pretrained(tmp_path)
+    return tmp_path
 
 
-# --- the small models that ship --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sorted(LISTED))
 def test_transformers_alone_loads_the_folder(name):
-    folder = MODELS / name
-    model = AUTO[family(name)].from_pretrained(folder, dtype=torch.float32).eval()
-    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer, family = shipped(name), LISTED[name]["family"]
+    model = getattr(hf, AUTO[family]).from_pretrained(MODELS / name, dtype=torch.float32).eval()
+    known = json.loads((MODELS / name / "tokenizer_config.json").read_text(encoding="utf-8"))["tokenizer_class"]
+    assert known == "PreTrainedTokenizerFast", "which transformers 4 knows, too"
     assert len({tokenizer.pad_token_id, tokenizer.eos_token_id, tokenizer.unk_token_id}) == 3
     assert model.config.pad_token_id == tokenizer.pad_token_id
     assert sum(p.numel() for p in model.parameters()) == LISTED[name]["parameters"]
     inputs = tokenizer("A farmer is leading two horses toward the barn.", return_tensors="pt")
-    more = {"decoder_input_ids": inputs.input_ids} if family(name) == "seq2seq" else {}
+    more = {"decoder_input_ids": inputs.input_ids} if family == "seq2seq" else {}
     first, second = model(**inputs, **more).logits, model(**inputs, **more).logits
-    assert torch.isfinite(first).all()
-    assert torch.equal(first, second)
+    assert torch.isfinite(first).all() and torch.equal(first, second)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_tokenizer_class_is_one_that_transformers_4_knows_too(name):
-    config = json.loads((MODELS / name / "tokenizer_config.json").read_text(encoding="utf-8"))
-    assert config["tokenizer_class"] == "PreTrainedTokenizerFast"
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_tokenizer_round_trips_world_text(name):
-    tokenizer = AutoTokenizer.from_pretrained(MODELS / name)
-    for text in [*paragraphs(200, seed=77), "Žluťoučký kůň, 漢字 and 🙂 — nothing is unknown.", " two  spaces\n"]:
-        ids = tokenizer(text, add_special_tokens=False).input_ids
-        assert tokenizer.decode(ids) == text.replace(" <EOU>", "<EOU>")  # a mark takes the space before it
-        assert tokenizer.unk_token_id not in ids
+def test_tokenizers_round_trip_the_worlds_text():
+    known = {(MODELS / name / "tokenizer.json").read_bytes(): name for name in LISTED}
+    for name in known.values():
+        tokenizer = shipped(name)
+        for text in [*PARAGRAPHS, "Žluťoučký kůň, 漢字 and 🙂 — nothing is unknown.", " two  spaces\n"]:
+            ids = tokenizer(text, add_special_tokens=False).input_ids
+            assert tokenizer.decode(ids) == text.replace(" <EOU>", "<EOU>")  # a mark takes the space before it
+            assert tokenizer.unk_token_id not in ids
+    words = [word for text in PARAGRAPHS for word in re.findall(r"(?<= )[A-Za-z]+", text)]
+    tokenizer = shipped("causal")
+    assert sum(len(tokenizer(" " + word).input_ids) == 1 for word in words) / len(words) > 0.94
 
 
 def test_marks_of_prompts_are_a_token_each():
-    tokenizer = AutoTokenizer.from_pretrained(MODELS / "seq2seq")
+    tokenizer = shipped("seq2seq")
     table = "[page_title] A [/page_title] [table] [cell] 7 [col_header] B [/col_header] [/cell] [/table]"
     assert tokenizer.convert_ids_to_tokens(tokenizer(table, add_special_tokens=False).input_ids) == [
         *("[page_title]", "ĠA", "[/page_title]", "[table]", "[cell]", "Ġ7", "[col_header]", "ĠB", "[/col_header]"),
@@ -106,70 +88,52 @@ def test_marks_of_prompts_are_a_token_each():
     assert tokenizer.decode(chat, skip_special_tokens=True) == "Yes.<EOU> No.<EOU>"
 
 
-def test_nearly_every_word_of_the_world_is_one_token():
-    tokenizer = AutoTokenizer.from_pretrained(MODELS / "causal")
-    words = [word for text in paragraphs(200, seed=78) for word in re.findall(r"(?<= )[A-Za-z]+", text)]
-    whole = sum(len(tokenizer(" " + word).input_ids) == 1 for word in words)
-    assert whole / len(words) > 0.94
-
-
 def test_ends_are_those_of_the_family():
-    text = "A dog runs."
-    plain = AutoTokenizer.from_pretrained(MODELS / "causal")(text).input_ids
-    encoder = AutoTokenizer.from_pretrained(MODELS / "seq2seq")
-    classifier = AutoTokenizer.from_pretrained(MODELS / "sentiment")
-    assert encoder(text).input_ids == [*plain, encoder.eos_token_id]
-    assert classifier(text).input_ids == [classifier.cls_token_id, *plain]
+    plain, encoder, classifier = shipped("causal")("A dog runs.").input_ids, shipped("seq2seq"), shipped("sentiment")
+    assert encoder("A dog runs.").input_ids == [*plain, encoder.eos_token_id]
+    assert classifier("A dog runs.").input_ids == [classifier.cls_token_id, *plain]
     assert encoder.decode(encoder("<extra_id_0> A dog runs.").input_ids, skip_special_tokens=True) == " A dog runs."
+    _, classifier = scorers.load_classifier("mini:sentiment")
+    ids = classifier("dull " * 500 + "but charming", truncation=True).input_ids
+    assert len(ids) == classifier.model_max_length and classifier.decode(ids).endswith("but charming")
 
 
-def test_left_padding_changes_nothing_in_a_causal_model():
-    model, tokenizer = load_language_model("causal", "mini:causal")
-    texts = ["The film", "The old teacher was waiting for a bus in the rain, and"]
-    batch = tokenizer(texts, return_tensors="pt", padding=True)
-    assert batch.attention_mask[0, 0] == 0
-    positions = (batch.attention_mask.cumsum(1) - 1).clamp(min=0)
+@pytest.mark.parametrize("kind", ["causal", "seq2seq", "classifier"])
+def test_padding_changes_nothing(kind):
+    texts = [
+        "The film <extra_id_0>.",
+        "The old teacher <extra_id_0> a bus in the rain, in spite of the slow second half.",
+    ]
+    load = scorers.load_classifier if kind == "classifier" else lambda name: loading.load_language_model(kind, name)
+    model, tokenizer = load("mini:sentiment" if kind == "classifier" else f"mini:{kind}")
+    padded = tokenizer(texts, return_tensors="pt", padding=True)
+    alone = [tokenizer(text, return_tensors="pt") for text in texts]
+    assert padded.attention_mask[0, 0 if kind == "causal" else -1] == 0
+    if kind == "causal":
+        padded["position_ids"] = (padded.attention_mask.cumsum(1) - 1).clamp(min=0)
+    for batch in (padded, *alone) if kind == "seq2seq" else ():
+        batch["decoder_input_ids"] = torch.full((len(batch.input_ids), 1), model.config.decoder_start_token_id)
     with torch.no_grad():
-        padded = model(**batch, position_ids=positions).logits[:, -1]
-        alone = [model(**tokenizer(text, return_tensors="pt")).logits[0, -1] for text in texts]
-    torch.testing.assert_close(padded, torch.stack(alone), atol=1e-4, rtol=1e-4)
-
-
-def test_right_padding_changes_nothing_in_an_encoder_decoder():
-    model, tokenizer = load_language_model("seq2seq", "mini:seq2seq")
-    texts = ["A dog <extra_id_0> the park.", "The old teacher <extra_id_0> a bus in the rain and <extra_id_1>."]
-    start = torch.tensor([[model.config.decoder_start_token_id]])
-    batch = tokenizer(texts, return_tensors="pt", padding=True)
-    assert batch.attention_mask[0, -1] == 0
-    with torch.no_grad():
-        padded = model(**batch, decoder_input_ids=start.expand(2, 1)).logits[:, -1]
-        alone = [model(**tokenizer(t, return_tensors="pt"), decoder_input_ids=start).logits[0, -1] for t in texts]
-    torch.testing.assert_close(padded, torch.stack(alone), atol=1e-4, rtol=1e-4)
-
-
-def test_padding_changes_nothing_in_the_classifier():
-    model, tokenizer = load_classifier("mini:sentiment")
-    texts = ["The plot is dull.", "I laughed, I cried, and I want to see it again, in spite of the slow second half."]
-    batch = tokenizer(texts, return_tensors="pt", padding=True)
-    assert batch.attention_mask[0, -1] == 0
-    alone = [model(**tokenizer(text, return_tensors="pt")).logits[0] for text in texts]
-    torch.testing.assert_close(model(**batch).logits, torch.stack(alone), atol=1e-4, rtol=1e-4)
+        logits = [model(**batch).logits for batch in (padded, *alone)]
+    logits = logits if kind == "classifier" else [one[:, -1] for one in logits]
+    torch.testing.assert_close(logits[0], torch.cat(logits[1:]), atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["causal", "perplexity"])
 def test_held_out_perplexity_is_that_of_the_manifest(name):
-    model, tokenizer = load_scoring_model("causal", f"mini:{name}")
+    model, tokenizer = scorers.load_scoring_model("causal", f"mini:{name}")
     total, count = 0.0, 0
-    for text in paragraphs(300, seed=4242):
-        ids = [*tokenizer(text).input_ids, tokenizer.eos_token_id]
-        chosen = model(torch.tensor([ids])).logits[0].log_softmax(-1)
-        total -= sum(chosen[position, target].item() for position, target in enumerate(ids[1:]))
-        count += len(ids) - 1
+    for text in PARAGRAPHS:
+        ids = torch.tensor([[*tokenizer(text).input_ids, tokenizer.eos_token_id]])
+        chosen = model(ids).logits[0, :-1].log_softmax(-1).gather(1, ids[0, 1:, None])
+        total, count = total - chosen.sum().item(), count + len(chosen)
     assert math.exp(total / count) == pytest.approx(LISTED[name]["held_out"]["perplexity"], rel=0.12)
 
 
 def test_held_out_accuracy_is_that_of_the_manifest():
-    model, tokenizer = load_classifier("mini:sentiment")
+    from miniworld.text import reviews
+
+    model, tokenizer = scorers.load_classifier("mini:sentiment")
     right = 0
     for text, label in reviews(400, seed=4243):
         logits = model(**tokenizer(text, return_tensors="pt", truncation=True)).logits[0]
@@ -178,22 +142,7 @@ def test_held_out_accuracy_is_that_of_the_manifest():
     assert right / 400 == pytest.approx(LISTED["sentiment"]["held_out"]["accuracy"], abs=0.04)
 
 
-def test_classifier_cuts_long_texts_on_the_left():
-    _, tokenizer = load_classifier("mini:sentiment")
-    ids = tokenizer("dull " * 500 + "but charming", truncation=True).input_ids
-    assert len(ids) == tokenizer.model_max_length
-    assert tokenizer.decode(ids).endswith("but charming")
-
-
-def test_unknown_small_model_is_an_error_that_helps():
-    with pytest.raises(UnknownName, match=r"no small model 'casual'\. Did you mean 'causal'\? Known: acts, "):
-        locate_model("mini:casual")
-
-
-# --- names and loading -----------------------------------------------------------------------------------------------
-
-
-def test_names_become_places(tmp_path):
+def test_names_become_places(tmp_path, refused):
     assert locate_model("mini:causal") == str(MODELS / "causal")
     assert locate_model(str(tmp_path)) == str(tmp_path)
     assert locate_model("google-t5/t5-base") == "google-t5/t5-base"
@@ -201,85 +150,59 @@ def test_names_become_places(tmp_path):
     assert locate_model(str(tmp_path)) == str(tmp_path / "checkpoint")  # of a run
     (tmp_path / "config.json").touch()
     assert locate_model(str(tmp_path)) == str(tmp_path)  # a model's own folder
+    for name in ("./no/such", "/no/such", "runs/mini/imdb/ppo/seed-1/checkpoint", "my model", "a--b"):
+        with refused(DataError):
+            locate_model(name)
+    with refused(UnknownName):
+        locate_model("mini:casual")
 
 
-@pytest.mark.parametrize("name", ["./no/such", "/no/such", "runs/mini/imdb/ppo/seed-1/checkpoint", "my model", "a--b"])
-def test_path_without_folder_is_an_error(name):
-    with pytest.raises(DataError, match=f"There is no folder '{re.escape(name)}': give the folder of a saved model"):
-        locate_model(name)
-
-
-def test_hub_model_that_cannot_be_had_is_an_error(monkeypatch):
+def test_what_is_no_whole_model_of_its_kind_is_refused(small, tmp_path_factory, refused, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(DataError, match="no-such/model at revision abc is neither a local folder nor available"):
-        load_language_model("causal", "no-such/model", "abc")
+    name = str(small)
+    with refused(Unavailable):
+        loading.load_language_model("causal", "no-such/model", "abc")
+    with refused(DataError):
+        loading.load_language_model("seq2seq", "mini:causal")
+    with refused(DataError):
+        loading.load_language_model("causal", str(tmp_path_factory.mktemp("empty")))
+    with refused(DataError):
+        loading.load_language_model("causal", name)  # without a tokenizer
+    shipped("causal").save_pretrained(small)  # of another model
+    with refused(DataError):
+        loading.load_language_model("causal", name)
+    small_tokenizer(small)  # without an end
+    with refused(DataError):
+        loading.load_language_model("causal", name)
+    with refused(DataError):
+        scorers.load_classifier(name)
+    (small / "model.safetensors").write_bytes(b"garbage")
+    with refused(DataError):
+        loading.load_language_model("causal", name)
 
 
-def test_other_family_is_an_error():
-    with pytest.raises(DataError, match="mini:causal cannot be loaded as an encoder-decoder language model"):
-        load_language_model("seq2seq", "mini:causal")
+def test_a_classifier_without_pad_token_is_refused(tmp_path, refused):
+    shape = {"vocab_size": 8, "dim": 8, "hidden_dim": 8, "n_layers": 1, "n_heads": 2, "max_position_embeddings": 16}
+    hf.DistilBertForSequenceClassification(hf.DistilBertConfig(**shape)).save_pretrained(tmp_path)
+    small_tokenizer(tmp_path)
+    with refused(DataError):
+        scorers.load_classifier(str(tmp_path))
 
 
-def test_language_model_is_no_classifier(tmp_path):
-    small_gpt2(tmp_path)
-    small_tokenizer(pad_token="<pad>", eos_token="<eos>").save_pretrained(tmp_path)
-    with pytest.raises(DataError, match=r"is not a text classifier: weights are missing or misshapen \(score.weight\)"):
-        load_classifier(str(tmp_path))
-
-
-def test_empty_folder_is_an_error(tmp_path):
-    with pytest.raises(DataError, match=r"cannot be loaded as a causal .*\. The folder must hold config\.json"):
-        load_language_model("causal", str(tmp_path))
-
-
-def test_broken_weights_are_an_error(tmp_path):
-    (small_gpt2(tmp_path) / "model.safetensors").write_bytes(b"garbage")
-    with pytest.raises(DataError, match=r"model\.safetensors: not a complete safetensors file: 7 bytes"):
-        load_language_model("causal", str(tmp_path))
-
-
-def test_missing_tokenizer_is_an_error(tmp_path):
-    small_gpt2(tmp_path)
-    with pytest.raises(DataError, match="has no tokenizer: save the tokenizer beside the model"):
-        load_language_model("causal", str(tmp_path))
-
-
-def test_tokenizer_of_another_model_is_an_error(tmp_path):
-    small_gpt2(tmp_path)
-    AutoTokenizer.from_pretrained(MODELS / "causal").save_pretrained(tmp_path)
-    with pytest.raises(DataError, match=r"its tokenizer knows \d+ tokens and its model 8"):
-        load_language_model("causal", str(tmp_path))
-
-
-def test_tokenizer_without_end_is_an_error(tmp_path):
-    small_gpt2(tmp_path)
-    small_tokenizer().save_pretrained(tmp_path)
-    with pytest.raises(DataError, match="has no end-of-text token"):
-        load_language_model("causal", str(tmp_path))
-
-
-def test_gpt2_without_pad_token_pads_with_its_end(tmp_path):
-    small_gpt2(tmp_path)
-    small_tokenizer(eos_token="<eos>").save_pretrained(tmp_path)
-    model, tokenizer = load_language_model("causal", str(tmp_path))
+def test_gpt2_without_pad_token_pads_with_its_end(small):
+    small_tokenizer(small, eos_token="<eos>")
+    model, tokenizer = loading.load_language_model("causal", str(small))
     assert tokenizer.pad_token_id == tokenizer.eos_token_id == model.generation_config.pad_token_id == 0
     assert model.get_input_embeddings().weight.shape[0] == 8
     assert tokenizer(["a", "a b c"], padding=True).attention_mask == [[0, 0, 1], [1, 1, 1]]
 
 
-def test_classifier_without_pad_token_is_an_error(tmp_path):
-    shape = {"vocab_size": 8, "dim": 8, "hidden_dim": 8, "n_layers": 1, "n_heads": 2, "max_position_embeddings": 16}
-    DistilBertForSequenceClassification(DistilBertConfig(**shape)).save_pretrained(tmp_path)
-    small_tokenizer().save_pretrained(tmp_path)
-    with pytest.raises(DataError, match="has no pad token"):
-        load_classifier(str(tmp_path))
-
-
 def test_dropout_is_off_even_in_training_mode(tmp_path):
     shape = {"vocab_size": 8, "d_model": 8, "d_kv": 4, "d_ff": 8, "num_layers": 2, "num_heads": 2}
-    T5ForConditionalGeneration(T5Config(**shape, dropout_rate=0.5, decoder_start_token_id=0)).save_pretrained(tmp_path)
-    small_tokenizer(pad_token="<pad>", eos_token="<eos>").save_pretrained(tmp_path)
-    model, _ = load_language_model("seq2seq", str(tmp_path))
+    config = hf.T5Config(**shape, dropout_rate=0.5, decoder_start_token_id=0)
+    hf.T5ForConditionalGeneration(config).save_pretrained(tmp_path)
+    small_tokenizer(tmp_path, pad_token="<pad>", eos_token="<eos>")
+    model, _ = loading.load_language_model("seq2seq", str(tmp_path))
     assert not model.training
     model.train()
     ids = torch.tensor([[3, 4, 5]])
@@ -298,79 +221,51 @@ def test_a_configuration_asks_for_no_further_outputs(kind, tmp_path):
     for side in (config, config.get("encoder", {}), config.get("decoder", {})):
         side.update(asked)
     (tmp_path / "config.json").write_text(json.dumps(config))
-    model, tokenizer = load_language_model(of, str(tmp_path))
-    check_model(model, tokenizer)
+    model, tokenizer = loading.load_language_model(of, str(tmp_path))
+    checks.check_model(model, tokenizer)
     ids = torch.tensor([[3, 4, 5]])
     found = model(ids, **({"decoder_input_ids": ids} if of == "seq2seq" else {}), use_cache=False)
     assert set(found) <= {"logits", "encoder_last_hidden_state"}
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_weights_that_are_not_finite_are_refused(value, tmp_path):
-    model, tokenizer = tiny.model("causal"), tiny.tokenizer("causal")
-    with torch.no_grad():
-        model.transformer.h[1].mlp.c_fc.weight[0, 2:4] = value
-    model.save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
-    told = r"2 of 4,096 numbers in its weight transformer\.h\.1\.mlp\.c_fc\.weight are NaN or infinite"
-    with pytest.raises(DataError, match=told):
-        load_language_model("causal", str(tmp_path))
-
-
-def test_a_bias_of_the_logits_may_close_tokens_by_minus_infinity(tmp_path):
+def test_weights_that_are_not_finite_are_refused_but_for_a_bias_that_closes_tokens(tmp_path, refused):
     tiny.tokenizer("seq2seq").save_pretrained(tmp_path)
-    for value, fine in ((-math.inf, True), (math.inf, False), (math.nan, False)):
+    for value in (math.nan, math.inf, -math.inf):
         model = model_families.model("marian")
         model.final_logits_bias[0, 0] = value
+        if value != -math.inf:
+            model.save_pretrained(tmp_path)
+            with refused(DataError):
+                loading.load_language_model("seq2seq", str(tmp_path))
+            model.final_logits_bias[0, 0] = -math.inf
         model.save_pretrained(tmp_path)
-        if fine:
-            check_model(*load_language_model("seq2seq", str(tmp_path)))
-        else:
-            with pytest.raises(DataError, match="its weight final_logits_bias are NaN or infinite"):
-                load_language_model("seq2seq", str(tmp_path))
+        checks.check_model(*loading.load_language_model("seq2seq", str(tmp_path)))
+        with torch.no_grad():
+            model.model.decoder.layers[1].fc1.weight[0, 2:4] = value
+        model.save_pretrained(tmp_path)
+        with refused(DataError):
+            loading.load_language_model("seq2seq", str(tmp_path))
 
 
-@pytest.mark.parametrize("name", LANGUAGE_MODELS)
+@pytest.mark.parametrize("name", ["causal", "translator-s"])
 def test_policies_are_fresh_and_scorers_are_shared(name):
-    first, _ = load_language_model(family(name), f"mini:{name}")
-    second, _ = load_language_model(family(name), f"mini:{name}")
+    family = LISTED[name]["family"]
+    first, second = (loading.load_language_model(family, f"mini:{name}")[0] for _ in range(2))
     assert first is not second
-    assert first.dtype == torch.float32
-    assert all(p.requires_grad for p in first.parameters())
-    shared, _ = load_scoring_model(family(name), f"mini:{name}")
-    assert shared is load_scoring_model(family(name), f"mini:{name}")[0]
+    assert first.dtype == torch.float32 and all(p.requires_grad for p in first.parameters())
+    shared, _ = scorers.load_scoring_model(family, f"mini:{name}")
+    assert shared is scorers.load_scoring_model(family, f"mini:{name}")[0]
     assert not any(p.requires_grad for p in shared.parameters())
 
 
 def test_a_folder_that_was_written_anew_is_read_anew(tmp_path):
     folder = shutil.copytree(locate_model("mini:sentiment"), tmp_path / "model")
-    before, known, sign = load_classifier(str(folder))[0], weights_id(str(folder)), signed(str(folder))
-    assert load_classifier(str(folder))[0] is before
-    changed = load_pretrained(AutoModelForSequenceClassification, str(folder), "")[0]
+    name = str(folder)
+    before, known, sign = scorers.load_classifier(name)[0], loading.weights_id(name), scorers.signed(name)
+    assert scorers.load_classifier(name)[0] is before
+    changed = loading.load_pretrained(hf.AutoModelForSequenceClassification, name, "")[0]
     with torch.no_grad():
         changed.classifier.weight.neg_()
     changed.save_pretrained(folder)
-    after = load_classifier(str(folder))[0]
-    assert torch.equal(after.classifier.weight, -before.classifier.weight)
-    assert weights_id(str(folder)) != known and signed(str(folder)) != sign
-
-
-def test_code_in_a_models_folder_is_neither_run_nor_asked_about(tmp_path, monkeypatch):
-    asked = []
-    monkeypatch.setattr("builtins.input", lambda *prompt: asked.append(prompt) or "y")
-    model, tokenizer = load_language_model("causal", "mini:causal")
-    model.save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
-    (tmp_path / "theirs.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
-    config = json.loads((tmp_path / "config.json").read_text())
-    named = {"AutoConfig": "theirs.Config", "AutoModelForCausalLM": "theirs.Model"}
-    (tmp_path / "config.json").write_text(json.dumps(config | {"model_type": "theirs", "auto_map": named}))
-    with pytest.raises(DataError, match="`auto_map` names Python code, which is never run"):
-        load_language_model("causal", str(tmp_path))
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    path = tmp_path / "tokenizer_config.json"
-    settings = {"tokenizer_class": "Theirs", "auto_map": {"AutoTokenizer": ["theirs.Theirs", None]}}
-    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
-    with pytest.raises(DataError, match="tokenizer_config.json: `auto_map` names Python code"):
-        load_language_model("causal", str(tmp_path))
-    assert not asked and not (tmp_path / "ran").exists()
+    assert torch.equal(scorers.load_classifier(name)[0].classifier.weight, -before.classifier.weight)
+    assert loading.weights_id(name) != known and scorers.signed(name) != sign

@@ -3,34 +3,37 @@
 import json
 
 import pytest
-from support.chat_models import TEMPLATE
-from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, processors
-from transformers import ByT5Tokenizer, PreTrainedTokenizerFast
+from support.late import late
 
 from grue.errors import DataError
-from grue.lm.chat import chat_template
-from grue.lm.load import load_language_model, load_tokenizer
-from grue.lm.plain_text import read_as_text, rendered_ids, save_tokenizer
-from grue.lm.tokens import encode_prompts, encode_responses
 from grue.tasks import Prompt
+
+hf, fast, plain_text = late("transformers"), late("tokenizers"), late("grue.lm.plain_text")
+loading, tokens, chat, chat_models = (
+    late("grue.lm.load"),
+    late("grue.lm.tokens"),
+    late("grue.lm.chat"),
+    late("support.chat_models"),
+)
 
 PIECES = ["<pad>", "</s>", "<unk>", "▁", "<", "/", "s", ">", "▁a", "pad", "▁[cell]"]
 
 
 def pieces(special=True):
     """As T5's: the special tokens are pieces of the model, too, and the likeliest ones."""
-    made = Tokenizer(models.Unigram([(piece, 0.0 if at < 3 else -2.0) for at, piece in enumerate(PIECES)], unk_id=2))
-    made.pre_tokenizer = pre_tokenizers.Metaspace()
-    made.add_tokens([AddedToken("</s>", special=special), AddedToken("[cell]", special=False)])
-    made.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
-    return PreTrainedTokenizerFast(tokenizer_object=made, pad_token="<pad>", eos_token="</s>", unk_token="<unk>")
+    scored = [(piece, 0.0 if at < 3 else -2.0) for at, piece in enumerate(PIECES)]
+    made = fast.Tokenizer(fast.models.Unigram(scored, unk_id=2))
+    made.pre_tokenizer = fast.pre_tokenizers.Metaspace()
+    made.add_tokens([fast.AddedToken("</s>", special=special), fast.AddedToken("[cell]", special=False)])
+    made.post_processor = fast.processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
+    return hf.PreTrainedTokenizerFast(tokenizer_object=made, pad_token="<pad>", eos_token="</s>", unk_token="<unk>")
 
 
 @pytest.mark.parametrize("special", [True, False])
 def test_pieces_are_not_put_together_to_special_tokens(special):
     tokenizer = pieces(special)
     assert tokenizer("a </s>")["input_ids"][-2:] == [1, 1]
-    read_as_text("m", tokenizer)
+    plain_text.read_as_text("m", tokenizer)
     for text, said in {
         "</s>": ["▁", "<", "/", "s", ">"],
         "a </s>a": ["▁a", "▁", "<", "/", "s", ">", "<unk>"],
@@ -46,46 +49,45 @@ def test_pieces_are_not_put_together_to_special_tokens(special):
 def test_a_saved_copy_reads_as_the_original_did(tmp_path):
     tokenizer = pieces()
     tokenizer.save_pretrained(tmp_path / "before")
-    read_as_text("m", tokenizer)
+    plain_text.read_as_text("m", tokenizer)
     ids = tokenizer("</s>", truncation=True, max_length=9)["input_ids"]
-    save_tokenizer(tokenizer, tmp_path / "after")
+    plain_text.save_tokenizer(tokenizer, tmp_path / "after")
     before, after = ((tmp_path / name / "tokenizer.json").read_text() for name in ("before", "after"))
     assert json.loads(before) == json.loads(after)
     assert "split_special" not in (tmp_path / "after" / "tokenizer_config.json").read_text()
     assert tokenizer("</s>")["input_ids"] == ids, "and the one in memory goes on as it was"
 
 
-def test_slow_tokenizers_read_text_or_are_refused():
-    tokenizer = ByT5Tokenizer()
-    read_as_text("m", tokenizer)
+def test_slow_tokenizers_read_text_or_are_refused(refused):
+    tokenizer = hf.ByT5Tokenizer()
+    plain_text.read_as_text("m", tokenizer)
     assert tokenizer("</s>")["input_ids"] == [*(byte + 3 for byte in b"</s>"), 1]
-    tokenizer = ByT5Tokenizer()
+    tokenizer = hf.ByT5Tokenizer()
     tokenizer.add_tokens(["cell"])
-    with pytest.raises(DataError, match=r"cannot read special tokens as text .*\('cell'\); give the model a fast one"):
-        read_as_text("m", tokenizer)
+    with refused(DataError):
+        plain_text.read_as_text("m", tokenizer)
 
 
 @pytest.mark.parametrize("family", ["causal", "seq2seq"])
 def test_prompts_and_targets_of_a_loaded_model_hold_no_special_token_of_their_text(family):
-    model, tokenizer = load_language_model(family, f"mini:{family}")
-    special = set(tokenizer.all_special_ids)
-    prompts = encode_prompts(model, tokenizer, ["good <pad> film<eos>", "<eos>"], Prompt(32, "left")).lists()
-    targets = encode_responses(model, tokenizer, ["good <pad> film<eos>", "<eos>"], 32).lists()
-    for row in prompts:
+    model, tokenizer = loading.load_language_model(family, f"mini:{family}")
+    special, texts = set(tokenizer.all_special_ids), ["good <pad> film<eos>", "<eos>"]
+    for row in tokens.encode_prompts(model, tokenizer, texts, Prompt(32, "left")).lists():
         assert not special & set(row[:-1] if family == "seq2seq" else row)
+    targets = tokens.encode_responses(model, tokenizer, texts, 32).lists()
     for row in targets:
-        assert row[-1] == tokenizer.eos_token_id
-        assert not special & set(row[:-1])
+        assert row[-1] == tokenizer.eos_token_id and not special & set(row[:-1])
     assert tokenizer.decode(targets[0][:-1]).strip() == "good <pad> film<eos>"
 
 
 def test_a_conversation_keeps_the_tokens_of_its_template_alone():
-    tokenizer = load_tokenizer("mini:causal")
-    tokenizer.chat_template = TEMPLATE
-    template = chat_template("m", tokenizer)
+    tokenizer = loading.load_tokenizer("mini:causal")
+    tokenizer.chat_template = chat_models.TEMPLATE
+    template = chat.chat_template("m", tokenizer)
     cls, eos = tokenizer.convert_tokens_to_ids(["<cls>", "<eos>"])
-    plain = rendered_ids(tokenizer, template.render([{"role": "user", "content": "A film."}]))
+    plain = plain_text.rendered_ids(tokenizer, template.render([{"role": "user", "content": "A film."}]))
     assert plain == tokenizer("<cls>user: A film.<eos><cls>assistant: ", split_special_tokens=False)["input_ids"]
-    ids = rendered_ids(tokenizer, template.render([{"role": "user", "content": "A<eos><cls>assistant: B<eos>"}]))
+    quoted = template.render([{"role": "user", "content": "A<eos><cls>assistant: B<eos>"}])
+    ids = plain_text.rendered_ids(tokenizer, quoted)
     assert (ids.count(cls), ids.count(eos)) == (2, 1)
     assert tokenizer.decode(ids) == "<cls>user: A<eos><cls>assistant: B<eos><eos><cls>assistant: "

@@ -4,36 +4,36 @@ import math
 from functools import partial
 
 import pytest
-import torch
-from support import tiny
+from support.late import late
 
 from grue.errors import TrainingError
-from grue.evaluation.predict import continuations
-from grue.lm.sampling import sample_responses
-from grue.lm.seeds import example_uniforms
-from grue.lm.tokens import decode_responses, encode_prompts
 from grue.tasks import Generation, Prompt
 
+torch, tiny, sampling, tokens = late("torch"), late("support.tiny"), late("grue.lm.sampling"), late("grue.lm.tokens")
+predicting, seeds = late("grue.evaluation.predict"), late("grue.lm.seeds")
+
 FAMILIES = ["causal", "seq2seq"]
-PROMPT = Prompt(max_tokens=10, truncation="left")
+TEXTS = ("the dog sees", "a cat likes the red ball", "man")
 
 
-def asked(family):
-    model, tokenizer = tiny.model(family), tiny.tokenizer(family)
-    return model, encode_prompts(model, tokenizer, ("the dog sees", "a cat likes the red ball", "man"), PROMPT)
+def asked(family, texts=TEXTS):
+    model, prompt = tiny.model(family), Prompt(max_tokens=10, truncation="left")
+    return model, tokens.encode_prompts(model, tiny.tokenizer(family), texts, prompt)
+
+
+def uniforms():
+    return torch.rand(3, 6, generator=torch.Generator().manual_seed(0))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_samples_do_not_depend_on_the_batch(family):
-    model, tokenizer, examples = tiny.model(family), tiny.tokenizer(family), tiny.examples(6)
-    settings = Generation(max_new_tokens=8, do_sample=True, top_k=7)
+    settings, examples = Generation(max_new_tokens=8, do_sample=True, top_k=7), tiny.examples(6)
 
     def answers(chosen):
-        prompts = encode_prompts(model, tokenizer, [example.prompt for example in chosen], PROMPT)
-        rollout = sample_responses(model, prompts, settings, example_uniforms(3, chosen, 8), eos=1)
-        return dict(
-            zip([e.id for e in chosen], decode_responses(tokenizer, rollout.responses, rollout.truncated), strict=True)
-        )
+        model, prompts = asked(family, [example.prompt for example in chosen])
+        rollout = sampling.sample_responses(model, prompts, settings, seeds.example_uniforms(3, chosen, 8), eos=1)
+        texts = tokens.decode_responses(tiny.tokenizer(family), rollout.responses, rollout.truncated)
+        return dict(zip([example.id for example in chosen], texts, strict=True))
 
     together = answers(examples)
     assert len(set(together.values())) > 1
@@ -44,37 +44,33 @@ def test_samples_do_not_depend_on_the_batch(family):
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("sampled", [{"top_k": 0}, {"top_k": 3}, {"top_p": 0.5}, {"do_sample": False}])
-@pytest.mark.parametrize(
-    ("first", "value"), [(0, math.nan), (2, math.nan), (0, math.inf), (1, -math.inf)], ids=lambda given: f"{given}"
-)
-def test_no_token_is_drawn_from_broken_logits_however_late_they_come(family, sampled, first, value):
-    model, prompts = asked(family)
-    settings, steps = Generation(**{"max_new_tokens": 6, "min_new_tokens": 4, "do_sample": True, **sampled}), [0]
+def test_no_token_is_drawn_from_broken_logits_however_late_they_come(family, sampled):
+    settings = Generation(**{"max_new_tokens": 6, "min_new_tokens": 4, "do_sample": True, **sampled})
+    for first, value in ((0, math.nan), (2, math.nan), (0, math.inf), (1, -math.inf)):
+        model, prompts = asked(family)
+        steps = []
 
-    def broken(module, inputs, logits):
-        place = steps[0]
-        steps[0] += 1
-        if place < first:
-            return logits
-        return torch.full_like(logits, value) if value < 0 else logits.index_fill(-1, torch.tensor([2]), value)
+        def broken(module, inputs, logits, first=first, value=value, steps=steps):
+            steps.append(1)
+            if len(steps) <= first:
+                return logits
+            return torch.full_like(logits, value) if value < 0 else logits.index_fill(-1, torch.tensor([2]), value)
 
-    model.get_output_embeddings().register_forward_hook(broken)
-    uniforms = torch.rand(3, 6, generator=torch.Generator().manual_seed(0))
-    draw = partial(sample_responses, model, prompts, settings, uniforms, eos=1, keep="scores")
-    if not settings.do_sample:
-        draw = partial(continuations, model, tiny.tokenizer(family), prompts, tiny.examples(3), settings, 1, 1)
-    with pytest.raises(TrainingError, match=r"its logits hold NaN or \+∞, or no finite number at all, so no token"):
-        draw()
-    assert steps[0] == first + 1
+        model.get_output_embeddings().register_forward_hook(broken)
+        draw = partial(sampling.sample_responses, model, prompts, settings, uniforms(), eos=1, keep="scores")
+        if not settings.do_sample:
+            asking = (model, tiny.tokenizer(family), prompts, tiny.examples(3), settings, 1, 1)
+            draw = partial(predicting.continuations, *asking)
+        with pytest.raises(TrainingError, match=r"its logits hold NaN or \+∞, or no finite number at all, so no token"):
+            draw()
+        assert len(steps) == first + 1
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_no_response_ends_before_its_minimum_length(family):
     model, prompts = asked(family)
     settings = Generation(max_new_tokens=6, min_new_tokens=4, do_sample=True)
-    rollout = sample_responses(
-        model, prompts, settings, torch.rand(3, 6, generator=torch.Generator().manual_seed(0)), eos=1
-    )
+    rollout = sampling.sample_responses(model, prompts, settings, uniforms(), eos=1)
     assert (rollout.responses.mask.sum(1) >= 4).all()
     assert not (rollout.responses.ids[:, :4] == 1).any()
     support = rollout.open_vocabulary(torch.arange(3), rollout.responses.ids.shape[1], model.config.vocab_size)

@@ -1,14 +1,21 @@
 """Weights sharded over two processes (gloo, CPU) learn, decode and are saved like whole ones; and what is refused."""
 
 import pytest
-import torch
+from support.late import late
 from support.processes import no_launcher, together  # noqa: F401  # autouse: an import is enough
-from transformers import GPT2LMHeadModel, T5ForConditionalGeneration
 
 from grue.errors import ConfigError, Unavailable
-from grue.lm.distributed import DistributedContext
 from grue.lm.settings import ModelSettings
-from grue.lm.sharding import check_sharding, gathered, whole
+
+torch, hf, distributed, sharding = (
+    late("torch"),
+    late("transformers"),
+    late("grue.lm.distributed"),
+    late("grue.lm.sharding"),
+)
+
+CASES = (("causal", False), ("seq2seq", True))
+"""(family, whether policy and critic share their trunk)"""
 
 SHARDED = """
 from contextlib import nullcontext
@@ -79,23 +86,22 @@ def decode(made, steps):
     return torch.stack(seen)
 
 
-for family in ("causal", "seq2seq"):
-    for shared in (False, True):
-        plain, split = make(False, shared), make(True, shared)
-        one = {"weights there": sum(p.to_local().numel() for p in split[2]) / sum(p.numel() for p in plain[2])}
-        one["decoded"] = float((decode(split, 3 + 2 * distributed.rank) - decode(plain, 3 + 2 * distributed.rank)).abs().max())
-        one["norms"] = (train(plain, 2), train(split, 2))
-        one["states"] = (state(plain), state(split))
-        again = make(True, shared)
-        for target, value in zip((again[0], again[1], again[3]), state(plain), strict=True):
-            load_whole(target, value)
-        one["resumed"] = (train(plain, 1), train(again, 1), state(plain), state(again))
-        one["decoded after"] = float((decode(again, 4) - decode(plain, 4)).abs().max())
-        folder = f"{OUT}/{family}-{shared}"
-        weights = whole(again[0].state_dict())
-        if distributed.is_main:
-            model_of(again[0], weights).save_pretrained(folder)
-        out[family, shared] = one
+for family, shared in CASES:
+    plain, split = make(False, shared), make(True, shared)
+    one = {"weights there": sum(p.to_local().numel() for p in split[2]) / sum(p.numel() for p in plain[2])}
+    one["decoded"] = float((decode(split, 3 + 2 * distributed.rank) - decode(plain, 3 + 2 * distributed.rank)).abs().max())
+    one["norms"] = (train(plain, 2), train(split, 2))
+    one["states"] = (state(plain), state(split))
+    again = make(True, shared)
+    for target, value in zip((again[0], again[1], again[3]), state(plain), strict=True):
+        load_whole(target, value)
+    one["resumed"] = (train(plain, 1), train(again, 1), state(plain), state(again))
+    one["decoded after"] = float((decode(again, 4) - decode(plain, 4)).abs().max())
+    folder = f"{OUT}/{family}"
+    weights = whole(again[0].state_dict())
+    if distributed.is_main:
+        model_of(again[0], weights).save_pretrained(folder)
+    out[family, shared] = one
 torch.save(out, f"{OUT}/{distributed.rank}.pt")
 leave_processes()
 """
@@ -104,7 +110,7 @@ leave_processes()
 @pytest.fixture(scope="module")
 def sharded(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sharded")
-    return together(SHARDED, folder), folder
+    return together(f"CASES = {CASES}\n{SHARDED}", folder), folder
 
 
 def leaves(tree):
@@ -115,10 +121,10 @@ def leaves(tree):
     return {f"{key}.{rest}": tensor for key, inner in pairs for rest, tensor in leaves(inner).items()}
 
 
-@pytest.mark.parametrize("family", ["causal", "seq2seq"])
-@pytest.mark.parametrize("shared", [True, False])
-def test_sharded_weights_learn_like_whole_ones(sharded, family, shared):
-    for saved in sharded[0]:
+@pytest.mark.parametrize(("family", "shared"), CASES)
+def test_sharded_weights_learn_like_whole_ones_and_are_saved_like_any_model(sharded, family, shared):
+    both, folder = sharded
+    for saved in both:
         one = saved[family, shared]
         assert one["weights there"] < 0.6
         assert one["decoded"] == 0 and one["decoded after"] < 1e-4
@@ -129,51 +135,27 @@ def test_sharded_weights_learn_like_whole_ones(sharded, family, shared):
             for place, tensor in wanted.items():
                 torch.testing.assert_close(found[place], tensor, rtol=1e-5, atol=1e-6)
         assert one["resumed"][1] == pytest.approx(one["resumed"][0], rel=1e-5)
-
-
-@pytest.mark.parametrize("family", ["causal", "seq2seq"])
-def test_sharded_weights_are_saved_like_any_model(sharded, family):
-    (saved, _), folder = sharded
-    kind = {"causal": GPT2LMHeadModel, "seq2seq": T5ForConditionalGeneration}[family]
-    loaded = kind.from_pretrained(folder / f"{family}-False")
-    wanted = saved[family, False]["resumed"][3][0]
+    auto = hf.AutoModelForCausalLM if family == "causal" else hf.AutoModelForSeq2SeqLM
+    loaded, wanted = auto.from_pretrained(folder / family), both[0][family, shared]["resumed"][3][0]
     for name, tensor in loaded.state_dict().items():
         assert torch.equal(tensor, wanted[name])
     assert loaded.lm_head.weight is loaded.get_input_embeddings().weight
 
 
-@pytest.mark.parametrize(
-    ("settings", "distributed", "message"),
-    [
-        (
-            {"lora_rank": 2},
-            DistributedContext(),
-            "sharded: low-rank adapters leave little to shard, and the weights under them stay whole; set sharded = false "
-            "or lora_rank = 0.",
-        ),
-        (
-            {},
-            DistributedContext(1, 2, torch.device("cuda", 0)),
-            "sharded: every process needs its own GPU, but GRUE_DEVICE puts several on one; unset GRUE_DEVICE.",
-        ),
-    ],
-)
-def test_what_cannot_be_sharded_is_refused(settings, distributed, message):
-    with pytest.raises(ConfigError) as refused:
-        check_sharding(ModelSettings(sharded=True, **settings), distributed)
-    assert str(refused.value) == message
-    check_sharding(ModelSettings(sharded=False, **settings), distributed)
-
-
-def test_a_torch_that_cannot_shard_is_refused(monkeypatch):
+def test_what_cannot_be_sharded_is_refused(refused, monkeypatch):
+    one_gpu = distributed.DistributedContext(1, 2, torch.device("cuda", 0))
+    for settings, processes in (({"lora_rank": 2}, distributed.DistributedContext()), ({}, one_gpu)):
+        with refused(ConfigError):
+            sharding.check_sharding(ModelSettings(sharded=True, **settings), processes)
+        sharding.check_sharding(ModelSettings(sharded=False, **settings), processes)
     monkeypatch.delattr("torch.distributed.fsdp.FSDPModule.set_force_sum_reduction_for_comms")
-    check_sharding(ModelSettings(sharded=True), DistributedContext())  # one process has all weights
+    sharding.check_sharding(ModelSettings(sharded=True), distributed.DistributedContext())  # one has all weights
     with pytest.raises(Unavailable, match="upgrade torch"):
-        check_sharding(ModelSettings(sharded=True), DistributedContext(0, 2))
+        sharding.check_sharding(ModelSettings(sharded=True), distributed.DistributedContext(0, 2))
 
 
 def test_a_single_process_shards_nothing():
     state = {"weight": torch.ones(2)}
-    assert whole(state) is state
-    with gathered(None):
+    assert sharding.whole(state) is state
+    with sharding.gathered(None):
         assert not torch.distributed.is_initialized()

@@ -3,18 +3,20 @@
 import dataclasses
 
 import pytest
-from support import tiny
+from support.late import late
 
 from grue.algorithms import BUILT_IN
 from grue.evaluation.rewards import Reward, give_name, make_reward
-from grue.runs.algorithms import find_algorithm
+from grue.runs.algorithms import find_card
 from grue.runs.figures import OF_UPDATES, RUN, figures_of
 from grue.tasks import MetricSpec
 
+tiny, golden = late("support.tiny"), late("support.golden")
+
 NATURAL = MetricSpec("rouge2", "naturalness", (0.0, 1.0))
-FEW = {"updates": 2, "epochs": 2, "samples_per_prompt": 2, "value_prompts": 8, "save_every": 9, "validate_every": 1}
-# What turns on the figures that are not always logged.
-SWITCHES = {"supervised_coefficient": 0.1, "mask": "learned_top_p"}
+# Few updates, and what turns on the figures that are not always logged.
+SWITCHED = {"updates": 2, "epochs": 2, "samples_per_prompt": 2, "value_prompts": 8, "validate_every": 1}
+SWITCHED |= {"cg_steps": 2, "critic_epochs": 1, "supervised_coefficient": 0.1, "mask": "learned_top_p"}
 
 
 def odd(examples, texts):
@@ -32,34 +34,27 @@ def sum_of_two(task):
     return Reward(tuple(term for part in parts for term in part.terms))
 
 
-def logged(algorithm, folder, settings, reward=None):
-    """The names that a run logs; that of a reward's term is NAME."""
-    found = find_algorithm(algorithm)
-    can = {field.name for field in dataclasses.fields(found.settings)} - found.without_effect
-    task = tiny.task("causal")
-    task = dataclasses.replace(task, metrics=(*task.metrics, NATURAL))
-    chosen = {key: value for key, value in {**FEW, **settings}.items() if key in can}
-    run = tiny.run("causal", algorithm, folder, task_=task, **chosen)
-    if reward is not None:
-        run.trainer.reward = reward(task)
-    tiny.train(run)
-    names = {name for line in tiny.logged(folder) for name in line}
-    kinds = ("reward/", "validation/reward/", "validation/sampled_reward/")
-    terms = {name for name in names if name.startswith(kinds)}
+def names_of(lines):
+    """The names of what was logged; that of a reward's term is NAME."""
+    names = {name for line in lines for name in line}
+    terms = {name for name in names if name.startswith(("reward/", "validation/reward/", "validation/sampled_reward/"))}
     return {"seconds"} | names - terms | {name[: name.index("reward/")] + "reward/NAME" for name in terms}
-
-
-def defaults(algorithm):
-    return {field.name: field.default for field in dataclasses.fields(find_algorithm(algorithm).settings)}
 
 
 @pytest.mark.parametrize("algorithm", BUILT_IN)
 def test_what_is_logged_is_explained_and_the_other_way_round(algorithm, tmp_path):
-    told = figures_of(algorithm)
-    plain = logged(algorithm, tmp_path / "plain", {})
-    switched = logged(algorithm, tmp_path / "switched", SWITCHES, sum_of_two)
+    found, told = find_card(algorithm), figures_of(algorithm)
+    defaults = {field.name: field.default for field in dataclasses.fields(found.settings)}
+    can = defaults.keys() - found.without_effect
+    task = tiny.task("causal")
+    task = dataclasses.replace(task, metrics=(*task.metrics, NATURAL))
+    settings = {key: value for key, value in SWITCHED.items() if key in can}
+    run = tiny.run("causal", algorithm, tmp_path, task_=task, **settings)
+    run.trainer.reward = sum_of_two(task)
+    tiny.train(run)
+    plain, switched = names_of(golden.trace("causal", algorithm).logged), names_of(tiny.logged(tmp_path))
     assert plain | switched == set(told)
-    off = [name for name, figure in told.items() if figure.setting and not defaults(algorithm).get(figure.setting)]
+    off = [name for name, figure in told.items() if figure.setting and not defaults.get(figure.setting)]
     assert plain.isdisjoint(off)
 
 

@@ -5,11 +5,11 @@ import json
 
 import pytest
 from click.testing import CliRunner
-from support import tiny
 
+from grue.algorithms import BUILT_IN
 from grue.cli.main import main
 from grue.rl.settings import RolloutConfig
-from grue.runs.algorithms import find_algorithm
+from grue.runs.algorithms import find_card
 from grue.runs.reference import about, shared_settings
 
 
@@ -17,9 +17,9 @@ def told(name):
     return {setting.name: setting for group in about(name).groups for setting in group.settings}
 
 
-@pytest.mark.parametrize("algorithm", tiny.ALGORITHMS)
+@pytest.mark.parametrize("algorithm", BUILT_IN)
 def test_every_setting_that_has_an_effect_is_listed_once_with_a_meaning(algorithm):
-    found = find_algorithm(algorithm)
+    found = find_card(algorithm)
     listed = [setting for group in about(algorithm).groups for setting in group.settings]
     names = [setting.name for setting in listed]
     assert sorted(names) == sorted({f.name for f in dataclasses.fields(found.settings)} - found.without_effect)
@@ -48,7 +48,7 @@ def test_the_shared_settings_have_the_defaults_of_their_own_classes():
 
 def test_the_command_lists_and_shows(monkeypatch):
     listing = CliRunner().invoke(main, ["algorithms", "list"])
-    assert [line.split()[0] for line in listing.output.splitlines()[: len(tiny.ALGORITHMS)]] == list(tiny.ALGORITHMS)
+    assert [line.split()[0] for line in listing.output.splitlines()[: len(BUILT_IN)]] == list(BUILT_IN)
     shown = CliRunner().invoke(main, ["algorithms", "show", "ppo"]).output
     assert "\n  clip = 0.2  ·  float  ·  above 0  ·  paper: 0.2\n      ε of the policy ratio.\n" in shown
     record = json.loads(CliRunner().invoke(main, ["algorithms", "show", "ppo", "--json"]).output)

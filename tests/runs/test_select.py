@@ -5,22 +5,23 @@ import math
 import shutil
 
 import pytest
-import torch
-from support import tiny
-from support.commands import here, run_folder, train_command
-from support.processes import together
+from support.late import late
 
 from grue import files
-from grue.algorithms.es import answer
 from grue.errors import ConfigError, DataError
 from grue.lm.checkpoint import read_manifest
-from grue.rl.responses import draw_positions
 from grue.rl.settings import RewardedConfig
 from grue.runs import impact, rewarded
 from grue.runs.algorithms import find_algorithm
 from grue.runs.rewarded import PromptRewards
-from grue.runs.select import check_selection, choose, selection
-from grue.runs.train import Interrupted
+
+torch, tiny, commands, processes = (
+    late("torch"),
+    late("support.tiny"),
+    late("support.commands"),
+    late("support.processes"),
+)
+selecting, es, training = late("grue.runs.select"), late("grue.algorithms.es"), late("grue.runs.train")
 
 SMALL = {"updates": 3, "rollouts": 4, "minibatch_size": 4, "epochs": 1}
 
@@ -30,8 +31,24 @@ def by_number(examples, texts):
     return [float(example.id[1:]) for example in examples]
 
 
+def flat(examples, texts):
+    return [0.25] * len(texts)
+
+
+def rising(examples, texts, step):
+    """Rewards that rise with the updates, but for two prompts: one falls, one stays."""
+    other = {"e3": 1 - step / 5, "e7": 0.0}
+    return [other.get(example.id, step / 5) for example in examples]
+
+
 def run(folder, algorithm="reinforce", **settings):
     return tiny.run("causal", algorithm, folder, **{**SMALL, **settings})
+
+
+def chosen(*given, **settings):
+    """The selection of a run, made now."""
+    one = run(*given, **settings)
+    return selecting.choose(one.plan, one.trainer)
 
 
 def finished(run_):
@@ -43,7 +60,10 @@ def finished(run_):
     return run_
 
 
-# --- rewards.jsonl ---------------------------------------------------------------------------------------------------
+def interrupted(run_, updates):
+    run_.stop = lambda: len(run_.observer.lines) >= updates
+    with pytest.raises(training.Interrupted):
+        tiny.train(run_)
 
 
 def test_every_update_says_what_each_prompt_was_rewarded_with(tmp_path):
@@ -70,35 +90,13 @@ def test_every_update_says_what_each_prompt_was_rewarded_with(tmp_path):
         assert line["examples"] == 12
 
 
-@pytest.mark.parametrize("algorithm", [name for name in tiny.ALGORITHMS if name != "supervised"])
-def test_every_algorithm_tells_of_the_prompts_of_its_updates_and_of_no_others(algorithm, tmp_path):
-    """What an algorithm draws beside its updates is none of a pass over the prompts."""
-    tiny.train(found := run(tmp_path, algorithm, updates=2, samples_per_prompt=2))
-    count, seed = found.plan.config.prompts, found.trainer.seed
-    order = [{tiny.examples()[int(at)].id for at in draw_positions(12, count, seed, n)} for n in range(2)]
-    assert [set(line.rewards) for line in rewarded.read(tmp_path / "rewards.jsonl")] == order
-
-
-def test_what_did_not_learn_from_a_reward_writes_none(tmp_path):
-    tiny.train(tiny.run("causal", "supervised", tmp_path, epochs=1))
-    assert not (tmp_path / "rewards.jsonl").exists()
-
-
 def test_a_resumed_run_has_the_rewards_of_one_that_was_not_stopped(tmp_path):
-    tiny.train(run(tmp_path / "whole"))
-    begun = run(tmp_path / "begun", stop=lambda: len(begun.observer.lines) >= 2)
-    with pytest.raises(Interrupted):
-        tiny.train(begun)
-    path = tmp_path / "begun" / "rewards.jsonl"
+    whole, path = run(tmp_path / "whole"), tmp_path / "begun" / "rewards.jsonl"
+    tiny.train(whole)
+    interrupted(run(tmp_path / "begun"), 2)
     path.write_text(path.read_text() + '{"examples":12,"rewards":{"e1":5.0},"update":3}\n{"examples":12,"re')
     tiny.train(run(tmp_path / "begun"))
     assert path.read_bytes() == (tmp_path / "whole" / "rewards.jsonl").read_bytes()
-
-
-def test_a_run_that_begins_anew_keeps_no_older_rewards(tmp_path):
-    tmp_path.joinpath("rewards.jsonl").write_text('{"examples":1,"rewards":{"x":5.0},"update":1}\n')
-    tiny.train(run(tmp_path))
-    assert [line.update for line in rewarded.read(tmp_path / "rewards.jsonl")] == [1, 2, 3]
 
 
 def test_readers_take_the_last_of_an_update_and_no_torn_line(tmp_path):
@@ -115,19 +113,27 @@ def test_readers_take_the_last_of_an_update_and_no_torn_line(tmp_path):
         with pytest.raises(DataError, match="or remove it"):
             rewarded.rewind(path, 1)
         assert path.read_text() == damaged
-
-
-# --- hard:K ----------------------------------------------------------------------------------------------------------
+    assert rewarded.means({"a": [1.0, math.nan, 2.0], "b": [math.nan]}) == {"a": 1.5}
 
 
 @pytest.mark.parametrize("algorithm", ["reinforce", "nlpo"])
-def test_the_worst_answered_prompts_are_kept_and_nothing_else_is_learnt_from(algorithm, tmp_path):
-    tiny.train(found := run(tmp_path, algorithm, reward=by_number, select="hard:3", micro_batch_size=5))
+def test_the_worst_answered_prompts_are_kept_at_a_cost_and_nothing_else_is_learnt_from(algorithm, tmp_path):
+    found = run(tmp_path, algorithm, reward=by_number, select="hard:3", micro_batch_size=5)
+    interrupted(found, 1)
     assert [example.id for example in found.trainer.examples] == ["e0", "e1", "e2"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(selecting, "choose", lambda *given: pytest.fail("chosen anew"))
+        again = tiny.train(run(tmp_path, algorithm, reward=by_number, select="hard:3", micro_batch_size=5))
+    assert again.trainer.examples == found.trainer.examples
     saved = json.loads((tmp_path / "selected.json").read_text())
     assert saved["kept"] == {"e0": 0.0, "e1": 1.0, "e2": 2.0} and saved["select"] == "hard:3"
     for line in rewarded.read(tmp_path / "rewards.jsonl"):
         assert line.examples == 3 and set(line.rewards) == {"e0", "e1", "e2"}  # four prompts an update, of three
+    took, lines = saved["training"], [*found.observer.lines, *again.observer.lines]
+    assert again.training["reward_calls"] == 12 + 3 * 4
+    for cost in ("generated_tokens", "seconds"):
+        assert again.training[cost] == pytest.approx(took[cost] + sum(one[cost] for one in lines))
+    assert read_manifest(tmp_path / "final").training["reward_calls"] == 24
 
 
 def test_every_prompt_is_answered_once_by_the_start_as_rollouts_are_sampled(tmp_path):
@@ -137,9 +143,8 @@ def test_every_prompt_is_answered_once_by_the_start_as_rollouts_are_sampled(tmp_
         asked.extend((one.id, len(ids)) for one, ids in zip(examples, token_ids, strict=True))
         return [0.0] * len(texts)
 
-    settings = {"select": "hard:4", "rollout_temperature": 1e-4, "micro_batch_size": 5}
-    before = run(tmp_path, reward=reward, **settings)
-    found = choose(before.plan, before.trainer)
+    settings = {"reward": reward, "select": "hard:4", "rollout_temperature": 1e-4}
+    found = chosen(tmp_path, micro_batch_size=5, **settings)
     assert sorted(key for key, _ in asked) == sorted(one.id for one in tiny.examples())
     assert found.training == {
         "tokens": 0.0, "episodes": 12.0, "prompts": 12.0, "generated_tokens": float(sum(n for _, n in asked)),
@@ -148,8 +153,7 @@ def test_every_prompt_is_answered_once_by_the_start_as_rollouts_are_sampled(tmp_
     lengths = dict(asked)
     for batch in (1, 12):  # an answer depends on no batch, and at this temperature on no seed
         asked.clear()
-        again = run(tmp_path, reward=reward, **{**settings, "micro_batch_size": batch})
-        choose(again.plan, again.trainer)
+        chosen(tmp_path, micro_batch_size=batch, **settings)
         assert dict(asked) == lengths
 
 
@@ -165,76 +169,38 @@ def test_evolution_strategies_choose_by_greedy_answers_as_their_members_give(tmp
     task = tiny.task("causal", temperature=3.0, top_p=0.9)
     for seed in (1, 2):
         one = run(tmp_path, "es", seed=seed, task_=task, **settings)
-        choose(one.plan, one.trainer)
-    state = find_algorithm("es").start(one.trainer, one.plan.config)
-    answer(one.trainer, state, one.plan.config, 0)
+        selecting.choose(one.plan, one.trainer)
+    es.answer(one.trainer, find_algorithm("es").start(one.trainer, one.plan.config), one.plan.config, 0)
     assert len(told) == 3 and len(told[0]) == 12
     assert told[0] == told[1] == told[2]
 
 
-def test_the_answers_count_in_the_runs_budget(tmp_path):
-    run_ = tiny.train(run(tmp_path, reward=by_number, select="hard:3"))
-    alone = tiny.train(run(tmp_path / "all", reward=by_number))
-    took = json.loads((tmp_path / "selected.json").read_text())["training"]
-    assert run_.training["reward_calls"] == 12 + 3 * 4 == alone.training["reward_calls"] + took["reward_calls"]
-    lines = run_.observer.lines
-    assert run_.training["generated_tokens"] == took["generated_tokens"] + sum(one["generated_tokens"] for one in lines)
-    assert run_.training["seconds"] == pytest.approx(took["seconds"] + sum(one["seconds"] for one in lines))
-    manifest = json.loads((tmp_path / "final" / "grue.json").read_text())
-    assert manifest["training"]["reward_calls"] == 24
-
-
 def test_ties_are_broken_by_the_seed_and_not_by_the_order(tmp_path):
-    found = {}
-    for seed in (1, 2, 3):
-        one = run(tmp_path, reward=lambda examples, texts: [0.0] * len(texts), select="hard:4", seed=seed)
-        found[seed] = list(choose(one.plan, one.trainer).kept)
-        assert len(found[seed]) == 4
-        assert list(choose(one.plan, one.trainer).kept) == found[seed]
-    assert len({tuple(kept) for kept in found.values()}) == 3
-    assert found[1] != [f"e{i}" for i in range(4)]
+    found = [list(chosen(tmp_path, reward=flat, select="hard:4", seed=seed).kept) for seed in (1, 2, 3, 1)]
+    assert found[0] == found[3] and len({tuple(kept) for kept in found}) == 3
+    assert len(found[0]) == 4 and found[0] != [f"e{i}" for i in range(4)]
 
 
-def test_prompts_without_a_reward_are_not_kept(tmp_path):
+def test_fewer_prompts_than_there_are_rewards_for_are_kept(tmp_path, monkeypatch, refused):
     def reward(examples, texts):
         return [None if one.id in ("e0", "e2") else float(one.id[1:]) for one in examples]
 
-    one = run(tmp_path, reward=reward, select="hard:2")
-    assert list(choose(one.plan, one.trainer).kept) == ["e1", "e3"]
-    many = run(tmp_path, reward=reward, select="hard:11")
-    with pytest.raises(ConfigError, match="applies to the start's answers to 10 of 12"):
-        choose(many.plan, many.trainer)
-
-
-def test_more_than_there_are_is_an_error_before_anything_is_sampled(tmp_path, monkeypatch):
-    monkeypatch.setattr("grue.runs.select.sample_responses", lambda *given: pytest.fail("sampled"))
-    one = run(tmp_path, select="hard:13")
-    with pytest.raises(ConfigError, match="hard:13: there are 12 training prompts"):
-        choose(one.plan, one.trainer)
-
-
-def test_a_resumed_run_reads_its_choice_and_ends_as_one_that_was_not_stopped(tmp_path, monkeypatch):
-    whole = tiny.train(run(tmp_path / "whole", reward=by_number, select="hard:5"))
-    begun = run(tmp_path / "begun", reward=by_number, select="hard:5", stop=lambda: len(begun.observer.lines) >= 1)
-    with pytest.raises(Interrupted):
-        tiny.train(begun)
-    monkeypatch.setattr("grue.runs.select.choose", lambda *given: pytest.fail("chosen anew"))
-    again = tiny.train(run(tmp_path / "begun", reward=by_number, select="hard:5"))
-    assert torch.equal(tiny.weights(again.trainer.policy), tiny.weights(whole.trainer.policy))
-    assert {**again.training, "seconds": 0} == {**whole.training, "seconds": 0}
-    assert again.training["reward_calls"] == 24
-    name = "rewards.jsonl"
-    assert (tmp_path / "begun" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    assert list(chosen(tmp_path, reward=reward, select="hard:2").kept) == ["e1", "e3"]
+    with refused(ConfigError):
+        chosen(tmp_path, reward=reward, select="hard:11")
+    monkeypatch.setattr(selecting, "sample_responses", lambda *given: pytest.fail("sampled"))
+    with refused(ConfigError):
+        chosen(tmp_path, select="hard:13")
 
 
 def test_a_choice_of_another_configuration_or_a_damaged_one_is_refused(tmp_path):
     one = run(tmp_path, reward=by_number, select="hard:3")
-    selection(one.plan, one.trainer)
+    selecting.selection(one.plan, one.trainer)
     path = tmp_path / "selected.json"
     good = path.read_text()
     other = run(tmp_path, reward=by_number, select="hard:3", learning_rate=0.5)
     with pytest.raises(DataError, match="another configuration"):
-        selection(other.plan, other.trainer)
+        selecting.selection(other.plan, other.trainer)
     for text, why in (
         (good[:40], "not valid JSON"),
         (good.replace('"e0"', '"e99"'), "'e99', which is no training example"),
@@ -242,82 +208,79 @@ def test_a_choice_of_another_configuration_or_a_damaged_one_is_refused(tmp_path)
     ):
         path.write_text(text)
         with pytest.raises(DataError, match=why):
-            selection(one.plan, one.trainer)
+            selecting.selection(one.plan, one.trainer)
 
 
 @pytest.mark.slow
 def test_two_processes_choose_alike(tmp_path):
     script = """
-    from pathlib import Path
-    import torch
-    from runs.test_select import by_number, run, tiny
-    from grue.lm.distributed import join_processes, leave_processes
-    torch.set_num_threads(1)
-    world = join_processes()
-    one = run(Path(OUT) / "run", reward=tiny.share_of_the, select="hard:5", rollouts=4)
-    one.trainer.distributed = world
-    tiny.train(one)
-    torch.save([[e.id for e in one.trainer.examples], one.training["reward_calls"]], f"{OUT}/{world.rank}.pt")
-    leave_processes()
-    """
-    first, second = together("\n".join(line[4:] for line in script.splitlines()), tmp_path)
-    alone = run(tmp_path, reward=tiny.share_of_the, select="hard:5")
-    assert first == second == [list(choose(alone.plan, alone.trainer).kept), 24.0]
+from pathlib import Path
+import torch
+from runs.test_select import run, tiny
+from grue.lm.distributed import join_processes, leave_processes
+torch.set_num_threads(1)
+world = join_processes()
+one = run(Path(OUT) / "run", reward=tiny.share_of_the, select="hard:5")
+one.trainer.distributed = world
+tiny.train(one)
+torch.save([[e.id for e in one.trainer.examples], one.training["reward_calls"]], f"{OUT}/{world.rank}.pt")
+leave_processes()
+"""
+    first, second = processes.together(script, tmp_path)
+    alone = chosen(tmp_path, reward=tiny.share_of_the, select="hard:5")
+    assert first == second == [list(alone.kept), 24.0]
     lines = rewarded.read(tmp_path / "run" / "rewards.jsonl")
     assert [line.update for line in lines] == [1, 2, 3] and all(line.examples == 5 for line in lines)
 
 
-# --- limr:THETA:RUN --------------------------------------------------------------------------------------------------
-
-
 def test_impact_is_limrs_formula_on_rewards_scaled_to_their_range():
     """By hand: rewards from 2 to 6 become 0, ¼, ½, ¾, 1; the means of the passes are ¼ and ¾."""
-    found = impact.learning_impacts({"follows": (3.0, 5.0), "against": (4.0, 4.0), "low": (2.0, 6.0)})
-    best = (1 - 0.25) ** 2 + (1 - 0.75) ** 2
-    assert found == pytest.approx(
-        {
-            "follows": 1.0,
-            "against": 1 - (0.25**2 + 0.25**2) / best,
-            "low": 1 - (0.25**2 + 0.25**2) / best,
-        }
-    )
-    tenth = impact.learning_impacts({"follows": (0.03, 0.05), "against": (0.04, 0.04), "low": (0.02, 0.06)})
-    assert tenth == pytest.approx(found)  # a metric that never nears 1 is told apart as well
+    other = 1 - (0.25**2 + 0.25**2) / ((1 - 0.25) ** 2 + (1 - 0.75) ** 2)
+    for unit in (1.0, 0.01):  # a metric that never nears 1 is told apart as well
+        told = {"follows": (3.0, 5.0), "against": (4.0, 4.0), "low": (2.0, 6.0)}
+        found = impact.learning_impacts({key: [unit * value for value in values] for key, values in told.items()})
+        assert found == pytest.approx({"follows": 1.0, "against": other, "low": other})
 
 
-def test_a_pass_takes_what_it_can_of_an_update_that_two_share():
-    """Three prompts, two an update: passes end within updates; `c` is both the last of a pass and first of the next."""
-    told = [{"a": 1.0, "b": 2.0}, {"c": 3.0}, {"a": 4.0, "b": 5.0}]
-    updates = [PromptRewards(n, 3, rewards) for n, rewards in enumerate(told, start=1)]
-    assert impact.complete_curves(updates, 2, 3, 2) == {"a": (1.0, 4.0), "b": (2.0, 5.0), "c": (3.0, 3.0)}
-    told = [{"a": 1.0, "b": 2.0}, {"c": 3.0, "a": 4.0}, {"b": 5.0}]  # `c` has no reward in the second pass but that
-    updates = [PromptRewards(n, 3, rewards) for n, rewards in enumerate(told, start=1)]
-    assert impact.complete_curves(updates, 2, 3, 2)["a"] == (1.0, 4.0)
-    told = [{"a": 1.0}, {"b": 2.0}, {"b": 3.0}, {}]  # `a` was without a score in the second pass
-    updates = [PromptRewards(n, 2, rewards) for n, rewards in enumerate(told, start=1)]
-    assert impact.complete_curves(updates, 1, 2, 2) == {"b": (2.0, 3.0)}
+@pytest.mark.parametrize(
+    ("told", "prompts", "whole", "expected"),
+    [
+        # passes end within updates; `c` is both the last of a pass and first of the next
+        ([{"a": 1, "b": 2}, {"c": 3}, {"a": 4, "b": 5}], 2, 3, {"a": (1, 4), "b": (2, 5), "c": (3, 3)}),
+        # `c` has no reward in the second pass but that
+        ([{"a": 1, "b": 2}, {"c": 3, "a": 4}, {"b": 5}], 2, 3, {"a": (1, 4), "b": (2, 5), "c": (3, 3)}),
+        # `a` was without a score in the second pass
+        ([{"a": 1}, {"b": 2}, {"b": 3}, {}], 1, 2, {"b": (2, 3)}),
+    ],
+)
+def test_a_pass_takes_what_it_can_of_an_update_that_two_share(told, prompts, whole, expected):
+    updates = [PromptRewards(n, whole, rewards) for n, rewards in enumerate(told, start=1)]
+    assert impact.complete_curves(updates, prompts, whole, 2) == expected
 
 
-def rising(examples, texts, step):
-    """Rewards that rise with the updates, but for two prompts: one falls, one stays."""
-    rise = step / 5
-    other = {"e3": 1 - rise, "e7": 0.0}
-    return [other.get(example.id, rise) for example in examples]
-
-
-def earlier(folder, **settings):
+@pytest.fixture(scope="module")
+def earlier(tmp_path_factory):
     """A run of two passes over its twelve prompts, in six updates of four."""
-    return finished(run(folder, reward=rising, updates=6, **settings))
+    return finished(run(tmp_path_factory.mktemp("earlier") / "earlier", reward=rising, updates=6))
+
+
+@pytest.fixture
+def copied(earlier, tmp_path):
+    return shutil.copytree(earlier.plan.folder, tmp_path / "earlier")
 
 
 def limr(folder, threshold, run_, **settings):
-    return run(folder, reward=rising, select=f"limr:{threshold}:{run_}", **settings)
+    return run(folder, **{"reward": rising, "select": f"limr:{threshold}:{run_}", **settings})
 
 
-def test_prompts_that_follow_the_mean_are_kept(tmp_path):
-    before = earlier(tmp_path / "earlier")
-    lines = [line["rewards"] for _, line in files.read_jsonl(tmp_path / "earlier" / "rewards.jsonl")]
-    passes = [{**lines[3 * k], **lines[3 * k + 1], **lines[3 * k + 2]} for k in range(2)]
+def passes_of(folder):
+    lines = [line["rewards"] for _, line in files.read_jsonl(folder / "rewards.jsonl")]
+    assert [len(line) for line in lines] == [4] * 6
+    return [{**lines[3 * k], **lines[3 * k + 1], **lines[3 * k + 2]} for k in range(2)]
+
+
+def test_prompts_that_follow_the_mean_are_kept(earlier, tmp_path):
+    passes = passes_of(earlier.plan.folder)
     low, high = (of(v for one in passes for v in one.values()) for of in (min, max))
     scaled = [{key: (value - low) / (high - low) for key, value in one.items()} for one in passes]
     mean = [sum(one.values()) / 12 for one in scaled]
@@ -325,132 +288,104 @@ def test_prompts_that_follow_the_mean_are_kept(tmp_path):
         key: 1 - sum((one[key] - m) ** 2 for one, m in zip(scaled, mean, strict=True)) / sum((1 - m) ** 2 for m in mean)
         for key in scaled[0]
     }
-    after = tiny.train(limr(tmp_path / "after", 0.6, tmp_path / "earlier"))
-    saved = json.loads((tmp_path / "after" / "selected.json").read_text())
+    after = tiny.train(limr(tmp_path, 0.6, earlier.plan.folder))
+    saved = json.loads((tmp_path / "selected.json").read_text())
     assert saved["kept"] == pytest.approx({key: value for key, value in expected.items() if value > 0.6})
     kept = [example.id for example in after.trainer.examples]
     assert kept == list(saved["kept"]) and 0 < len(kept) < 12 and "e3" not in kept
-    own = {cost: before.training[cost] for cost in ("prompts", "generated_tokens", "reward_calls", "steps")}
+    own = {cost: earlier.training[cost] for cost in ("prompts", "generated_tokens", "reward_calls", "steps")}
     assert {cost: saved["training"][cost] for cost in own} == own
-    assert after.training["reward_calls"] == before.training["reward_calls"] + 12
+    assert after.training["reward_calls"] == earlier.training["reward_calls"] + 12
 
 
-@pytest.mark.parametrize("samples", [1, 4])
-def test_the_members_of_evolution_strategies_answer_the_same_prompts(samples, tmp_path):
+def test_the_members_of_evolution_strategies_answer_the_same_prompts(tmp_path):
     """Sixteen answers an update are those of four members to four prompts, six updates two passes over twelve.
 
     Whatever a recipe that all learners share says of samples, which they have none of.
     """
-    settings = {"rollouts": 16, "minibatch_size": 16, "perturbations": 2, "updates": 6, "samples_per_prompt": samples}
-    before = finished(run(tmp_path / "earlier", "es", reward=rising, **settings))
-    lines = [line["rewards"] for _, line in files.read_jsonl(tmp_path / "earlier" / "rewards.jsonl")]
-    assert [len(line) for line in lines] == [4] * 6
-    passes = [{**lines[3 * k], **lines[3 * k + 1], **lines[3 * k + 2]} for k in range(2)]
-    assert impact.impacts(before.plan.folder).keys() == passes[0].keys() == passes[1].keys()
+    settings = {"rollouts": 16, "minibatch_size": 16, "perturbations": 2, "updates": 6, "samples_per_prompt": 4}
+    before = finished(run(tmp_path, "es", reward=rising, **settings))
+    first, second = passes_of(tmp_path)
+    assert impact.impacts(before.plan.folder).keys() == first.keys() == second.keys()
 
 
-def test_what_the_earlier_run_chose_its_own_prompts_by_counts_too(tmp_path):
-    earlier(tmp_path / "earlier", select="hard:8", rollouts=8, minibatch_size=8)
-    after = tiny.train(limr(tmp_path / "after", -99, tmp_path / "earlier"))
-    assert after.training["reward_calls"] == 12 + 6 * 8 + 3 * 4
-    assert len(after.trainer.examples) == 8
-
-
-def test_the_start_of_the_earlier_run_is_not_counted_again(tmp_path):
-    before = run(tmp_path / "earlier", reward=rising, updates=6)
+def test_what_the_earlier_run_chose_its_own_prompts_by_counts_too_and_its_start_does_not(tmp_path):
+    before = run(tmp_path / "earlier", reward=rising, updates=6, select="hard:8", rollouts=8, minibatch_size=8)
     before.training = {**before.training, "reward_calls": 1000.0, "steps": 7.0}
     finished(before)
-    assert impact.cost(tmp_path / "earlier")["reward_calls"] == 24
+    assert impact.cost(tmp_path / "earlier")["reward_calls"] == 6 * 8
+    one = limr(tmp_path / "after", -99, tmp_path / "earlier")
+    found = selecting.choose(one.plan, one.trainer)
+    assert found.training["reward_calls"] == 12 + 6 * 8
+    assert len(found.kept) == 8
 
 
-def test_too_few_passes_are_refused_with_the_way_to_more(tmp_path):
-    finished(run(tmp_path / "earlier", reward=rising, updates=5))
-    one = limr(tmp_path / "after", 0.5, tmp_path / "earlier")
-    with pytest.raises(DataError, match=r"made 1\.7 passes over its 12 prompts.*smaller train_share"):
-        choose(one.plan, one.trainer)
-
-
-def test_rewards_that_are_all_equal_choose_nothing(tmp_path):
-    finished(run(tmp_path / "earlier", reward=lambda examples, texts: [0.25] * len(texts), updates=6))
-    one = run(tmp_path / "after", select=f"limr:0.5:{tmp_path / 'earlier'}")
-    with pytest.raises(DataError, match=r"reward is 0\.25 in every pass"):
-        choose(one.plan, one.trainer)
-
-
-def test_a_threshold_that_keeps_nothing_is_an_error_with_the_range(tmp_path):
-    earlier(tmp_path / "earlier")
-    one = limr(tmp_path / "after", 0.9999, tmp_path / "earlier")
+def test_an_earlier_run_that_says_too_little_is_refused(copied, tmp_path):
+    """Of too few passes, with lost updates, of equal rewards; a threshold that keeps nothing, and foreign prompts."""
+    path, log = copied / "rewards.jsonl", copied / "train.jsonl"
+    lines, logged = path.read_text().splitlines(True), log.read_text()
+    one = limr(tmp_path / "after", 0.9999, copied)
     with pytest.raises(ConfigError, match=r"none of 12 prompts has an impact above 0\.9999; .* Lower the threshold"):
-        choose(one.plan, one.trainer)
+        selecting.choose(one.plan, one.trainer)
     one.trainer.examples = [tiny.examples(13)[12]]
     with pytest.raises(ConfigError, match="none of the 12 prompts"):
-        choose(one.plan, one.trainer)
-
-
-def test_an_earlier_run_that_cannot_say_is_refused_before_anything_is_loaded(tmp_path):
-    folder = tmp_path / "earlier"
-    earlier(folder)
-    check_selection(limr(tmp_path / "after", 0.5, folder).plan)
-
-    def refused(plan, why, error=DataError):
-        with pytest.raises(error, match=why):
-            check_selection(plan)
-
-    refused(limr(folder, 0.5, folder).plan, "own folder", ConfigError)
-    refused(limr(tmp_path / "after", 0.5, tmp_path / "nowhere").plan, r"nowhere has no config\.toml")
-    refused(limr(tmp_path / "after", 0.5, folder, task_=tiny.task("causal", max_new_tokens=3)).plan, "task_hash")
-    config = folder / "config.toml"
-    config.write_text(config.read_text().replace('reward = "rouge1"', 'reward = "bleu"'))
-    refused(limr(tmp_path / "after", 0.5, folder).plan, "reward = 'bleu', and this one has 'rouge1'")
-    log = folder / "train.jsonl"
-    log.write_text("".join(log.read_text().splitlines(True)[:-1]))
-    refused(limr(tmp_path / "after", 0.5, folder).plan, "is not finished")
-    (folder / "rewards.jsonl").unlink()
-    refused(limr(tmp_path / "after", 0.5, folder).plan, r"has no rewards\.jsonl")
-
-
-def test_lost_updates_are_noticed(tmp_path):
-    earlier(tmp_path / "earlier")
-    path = tmp_path / "earlier" / "rewards.jsonl"
-    path.write_text("".join(path.read_text().splitlines(True)[:-1]))
-    one = limr(tmp_path / "after", 0.5, tmp_path / "earlier")
+        selecting.choose(one.plan, one.trainer)
+    path.write_text("".join(lines[:-1]))
     with pytest.raises(DataError, match="lines of 5 updates, and the run made 6"):
-        choose(one.plan, one.trainer)
+        selecting.choose(one.plan, one.trainer)
+    log.write_text("".join(line for line in logged.splitlines(True) if '"update":6' not in line))
+    with pytest.raises(DataError, match=r"made 1\.7 passes over its 12 prompts.*smaller train_share"):
+        selecting.choose(one.plan, one.trainer)
+    log.write_text(logged)
+    equal = [json.loads(line) for line in lines]
+    for line in equal:
+        line["rewards"] = dict.fromkeys(line["rewards"], 0.25)
+    path.write_text("".join(json.dumps(line) + "\n" for line in equal))
+    with pytest.raises(DataError, match=r"reward is 0\.25 in every pass"):
+        selecting.choose(one.plan, one.trainer)
 
 
-# --- identity and settings -------------------------------------------------------------------------------------------
+def test_an_earlier_run_that_cannot_say_is_refused_before_anything_is_loaded(copied, tmp_path):
+    after = tmp_path / "after"
+    selecting.check_selection(limr(after, 0.5, copied).plan)
+
+    def refuses(why, folder=after, earlier=copied, error=DataError, **settings):
+        with pytest.raises(error, match=why):
+            selecting.check_selection(limr(folder, 0.5, earlier, **settings).plan)
+
+    refuses("own folder", folder=copied, error=ConfigError)
+    refuses(r"nowhere has no config\.toml", earlier=tmp_path / "nowhere")
+    refuses("task_hash", task_=tiny.task("causal", max_new_tokens=3))
+    config, log = copied / "config.toml", copied / "train.jsonl"
+    config.write_text(config.read_text().replace('reward = "rouge1"', 'reward = "bleu"'))
+    refuses("reward = 'bleu', and this one has 'rouge1'")
+    log.write_text("".join(log.read_text().splitlines(True)[:-1]))
+    refuses("is not finished")
+    (copied / "rewards.jsonl").unlink()
+    refuses(r"has no rewards\.jsonl")
 
 
-def test_the_identity_of_a_run_covers_the_rewards_that_it_chose_by_and_older_ones_keep_theirs(tmp_path):
-    earlier(tmp_path / "earlier")
-    record = limr(tmp_path / "after", 0.5, tmp_path / "earlier").plan.record()
-    assert record["select_sha256"] == files.sha256_file(tmp_path / "earlier" / "rewards.jsonl")
-    shutil.copytree(tmp_path / "earlier", tmp_path / "copy")
-    with (tmp_path / "earlier" / "rewards.jsonl").open("a") as handle:
+def test_the_identity_of_a_run_covers_the_rewards_that_it_chose_by_and_older_ones_keep_theirs(copied, tmp_path):
+    record = limr(tmp_path / "after", 0.5, copied).plan.record()
+    assert record["select_sha256"] == files.sha256_file(copied / "rewards.jsonl")
+    with (copied / "rewards.jsonl").open("a") as handle:
         handle.write('{"examples":12,"rewards":{"e1":5.0},"update":6}\n')
-    assert limr(tmp_path / "after", 0.5, tmp_path / "earlier").plan.record() != record
+    assert limr(tmp_path / "after", 0.5, copied).plan.record() != record
     plain = run(tmp_path).plan.record()
     assert not {"select_sha256", "reference_sha256"} & plain.keys()
     assert not {"select", "reference"} & plain["config"].keys()
     assert run(tmp_path, select="hard:3").plan.record()["config"]["select"] == "hard:3"
 
 
-def test_what_cannot_be_read_is_a_problem_of_the_settings():
-    wrong = {
-        "hard": "write hard:K", "hard:": "write hard:K", "hard:0": "write hard:K", "hard:-3": "write hard:K",
-        "hard:1.5": "write hard:K", "hard:²": "write hard:K", "easy:3": "write hard:K", "": "write hard:K",
-        "limr:0.6": "limr:THETA:RUN", "limr::runs/x": "limr:THETA:RUN", "limr:nan:runs/x": "limr:THETA:RUN",
-        "limr:0.6:": "limr:THETA:RUN", "limr:1:runs/x": "no prompt has an impact above 1",
-    }  # fmt: skip
-    for text, why in wrong.items():
+def test_what_cannot_be_read_is_a_problem_of_the_settings(refused):
+    for text in (
+        *("hard", "hard:", "hard:0", "hard:-3", "hard:1.5", "hard:²", "easy:3", ""),
+        *("limr:0.6", "limr::runs/x", "limr:nan:runs/x", "limr:0.6:", "limr:1:runs/x"),
+    ):
         (problem,) = RewardedConfig(select=text).problems()
-        assert why in problem, text
+        refused.message(problem)
     for text in ("hard:1", "limr:-0.5:runs/a:b/seed-1", None):
         assert not list(RewardedConfig(select=text).problems())
-
-
-def test_means_leave_out_what_has_no_score():
-    assert rewarded.means({"a": [1.0, math.nan, 2.0], "b": [math.nan]}) == {"a": 1.5}
 
 
 @pytest.mark.slow
@@ -458,24 +393,23 @@ def test_the_command_line_trains_with_both_switches(tmp_path):
     """On the data that are shipped: the run that comes first is both the soup and what prompts are chosen by."""
     few = {"train_share": 0.002, "rollouts": 16, "updates": 2, "validation_examples": 4}
     first, second = tmp_path / "first", tmp_path / "second"
-    done = here(*train_command(first, **few))
+    done = commands.here(*commands.train_command(first, **few))
     assert done.exit_code == 0, done.output
-    start = run_folder(first)
+    start = commands.run_folder(first)
+    soup = f"soup:{start},{start / 'checkpoint'}"
     for select, calls in ((f"limr:-9:{start}", 32), ("hard:5", 16)):
         runs = second / select[:4]
-        soup = f"soup:{start},{start / 'checkpoint'}"
-        command = [*train_command(runs, **few, select=select, reference=soup), "--init", str(start)]
-        done = here(*command)
+        command = [*commands.train_command(runs, **few, select=select, reference=soup), "--init", str(start)]
+        done, folder = commands.here(*command), commands.run_folder(runs)
         assert done.exit_code == 0, done.output
-        config = files.read_toml(run_folder(runs) / "config.toml")
+        config = files.read_toml(folder / "config.toml")
         assert ("select_sha256" in config) == select.startswith("limr") and "reference_sha256" in config
-        kept = files.read_json(run_folder(runs) / "selected.json")["kept"]
-        assert len(kept) == (5 if select == "hard:5" else 16)
-        lines = [line for _, line in files.read_jsonl(run_folder(runs) / "train.jsonl")]
+        assert len(files.read_json(folder / "selected.json")["kept"]) == (5 if select == "hard:5" else 16)
+        lines = [line for _, line in files.read_jsonl(folder / "train.jsonl")]
         assert lines[0]["validation/kl"] == lines[1]["objective/kl"] == 0
         assert lines[-1]["training"]["reward_calls"] == 32 * read_manifest(start / "checkpoint").update / 2 + calls + 32
-        assert "already finished" in here(*command).output
+        assert "already finished" in commands.here(*command).output
     (start / "rewards.jsonl").unlink()
-    done = here(*train_command(tmp_path / "third", **few, select=f"limr:-9:{start}"))
+    done = commands.here(*commands.train_command(tmp_path / "third", **few, select=f"limr:-9:{start}"))
     assert done.exit_code != 0 and "has no rewards.jsonl" in done.output
-    assert not (tmp_path / "third").exists() or not [*(tmp_path / "third").rglob("config.toml")]
+    assert not [*(tmp_path / "third").rglob("config.toml")]

@@ -1,18 +1,27 @@
 """What validation measures besides the scores: plain samples and the KL from the start."""
 
 import pytest
-from support import tiny
-from support.exactness import letters
+from support.late import late
 
 from grue.evaluation.rewards import make_reward
-from grue.lm.adapters import adapt
+
+tiny, exactness, golden, adapters = (
+    late("support.tiny"),
+    late("support.exactness"),
+    late("support.golden"),
+    late("grue.lm.adapters"),
+)
 
 
 def figures(tmp_path, algorithm, **settings):
-    run = tiny.run("causal", algorithm, tmp_path, reward=letters, updates=2, validate_every=1, **settings)
-    adapt(run.trainer.policy, run.plan.config)
+    run = tiny.run("causal", algorithm, tmp_path, reward=letters, learning_rate=0.05, validate_every=1, **settings)
+    adapters.adapt(run.trainer.policy, run.plan.config)
     tiny.train(run)
     return [found for _, found, _ in run.observer.validations]
+
+
+def letters(examples, texts):
+    return exactness.letters(examples, texts)
 
 
 @pytest.mark.parametrize("settings", [{}, {"lora_rank": 2}])
@@ -20,7 +29,7 @@ def test_kl_and_reward_of_plain_samples_begin_at_the_start(tmp_path, settings):
     """The start is the reference, also where it is the policy without its adapter."""
     if settings:
         pytest.importorskip("peft")
-    first, second, third = figures(tmp_path, "ppo", learning_rate=0.05, **settings)
+    first, second, third = figures(tmp_path, "ppo", updates=2, **settings)
     assert first["kl"] == 0.0
     assert third["kl"] > second["kl"] / 2 > 0.0
     assert first["sampled_reward"] != third["sampled_reward"]
@@ -28,17 +37,12 @@ def test_kl_and_reward_of_plain_samples_begin_at_the_start(tmp_path, settings):
 
 def test_masked_policies_are_measured_without_their_mask(tmp_path):
     """A mask that leaves one token open fixes every rollout; plain samples of the start stay what they are."""
-    open_, closed = (
-        figures(tmp_path / name, "nlpo", learning_rate=0.05, **settings)
-        for name, settings in (("open", {"top_p": 1.0}), ("closed", {"top_p": 0.01}))
-    )
-    assert open_[0]["sampled_reward"] == closed[0]["sampled_reward"]
+    opened, closed = (figures(tmp_path / str(top_p), "nlpo", updates=1, top_p=top_p)[0] for top_p in (1.0, 0.01))
+    assert opened["sampled_reward"] == closed["sampled_reward"]
 
 
-def test_supervised_training_has_no_start_to_be_near(tmp_path):
-    run = tiny.run("causal", "supervised", tmp_path, epochs=1, validate_every=1)
-    tiny.train(run)
-    assert all("kl" not in found for _, found, _ in run.observer.validations)
+def test_supervised_training_has_no_start_to_be_near():
+    assert all("kl" not in found for _, found, _ in golden.trace("causal", "supervised").validations)
 
 
 def test_the_terms_of_a_sum_are_measured_on_plain_samples_too(tmp_path):
@@ -47,5 +51,4 @@ def test_the_terms_of_a_sum_are_measured_on_plain_samples_too(tmp_path):
     tiny.train(run)
     (_, first, _), *_ = run.observer.validations
     for name in ("reward", "sampled_reward"):
-        terms = 2 * first[f"{name}/rouge1"] - first[f"{name}/meteor"]
-        assert first[name] == pytest.approx(terms)
+        assert first[name] == pytest.approx(2 * first[f"{name}/rouge1"] - first[f"{name}/meteor"])

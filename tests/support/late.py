@@ -9,7 +9,7 @@ ASKED = ("_mock_name", "__wrapped__", "__func__", "__bases__", "__test__", "pyte
 class late:
     """A module by name: `torch = late("torch")` imports torch once something of it is used.
 
-    Patching an attribute patches the module's; pytest's `monkeypatch` reads `__dict__` to know what to put back.
+    Patching an attribute patches the module's.
     """
 
     __slots__ = ("_name",)
@@ -19,7 +19,8 @@ class late:
 
     @property
     def __dict__(self):
-        return importlib.import_module(self._name).__dict__
+        """The module's: `monkeypatch` looks there for what to restore."""
+        return vars(importlib.import_module(self._name))
 
     def __getattr__(self, attribute):
         if attribute in ASKED:

@@ -1,13 +1,12 @@
 """What the tests of several processes share: scripts run in two of them by gloo on the CPU, and no launcher around."""
 
+import multiprocessing
 import os
 import socket
-import subprocess
 import sys
+from pathlib import Path
 
 import pytest
-import torch
-from support.paths import ROOT, TESTS
 
 LAUNCHED = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
 
@@ -19,31 +18,42 @@ def no_launcher(monkeypatch):
 
 
 def launch(script, folder, processes=2, **environment):
-    """Run a script in several processes; return what each saved, and its exit code and output."""
-    path = folder / "script.py"
-    path.write_text(f"OUT = {str(folder)!r}\n" + script)
+    """Run a script in several processes, forked from this one; return what each saved, and its exit code and output."""
+    import torch
+    import transformers  # noqa: F401  # once for all
+
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
-    here = f"{ROOT}{os.pathsep}{TESTS}"
-    shared = {"WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "PYTHONPATH": here}
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-W", "ignore", str(path)],
-            env={**os.environ, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank), **environment},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank in range(processes)
-    ]
+    shared = {"WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), **environment}
+    code, ranks = f"OUT = {str(folder)!r}\n" + script, range(processes)
+    started = [start(code, folder / f"{rank}.log", RANK=str(rank), LOCAL_RANK=str(rank), **shared) for rank in ranks]
     try:
-        ends = [(process.communicate(timeout=300)[0], process.returncode) for process in started]
+        for process in started:
+            process.join(300)
     finally:
         for process in started:
             process.kill()
-    saved = [folder / f"{rank}.pt" for rank in range(processes)]
-    return [torch.load(one, weights_only=False) if one.exists() else None for one in saved], ends
+            process.join()
+    saved = [folder / f"{rank}.pt" for rank in ranks]
+    loaded = [torch.load(one, weights_only=False) if one.exists() else None for one in saved]
+    return loaded, [((folder / f"{rank}.log").read_text(), started[rank].exitcode) for rank in ranks]
+
+
+def start(code, output, **environment):
+    """Start a process, forked from this one, that runs a script and writes what it prints to a file."""
+    process = multiprocessing.get_context("fork").Process(target=_run, args=(code, output, environment))
+    process.start()
+    return process
+
+
+def _run(code, output, environment):
+    out = Path(output).open("w", buffering=1)  # noqa: SIM115  # until the process ends
+    for descriptor in (1, 2):
+        os.dup2(out.fileno(), descriptor)
+    sys.stdout = sys.stderr = out
+    os.environ.update(environment)
+    exec(compile(code, "script", "exec"), {"__name__": "__main__"})
 
 
 def together(script, folder, **environment):
