@@ -3,8 +3,9 @@
 import json
 from pathlib import Path
 
-from support import tiny
+from support.late import late
 
+tiny = late("support.tiny")
 TASK = """
 suite = "acme"
 title = "Two words"
