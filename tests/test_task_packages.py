@@ -114,7 +114,6 @@ def test_a_suite_is_one_package_s_whose_tasks_are_of_it(site, refused):
         task_names("acme")
 
 
-@pytest.mark.slow
 def test_a_package_that_pip_installed_is_found(tmp_path):
     source, home = tmp_path / "source", tmp_path / "venv"
     task_package.write_package(source)

@@ -222,7 +222,6 @@ def test_a_changed_data_set_is_reported(wmt, refused):
             count(small("wmt16", test=figures))
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts a file system")
 @pytest.mark.filterwarnings("ignore:Not enough free disk space")
 def test_a_disk_that_is_really_full(hub, waited, monkeypatch, tmp_path):
