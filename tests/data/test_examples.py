@@ -18,6 +18,8 @@ FEW = tuple(
     Example(f"e{i}", f"prompt {i}\n\t“”😀", tuple(f"r{j}" for j in range(i % 3)), META if i % 2 else {})
     for i in range(7)
 )
+ENDS = (None, 0, 2, 5, 6, 7, 100, -1, -3)
+SLICES = [slice(first, last, step) for first in ENDS for last in ENDS for step in (None, 2, -1)]
 
 
 @pytest.fixture
@@ -26,26 +28,28 @@ def few(tmp_path):
     return ExampleFile(tmp_path / "few.arrow")
 
 
-def test_it_reads_what_was_written(few):
-    assert tuple(few) == FEW
-    assert len(few) == 7
-    assert few[0] == FEW[0]
-    assert few[-1] == FEW[-1]
-    assert few.index(FEW[3]) == 3
-    assert FEW[5] in few
-    assert tuple(reversed(few)) == FEW[::-1]
-
-
-@pytest.mark.parametrize(
-    "part",
-    [slice(None), slice(None, None), slice(2, 5), slice(-3, None), slice(5, 2), slice(0, 100), slice(None, 4), slice(6, 7),
-     slice(None, None, 2), slice(None, None, -1), slice(5, 1, -2)],
-)  # fmt: skip
-def test_slices_are_those_of_a_tuple(few, part):
-    assert tuple(few[part]) == FEW[part]
-    assert len(few[part]) == len(FEW[part])
-    for again in (slice(1, None), slice(None, -1), slice(None, None, -1)):
-        assert tuple(few[part][again]) == FEW[part][again]
+def test_it_is_a_tuple(tmp_path, few):
+    assert tuple(few) == FEW and tuple(reversed(few)) == FEW[::-1]
+    assert (len(few), few.index(FEW[3]), FEW[5] in few) == (7, 3, True)
+    assert [few[i] for i in range(-7, 7)] == [*FEW, *FEW]
+    for part in SLICES:
+        assert tuple(few[part]) == FEW[part] and len(few[part]) == len(FEW[part])
+        for again in (slice(1, None), slice(None, -1), slice(None, None, -1)):
+            assert tuple(few[part][again]) == FEW[part][again]
+    for index in (7, -8, 100):
+        with pytest.raises(IndexError):
+            few[index]
+    for index in ("id", [0, 1], None, 1.0, (0, 1)):
+        with pytest.raises(TypeError, match="object cannot be interpreted as an integer"):
+            few[index]
+    stretch = few[2:5]
+    assert (stretch[0], stretch[-1]) == (FEW[2], FEW[4])
+    with pytest.raises(IndexError):
+        stretch[3]
+    assert stretch.column("id").to_pylist() == ["e2", "e3", "e4"]
+    write_examples(tmp_path / "none.arrow", [])
+    none = ExampleFile(tmp_path / "none.arrow")
+    assert len(none) == 0 and not none
 
 
 def test_examples_as_they_are_scored(few):
@@ -57,32 +61,12 @@ def test_examples_as_they_are_scored(few):
     assert tuple(ScoredExamples(few)) == FEW and tuple(ScoredExamples(few)[2:4]) == FEW[2:4]
 
 
-@pytest.mark.parametrize("index", [7, -8, 100])
-def test_no_such_example(few, index):
-    with pytest.raises(IndexError):
-        few[index]
-
-
-@pytest.mark.parametrize("index", ["id", [0, 1], None, 1.0, (0, 1)])
-def test_what_is_no_index(few, index):
-    with pytest.raises(TypeError, match="object cannot be interpreted as an integer"):
-        few[index]
-
-
 def test_it_is_shown_in_a_line(tmp_path, few):
     assert repr(few) == r"<7 examples, the first 'e0': 'prompt 0\n\t“”😀'>"
     assert repr(few[2:5]).startswith("<3 examples, the first 'e2': ")
     assert repr(few[:0]) == "<no examples>"
     write_examples(tmp_path / "long.arrow", [Example("e", "p" * 1000, ())])
     assert repr(ExampleFile(tmp_path / "long.arrow")) == f"<1 examples, the first 'e': '{'p' * 78}…>"
-
-
-def test_a_range_has_ends(few):
-    stretch = few[2:5]
-    assert (stretch[0], stretch[-1]) == (FEW[2], FEW[4])
-    with pytest.raises(IndexError):
-        stretch[3]
-    assert stretch.column("id").to_pylist() == ["e2", "e3", "e4"]
 
 
 def test_iteration_crosses_batches(tmp_path):
@@ -96,28 +80,13 @@ def test_iteration_crosses_batches(tmp_path):
 
 
 def test_it_can_be_pickled_and_forked(few):
-    copy = pickle.loads(pickle.dumps(few[2:6]))
-    assert tuple(copy) == FEW[2:6]
+    assert tuple(pickle.loads(pickle.dumps(few[2:6]))) == FEW[2:6]
     assert len(pickle.dumps(few)) < 1000
     with multiprocessing.get_context("fork").Pool(1) as pool:
         assert pool.map(len, [few]) == [7]
 
 
-def test_no_examples(tmp_path):
-    write_examples(tmp_path / "none.arrow", [])
-    assert len(ExampleFile(tmp_path / "none.arrow")) == 0
-    assert not ExampleFile(tmp_path / "none.arrow")
-
-
-def test_a_damaged_file_is_reported(tmp_path, few):
-    damaged = tmp_path / "damaged.arrow"
-    damaged.write_bytes(few.path.read_bytes()[:-100])
-    for path in (damaged, tmp_path / "missing.arrow"):
-        with pytest.raises(DataError, match=f"{path}: cannot be read: .* Delete it; it is rebuilt"):
-            ExampleFile(path)
-
-
-def test_what_fails_leaves_the_old_file(tmp_path, few):
+def test_damage_a_failure_and_a_full_disk(tmp_path, monkeypatch, few):
     def failing():
         yield FEW[0]
         raise ValueError("no more")
@@ -125,24 +94,24 @@ def test_what_fails_leaves_the_old_file(tmp_path, few):
     with pytest.raises(ValueError, match="no more"):
         write_examples(few.path, failing())
     assert tuple(ExampleFile(few.path)) == FEW
-    assert [path.name for path in tmp_path.iterdir()] == ["few.arrow"]
+    for number in (errno.ENOSPC, errno.EDQUOT):
+        monkeypatch.setattr(os, "fsync", lambda _, number=number: fail(number))
+        with pytest.raises(DataError, match=r"full.arrow: the disk is full \(.* free\). Make room, or choose another"):
+            write_examples(tmp_path / "full.arrow", FEW)
+    assert list(tmp_path.iterdir()) == [few.path]
+    damaged = tmp_path / "damaged.arrow"
+    damaged.write_bytes(few.path.read_bytes()[:-100])
+    for path in (damaged, tmp_path / "missing.arrow"):
+        with pytest.raises(DataError, match=f"{path}: cannot be read: .* Delete it; it is rebuilt"):
+            ExampleFile(path)
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
-def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch, number):
-    def full(descriptor):
-        raise OSError(number, os.strerror(number))
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(
-        DataError, match=r"full.arrow: the disk is full \(.* free\). Make room, or choose another place"
-    ):
-        write_examples(tmp_path / "full.arrow", FEW)
-    assert list(tmp_path.iterdir()) == []
+def fail(number):
+    raise OSError(number, os.strerror(number))
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-def test_the_library_reports_a_full_disk(tmp_path):
+def test_the_library_reports_a_full_disk():
     with pytest.raises(OSError, match="No space left") as caught, pa.OSFile("/dev/full", "wb") as sink:
         sink.write(b"x" * 100)
     assert caught.value.errno == errno.ENOSPC

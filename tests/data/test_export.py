@@ -1,87 +1,126 @@
-"""Examples in files, for other systems."""
+"""Examples in files, for other systems and other trainers."""
 
 import json
 
-import datasets
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
+from support.factories import a_task
 
+from grue.cli import data
 from grue.cli.main import main
 from grue.data.examples import ExampleFile, write_examples
 from grue.data.export import as_dataset, export
+from grue.data.trainers import COLUMNS, export_for
 from grue.errors import ConfigError
 from grue.records import Example
 
 EXAMPLES = (
-    Example("a-1", "Say: one\ntwo \x85 three", ("one", "zwei ü"), {"concepts": ["x", "y"]}),
-    Example("a-2", "Say nothing.", ()),
+    Example("x-1", "Say: one\ntwo \x85 three", ("one", "zwei ü"), {"concepts": ["x", "y"]}),
+    Example("x-2", "Say b.", ()),
 )
+PROMPTS = [example.prompt for example in EXAMPLES]
 ROWS = [
-    {"id": "a-1", "prompt": "Say: one\ntwo \x85 three", "references": ["one", "zwei ü"], "meta": '{"concepts":["x","y"]}'},
-    {"id": "a-2", "prompt": "Say nothing.", "references": [], "meta": None},
-]  # fmt: skip
+    {"id": "x-1", "prompt": PROMPTS[0], "references": ["one", "zwei ü"], "meta": '{"concepts":["x","y"]}'},
+    {"id": "x-2", "prompt": PROMPTS[1], "references": [], "meta": None},
+]
 
 
-def test_examples_in_memory_and_on_disk_are_the_same_data_set(tmp_path):
+def grue(*arguments):
+    result = CliRunner().invoke(main, [*map(str, arguments)])
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def json_lines(path):
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").removesuffix("\n").split("\n")]
+
+
+def test_examples_in_memory_and_in_every_file_are_the_same(tmp_path, refused):
     write_examples(tmp_path / "examples.arrow", EXAMPLES)
-    on_disk = as_dataset(ExampleFile(tmp_path / "examples.arrow"))
-    assert on_disk.to_list() == as_dataset(EXAMPLES).to_list() == ROWS
-    assert as_dataset(ExampleFile(tmp_path / "examples.arrow")[1:]).to_list() == ROWS[1:]
-
-
-def test_a_line_an_example(tmp_path):
+    on_disk = ExampleFile(tmp_path / "examples.arrow")
+    assert as_dataset(on_disk).to_list() == as_dataset(EXAMPLES).to_list() == ROWS
+    assert as_dataset(on_disk[1:]).to_list() == ROWS[1:]
     export(EXAMPLES, tmp_path / "deep" / "examples.jsonl")
-    lines = (tmp_path / "deep" / "examples.jsonl").read_text(encoding="utf-8").split("\n")
-    assert [json.loads(line) for line in lines[:-1]] == [
-        {**ROWS[0], "meta": {"concepts": ["x", "y"]}},
-        {**ROWS[1], "meta": {}},
+    metas = ({"concepts": ["x", "y"]}, {})
+    assert json_lines(tmp_path / "deep" / "examples.jsonl") == [
+        {**row, "meta": meta} for row, meta in zip(ROWS, metas, strict=True)
     ]
-    assert lines[-1] == ""
-
-
-def test_parquet_is_read_by_datasets(tmp_path):
     export(EXAMPLES, tmp_path / "examples.parquet")
-    found = datasets.load_dataset(
-        "parquet", data_files=str(tmp_path / "examples.parquet"), split="train", cache_dir=str(tmp_path / "cache")
-    )
-    assert found.to_list() == ROWS
+    assert pq.read_table(tmp_path / "examples.parquet").to_pylist() == ROWS
+    for write in (export, lambda examples, path: export_for("trl", a_task(), "train", examples, path, False)):
+        with refused(ConfigError):
+            write(EXAMPLES, tmp_path / "examples.csv")
+    assert not (tmp_path / "examples.csv").exists()
 
 
-def test_another_ending_is_refused_before_anything_is_written(tmp_path):
-    with pytest.raises(ConfigError, match=r"examples\.csv: unknown file type; use a name that ends in \.jsonl or"):
-        export(EXAMPLES, tmp_path / "examples.csv")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_exported_examples_are_what_score_reads(tmp_path):
-    def grue(*arguments):
-        result = CliRunner().invoke(main, [*map(str, arguments)])
-        assert result.exit_code == 0, result.output
-        return result.stdout
-
-    printed = grue("data", "export", "commongen", "--split", "validation", "--output", tmp_path / "examples.jsonl")
-    assert printed.startswith("mini/commongen validation: 500 examples → ")
-    rows = [json.loads(line) for line in (tmp_path / "examples.jsonl").read_text().splitlines()]
-    answers = [{"id": row["id"], "text": row["references"][0]} for row in rows]
-    (tmp_path / "answers.jsonl").write_text("".join(json.dumps(answer) + "\n" for answer in answers))
-    scored = json.loads(
-        grue(
-            *("score", tmp_path / "answers.jsonl", "--examples", tmp_path / "examples.jsonl"),
-            *("--metrics", "rougeLmax,coverage", "--json"),
-        )
-    )
-    assert {score["metric"]: score["value"] for score in scored["scores"]} == {"rougeLmax": 1.0, "coverage": 1.0}
-
-
-def test_a_file_that_is_there_is_replaced_by_force_only(tmp_path):
-    path = tmp_path / "out.jsonl"
+def test_exported_examples_are_what_score_reads_and_a_file_that_is_there_is_replaced_by_force_only(tmp_path, refused):
+    path = tmp_path / "examples.jsonl"
     path.write_text("a thousand predictions\n")
-    command = ["data", "export", "commongen", "--split", "validation", "--output", str(path)]
-    done = CliRunner().invoke(main, command)
-    assert done.exit_code == 2
-    assert done.stderr == f"Error: {path}: is there already; choose another file, or replace it with --force.\n"
+    command = ["data", "export", "commongen", "--split", "validation", "--output"]
+    refused.command(*command, path, code=2)
+    refused.command(*command, tmp_path, "--force", code=2)
     assert path.read_text() == "a thousand predictions\n"
-    assert CliRunner().invoke(main, [*command, "--force"]).exit_code == 0
-    assert len(path.read_text().splitlines()) == 500
-    folder = CliRunner().invoke(main, [*command[:-1], str(tmp_path), "--force"])
-    assert (folder.exit_code, folder.stderr) == (2, f"Error: {tmp_path}: is a folder; name a file to write.\n")
+    assert grue(*command, path, "--force").startswith("mini/commongen validation: 500 examples → ")
+    answers = [{"id": row["id"], "text": row["references"][0]} for row in json_lines(path)]
+    assert len(answers) == 500
+    (tmp_path / "answers.jsonl").write_text("".join(json.dumps(answer) + "\n" for answer in answers))
+    given = ("score", tmp_path / "answers.jsonl", "--examples", path, "--metrics", "rougeLmax,coverage", "--json")
+    scores = json.loads(grue(*given))["scores"]
+    assert {score["metric"]: score["value"] for score in scores} == {"rougeLmax": 1.0, "coverage": 1.0}
+
+
+# --- other trainers --------------------------------------------------------------------------------------------------
+
+
+def expected(trainer, prompts):
+    """The rows of the examples, as a trainer reads them."""
+    for index, (example, prompt) in enumerate(zip(EXAMPLES, prompts, strict=True)):
+        its = {"id": example.id, "references": [*example.references]}
+        if trainer == "trl":
+            yield {"id": example.id, "data_source": "mini/tiny", "prompt": prompt, "references": its["references"]}
+        elif trainer == "openrlhf":
+            yield {"input": prompt, "label": example.id, "datasource": "mini/tiny"}
+        elif trainer == "verifiers":
+            yield {"id": example.id, "name": "mini/tiny", "prompt": prompt, "references": its["references"]}
+        else:
+            yield {
+                "data_source": "mini/tiny",
+                "prompt": [{"role": "user", "content": example.prompt}],
+                "ability": "tiny",
+                "reward_model": {"style": "rule", "ground_truth": its["references"]},
+                "extra_info": {"split": "train", "index": index, "id": example.id},
+            }
+
+
+@pytest.mark.parametrize("trainer", COLUMNS)
+def test_each_trainer_reads_its_columns_the_same_in_both_kinds_of_file(tmp_path, trainer):
+    for chat in (False, True):
+        prompts = [[{"role": "user", "content": prompt}] for prompt in PROMPTS] if chat else PROMPTS
+        rows = list(expected(trainer, prompts))
+        lines, table, bare = (tmp_path / f"{chat}{name}" for name in (".jsonl", ".parquet", "-bare.parquet"))
+        for path in (lines, table):
+            export_for(trainer, a_task("tiny"), "train", EXAMPLES, path, chat)
+        export_for(trainer, a_task("tiny"), "test", EXAMPLES[1:], bare, chat)
+        assert json_lines(lines) == pq.read_table(table).to_pylist() == rows
+        assert pq.read_schema(table).names == [*rows[0]]
+        assert pq.read_schema(bare).equals(pq.read_schema(table)), "lists of nothing would join no other file"
+
+
+def test_the_command(tmp_path, monkeypatch, refused):
+    command = ("data", "export", "imdb", "--split", "validation", "-o")
+    path, plain = tmp_path / "val.parquet", tmp_path / "plain.jsonl"
+    assert grue(*command, path, "--format", "verl") == f"mini/imdb validation: 500 examples → {path}\n"
+    first = pq.read_table(path).to_pylist()[0]
+    assert first["data_source"] == "mini/imdb" and first["extra_info"]["split"] == "validation"
+    refused.command(*command, tmp_path / "chat.jsonl", "--chat", code=2)
+    refused.command(*command, tmp_path / "x.jsonl", "--format", "verk", code=2)
+    monkeypatch.setenv("GRUE_FORMAT", "latex")  # of boards
+    grue(*command, plain)
+    assert json_lines(plain)[0].keys() >= {"id", "prompt", "references"}
+    monkeypatch.setenv("GRUE_EXPORT_FORMAT", "openrlhf")
+    grue(*command, plain, "--force")
+    assert json_lines(plain)[0].keys() == {"input", "label", "datasource"}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["plain.jsonl", "val.parquet"]
+    (choice,) = [one.type for one in data.export.params if one.name == "trainer"]
+    assert set(choice.choices) == set(COLUMNS)

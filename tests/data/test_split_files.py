@@ -1,117 +1,135 @@
-"""A file of rows as a split of a task: what is read, and what is refused with one error that says what to do."""
+"""Splits that are a file of rows, or shares of another: what is read, and what is refused."""
 
 import gzip
 import json
 from dataclasses import replace
 
 import pytest
+from click.testing import CliRunner
 
+from grue.cli.main import main
+from grue.data import load
 from grue.data.load import load_examples
 from grue.errors import DataError
 from grue.mini import assets
 from grue.task_files import load_task
 
 TASK = load_task("commongen")
-ROWS = [
-    {"concepts": ["zebra", "fry", number], "targets": [f"A zebra fries {number} eggs."]}
-    for number in ("one", "two", "three")
-]
+NUMBERS = ("one", "two", "three")
+ROWS = [{"concepts": ["zebra", "fry", number], "targets": [f"A zebra fries {number} eggs."]} for number in NUMBERS]
 
 
-def written(tmp_path, lines, name="held-back.jsonl"):
-    path = tmp_path / name
-    content = "".join(line if isinstance(line, str) else json.dumps(line) + "\n" for line in lines).encode()
-    path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
-    return path
+@pytest.fixture
+def write(tmp_path):
+    """Write rows, or raw lines, into a file of rows; return its path."""
+
+    def call(*lines, name="held-back.jsonl"):
+        content = "".join(line if isinstance(line, str) else json.dumps(line) + "\n" for line in lines).encode()
+        (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+        return tmp_path / name
+
+    return call
 
 
-def refusal(path):
-    with pytest.raises(DataError) as caught:
-        load_examples(TASK, str(path))
-    return str(caught.value)
+def loaded(path, task=TASK):
+    return load_examples(task, str(path))
 
 
-@pytest.mark.parametrize("name", ["held-back.jsonl", "held back.jsonl.gz"])
-def test_rows_become_examples_as_those_of_a_split_do(tmp_path, name):
-    path = written(tmp_path, ROWS, name)
-    loaded = load_examples(TASK, str(path))
-    assert [example.prompt for example in loaded.examples] == [
-        f"generate a sentence with: zebra fry {number}." for number in ("one", "two", "three")
-    ]
-    assert (loaded.source, loaded.rows, loaded.checked) == (name, 3, False)
-    assert len(loaded.revision) == 64
+def test_rows_become_examples_as_those_of_a_split_do(write):
+    for name in ("held-back.jsonl", "held back.jsonl.gz", f"{'x' * 245}.jsonl"):
+        found = loaded(write(*ROWS, name=name))
+        prompts = [f"generate a sentence with: zebra fry {number}." for number in NUMBERS]
+        assert [example.prompt for example in found.examples] == prompts
+        assert (found.source, found.rows, found.checked, len(found.revision)) == (name, 3, False, 64)
+    assert len(loaded(write(*ROWS[:2], name=name)).examples) == 2, "another content is another split"
 
 
-def test_a_name_may_be_as_long_as_a_file_system_takes(tmp_path):
-    assert len(load_examples(TASK, str(written(tmp_path, ROWS, f"{'x' * 245}.jsonl"))).examples) == len(ROWS)
-
-
-def test_another_content_is_another_split(tmp_path):
-    path = written(tmp_path, ROWS)
-    assert len(load_examples(TASK, str(path)).examples) == 3
-    written(tmp_path, ROWS[:2])
-    assert len(load_examples(TASK, str(path)).examples) == 2
-
-
-def test_a_known_split_wins_over_a_file(tmp_path, monkeypatch):
+def test_a_known_split_wins_over_a_file(write, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    written(tmp_path, ROWS, "test.jsonl")
+    write(*ROWS, name="test.jsonl")
     splits = {**TASK.data.splits, "test.jsonl": TASK.data.splits["validation"]}
-    task = replace(TASK, data=replace(TASK.data, splits=splits))
-    loaded = load_examples(task, "test.jsonl")
-    assert (loaded.source, len(loaded.examples)) == ("mini", splits["validation"].examples)
-    assert len(load_examples(TASK, "test.jsonl").examples) == 3
+    found = loaded("test.jsonl", replace(TASK, data=replace(TASK.data, splits=splits)))
+    assert (found.source, len(found.examples)) == ("mini", splits["validation"].examples)
+    assert len(loaded("test.jsonl").examples) == 3
 
 
-def test_a_missing_file_says_what_a_split_can_be():
-    assert refusal("nowhere.jsonl") == (
-        "nowhere.jsonl: no such file. Give --split a split of mini/commongen (train, validation, test) or a file of "
-        "rows in the data set's columns."
-    )
-
-
-def test_a_file_of_another_ending_is_no_split(tmp_path):
-    assert refusal("rows.csv") == (
-        "mini/commongen has no split 'rows.csv'. It has train, validation, test. A file of rows ends in .jsonl or "
-        ".jsonl.gz."
-    )
-
-
-def test_an_empty_file_says_what_it_should_hold(tmp_path):
-    path = written(tmp_path, [])
-    assert refusal(path) == (
-        f"mini/commongen, split 'held-back.jsonl' of {path}: no examples. Write one row a line, in the columns of "
-        "commongen."
-    )
-
-
-def test_other_columns_are_named_with_the_right_ones(tmp_path):
-    path = written(tmp_path, [{"text": "x", "label": 1}])
-    assert refusal(path) == (
-        f"{path}: commongen, row 1: expected the columns concepts and target (or targets), or concept_set and scene; "
-        "found text, label. Is this the right data set?"
-    )
-
-
-@pytest.mark.parametrize(
-    ("line", "reason"), [('{"concepts": ["a"\n', "line 4: not valid JSON: "), ("[1]\n", "line 4: expected an object")]
-)
-def test_a_damaged_line_is_named(tmp_path, line, reason):
-    path = written(tmp_path, [*ROWS, line])
-    assert refusal(path).startswith(f"{path}, {reason}")
-
-
-def test_a_torn_archive_is_refused(tmp_path):
-    path = written(tmp_path, ROWS, "held-back.jsonl.gz")
+def test_what_is_no_split_says_what_one_can_be(write, refused):
+    known = assets.read_rows("commongen", "train", TASK.data.sources[0].revision)[:2]
+    contents = ((), ({"text": "x", "label": 1},), (*ROWS, "[1]\n"), (*known, *ROWS))
+    for path in ("nowhere.jsonl", "rows.csv"):
+        with refused(DataError):
+            loaded(path)
+    for lines in contents:
+        with refused(DataError):
+            loaded(write(*lines))
+    path = write(*ROWS, '{"concepts": ["a"\n')
+    with pytest.raises(DataError, match=f"^{path}, line 4: not valid JSON: "):
+        loaded(path)
+    path = write(*ROWS, name="held-back.jsonl.gz")
     path.write_bytes(path.read_bytes()[:-9])
-    assert refusal(path).startswith(f"{path}: cannot be read after line 3: Compressed file ended")
+    with pytest.raises(DataError, match=f"^{path}: cannot be read after line 3: Compressed file ended"):
+        loaded(path)
 
 
-def test_prompts_of_the_training_split_are_counted(tmp_path):
-    revision = TASK.data.sources[0].revision
-    known = assets.read_rows("commongen", "train", revision)[:2]
-    path = written(tmp_path, [*known, *ROWS])
-    assert refusal(path) == (
-        f"{path}: 2 of its 5 prompts are in the training split of mini/commongen, so that their answers can be looked "
-        "up. Remove these rows, or draw others with another seed."
-    )
+# --- shares ----------------------------------------------------------------------------------------------------------
+
+VALIDATION = 'validation = { source = "everything", begin = 0.8, end = 0.9 }\n'
+SHARES = f"""
+reward = "rouge1"
+[data]
+sources = [{{ kind = "local", files = {{ everything = "all.jsonl" }} }}]
+[data.splits]
+train = {{ source = "everything", end = 0.8 }}
+{VALIDATION}test = {{ source = "everything", begin = 0.9 }}
+[backbone]
+family = "seq2seq"
+model = "mini:seq2seq"
+"""
+
+
+@pytest.fixture
+def shares(tmp_path, write):
+    """The file of a task whose splits are shares of rows with five prompts."""
+    write(*({"id": f"e{n}", "prompt": f"p{n % 5}", "references": [f"r{n}"]} for n in range(100)), name="all.jsonl")
+    (tmp_path / "shares.toml").write_text(SHARES)
+    return tmp_path / "shares.toml"
+
+
+class Killed(BaseException):
+    pass
+
+
+def test_a_kill_while_a_share_is_built_again_puts_nothing_of_another_into_it(shares, monkeypatch):
+    def kill(*arguments):
+        raise Killed
+
+    task = load_task(str(shares))
+    first = load_examples(task, "train").examples
+    ids = {example.id for example in first}
+    first.path.unlink()  # as the error of a damaged file says
+    with monkeypatch.context() as patch:
+        patch.setattr(load, "_kept", kill)
+        with pytest.raises(Killed):
+            load_examples(task, "train")
+    again = {example.id for example in load_examples(task, "train").examples}
+    assert len(ids) == 80 and again == ids
+    assert again.isdisjoint(example.id for example in load_examples(task, "test").examples)
+
+
+def test_validate_reads_shares_and_says_which_prompts_training_has_seen(shares, refused):
+    def lines(*command):
+        done = CliRunner().invoke(main, [*command, str(shares)])
+        assert done.exit_code == (0 if command[0] == "tasks" else done.exit_code), done.output
+        return done.stdout.splitlines()
+
+    told = "  {}: 10 of its 10 prompts are in train, too: their answers can be looked up"
+    seen = [told.format(split) for split in ("validation", "test")]
+    first, *rest = lines("tasks", "validate")
+    assert first.startswith(f"{shares}: fine (own/shares, version 1") and rest == seen
+    assert lines("data", "verify")[3:5] == seen
+    shares.write_text(SHARES.replace(VALIDATION, "").replace("begin = 0.9", "begin = 0.9, end = 0.99"))
+    none = "  no split validation: `grue train` chooses its checkpoint by one"
+    assert lines("tasks", "validate")[1:] == [none, told.format("test").replace("10", "9")]
+    with (shares.parent / "all.jsonl").open("a") as handle:
+        handle.write('{"prompt": 1}\n')
+    refused.command("tasks", "validate", shares, code=2)

@@ -5,17 +5,15 @@ import json
 import math
 import sys
 import threading
-import time
 from types import ModuleType, SimpleNamespace
 
 import pytest
-from support.tiny import tokenizer
+from support.late import late
 
 import grue
 from grue.errors import ConfigError, DataError, TrainingError, Unavailable, UnknownName
-from grue.interop.queries import response_of
-from grue.rewards import for_openrlhf, for_trl, for_verifiers, for_verl
 
+tiny, rewards, queries = late("support.tiny"), late("grue.rewards"), late("grue.interop.queries")
 TASK = """
 reward = "rouge1"
 metrics = [{ name = "rouge1", axis = "preference", range = [0, 1] }]
@@ -30,16 +28,38 @@ ROWS = {
     "validation": [("a3", "the house", "the house")],
     "test": [("a4", "the tree", "the tree"), ("a5", "the ball", "x"), ("a6", "the ball", "y")],
 }
+"""Split → id, prompt and reference."""
+COUNTED = {
+    split: [("1", "say", f"the {split}"), ("2", "say", "the cat" if split != "test" else "a dog")]
+    for split in ("train", "validation", "test")
+}
+"""The ids 1 and 2 in every split; the example 2 is the same in train and validation."""
+
+
+def task(folder, name, rows):
+    """Write a task of one's own; return the path of its file."""
+    for split, examples in rows.items():
+        lines = [json.dumps({"id": i, "prompt": p, "references": [r]}) for i, p, r in examples]
+        (folder / f"{split}.jsonl").write_text("\n".join(lines) + "\n")
+    (folder / f"{name}.toml").write_text(TASK)
+    return folder / f"{name}.toml"
 
 
 @pytest.fixture
 def animals(tmp_path):
-    """The path of a task's file."""
-    for split, rows in ROWS.items():
-        lines = [json.dumps({"id": i, "prompt": p, "references": [r]}) for i, p, r in rows]
-        (tmp_path / f"{split}.jsonl").write_text("\n".join(lines) + "\n")
-    (tmp_path / "animals.toml").write_text(TASK)
-    return tmp_path / "animals.toml"
+    return task(tmp_path, "animals", ROWS)
+
+
+@pytest.fixture
+def counted(tmp_path):
+    return task(tmp_path, "counted", COUNTED)
+
+
+@pytest.fixture
+def tokenizer(tmp_path):
+    """The folder of a tokenizer."""
+    tiny.tokenizer("causal").save_pretrained(tmp_path / "tokenizer")
+    return tmp_path / "tokenizer"
 
 
 def number(examples, texts):
@@ -59,24 +79,32 @@ def per_token(examples, texts, token_ids):
     return [[1.0] * len(ids) for ids in token_ids]
 
 
-def by_user(text, **more):
-    return [{"role": "system", "content": "Be brief."}, {"role": "user", "content": text, **more}]
+def by_user(text):
+    return [{"role": "system", "content": "Be brief."}, {"role": "user", "content": text}]
 
 
 def by_model(text):
     return [{"role": "assistant", "content": text}]
 
 
+# --- TRL -------------------------------------------------------------------------------------------------------------
+
+
 def test_trl_finds_examples_by_ids_else_by_prompts(animals):
-    reward = for_trl(number, task=animals)
-    prompts, texts = ["the cat", "the dog", "the bird"], ["x", "y", "z"]
+    reward, texts = rewards.for_trl(number, task=animals), ["x", "y", "z"]
+    prompts = ["the cat", "the dog", "the bird"]
     assert reward(prompts=prompts, completions=texts) == [2, 1, 7]
     assert reward(prompts=["anything"] * 3, completions=texts, id=["a7", "a1", "a2"]) == [7, 1, 2]
     assert reward(prompts=prompts, completions=texts, id=["a1", None, None]) == [1, 1, 7]
     parts = [{"type": "text", "text": "the "}, {"type": "text", "text": "bird"}]
     talks = [by_user("the cat"), by_user("the dog"), [{"role": "user", "content": parts}]]
     assert reward(prompts=talks, completions=[by_model(text) for text in texts]) == [2, 1, 7]
-    assert for_trl(number, task=animals, split=("validation", "test"))(prompts=["the tree"], completions=["x"]) == [4]
+    of_two = rewards.for_trl(number, task=animals, split=("validation", "test"))
+    assert of_two(prompts=["the tree"], completions=["x"]) == [4]
+    path = animals.parent / "held-back.jsonl"
+    path.write_text(json.dumps({"id": "8", "prompt": "the sea", "references": ["the sea"]}) + "\n")
+    of_a_file = rewards.for_trl("rouge1", task=animals, split=str(path))
+    assert of_a_file(prompts=["", ""], completions=["the sea", "x"], id=[8, "8"]) == [1, 0]  # some make ids numbers
 
 
 def test_trl_is_told_of_each_term_and_of_the_step(animals):
@@ -84,197 +112,142 @@ def test_trl_is_told_of_each_term_and_of_the_step(animals):
         return [10.0 * step + len(ids) for ids in token_ids]
 
     (animals.parent / "more.py").write_text("def seven(examples, texts): return [7.0 for _ in texts]\n")
-    reward, logged = for_trl("rouge1 - 0.5 * more:seven", task=animals), {}
-    given = reward(
-        prompts=["the dog", "the cat"],
-        completions=["the dog runs", "zzz"],
-        completion_ids=[[1, 2], [3]],
-        trainer_state=SimpleNamespace(global_step=3),
-        log_extra=None,
-        log_metric=logged.__setitem__,
-        references=[["r"], ["s"]],
-    )
-    assert given == pytest.approx([1 - 3.5, -3.5])
-    assert logged == pytest.approx({"reward/rouge1": 0.5, "reward/more:seven": 7.0})
-    assert reward.__name__ == "rouge1-0.5*more:seven"
-    told = for_trl(stepped, task=animals)
+    reward, logged = rewards.for_trl("rouge1 - 0.5 * more:seven", task=animals), {}
     state = SimpleNamespace(global_step=3)
-    assert told(prompts=["the dog"], completions=["x"], completion_ids=[[4, 5]], trainer_state=state) == [32]
-    assert told.__name__ == "stepped"
+    given = {"prompts": ["the dog", "the cat"], "completions": ["the dog runs", "zzz"], "completion_ids": [[1, 2], [3]]}
+    more = {"log_extra": None, "log_metric": logged.__setitem__, "references": [["r"], ["s"]]}
+    assert reward(**given, trainer_state=state, **more) == pytest.approx([1 - 3.5, -3.5])
+    assert logged == pytest.approx({"reward/rouge1": 0.5, "reward/more:seven": 7.0})
+    told = rewards.for_trl(stepped, task=animals)
+    assert told(**given, trainer_state=state) == [32, 31]
+    assert (reward.__name__, told.__name__) == ("rouge1-0.5*more:seven", "stepped")
 
 
 def test_trl_gets_none_where_the_reward_does_not_apply(animals):
     logged = {}
-    reward = for_trl(none_for_cats, task=animals)
-    prompts, texts = ["the dog", "the cat"], ["x", "y"]
-    assert reward(prompts=prompts, completions=texts, log_metric=logged.__setitem__) == [1.0, None]
+    given = {"prompts": ["the dog", "the cat"], "completions": ["x", "y"]}
+    reward = rewards.for_trl(none_for_cats, task=animals)
+    assert reward(**given, log_metric=logged.__setitem__) == [1.0, None]
     assert logged == {"reward/none_for_cats": 1.0}
     sources = ["mini/imdb", "own/animals"]
-    assert for_trl(number, task=animals)(prompts=prompts, completions=texts, data_source=sources) == [None, 2.0]
+    assert rewards.for_trl(number, task=animals)(**given, data_source=sources) == [None, 2.0]
     logged.clear()
-    alone = for_trl("rouge1", task=animals)
-    assert alone(prompts=["?"], completions=["x"], data_source=["mini/imdb"], log_metric=logged.__setitem__) == [None]
+    alone = rewards.for_trl("rouge1", task=animals)
+    assert alone(prompts=["?"], completions=["x"], data_source=sources[:1], log_metric=logged.__setitem__) == [None]
     assert logged == {}
 
 
 def test_texts_are_scored_as_grue_scores_them(animals):
     """A text gains nothing by characters that nobody sees, nor by white space, which evaluation takes away."""
-    for text in ("dog", "  dog\n", "\u200bd\u202eog\u200b"):
-        assert for_trl(words, task=animals)(prompts=["the dog"], completions=[text]) == [3]
-    assert for_trl(words, task=animals)(prompts=["the dog"], completions=["a\u2028dog\x0bran\x85off"]) == [13]
-    reward = for_trl("rouge1", task=animals)
-    assert reward(prompts=["the dog"], completions=[[{"role": "assistant", "content": None}]]) == [0]
+    lengths = {"dog": 3, "  dog\n": 3, "\u200bd\u202eog\u200b": 3, "a\u2028dog\x0bran\x85off": 13}
+    reward = rewards.for_trl(words, task=animals)
+    assert reward(prompts=["the dog"] * 4, completions=[*lengths]) == [*lengths.values()]
+    empty = [{"role": "assistant", "content": None}]
+    assert rewards.for_trl("rouge1", task=animals)(prompts=["the dog"], completions=[empty]) == [0]
 
 
 def test_metrics_are_prepared_on_the_training_split_whatever_is_scored(animals):
     """CIDEr weighs n-grams by how many examples have them; prepared on one example, each would weigh nothing."""
-    ours = for_trl("cider", task=animals, split="validation")
-    again = for_trl("cider", task=animals, split=("validation", "train"))
-    columns = {"prompts": ["the house"], "completions": ["the house"]}
-    assert ours(**columns) == again(**columns) and ours(**columns)[0] > 0
+    given = {"prompts": ["the house"], "completions": ["the house"]}
+    ours, again = (
+        rewards.for_trl("cider", task=animals, split=s)(**given) for s in ("validation", ("validation", "train"))
+    )
+    assert ours == again and ours[0] > 0
 
 
-def test_a_file_of_rows_is_a_split(animals):
-    path = animals.parent / "held-back.jsonl"
-    path.write_text(json.dumps({"id": "8", "prompt": "the sea", "references": ["the sea"]}) + "\n")
-    reward = for_trl("rouge1", task=animals, split=str(path))
-    assert reward(prompts=["", ""], completions=["the sea", "x"], id=[8, "8"]) == [
-        1,
-        0,
-    ]  # some readers make ids numbers
-
-
-def test_what_is_refused_at_once(animals):
+def test_what_is_refused_at_once(animals, refused):
     with pytest.raises(UnknownName, match=r"rouge11.*Did you mean 'rouge1'"):
-        for_trl("rouge11", task=animals)
-    with pytest.raises(ConfigError, match="cannot be read at"):
-        for_trl("rouge1 +* 3", task=animals)
-    with pytest.raises(DataError, match=r"has no split 'tran'\. Did you mean 'train'"):
-        for_verl(task=animals, split="tran")
-    with pytest.raises(ConfigError, match="split is empty"):
-        for_trl(task=animals, split=())
-    with pytest.raises(UnknownName, match="commongn"):
-        for_trl(task="commongn")
-
-
-def test_what_trl_cannot_mean_is_one_clear_error(animals):
-    reward, one = for_trl(number, task=animals, split=("train", "test")), ["x"]
-    for columns, said in (
-        (
-            {"prompts": ["the house"]},
-            "The prompt 'the house' is no example of own/animals train and test; name the split",
-        ),
-        ({"prompts": ["the dog"], "id": ["a3\x1b"]}, r"The id 'a3\\x1b' is no example of own/animals train and test"),
-        ({"prompts": ["the ball"]}, "2 examples of own/animals train and test have the prompt 'the ball'"),
-        ({"prompts": ["the dog", "the cat"]}, "1 completions for 2 prompts"),
-        ({"prompts": ["the dog"], "id": ["a1", "a2"]}, "2 id for 1 prompts"),
-        ({"prompts": ["the dog"], "completion_ids": []}, "0 completion_ids for 1 prompts"),
-        ({"prompts": [by_model("the dog")]}, "neither a text nor a conversation with a message of the user"),
-        ({"prompts": [None]}, "'None' is neither a text nor"),
+        rewards.for_trl("rouge11", task=animals)
+    for error, make in (
+        (ConfigError, lambda: rewards.for_trl("rouge1 +* 3", task=animals)),
+        (DataError, lambda: rewards.for_verl(task=animals, split="tran")),
+        (ConfigError, lambda: rewards.for_trl(task=animals, split=())),
+        (UnknownName, lambda: rewards.for_trl(task="commongn")),
     ):
-        with pytest.raises(TrainingError, match=said):
-            reward(completions=one, **columns)
-    with pytest.raises(TrainingError, match="conversation with a message of the assistant"):
-        reward(prompts=["the dog"], completions=[by_user("x")])
-    assert reward(prompts=["the ball"], completions=one, id=["a6"]) == [6]  # an id tells which one
-    with pytest.raises(
-        TrainingError, match="The reward 'per_token' gave a number for each token .* 'a1'.*return their sum"
-    ):
-        for_trl(per_token, task=animals)(prompts=["the dog"], completions=one, completion_ids=[[1, 2]])
+        with refused(error):
+            make()
 
+
+def test_what_trl_cannot_mean_is_one_clear_error(animals, refused):
     def unless_cut(examples, texts, truncated):
         return [0.0 for _ in texts]
 
-    with pytest.raises(ConfigError, match="asks for truncated, which is not known here"):
-        for_trl(unless_cut, task=animals)(prompts=["the dog"], completions=one, completion_ids=[[1]])
-
-
-@pytest.fixture
-def counted(tmp_path):
-    """A task of one's own with the ids 1 and 2 in every split; the example 2 is the same in train and validation."""
-    for split in ("train", "validation", "test"):
-        rows = [("1", "say", f"the {split}"), ("2", "say", "the cat" if split != "test" else "a dog")]
-        lines = [json.dumps({"id": i, "prompt": p, "references": [r]}) for i, p, r in rows]
-        (tmp_path / f"{split}.jsonl").write_text("\n".join(lines) + "\n")
-    (tmp_path / "counted.toml").write_text(TASK)
-    return tmp_path / "counted.toml"
-
-
-def test_verl_tells_ids_of_two_splits_apart_by_the_split_of_the_row(counted):
-    score = for_verl("rouge1", task=counted)
-    for split, text, worth in (
-        ("train", "the train", 1.0),
-        ("train", "the validation", 0.5),
-        ("validation", "the validation", 1.0),
-        ("validation", "the train", 0.5),
+    reward, one = rewards.for_trl(number, task=animals, split=("train", "test")), ["x"]
+    for given in (
+        *({"prompts": [prompt]} for prompt in ("the house", "the ball", by_model("the dog"), None)),
+        *({"prompts": ["the dog"], "id": ids} for ids in (["a3\x1b"], ["a1", "a2"])),
+        {"prompts": ["the dog", "the cat"]},
+        {"prompts": ["the dog"], "completion_ids": []},
+        {"prompts": ["the dog"], "completions": [by_user("x")]},
     ):
-        assert score("own/counted", text, [], {"id": "1", "split": split})["score"] == worth
-    assert score("own/counted", "the cat", [], {"id": "2"})["score"] == 1  # the same in both
-    with pytest.raises(DataError, match=r"own/counted: the id '1' is in the splits train and validation .*extra_info"):
-        score("own/counted", "the train", [], {"id": "1"})
-    with pytest.raises(TrainingError, match=r"'1' is of the split 'test', but .* train and validation; name the split"):
-        score("own/counted", "the test", [], {"id": "1", "split": "test"})
+        with refused(TrainingError):
+            reward(**{"completions": one, **given})
+    assert reward(prompts=["the ball"], completions=one, id=["a6"]) == [6]  # an id tells which one
+    for error, function, told in (
+        (TrainingError, per_token, "return their sum"),
+        (ConfigError, unless_cut, "truncated"),
+    ):
+        with pytest.raises(error, match=told):
+            rewards.for_trl(function, task=animals)(prompts=["the dog"], completions=one, completion_ids=[[1, 2]])
 
 
-def test_ids_of_two_splits_are_refused_at_once_where_rows_do_not_say_their_split(counted, tmp_path):
-    tokenizer("causal").save_pretrained(tmp_path / "tokenizer")
-    said = "the id '1' is in the splits train and validation with different content.*Give every row an id"
-    with pytest.raises(DataError, match=said):
-        for_openrlhf("rouge1", task=counted, tokenizer=tmp_path / "tokenizer")
-    with pytest.raises(DataError, match=said):
-        for_trl("rouge1", task=counted, split=("train", "validation"))
-    reward = for_openrlhf("rouge1", task=counted, tokenizer=tmp_path / "tokenizer", split="train")
-    assert reward(["say the<eos>"], ["say"], ["2"])["rewards"].tolist() == [pytest.approx(2 / 3)]
+# --- verl ------------------------------------------------------------------------------------------------------------
 
 
-def test_verl_scores_one_response(animals):
-    score = for_verl("rouge1", task=animals)
+def test_verl_scores_one_response(animals, refused):
+    score = rewards.for_verl("rouge1", task=animals)
     for identity, text, worth in (("a1", "the dog runs", 1.0), ("a3", "nothing", 0.0)):
         found = score("own/animals", text, ["unused"], {"id": identity, "index": 0, "num_turns": None})
         assert found == {"score": worth, "reward/rouge1": worth}
-    assert (
-        score(data_source="own/animals", solution_str="x", ground_truth=[], extra_info={"id": "a1"}, more=1)["score"]
-        == 0
-    )
-    for source, extra, said in (
-        ("mini/imdb", {"id": "a1"}, "data_source is 'mini/imdb', but this reward is of own/animals"),
-        ("own/animals", None, "extra_info has no id .* --format verl"),
-        ("own/animals", {"id": "b1"}, "The id 'b1' is no example of own/animals train and validation"),
-    ):
-        with pytest.raises(TrainingError, match=said):
+    named = {"data_source": "own/animals", "solution_str": "x", "ground_truth": [], "extra_info": {"id": "a1"}}
+    assert score(**named, more=1)["score"] == 0
+    for source, extra in (("mini/imdb", {"id": "a1"}), ("own/animals", None), ("own/animals", {"id": "b1"})):
+        with refused(TrainingError):
             score(source, "x", [], extra)
-    with pytest.raises(ConfigError, match="asks for token_ids, which is not known here"):
-        for_verl(per_token, task=animals)("own/animals", "x", [], {"id": "a1"})
-    with pytest.raises(TrainingError, match="gave 1 values for the example 'a1', whose tokens are not known"):
-        for_verl(lambda examples, texts: [[1.0]], task=animals)("own/animals", "x", [], {"id": "a1"})
-    with pytest.raises(TrainingError, match="does not apply to the example 'a2', but verl wants a number"):
-        for_verl(none_for_cats, task=animals)("own/animals", "x", [], {"id": "a2"})
 
+    def one_value(examples, texts):
+        return [[1.0]]
 
-def test_a_term_that_does_not_apply_is_nan_where_a_number_is_wanted(animals):
-    (animals.parent / "cats.py").write_text(
-        "def dogs(examples, texts): return [1.0 if 'dog' in example.prompt else None for example in examples]\n"
-    )
-    found = for_verl("rouge1 + cats:dogs", task=animals)("own/animals", "the cat sees", [], {"id": "a2"})
+    for error, function, identity in (
+        (ConfigError, per_token, "a1"),
+        (TrainingError, one_value, "a1"),
+        (TrainingError, none_for_cats, "a2"),
+    ):
+        told = {per_token: "asks for token_ids", one_value: "whose tokens are not known", none_for_cats: "verl wants"}
+        with pytest.raises(error, match=told[function]):
+            rewards.for_verl(function, task=animals)("own/animals", "x", [], {"id": identity})
+    cats = "def dogs(examples, texts): return [1.0 if 'dog' in example.prompt else None for example in examples]\n"
+    (animals.parent / "cats.py").write_text(cats)
+    found = rewards.for_verl("rouge1 + cats:dogs", task=animals)("own/animals", "the cat sees", [], {"id": "a2"})
     assert found["score"] == found["reward/rouge1"] == 1 and math.isnan(found["reward/cats:dogs"])
+
+
+def test_verl_tells_ids_of_two_splits_apart_by_the_split_of_the_row(counted, refused):
+    score = rewards.for_verl("rouge1", task=counted)
+    for split, other in (("train", "validation"), ("validation", "train")):
+        for text, worth in ((f"the {split}", 1.0), (f"the {other}", 0.5)):
+            assert score("own/counted", text, [], {"id": "1", "split": split})["score"] == worth
+    assert score("own/counted", "the cat", [], {"id": "2"})["score"] == 1  # the same in both
+    for error, extra in ((DataError, {"id": "1"}), (TrainingError, {"id": "1", "split": "test"})):
+        with refused(error):
+            score("own/counted", "the train", [], extra)
 
 
 def test_threads_score_one_after_the_other(animals):
     """verl and OpenRLHF call from pools of threads; metrics are written for one."""
-    inside, most, found = [], [], {}
+    inside, most, found, pause = [], [], {}, threading.Event()
 
     def slow(examples, texts):
         inside.append(1)
         most.append(len(inside))
-        time.sleep(0.01)
+        pause.wait(0.01)
         inside.pop()
         return number(examples, texts)
-
-    score = for_verl(slow, task=animals)
 
     def ask(identity):
         found[identity] = score("own/animals", "x", [], {"id": identity})["score"]
 
+    score = rewards.for_verl(slow, task=animals)
     threads = [threading.Thread(target=ask, args=(name,)) for name in ("a1", "a2", "a3", "a7")]
     for thread in threads:
         thread.start()
@@ -283,54 +256,63 @@ def test_threads_score_one_after_the_other(animals):
     assert found == {"a1": 1, "a2": 2, "a3": 3, "a7": 7} and max(most) == 1
 
 
-def test_openrlhf_reads_the_response_out_of_the_query(animals, tmp_path):
-    tokenizer("causal").save_pretrained(tmp_path / "tokenizer")
-    reward = for_openrlhf("rouge1", task=animals, tokenizer=tmp_path / "tokenizer")
-    queries = ["the dog the dog runs<eos>", "the house near<eos><pad><pad>"]
-    given = reward(queries, ["the dog", "the house"], ["a1", "a3"])
-    assert (
-        given["rewards"].tolist() == given["scores"].tolist() == given["extra_logs"]["reward/rouge1"].tolist() == [1, 0]
-    )
-    assert reward(queries[:1], ["the dog"], [""])["rewards"].tolist() == [1]  # without labels, by prompts
+# --- OpenRLHF --------------------------------------------------------------------------------------------------------
+
+
+def test_openrlhf_reads_the_response_out_of_the_query(animals, tokenizer, refused):
+    reward = rewards.for_openrlhf("rouge1", task=animals, tokenizer=tokenizer)
+    query = "the dog the dog runs<eos>"
+    given = reward([query, "the house near<eos><pad><pad>"], ["the dog", "the house"], ["a1", "a3"])
+    for found in (given["rewards"], given["scores"], given["extra_logs"]["reward/rouge1"]):
+        assert found.tolist() == [1, 0]
+    assert reward([query], ["the dog"], [""])["rewards"].tolist() == [1]  # without labels, by prompts
     assert reward([], [], [])["rewards"].tolist() == []
-    with pytest.raises(TrainingError, match="2 queries, 1 prompts and 1 labels"):
-        reward(queries, ["the dog"], ["a1"])
-    with pytest.raises(
-        TrainingError, match="'dog the dog runs' does not begin with its prompt 'the dog': .*--data.max_len"
-    ):
-        reward(["dog the dog runs"], ["the dog"], ["a1"])
-    with pytest.raises(TrainingError, match="The id 'dog' is no example"):
-        reward(queries[:1], ["the dog"], ["dog"])
-    with pytest.raises(TrainingError, match="does not apply to the example 'a2', but OpenRLHF"):
-        for_openrlhf(none_for_cats, task=animals, tokenizer=tmp_path / "tokenizer")(["the cat x"], ["the cat"], ["a2"])
+    for queries_, labels in (([query, query], ["a1"]), (["dog the dog runs"], ["a1"]), ([query], ["dog"])):
+        with refused(TrainingError):
+            reward(queries_, ["the dog"], labels)
+    with refused(TrainingError):
+        rewards.for_openrlhf(none_for_cats, task=animals, tokenizer=tokenizer)(["the cat x"], ["the cat"], ["a2"])
 
 
-def test_openrlhf_asks_the_reward_about_a_batch_at_once(animals, tmp_path):
+def test_ids_of_two_splits_are_refused_at_once_where_rows_do_not_say_their_split(counted, tokenizer, refused):
+    with refused(DataError):
+        rewards.for_openrlhf("rouge1", task=counted, tokenizer=tokenizer)
+    with refused(DataError):
+        rewards.for_trl("rouge1", task=counted, split=("train", "validation"))
+    reward = rewards.for_openrlhf("rouge1", task=counted, tokenizer=tokenizer, split="train")
+    assert reward(["say the<eos>"], ["say"], ["2"])["rewards"].tolist() == [pytest.approx(2 / 3)]
+
+
+def test_openrlhf_asks_the_reward_about_a_batch_at_once(animals, tokenizer):
     """A reward of a model scores a batch in one pass; a term that does not apply to one text is NaN for it."""
-    asked = []
+    sizes = []
 
-    def counted(examples, texts):
-        asked.append(len(texts))
+    def sized(examples, texts):
+        sizes.append(len(texts))
         return number(examples, texts)
 
-    tokenizer("causal").save_pretrained(tmp_path / "tokenizer")
-    queries = ["the dog x<eos>", "the cat y<eos>", "the bird z<eos>"]
     prompts, labels = ["the dog", "the cat", "the bird"], ["a1", "a2", "a7"]
-    given = for_openrlhf(counted, task=animals, tokenizer=tmp_path / "tokenizer")(queries, prompts, labels)
-    assert given["rewards"].tolist() == given["extra_logs"]["reward/counted"].tolist() == [1, 2, 7] and asked == [3]
-    (animals.parent / "felines.py").write_text(
-        "def cats(examples, texts): return [2.0 if 'cat' in example.prompt else None for example in examples]\n"
-    )
-    summed = for_openrlhf("rouge1 + felines:cats", task=animals, tokenizer=tmp_path / "tokenizer")
-    logs = summed(queries, prompts, labels)["extra_logs"]["reward/felines:cats"].tolist()
+    batch = [f"{prompt} x<eos>" for prompt in prompts], prompts, labels
+    given = rewards.for_openrlhf(sized, task=animals, tokenizer=tokenizer)(*batch)
+    assert given["rewards"].tolist() == given["extra_logs"]["reward/sized"].tolist() == [1, 2, 7] and sizes == [3]
+    cats = "def cats(examples, texts): return [2.0 if 'cat' in example.prompt else None for example in examples]\n"
+    (animals.parent / "felines.py").write_text(cats)
+    summed = rewards.for_openrlhf("rouge1 + felines:cats", task=animals, tokenizer=tokenizer)
+    logs = summed(*batch)["extra_logs"]["reward/felines:cats"].tolist()
     assert logs[1] == 2 and math.isnan(logs[0]) and math.isnan(logs[2])
 
 
 def test_a_query_begins_with_its_prompt_as_decoding_spells_it():
-    words_alone = tokenizer("causal")  # decodes two blanks as one
-    assert response_of("the dog runs<eos>", "the   dog", words_alone) == "runs"
-    assert response_of("the   dog runs<eos>", "the   dog", words_alone) == "runs"
-    assert response_of("the dog<eos>", "the dog", words_alone) == ""
+    words_alone = tiny.tokenizer("causal")  # decodes two blanks as one
+    for query, prompt, said in (
+        ("the dog runs<eos>", "the   dog", "runs"),
+        ("the   dog runs<eos>", "the   dog", "runs"),
+        ("the dog<eos>", "the dog", ""),
+    ):
+        assert queries.response_of(query, prompt, words_alone) == said
+
+
+# --- verifiers -------------------------------------------------------------------------------------------------------
 
 
 def test_a_taskset_of_verifiers(animals, monkeypatch):
@@ -353,22 +335,18 @@ def test_a_taskset_of_verifiers(animals, monkeypatch):
     double.reward = lambda function: function
     monkeypatch.setitem(sys.modules, "verifiers", ModuleType("verifiers"))
     monkeypatch.setitem(sys.modules, "verifiers.v1", double)
-    taskset = for_verifiers("rouge1", task=animals)(SimpleNamespace(task="settings"))
+    taskset = rewards.for_verifiers("rouge1", task=animals)(SimpleNamespace(task="settings"))
     tasks = [*taskset.load()]
     assert [(one.data.id, one.data.prompt, one.config) for one in tasks] == [
         (identity, prompt, "settings") for identity, prompt, _ in ROWS["train"]
     ]
     metrics = {}
-    trace = SimpleNamespace(last_reply="the cat sees", record_metrics=metrics.update)
-    assert asyncio.run(tasks[1].reward(trace)) == 1 and metrics == {"reward/rouge1": 1}
-    assert asyncio.run(tasks[0].reward(SimpleNamespace(last_reply="x", record_metrics=metrics.update))) == 0
+    for one, reply, worth in ((tasks[1], "the cat sees", 1), (tasks[0], "x", 0)):
+        trace = SimpleNamespace(last_reply=reply, record_metrics=metrics.update)
+        assert asyncio.run(one.reward(trace)) == worth and metrics == {"reward/rouge1": worth}
 
 
 def test_a_taskset_needs_verifiers(animals, monkeypatch):
     monkeypatch.setitem(sys.modules, "verifiers", None)
     with pytest.raises(Unavailable, match="pip install verifiers"):
-        for_verifiers(task=animals)
-
-
-def test_the_package_hands_the_module_out():
-    assert grue.rewards.for_trl is for_trl
+        grue.rewards.for_verifiers(task=animals)

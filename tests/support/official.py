@@ -16,10 +16,11 @@ def from_files(task, url, sha256=""):
 
 
 def zipped(files, method=zipfile.ZIP_STORED):
+    """Return a zip archive, the same at any time."""
     sink = io.BytesIO()
-    with zipfile.ZipFile(sink, "w", method) as archive:
+    with zipfile.ZipFile(sink, "w") as archive:
         for name, content in files.items():
-            archive.writestr(name, content)
+            archive.writestr(zipfile.ZipInfo(name), content, method)
     return sink.getvalue()
 
 

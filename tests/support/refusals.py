@@ -58,5 +58,6 @@ class Refused:
         self.message(result.stderr[result.stderr.rindex("Error: ") :].rstrip())
 
     def message(self, text):
-        """Expect a message, which holds for every machine: paths of this one are cut out."""
-        assert self._paths.sub("<tmp>", text).replace(str(ROOT), "<root>") == self._snapshot
+        """Expect a message, which holds for every machine: paths and ports of this one are cut out."""
+        text = re.sub(r"(?<=://127\.0\.0\.1:)\d{4,}", "<port>", self._paths.sub("<tmp>", text))
+        assert text.replace(str(ROOT), "<root>") == self._snapshot

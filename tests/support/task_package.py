@@ -1,10 +1,12 @@
 """A package that ships a suite: a task file with its data, a reward, a metric and a data format of its own."""
 
 import json
+import tomllib
 from pathlib import Path
 
-from support import tiny
+from support.late import late
 
+tiny = late("support.tiny")
 TASK = """
 suite = "acme"
 title = "Two words"
@@ -40,16 +42,6 @@ def pairs(rows):
     for number, row in enumerate(rows):
         yield Example(f"pair-{number}", row["question"], (row["answer"],))
 """
-ENTRY_POINTS = """
-[grue.tasks]
-acme = acme_words.suite
-[grue.rewards]
-acme_brief = acme_words.code:brief
-[grue.metrics]
-acme_short = acme_words.code:make_short
-[grue.data.formats]
-acme_pairs = acme_words.code:pairs
-"""
 PROJECT = """
 [build-system]
 requires = ["hatchling"]
@@ -57,9 +49,18 @@ build-backend = "hatchling.build"
 [project]
 name = "acme-words"
 version = "1"
+[project.entry-points]
+"grue.tasks" = { acme = "acme_words.suite" }
+"grue.rewards" = { acme_brief = "acme_words.code:brief" }
+"grue.metrics" = { acme_short = "acme_words.code:make_short" }
+"grue.data.formats" = { acme_pairs = "acme_words.code:pairs" }
 [tool.hatch.build.targets.wheel]
 include = ["/acme_words"]
 """
+ENTRY_POINTS = "".join(
+    f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in entries.items())
+    for group, entries in tomllib.loads(PROJECT)["project"]["entry-points"].items()
+)
 
 
 def write_package(folder: Path) -> Path:
@@ -77,9 +78,10 @@ def write_package(folder: Path) -> Path:
     return model
 
 
-def install(folder: Path, entry_points: str = ENTRY_POINTS, name: str = "acme_words") -> None:
-    """Say that a package is installed, as pip would, in a folder that is on the path."""
+def install(folder: Path, entry_points: str = ENTRY_POINTS, name: str = "acme_words") -> Path:
+    """Say that a package is installed, as pip would, in a folder that is on the path; return where that stands."""
     about = folder / f"{name}-1.dist-info"
     about.mkdir(parents=True)
     (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
     (about / "entry_points.txt").write_text(entry_points)
+    return about
