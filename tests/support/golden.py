@@ -7,12 +7,15 @@ transformers. Tests read it and change nothing of it.
 import hashlib
 import json
 import os
+import random
 import shutil
 import tempfile
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import numpy
 import torch
 import transformers
 from filelock import FileLock
@@ -89,13 +92,12 @@ def _train(folder, family, algorithm, stop_after, seed, reward, file, rollout, *
     if stop_after is not None:
         first = make()
         first.stop = lambda: len(first.observer.lines) >= stop_after
-        try:
+        with suppress(Interrupted), global_generators(98):
             tiny.train(first)
-        except Interrupted:
-            torch.manual_seed(99)  # the global generator has no say
-        else:
             raise AssertionError(f"a run of {algorithm} was to stop after update {stop_after}, and did not")
-    run = tiny.train(make())
+    run = make()
+    with global_generators(99 if stop_after is None else 97):
+        tiny.train(run)
     seen = run.observer
     return Trace(
         folder=folder / "run",
@@ -107,6 +109,27 @@ def _train(folder, family, algorithm, stop_after, seed, reward, file, rollout, *
         warnings=seen.warnings,
         weights=tiny.weights(run.trainer.policy),
     )
+
+
+@contextmanager
+def global_generators(seed):
+    """Seed them, and see that nobody draws from them or seeds them again: a run has generators of its own.
+
+    A run that is resumed meets other seeds than one that is not, and must end with the same weights.
+    """
+
+    def states():
+        _, keys, position, *_ = numpy.random.get_state()
+        return torch.get_rng_state().tolist(), random.getstate(), keys.tolist(), position
+
+    torch.manual_seed(seed)
+    random.seed(seed)
+    numpy.random.seed(seed)
+    before = states()
+    try:
+        yield
+    finally:
+        assert states() == before, "training has drawn from a global generator, or seeded one"
 
 
 @cache
