@@ -17,6 +17,9 @@ export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM := false
 export HF_HUB_OFFLINE ?= 1
 
+# Tests are compiled once, not by every process anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Tests in two processes, each file in one of them, which makes its fixtures once.
 IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
 

@@ -3,16 +3,16 @@
 import sys
 
 import pytest
+from support.late import late, lates
 from support.paths import REAL, ROOT
 
 from grue.data.load import load_examples
-from grue.lm.load import load_language_model
-from grue.lm.scorers import load_classifier
 from grue.task_files import load_task
 
 sys.path.append(str(ROOT / "benchmarks"))
 
-import stand_ins
+stand_ins = late("stand_ins")
+lm, scorers = lates("load scorers", "grue.lm.")
 
 pytestmark = pytest.mark.skipif(not REAL.is_dir(), reason=f"the slices of real data are not here: no folder {REAL}")
 
@@ -24,9 +24,9 @@ def test_a_tiny_task_loads_with_its_models(tmp_path):
     train = load_examples(task, "train").examples
     assert len(train) == task.data.splits["train"].rows == 1000
     assert sum(len(example.references) for example in train) == 500, "every other review is positive"
-    model, tokenizer = load_language_model(task.backbone.family, task.backbone.model)
+    model, tokenizer = lm.load_language_model(task.backbone.family, task.backbone.model)
     assert (model.config.n_layer, len(tokenizer)) == (2, 50257)
-    classifier, _ = load_classifier(task.metrics[0].options["model"])
+    classifier, _ = scorers.load_classifier(task.metrics[0].options["model"])
     assert classifier.config.num_labels == 2
 
 

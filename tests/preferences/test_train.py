@@ -16,12 +16,12 @@ from grue.lm.reward_folder import HEAD, REWARD, RewardManifest, read_reward_mani
 from grue.metrics.registry import make_metric
 from grue.preferences.read import read_pairs
 from grue.preferences.settings import reward_settings
-from grue.runs.train import Interrupted
 from grue.shapes import from_dict
 
 torch, safetensors, preferences = late("torch"), late("safetensors.torch"), late("support.preferences")
 training, reward_model = late("grue.preferences.train"), late("grue.lm.reward_model")
 metric, seeds = late("grue.metrics.neural.reward_model"), late("grue.lm.seeds")
+runs = late("grue.runs.train")
 
 
 def learner(tmp_path, family, **settings):
@@ -233,7 +233,7 @@ def test_another_seed_gives_another_model(trained, second):
 
 def test_a_stop_saves_and_a_finished_folder_is_only_read(tmp_path, refused):
     settings = {"save_every": 100, "epochs": 1}
-    with refused(Interrupted):
+    with refused(runs.Interrupted):
         preferences.train(tmp_path, stop=lambda: True, **settings)
     with refused(ConfigError):  # nor do others go on with it
         preferences.train(tmp_path, learning_rate=1e-3, **settings)
