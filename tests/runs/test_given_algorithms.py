@@ -128,12 +128,15 @@ class Model:
 
 def test_what_is_handed_over_otherwise_is_told_how(tmp_path, refused):
     for given in (
-        *({"algorithm": one} for one in (algorithms, importlib.import_module("grue.algorithms.ppo"), update)),
+        {"algorithm": importlib.import_module("grue.algorithms.ppo")},
         *({key: Model()} for key in ("backbone", "init", "model", "tokenizer")),
         *({key: [{"prompt": "p"}]} for key in ("train_dataset", "task")),
     ):
         with refused(ConfigError):
             grue.train(**{"task": "imdb", "runs": tmp_path, **given})
+    for algorithm in (algorithms, update):
+        with pytest.raises(ConfigError, match="is no algorithm; give a name, or Algorithm"):
+            grue.train("imdb", algorithm, runs=tmp_path)
 
 
 def test_a_model_is_evaluated_and_compared_by_its_folder(tmp_path):

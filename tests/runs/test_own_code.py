@@ -91,6 +91,11 @@ def test_a_sweep_evaluates_again_by_a_metric_that_was_changed(here):
     assert first == identity(0.25) != identity(0.75)
 
 
+def test_a_weight_that_is_no_number_is_refused(here, refused):
+    with refused(ConfigError):
+        plan(here, reward="1e999*rougeL")
+
+
 def test_a_module_that_is_written_anew_is_executed_anew(here):
     """Within one second and with the same size, which Python's own cache of compiled files would not notice."""
     (here / "liking.py").write_text(REWARD.format(name="liked", value=1))

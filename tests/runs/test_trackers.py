@@ -4,7 +4,6 @@ Weights & Biases and trackio run in processes of their own, without a network; w
 """
 
 import json
-import resource
 import sqlite3
 import struct
 import sys
@@ -51,14 +50,18 @@ for stop in (killed, lambda: False):
 """
 
 
-def tracked(folder, name, **environment):
-    """Run SCRIPT in a process of its own; return the warnings that it printed."""
-    code = f"import os, sys\nos.chdir({str(folder)!r})\nsys.argv = ['', {str(folder)!r}, {name!r}]\n{SCRIPT}"
+def warnings_of(code, folder, **environment):
+    """Run a script in a process of its own; return the warnings that it printed."""
     process = processes.start(code, folder / "output", **environment)
     process.join()
     printed = (folder / "output").read_text()
     assert process.exitcode == 0, printed
     return [line for line in printed.splitlines() if line.startswith("warned")]
+
+
+def tracked(folder, name, **environment):
+    place = f"import os, sys\nos.chdir({str(folder)!r})\nsys.argv = ['', {str(folder)!r}, {name!r}]\n"
+    return warnings_of(place + SCRIPT, folder, **environment)
 
 
 class Memory:
@@ -266,21 +269,25 @@ def test_tensorboard_shows_texts_as_they_are(plan, tmp_path, events):
     ]
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # the writer's thread ends by it
-def test_a_full_disk_does_not_end_a_run(plan):
+FULL = """
+import resource
+from pathlib import Path
+from support import tiny
+from grue.runs.trackers import open_trackers
+plan = tiny.run("causal", "ppo", Path(OUT)).plan
+with open_trackers(["tensorboard"], lambda done, message: print("warned", message)) as (tracker,):
+    tracker.started(plan, 0, 100)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+    for update in range(1, 101):
+        tracker.updated(update, 100, {"objective/reward": 0.5})
+"""
+
+
+def test_a_full_disk_does_not_end_a_run(tmp_path):
     """A limit on the size of files stands in for the disk: the event file cannot grow beyond 4 KiB."""
     pytest.importorskip("tensorboard", reason="the tensorboard extra is not installed")
-    warnings, limits = [], resource.getrlimit(resource.RLIMIT_FSIZE)
-    with open_trackers(["tensorboard"], lambda done, message: warnings.append(message)) as (tracker,):
-        tracker.started(plan, 0, 100)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
-        try:
-            for update in range(1, 101):
-                tracker.updated(update, 100, {"objective/reward": 0.5})
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    (message,) = warnings
-    assert message.startswith("tensorboard failed and is disabled: OSError: [Errno 27] File too large")
+    (message,) = warnings_of(f"OUT = {str(tmp_path)!r}\n{FULL}", tmp_path)
+    assert message.startswith("warned tensorboard failed and is disabled: OSError: [Errno 27] File too large")
 
 
 def wandb_records(path):
