@@ -27,7 +27,6 @@ SLOW = [
     "supervised-seq2seq-sharded",
 ]
 RESUMED = [
-    "dpo-causal",
     "nlpo-causal-sharded",
     "alol-causal",
     "es-seq2seq",

@@ -60,6 +60,12 @@ def test_nucleus_of_one_is_everything_even_where_rounding_would_drop_the_tail():
     assert distributions.top_p_support(logits, 1.0).all()
 
 
+def test_top_k_keeps_the_largest():
+    logits = torch.tensor([[1.0, 3.0, 2.0, 0.0]])
+    assert distributions.top_k_support(logits, 2)[0].tolist() == [False, True, True, False]
+    assert distributions.top_k_support(logits, 0).all() and distributions.top_k_support(logits, 9).all()
+
+
 def test_samples_follow_the_distribution_and_never_leave_the_support():
     logits = torch.tensor([0.0, 1.0, 2.0, 0.5, -1.0])
     support = torch.tensor([True, False, True, True, False])

@@ -56,7 +56,6 @@ SLOW = {
 }  # fmt: skip
 CASES = FAST | SLOW
 RESUMED = (
-    "dpo-causal",
     "nlpo-causal-sharded",
     "alol-causal",
     "es-seq2seq",
