@@ -15,7 +15,6 @@ from grue.runs.algorithms import find_algorithm
 FAMILIES = ["causal", "seq2seq"]
 # Those with a policy ratio.
 LEARNERS = [name for name in ALGORITHMS if issubclass(find_algorithm(name).settings, RolloutConfig)]
-FEWER = {"updates": 2, "validate_every": 2}
 MORE = {
     "rloo": {"samples_per_prompt": 2},
     "grpo": {"samples_per_prompt": 2},

@@ -445,16 +445,3 @@ def suite(folder, *names):
         text = re.sub(r', (rows|examples) = \d+|, ids_sha256 = "\w+"', "", text)
         (folder / "grue" / f"{name}.toml").write_text(text, encoding="utf-8")
     return folder / "grue"
-
-
-BLOCKED = """
-import runpy, socket, sys
-
-def refuse(*arguments):
-    raise AssertionError(f"a connection was opened: {arguments}")
-
-socket.socket.connect = socket.socket.connect_ex = socket.getaddrinfo = refuse
-sys.argv[0] = "grue"
-runpy.run_module("grue", run_name="__main__")
-"""
-"""A script that runs the command line and fails on the first connection."""
