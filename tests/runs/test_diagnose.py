@@ -126,7 +126,7 @@ def test_the_critic_is_judged_on_other_rollouts(tmp_path):
 
 def test_the_step_is_measured_where_it_begins_and_taken_back(tmp_path):
     near, far = (
-        found_by("reinforce", tmp_path, learning_rate=rate, rollouts=48, minibatch_size=48) for rate in (1e-5, 1e-2)
+        found_by("reinforce", tmp_path, learning_rate=rate, rollouts=24, minibatch_size=24) for rate in (1e-5, 1e-2)
     )
     assert near.move.kl_response < 1e-3 < far.move.kl_response
     assert next(one for one in remarks(near) if one.about == "update").cure.endswith("raise learning_rate.")

@@ -14,8 +14,8 @@ from grue.tasks import MetricSpec
 tiny, golden = late("support.tiny"), late("support.golden")
 
 NATURAL = MetricSpec("rouge2", "naturalness", (0.0, 1.0))
-# Few updates, and what turns on the figures that are not always logged.
-SWITCHED = {"updates": 2, "epochs": 2, "samples_per_prompt": 2, "value_prompts": 8, "validate_every": 1}
+# One update, and what turns on the figures that are not always logged.
+SWITCHED = {"updates": 1, "epochs": 2, "samples_per_prompt": 2, "value_prompts": 8, "validate_every": 1}
 SWITCHED |= {"cg_steps": 2, "critic_epochs": 1, "supervised_coefficient": 0.1, "mask": "learned_top_p"}
 
 

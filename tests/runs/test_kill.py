@@ -40,7 +40,7 @@ NOTHING = re.compile("")
 
 def train(folder, monkeypatch):
     """Train as `grue train` does, but on a tiny model, and so that every validation finds the best policy so far."""
-    run = tiny.run("causal", "ppo", folder, task_=tiny.task("causal", max_new_tokens=3), **TINY)
+    run = tiny.run("causal", "reinforce", folder, task_=tiny.task("causal", max_new_tokens=3), **TINY)
     with monkeypatch.context() as patch:
         patch.setattr(module, "prepare", lambda *arguments: run)
         patch.setattr(module, "validate", lambda *given: {"reward": 0.0, "preference": run.training["episodes"]})
@@ -104,7 +104,7 @@ MOMENTS = [(CHANCE.randint(1, 7), CHANCE.uniform(0.0, 0.2)) for _ in range(3)]
 def whole(tmp_path_factory):
     """The folder of a run that nobody disturbed."""
     runs = tmp_path_factory.mktemp("whole")
-    done = commands.here(*commands.train_command(runs, keep_last=2))
+    done = commands.here(*commands.train_command(runs, updates=6, keep_last=2))
     assert done.exit_code == 0, done.output
     return commands.run_folder(runs)
 
@@ -112,7 +112,10 @@ def whole(tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.parametrize(("lines", "pause"), MOMENTS)
 def test_a_process_killed_at_a_random_moment_goes_on_to_the_same_end(lines, pause, whole, tmp_path):
-    command, folder = commands.train_command(tmp_path / "runs", keep_last=2), commands.run_folder(tmp_path / "runs")
+    command, folder = (
+        commands.train_command(tmp_path / "runs", updates=6, keep_last=2),
+        commands.run_folder(tmp_path / "runs"),
+    )
     code = f"from grue.cli.main import main\nmain({command!r}, prog_name='grue')\n"
     process, log = processes.start(code, tmp_path / "output"), folder / "train.jsonl"
     while not log.exists() or log.read_bytes().count(b"\n") < lines:

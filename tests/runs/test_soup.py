@@ -29,14 +29,10 @@ def run(folder, *checkpoints, family="causal", algorithm="reinforce", **settings
 
 
 def mean_of(*models):
-    """A model with the mean of the weights of several, number by number of its state."""
+    """A model with the mean of the weights of several, made of their states at once and in double precision."""
     states = [model.state_dict() for model in models]
-    found = {}
-    for key in states[0]:
-        flat = [state[key].double().flatten().tolist() for state in states]
-        values = [sum(numbers) / len(numbers) for numbers in zip(*flat, strict=True)]
-        found[key] = torch.tensor(values, dtype=states[0][key].dtype).view(states[0][key].shape)
-    models[0].load_state_dict(found)
+    found = {key: torch.stack([state[key].double() for state in states]).mean(0) for key in states[0]}
+    models[0].load_state_dict({key: value.to(states[0][key].dtype) for key, value in found.items()})
     return models[0]
 
 

@@ -8,12 +8,12 @@ from grue.cli.main import main
 
 SETTINGS = {
     "gae_lambda": 0.95,
-    "updates": 6,
+    "updates": 4,
     "rollouts": 8,
     "minibatch_size": 8,
     "epochs": 1,
     "validation_examples": 8,
-    "validate_every": 3,
+    "validate_every": 2,
     "save_every": 1,
     "learning_rate": 3e-3,
     "kl_coefficient": 0.001,
