@@ -103,6 +103,9 @@ def test_two_processes_train_as_one(both, name):
     shares = [first["share"], second["share"]]
     assert sum(shares) == pytest.approx(1.0 if "sharded" in name else 2.0)
     assert max(shares) < 0.6 or "sharded" not in name
+    if name in worlds.UPDATES_ALONE:
+        return
+    assert wanted["validations"]
     logged = [line for line in tiny.logged(folder / name) if "of" in line]
     assert logged == first["lines"], "one process writes one log"
     kind = transformers.AutoModelForSeq2SeqLM if family == "seq2seq" else transformers.AutoModelForCausalLM
