@@ -13,9 +13,9 @@ from grue.cli.main import main
 from grue.errors import ConfigError
 from grue.rl.settings import RolloutConfig
 from grue.runs.algorithms import find_algorithm, find_card
-from grue.runs.remarks import remarks
 
 torch, np, tiny, exactness = late("torch"), late("numpy"), late("support.tiny"), late("support.exactness")
+telling = late("grue.runs.remarks")
 diagnosing, experience, rl = late("grue.runs.diagnose"), late("grue.rl.experience"), late("grue.rl.trainer")
 forwarding, distributed = late("grue.lm.forward"), late("grue.lm.distributed")
 
@@ -66,7 +66,7 @@ def test_every_algorithm_is_diagnosed_and_left_as_it_was(algorithm, tmp_path):
     assert found.move.kl_token <= found.move.kl_response <= 8 * found.move.kl_token  # a response has 1 to 8 tokens
     assert found.move.steps == {"a2c": 1, "trpo": None}.get(algorithm, found.move.planned)
     assert found.seconds == 4 * found.move.seconds
-    said = remarks(found)
+    said = telling.remarks(found)
     assert [one.about for one in said if one.about != "critic"] == "gradient reward update responses time".split()
     json.dumps({"found": [one.seen for one in said]})
 
@@ -129,8 +129,8 @@ def test_the_step_is_measured_where_it_begins_and_taken_back(tmp_path):
         found_by("reinforce", tmp_path, learning_rate=rate, rollouts=24, minibatch_size=24) for rate in (1e-5, 1e-2)
     )
     assert near.move.kl_response < 1e-3 < far.move.kl_response
-    assert next(one for one in remarks(near) if one.about == "update").cure.endswith("raise learning_rate.")
-    assert "lower learning_rate" in next(one for one in remarks(far) if one.about == "update").cure
+    assert next(one for one in telling.remarks(near) if one.about == "update").cure.endswith("raise learning_rate.")
+    assert "lower learning_rate" in next(one for one in telling.remarks(far) if one.about == "update").cure
     stopped = found_by("ppo", tmp_path, learning_rate=1e-2, stop_kl=1e-4)
     assert (stopped.move.steps, stopped.move.planned) == (1, 4)
     full, warm = (found_by("reinforce", tmp_path, schedule="linear", warmup=share) for share in (0.0, 1.0))
@@ -171,7 +171,7 @@ def test_products_are_those_of_numpy(monkeypatch):
 
 
 def test_a_flat_reward_is_said_to_teach_nothing(tmp_path):
-    said = {one.about: one for one in remarks(found_by("grpo", tmp_path, nothing, kl_coefficient=0.0))}
+    said = {one.about: one for one in telling.remarks(found_by("grpo", tmp_path, nothing, kl_coefficient=0.0))}
     assert said["gradient"].seen == "0 in every batch"
     assert said["reward"].meaning == "All responses have the same reward."
     assert "--reward" in said["gradient"].cure and "--reward" in said["reward"].cure
