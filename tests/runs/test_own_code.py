@@ -29,6 +29,7 @@ ALGORITHM = (
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     """The working directory, from which modules are imported and forgotten again."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # files that change within a second have one time
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     yield tmp_path

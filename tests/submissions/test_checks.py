@@ -330,7 +330,8 @@ def test_a_violation_trips_its_check_and_no_other(ours, monkeypatch, refused, nu
         assert (problem.severity, problem.cure) == (CHECKS[problem.id].severity, CHECKS[problem.id].cure)
     said = "\n".join(f"{Path(problem.path).name}: {problem.message}" for problem in problems)
     said = re.sub(rf"{TASK.chat_hash[:12]}|{TASK.hash[:12]}|[0-9a-f]{{64}}", "<sha256>", said)
-    refused.message(re.sub(r"(Known|not valid JSON): .*", r"\1: …", said))  # of this version of grue, or of Python
+    said = re.sub(r"(\\n|Known|not valid JSON: ).*", r"\1…", said)  # of this path, this version of grue, or of Python
+    refused.message(said)
 
 
 def test_every_check_is_tripped_by_a_test():
