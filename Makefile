@@ -79,7 +79,7 @@ test: $(READY)  ## Run the quick tests (7 minutes of processor time in two proce
 test-slow: $(READY)  ## Run the slow tests (8 minutes in two processes, half of it walkthroughs of pages); those that need Debian's WordNet or a browser skip without it.
 	$(BIN)/python -m pytest $(IN_TWO) -m slow --ignore tests/sweep/test_ray.py --durations 10
 
-test-ray: $(READY)  ## Run the tests of sweeps on Ray, a cluster at a time (minutes).
+test-ray: $(READY)  ## Run the tests of sweeps on Ray, a cluster at a time (2 minutes).
 	$(BIN)/python -m pytest -m slow tests/sweep/test_ray.py
 
 test-frozen: $(READY)  ## Run the tests of what is frozen, which the others leave out while it is unchanged, and record that they pass (7 minutes).
