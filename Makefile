@@ -28,8 +28,8 @@ ROW ?= supervised
 TASK ?= imdb
 SEED ?= 1
 
-.PHONY: help install demo notebooks test test-slow test-ray test-frozen test-all messages check lint types tasks pages boards docs site bench findings leaderboard \
-	check-submissions retrain clean
+.PHONY: help install demo notebooks test test-slow test-ray test-frozen test-all messages check lint types tasks pages boards \
+	docs site bench findings leaderboard check-submissions retrain clean
 .DEFAULT_GOAL := help
 
 help:  ## List the targets; times are those of two cores.

@@ -21,17 +21,9 @@ def pytest_configure(config):
         os.environ["GRUE_GOLDEN_TRACES"] = str(cache.mkdir("golden"))
 
 
-def pytest_addoption(parser):
-    parser.addoption(
-        "--all", action="store_true", help="also run the folders of which nothing changed (tools/frozen.py)"
-    )
-
-
 @functools.cache
 def left_out(config):
     """The folders of which nothing changed since they passed, but those that the command line names."""
-    if config.option.all:
-        return []
     named = {part for arg in config.args for part in Path(arg.split("::")[0]).parts}
     return [name for name in frozen.unchanged() if name not in named]
 
@@ -52,7 +44,7 @@ def pytest_terminal_summary(terminalreporter):
         folders = ", ".join(f"tests/{name}" for name in names)
         terminalreporter.write_line(f"Left out, unchanged since they passed: {folders}; `make test-frozen` runs them.")
     if config.option.markexpr:
-        terminalreporter.write_line(f"Left out by choice: tests that are not {config.option.markexpr!r}.")
+        terminalreporter.write_line(f"Only the tests that -m {config.option.markexpr!r} selects were run.")
     measured = [
         (report.nodeid.split("::")[-1], value)
         for report in terminalreporter.stats.get("passed", [])

@@ -6,12 +6,20 @@ import pytest
 
 @pytest.fixture
 def house(tmp_path, monkeypatch):
-    for name in ("tests/world/test_a.py", "world/a.py", "world/deep/b.toml", "other/c.py", "page.md"):
+    for name in (
+        "tests/world/test_a.py",
+        "world/a.py",
+        "world/deep/b.toml",
+        "other/c.py",
+        "page.md",
+        "tests/support/b.py",
+    ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(name)
     monkeypatch.setattr(frozen, "ROOT", tmp_path)
     monkeypatch.setattr(frozen, "RECORD", tmp_path / "frozen.json")
     monkeypatch.setattr(frozen, "READ", {"world": ("world", "*.md")})
+    monkeypatch.setattr(frozen, "SHARED", ("tests/support",))
     monkeypatch.setattr("sys.argv", ["frozen.py", "--passed"])
     assert frozen.unchanged() == []
     frozen.main()
@@ -19,7 +27,9 @@ def house(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize("name", ["tests/world/test_a.py", "world/a.py", "world/deep/b.toml", "page.md", "world/new"])
+@pytest.mark.parametrize(
+    "name", ["tests/world/test_a.py", "tests/support/b.py", "world/a.py", "world/deep/b.toml", "page.md", "world/new"]
+)
 def test_whatever_changes_of_what_is_read_brings_the_tests_back(house, name):
     (house / name).write_text("other")
     assert frozen.unchanged() == []
@@ -41,4 +51,4 @@ def test_a_file_that_is_moved_or_removed_counts_and_one_that_is_not_read_does_no
 def test_every_folder_that_is_left_out_has_tests_and_reads_something():
     for name, patterns in frozen.READ.items():
         assert list((frozen.ROOT / "tests" / name).glob("test_*.py"))
-        assert all(list(frozen.ROOT.glob(pattern)) for pattern in patterns), name
+        assert all(list(frozen.ROOT.glob(pattern)) for pattern in (*frozen.SHARED, *patterns)), name

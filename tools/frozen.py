@@ -13,25 +13,34 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 RECORD = ROOT / "tests" / "frozen.json"
 READ = {
-    "miniworld": ("miniworld", "grue/mini"),
+    "miniworld": ("miniworld", "grue/mini", "tasks/mini"),
     "experiments": (
         "experiments",
         "benchmarks/*.py",
         "docs/background",
         "docs/reference",
         "leaderboard/*.json",
+        "submissions/mini",
         "tasks",
     ),
-    "walkthroughs": ("docs/how-to", "docs/notebooks", "docs/reference/papers.toml", "tools/run_notebooks.py"),
+    "walkthroughs": (
+        "docs/how-to",
+        "docs/notebooks",
+        "docs/reference",
+        "submissions/README.md",
+        "tools/papers.py",
+        "tools/run_notebooks.py",
+    ),
 }
-"""Folder of tests → what they read beside themselves: files and folders, by glob."""
+"""Folder of tests → what they read beside themselves and `SHARED`: files and folders, by glob."""
+SHARED = ("tests/conftest.py", "tests/support")
 
 
 def digest(name: str) -> str:
     """Return the sha256 of the paths and contents of a folder of tests and of what they read."""
     found = {
         file
-        for pattern in (f"tests/{name}", *READ[name])
+        for pattern in (f"tests/{name}", *SHARED, *READ[name])
         for path in ROOT.glob(pattern)
         for file in (path.rglob("*") if path.is_dir() else (path,))
         if file.is_file() and "__pycache__" not in file.parts and ".ipynb_checkpoints" not in file.parts
