@@ -73,7 +73,7 @@ pages: $(READY)
 boards: $(READY)
 	$(GRUE) leaderboard --check
 
-test: $(READY)  ## Run the quick tests (7 minutes of processor time in two processes; 9 with what is frozen).
+test: $(READY)  ## Run the quick tests (4 minutes; 2 more with what is frozen).
 	$(BIN)/python -m pytest $(IN_TWO) -m 'not slow' --durations 10
 
 test-slow: $(READY)  ## Run the slow tests (8 minutes in two processes, half of it walkthroughs of pages); those that need Debian's WordNet or a browser skip without it.
@@ -82,7 +82,7 @@ test-slow: $(READY)  ## Run the slow tests (8 minutes in two processes, half of 
 test-ray: $(READY)  ## Run the tests of sweeps on Ray, a cluster at a time (2 minutes).
 	$(BIN)/python -m pytest -m slow tests/sweep/test_ray.py
 
-test-frozen: $(READY)  ## Run the tests of what is frozen, which the others leave out while it is unchanged, and record that they pass (7 minutes).
+test-frozen: $(READY)  ## Run the tests of what is frozen, which the others leave out while it is unchanged, and record that they pass (6 minutes).
 	$(BIN)/python -m pytest $(IN_TWO) tests/miniworld tests/experiments tests/walkthroughs --durations 10
 	$(BIN)/python tools/frozen.py --passed
 
