@@ -92,9 +92,13 @@ def _without_none(value: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Return dataclasses, mappings and sequences as the dictionaries and lists of JSON."""
+    """Return dataclasses, mappings and sequences as the dictionaries and lists of JSON.
+
+    A field that came `LATER` is left out where it has its default.
+    """
     if is_dataclass(value) and not isinstance(value, type):
-        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+        pairs = ((f, getattr(value, f.name)) for f in fields(value))
+        return {f.name: plain(item) for f, item in pairs if not ("later" in f.metadata and item == f.default)}
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     listed = isinstance(value, Sequence) and not isinstance(value, str | bytes)

@@ -16,6 +16,9 @@ from grue.errors import ConfigError, did_you_mean, instead
 T = TypeVar("T")
 
 MOST_FAULTS = 10  # named in one message
+LATER: Mapping[str, Any] = {"later": True}
+"""Metadata of a field that came later: files leave it out where it has its default, so that older ones keep bytes and
+hashes."""
 
 
 def from_dict(cls: type[T], data: Mapping[str, Any], where: str) -> T:

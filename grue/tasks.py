@@ -1,6 +1,6 @@
 """Tasks: the content of a task file, and the hash that is a task's identity."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from typing import Annotated, Any, Literal
 
@@ -8,6 +8,7 @@ from grue import files
 from grue.bounds import COUNT, NON_NEGATIVE, POSITIVE, SHARE
 from grue.errors import DataError, did_you_mean
 from grue.records import Axis, Direction
+from grue.shapes import LATER
 
 PROSE = (
     ("title",),
@@ -162,7 +163,12 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """Decoding settings, named as in Hugging Face's `GenerationConfig`; `top_k = 0` means no truncation."""
+    """Decoding settings, named as in Hugging Face's `GenerationConfig`; `top_k = 0` means no truncation.
+
+    Attributes:
+        stop: Texts that end a response, which is what stands before the first of them. Tokens that hold one are closed
+            before `min_new_tokens`, as end tokens are; chat models are not stopped by them.
+    """
 
     max_new_tokens: Annotated[int, COUNT]
     min_new_tokens: Annotated[int, NON_NEGATIVE] = 0
@@ -172,6 +178,7 @@ class Generation:
     top_p: Annotated[float, SHARE] = 1.0
     num_beams: Annotated[int, COUNT] = 1
     length_penalty: float = 1.0
+    stop: tuple[str, ...] = field(default=(), metadata=LATER)
 
     def in_words(self) -> str:
         """Return how texts are drawn: "sampling at temperature 0.7, up to 52 tokens"."""
@@ -186,7 +193,14 @@ class Generation:
             way = "the likeliest token at each step"
         most, least = self.max_new_tokens, self.min_new_tokens
         length = f"exactly {most}" if most == least else f"{least} to {most}" if least else f"up to {most}"
-        return f"{way}, {length} tokens"
+        stop = f", as far as {' or '.join(map(repr, self.stop))}" if self.stop else ""
+        return f"{way}, {length} tokens{stop}"
+
+
+def before_stop(text: str, stops: Sequence[str]) -> str | None:
+    """Return what stands before the first stop string in a text; None where it has none."""
+    places = [place for stop in stops if (place := text.find(stop)) >= 0]
+    return text[: min(places)] if places else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,6 +92,7 @@ rollout.top_p = 5.0
 decoding.num_beams = 0
 rollout.min_new_tokens = 60
 rollout = {do_sample = false, num_beams = 4}
+rollout.stop = [".", ""]
 rollout.num_beams = 4
 decoding.num_beams = 4
 prompt.chat.user = "Go on: {prompt} {title}"
@@ -243,5 +244,6 @@ def test_decoding_is_said_in_words():
             "beam search with 4 beams and a length penalty of 0.6, up to 40 tokens",
         ),
         (Generation(9, 2), "the likeliest token at each step, 2 to 9 tokens"),
+        (Generation(9, stop=("\n", "Q:")), r"the likeliest token at each step, up to 9 tokens, as far as '\n' or 'Q:'"),
     ):
         assert generation.in_words() == words

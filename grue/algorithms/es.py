@@ -36,6 +36,7 @@ from grue.lm.forward import encode
 from grue.lm.model import eos_id
 from grue.lm.sampling import Rollout, sample_responses
 from grue.lm.seeds import generator
+from grue.lm.stops import find_stops
 from grue.lm.tokens import Tokens, encode_prompts
 from grue.rl import trainer as base
 from grue.rl.gradient import step
@@ -98,7 +99,7 @@ def answer(trainer: Trainer, state: TrainState, config: ESConfig, n: int) -> Sam
     prompts = encode_prompts(policy, trainer.tokenizer, [one.prompt for one in examples], trainer.task.prompt)
     settings = rollout_settings(trainer.task, config)
     first = torch.zeros(len(examples), settings.max_new_tokens)  # of equally likely tokens, the first
-    eos = eos_id(policy, trainer.tokenizer)
+    eos, stops = eos_id(policy, trainer.tokenizer), find_stops(trainer.tokenizer, settings.stop)
     encoded = None
     if config.freeze_encoder:
         with trainer.autocast():
@@ -108,7 +109,9 @@ def answer(trainer: Trainer, state: TrainState, config: ESConfig, n: int) -> Sam
         for _ in each:
             try:
                 with trainer.autocast():
-                    rollouts.append(sample_responses(policy, prompts, settings, first, eos, None, encoded))
+                    rollouts.append(
+                        sample_responses(policy, prompts, settings, first, eos, encoded=encoded, stops=stops)
+                    )
             except TrainingError as error:
                 raise TrainingError(f"update {n}, a perturbed policy: {error} Or lower noise.") from error
     rollout = joined(rollouts)

@@ -21,6 +21,7 @@ from grue.lm.forward import encode, forward
 from grue.lm.model import eos_id, is_seq2seq
 from grue.lm.sampling import Rollout, sample_responses
 from grue.lm.seeds import derived_seed, example_uniforms
+from grue.lm.stops import find_stops
 from grue.lm.tokens import encode_prompts
 from grue.lookups.consensus import most_central
 from grue.metrics.registry import CARDS, METRICS, is_metric
@@ -181,13 +182,13 @@ def draws(
 
     A response depends on seed, example id and number alone, not on its batch or on how many are drawn.
     """
-    eos = eos_id(model, tokenizer)
+    eos, stops = eos_id(model, tokenizer), find_stops(tokenizer, settings.stop)
     prompts = encode_prompts(model, tokenizer, [example.prompt for example in examples], task.prompt)
     encoded = encode(model, prompts) if is_seq2seq(model) else None
     for number in range(n):
         uniforms = example_uniforms(sample_seed(seed, number), examples, settings.max_new_tokens)
-        rollout = sample_responses(model, prompts, settings, uniforms, eos, encoded=encoded)
-        yield rollout, as_responses(tokenizer, rollout.responses, rollout.truncated)
+        rollout = sample_responses(model, prompts, settings, uniforms, eos, encoded=encoded, stops=stops)
+        yield rollout, as_responses(tokenizer, rollout.responses, rollout.truncated, settings.stop)
 
 
 def sample_seed(seed: int, number: int) -> int:

@@ -19,7 +19,7 @@ from grue.evaluation.endpoint import Endpoint
 from grue.evaluation.prompting import Asking, Question
 from grue.records import Example, Prediction
 from grue.shapes import from_dict
-from grue.tasks import Task
+from grue.tasks import Task, before_stop
 
 SAMPLED = "sampled by an endpoint"
 """What a result says of its decoding: settings were sent, and nothing is known of what was done with them."""
@@ -36,9 +36,14 @@ class KeptReply:
     reply: Reply
 
 
-def settings_for(task: Task, seed: int) -> dict[str, Any]:
-    """Return what is sent with every question: the task's length limit, and what asks for the same answer each time."""
-    return {"max_tokens": task.decoding.max_new_tokens, "temperature": 0, "seed": seed}
+def settings_for(task: Task, seed: int, chat: bool) -> dict[str, Any]:
+    """Return what is sent with every question: the task's length limit, and what asks for the same answer each time.
+
+    Args:
+        chat: Whether it is asked by the chat prompt: then nothing but the model ends a reply.
+    """
+    asked = {"max_tokens": task.decoding.max_new_tokens, "temperature": 0, "seed": seed}
+    return asked | ({"stop": list(task.decoding.stop)} if task.decoding.stop and not chat else {})
 
 
 def answer_all(
@@ -166,10 +171,21 @@ def _keep_what_came(
             keep(one[0], one[1])
 
 
-def predictions_of(replies: Mapping[str, Reply], asking: Asking, examples: Sequence[Example]) -> list[Prediction]:
-    """Return the predictions that replies make, in the order of the examples."""
-    found = ((example.id, replies[example.id]) for example in examples)
-    return [Prediction(name, asking.answer_in(reply.text), reply.finish == CUT) for name, reply in found]
+def predictions_of(
+    replies: Mapping[str, Reply], asking: Asking, examples: Sequence[Example], stop: Sequence[str]
+) -> list[Prediction]:
+    """Return the predictions that replies make, in the order of the examples.
+
+    Args:
+        stop: The stop strings that were sent. A server may not know them, or leave them in a text.
+    """
+    found = []
+    for example in examples:
+        reply = replies[example.id]
+        ended = before_stop(reply.text, stop)
+        text = asking.answer_in(reply.text if ended is None else ended)
+        found.append(Prediction(example.id, text, ended is None and reply.finish == CUT))
+    return found
 
 
 def mostly_empty(predictions: Sequence[Prediction], replies: Mapping[str, Reply]) -> str:

@@ -20,7 +20,7 @@ class Chatting:
     """A model that is asked by a task's chat prompt.
 
     Attributes:
-        settings: The task's decoding without its least length: a reply ends where the model ends it.
+        settings: The task's decoding without its least length and stop strings: a reply ends where the model ends it.
     """
 
     model: PreTrainedModel
@@ -36,7 +36,7 @@ class Chatting:
         tokens, truncated = continuations(
             self.model, self.tokenizer, prompts, examples, self.settings, self.seed, self.template.end
         )
-        made = as_responses(self.tokenizer, tokens, truncated)
+        made = as_responses(self.tokenizer, tokens, truncated, self.settings.stop)
         replies = [replace(one, text=self.asking.answer_in(one.text)) for one in made]
         return as_predictions(examples, replies)
 
@@ -72,8 +72,8 @@ def chatting(
 
 
 def unbounded(decoding: Generation) -> Generation:
-    """Return how a chat model's replies are decoded: as the task says, but no shorter than the model ends them."""
-    return replace(decoding, min_new_tokens=0)
+    """Return how a chat model's replies are decoded: as the task says, but ended by the model alone."""
+    return replace(decoding, min_new_tokens=0, stop=())
 
 
 def _messages(question: Question) -> Sequence[Message]:

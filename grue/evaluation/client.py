@@ -35,7 +35,7 @@ SHORTEST_SECRET = 8  # characters; a shorter key is a placeholder, which an answ
 
 RENAMED = {"max_tokens": "max_completion_tokens"}
 """Settings that some servers know by another name only."""
-OPTIONAL = ("temperature", "seed")
+OPTIONAL = ("temperature", "seed", "stop")
 """Settings that some servers refuse; they are then left out, and the result says so."""
 _REFUSAL = re.compile(r"unsupported|not support|unexpected|unknown|unrecognized|not permitted|not allowed|extra", re.I)
 _SPELLED = re.compile(r"(?:%(?:25)*|\\+u00|\\+x|&#x)([0-9a-f]{2});?|\\+(/)|\s+|(.)", re.IGNORECASE | re.DOTALL)

@@ -198,7 +198,7 @@ def _make_ready(
     client, questions = None, {}
     if system.endpoint is not None:
         assert asking is not None
-        client = Client(system.endpoint, settings_for(task, system.seed), warn)
+        client = Client(system.endpoint, settings_for(task, system.seed, system.chat), warn)
         questions = {example.id: asking.question(example.prompt) for example in examples}
     answer = _answerer(task, system, examples) if chat is None else chat.answer
     return _Ready(system, loaded, examples, train, asking, answer, client, questions)
@@ -277,7 +277,7 @@ def _generation(task: Task, system: System) -> dict[str, Any]:
     """Return what a result says of its decoding, and of its prompting where that is not the plain one."""
     prompting = {} if system.prompting is None else {"prompting": system.prompting}
     if system.endpoint is not None:
-        settings = {key: value for key, value in settings_for(task, system.seed).items() if key != "seed"}
+        settings = {key: value for key, value in settings_for(task, system.seed, system.chat).items() if key != "seed"}
         return {"decoding": SAMPLED, **settings, **prompting}
     if system.best_of is None:
         return {**files.plain(unbounded(task.decoding) if system.chat else task.decoding), **prompting}
@@ -318,7 +318,7 @@ def _answer(
             files.append_jsonl(folder / ANSWERS, first)
         replies = answer_all(ready.client, ready.questions, folder / ANSWERS, report)
         system = replace(system, record={**system.record, "endpoint": summary(system.endpoint, replies)})
-        predictions = predictions_of(replies, ready.asking, examples)
+        predictions = predictions_of(replies, ready.asking, examples, ready.client.settings.get("stop", ()))
         if told := mostly_empty(predictions, replies):
             warn(f"{folder / ANSWERS}: {told}")
     else:
@@ -398,7 +398,9 @@ def make_result(
 def _determinism(task: Task, system: System, batch_size: int) -> dict[str, Any]:
     """Return what the answers may depend on beside the model; what a server does is its own affair."""
     if system.endpoint is not None:
-        asked = {key: value for key, value in settings_for(task, system.seed).items() if key != "max_tokens"}
+        asked = {
+            key: value for key, value in settings_for(task, system.seed, system.chat).items() if key != "max_tokens"
+        }
         return {"decoding": SAMPLED, **asked, "promised": False, "concurrency": system.endpoint.concurrency}
     parameter = next(system.model.parameters(), None) if system.model is not None else None
     device = "none" if parameter is None else str(parameter.device)

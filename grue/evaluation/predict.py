@@ -17,6 +17,7 @@ from grue.lm.constraints import end_ids
 from grue.lm.model import eos_id, is_seq2seq, start_id
 from grue.lm.sampling import broken_logits, sample_responses
 from grue.lm.seeds import example_uniforms
+from grue.lm.stops import find_stops
 from grue.lm.tokens import Tokens, decode_responses, encode_prompts
 from grue.records import Example, Prediction
 from grue.tasks import Generation, Task
@@ -61,7 +62,8 @@ def respond(
     """
     prompts = encode_prompts(model, tokenizer, [example.prompt for example in examples], task.prompt)
     eos = eos_id(model, tokenizer)
-    return as_responses(tokenizer, *continuations(model, tokenizer, prompts, examples, settings, seed, eos))
+    made = continuations(model, tokenizer, prompts, examples, settings, seed, eos)
+    return as_responses(tokenizer, *made, settings.stop)
 
 
 @torch.no_grad()
@@ -81,7 +83,7 @@ def continuations(
     """
     if settings.do_sample:
         uniforms = example_uniforms(seed, examples, settings.max_new_tokens)
-        rollout = sample_responses(model, prompts, settings, uniforms, eos)
+        rollout = sample_responses(model, prompts, settings, uniforms, eos, stops=find_stops(tokenizer, settings.stop))
         return rollout.responses, rollout.truncated
     return _search(model, tokenizer, prompts, settings, eos)
 
@@ -91,9 +93,15 @@ def plain_sampling(task: Task, temperature: float = 1.0) -> Generation:
     return replace(task.rollout, do_sample=True, temperature=temperature, top_k=0, top_p=1.0)
 
 
-def as_responses(tokenizer: PreTrainedTokenizerBase, tokens: Tokens, truncated: torch.Tensor) -> list[Response]:
-    """Return tokens [B, T] as responses; `truncated` [B] is True where one reached the length limit."""
-    columns = decode_responses(tokenizer, tokens, truncated), map(tuple, tokens.lists()), truncated.tolist()
+def as_responses(
+    tokenizer: PreTrainedTokenizerBase, tokens: Tokens, truncated: torch.Tensor, stop: Sequence[str]
+) -> list[Response]:
+    """Return tokens [B, T] as responses; `truncated` [B] is True where one reached the length limit.
+
+    Args:
+        stop: The stop strings that they were drawn with.
+    """
+    columns = decode_responses(tokenizer, tokens, truncated, stop), map(tuple, tokens.lists()), truncated.tolist()
     return [Response(*one) for one in zip(*columns, strict=True)]
 
 
@@ -114,12 +122,14 @@ def as_predictions(examples: Sequence[Example], responses: Sequence[Response]) -
 def _search(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, prompts: Tokens, settings: Generation, eos: int
 ) -> tuple[Tokens, torch.Tensor]:
-    """Decode greedily or with beams, under the model's own constraints; the mask ends at the first end token.
+    """Decode greedily or with beams, under the model's own constraints; the mask ends at the first end or stop.
 
     Raises:
         TrainingError: No token can be chosen; see `broken_logits`.
     """
-    ends = end_ids(model, eos)
+    stops = find_stops(tokenizer, settings.stop)
+    ends = [*end_ids(model, eos), *(stops.ids if stops else ())]
+    begin = 1 if is_seq2seq(model) else prompts.ids.shape[1]
     config = GenerationConfig(
         max_new_tokens=settings.max_new_tokens,
         min_new_tokens=settings.min_new_tokens or None,
@@ -135,9 +145,11 @@ def _search(
         attention_mask=prompts.mask.long(),
         generation_config=config,
         logits_processor=[partial(_checked, model)],
-    )
-    ids = ids[:, 1:] if is_seq2seq(model) else ids[:, prompts.ids.shape[1] :]
+        stopping_criteria=[lambda ids, scores: stops.spelled(ids[:, begin:])] if stops else None,
+    )[:, begin:]
     end = torch.isin(ids, torch.tensor(ends, device=ids.device))
+    if stops:
+        end |= stops.completed(ids)
     ended = end.int().cumsum(1)
     return Tokens(ids, (ended == 0) | ((ended == 1) & end)), ended[:, -1] == 0
 

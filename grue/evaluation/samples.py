@@ -179,7 +179,7 @@ def _draw(task: Task, system: System, batch: Sequence[Example], wanted: ScoredHe
         texts.append(known["texts"])
         rewards.append(reward(batch, **known))
         truncated.append(known["truncated"])
-        token_ids.append(ids_beside_text(system.model, system.tokenizer, **known))
+        token_ids.append(ids_beside_text(system.model, system.tokenizer, **known, stop=wanted.generation.stop))
         tokens = [count + len(one.token_ids) for count, one in zip(tokens, responses, strict=True)]
     seconds = (time.monotonic() - began) / len(batch)
     of_each = (zip(*column, strict=True) for column in (texts, rewards, truncated, token_ids))

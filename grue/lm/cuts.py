@@ -85,6 +85,7 @@ def find_cuts(
             [one.text for one in targets],
             [one.truncated for one in targets],
             [one.token_ids for one in targets],
+            task.rollout.stop,
         )
         lengths += map(len, rows)
         same: dict[tuple[int, ...], set[float | None]] = {}

@@ -19,6 +19,7 @@ from grue.lm.constraints import end_ids, openings
 from grue.lm.forward import next_logits
 from grue.lm.log_probs import TokenLogProbs, token_scores
 from grue.lm.model import display_name, vocabulary_size
+from grue.lm.stops import Stops
 from grue.lm.tokens import Tokens
 from grue.tasks import Generation
 
@@ -87,6 +88,7 @@ def sample_responses(
     mask: Mask | None = None,
     encoded: Tensor | None = None,
     keep: Kept | None = None,
+    stops: Stops | None = None,
 ) -> Rollout:
     """Draw a response to every prompt.
 
@@ -97,10 +99,13 @@ def sample_responses(
         mask: NLPO's mask, applied before top-k and top-p.
         encoded: [B, P, H], the states of a frozen encoder.
         keep: What to keep in `said`.
+        stops: What the policy's tokenizer makes of the stop strings in `settings`. The token that completes one ends
+            the response and is part of it; those that hold one are closed before `min_new_tokens`.
 
     Raises:
         TrainingError: No token can be drawn; see `refuse_broken`.
     """
+    assert (stops.texts if stops else ()) == settings.stop, "stop strings are of the settings"
     step = next_logits(policy, prompts, states=keep == "states", encoded=encoded)
     mask_step = None
     if mask is not None and mask.model is not None:
@@ -109,8 +114,9 @@ def sample_responses(
     uniforms = uniforms.to(prompts.ids.device)
     drawn: Tensor | None = None
     ends = end_ids(policy, eos)
-    ending = torch.tensor(ends, device=running.device)
-    allowed_at = openings(policy, ends, settings.min_new_tokens, vocabulary_size(policy))
+    closing = [*ends, *(stops.ids if stops else ())]
+    ending = torch.tensor(closing, device=running.device)
+    allowed_at = openings(policy, closing, settings.min_new_tokens, vocabulary_size(policy))
     tokens, counts, supports, sizes, disagreements, said = [], [], [], [], [], []
     for t in range(settings.max_new_tokens):
         raw, state = step(drawn)
@@ -134,6 +140,8 @@ def sample_responses(
             scores = token_scores(logits, drawn, support, 1.0, want_plain=True, want_entropy=True)
             said.append([score.masked_fill(~running, 0.0) for score in scores] + ([] if state is None else [state]))
         broken, running = broken & running, running & ~torch.isin(drawn, ending)
+        if stops is not None and stops.spread:
+            running = running & ~stops.spelled(torch.stack(tokens, 1))
         stopped, going = torch.stack([broken.any(), running.any()]).tolist()  # waits for a GPU once
         if stopped:
             raise broken_logits(policy)

@@ -15,7 +15,7 @@ from grue.lm.constraints import end_ids
 from grue.lm.model import eos_id, is_seq2seq
 from grue.lm.plain_text import rendered_ids
 from grue.records import legible
-from grue.tasks import Prompt
+from grue.tasks import Prompt, before_stop
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +68,11 @@ def encode_responses(
     max_tokens: int,
     truncated: Sequence[bool] | None = None,
     token_ids: Sequence[Sequence[int] | None] | None = None,
+    stop: Sequence[str] = (),
 ) -> Tokens:
     """Tokenise target responses, each with the end token if it fits into `max_tokens`; arguments of `target_ids`."""
     eos = eos_id(model, tokenizer)
-    rows = target_ids(tokenizer, end_ids(model, eos), is_seq2seq(model), texts, truncated, token_ids)
+    rows = target_ids(tokenizer, end_ids(model, eos), is_seq2seq(model), texts, truncated, token_ids, stop)
     return _padded(model, [row[:max_tokens] for row in rows], eos, left=False)
 
 
@@ -82,6 +83,7 @@ def target_ids(
     texts: Sequence[str],
     truncated: Sequence[bool] | None = None,
     token_ids: Sequence[Sequence[int] | None] | None = None,
+    stop: Sequence[str] = (),
 ) -> list[list[int]]:
     """Return the ids of target responses, whole, each with its end token.
 
@@ -93,24 +95,28 @@ def target_ids(
         truncated: Whether each was cut before its end, and so has no end token; None where none was.
         token_ids: What `ids_beside_text` returned. Ids of another tokenizer, which are not those of the text, are not
             heeded.
+        stop: The stop strings that ended what was drawn, if no end token did.
     """
     encode = _encode_alone if seq2seq else _encode_behind
     cuts = [False] * len(texts) if truncated is None else truncated
     rows = []
     for text, cut, ids in zip(texts, cuts, token_ids or [None] * len(texts), strict=True):
-        if ids and _spell(tokenizer, ids, text, () if cut else ends):
+        if ids and _spell(tokenizer, ids, text, () if cut else ends, stop):
             rows.append(list(ids))
         else:
             rows.append([*encode(tokenizer, text.strip(), ends[0]), *([] if cut else ends[:1])])
     return rows
 
 
-def _spell(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int], text: str, ends: Sequence[int]) -> bool:
-    """Whether ids are this tokenizer's for a text, and end in one of `ends` if there are any."""
-    if min(ids) < 0 or max(ids) >= len(tokenizer) or (ends and ids[-1] not in ends):
+def _spell(
+    tokenizer: PreTrainedTokenizerBase, ids: Sequence[int], text: str, ends: Sequence[int], stop: Sequence[str]
+) -> bool:
+    """Whether ids are this tokenizer's for a text, and end in one of `ends` or by a stop string if there are any."""
+    if min(ids) < 0 or max(ids) >= len(tokenizer):
         return False
-    said = list(ids[:-1] if ends else ids)
-    return legible(str(tokenizer.decode(said, skip_special_tokens=True))).strip() == text
+    if ends and ids[-1] not in ends and before_stop(_decoded(tokenizer, ids), stop) is None:
+        return False
+    return _answer(tokenizer, ids, not ends, stop) == text
 
 
 def ids_beside_text(
@@ -119,6 +125,7 @@ def ids_beside_text(
     texts: Sequence[str],
     truncated: Sequence[bool],
     token_ids: Sequence[Sequence[int]],
+    stop: Sequence[str] = (),
 ) -> list[tuple[int, ...] | None]:
     """Return the ids of drawn responses, None where the text gives the same: a model may spell a text in many ways."""
     ends = end_ids(model, eos_id(model, tokenizer))
@@ -152,17 +159,28 @@ def _padded(model: PreTrainedModel, rows: Sequence[Sequence[int]], filler: int, 
     return Tokens(ids.to(model.device), mask.to(model.device))
 
 
-def decode_responses(tokenizer: PreTrainedTokenizerBase, responses: Tokens, truncated: Tensor) -> list[str]:
-    """Return the text of the tokens that count.
+def decode_responses(
+    tokenizer: PreTrainedTokenizerBase, responses: Tokens, truncated: Tensor, stop: Sequence[str] = ()
+) -> list[str]:
+    """Return the text of the tokens that count, up to the first stop string.
 
     Special tokens, end tokens, unknown ids, surrounding white space and characters that nobody sees are left out.
 
     Args:
-        truncated: [B], whether a response has no end token; any other's last token is one, special or not.
+        truncated: [B], whether a response has no end token; any other's last token is one, special or not, or the one
+            that completes a stop string, which may begin with a part of the answer.
     """
-    rows = [ids if cut else ids[:-1] for ids, cut in zip(responses.lists(), truncated.tolist(), strict=True)]
-    texts = tokenizer.batch_decode(rows, skip_special_tokens=True)
-    return [legible(str(text)).strip() for text in texts]
+    rows = zip(responses.lists(), truncated.tolist(), strict=True)
+    return [_answer(tokenizer, ids, cut, stop) for ids, cut in rows]
+
+
+def _answer(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int], cut: bool, stop: Sequence[str]) -> str:
+    text = before_stop(_decoded(tokenizer, ids), stop) if stop else None
+    return legible(_decoded(tokenizer, ids if cut else ids[:-1]) if text is None else text).strip()
+
+
+def _decoded(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> str:
+    return str(tokenizer.decode(ids, skip_special_tokens=True))
 
 
 def length_batches(mask: Tensor, rows: Tensor, size: int) -> list[Tensor]:

@@ -10,6 +10,7 @@ from torch import Tensor
 from grue.lm.model import eos_id
 from grue.lm.sampling import sample_responses
 from grue.lm.seeds import generator
+from grue.lm.stops import find_stops
 from grue.lm.tokens import encode_prompts
 from grue.records import Example
 from grue.rl import functional as rl
@@ -32,6 +33,7 @@ def calibrated(
     count, settings = config.calibration_samples, rollout_settings(trainer.task, config)
     prompted = examples[:: config.samples_per_prompt]
     eos, rewards, tokens = eos_id(trainer.policy, trainer.tokenizer), [], 0.0
+    stops = find_stops(trainer.tokenizer, settings.stop)
     together = max(1, config.rollouts // count)  # prompts, so that no more is drawn at once than in an update
     with state.initial_policy() as policy, torch.no_grad():
         for start in range(0, len(prompted), together):
@@ -41,7 +43,7 @@ def calibrated(
             draws = [torch.rand(count, settings.max_new_tokens, generator=chance) for chance in chances]
             prompts = encode_prompts(policy, trainer.tokenizer, [one.prompt for one in asked], trainer.task.prompt)
             with trainer.autocast():
-                rollout = sample_responses(policy, prompts, settings, torch.cat(draws), eos)
+                rollout = sample_responses(policy, prompts, settings, torch.cat(draws), eos, stops=stops)
             rewards.append(reward_responses(trainer, asked, rollout, n).sums.view(-1, count))
             tokens += float(rollout.responses.mask.sum())
     among = torch.cat(rewards).repeat_interleave(config.samples_per_prompt, 0)

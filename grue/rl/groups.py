@@ -216,8 +216,15 @@ def encode_groups(trainer: Trainer, data: ScoredData, lines: list[int]) -> Group
     filler = ScoredResponse("", 0.0)
     rows = [one for group in found for one in (*group.responses, *[filler] * (size - len(group.responses)))]
     counts = torch.tensor([[k < len(group.texts) for k in range(size)] for group in found], device=policy.device)
-    columns = ([one.text for one in rows], [one.truncated for one in rows], [one.token_ids for one in rows])
-    responses = encode_responses(policy, tokenizer, columns[0], task.rollout.max_new_tokens, *columns[1:])
+    responses = encode_responses(
+        policy,
+        tokenizer,
+        [one.text for one in rows],
+        task.rollout.max_new_tokens,
+        [one.truncated for one in rows],
+        [one.token_ids for one in rows],
+        task.rollout.stop,
+    )
     scores = [[*group.scores, *[0.0] * (size - len(group.scores))] for group in found]
     return Groups(
         torch.tensor([position[group.example.id] for group in found], device=policy.device),

@@ -25,11 +25,12 @@ from grue.lm.model import eos_id, is_seq2seq
 from grue.lm.sampling import Kept, Mask, Rollout, sample_responses
 from grue.lm.seeds import generator
 from grue.lm.sharding import gathered
-from grue.lm.tokens import Tokens, decode_responses, encode_prompts
+from grue.lm.stops import find_stops
+from grue.lm.tokens import Tokens, encode_prompts
 from grue.rl import functional as rl
 from grue.rl.calibration import calibrated
 from grue.rl.masking import mask_of_start, mask_of_update
-from grue.rl.scores import Rewarded, gather_rewarded, reward_responses, scaled_scores, summed
+from grue.rl.scores import Rewarded, gather_rewarded, reward_responses, said, scaled_scores, summed
 from grue.rl.settings import RewardedConfig, rollout_settings
 from grue.rl.trainer import Trainer, TrainState
 
@@ -144,7 +145,7 @@ def sample(
 
 def show(trainer: Trainer, found: Sampled, size: int = 1) -> None:
     """Show a few of the responses that this rank drew, one of each group of `size`."""
-    texts = decode_responses(trainer.tokenizer, found.rollout.responses, found.rollout.truncated)
+    texts = said(trainer, found.rollout)
     shown = list(zip(found.positions.tolist(), texts, found.given.sums.tolist(), strict=True))
     for position, text, value in shown[::size][:SHOWN_SAMPLES]:
         trainer.shown(trainer.examples[position], text, value)
@@ -180,10 +181,10 @@ def _sample_rows(
     uniforms = torch.rand(config.rollouts, settings.max_new_tokens, generator=chance)[rows]
     examples = [trainer.examples[position] for position in positions.tolist()]
     prompts = encode_prompts(policy, trainer.tokenizer, [one.prompt for one in examples], trainer.task.prompt)
-    eos = eos_id(policy, trainer.tokenizer)
+    eos, stops = eos_id(policy, trainer.tokenizer), find_stops(trainer.tokenizer, settings.stop)
     with torch.no_grad(), trainer.autocast():
         encoded = encode(policy, prompts) if config.freeze_encoder else None
-        rollout = sample_responses(policy, prompts, settings, uniforms, eos, mask, encoded, keep)
+        rollout = sample_responses(policy, prompts, settings, uniforms, eos, mask, encoded, keep, stops)
     given = reward_responses(trainer, examples, rollout, n)
     prompts_drawn = len(rows) / config.samples_per_prompt
     spent = torch.tensor([prompts_drawn, float(rollout.responses.mask.sum()), len(rows)], dtype=torch.float64)

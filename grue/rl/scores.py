@@ -43,13 +43,18 @@ def reward_responses(trainer: Trainer, examples: Sequence[Example], rollout: Rol
     responses = rollout.responses
     parts = trainer.reward.parts(
         examples,
-        decode_responses(trainer.tokenizer, responses, rollout.truncated),
+        said(trainer, rollout),
         token_ids=responses.lists(),
         truncated=rollout.truncated.tolist(),
         step=n,
     )
     sums = [math.nan if one is None else one for one in trainer.reward.sums(parts)]
     return as_rewarded(sums, parts, responses)
+
+
+def said(trainer: Trainer, rollout: Rollout) -> list[str]:
+    """Return the texts of a rollout's responses."""
+    return decode_responses(trainer.tokenizer, rollout.responses, rollout.truncated, trainer.task.rollout.stop)
 
 
 def as_rewarded(sums: Sequence[float], parts: Sequence[Sequence["Value"]], responses: Tokens) -> Rewarded:

@@ -116,12 +116,13 @@ def _usage(task: Task) -> str:
     causal = task.backbone.family == "causal"
     auto = "AutoModelForCausalLM" if causal else "AutoModelForSeq2SeqLM"
     answer = 'output[0, inputs["input_ids"].shape[1]:]' if causal else "output[0]"
+    stop = f", stop_strings={list(task.decoding.stop)}, tokenizer=tokenizer" if task.decoding.stop else ""
     return f"""\
 ```python
 from transformers import AutoTokenizer, {auto}
 tokenizer, model = AutoTokenizer.from_pretrained("."), {auto}.from_pretrained(".")
 inputs = tokenizer(["the prompt"], truncation=True, max_length={task.prompt.max_tokens}, return_tensors="pt")
-output = model.generate(**inputs)
+output = model.generate(**inputs{stop})
 print(tokenizer.decode({answer}, skip_special_tokens=True))
 ```
 

@@ -21,6 +21,7 @@ from grue.errors import ConfigError, DataError
 from grue.lm.model import eos_id
 from grue.lm.sampling import sample_responses
 from grue.lm.seeds import derived_seed, example_uniforms, generator
+from grue.lm.stops import find_stops
 from grue.lm.tokens import encode_prompts
 from grue.records import COSTS
 from grue.rl.masking import mask_of_start
@@ -175,6 +176,7 @@ def _answers(trainer: Trainer, config: RewardedConfig) -> tuple[list[float], flo
     """
     policy, tokenizer, settings = trainer.policy, trainer.tokenizer, rollout_settings(trainer.task, config)
     mask, eos, seed = mask_of_start(trainer, config), eos_id(policy, tokenizer), derived_seed(trainer.seed, "select")
+    stops = find_stops(tokenizer, settings.stop)
     mine = trainer.examples[trainer.distributed.share(len(trainer.examples))]
     rewards: list[float] = []
     tokens: Tensor = torch.zeros((), dtype=torch.float64)
@@ -185,7 +187,7 @@ def _answers(trainer: Trainer, config: RewardedConfig) -> tuple[list[float], flo
         if config.greedy:
             uniforms = torch.zeros_like(uniforms)  # of equally likely tokens, the first
         with torch.no_grad(), trainer.autocast():
-            rollout = sample_responses(policy, prompts, settings, uniforms, eos, mask)
+            rollout = sample_responses(policy, prompts, settings, uniforms, eos, mask, stops=stops)
         rewards += reward_responses(trainer, batch, rollout, 0).sums.tolist()
         tokens += rollout.responses.mask.sum().cpu()
     return trainer.distributed.gather(rewards), float(trainer.distributed.sum(tokens))

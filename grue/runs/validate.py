@@ -13,6 +13,7 @@ from grue.lm.model import eos_id
 from grue.lm.sampling import sample_responses
 from grue.lm.seeds import example_uniforms
 from grue.lm.sharding import gathered
+from grue.lm.stops import find_stops
 from grue.lm.tokens import encode_prompts
 from grue.records import Example
 from grue.rl.settings import Common, RewardedConfig
@@ -83,6 +84,9 @@ def sampled(trainer: Trainer, state: TrainState, examples: Sequence[Example]) ->
     policy, tokenizer, settings = state.policy, trainer.tokenizer, plain_sampling(trainer.task)
     prompts = encode_prompts(policy, tokenizer, [example.prompt for example in examples], trainer.task.prompt)
     uniforms = example_uniforms(trainer.seed, examples, settings.max_new_tokens)
-    rollout = sample_responses(policy, prompts, settings, uniforms, eos_id(policy, tokenizer))
+    stops = find_stops(tokenizer, settings.stop)
+    rollout = sample_responses(policy, prompts, settings, uniforms, eos_id(policy, tokenizer), stops=stops)
     kl = kl_divergence(policy, state.initial_policy(), prompts, rollout.responses)
-    return list(zip(as_responses(tokenizer, rollout.responses, rollout.truncated), kl.tolist(), strict=True))
+    return list(
+        zip(as_responses(tokenizer, rollout.responses, rollout.truncated, settings.stop), kl.tolist(), strict=True)
+    )

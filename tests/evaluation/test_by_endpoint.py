@@ -3,6 +3,7 @@
 import json
 import threading
 import time
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,9 +16,11 @@ from grue import files
 from grue.cli.main import main
 from grue.errors import ConfigError, DataError, Unavailable
 from grue.evaluation import client as clients
-from grue.evaluation.by_endpoint import summary
+from grue.evaluation.by_endpoint import predictions_of, summary
 from grue.evaluation.client import Reply
 from grue.evaluation.endpoint import Endpoint
+from grue.evaluation.prompting import Asking
+from grue.records import Example, Prediction
 
 KEY = "sk-very-secret-0123456789"
 CHAT = {"version": 1, "system": "Go on.", "user": "Continue: {prompt}", "shots": 1, "lines": 1}
@@ -133,6 +136,28 @@ def test_plain_prompts_are_completed_as_another_system(task):
         found = evaluated(task, "--endpoint", served.url, "--completions")
     assert found["system"]["name"] == "m-1+completions" and "prompting" not in found["generation"]
     assert {path for path, _ in served.asked} == {"/v1/completions"} and "long prompt 0" in served.prompts()
+
+
+def test_stop_strings_are_sent_with_plain_prompts_and_cut_where_a_server_leaves_them_in(task):
+    table = tomllib.loads(task.read_text())
+    files.write_toml(task, table | {"decoding": {"max_new_tokens": 9, "stop": ["\n", "END"]}})
+    with server.serving(reply=lambda body: "A dog runs.\nA cat.") as served:
+        found = evaluated(task, "--endpoint", served.url, "--completions")
+        assert {tuple(body["stop"]) for _, body in served.asked} == {("\n", "END")}
+        assert found["generation"]["stop"] == ["\n", "END"]
+        assert {one["text"] for one in lines(folder_of("m-1+completions") / "predictions.jsonl")} == {"A dog runs."}
+        evaluated(task, "--endpoint", served.url)
+    assert not any("stop" in body for path, body in served.asked if path.endswith("/chat/completions"))
+
+
+def test_a_reply_that_stopped_is_not_cut_and_one_that_did_not_is():
+    examples = [Example(name, "p", ("r",)) for name in ("a", "b")]
+    replies = {
+        "a": Reply("So.\nOn", "length", "m", "", 1, 9, 1, {}),
+        "b": Reply("So on", "length", "m", "", 1, 9, 1, {}),
+    }
+    said = predictions_of(replies, Asking(str), examples, ("\n",))
+    assert said == [Prediction("a", "So."), Prediction("b", "So on", True)]
 
 
 def test_a_cost_that_is_not_known_whole_is_not_told():

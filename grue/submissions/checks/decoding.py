@@ -23,7 +23,7 @@ def of_another_decoding(result: Result, task: Task) -> str | None:
 def _prescribed(result: Result, task: Task) -> dict[str, Any]:
     """Return the settings that `grue evaluate` states of a system that is asked as this one was."""
     if is_by_endpoint(result):
-        return settings_for(task, result.seed)
+        return settings_for(task, result.seed, prompting_of(result) == "chat")
     if "best_of" in result.generation:
         from grue.evaluation.best_of import sampling  # loads torch
 

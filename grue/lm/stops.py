@@ -1,0 +1,61 @@
+"""Stop strings: a response ends with the first token that completes one, and the text before it is the answer.
+
+That token counts as the end, as the end-of-text token does: it is part of the response that is learnt from, so that
+the policy can learn to stop. References are learnt with the end-of-text token; either ends a response.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from grue.tasks import before_stop
+
+
+@dataclass(frozen=True, slots=True)
+class Stops:
+    """The stop strings of a task, for one tokenizer.
+
+    Attributes:
+        texts: The stop strings.
+        ids: The tokens whose own text holds one, so that they end a response wherever they stand.
+        spread: Whether one may also be spelled by several tokens, which only the text of a whole response shows.
+    """
+
+    texts: tuple[str, ...]
+    ids: tuple[int, ...]
+    spread: bool
+    tokenizer: PreTrainedTokenizerBase
+
+    def spelled(self, ids: Tensor) -> Tensor:
+        """Return which responses, [B, T] without prompts, hold a stop string: [B]."""
+        if not self.spread:
+            return torch.zeros(len(ids), dtype=torch.bool, device=ids.device)
+        return torch.tensor([self._holds(row) for row in ids.tolist()], device=ids.device)
+
+    def completed(self, ids: Tensor) -> Tensor:
+        """Return the tokens of responses [B, T] that hold a stop string or are the first to complete one: [B, T]."""
+        ends = torch.isin(ids, torch.tensor(self.ids, device=ids.device, dtype=ids.dtype))
+        if self.spread:
+            for row, found in zip(ids.tolist(), ends, strict=True):
+                if self._holds(row):
+                    found[next(t for t in range(len(row)) if self._holds(row[: t + 1]))] = True
+        return ends
+
+    def _holds(self, ids: Sequence[int]) -> bool:
+        return before_stop(str(self.tokenizer.decode(ids, skip_special_tokens=True)), self.texts) is not None
+
+
+@lru_cache(maxsize=8)
+def find_stops(tokenizer: PreTrainedTokenizerBase, texts: tuple[str, ...]) -> Stops | None:
+    """Return what a tokenizer makes of stop strings; None where there are none. All of its vocabulary is read once."""
+    if not texts:
+        return None
+    alone = tokenizer.batch_decode([[i] for i in range(len(tokenizer))], skip_special_tokens=True)
+    ids = tuple(i for i, text in enumerate(alone) if before_stop(str(text), texts) is not None)
+    # A single ASCII character is a byte of one token; a blank may be lost where a token is read alone.
+    spread = not all(len(text) == 1 and text.isascii() and text != " " for text in texts)
+    return Stops(texts, ids, spread, tokenizer)
