@@ -45,7 +45,7 @@ class Stops:
                     found[next(t for t in range(len(row)) if self._holds(row[: t + 1]))] = True
         return ends
 
-    def _holds(self, ids: Sequence[int]) -> bool:
+    def _holds(self, ids: list[int]) -> bool:
         return before_stop(str(self.tokenizer.decode(ids, skip_special_tokens=True)), self.texts) is not None
 
 

@@ -180,7 +180,7 @@ def _answer(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int], cut: bool, s
 
 
 def _decoded(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> str:
-    return str(tokenizer.decode(ids, skip_special_tokens=True))
+    return str(tokenizer.decode(list(ids), skip_special_tokens=True))
 
 
 def length_batches(mask: Tensor, rows: Tensor, size: int) -> list[Tensor]:
