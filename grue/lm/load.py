@@ -42,7 +42,16 @@ from grue.lm.checkpoint import MANIFEST, read_manifest
 from grue.lm.constraints import own_decoding
 from grue.lm.convert import PICKLED, convert, converted_folder
 from grue.lm.endings import append_nothing
-from grue.lm.folder import CONFIG, WEIGHTS, Shapes, check_folder, locate_model, no_safetensors, weight_shapes
+from grue.lm.folder import (
+    CONFIG,
+    WEIGHTS,
+    Shapes,
+    check_folder,
+    locate_model,
+    no_safetensors,
+    source_sha256,
+    weight_shapes,
+)
 from grue.lm.plain_text import read_as_text
 from grue.lm.quiet import quiet
 from grue.lm.tokenizer_parts import check_loaded, check_tokenizer_file
@@ -66,14 +75,16 @@ MASKS = 1 << 27  # numbers in its buffers: GPT-Neo has a mask of all pairs of po
 
 
 def weights_id(name: str, revision: str = "") -> str:
-    """Return what identifies a model's weights: the sha256 of a folder's files, or a hub id and its revision.
+    """Return what identifies a model's weights: the sha256 of a file or of a folder's, or a hub id and its revision.
 
-    A folder is read again once its files have changed.
+    A file or folder is read again once it has changed.
 
     Args:
         name: See `locate_model`.
         revision: Commit or tag of a hub model.
     """
+    if source := source_sha256(name):
+        return source
     state = state_of(name)
     return _sha256_of(state) if state else f"{name}@{revision or 'main'}"
 

@@ -12,6 +12,7 @@ from transformers import AutoModel, AutoModelForSequenceClassification, PreTrain
 
 from grue.errors import ConfigError, DataError
 from grue.lm.device import scoring_device
+from grue.lm.folder import source_sha256
 from grue.lm.load import Family, FolderState, LoadedModel, load_language_model, load_pretrained, state_of, weights_id
 
 KEPT = 16  # models of a kind that a process keeps, the last ones that were asked for
@@ -20,9 +21,10 @@ KEPT = 16  # models of a kind that a process keeps, the last ones that were aske
 def signed(name: str, revision: str = "") -> str:
     """Return the model's part of a metric's signature, `model:…|revision:…`, the same wherever a folder lies.
 
-    A hub model is named with its revision, a local folder by its last part and the sha256 of its files.
+    A hub model is named with its revision, a local folder or file by its last part and the sha256 of what it holds.
     """
-    if name.startswith("mini:") or not Path(name).is_dir():
+    here = not name.startswith("mini:") and (Path(name).is_dir() or bool(source_sha256(name)))
+    if not here:
         return f"model:{name}|revision:{revision}"
     return f"model:{Path(name).resolve().name}|revision:sha256-{weights_id(name)[:16]}"
 

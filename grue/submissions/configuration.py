@@ -170,7 +170,7 @@ def origin_of(backbone: str, task: Task) -> Origin:
     What could be a hub's id and is also a file or folder here is taken for a path, since loading would take it for one.
     """
     own = {task.backbone.model, task.backbone.warm_start} - {""}
-    if backbone in own or re.fullmatch(r"mini:[a-z0-9_-]+", backbone):
+    if backbone in own or re.fullmatch(r"(mini|small):[a-z0-9_-]+", backbone):
         return "known"
     return "hub" if HUB_ID.fullmatch(backbone) and not Path(backbone).exists() else "path"
 

