@@ -65,7 +65,7 @@ class TrainingProgress:
         self._beside = beside
         self.view = LiveView(self.console)
         self._live: Live | None = None
-        self._ran = False
+        self._ran = self._chooses = False
         self._finished: list[Plan] = []
         self._samples: deque[Sample] = deque(maxlen=SAMPLES)
         self._begun, self._begun_at, self._said_at = 0, 0.0, 0.0
@@ -91,10 +91,13 @@ class TrainingProgress:
         if not self._ran:
             self.console.print("  already finished; nothing to do", soft_wrap=True)
         elif not self.console.quiet:  # the others of several processes may not see the main one's files
-            manifest = files.read_json(plan.checkpoint / "grue.json")
-            why = "the best on validation" if manifest["update"] else "training did not beat its start on validation"
-            said = f"  kept update {manifest['update']}: {why}{gains(plan, manifest['update'])}"
-            self.console.print(said, soft_wrap=True)
+            from grue.runs.choice import choice
+            from grue.runs.log import NAME, read_log
+
+            kept = files.read_json(plan.checkpoint / "grue.json")["update"]
+            lines = [line for _, line in read_log(plan.folder / NAME)[0]]
+            for said in choice(plan, kept, lines, self._beside):
+                self.console.print(f"  {escape(said)}", soft_wrap=True)
         self._finished.append(plan)
         self._over(plan)
 
@@ -109,7 +112,7 @@ class TrainingProgress:
     def started(self, plan: "Plan", done: int, total: int) -> None:
         """Open the live view."""
         self._close()
-        self._ran = True
+        self._ran, self._chooses = True, plan.config.keep == "best"
         self._samples.clear()
         self._begun, self._begun_at = done, self._now()
         self._said_at = self._begun_at
@@ -140,8 +143,8 @@ class TrainingProgress:
 
     def validated(self, done: int, figures: Mapping[str, float], best: bool) -> None:
         """Print the validation's figures, and a response of the last rollout."""
-        shown = "  ".join(f"{name} {value:.3f}" for name, value in figures.items())
-        mark = "  [green]best so far, kept[/green]" if best else ""
+        shown = "  ".join(with_errors(figures))
+        mark = "  [green]best so far, kept[/green]" if best and self._chooses else ""
         self.console.print(f"  update {done:>4}  validation: {shown}{mark}", soft_wrap=True)
         if self._samples:
             prompt, text, score = self._samples[-1]
@@ -169,17 +172,14 @@ def logged(plan: "Plan") -> list[Mapping[str, float]]:
     return [line for _, line in read_log(path)[0] if is_update(line)] if path.exists() else []
 
 
-def gains(plan: "Plan", kept: int) -> str:
-    """Return what validation said of a run's start and of the update that was kept, on both axes."""
-    from grue.runs.log import NAME, read_log
-
-    of_update = {line["update"]: line for _, line in read_log(plan.folder / NAME)[0] if "validation/reward" in line}
-    start, end = of_update.get(0), of_update.get(kept)
-    if not kept or start is None or end is None:
-        return ""
-    axes = [axis for axis in ("preference", "naturalness") if f"validation/{axis}" in end]
-    found = [f"{axis} {start[f'validation/{axis}']:.1f} → {end[f'validation/{axis}']:.1f}" for axis in axes]
-    return f": {', '.join(found)}" if found else ""
+def with_errors(figures: Mapping[str, float]) -> Iterator[str]:
+    """Yield a validation's figures, each with its standard error behind it, if that is known."""
+    compared = "preference" if "preference" in figures else "reward"
+    of = {compared: "error", "gain": "gain_error"}
+    for name, value in figures.items():
+        if name not in of.values():
+            error = figures.get(of.get(name, ""))
+            yield f"{name} {value:.3f}" + ("" if error is None else f" ± {error:.3f}")
 
 
 @contextmanager

@@ -26,16 +26,30 @@ BySeed = Sequence[Sequence[Prediction] | None]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Worth:
-    """A run's score on one axis of a task, and what each example is worth to it.
+    """A run's score, and what each example is worth to it.
 
     Attributes:
-        score: Mean of the axis's scaled metrics, 0–100, as on the board.
+        score: Mean of the scaled metrics of an axis, 0–100, as on the board; or a mean reward, in its unit.
         values: [N] N·score - (N-1)·(score without the example), in the split's order. If every metric is a mean and
             none is clipped, they are the examples' own scaled values; otherwise they may be outside 0–100.
     """
 
     score: float
     values: FloatArray
+
+    @property
+    def error(self) -> float | None:
+        """Standard error of the score, over examples; None for a single one."""
+        return standard_error(self.values)
+
+    def gain_on(self, other: "Worth") -> tuple[float, float | None]:
+        """Return the score less another one on the same examples, and its standard error, paired by example."""
+        return self.score - other.score, standard_error(self.values - other.values)
+
+
+def standard_error(values: FloatArray) -> float | None:
+    """Return the standard error of the mean of [N] values; None for a single one."""
+    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
 
 
 def compare_task(
@@ -105,15 +119,40 @@ def worth(metrics: Metrics, examples: Sequence[Example], predictions: Iterable[P
         return Worth(0.0, np.zeros(count))
     texts = [legible(prediction.text) for prediction in match(examples, predictions)]
     examples = list(map(as_scored, examples))
+    return worth_of([(spec, metric, metric.statistics(examples, texts)) for spec, metric in metrics])
+
+
+def worth_of(measured: Sequence[tuple[MetricSpec, Metric, FloatArray]]) -> Worth:
+    """Return what each of N ≥ 2 examples is worth to the mean of scaled metrics, from their statistics, [N, K].
+
+    Raises:
+        DataError: A metric gives a value that is not a finite number.
+        Unavailable: A metric cannot be computed without one of the examples.
+    """
+    count = len(measured[0][2])
     score, without = 0.0, np.zeros(count)
-    for spec, metric in metrics:
-        statistics = metric.statistics(examples, texts)
+    for spec, metric, statistics in measured:
         value, others = metric.corpus(statistics), _without_each(metric, statistics)
         if not np.isfinite([value, *others]).all():
             raise DataError(f"The metric {spec.name!r} gave a value that is not a finite number; is its model damaged?")
-        score += _scaled(spec, value) / len(metrics)
-        without += np.array([_scaled(spec, float(other)) for other in others]) / len(metrics)
+        score += _scaled(spec, value) / len(measured)
+        without += np.array([_scaled(spec, float(other)) for other in others]) / len(measured)
     return Worth(score, count * score - (count - 1) * without)
+
+
+def worth_of_mean(values: Sequence[float | None]) -> Worth:
+    """Return what each example is worth to the mean of values, which some examples do not have.
+
+    The mean is a ratio of two sums, over the examples that have a value: one that has none is worth the mean, and the
+    distance of the others from it grows by the share that they are, so that the spread gives the ratio's error.
+
+    Args:
+        values: One an example; at least one is not None.
+    """
+    found = np.array([np.nan if value is None else value for value in values])
+    mean = float(np.nanmean(found))
+    grown = len(found) / np.count_nonzero(~np.isnan(found))
+    return Worth(mean, mean + grown * np.nan_to_num(found - mean))
 
 
 def _without_each(metric: Metric, statistics: FloatArray) -> FloatArray:

@@ -24,6 +24,7 @@ SCORED: tuple[Axis, ...] = ("preference", "naturalness")
 
 Prepare = Callable[[MetricSpec, Sequence[Example]], Metric]
 Progress = Callable[[int, int], None]
+Measured = Callable[[MetricSpec, Metric, FloatArray], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,7 @@ def score_predictions(
     skip_unavailable: bool = False,
     prepare: Prepare | None = None,
     progress: Progress = lambda done, total: None,
+    measured: Measured = lambda spec, metric, statistics: None,
 ) -> Scored:
     """Score one prediction for each example of a task's split.
 
@@ -96,6 +98,7 @@ def score_predictions(
         prepare: Returns a prepared metric; None for `prepared_metric`, `prepared_once()` to score several systems on
             the same examples.
         progress: Called with (done, total) metrics.
+        measured: Called with each metric that was computed and its statistics of the examples, [N, K].
 
     Raises:
         SubmissionError: An example has no prediction or two, or a prediction no example.
@@ -110,7 +113,14 @@ def score_predictions(
     skip = skip_unavailable or metrics is None
     prepare = prepare or partial(prepared_metric, folder=task.folder)
     scored = score_examples(
-        specs, examples, predictions, split=split, skip_unavailable=skip, prepare=prepare, progress=progress
+        specs,
+        examples,
+        predictions,
+        split=split,
+        skip_unavailable=skip,
+        prepare=prepare,
+        progress=progress,
+        measured=measured,
     )
     return replace(
         scored,
@@ -128,6 +138,7 @@ def score_examples(
     skip_unavailable: bool = False,
     prepare: Prepare | None = None,
     progress: Progress = lambda done, total: None,
+    measured: Measured = lambda spec, metric, statistics: None,
 ) -> Scored:
     """Score one prediction for each example, of a task or not; errors as in `score_predictions`.
 
@@ -151,7 +162,9 @@ def score_examples(
     for done, (spec, metric) in enumerate(ready):
         progress(done, len(ready))
         with _skipping(spec, errors, skip_unavailable):
-            score, values = score_metric(spec, metric, examples, texts)
+            statistics = metric.statistics(examples, texts)
+            score, values = score_metric(spec, metric, statistics)
+            measured(spec, metric, statistics)
             scores.append(score)
             if values is not None:
                 per_example[spec.name] = values
@@ -202,11 +215,8 @@ def _skipping(spec: MetricSpec, errors: list[str], skip: bool) -> Iterator[None]
         errors.append(f"{spec.name}: {error}")
 
 
-def score_metric(
-    spec: MetricSpec, metric: Metric, examples: Sequence[Example], texts: Sequence[str]
-) -> tuple[Score, tuple[float, ...] | None]:
-    """Return the score of a prepared metric, and its value for each example; None for a metric of whole corpora."""
-    statistics = metric.statistics(examples, texts)
+def score_metric(spec: MetricSpec, metric: Metric, statistics: FloatArray) -> tuple[Score, tuple[float, ...] | None]:
+    """Return a metric's score from its statistics, [N, K], and each example's value; None for one of whole corpora."""
     value = metric.corpus(statistics)
     values = None if spec.axis == "diversity" else _values(spec, metric, statistics)
     if not (np.abs([value, *(values or ())]) <= FIGURE.most).all():
@@ -219,7 +229,7 @@ def score_metric(
         axis=spec.axis,
         value=value,
         scaled=spec.scale(value) if spec.axis in SCORED else None,
-        n=int(statistics[:, 0].sum()) if isinstance(metric, Subset) else len(examples),
+        n=int(statistics[:, 0].sum()) if isinstance(metric, Subset) else len(statistics),
         direction=metric.direction,
         signature=metric.signature,
     )

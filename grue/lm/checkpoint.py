@@ -35,6 +35,8 @@ FINAL = "final"
 """The folder of a run's last checkpoint, beside that of its best."""
 SCHEMA_VERSION = 1
 
+Kept = Literal["best", "last", "final"]
+
 
 @dataclass(frozen=True, slots=True)
 class CheckpointManifest:
@@ -48,7 +50,8 @@ class CheckpointManifest:
             missing.
         files: File name → sha256.
         start: `weights` of the checkpoint that training began from; empty if it was none of ours.
-        kept: Why it was saved: as the best on validation, or as the last of its run.
+        kept: Why it was saved: as its run's checkpoint, the "best" on validation or the "last" validated, or beside the
+            best as the "final" one.
         machine: The kind of machine that saved it; empty in older ones.
     """
 
@@ -65,7 +68,7 @@ class CheckpointManifest:
     training: Mapping[str, float]
     files: Mapping[str, str] = field(default_factory=dict)
     start: str = ""
-    kept: Literal["best", "final"] = "best"
+    kept: Kept = "best"
     machine: str = ""
     schema: int = SCHEMA_VERSION
 
@@ -277,13 +280,15 @@ def _contents(folder: Path) -> set[str]:
 
 
 def last_of_run(folder: Path, manifest: CheckpointManifest) -> CheckpointManifest | None:
-    """Return the manifest of the last checkpoint of the run whose best one lies at `folder`; None if it is not there.
+    """Return the manifest of the last checkpoint of the run that the one at `folder` is of; None if it is not there.
 
     Raises:
         DataError: It is damaged.
     """
+    if manifest.kept != "best":
+        return None if is_unfinished(folder) else manifest
     beside = folder.parent / FINAL
-    if manifest.kept != "best" or not (beside / MANIFEST).is_file():
+    if not (beside / MANIFEST).is_file():
         return None
     last = read_manifest(beside)
     return last if last.config_sha256 == manifest.config_sha256 else None

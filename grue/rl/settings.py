@@ -36,7 +36,11 @@ class Common(ModelSettings):
         train_share: Share of the training examples to learn from; none takes all. The seed draws them, and those of a
             smaller share are among those of a larger one. A metric's own model keeps its data.
         validation_examples: Examples of the validation split that checkpoints are compared on.
+        validate_on: What answers they are compared by: "decoding", drawn as in evaluation, or "rollouts", sampled as
+            rollouts are, without a mask (supervised: as the task says of rollouts).
         validate_every: Updates (reinforcement learning) or epochs (supervised) between two validations.
+        keep: Which policy becomes the run's checkpoint: the "best" on validation, the start among them and the earlier
+            of equals, or the "last".
         save_every: Updates between two saved states, from which an interrupted run resumes.
         keep_last: Saved states that are kept.
     """
@@ -51,7 +55,9 @@ class Common(ModelSettings):
     micro_batch_size: Annotated[int, POSITIVE] = 64
     train_share: Annotated[float | None, SHARE] = None
     validation_examples: Annotated[int, POSITIVE] = 200
+    validate_on: Literal["decoding", "rollouts"] = "decoding"
     validate_every: Annotated[int, POSITIVE] = 10
+    keep: Literal["best", "last"] = "best"
     save_every: Annotated[int, POSITIVE] = 10
     keep_last: Annotated[int, POSITIVE] = 2
 
@@ -219,6 +225,7 @@ LATER: Mapping[str, Any] = {
     **{"select": None, "reference": None, "redraws": 0, "calibration_samples": 0, "calibration_tilt": 0.0},
     **{"supervised_coefficient": 0.0, "overlong_buffer": 0, "overlong_penalty": 1.0},
     **{"ratio_of": "tokens", "kl_estimator": "k3", "kl_corrected": False},
+    **{"validate_on": "decoding", "keep": "best"},
 }
 """Settings that came after runs were recorded, and the values with which they change nothing."""
 OF_A_MASK = ("top_p", "top_k", "min_tokens_to_keep", "always_open", "mask_updates", "mask_source")

@@ -16,6 +16,12 @@ FIGURES = {
     "naturalness": "Naturalness (0–100)",
     "reward": "Mean reward",
 }
+OF_THE_CHOICE = {
+    "error": "Standard error of what it was chosen by",
+    "gain": "Gain on the start",
+    "gain_error": "Standard error of the gain",
+}
+"""Figures that say how sure the others are."""
 CITATION = """\
 @inproceedings{ramamurthy2023reinforcement,
   title = {Is Reinforcement Learning (Not) for Natural Language Processing: Benchmarks, Baselines, and Building Blocks
@@ -46,6 +52,7 @@ def card(
     """
     name = f"{manifest.suite}/{manifest.task}"
     which = "best on validation" if manifest.kept == "best" else "last"
+    folder = "final" if manifest.kept == "final" else "checkpoint"
     parts = [
         f"---\n{files.yaml_text(_front_matter(task, manifest, hub_id))}---",
         f"# {_plain(manifest.system)} on {_plain(name)}, seed {manifest.seed}",
@@ -55,7 +62,7 @@ def card(
         f"## Scores on the validation split\n\n{_table('score', _scores(manifest))}",
         f"## Use\n\n{_usage(task)}",
         "## Evaluate\n\nIn the folder that holds this one, with GRUE installed:\n\n"
-        f"```\ngrue evaluate --checkpoint {'checkpoint' if manifest.kept == 'best' else 'final'}\n```",
+        f"```\ngrue evaluate --checkpoint {folder}\n```",
         f"## Training\n\n{_table('what', _training(manifest, reward))}",
         f"### Configuration\n\n{_table('key', ((_code(key), _code(_shown(value))) for key, value in config.items()))}",
         f"### Versions\n\n{_table('package', ((_plain(key), _code(value)) for key, value in versions.items()))}",
@@ -92,6 +99,7 @@ def _front_matter(task: Task, manifest: CheckpointManifest, hub_id: str) -> dict
         "metrics": [
             {"type": key, "name": FIGURES.get(key, key), "value": round(value, 4)}
             for key, value in manifest.validation.items()
+            if key not in OF_THE_CHOICE
         ],
     }
     return {
@@ -131,7 +139,8 @@ decodes as it does. Prompts are cut to {task.prompt.max_tokens} tokens on the {t
 
 
 def _scores(manifest: CheckpointManifest) -> Iterable[tuple[str, str]]:
-    return ((_plain(FIGURES.get(name, name)), f"{value:.4f}") for name, value in manifest.validation.items())
+    names = {**FIGURES, **OF_THE_CHOICE}
+    return ((_plain(names.get(name, name)), f"{value:.4f}") for name, value in manifest.validation.items())
 
 
 def _training(manifest: CheckpointManifest, reward: str) -> list[tuple[str, str]]:

@@ -46,9 +46,20 @@ RUN = (
     LoggedFigure("reward_calls", "Texts that the reward scored.", (Common,)),
     LoggedFigure("steps", "Optimiser steps; TRPO's step of the policy is one.", (Common,)),
     LoggedFigure("policy/learning_rate", "Where the schedule is.", (Common,)),
-    LoggedFigure("validation/preference", "Of the validation examples, decoded as in evaluation; 0–100.", (Common,)),
+    LoggedFigure(
+        "validation/preference",
+        "Of the answers to the validation examples, drawn as `validate_on` says; 0–100.",
+        (Common,),
+    ),
     LoggedFigure("validation/naturalness", "The same for the task's metrics of naturalness, if it has any.", (Common,)),
     LoggedFigure("validation/reward", "Mean reward of the same responses.", (Common,)),
+    LoggedFigure(
+        "validation/error",
+        "Standard error over examples of what checkpoints are compared by: the preference, or the reward without one.",
+        (Common,),
+    ),
+    LoggedFigure("validation/gain", "What they are compared by, less the start's.", (Common,)),
+    LoggedFigure("validation/gain_error", "Standard error of the gain, paired by example.", (Common,)),
     LoggedFigure("validation/reward/NAME", "One term of a reward that is a sum, not weighted.", (Common,)),
     LoggedFigure(
         "validation/kl",

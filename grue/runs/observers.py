@@ -24,7 +24,7 @@ class Observer(Protocol):
         """One of the responses of the current update; called for a few, before `updated`."""
 
     def validated(self, done: int, figures: Mapping[str, float], best: bool) -> None:
-        """The policy was validated, and is the best so far or not."""
+        """The policy was validated, and is the one to keep so far (`keep`: the best, or the last) or not."""
 
     def warned(self, done: int, message: str) -> None:
         """Something looks wrong after so many updates; the message says what, and what to do."""

@@ -1,8 +1,9 @@
 """Carrying out a run: the one loop over updates, which resumes, validates, logs, saves and stops.
 
 A run's folder holds `config.toml`, `train.jsonl` and `rewards.jsonl` (one line an update each), `checkpoint/` (the best
-on validation), `final/` (the last, once the run is finished) and `states/` (while it is not). The same command resumes
-an interrupted run and does nothing to a finished one; another configuration in the same folder is refused.
+on validation, or the last where `keep` says so), `final/` (the last beside the best, once the run is finished) and
+`states/` (while it is not). The same command resumes an interrupted run and does nothing to a finished one; another
+configuration in the same folder is refused.
 """
 
 import dataclasses
@@ -12,8 +13,9 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+import numpy as np
 import torch
 from transformers import PreTrainedModel
 
@@ -22,7 +24,9 @@ from grue.algorithms import SUPERVISED
 from grue.data.load import load_examples, obtain
 from grue.data.scored import ScoredBudget
 from grue.errors import ConfigError, DataError, GrueError
+from grue.evaluation.comparison import Worth
 from grue.evaluation.rewards import make_reward
+from grue.evaluation.scoring import Prepare, prepared_once
 from grue.lm import checkpoint
 from grue.lm.adapters import adapt, merged
 from grue.lm.checks import check_lengths, check_model
@@ -47,7 +51,7 @@ from grue.runs.folder import begin, claim_folder, finished, owner_of, sole_owner
 from grue.runs.observers import Observer
 from grue.runs.plan import Plan, check_backbone
 from grue.runs.select import check_selection, narrowed, selection
-from grue.runs.validate import validate
+from grue.runs.validate import errors, validate
 
 STATES = "states"
 
@@ -67,7 +71,9 @@ class Run:
         training: What training took so far, of `COSTS`, that of the checkpoint it started from included; what is
             unknown of an update or of the start is missing.
         start: `weights` of the checkpoint that it started from; empty if it was none.
-        best: What the best checkpoint so far is compared by.
+        best: What the kept checkpoint is compared by.
+        began_at: What the policy was worth on validation before the first update; None before that is known, and in
+            what resumes from a state of an older version.
         figures: Of the last validation.
         lines: What was logged of every update so far; alarms are computed from it.
         rewards: Those of the responses of the update under way, by example id.
@@ -83,6 +89,7 @@ class Run:
     training: dict[str, float]
     start: str = ""
     best: float | None = None
+    began_at: Worth | None = None
     figures: dict[str, float] = field(default_factory=dict)
     lines: list[Mapping[str, float]] = field(default_factory=list)
     rewards: dict[str, list[float]] = field(default_factory=dict)
@@ -94,6 +101,11 @@ class Run:
     def record(self) -> dict[str, Any]:
         """What the run is, found out once: what its files say later is another run's."""
         return self.plan.record()
+
+    @cached_property
+    def prepare(self) -> Prepare:
+        """Prepares the task's metrics for the validation examples, each once."""
+        return prepared_once(self.plan.task.folder)
 
     @property
     def configuration(self) -> str:
@@ -179,6 +191,8 @@ class Run:
             done, saved = found
             state.load_state_dict(saved["learner"])
             self.best, self.training = saved["best"], saved["training"]
+            if (began_at := saved.get("began_at")) is not None:
+                self.began_at = Worth(began_at["score"], np.array(began_at["values"]))
         if self.is_main and found is not None:
             log.rewind(self.log_path, found[1]["log"], done)
             rewarded.rewind(self.rewards_path, done)
@@ -225,7 +239,7 @@ class Run:
                 self.observer.warned(done, alarm.message)
         if done % (config.validate_every * self.parts) == 0 or done == total:
             self._validate(done, state)
-        if done == total:
+        if done == total and config.keep == "best":
             self._keep(self.plan.folder / checkpoint.FINAL, done, "final")
         stopping = self.trainer.distributed.any(self.stop()) and done < total
         if done < total and (stopping or done % config.save_every == 0):
@@ -237,6 +251,8 @@ class Run:
 
     def _save(self, done: int, state: TrainState) -> None:
         saved = {"learner": state.state_dict(), "best": self.best, "training": self.training}
+        if (began := self.began_at) is not None:
+            saved["began_at"] = {"score": began.score, "values": began.values.tolist()}
         saved = whole(saved, keep=self.is_main)
         if self.is_main:
             saved["log"] = log.mark(self.log_path)
@@ -256,17 +272,20 @@ class Run:
             files.append_jsonl(self.rewards_path, [line])
 
     def _validate(self, done: int, state: TrainState) -> None:
-        """Measure the policy on validation examples, and keep it as the checkpoint if it is the best so far."""
-        figures = self.figures = validate(self.trainer, state, self.plan.config, self.validation, done)
-        value = figures["preference"] if "preference" in figures else figures["reward"]
-        best = self.best is None or value > self.best
+        """Measure the policy on validation examples, and keep it as the checkpoint if it is the one to keep so far."""
+        config = self.plan.config
+        found = validate(self.trainer, state, config, self.validation, done, self.prepare)
+        if done == 0:
+            self.began_at = found.worth
+        figures = self.figures = {**found.figures, **errors(found.worth, self.began_at if done else None)}
+        keeps = config.keep == "last" or self.best is None or found.value > self.best
         self._log({"update": done, **{f"validation/{k}": v for k, v in figures.items()}})
-        self.observer.validated(done, figures, best)
-        if best:
-            self.best = value
-            self._keep(self.plan.checkpoint, done, "best")
+        self.observer.validated(done, figures, keeps)
+        if keeps:
+            self.best = found.value
+            self._keep(self.plan.checkpoint, done, config.keep)
 
-    def _keep(self, folder: Path, done: int, kept: Literal["best", "final"]) -> None:
+    def _keep(self, folder: Path, done: int, kept: checkpoint.Kept) -> None:
         plan, trainer = self.plan, self.trainer
         weights = None if trainer.sharded is None else whole(trainer.policy.state_dict(), keep=self.is_main)
         if not self.is_main:

@@ -1,13 +1,16 @@
 """Validation: what a policy is worth on held-out examples, and how far it has moved from its start."""
 
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 
 import torch
 
-from grue.errors import TrainingError
+from grue.errors import TrainingError, Unavailable
+from grue.evaluation.comparison import Worth, worth_of, worth_of_mean
 from grue.evaluation.predict import Response, as_predictions, as_responses, plain_sampling, respond, told
 from grue.evaluation.rewards import Reward, mean
-from grue.evaluation.scoring import score_predictions
+from grue.evaluation.scoring import Prepare, score_predictions
 from grue.lm.divergence import kl_divergence
 from grue.lm.model import eos_id
 from grue.lm.sampling import sample_responses
@@ -15,22 +18,48 @@ from grue.lm.seeds import example_uniforms
 from grue.lm.sharding import gathered
 from grue.lm.stops import find_stops
 from grue.lm.tokens import encode_prompts
+from grue.metrics.metric import FloatArray, Metric
 from grue.records import Example
-from grue.rl.settings import Common, RewardedConfig
+from grue.rl.settings import Common, RewardedConfig, rollout_settings
 from grue.rl.trainer import Trainer, TrainState
+from grue.tasks import Generation, MetricSpec, Task
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Validated:
+    """What a validation found.
+
+    Attributes:
+        figures: "preference", "naturalness" (0 to 100, where the task has the axis) and "reward" (mean, in the reward's
+            unit) of the answers, drawn as `validate_on` says. From reinforcement learning also those of plain samples,
+            which mean the same for every algorithm: "sampled_reward", and "kl" from the start in nats a response. Of a
+            reward of several terms also the mean of each, "reward/NAME" and "sampled_reward/NAME". A reward's mean is
+            over the texts that it applies to, and missing where it applies to none.
+        worth: What policies are compared by, and each example's share in it: the preference, or where there is none the
+            reward. None where there is a single example, or a metric cannot be computed without one of them.
+    """
+
+    figures: dict[str, float]
+    worth: Worth | None
+
+    @property
+    def value(self) -> float:
+        """What policies are compared by."""
+        return self.figures["preference"] if "preference" in self.figures else self.figures["reward"]
 
 
 def validate(
-    trainer: Trainer, state: TrainState, config: Common, examples: Sequence[Example], done: int
-) -> dict[str, float]:
-    """Return the figures of a policy on validation examples, after `done` updates.
+    trainer: Trainer,
+    state: TrainState,
+    config: Common,
+    examples: Sequence[Example],
+    done: int,
+    prepare: Prepare | None = None,
+) -> Validated:
+    """Measure a policy on validation examples, after `done` updates.
 
-    Returns:
-        "preference", "naturalness" (0 to 100, where the task has the axis) and "reward" (mean, in the reward's unit) of
-        its answers, decoded as in evaluation. From reinforcement learning also those of plain samples, which mean the
-        same for every algorithm: "sampled_reward", and "kl" from the start in nats a response. Of a reward of several
-        terms also the mean of each, "reward/NAME" and "sampled_reward/NAME". A reward's mean is over the texts that it
-        applies to, and missing where it applies to none.
+    Args:
+        prepare: As for `score_predictions`.
 
     Raises:
         TrainingError: The reward applies to no answer, and there is no preference either.
@@ -38,41 +67,83 @@ def validate(
     mine = examples[trainer.distributed.share(len(examples))]
     batches = [mine[start : start + config.micro_batch_size] for start in range(0, len(mine), config.micro_batch_size)]
     policy, tokenizer, task, reward = state.policy, trainer.tokenizer, trainer.task, trainer.reward
+    settings = answering(task, config)
+    learns = isinstance(config, RewardedConfig)
     with gathered(trainer.sharded), trainer.autocast():
-        answered = [
-            response
-            for batch in batches
-            for response in respond(policy, tokenizer, task, batch, task.decoding, trainer.seed)
-        ]
-        learns = isinstance(config, RewardedConfig)
         drawn = [pair for batch in batches for pair in sampled(trainer, state, batch)] if learns else []
+        if learns and settings == plain_sampling(task):  # then these are the same draws
+            answered = [one for one, _ in drawn]
+        else:
+            answered = [
+                response
+                for batch in batches
+                for response in respond(policy, tokenizer, task, batch, settings, trainer.seed)
+            ]
     answered = trainer.distributed.gather(answered)
-    scored = score_predictions(task, "validation", examples, as_predictions(examples, answered))
-    figures = {
-        **rewarded("reward", reward, examples, answered, done),
-        "preference": scored.preference,
-        "naturalness": scored.naturalness,
-    }
+    measured: list[tuple[MetricSpec, Metric, FloatArray]] = []
+    scored = score_predictions(
+        task,
+        "validation",
+        examples,
+        as_predictions(examples, answered),
+        prepare=prepare,
+        measured=lambda *one: measured.append(one),
+    )
+    rewards, of_reward = rewarded("reward", reward, examples, answered, done)
+    figures = {**of_reward, "preference": scored.preference, "naturalness": scored.naturalness}
     if figures["reward"] is None and scored.preference is None:
         raise TrainingError(
             "The reward applies to no text of the validation split (None for all of them), and the task has no metric "
             "of preference to compare checkpoints by. Add a term that applies, or raise validation_examples."
         )
     if drawn := trainer.distributed.gather(drawn):
-        figures |= rewarded("sampled_reward", reward, examples, [one for one, _ in drawn], done)
+        _, of_samples = rewarded("sampled_reward", reward, examples, [one for one, _ in drawn], done)
+        figures |= of_samples
         figures["kl"] = sum(kl for _, kl in drawn) / len(drawn)
-    return {name: value for name, value in figures.items() if value is not None}
+    found = None
+    if scored.preference is None:
+        found = worth_of_mean(rewards)
+    elif len(examples) > 1:
+        with suppress(Unavailable):  # as where a metric counts some of the examples alone, and there is one of those
+            found = worth_of([one for one in measured if one[0].axis == "preference"])
+    return Validated({name: value for name, value in figures.items() if value is not None}, found)
+
+
+def errors(now: Worth | None, start: Worth | None) -> dict[str, float]:
+    """Return the figures that say how sure a validation is.
+
+    Returns:
+        "error", the standard error over examples of what policies are compared by; "gain" on the start, and
+        "gain_error", its standard error, paired by example. What is not known is missing.
+    """
+    if now is None:
+        return {}
+    found = {"error": now.error}
+    if start is not None:
+        found["gain"], found["gain_error"] = now.gain_on(start)
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def answering(task: Task, config: Common) -> Generation:
+    """Return how validation examples are answered: as in evaluation, or as rollouts are drawn, without any mask."""
+    if config.validate_on == "decoding":
+        return task.decoding
+    return rollout_settings(task, config) if isinstance(config, RewardedConfig) else task.rollout
 
 
 def rewarded(
     name: str, reward: Reward, examples: Sequence[Example], responses: Sequence[Response], done: int
-) -> dict[str, float | None]:
-    """Return the mean reward of responses as figure `name`, and of a sum that of each term; None where none applies."""
+) -> tuple[list[float | None], dict[str, float | None]]:
+    """Return the reward of each response, and the mean as figure `name`, of a sum also that of each term.
+
+    None is where the reward does not apply.
+    """
     parts = reward.parts(examples, **told(responses), step=done)
-    found = {name: mean(reward.sums(parts))}
+    sums = reward.sums(parts)
+    found = {name: mean(sums)}
     if len(reward.terms) > 1:
         found |= {f"{name}/{term.name}": mean(part) for term, part in zip(reward.terms, parts, strict=True)}
-    return found
+    return sums, found
 
 
 @torch.no_grad()

@@ -21,6 +21,7 @@ LINE = {
     "tokens": 2468.0,
 }
 TOLD = {"told_reward": "meteor", "told_validation": "validated on 300 examples", "init": None}
+TOLD |= {"config": SimpleNamespace(keep="best")}
 
 
 def plan(folder, title="nlpo on commongen, seed 1", **changed):
@@ -28,11 +29,13 @@ def plan(folder, title="nlpo on commongen, seed 1", **changed):
     return SimpleNamespace(title=title, folder=folder, **of_mini, **{**TOLD, **changed})
 
 
-def kept(folder, update):
-    """Write the part of a checkpoint's manifest that is read, and a log of two validations."""
-    log = [{"update": 0, "validation/reward": 0.1, "validation/preference": 30.04}]
-    log += [{"update": n, "seconds": 1.0} for n in range(1, update + 1)]
-    log += [{"update": update, "validation/reward": 0.5, "validation/preference": 33.25}] if update else []
+def kept(folder, update, last=None):
+    """Write the part of a checkpoint's manifest that is read, and a log of two validations, the second of the last."""
+    last = update if last is None else last
+    log = [{"update": 0, "validation/reward": 0.1, "validation/preference": 30.04, "validation/error": 0.62}]
+    log += [{"update": n, "seconds": 1.0} for n in range(1, last + 1)]
+    gained = {"validation/gain": 3.21, "validation/gain_error": 0.44, "validation/error": 0.58}
+    log += [{"update": last, "validation/reward": 0.5, "validation/preference": 33.25, **gained}] if last else []
     files.write_jsonl(folder / "train.jsonl", log)
     files.write_json(folder / "checkpoint" / "grue.json", {"update": update})
 
@@ -76,8 +79,9 @@ def test_plain_lines(tmp_path, refused):
         progress.sampled(example("ski mountain"), "a skier [skis]\nfast\x1b[31m", 0.25)
         progress.updated(10, 50, LINE)
         progress.warned(10, "entropy has fallen to 0.050 nats a token. Lower learning_rate.")
-        progress.validated(10, {"reward": 0.5, "preference": 33.25}, True)
-        progress.validated(20, {"reward": 0.5}, False)
+        gained = {"error": 0.58, "gain": 3.21, "gain_error": 0.44}
+        progress.validated(10, {"reward": 0.5, "preference": 33.25, **gained}, True)
+        progress.validated(20, {"reward": 0.5, "kl": 2.5, "error": 0.0625}, False)
         kept(tmp_path, 10)
         progress.finished(plan(tmp_path))
         progress.started(plan(tmp_path), 0, 2)
@@ -171,7 +175,8 @@ def test_a_terminal_is_left_as_it_was_with_the_validations_in_it(tmp_path):
     assert "  update    1  validation: reward 0.500\n" in shown
     assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h") == 1
     cleared, _, last = shown.rpartition("\x1b[2K")
-    assert cleared and last.strip() == "kept update 1: the best on validation: preference 30.0 → 33.2"
+    changed = "preference 30.0 ± 0.6 → 33.2 ± 0.6 (difference +3.2 ± 0.4, paired by prompt)"
+    assert cleared and last.strip() == f"kept update 1: the best on validation: {changed}"
 
 
 def test_without_colour_the_view_has_none(monkeypatch):

@@ -13,12 +13,12 @@ from grue.runs.algorithms import find_algorithm
 
 tiny, saving, training = late("support.tiny"), late("support.saved"), late("grue.runs.train")
 responses, systems = late("grue.rl.responses"), late("grue.evaluation.systems")
-optimizers = late("torch.optim.optimizer")
+optimizers, validation = late("torch.optim.optimizer"), late("grue.runs.validate")
 
 
 @pytest.fixture
 def unvalidated(monkeypatch):
-    monkeypatch.setattr(training, "validate", lambda *given: {"reward": 0.0})
+    monkeypatch.setattr(training, "validate", lambda *given: validation.Validated({"reward": 0.0}, None))
 
 
 @pytest.fixture
@@ -109,7 +109,9 @@ def test_a_chain_adds_up_what_its_start_states():
 
 def test_the_best_and_the_last_state_what_each_took_and_the_earlier_of_equals_is_the_best(tmp_path, monkeypatch):
     values = iter([0.0, 2.0, 2.0])
-    monkeypatch.setattr(training, "validate", lambda *given: {"reward": 3.0, "preference": next(values)})
+    monkeypatch.setattr(
+        training, "validate", lambda *given: validation.Validated({"reward": 3.0, "preference": next(values)}, None)
+    )
     run = tiny.train(tiny.run("causal", "ppo", tmp_path, updates=2, validate_every=1))
     assert [(done, best) for done, _, best in run.observer.validations] == [(0, True), (1, True), (2, False)]
     assert checkpoint.read_manifest(run.plan.checkpoint).update == 1

@@ -10,6 +10,7 @@ import re
 import shutil
 import time
 
+import numpy as np
 import pytest
 from support.late import late
 
@@ -17,6 +18,7 @@ from grue.lm.checkpoint import read_manifest
 
 tiny, module = late("support.tiny"), late("grue.runs.train")
 commands, processes = late("support.commands"), late("support.processes")
+comparison, validation = late("grue.evaluation.comparison"), late("grue.runs.validate")
 
 CLOCKS = re.compile(rb'"seconds": ?[0-9.e-]+|\| seconds \| `?[0-9.]+`? \|')
 
@@ -38,12 +40,19 @@ TEMPORARY = re.compile(r"(.*/)?\.[^/]*\.(new|previous)/.*|(.*/)?\.[^/]*\.(new|[0
 NOTHING = re.compile("")
 
 
+def better(run):
+    """A validation that finds the policy better the longer it has learned, by three examples."""
+    score = run.training["episodes"]
+    found = comparison.Worth(score, np.array([0.0, score, 2 * score]))
+    return validation.Validated({"reward": 0.0, "preference": score}, found)
+
+
 def train(folder, monkeypatch):
     """Train as `grue train` does, but on a tiny model, and so that every validation finds the best policy so far."""
     run = tiny.run("causal", "reinforce", folder, task_=tiny.task("causal", max_new_tokens=3), **TINY)
     with monkeypatch.context() as patch:
         patch.setattr(module, "prepare", lambda *arguments: run)
-        patch.setattr(module, "validate", lambda *given: {"reward": 0.0, "preference": run.training["episodes"]})
+        patch.setattr(module, "validate", lambda *given: better(run))
         module.train(run.plan, run.observer)
     return run
 
