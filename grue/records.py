@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, SupportsIndex, get_args
 
 from grue.bounds import FIGURE, NON_NEGATIVE, PERCENT
 from grue.errors import ConfigError
+from grue.shapes import LATER
 
 SCHEMA_VERSION = 1
 
@@ -82,12 +83,31 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True)
+class Draw:
+    """A text that was drawn for an example beside its first; `truncated` as in `Prediction`."""
+
+    text: str
+    truncated: bool = field(default=False, metadata=LATER)
+
+
+@dataclass(frozen=True, slots=True)
 class Prediction:
-    """A system's output for the example `id`; `truncated` if it reached the length limit before its end."""
+    """A system's output for the example `id`; `truncated` if it reached the length limit before its end.
+
+    Attributes:
+        text: The first of several that were drawn, or the only one.
+        more: The others, in the order of their draws; each draw of all examples is scored as a corpus of its own.
+    """
 
     id: str
     text: str
     truncated: bool = False
+    more: tuple[Draw, ...] = field(default=(), metadata=LATER)
+
+    @property
+    def draws(self) -> "tuple[Prediction | Draw, ...]":
+        """All texts, the first one first."""
+        return (self, *self.more)
 
 
 def legible(text: str) -> str:
@@ -190,7 +210,8 @@ class Result:
         data: The source that was read, its revision, rows and the hash of the ids.
         hashes: sha256 of the examples (ids, prompts, references, meta; in order), of the references with their ids, and
             of prompts and predictions. Results by reference have that of the references alone, older ones lack it.
-        counts: Numbers of examples: expected, scored, empty, truncated.
+        counts: Numbers of examples, expected and scored; of empty and truncated texts; and, where several were drawn
+            for each example, of these `samples`.
         limited: Whether only a part of the split was scored, or rows of a file (`--split FILE`); such a result is never
             ranked and cannot be submitted.
         errors: Metrics that could not be computed, and why.

@@ -196,6 +196,9 @@ def _problems(task: Task) -> Iterator[str]:
         if isinstance(part, Generation) and part.num_beams > 1 and part.do_sample:
             cure = "leave it out" if key == "rollout" else "leave it out, or set do_sample = false"
             yield f"{key}: num_beams = {part.num_beams} says nothing of samples, which do_sample = true draws; {cure}."
+        if isinstance(part, Generation) and part.samples > 1 and not (key == "decoding" and part.do_sample):
+            what = "only [decoding] says how many are drawn" if key == "rollout" else "do_sample = false draws none"
+            yield f"{key}: samples = {part.samples}, but {what}; leave it out."
         if isinstance(part, Generation) and not all(part.stop):
             yield f"{key}: stop: an empty text would end every response at once; leave it out."
     if not task.rollout.do_sample:

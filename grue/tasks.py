@@ -168,6 +168,8 @@ class Generation:
     Attributes:
         stop: Texts that end a response, which is what stands before the first of them. Tokens that hold one are closed
             before `min_new_tokens`, as end tokens are; chat models are not stopped by them.
+        samples: How many responses evaluation draws to a prompt. Each draw of all prompts is scored as a corpus, and
+            the mean counts.
     """
 
     max_new_tokens: Annotated[int, COUNT]
@@ -179,6 +181,7 @@ class Generation:
     num_beams: Annotated[int, COUNT] = 1
     length_penalty: float = 1.0
     stop: tuple[str, ...] = field(default=(), metadata=LATER)
+    samples: Annotated[int, COUNT] = field(default=1, metadata=LATER)
 
     def in_words(self) -> str:
         """Return how texts are drawn: "sampling at temperature 0.7, up to 52 tokens"."""
@@ -194,7 +197,8 @@ class Generation:
         most, least = self.max_new_tokens, self.min_new_tokens
         length = f"exactly {most}" if most == least else f"{least} to {most}" if least else f"up to {most}"
         stop = f", as far as {' or '.join(map(repr, self.stop))}" if self.stop else ""
-        return f"{way}, {length} tokens{stop}"
+        draws = f", {self.samples} for each prompt" if self.samples > 1 else ""
+        return f"{way}, {length} tokens{stop}{draws}"
 
 
 def before_stop(text: str, stops: Sequence[str]) -> str | None:

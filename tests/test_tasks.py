@@ -93,6 +93,9 @@ decoding.num_beams = 0
 rollout.min_new_tokens = 60
 rollout = {do_sample = false, num_beams = 4}
 rollout.stop = [".", ""]
+rollout.samples = 4
+decoding.samples = 0
+decoding = {max_new_tokens = 48, num_beams = 2, samples = 4}
 rollout.num_beams = 4
 decoding.num_beams = 4
 prompt.chat.user = "Go on: {prompt} {title}"

@@ -113,7 +113,8 @@ def _answers(given: Any, found: Sequence[Example]) -> list[Prediction]:
             raise SubmissionError(
                 f'predictions[{place}]: expected a text, a grue.Prediction or {{"id": …, "text": …}}, found {one!r}.'
             )
-        _text(answer.text, place)
+        for one in answer.draws:
+            _text(one.text, place)
         answers.append(answer)
     return answers
 

@@ -276,7 +276,8 @@ def _refuse_alone(url: str | None, **given: object) -> None:
 def summary(result: "Result", folder: Path, places: Mapping[str, str]) -> str:
     """Return a result as a small table; `places` says where its axes stand on the board."""
     counts = result.counts
-    notes = f"{counts['scored']} examples, {counts['empty']} empty, {counts['truncated']} cut at the length limit"
+    scored = f"{counts['scored']} examples" + (f" × {counts['samples']} samples" if "samples" in counts else "")
+    notes = f"{scored}, {counts['empty']} empty, {counts['truncated']} cut at the length limit"
     limited = "  (limited: never ranked)" if result.limited else ""
     head = (
         f"{result.system['name']} on {result.suite}/{result.task}, {result.split}, seed {result.seed}: {notes}{limited}"

@@ -113,7 +113,8 @@ def score(
     if task is not None and split in (None, task.data.evaluation) and not settings and has_all(task, scored.ids):
         places = places_of(task, scored.preference, scored.naturalness, scored.hashes)
     blank = scored.counts["empty"]
-    notes = [f"{blank:,} of {len(scored.ids):,} predictions are blank."] if blank else []
+    texts = len(scored.ids) * scored.counts.get("samples", 1)
+    notes = [f"{blank:,} of {texts:,} predictions are blank."] if blank else []
     click.echo(score_table(scored.scores, scored.preference, scored.naturalness, places, [*scored.notes, *notes]))
 
 

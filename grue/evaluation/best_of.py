@@ -20,7 +20,7 @@ from grue.lm import distributions
 from grue.lm.forward import encode, forward
 from grue.lm.model import eos_id, is_seq2seq
 from grue.lm.sampling import Rollout, sample_responses
-from grue.lm.seeds import derived_seed, example_uniforms
+from grue.lm.seeds import example_uniforms, sample_seed
 from grue.lm.stops import find_stops
 from grue.lm.tokens import encode_prompts
 from grue.lookups.consensus import most_central
@@ -101,7 +101,7 @@ def shown(example: Example) -> Example:
 
 def sampling(task: Task) -> Generation:
     """Return the settings that samples are drawn with: the task's decoding if it samples, else those of rollouts."""
-    return task.decoding if task.decoding.do_sample else task.rollout
+    return replace(task.decoding, samples=1) if task.decoding.do_sample else task.rollout
 
 
 def make_judge(best_of: BestOf, task: Task, model: PreTrainedModel, examples: Sequence[Example]) -> Judge | None:
@@ -189,8 +189,3 @@ def draws(
         uniforms = example_uniforms(sample_seed(seed, number), examples, settings.max_new_tokens)
         rollout = sample_responses(model, prompts, settings, uniforms, eos, encoded=encoded, stops=stops)
         yield rollout, as_responses(tokenizer, rollout.responses, rollout.truncated, settings.stop)
-
-
-def sample_seed(seed: int, number: int) -> int:
-    """Return the seed of a sample: that of the system for sample 0, so that it is the one of ordinary decoding."""
-    return derived_seed(seed, "sample", number) if number else seed

@@ -10,6 +10,7 @@ from grue.evaluation.prompting import Asking, Message, Question
 from grue.lm.chat import ChatTemplate, chat_template
 from grue.lm.checks import check_conversation
 from grue.lm.plain_text import rendered_ids
+from grue.lm.seeds import sample_seed
 from grue.lm.tokens import encode_rendered
 from grue.records import Example, Prediction
 from grue.tasks import Generation, Task
@@ -33,12 +34,13 @@ class Chatting:
     def answer(self, examples: Sequence[Example]) -> list[Prediction]:
         """Answer a batch of examples."""
         prompts = encode_rendered(self.model, self.tokenizer, self._texts(examples))
-        tokens, truncated = continuations(
-            self.model, self.tokenizer, prompts, examples, self.settings, self.seed, self.template.end
-        )
-        made = as_responses(self.tokenizer, tokens, truncated, self.settings.stop)
-        replies = [replace(one, text=self.asking.answer_in(one.text)) for one in made]
-        return as_predictions(examples, replies)
+        drawn = []
+        for number in range(self.settings.samples):
+            seed, end = sample_seed(self.seed, number), self.template.end
+            made = continuations(self.model, self.tokenizer, prompts, examples, self.settings, seed, end)
+            replies = as_responses(self.tokenizer, *made, self.settings.stop)
+            drawn.append([replace(one, text=self.asking.answer_in(one.text)) for one in replies])
+        return as_predictions(examples, *drawn)
 
     def count_tokens(self, examples: Sequence[Example]) -> int:
         """Return how many tokens all conversations take.

@@ -12,9 +12,9 @@ import numpy as np
 
 from grue.errors import ConfigError, DataError
 from grue.evaluation.predictions import match
-from grue.evaluation.scoring import prepared_metric
+from grue.evaluation.scoring import drawn_texts, prepared_metric
 from grue.metrics.metric import Average, FloatArray, Metric
-from grue.records import Axis, Example, Prediction, as_scored, legible
+from grue.records import Axis, Example, Prediction, as_scored
 from grue.stats.paired import DRAWS, Contrast, Difference, contrast, draw, judge
 from grue.tasks import MetricSpec, Task
 
@@ -117,22 +117,23 @@ def worth(metrics: Metrics, examples: Sequence[Example], predictions: Iterable[P
         raise DataError(f"{count} example: nothing is left when one is left out; compare on two or more.")
     if predictions is None:
         return Worth(0.0, np.zeros(count))
-    texts = [legible(prediction.text) for prediction in match(examples, predictions)]
+    drawn = drawn_texts(match(examples, predictions))
     examples = list(map(as_scored, examples))
-    return worth_of([(spec, metric, metric.statistics(examples, texts)) for spec, metric in metrics])
+    return worth_of([(spec, metric, [metric.statistics(examples, one) for one in drawn]) for spec, metric in metrics])
 
 
-def worth_of(measured: Sequence[tuple[MetricSpec, Metric, FloatArray]]) -> Worth:
-    """Return what each of N ≥ 2 examples is worth to the mean of scaled metrics, from their statistics, [N, K].
+def worth_of(measured: Sequence[tuple[MetricSpec, Metric, Sequence[FloatArray]]]) -> Worth:
+    """Return what each of N ≥ 2 examples is worth to the mean of scaled metrics, from statistics of each draw, [N, K].
 
     Raises:
         DataError: A metric gives a value that is not a finite number.
         Unavailable: A metric cannot be computed without one of the examples.
     """
-    count = len(measured[0][2])
+    count = len(measured[0][2][0])
     score, without = 0.0, np.zeros(count)
-    for spec, metric, statistics in measured:
-        value, others = metric.corpus(statistics), _without_each(metric, statistics)
+    for spec, metric, of_draws in measured:
+        value = float(np.mean([metric.corpus(statistics) for statistics in of_draws]))
+        others = np.mean([_without_each(metric, statistics) for statistics in of_draws], axis=0)
         if not np.isfinite([value, *others]).all():
             raise DataError(f"The metric {spec.name!r} gave a value that is not a finite number; is its model damaged?")
         score += _scaled(spec, value) / len(measured)

@@ -280,7 +280,8 @@ def _generation(task: Task, system: System) -> dict[str, Any]:
         settings = {key: value for key, value in settings_for(task, system.seed, system.chat).items() if key != "seed"}
         return {"decoding": SAMPLED, **settings, **prompting}
     if system.best_of is None:
-        return {**files.plain(unbounded(task.decoding) if system.chat else task.decoding), **prompting}
+        decoding = task.decoding if system.model is not None else replace(task.decoding, samples=1)
+        return {**files.plain(unbounded(decoding) if system.chat else decoding), **prompting}
     best_of = {key: value for key, value in files.plain(system.best_of).items() if key != "name"}
     return {**files.plain(sampling(task)), "decoding": system.best_of.name, "best_of": best_of}
 

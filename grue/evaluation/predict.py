@@ -16,10 +16,10 @@ from grue.lm import distributions
 from grue.lm.constraints import end_ids
 from grue.lm.model import eos_id, is_seq2seq, start_id
 from grue.lm.sampling import broken_logits, sample_responses
-from grue.lm.seeds import example_uniforms
+from grue.lm.seeds import example_uniforms, sample_seed
 from grue.lm.stops import find_stops
 from grue.lm.tokens import Tokens, decode_responses, encode_prompts
-from grue.records import Example, Prediction
+from grue.records import Draw, Example, Prediction
 from grue.tasks import Generation, Task
 
 Answer = Callable[[Sequence[Example]], list[Prediction]]
@@ -42,8 +42,9 @@ def predict(
     settings: Generation,
     seed: int,
 ) -> list[Prediction]:
-    """Answer a batch of examples."""
-    return as_predictions(examples, respond(model, tokenizer, task, examples, settings, seed))
+    """Answer a batch of examples, with as many samples as the settings say."""
+    seeds = (sample_seed(seed, number) for number in range(settings.samples))
+    return as_predictions(examples, *(respond(model, tokenizer, task, examples, settings, one) for one in seeds))
 
 
 @torch.no_grad()
@@ -114,9 +115,12 @@ def told(responses: Sequence[Response]) -> dict[str, Any]:
     }
 
 
-def as_predictions(examples: Sequence[Example], responses: Sequence[Response]) -> list[Prediction]:
-    """Return responses to examples as predictions."""
-    return [Prediction(example.id, one.text, one.truncated) for example, one in zip(examples, responses, strict=True)]
+def as_predictions(examples: Sequence[Example], *drawn: Sequence[Response]) -> list[Prediction]:
+    """Return responses to examples as predictions; `drawn` holds one to each example, or several times one."""
+    return [
+        Prediction(example.id, first.text, first.truncated, tuple(Draw(one.text, one.truncated) for one in more))
+        for example, first, *more in zip(examples, *drawn, strict=True)
+    ]
 
 
 def _search(

@@ -27,6 +27,10 @@ def match(examples: Sequence[Example], predictions: Iterable[Prediction]) -> lis
         "unknown": [name for name in by_id if name not in expected],
         "given more than once": [name for name, count in Counter(p.id for p in given).items() if count > 1],
     }
+    counted = {len(prediction.draws) for prediction in given}
+    if len(counted) > 1:
+        odd = next(prediction for prediction in given if len(prediction.draws) != len(given[0].draws))
+        raise SubmissionError(of_unequal_draws(given[0], odd))
     if any(problems.values()):
         found = "; ".join(f"{len(names)} {what} ({_few(names)})" for what, names in problems.items() if names)
         raise SubmissionError(
@@ -43,13 +47,31 @@ def _few(names: Sequence[str]) -> str:
 def read_predictions(path: Path) -> list[Prediction]:
     """Read a predictions file: one JSON object per line, {"id": string, "text": string, "truncated": true or false}.
 
-    `truncated` is optional.
+    `truncated` is optional. Where several texts were drawn for each example, the others stand in `more`, a list of
+    objects like these without ids, as many in each line.
 
     Raises:
         DataError: The file is missing, or a line is not UTF-8 or not a JSON object.
         SubmissionError: A line has an unknown or missing key, or a value of another type; the message names the line.
     """
-    return [prediction_of(record, f"{path}, line {number}") for number, record in files.read_jsonl(path)]
+    return _read(path, files.read_jsonl(path))
+
+
+def _read(path: Path, lines: Iterable[tuple[int, Mapping[str, Any]]]) -> list[Prediction]:
+    found: list[Prediction] = []
+    for number, record in lines:
+        found.append(prediction_of(record, f"{path}, line {number}"))
+        if len(found[-1].draws) != len(found[0].draws):
+            raise SubmissionError(f"{path}, line {number}: {of_unequal_draws(found[0], found[-1])}")
+    return found
+
+
+def of_unequal_draws(first: Prediction, other: Prediction) -> str:
+    """Return what is wrong with two predictions of which one has more texts than the other."""
+    return (
+        f"{other.id!r} has {len(other.draws)} of the texts that were drawn for an example, and {first.id!r} has "
+        f"{len(first.draws)}; give all examples equally many."
+    )
 
 
 def read_predictions_in_order(path: Path) -> list[Prediction]:
@@ -62,7 +84,7 @@ def read_predictions_in_order(path: Path) -> list[Prediction]:
     """
     if path.suffix != ".gz" and not files.read_text(path).removeprefix(files.MARK).lstrip().startswith("{"):
         return read_plain_predictions(path)
-    return [prediction_of(record, f"{path}, line {number}") for number, record in _numbered(path)]
+    return _read(path, _numbered(path))
 
 
 def _numbered(path: Path) -> Sequence[tuple[int, Mapping[str, Any]]]:
@@ -98,9 +120,9 @@ def read_plain_predictions(path: Path) -> list[Prediction]:
 
 
 def prediction_record(prediction: Prediction) -> dict[str, object]:
-    """Return the line of a predictions file: id and text, and `truncated` where it is true."""
-    record: dict[str, object] = {"id": prediction.id, "text": prediction.text}
-    return record | {"truncated": True} if prediction.truncated else record
+    """Return the line of a predictions file: id and text, and `truncated` and `more` where they say something."""
+    record = dict(files.plain(prediction))
+    return record if prediction.truncated else {key: value for key, value in record.items() if key != "truncated"}
 
 
 def write_predictions(path: Path, predictions: Sequence[Prediction]) -> None:

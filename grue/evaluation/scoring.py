@@ -24,7 +24,7 @@ SCORED: tuple[Axis, ...] = ("preference", "naturalness")
 
 Prepare = Callable[[MetricSpec, Sequence[Example]], Metric]
 Progress = Callable[[int, int], None]
-Measured = Callable[[MetricSpec, Metric, FloatArray], None]
+Measured = Callable[[MetricSpec, Metric, Sequence[FloatArray]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,8 @@ class Scored:
         per_example: Metric → one raw value per example, in the order of `ids`; not for metrics of whole corpora.
         preference: Mean of the scaled preference metrics, 0–100; None if the task has none, or not all were computed.
         naturalness: The same for naturalness.
-        counts: expected and scored examples, and how many predictions are empty or truncated.
+        counts: expected and scored examples, how many texts are empty or truncated, and how many `samples` were drawn
+            for each example, if several.
         hashes: sha256 of the examples, prompts and predictions, in the split's order.
         errors: Metrics that this machine cannot compute, and why.
         notes: What to know before the scores are believed: blank references, metrics that see nothing of them.
@@ -83,9 +84,9 @@ def score_predictions(
     skip_unavailable: bool = False,
     prepare: Prepare | None = None,
     progress: Progress = lambda done, total: None,
-    measured: Measured = lambda spec, metric, statistics: None,
+    measured: Measured = lambda spec, metric, of_draws: None,
 ) -> Scored:
-    """Score one prediction for each example of a task's split.
+    """Score one prediction for each example of a task's split; of several draws, each is scored as a corpus.
 
     Args:
         task: The task.
@@ -98,7 +99,7 @@ def score_predictions(
         prepare: Returns a prepared metric; None for `prepared_metric`, `prepared_once()` to score several systems on
             the same examples.
         progress: Called with (done, total) metrics.
-        measured: Called with each metric that was computed and its statistics of the examples, [N, K].
+        measured: Called with each metric that was computed and its statistics of the examples, [N, K] for each draw.
 
     Raises:
         SubmissionError: An example has no prediction or two, or a prediction no example.
@@ -138,7 +139,7 @@ def score_examples(
     skip_unavailable: bool = False,
     prepare: Prepare | None = None,
     progress: Progress = lambda done, total: None,
-    measured: Measured = lambda spec, metric, statistics: None,
+    measured: Measured = lambda spec, metric, of_draws: None,
 ) -> Scored:
     """Score one prediction for each example, of a task or not; errors as in `score_predictions`.
 
@@ -151,7 +152,7 @@ def score_examples(
     }
     examples = list(map(as_scored, examples))
     ordered = match(examples, predictions)
-    texts = [legible(prediction.text) for prediction in ordered]
+    drawn = drawn_texts(ordered)
     scores: list[Score] = []
     per_example: dict[str, tuple[float, ...]] = {}
     errors: list[str] = []
@@ -162,9 +163,9 @@ def score_examples(
     for done, (spec, metric) in enumerate(ready):
         progress(done, len(ready))
         with _skipping(spec, errors, skip_unavailable):
-            statistics = metric.statistics(examples, texts)
-            score, values = score_metric(spec, metric, statistics)
-            measured(spec, metric, statistics)
+            of_draws = [metric.statistics(examples, texts) for texts in drawn]
+            score, values = score_draws(spec, metric, of_draws)
+            measured(spec, metric, of_draws)
             scores.append(score)
             if values is not None:
                 per_example[spec.name] = values
@@ -194,13 +195,21 @@ def references_hash(examples: Sequence[Example]) -> str:
     return files.sha256_json(sorted([example.id, list(example.references)] for example in examples))
 
 
+def drawn_texts(predictions: Sequence[Prediction]) -> list[list[str]]:
+    """Return the texts of each draw, `legible`, in the order of the predictions, which have equally many."""
+    return [[legible(one.text) for one in draw] for draw in zip(*(each.draws for each in predictions), strict=True)]
+
+
 def counts_of(predictions: Sequence[Prediction]) -> dict[str, int]:
     """Return the counts of `Scored`, of one prediction for each example."""
+    texts = [one for prediction in predictions for one in prediction.draws]
+    samples = len(predictions[0].draws) if predictions else 1
     return {
         "expected": len(predictions),
         "scored": len(predictions),
-        "empty": sum(not legible(prediction.text).strip() for prediction in predictions),
-        "truncated": sum(prediction.truncated for prediction in predictions),
+        "empty": sum(not legible(one.text).strip() for one in texts),
+        "truncated": sum(one.truncated for one in texts),
+        **({"samples": samples} if samples > 1 else {}),
     }
 
 
@@ -213,6 +222,18 @@ def _skipping(spec: MetricSpec, errors: list[str], skip: bool) -> Iterator[None]
         if not skip:
             raise
         errors.append(f"{spec.name}: {error}")
+
+
+def score_draws(
+    spec: MetricSpec, metric: Metric, of_draws: Sequence[FloatArray]
+) -> tuple[Score, tuple[float, ...] | None]:
+    """Return `score_metric` of several draws, each a corpus: means of the values, of which the mean is scaled."""
+    scores, columns = zip(*(score_metric(spec, metric, statistics) for statistics in of_draws), strict=True)
+    if len(scores) == 1:
+        return scores[0], columns[0]
+    value = float(np.mean([score.value for score in scores]))
+    mean = replace(scores[0], value=value, scaled=None if scores[0].scaled is None else spec.scale(value))
+    return mean, None if None in columns else tuple(np.mean(columns, axis=0).tolist())
 
 
 def score_metric(spec: MetricSpec, metric: Metric, statistics: FloatArray) -> tuple[Score, tuple[float, ...] | None]:

@@ -19,6 +19,11 @@ def generator(seed: int, *purpose: str | int) -> torch.Generator:
     return torch.Generator().manual_seed(derived_seed(seed, *purpose))
 
 
+def sample_seed(seed: int, number: int) -> int:
+    """Return the seed of a sample: that of the system for sample 0, which ordinary decoding draws."""
+    return derived_seed(seed, "sample", number) if number else seed
+
+
 def example_uniforms(seed: int, examples: Sequence[Example], length: int) -> Tensor:
     """Return uniforms [B, length] in [0, 1) that depend only on the seed and each example's id."""
     rows = [torch.rand(length, generator=generator(seed, "example", example.id)) for example in examples]

@@ -4,7 +4,6 @@ That token counts as the end, as the end-of-text token does: it is part of the r
 the policy can learn to stop. References are learnt with the end-of-text token; either ends a response.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -80,7 +80,7 @@ def validate(
                 for response in respond(policy, tokenizer, task, batch, settings, trainer.seed)
             ]
     answered = trainer.distributed.gather(answered)
-    measured: list[tuple[MetricSpec, Metric, FloatArray]] = []
+    measured: list[tuple[MetricSpec, Metric, Sequence[FloatArray]]] = []
     scored = score_predictions(
         task,
         "validation",
@@ -127,7 +127,7 @@ def errors(now: Worth | None, start: Worth | None) -> dict[str, float]:
 def answering(task: Task, config: Common) -> Generation:
     """Return how validation examples are answered: as in evaluation, or as rollouts are drawn, without any mask."""
     if config.validate_on == "decoding":
-        return task.decoding
+        return replace(task.decoding, samples=1)
     return rollout_settings(task, config) if isinstance(config, RewardedConfig) else task.rollout
 
 

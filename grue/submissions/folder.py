@@ -165,9 +165,14 @@ def untrue(result: Result) -> Iterator[str]:
     parts = {"validation": system.get("validation"), "last: validation": last.get("validation")}
     for place, part in (parts | {"frontier": system.get("frontier")}).items():
         yield from _untrue_figures(place, _table(part))
-    whole = counts.get("expected", math.inf)
+    whole, samples = counts.get("expected", math.inf), counts.get("samples", 1)
+    if samples < 1:
+        yield f"counts: samples: states {samples:,}; one text at least is drawn for an example"
+    most = {"empty": whole * samples, "truncated": whole * samples, "samples": math.inf}
     yield from (
-        f"counts: {key}: states {n:,} of {whole:,} examples" for key, n in counts.items() if not 0 <= n <= whole
+        f"counts: {key}: states {n:,} of {most.get(key, whole):,} {'texts' if samples > 1 else 'examples'}"
+        for key, n in counts.items()
+        if not 0 <= n <= most.get(key, whole)
     )
     yield from (f"timing: {key}: must be at least 0, found {took:g}" for key, took in result.timing.items() if took < 0)
     hashes: dict[str, Any] = {f"hashes: {key}": value for key, value in result.hashes.items()}

@@ -61,7 +61,7 @@ def drawn(family):
     prompts = tokens.encode_prompts(model, words, [example.prompt for example in examples()], task.prompt)
     columns = []
     for number in range(5):
-        seed = best_of.sample_seed(3, number)
+        seed = seeds.sample_seed(3, number)
         rollout = sampling.sample_responses(
             model, prompts, task.rollout, seeds.example_uniforms(seed, examples(), 8), 1
         )

@@ -59,7 +59,7 @@ def path(tmp_path):
 
 def responses(family, task, number):
     model, words = tiny.model(family), tiny.tokenizer(family)
-    return predict.respond(model, words, task, examples(), task.rollout, best_of.sample_seed(1, number))
+    return predict.respond(model, words, task, examples(), task.rollout, seeds.sample_seed(1, number))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -126,7 +126,7 @@ def test_draws_depend_on_neither_batch_nor_number_nor_limit(family, path, tmp_pa
         assert (group.texts, group.scores) == (whole[name].texts[:2], whole[name].scores[:2])
     write(tmp_path / "other", family, of=system(family, seed=2), count=2)
     assert all(whole[name].texts[:2] != group.texts for name, group in groups(tmp_path / "other", family).items())
-    assert seeds.derived_seed(1, "sample", 1) == best_of.sample_seed(1, 1) != best_of.sample_seed(2, 1)
+    assert seeds.derived_seed(1, "sample", 1) == seeds.sample_seed(1, 1) != best_of.sample_seed(2, 1)
 
 
 def test_the_temperature_is_what_is_asked_for(path, refused):

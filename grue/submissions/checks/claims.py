@@ -34,7 +34,9 @@ def check_counts(path: Path, result: Result, predictions: Sequence[Prediction]) 
     """Yield if a result counts other examples than there are, or other texts than its predictions are."""
     counted = counts_of(predictions)
     examples = {"data: examples": len(predictions)} if "examples" in result.data else {}
-    if others := _others({**result.counts, "data: examples": result.data.get("examples")}, counted | examples):
+    drawn = {"generation: samples": counted.get("samples", 1)} if "samples" in result.generation else {}
+    beside = {"data: examples": result.data.get("examples"), "generation: samples": result.generation.get("samples")}
+    if others := _others({**result.counts, **beside}, counted | examples | drawn):
         yield error(20, path, others)
 
 

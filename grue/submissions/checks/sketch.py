@@ -43,7 +43,7 @@ class Sketch:
 
     Attributes:
         texts: Hash of each example and its bare text → hash of the bare text alone, for finding what is equal.
-        slots: Example id → its row in `rows`.
+        slots: Example id → its row in `rows`, that of its first draw.
         rows: uint32 [examples, SLOTS].
     """
 
@@ -53,15 +53,21 @@ class Sketch:
 
 
 def sketch(predictions: Sequence[Prediction]) -> Sketch:
-    """Return the sketch of a run's predictions, in any order."""
-    texts = {prediction.id: bare(prediction.text) for prediction in sorted(predictions, key=lambda one: one.id)}
+    """Return the sketch of a run's predictions, in any order.
+
+    Of several draws of an example each has a slot, in the order of their texts, so that another order hides nothing.
+    """
+    texts, hashes = {}, {}
+    for prediction in sorted(predictions, key=lambda one: one.id):
+        for number, text in enumerate(sorted(bare(one.text) for one in prediction.draws)):
+            texts[f"{prediction.id}\n{number}" if number else prediction.id] = text
+            hashes[hash((prediction.id, text))] = hash(text)
     slots = {name: slot for slot, name in enumerate(texts)}
-    hashes = {hash(item): hash(item[1]) for item in texts.items()}
     return Sketch(hashes, slots, signatures(list(texts.values())))
 
 
 def equal(one: Sketch, other: Sketch) -> float:
-    """Return the share of examples with equal bare texts, 0–1."""
+    """Return the share of examples with equal bare texts, or of their different draws, 0–1."""
     return len(one.texts.keys() & other.texts.keys()) / max(len(one.texts), len(other.texts), 1)
 
 

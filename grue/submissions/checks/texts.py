@@ -51,8 +51,9 @@ class Known:
 
     def sources(self, predictions: Sequence[Prediction]) -> "Sources":
         """Return how many of a run's texts come from references."""
-        texts = [bare(prediction.text) for prediction in predictions]
-        own = [self.references.get(prediction.id, ()) for prediction in predictions]
+        drawn = [(prediction.id, bare(one.text)) for prediction in predictions for one in prediction.draws]
+        texts = [text for _, text in drawn]
+        own = [self.references.get(identity, ()) for identity, _ in drawn]
         copied = near(texts, own)
         memorised = self.trained.near(texts) & ~copied
         return Sources(float(copied.mean()), float(memorised.mean())) if texts else Sources()
@@ -73,7 +74,7 @@ class Sources:
 
 def check_characters(path: Path, predictions: Sequence[Prediction]) -> Iterator[Problem]:
     """Yield the characters of a run's texts that cannot be seen, and may deceive who reads them."""
-    found = [signs for prediction in predictions if (signs := unseen(prediction.text))]
+    found = [signs for prediction in predictions for one in prediction.draws if (signs := unseen(one.text))]
     if found:
         named = ", ".join(f"U+{ord(sign):04X}" for sign in sorted(set().union(*found))[:5])
         yield error(46, path, f"{len(found):,} text{'s have' if len(found) > 1 else ' has'} {named}.")
@@ -92,21 +93,22 @@ def check_lengths(
     for example, prediction in zip(examples, predictions, strict=True):
         given = (*example.references, example.prompt) if is_reference else example.references
         most = max([LETTERS * most_tokens, *map(len, given)])
-        if len(prediction.text) > most:
-            yield error(47, path, f"{prediction.id}: {len(prediction.text):,} characters, more than {most:,}.")
+        if (longest := max(len(one.text) for one in prediction.draws)) > most:
+            yield error(47, path, f"{prediction.id}: {longest:,} characters, more than {most:,}.")
             return
 
 
 def check_texts(path: Path, predictions: Sequence[Prediction], decoding: Generation) -> Iterator[Problem]:
     """Yield what is suspicious about the texts of one run as such."""
-    texts = [bare(prediction.text) for prediction in predictions]
+    drawn = [one for prediction in predictions for one in prediction.draws]
+    texts = [bare(one.text) for one in drawn]
     distinct = len(set(texts))
-    if distinct < FEW_DISTINCT * len(texts):
-        yield warning(32, path, f"{distinct:,} distinct texts for {len(texts):,} examples.")
+    if distinct < FEW_DISTINCT * len(predictions):
+        yield warning(32, path, f"{distinct:,} distinct texts for {len(predictions):,} examples.")
     empty = sum(not text for text in texts)
     if empty >= MANY_EMPTY * len(texts):
         yield warning(35, path, f"{empty:,} of {len(texts):,} texts are empty.")
-    truncated = sum(prediction.truncated for prediction in predictions)
+    truncated = sum(one.truncated for one in drawn)
     all_of_one_length = decoding.min_new_tokens == decoding.max_new_tokens  # then every text is cut off
     if truncated >= MANY_TRUNCATED * len(texts) and not all_of_one_length:
         yield warning(35, path, f"{truncated:,} of {len(texts):,} texts were cut off at the length limit.")

@@ -63,7 +63,7 @@ def _twins(runs: Sequence[PackedRun], deterministic: bool) -> Iterator[str]:
             yield f"{run.origin} and {other} are both {task} with seed {seed}; leave one out."
         if run.predictions is None or does_not_compete(run.result):  # a backbone decoded with beams is the same for all
             continue
-        texts = sorted((prediction.id, prediction.text) for prediction in run.predictions)
+        texts = sorted((prediction.id, [one.text for one in prediction.draws]) for prediction in run.predictions)
         same = outputs.setdefault((task, files.sha256_json(texts)), run)
         if same is not run and not deterministic and not kept_one_start(run.result, same.result):
             yield (
