@@ -116,7 +116,7 @@ def test_by_default_answers_are_decoded_as_before_and_the_record_is_what_it_was(
     assert (task.decoding.num_beams, task.rollout.do_sample) == (4, True)
     for algorithm in ("ppo", "supervised"):
         config = make_config(task, algorithm, {})
-        assert validation.answering(task, config) is task.decoding
+        assert validation.answering(task, config) == task.decoding
         recorded = settings.recorded(config)
         assert not {"validate_on", "keep"} & recorded.keys()
         other = settings.recorded(dataclasses.replace(config, validate_on="rollouts", keep="last"))
