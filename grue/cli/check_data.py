@@ -41,7 +41,7 @@ def check(
     """Read a file of scored responses (rewards, pairs or rankings) as training would, and say what it holds.
 
     Also what training cuts of prompts and responses, with the tokenizer of the task's backbone, and the special tokens
-    that they quote. Without FILE: of the prompts and references of a split of --task.
+    that they quote. Without FILE, or where it is a task file: of the prompts and references of a split of the task.
     """
     from grue.api.preferences import task_and_split
     from grue.data.load import load_examples
@@ -49,6 +49,8 @@ def check(
     from grue.data.scored_summary import summarise
     from grue.task_files import load_task
 
+    if path is not None and path.suffix == ".toml" and task_name is None:
+        path, task_name = None, str(path)
     if path is None:
         if task_name is None:
             raise ConfigError("Name the FILE to check, or with --task the task whose references are to be checked.")

@@ -46,10 +46,12 @@ def fetch(
 
     Without TASK: all tasks of the suite. Complete files are not fetched again; an interrupted fetch resumes when rerun.
     To use a mirror elsewhere, copy its folder and name it with GRUE_DATA. Weights that exist only pickled are converted
-    into safetensors; no code in them runs.
+    into safetensors; no code in them runs. Those of packages (small:…) are unpacked into the cache. What cannot be had
+    is said at the end, with what to do, and the others come all the same.
     """
     from grue.data.places import fetch_split
     from grue.evaluation.needed_models import needed_models
+    from grue.lm.folder import locate_model
     from grue.lm.load import fetch_model
 
     if output is not None:
@@ -65,11 +67,11 @@ def fetch(
     for name, revision in dict.fromkeys(pair for task in tasks if models for pair in needed_models(task)):
         try:
             with _bar(name):
-                place = str(fetch_model(name, revision, pickled=True))
+                fetched = locate_model(name) if name.startswith("small:") else fetch_model(name, revision, pickled=True)
         except DataError as error:  # the others can still be fetched
             failed.append(str(error))
             continue
-        click.echo(f"model {name}: {place}")
+        click.echo(f"model {name}: {fetched}")
     if failed:
         raise DataError("\n".join(failed))
     click.echo(f"Offline from now on: --offline, or HF_HUB_OFFLINE=1. The mirror is {mirror_folder()}.", err=True)

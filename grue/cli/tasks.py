@@ -170,13 +170,13 @@ def validate(paths: tuple[Path, ...]) -> None:
 
     wrong = []
     for path in paths or _shipped():
-        faults = list(_faults(path, ours=not paths))
+        faults = list(dict.fromkeys(_faults(path, ours=not paths)))
         wrong += faults
         if not faults:
             task = load_task(str(path))
             click.echo(f"{path}: fine ({task.suite}/{task.name}, version {task.version}, hash {task.hash[:12]})")
-            if paths:
-                click.echo("".join(f"{remark}\n" for remark in _remarks(task)), nl=False)
+            for remark in _remarks(task) if paths else ():
+                click.echo(remark)
     if wrong:
         raise ConfigError("\n".join(wrong))
 
@@ -185,8 +185,8 @@ def _faults(path: Path, ours: bool) -> Iterator[str]:
     """Yield everything that is wrong with a task file, a line or more each."""
     from grue.data.formats import FORMATS
     from grue.data.load import local_path
+    from grue.evaluation.needed_models import check_models
     from grue.evaluation.rewards import check_reward
-    from grue.lm.folder import locate_model
     from grue.metrics.registry import metric_factory
     from grue.runs.recipes import check_recipes
     from grue.task_files import load_task
@@ -203,9 +203,9 @@ def _faults(path: Path, ours: bool) -> Iterator[str]:
         lambda: FORMATS[task.data.format],
         *(partial(local_path, task, source, name) for source in local for name in source.files if name not in read),
         *(partial(_read, task, split) for split in _local_splits(task)),
-        lambda: locate_model(task.backbone.model),
         lambda: check_reward(task.reward, task),
         *(partial(metric_factory, spec.name, spec.options, task.folder) for spec in task.metrics),
+        lambda: check_models(task),
         lambda: check_recipes(task),
     ]
     if ours:
@@ -247,7 +247,9 @@ def _remarks(task: "Task") -> Iterator[str]:
     """Yield what is no fault of a task file of one's own, but should be known."""
     from grue.cli.data import remarks_on_prompts
     from grue.data.load import load_examples
+    from grue.evaluation.needed_models import absent_models
 
+    yield from (f"  {line}" for line in absent_models(task))
     if "train" in task.data.splits and "validation" not in task.data.splits:
         yield "  no split validation: `grue train` chooses its checkpoint by one"
     yield from remarks_on_prompts({split: load_examples(task, split).examples for split in _local_splits(task)})

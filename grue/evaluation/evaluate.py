@@ -31,7 +31,7 @@ from grue.evaluation.folder import ANSWERS, ASKED, CODE, PREDICTIONS, SCORES, cl
 from grue.evaluation.predict import Answer, predict_file
 from grue.evaluation.predictions import write_predictions
 from grue.evaluation.prompting import Asking, Question, asked_hash, by_chat
-from grue.evaluation.scoring import Scored, check_examples, score_predictions, write_per_example
+from grue.evaluation.scoring import Scored, check_examples, score_predictions, unavailable, write_per_example
 from grue.evaluation.systems import System
 from grue.lm.chat import cut_text
 from grue.lm.checks import check_lengths
@@ -47,6 +47,8 @@ LEAD_SENTENCES = 3
 READING = ("null", *LOOKUPS)  # baselines that read the training split
 
 Progress = Callable[[int, int], None]
+Cut = Callable[[str], str]
+"""Prompt → the part of it that the task lets a system see."""
 
 
 def evaluate(
@@ -82,19 +84,22 @@ def evaluate(
     split = split or task.data.evaluation
     if system.record.get(UNFINISHED):
         warn(f"The run of {system.name}, seed {system.seed}, is not finished: this result stands on no board.")
-    identity = _identity(task, system, split, limit, data_dir)
+    cut = _cut(task, system)
+    identity = _identity(task, system, split, limit, data_dir) | ({"uncut": True} if cut is _uncut else {})
     ready: _Ready | None = None
     first: list[KeptReply] = []
     if force:
-        ready = _make_ready(task, system, split, limit, data_dir, offline, warn)
+        ready = _make_ready(task, system, split, limit, data_dir, offline, cut, warn)
         if ready.client is not None and ready.questions:
             first = [first_reply(ready.client, ready.questions)]
         discard(folder)
     finished = claim(folder, identity, warn)
+    if finished is None and cut is _uncut:
+        warn(f"{told_uncut(task)} The result is never ranked.")
     if finished is not None:
         return _at_prices(finished, system, folder, identity)
     try:
-        ready = ready or _make_ready(task, system, split, limit, data_dir, offline, warn)
+        ready = ready or _make_ready(task, system, split, limit, data_dir, offline, cut, warn)
         started = time.monotonic()
         system, predictions = _answer(task, ready, first, folder, batch_size, progress, warn)
     except GrueError:
@@ -112,7 +117,9 @@ def evaluate(
     if is_file(task, split):
         split, limited = Path(split).name, True
     else:
-        limited = limit is not None
+        limited = limit is not None or cut is _uncut
+    if cut is _uncut:
+        scored = replace(scored, notes=(told_uncut(task), *scored.notes))
     result = make_result(task, split, scored, ready.loaded, system, timing, limited=limited, batch_size=batch_size)
     write_per_example(folder / SCORES, scored)
     seal(folder, identity, result)
@@ -180,6 +187,7 @@ def _make_ready(
     limit: int | None,
     data_dir: Path | None,
     offline: bool,
+    cut: Cut | None,
     warn: Callable[[str], None],
 ) -> _Ready:
     loaded = load_examples(task, split, data_dir, offline)
@@ -187,8 +195,10 @@ def _make_ready(
     train = load_examples(task, "train", data_dir, offline) if _reads_training(task, system) else None
     if train is not None and _looks_up(system):
         _refuse_unanswered(task, system, train.examples)
-    asking = _asking(task, system, loaded.examples, () if train is None else train.examples)
+    read = () if train is None else train.examples
+    asking = None if cut is None else by_chat(task, loaded.examples, read, cut) if system.chat else Asking(cut)
     check_examples(task, examples)
+    _refuse_unscorable(task, warn)
     chat = _chatting(task, system, asking)
     if asking is not None and (prompting := asking.record()) is not None:
         counted = {} if chat is None else {"prompt_tokens": chat.count_tokens(examples)}
@@ -202,6 +212,23 @@ def _make_ready(
         questions = {example.id: asking.question(example.prompt) for example in examples}
     answer = _answerer(task, system, examples) if chat is None else chat.answer
     return _Ready(system, loaded, examples, train, asking, answer, client, questions)
+
+
+def _refuse_unscorable(task: Task, warn: Callable[[str], None]) -> None:
+    """Refuse a task of which this machine can compute no metric, and warn of those that will be missing.
+
+    Raises:
+        Unavailable: It can compute none.
+    """
+    errors = unavailable(task)
+    if errors and len(errors) == len(task.metrics):
+        head = (
+            f"No metric of {task.suite}/{task.name} can be computed on this machine, so nothing is generated. Once one "
+            "can be, run the same command; `grue generate` writes answers without scores."
+        )
+        raise Unavailable("\n  ".join([head, *errors]))
+    for error in errors:
+        warn(f"Will not be scored by {error}")
 
 
 def _refuse_unscored(task: Task, scored: Scored, path: Path) -> None:
@@ -247,12 +274,30 @@ def _refuse_unanswered(task: Task, system: System, train: Sequence[Example]) -> 
         )
 
 
-def _asking(task: Task, system: System, evaluated: Sequence[Example], train: Sequence[Example]) -> Asking | None:
-    """Return how a system is asked, prompts cut by the backbone's tokenizer; None where its own does all of that."""
+def _cut(task: Task, system: System) -> Cut | None:
+    """Return what cuts a prompt for a system that is asked in text; None where its own tokenizer does that.
+
+    Where the tokenizer of the task's backbone is not to be had on this machine, nothing is cut (`_uncut`).
+    """
     if not system.chat and system.endpoint is None:
         return None
-    cut = partial(cut_text, load_tokenizer(task.backbone.model, task.backbone.revision), prompt=task.prompt)
-    return by_chat(task, evaluated, train, cut) if system.chat else Asking(cut)
+    try:
+        tokenizer = load_tokenizer(task.backbone.model, task.backbone.revision)
+    except Unavailable:
+        return _uncut
+    return partial(cut_text, tokenizer, prompt=task.prompt)
+
+
+def told_uncut(task: Task) -> str:
+    """Return in a sentence that prompts were asked whole."""
+    return (
+        f"Prompts are not cut to {task.prompt.max_tokens} tokens: the tokenizer of {task.backbone.model}, which cuts "
+        "them for everybody, is not on this machine."
+    )
+
+
+def _uncut(text: str) -> str:
+    return text
 
 
 def _chatting(task: Task, system: System, asking: Asking | None) -> Chatting | None:

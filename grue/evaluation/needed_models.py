@@ -1,18 +1,52 @@
-"""Which models a task needs, so that they can be downloaded in advance."""
+"""Which models a task needs: what is to be downloaded in advance, and what of it is wrong or not on this machine."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from grue.lm import packaged
+from grue.lm.folder import check_name
+from grue.lm.load import check_language_model, is_here
 from grue.metrics.registry import metric_parameters
 from grue.tasks import Task
 
 
 def needed_models(task: Task) -> list[tuple[str, str]]:
-    """Return the hub models that a task trains and scores with, as (name, revision)."""
-    found = [(task.backbone.model, task.backbone.revision)]
+    """Return the models that a task trains and scores with and that are fetched, as (name, revision).
+
+    Those are the hub's and those of packages, `small:<model>`, which have no revision.
+    """
+    found = [(task.backbone.model, task.backbone.revision), *_scoring(task)]
+    return [pair for pair in dict.fromkeys(found) if not pair[0].startswith("mini:") and not Path(pair[0]).exists()]
+
+
+def _scoring(task: Task) -> Iterator[tuple[str, str]]:
     for spec in task.metrics:
         parameters = metric_parameters(spec.name, task.folder)
         options: dict[str, Any] = {name: known.default for name, known in parameters.items()} | dict(spec.options)
         if isinstance(options.get("model"), str):
-            found.append((options["model"], options.get("revision") or ""))
-    return [pair for pair in dict.fromkeys(found) if not pair[0].startswith("mini:") and not Path(pair[0]).is_dir()]
+            yield options["model"], options.get("revision") or ""
+
+
+def check_models(task: Task) -> None:
+    """Refuse names that can be no models, and a backbone on this machine that is no model of its family.
+
+    Raises:
+        UnknownName, DataError: There is one.
+    """
+    backbone = task.backbone
+    check_name(backbone.model)
+    if not backbone.model.startswith(packaged.PREFIX) and is_here(backbone.model, backbone.revision):
+        check_language_model(backbone.family, backbone.model, backbone.revision)
+    for name, _ in _scoring(task):
+        check_name(name)
+
+
+def absent_models(task: Task) -> Iterator[str]:
+    """Yield in a sentence each what a task needs and this machine does not have."""
+    for name, revision in needed_models(task):
+        if name.startswith(packaged.PREFIX):
+            if what := packaged.problem(name):
+                yield what
+        elif not is_here(name, revision):
+            yield f"{name} is not on this machine: `grue data fetch … --models` fetches it, from the hub."

@@ -224,6 +224,19 @@ def _skipping(spec: MetricSpec, errors: list[str], skip: bool) -> Iterator[None]
         errors.append(f"{spec.name}: {error}")
 
 
+def unavailable(task: Task) -> list[str]:
+    """Return the metrics of a task that this machine cannot compute, each with why; the others' models are loaded.
+
+    Raises:
+        ConfigError, DataError: One cannot be made on any: it has no such label, say, or its model is damaged.
+    """
+    errors: list[str] = []
+    for spec in task.metrics:
+        with _skipping(spec, errors, skip=True):
+            metric_factory(spec.name, spec.options, task.folder)(**spec.options)
+    return errors
+
+
 def score_draws(
     spec: MetricSpec, metric: Metric, of_draws: Sequence[FloatArray]
 ) -> tuple[Score, tuple[float, ...] | None]:

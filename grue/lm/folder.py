@@ -85,6 +85,20 @@ def locate_model(name: str) -> str:
     return name
 
 
+def check_name(name: str) -> None:
+    """Refuse a name that can be no model's, as `locate_model` does, but without making a folder of a file.
+
+    Raises:
+        UnknownName, DataError: As `locate_model`.
+    """
+    if name.startswith(packaged.PREFIX):
+        packaged.known(name)
+    elif name.endswith(gguf.ENDING) and not Path(name).is_dir():
+        gguf.file_sha256(name)
+    else:
+        locate_model(name)
+
+
 def source_sha256(name: str) -> str:
     """Return the sha256 of the one file that a model was unpacked from; empty for a folder and a hub id.
 

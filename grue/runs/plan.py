@@ -24,6 +24,9 @@ from grue.runs.request import RunRequest
 from grue.task_files import SUITES
 from grue.tasks import Backbone, Task, split_of
 
+OF_ALL_STAGES = ("precision",)
+"""Settings that say how a machine computes, and hold for a warm start too; the others are those of the last stage."""
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -178,7 +181,8 @@ def stages_of(request: RunRequest) -> list[Plan]:
     for stage in stages:
         last = stage == stages[-1]
         name = algorithm if last else stage  # a warm start keeps its algorithm's name, and with it its recipe
-        config = make_config(task, name, request.settings if last else {}, request.preset if last else None)
+        given = {key: value for key, value in request.settings.items() if last or key in OF_ALL_STAGES}
+        config = make_config(task, name, given, request.preset if last else None)
         if config.precision == "auto":
             able = multiplies_bfloat16(scoring_device())
             config = replace(config, precision="bfloat16" if able else "float32")

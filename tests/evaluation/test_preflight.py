@@ -1,0 +1,156 @@
+"""What cannot be had is said before anything is generated, asked or trained, and by `grue tasks validate`."""
+
+import pytest
+from click.testing import CliRunner
+from support import openai_server as server
+
+import grue
+from grue import files
+from grue.cli.main import main
+from grue.errors import Unavailable
+from grue.evaluation import evaluate as evaluation
+from grue.evaluation.endpoint import Endpoint
+from grue.evaluation.needed_models import needed_models
+from grue.runs.plan import stages_of
+from grue.runs.request import RunRequest
+from grue.task_files import load_task
+
+AWAY = "nobody/no-such-model"
+"""A model of a hub that is not there: tests are offline."""
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """Writes a task of four examples; its folder is the working one."""
+    monkeypatch.chdir(tmp_path)
+    for split in ("train", "validation", "test"):
+        rows = [
+            {"id": f"{split}-{n}", "prompt": f"A long {split} prompt {n}", "references": ["an end"]} for n in range(4)
+        ]
+        files.write_jsonl(tmp_path / f"{split}.jsonl", rows)
+
+    def write(metrics, backbone="mini:causal"):
+        sources = [{"kind": "local", "files": {split: f"{split}.jsonl" for split in ("train", "validation", "test")}}]
+        table = {
+            "reward": "rouge1",
+            "metrics": [{"axis": "preference", "range": [0, 1], **metric} for metric in metrics],
+            "data": {"sources": sources},
+            "prompt": {"max_tokens": 3},
+            "rollout": {"max_new_tokens": 4},
+            "backbone": {"family": "causal", "model": backbone},
+        }
+        files.write_toml(tmp_path / "words.toml", table)
+        return "words.toml"
+
+    return write
+
+
+SENTIMENT = {"name": "sentiment", "options": {"model": AWAY, "label": 1}}
+PERPLEXITY = {"name": "perplexity", "axis": "naturalness", "reference": 30.0, "options": {"model": AWAY}}
+ROUGE = {"name": "rouge1"}
+
+
+def refuse_to_generate(*arguments, **keywords):
+    raise AssertionError("something was generated")
+
+
+def test_a_task_without_a_metric_is_refused_before_the_first_token(own, monkeypatch, refused):
+    monkeypatch.setattr(evaluation, "predict_file", refuse_to_generate)
+    task = own([SENTIMENT])
+    for _ in range(2):
+        refused.command("evaluate", "--baseline", "zero-shot", "--task", task, code=3)
+    assert not list((files.Path("runs")).rglob("predictions.jsonl")), "and what never began is in nobody's way"
+
+
+def test_an_endpoint_is_not_asked_what_cannot_be_scored(own):
+    task = own([SENTIMENT])
+    with server.serving() as served:
+        with pytest.raises(Unavailable, match=r"No metric of own/words can be computed on this machine, so nothing is"):
+            grue.evaluate("m", task, endpoint=Endpoint(served.url, "", completions=True))
+        assert not served.asked
+
+
+def test_a_metric_that_will_be_missing_is_told_first(own):
+    told = []
+    found = grue.evaluate("copy", own([SENTIMENT, ROUGE]), warn=told.append)
+    assert len(told) == 1 and told[0].startswith(f"Will not be scored by sentiment: {AWAY} is neither")
+    assert "rouge1" in {score.metric for score in found.scores}
+    assert found.preference is None and len(found.errors) == 1
+
+
+def test_an_endpoint_needs_no_tokenizer_and_says_what_was_not_cut(own):
+    task, told = own([ROUGE], backbone=AWAY), []
+    with server.serving() as served:
+        found = grue.evaluate("m", task, endpoint=Endpoint(served.url, "", completions=True), warn=told.append)
+        asked = sorted(body["prompt"] for _, body in served.asked)
+    assert asked == [f"A long test prompt {n}" for n in range(4)], "whole"
+    assert found.limited and found.counts["scored"] == 4
+    assert found.notes[0] == (
+        f"Prompts are not cut to 3 tokens: the tokenizer of {AWAY}, which cuts them for everybody, is not on this machine."
+    )
+    assert told == [f"{found.notes[0]} The result is never ranked."]
+
+
+def test_an_endpoint_is_asked_what_everybody_is_where_the_tokenizer_is_here(own):
+    with server.serving() as served:
+        found = grue.evaluate("m", own([ROUGE]), endpoint=Endpoint(served.url, "", completions=True))
+        assert all(len(body["prompt"]) < len("A long test prompt 0") for _, body in served.asked)
+    assert not found.limited and found.notes == ()
+
+
+def validated(task):
+    return CliRunner().invoke(main, ["tasks", "validate", task])
+
+
+def test_validate_says_what_is_not_on_this_machine(own):
+    said = validated(own([SENTIMENT, ROUGE], backbone="small:gemma-3-270m"))
+    assert said.exit_code == 0
+    assert f"  {AWAY} is not on this machine: `grue data fetch … --models` fetches it, from the hub.\n" in said.stdout
+
+
+@pytest.mark.parametrize(
+    ("backbone", "metric"),
+    [
+        ("mini:seq2seq", ROUGE),
+        ("./nowhere", ROUGE),
+        ("small:gemma", ROUGE),
+        ("mini:causal", SENTIMENT | {"options": {"model": "mini:sentimental", "label": 1}}),
+        ("mini:causal", SENTIMENT | {"options": {"model": "scorers/../x.gguf", "label": 1}}),
+    ],
+)
+def test_validate_refuses_models_that_cannot_be(backbone, metric, own, refused):
+    refused.command("tasks", "validate", own([metric], backbone=backbone), code=2)
+
+
+def test_the_models_of_packages_are_fetched_too(own):
+    task = load_task(
+        own([SENTIMENT | {"options": {"model": "small:minilm", "label": 1}}], backbone="small:gemma-3-270m")
+    )
+    assert needed_models(task) == [("small:gemma-3-270m", ""), ("small:minilm", "")]
+
+
+def test_fetching_models_names_each_that_cannot_be_had(own, refused, monkeypatch):
+    from grue.lm import packaged
+
+    gone = packaged.Packaged("no-such-package", (("no_such_module", "model.zip"),), "0" * 64, "")
+    monkeypatch.setitem(packaged.MODELS, "minilm", gone)
+    task = own([SENTIMENT, {"name": "rouge1"}], backbone="small:minilm")
+    found = CliRunner().invoke(main, ["data", "fetch", task, "--models"])
+    assert found.exit_code == 3
+    refused.message(found.stderr[found.stderr.rindex("Error: ") :].rstrip())
+
+
+def test_a_task_file_is_checked_as_data(own):
+    said = CliRunner().invoke(main, ["data", "check", own([ROUGE])])
+    assert said.exit_code == 0 and said.stdout.startswith("own/words train: 4 examples\n"), said.output
+    assert "4 of 4 prompts are cut to 3 tokens" in said.stdout
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_precision_reaches_both_stages(precision):
+    request = RunRequest(
+        task=load_task("imdb"), algorithm="supervised+ppo", settings={"precision": precision, "learning_rate": 0.5}
+    )
+    first, last = stages_of(request)
+    assert (first.config.precision, last.config.precision) == (precision, precision)
+    assert last.config.learning_rate == 0.5 != first.config.learning_rate
