@@ -29,6 +29,7 @@ BASELINES: Mapping[str, str] = {
     "mbr": "of the mended answers of several similar training prompts, the one most like the others",
     "best-of-n": "of several training answers drawn by chance, the one that the task's reward likes best",
     "zero-shot": "the task's backbone as it is, before any training",
+    "few-shot": "the same, shown some training examples before the prompt",
     "oracle": "the first reference, where there is one",
 }
 """Name → what it answers, of the systems that are evaluated without training; references stand in this order."""

@@ -16,7 +16,7 @@ from grue.task_packages import installed_folder, installed_suites
 from grue.tasks import Chat, Generation, Split, Task
 
 SCHEMA_VERSION = 1
-SUITES = ("mini", "grue")
+SUITES = ("mini", "small", "grue")
 OWN = "own"  # the suite of a task file without one
 MOST_SHOTS = 32  # examples of the training split in a chat prompt
 NAME_IN_SUITE = re.compile(r"[a-z0-9][a-z0-9_.-]*/[^/]+")
@@ -174,6 +174,7 @@ def _problems(task: Task) -> Iterator[str]:
         close = did_you_mean(task.data.evaluation, task.data.splits)
         yield f"data.evaluation: no split {task.data.evaluation!r}.{close} Known: {', '.join(task.data.splits)}."
     for name, split in task.data.splits.items():
+        yield from (f"data.splits.{name}: {problem}" for problem in violations(split))
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
             yield f"data.splits: {name!r} cannot name a split; use letters, digits, '_', '-' and '.'."
         if not 0 <= split.begin < split.end <= 1:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 GROUP = "grue.tasks"
-RESERVED = ("mini", "grue", "own")
+RESERVED = ("mini", "small", "grue", "own")
 """The suites that are no package's."""
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")
 

@@ -72,6 +72,7 @@ class Split:
         begin, end: The share of the examples that belongs to the split, from 0 to 1, in the order of the hash of their
             ids: that order does not depend on the source's, and disjoint shares have no example in common.
         without: Splits of this task whose examples, identified by their ids, are left out of this one.
+        most: Of what is left, at most so many belong to the split, the first ones in that order; 0 keeps all.
     """
 
     source: str
@@ -81,6 +82,7 @@ class Split:
     begin: float = 0.0
     end: float = 1.0
     without: tuple[str, ...] = ()
+    most: Annotated[int, NON_NEGATIVE] = field(default=0, metadata=LATER)
 
     def fits(self, examples: object, ids_sha256: object) -> bool:
         """Whether data with so many examples and such ids can be this split, by what the task file knows of it.

@@ -252,6 +252,7 @@ def generate(
     from grue.evaluation.generated import check_output, write_generated
     from grue.evaluation.rewards import give_name
     from grue.evaluation.samples import write_samples
+    from grue.evaluation.systems import require_plain
     from grue.lm.checkpoint import is_checkpoint
 
     samples, limit = (
@@ -270,6 +271,7 @@ def generate(
     kind: Literal["checkpoint"] | None = "checkpoint" if task is None else None
     found = subject(what, task, kind=kind, seed=1 if seed is None else seed, suite=suite)
     of_task, system = found.task, found.system if seed is None else replace(found.system, seed=seed)
+    require_plain(system)
     if system.model is None or system.tokenizer is None:
         raise ConfigError(f"{system.name} has no model; `grue evaluate --baseline {system.name}` writes its answers.")
     split = split or (of_task.data.evaluation if samples is None else "train")

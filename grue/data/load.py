@@ -356,7 +356,7 @@ def _build(task: Task, split: str, origin: LocalRows, path: Path, data_dir: Path
                 raise
             raise DataError(f"{origin.path}: {error}") from error
         examples = ExampleFile(path)
-        if left_out or (wanted.begin, wanted.end) != (0.0, 1.0):
+        if left_out or wanted.most or (wanted.begin, wanted.end) != (0.0, 1.0):
             kept = _kept(_ids(examples), wanted, left_out)
             write_examples(path, (example for example, keep in zip(examples, kept, strict=True) if keep))
             examples = ExampleFile(path)
@@ -379,17 +379,19 @@ def _column(examples: ExampleFile, name: Literal["id", "prompt"]) -> Iterator[st
 
 
 def _kept(ids: Iterable[str], split: Split, left_out: frozenset[str]) -> "np.ndarray[Any, np.dtype[np.bool_]]":
-    """Return for each example whether it is in the split's share, and in none of the splits left out."""
+    """Return for each example whether it is in a split: in its share, in none left out, among the first `most`."""
     known = list(ids)
-    kept = np.ones(len(known), dtype=bool)
-    if (split.begin, split.end) != (0.0, 1.0):
+    if split.most or (split.begin, split.end) != (0.0, 1.0):
         digests = b"".join(hashlib.sha256(identity.encode()).digest() for identity in known)
         words = np.frombuffer(digests, dtype=">u8").reshape(-1, 4)
         order = np.lexsort(words.T[::-1])  # as the hex digests sort; the last key counts most
-        kept[:] = False
-        kept[order[round(split.begin * len(known)) : round(split.end * len(known))]] = True
+        order = order[round(split.begin * len(known)) : round(split.end * len(known))]
+    else:
+        order = np.arange(len(known))
     if left_out:
-        kept &= np.fromiter((identity not in left_out for identity in known), dtype=bool, count=len(known))
+        order = order[[known[place] not in left_out for place in order]]
+    kept = np.zeros(len(known), dtype=bool)
+    kept[order[: split.most or None]] = True
     return kept
 
 
@@ -427,6 +429,7 @@ def _key(task: Task, split: str, origin: LocalRows, data_dir: Path | None, offli
     """Return what a split's examples depend on: rows, format and its code, the share, and the splits left out."""
     wanted = task.data.splits[split]
     own = [origin.identity, task.data.format, _code_hash(FORMATS[task.data.format]), wanted.begin, wanted.end]
+    own += [wanted.most] if wanted.most else []
     others = ((other, obtain(task, other, data_dir, offline)) for other in wanted.without)
     return [*own, *(_key(task, other, there, data_dir, offline) for other, there in others)]
 

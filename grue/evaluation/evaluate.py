@@ -30,7 +30,7 @@ from grue.evaluation.client import Client
 from grue.evaluation.folder import ANSWERS, ASKED, CODE, PREDICTIONS, SCORES, claim, discard, seal, withdraw
 from grue.evaluation.predict import Answer, predict_file
 from grue.evaluation.predictions import write_predictions
-from grue.evaluation.prompting import Asking, Question, asked_hash, by_chat
+from grue.evaluation.prompting import CHAT, SHOTS, Asking, Question, asked_hash, by_chat
 from grue.evaluation.scoring import Scored, check_examples, score_predictions, unavailable, write_per_example
 from grue.evaluation.systems import System
 from grue.lm.chat import cut_text
@@ -138,7 +138,7 @@ def _identity(task: Task, system: System, split: str, limit: int | None, data_di
         "data_dir": None if data_dir is None else str(data_dir.resolve()),
         "best_of": None if system.best_of is None else files.plain(system.best_of),
         "frontier": system.record.get("frontier"),
-        "chat": task.chat_hash if system.chat else None,
+        "chat": task.chat_hash if system.chat or system.shots else None,
         "endpoint": None if (at := system.endpoint) is None else f"{at.url}/{at.path} {at.model}",
     }
     if system.chat and system.endpoint is not None:
@@ -166,6 +166,10 @@ def _at_prices(finished: Result, system: System, folder: Path, identity: Mapping
     return finished
 
 
+Asked = tuple[Task, Sequence[Example]]
+"""What a model's plain prompts are: the task that says how they are cut, and the examples that have them."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Ready:
     """What an evaluation needs to begin: data, and how the system answers."""
@@ -175,6 +179,7 @@ class _Ready:
     examples: Sequence[Example]
     train: Loaded | None
     asking: Asking | None
+    asked: Asked
     answer: Answer | None
     client: Client | None
     questions: Mapping[str, Question]
@@ -196,22 +201,27 @@ def _make_ready(
     if train is not None and _looks_up(system):
         _refuse_unanswered(task, system, train.examples)
     read = () if train is None else train.examples
-    asking = None if cut is None else by_chat(task, loaded.examples, read, cut) if system.chat else Asking(cut)
+    asking = None if cut is None else Asking(cut)
+    if cut is not None and (system.chat or system.shots):
+        asking = by_chat(task, loaded.examples, read, cut, SHOTS if system.shots else CHAT)
     check_examples(task, examples)
     _refuse_unscorable(task, warn)
     chat = _chatting(task, system, asking)
     if asking is not None and (prompting := asking.record()) is not None:
         counted = {} if chat is None else {"prompt_tokens": chat.count_tokens(examples)}
         system = replace(system, prompting={**prompting, **counted})
-    if asking is None and system.model is not None:
-        check_lengths(system.model, task)
+    asked: Asked = task, examples
+    if asking is not None and system.shots:
+        asked = _after_shots(task, asking, examples)
+    if chat is None and system.model is not None:
+        check_lengths(system.model, asked[0])
     client, questions = None, {}
     if system.endpoint is not None:
         assert asking is not None
         client = Client(system.endpoint, settings_for(task, system.seed, system.chat), warn)
         questions = {example.id: asking.question(example.prompt) for example in examples}
     answer = _answerer(task, system, examples) if chat is None else chat.answer
-    return _Ready(system, loaded, examples, train, asking, answer, client, questions)
+    return _Ready(system, loaded, examples, train, asking, asked, answer, client, questions)
 
 
 def _refuse_unscorable(task: Task, warn: Callable[[str], None]) -> None:
@@ -252,7 +262,7 @@ def _refuse_unscored(task: Task, scored: Scored, path: Path) -> None:
 
 def _reads_training(task: Task, system: System) -> bool:
     """Whether the training split is read: looked things up in, or shown from."""
-    shows = system.chat and task.prompt.chat is not None and task.prompt.chat.shots > 0
+    shows = (system.chat or system.shots) and task.prompt.chat is not None and task.prompt.chat.shots > 0
     return shows or _looks_up(system)
 
 
@@ -279,7 +289,7 @@ def _cut(task: Task, system: System) -> Cut | None:
 
     Where the tokenizer of the task's backbone is not to be had on this machine, nothing is cut (`_uncut`).
     """
-    if not system.chat and system.endpoint is None:
+    if not (system.chat or system.shots) and system.endpoint is None:
         return None
     try:
         tokenizer = load_tokenizer(task.backbone.model, task.backbone.revision)
@@ -300,9 +310,17 @@ def _uncut(text: str) -> str:
     return text
 
 
+def _after_shots(task: Task, asking: Asking, examples: Sequence[Example]) -> Asked:
+    """Return examples with what is shown before their prompts, and the task with room for the longest of these."""
+    shown = [replace(example, prompt=asking.after_shots(example.prompt)) for example in examples]
+    tokenizer = load_tokenizer(task.backbone.model, task.backbone.revision)
+    longest = max(map(len, tokenizer([one.prompt for one in shown], verbose=False)["input_ids"]))
+    return replace(task, prompt=replace(task.prompt, max_tokens=longest)), shown
+
+
 def _chatting(task: Task, system: System, asking: Asking | None) -> Chatting | None:
     """Return the chat model that answers; None where none does, or not here."""
-    if asking is None or system.model is None:
+    if asking is None or system.model is None or system.shots:
         return None
     assert system.tokenizer is not None
     return chatting(system.name, system.model, system.tokenizer, task, asking, system.seed)
@@ -355,8 +373,9 @@ def _answer(
 
     if system.model is not None:
         assert system.tokenizer is not None
+        asked, shown = ready.asked
         return system, predict_file(
-            system.model, system.tokenizer, task, examples, system.seed, path, batch_size, report, ready.answer
+            system.model, system.tokenizer, asked, shown, system.seed, path, batch_size, report, ready.answer
         )
     if ready.client is not None:
         assert system.endpoint is not None and ready.asking is not None

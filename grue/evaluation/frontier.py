@@ -20,7 +20,7 @@ from grue.errors import ConfigError, DataError
 from grue.evaluation.best_of import OF_THE_REFERENCE, draws, is_oracle, shown
 from grue.evaluation.predict import Response, plain_sampling, told
 from grue.evaluation.rewards import Reward, make_reward
-from grue.evaluation.systems import System
+from grue.evaluation.systems import System, require_plain
 from grue.lm.checkpoint import find_checkpoint, read_manifest
 from grue.records import Example
 from grue.stats.frontier import FEWEST, FloatArray, FrontierPoint, best_of, share_of_gain, tilted
@@ -226,6 +226,7 @@ def draw(
 ) -> list[list[Response]]:
     """Return so many plain samples to each prompt."""
     model, tokenizer = system.model, system.tokenizer
+    require_plain(system)
     if model is None or tokenizer is None:
         raise ConfigError(f"{system.name} has no model to draw samples from; give a checkpoint or zero-shot.")
     settings = plain_sampling(task, temperature)

@@ -1,4 +1,4 @@
-"""How a system is asked: by the plain prompt that training uses, or by the task's chat prompt: another prompting.
+"""How a system is asked: by the plain prompt that training uses, after examples of it, or by the task's chat prompt.
 
 Everybody who is asked by a chat prompt is asked the same: the conversation depends on the task and its data alone. An
 example's prompt is cut as the task says, by the tokenizer of the task's own backbone, whatever the system's is.
@@ -16,7 +16,9 @@ from grue.errors import ConfigError, DataError
 from grue.records import Example, Result, legible
 from grue.tasks import Chat, Shot, Task, without_defaults
 
-CHAT = "chat"
+CHAT, SHOTS = "chat", "shots"
+BETWEEN_SHOTS = "\n\n"
+Prompting = Literal["plain", "chat", "shots"]
 ENDPOINT = "endpoint"
 """The algorithm of systems that answer over HTTP: nothing is said of how they were made."""
 
@@ -30,10 +32,11 @@ Question = str | Sequence[Message]
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """How a system is asked where that is not left to its tokenizer: by a task's chat prompt, or plainly.
+    """How a system is asked where that is not left to its tokenizer: by a task's chat prompt, by examples, or plainly.
 
     Attributes:
         cut: Prompt → the part of it that the task lets a system see.
+        kind: CHAT, or SHOTS for the plain prompt after the examples that the chat prompt shows, and nothing else of it.
         chat: The chat prompt; None for the plain one.
         hash: Of the chat prompt.
         shown: The examples that it shows, those that are written out first; their prompts are cut as all are.
@@ -42,6 +45,7 @@ class Asking:
 
     cut: Callable[[str], str]
     chat: Chat | None = None
+    kind: Literal["chat", "shots"] = CHAT
     hash: str = ""
     shown: tuple[Shot, ...] = ()
     ids: tuple[str, ...] = ()
@@ -50,11 +54,18 @@ class Asking:
         """Return what a system is asked: the prompt, or what is said to a chat model before it answers."""
         if self.chat is None:
             return self.cut(prompt)
+        if self.kind == SHOTS:
+            return self.after_shots(prompt)
         turns = [{"role": "system", "content": self.chat.system}] if self.chat.system else []
         for shot in self.shown:
             turns.append({"role": "user", "content": filled(self.chat.user, shot.prompt)})
             turns.append({"role": "assistant", "content": shot.answer})
         return [*turns, {"role": "user", "content": filled(self.chat.user, self.cut(prompt))}]
+
+    def after_shots(self, prompt: str) -> str:
+        """Return a prompt after the examples that are shown, each with its answer on one line behind a space."""
+        shown = [f"{shot.prompt.strip()} {' '.join(shot.answer.split())}" for shot in self.shown]
+        return BETWEEN_SHOTS.join([*shown, self.cut(prompt).strip()])
 
     def answer_in(self, reply: str) -> str:
         """Return the answer in a reply, as the chat prompt says; the whole of it where nothing is said."""
@@ -64,11 +75,17 @@ class Asking:
         """Return what a result says of its prompting; nothing of plain prompts."""
         if self.chat is None:
             return None
-        return {"kind": CHAT, "version": self.chat.version, "hash": self.hash, "shots": list(self.ids)}
+        return {"kind": self.kind, "version": self.chat.version, "hash": self.hash, "shots": list(self.ids)}
 
 
-def by_chat(task: Task, evaluated: Sequence[Example], train: Sequence[Example], cut: Callable[[str], str]) -> Asking:
-    """Return how a task asks by its chat prompt, with its examples drawn.
+def by_chat(
+    task: Task,
+    evaluated: Sequence[Example],
+    train: Sequence[Example],
+    cut: Callable[[str], str],
+    kind: Literal["chat", "shots"] = CHAT,
+) -> Asking:
+    """Return how a task asks by its chat prompt, or with the examples of that alone, with its examples drawn.
 
     Args:
         evaluated: The examples that will be asked, none of which may be shown.
@@ -88,7 +105,8 @@ def by_chat(task: Task, evaluated: Sequence[Example], train: Sequence[Example], 
     shown = (*chat.examples, *(Shot(example.prompt, example.references[0]) for example in drawn))
     ids = tuple(example.id for example in drawn)
     _refuse_overlap(task, shown, ids, evaluated)
-    return Asking(cut, chat, task.chat_hash, tuple(Shot(cut(shot.prompt), shot.answer) for shot in shown), ids)
+    cut_shown = tuple(Shot(cut(shot.prompt), shot.answer) for shot in shown)
+    return Asking(cut, chat, kind, task.chat_hash, cut_shown, ids)
 
 
 def chat_prompt(task: Task) -> Chat:
@@ -103,6 +121,20 @@ def chat_prompt(task: Task) -> Chat:
             "write one, or ask with the plain prompt: without --chat, or with --endpoint and --completions."
         )
     return task.prompt.chat
+
+
+def require_shots(task: Task) -> None:
+    """Check that a task says which examples are shown to a model before its prompts.
+
+    Raises:
+        ConfigError: It shows none.
+    """
+    chat = task.prompt.chat
+    if chat is None or not (chat.shots or chat.examples):
+        raise ConfigError(
+            f"{task.suite}/{task.name}: its task file shows no examples, and few-shot is asked with those: write "
+            "shots, how many of the training split, into [prompt.chat]; or take zero-shot."
+        )
 
 
 def asked_hash(task: Task) -> str:
@@ -168,9 +200,10 @@ def chat_of(result: Result) -> Mapping[str, Any] | None:
     return said if isinstance(said, Mapping) else {"kind": said}
 
 
-def prompting_of(result: Result) -> Literal["plain", "chat"]:
+def prompting_of(result: Result) -> Prompting:
     """Return how a result's system was asked."""
-    return "plain" if chat_of(result) is None else "chat"
+    said = chat_of(result)
+    return "plain" if said is None else SHOTS if said.get("kind") == SHOTS else CHAT
 
 
 def is_by_endpoint(result: Result) -> bool:

@@ -13,7 +13,7 @@ from grue.errors import ConfigError, UnknownName, instead
 from grue.evaluation import reward_models
 from grue.evaluation.best_of import BestOf
 from grue.evaluation.endpoint import Endpoint, checked
-from grue.evaluation.prompting import CHAT, ENDPOINT, chat_prompt
+from grue.evaluation.prompting import CHAT, ENDPOINT, chat_prompt, require_shots
 from grue.lm import checkpoint
 from grue.lm.chat import chat_template
 from grue.lm.device import scoring_device
@@ -35,8 +35,9 @@ class System:
         weights: sha256 of the weights, so that predictions of other weights are never taken for its own.
         best_of: How it picks one of several samples; None where it decodes as the task says.
         chat: Whether it is asked by the task's chat prompt.
+        shots: Whether it is shown examples of the training split before each prompt.
         endpoint: Where it answers, if that is not here; it has no model then, and no weights.
-        prompting: What a result says of its chat prompt, once that is known.
+        prompting: What a result says of its chat prompt or examples, once that is known.
     """
 
     name: str
@@ -47,6 +48,7 @@ class System:
     tokenizer: PreTrainedTokenizerBase | None = None
     best_of: BestOf | None = None
     chat: bool = False
+    shots: bool = False
     endpoint: Endpoint | None = None
     prompting: Mapping[str, Any] | None = None
 
@@ -217,20 +219,23 @@ def baseline_system(task: Task, baseline: str, seed: int) -> System:
 
     Raises:
         UnknownName: There is no such baseline.
-        ConfigError: It is a lookup that the task does not have.
-        DataError: The backbone of zero-shot is not available.
+        ConfigError: It is a lookup that the task does not have, or few-shot, and the task shows no examples.
+        DataError: The backbone of zero-shot or few-shot is not available.
     """
     if baseline not in BASELINES:
         raise UnknownName(f"There is no baseline {baseline!r}.{instead(baseline, BASELINES)}")
     if baseline in LOOKUPS:
         find_lookup(task, baseline)
-    if baseline != "zero-shot":
+    if baseline == "few-shot":
+        require_shots(task)
+    if baseline not in ("zero-shot", "few-shot"):
         return System(baseline, {"name": baseline, "algorithm": baseline}, seed, baseline)
     backbone = task.backbone
     model, tokenizer = _load(backbone.family, backbone.model, backbone.revision)
     parameters = sum(p.numel() for p in model.parameters())
     record = {"name": baseline, "algorithm": baseline, "backbone": backbone.model, "parameters": parameters}
-    return System(baseline, record, seed, weights_id(backbone.model, backbone.revision), model, tokenizer)
+    weights = weights_id(backbone.model, backbone.revision)
+    return System(baseline, record, seed, weights, model, tokenizer, shots=baseline == "few-shot")
 
 
 def _load(family: Family, name: str, revision: str = "") -> LoadedModel:
@@ -238,6 +243,16 @@ def _load(family: Family, name: str, revision: str = "") -> LoadedModel:
     model, tokenizer = load_language_model(family, name, revision)
     model.to(scoring_device())  # type: ignore[arg-type]  # a decorated method that the checker cannot read
     return model, tokenizer
+
+
+def require_plain(system: System) -> None:
+    """Check that a system is not shown examples, for what draws from plain prompts.
+
+    Raises:
+        ConfigError: It is.
+    """
+    if system.shots:
+        raise ConfigError(f"{system.name} is shown examples, which `grue evaluate` alone does; give zero-shot.")
 
 
 def with_best_of(system: System, best_of: BestOf, task: Task) -> System:
@@ -251,6 +266,7 @@ def with_best_of(system: System, best_of: BestOf, task: Task) -> System:
     """
     if system.chat or system.endpoint is not None:
         raise ConfigError(f"{system.name}: of a chat model or an endpoint, one reply is taken; leave --best-of out.")
+    require_plain(system)
     if system.model is None:
         raise ConfigError(f"The baseline {system.name!r} has no model to draw samples from; leave --best-of out.")
     name = f"{system.name}+{best_of.name}"

@@ -15,7 +15,7 @@ from grue.exchange.measured import LEVEL, METHOD, Measure, Measured
 from grue.records import EXTERNAL
 
 SCHEMA_VERSION = "0.3.0"
-NOT_OURS = (EXTERNAL, "zero-shot")
+NOT_OURS = (EXTERNAL, "zero-shot", "few-shot")
 """What a result calls the algorithm of a model that was trained elsewhere."""
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from grue.evaluation.prompting import Prompting
 from grue.records import About, Axis, Cost, Direction, Status
 from grue.stats.intervals import Interval
 from grue.submissions.reported import Reported
@@ -17,7 +18,6 @@ RANK_TEST = "t over seeds, paired or Welch, Holm 5 %"
 Standing = Literal["ranked", "preliminary", "too few seeds", "partial", "limited", "no predictions", "reference"]
 IntervalKind = Literal["t", "bootstrap", "none"]
 Scoring = Literal["grue-1", "paper"]
-Prompting = Literal["plain", "chat"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class Row:
         learned: Mean preference over the tasks where no system without learning is above every competing one
             (`BoardTask.unlearned`); None where it is the preference, or unknown. It decides no rank.
         learned_interval: Its interval.
-        prompting: How it was asked: by the plain prompts, or by the tasks' chat prompts.
+        prompting: How it was asked: by the plain prompts, after examples of them, or by the tasks' chat prompts.
         by_endpoint: Whether a server answered: there are no weights then, and training is unknown.
     """
 

@@ -107,7 +107,7 @@ def source_sha256(name: str) -> str:
     Args and errors as in `locate_model`.
     """
     if name.startswith(packaged.PREFIX):
-        return packaged.known(name).sha256
+        return packaged.known(name).source
     return gguf.file_sha256(name) if name.endswith(gguf.ENDING) and not Path(name).is_dir() else ""
 
 

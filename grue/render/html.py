@@ -21,12 +21,12 @@ from grue.render.web.axes import number
 from grue.render.web.embed import embedded
 from grue.render.web.papers import REFERENCE, paper_tables, summaries
 from grue.submissions.folder import PRELIMINARY_SEEDS, RANKED_SEEDS
+from grue.task_files import SUITES
 
 SCRIPTS = (
     *("statistics.js", "data.js", "words.js", "tables.js", "filters.js", "tooltip.js", "compare.js", "system.js"),
     *("examples.js", "download.js", "page.js"),
 )
-SUITES = ("mini", "grue")
 
 
 def render(board: Board, illustrations: Mapping[str, Example] | None = None, shown: Collection[str] = ()) -> str:

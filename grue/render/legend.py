@@ -20,6 +20,10 @@ RANKS = (
     "by a t test over seeds (paired where both began from the same weights of a run of the board, else Welch's), Holm "
     "over all pairs of a table, 5 %"
 )
+ASKED = {
+    "chat": "asked by the tasks' chat prompts",
+    "shots": "shown examples of the training split before each prompt",
+}
 BOLD = "Bold"
 HELD_OUT = (
     "Held-out is the mean of the preference metrics that are neither in the task's reward nor of the family of one of "
@@ -108,8 +112,10 @@ def _trained_on(board: Board) -> Iterator[str]:
 
 def _asked(board: Board) -> Iterator[str]:
     """Yield what the marks of systems mean."""
-    if any(row.prompting == "chat" for row in board.rows):
-        yield f"{BY_CHAT} was asked by the tasks' chat prompts, the other systems by the plain prompts of training."
+    others = {row.prompting for row in board.rows} - {"plain"}
+    if others:
+        how = [words for kind, words in ASKED.items() if kind in others]
+        yield f"{BY_CHAT} was {' or '.join(how)}, the other systems by the plain prompts of training."
     if any(row.by_endpoint for row in board.rows):
         yield (
             f"{BY_ENDPOINT} was answered by a server: its weights and its training are unknown here, its decoding is "

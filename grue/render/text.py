@@ -10,7 +10,7 @@ from grue.records import JOINERS, Direction, model_word, unseen
 ARROWS: Mapping[Direction, str] = {"higher": "↑", "lower": "↓"}
 UNKNOWN = "–"
 TRAINED_ON = "†"  # beside the value of a metric that the row's training raised
-BY_CHAT = "‡"  # beside the name of a system that was asked by the tasks' chat prompts
+BY_CHAT = "‡"  # beside the name of a system that was asked by the tasks' chat prompts, or shown examples
 BY_ENDPOINT = "§"  # and of one that answered behind an address
 UNLEARNED = "¶"  # beside a task on which a system without learning is above every competing one
 
@@ -28,7 +28,7 @@ def named(row: Row) -> str:
 
 def asked_by(row: Row) -> list[str]:
     """Return the marks of how a row was asked where that is not by plain prompts and here."""
-    marks = (BY_CHAT if row.prompting == "chat" else "") + (BY_ENDPOINT if row.by_endpoint else "")
+    marks = (BY_CHAT if row.prompting != "plain" else "") + (BY_ENDPOINT if row.by_endpoint else "")
     return [marks] if marks else []
 
 

@@ -215,7 +215,7 @@ def does_not_compete(result: Result) -> bool:
     its scores prove nothing.
     """
     best_of = result.generation.get("best_of")
-    unlearned = result.system.get("algorithm") in (*LOOKUPS, "zero-shot")
+    unlearned = result.system.get("algorithm") in (*LOOKUPS, "zero-shot", "few-shot")
     return unlearned or (isinstance(best_of, Mapping) and bool(best_of.get("oracle")))
 
 

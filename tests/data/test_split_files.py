@@ -3,6 +3,7 @@
 import gzip
 import json
 from dataclasses import replace
+from hashlib import sha256
 
 import pytest
 from click.testing import CliRunner
@@ -10,7 +11,7 @@ from click.testing import CliRunner
 from grue.cli.main import main
 from grue.data import load
 from grue.data.load import load_examples
-from grue.errors import DataError
+from grue.errors import ConfigError, DataError
 from grue.mini import assets
 from grue.task_files import load_task
 
@@ -93,6 +94,28 @@ def shares(tmp_path, write):
     write(*({"id": f"e{n}", "prompt": f"p{n % 5}", "references": [f"r{n}"]} for n in range(100)), name="all.jsonl")
     (tmp_path / "shares.toml").write_text(SHARES)
     return tmp_path / "shares.toml"
+
+
+def test_a_cap_keeps_the_first_of_a_share_by_the_hash_of_their_ids(shares, refused):
+    def ids(split):
+        return {example.id for example in load_examples(load_task(str(shares)), split).examples}
+
+    whole = {split: ids(split) for split in ("train", "test")}
+    ranked = sorted(
+        whole["train"] | whole["test"] | ids("validation"), key=lambda one: sha256(one.encode()).hexdigest()
+    )
+    shares.write_text(
+        SHARES.replace("end = 0.8", "end = 0.8, most = 7").replace("begin = 0.9", "begin = 0.9, most = 99")
+    )
+    assert ids("train") == set(ranked[:7]) and ids("test") == whole["test"] == set(ranked[90:])
+    others = 'begin = 0.5, without = ["train"], most = 40'
+    shares.write_text(SHARES.replace("begin = 0.9", others).replace("end = 0.8", "end = 0.6"))
+    assert ids("test") == set(ranked[60:])
+    shares.write_text(SHARES.replace("begin = 0.9", others.replace("40", "3")).replace("end = 0.8", "end = 0.6"))
+    assert ids("test") == set(ranked[60:63])
+    shares.write_text(SHARES.replace("end = 0.8", "end = 0.8, most = -1"))
+    with refused(ConfigError):
+        load_task(str(shares))
 
 
 class Killed(BaseException):

@@ -73,7 +73,9 @@ def test_a_page_loads_nothing_and_whatever_points_at_an_id_finds_it(name):
         if tag == "link":
             assert attributes["rel"] == "icon" and attributes["href"].startswith("data:")
         if tag == "a":
-            assert re.match(r"#|https?://|(mini|grue)\.html$|\.\./(README|docs/[a-z/-]+)\.md$", attributes["href"])
+            assert re.match(
+                r"#|https?://|(mini|small|grue)\.html$|\.\./(README|docs/[a-z/-]+)\.md$", attributes["href"]
+            )
     assert not re.search(r"@import|url\((?!#)", text)
     ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
     assert len(ids) == len(set(ids))

@@ -48,10 +48,15 @@ def examples(rows: Iterable[Row]) -> Iterator[Example]:
 
 def _halves(review: str) -> tuple[str, str]:
     """Return the first and the second half of a review, by words; the second has the odd one."""
-    words = re.sub(r"(?:\s*<br\s*/?>\s*)+", " ", review).strip(" ").split(" ")
-    words = [word for word in words if word]
+    words = words_of(review)
     half = len(words) // 2
     return " ".join(words[:half]), " ".join(words[half:])
+
+
+def words_of(review: str) -> list[str]:
+    """Return the words of a review, split at spaces; HTML line breaks are spaces."""
+    words = re.sub(r"(?:\s*<br\s*/?>\s*)+", " ", review).split(" ")
+    return [word for word in words if word]
 
 
 def read_folder(folder: Path, split: str) -> FolderRows:

@@ -127,7 +127,8 @@ def system_of(index: int, row: Row, tasks: int) -> SystemLabel:
     """Return a system's name and description."""
     about = row.about
     size = "" if about.parameters is None else f"{_count(about.parameters)}"
-    asked = ("chat prompt" if row.prompting == "chat" else "", "by an endpoint" if row.by_endpoint else "")
+    prompting = {"chat": "chat prompt", "shots": "shown examples"}.get(row.prompting, "")
+    asked = (prompting, "by an endpoint" if row.by_endpoint else "")
     said = [part for part in (about.algorithm, about.backbone, size, *asked) if part not in ("", "none", row.system)]
     seeds = sorted({len(cell.seeds) for cell in row.cells.values()})
     standing = {

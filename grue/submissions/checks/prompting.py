@@ -5,7 +5,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from grue.errors import escaped
-from grue.evaluation.prompting import CHAT, ENDPOINT, chat_of, is_by_endpoint, prompting_of
+from grue.evaluation.prompting import CHAT, ENDPOINT, SHOTS, chat_of, is_by_endpoint, prompting_of
 from grue.records import Result
 from grue.tasks import Task
 
@@ -18,8 +18,9 @@ def of_another_prompt(result: Result, task: Task) -> str | None:
     said = chat_of(result)
     if said is None:
         return None
-    if said.get("kind") != CHAT:
-        return f"prompting: {said.get('kind')!r}; there are plain prompts, of which nothing is said, and {CHAT!r}."
+    if said.get("kind") not in (CHAT, SHOTS):
+        known = f"{CHAT!r} and {SHOTS!r}"
+        return f"prompting: {said.get('kind')!r}; there are plain prompts, of which nothing is said, {known}."
     chat = task.prompt.chat
     if chat is None:
         return "prompting: was asked by a chat prompt, and the task has none."

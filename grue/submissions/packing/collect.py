@@ -8,7 +8,7 @@ from typing import Any
 from grue.data.load import load_examples
 from grue.errors import ConfigError, DataError, SubmissionError
 from grue.evaluation.predictions import read_predictions
-from grue.evaluation.prompting import CHAT, chat_of
+from grue.evaluation.prompting import chat_of
 from grue.evaluation.scoring import score_predictions
 from grue.records import LARGEST_SEED, SCHEMA_VERSION, UNFINISHED, Prediction, Result, is_seed
 from grue.submissions.configuration import Configuration
@@ -157,8 +157,8 @@ def failed_beside(others: Sequence[Result], task: Task, seed: int, made: Mapping
     if sibling.task != task.name:
         if system.get("backbone") == load_task(sibling.task, sibling.suite).backbone.model:
             system["backbone"] = task.backbone.model
-        if chat_of(sibling) is not None and task.prompt.chat is not None:
-            asked = {"prompting": {"kind": CHAT, "version": task.prompt.chat.version, "hash": task.chat_hash}}
+        if (said := chat_of(sibling)) is not None and (chat := task.prompt.chat) is not None:
+            asked = {"prompting": {"kind": said["kind"], "version": chat.version, "hash": task.chat_hash}}
     run = failed_run(task, seed, system, made)
     return replace(run, result=replace(run.result, generation=asked))
 

@@ -1,0 +1,58 @@
+"""How fluent the references of a task of the suite small are to its judge: `typical` and `reference` of its perplexity.
+
+    python experiments/human_fluency.py commongen FOLDER
+
+FOLDER holds the task's data in the original layout. Of each example of the evaluation split, the first reference is
+read, cut to as many tokens as a response may have. `perplexity:bounded` depends on its `typical`; the number that is
+printed is the one that is its own value.
+"""
+
+import math
+from pathlib import Path
+
+import click
+import numpy as np
+
+from grue.data.load import load_examples
+from grue.lm.chat import cut_text
+from grue.lm.load import load_tokenizer
+from grue.metrics.neural.perplexity import LEAST, MOST, Perplexity
+from grue.task_files import load_task
+from grue.tasks import Prompt
+
+
+@click.command()
+@click.argument("task")
+@click.argument("folder", type=click.Path(path_type=Path, exists=True))
+@click.option("--judge", help="The language model. [default: the task's backbone]")
+@click.option("--split", help="[default: the task's evaluation split]")
+@click.option("--limit", type=int, default=500, show_default=True, help="Examples that are read at most.")
+def main(task: str, folder: Path, judge: str | None, split: str | None, limit: int) -> None:
+    """Print the perplexity of the references of TASK."""
+    of_task = load_task(task, "small")
+    judge = judge or of_task.backbone.model
+    tokenizer, room = load_tokenizer(judge), Prompt(of_task.decoding.max_new_tokens, "right")
+    found = load_examples(of_task, split or of_task.data.evaluation, folder).examples
+    examples = [one for one in found if one.references][:limit]
+    texts = [cut_text(tokenizer, one.references[0], room) for one in examples]
+    losses, tokens = Perplexity(judge, "", 16).statistics(examples, texts).T
+    each = losses / tokens
+    plain, typical = math.exp(losses.sum() / tokens.sum()), 0.0
+    while abs(typical - (typical := bounded(each, typical or float(each.mean())))) > 1e-9:
+        pass
+    spread = each.std(ddof=1) / math.sqrt(len(each))
+    click.echo(
+        f"{task}: {math.exp(typical):.1f} (± {100 * spread:.0f} %, one standard error), of {len(each)} references of "
+        f"{tokens.mean():.0f} tokens; not bounded, by tokens: {plain:.1f}"
+    )
+
+
+def bounded(each: "np.ndarray[tuple[int], np.dtype[np.float64]]", typical: float) -> float:
+    """Return the logarithm of `perplexity:bounded` of texts with these mean losses."""
+    above = each - typical
+    above = np.where(above < -math.log(LEAST), -above, above)
+    return float((typical + np.minimum(above, math.log(MOST))).mean())
+
+
+if __name__ == "__main__":
+    main()
