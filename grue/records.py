@@ -43,6 +43,8 @@ SEEDLESS = ("null", "copy", "lead", "nearest", "template", "lexicon", "extract",
 SYSTEM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*(?<!\.json)(?<!\.toml)")
 LONGEST_NAME = 60
 """Characters of a name that is asked for; what grue adds to one, as in `ppo+best-of-8`, may make it longer."""
+LAST = "+last"
+"""Behind a system's name: the last policies of its runs, where it is of those that validation chose."""
 UNFINISHED = "unfinished"
 """The key of a result's system that says that its run was still training: such a result stands for nothing."""
 

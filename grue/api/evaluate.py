@@ -22,11 +22,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is evaluated, on which task, and the folder of its results; `subject` makes it."""
+    """What is evaluated, on which task, and the folder of its results; `subject` makes it.
+
+    Attributes:
+        run: The folder of the run that a checkpoint is of; None for what is none.
+    """
 
     task: Task
     system: "System"
     folder: Path
+    run: Path | None = None
 
 
 def evaluate(
@@ -103,7 +108,7 @@ def evaluate(
     if frontier is not None:
         from grue.evaluation.frontier import with_frontier
 
-        evaluated = with_frontier(evaluated, Path(frontier), what.folder)
+        evaluated = with_frontier(evaluated, Path(frontier), what.run or what.folder)
     return evaluation.evaluate(
         what.task,
         evaluated,
@@ -156,7 +161,7 @@ def subject(
 
     Other arguments and errors as for `evaluate`.
     """
-    from grue.lm.checkpoint import find_checkpoint, is_checkpoint, read_manifest, seeds_in
+    from grue.lm.checkpoint import find_checkpoint, is_checkpoint, read_manifest, results_folder, seeds_in
 
     refuse_model("what", None if isinstance(what, Trained) else what)
     name = str(what)
@@ -184,8 +189,10 @@ def subject(
         of_task = as_task(task, suite)
     from grue.evaluation import systems  # which imports torch, for which a wrong name does not wait
 
+    run = None
     if kind == "checkpoint":
-        evaluated, folder = systems.checkpoint_system(of_task, checkpoint), checkpoint.parent
+        evaluated, folder = systems.checkpoint_system(of_task, checkpoint), results_folder(checkpoint, manifest)
+        run = checkpoint.parent
     else:
         if kind == "baseline" or (kind is None and name in BASELINES):
             evaluated = systems.baseline_system(of_task, name, seed)
@@ -193,7 +200,7 @@ def subject(
             evaluated = systems.external_system(of_task, name, seed, chat=chat, endpoint=endpoint, name=system)
         folder = Path(runs) / of_task.suite / of_task.name / evaluated.name / f"seed-{seed}"
     if best_of is None:
-        return Subject(of_task, evaluated, folder)
+        return Subject(of_task, evaluated, folder, run)
     return _picking(Subject(of_task, evaluated, folder), best_of, pick_by, Path(runs))
 
 

@@ -165,20 +165,23 @@ def place(found: Frontier, run: Path, update: int | None = None) -> Placed:
     """Return where a run from the frontier's start stands, by what it logged at its validations.
 
     Args:
-        update: After which it stands there. [default: that of the best checkpoint]
+        run: Its folder, or one of its checkpoints.
+        update: After which it stands there. [default: that of the checkpoint]
 
     Raises:
         DataError: It is no finished run of reinforcement learning, or not one from this start with this reward, or
             there was no validation after that update; or the frontier is not of what a validation measures.
     """
     check_places_runs(found.split, found.temperature)
-    kept, plan = read_manifest(find_checkpoint(run)), files.read_toml(run / "config.toml")
+    folder = find_checkpoint(run)
+    kept, home = read_manifest(folder), folder.absolute().parent
+    plan = files.read_toml(home / "config.toml")
     began = kept.start or plan["backbone_weights"]
     if (kept.suite, kept.task, began) != (found.suite, found.task, found.start):
         raise DataError(f"{run}: not trained on {found.suite}/{found.task} from the start of the frontier.")
     if plan["reward"] != found.reward:
         raise DataError(f"{run}: trained with the reward {plan['reward']}; the frontier is of {found.reward}.")
-    lines = {line["update"]: line for _, line in files.read_jsonl(run / "train.jsonl") if "validation/kl" in line}
+    lines = {line["update"]: line for _, line in files.read_jsonl(home / "train.jsonl") if "validation/kl" in line}
     at = kept.update if update is None else update
     if 0 not in lines:
         raise DataError(f"{run}: its validations have no KL; train it again with this version of grue.")

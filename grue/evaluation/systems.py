@@ -19,7 +19,7 @@ from grue.lm.chat import chat_template
 from grue.lm.device import scoring_device
 from grue.lm.load import Family, LoadedModel, load_language_model, weights_id
 from grue.lookups.find import find_lookup
-from grue.records import BASELINES, EXTERNAL, LOOKUPS, SYSTEM_NAME, UNFINISHED, check_system_name
+from grue.records import BASELINES, EXTERNAL, LAST, LOOKUPS, SYSTEM_NAME, UNFINISHED, check_system_name
 from grue.tasks import Task
 
 LONGEST_MODEL = 40  # characters of a model's name in that of its system
@@ -54,7 +54,7 @@ class System:
 
 
 def checkpoint_system(task: Task, folder: Path) -> System:
-    """Return the system of a checkpoint of ours.
+    """Return the system of a checkpoint of ours; the last of a run that keeps its best is one of its own, NAME+last.
 
     Raises:
         DataError: It is no checkpoint, is damaged, or belongs to another task.
@@ -62,8 +62,9 @@ def checkpoint_system(task: Task, folder: Path) -> System:
     manifest = checkpoint.read_manifest(folder)
     checkpoint.check_task(manifest, folder, task)
     model, tokenizer = _load(task.backbone.family, str(folder))
+    name = f"{manifest.system}{LAST}" if manifest.kept == "final" else manifest.system
     record = {
-        "name": manifest.system,
+        "name": name,
         "algorithm": manifest.algorithm,
         "backbone": manifest.backbone,
         "parameters": sum(p.numel() for p in model.parameters()),
@@ -72,6 +73,8 @@ def checkpoint_system(task: Task, folder: Path) -> System:
         "validation": dict(manifest.validation),
         "config_sha256": manifest.config_sha256,
     }
+    if manifest.kept != "best":
+        record["kept"] = "last"
     if manifest.start:
         record["start"] = manifest.start
     if manifest.machine:
@@ -85,7 +88,7 @@ def checkpoint_system(task: Task, folder: Path) -> System:
         record["reward"] = reward
     if models := _reward_models_of(folder, manifest, reward):
         record["reward_models"] = models
-    return System(manifest.system, record, manifest.seed, manifest.weights, model, tokenizer)
+    return System(name, record, manifest.seed, manifest.weights, model, tokenizer)
 
 
 def _reward_of(folder: Path, manifest: checkpoint.CheckpointManifest) -> str | None:

@@ -13,7 +13,15 @@ from grue.exchange.described import Described
 from grue.exchange.eval_results import FOLDER, eval_results
 from grue.exchange.measured import Measured, measured_of, of_a_part
 from grue.exchange.model_index import NAMES, results_of
-from grue.lm.checkpoint import ANSWERS, MANIFEST, README, CheckpointManifest, find_checkpoint, read_manifest
+from grue.lm.checkpoint import (
+    ANSWERS,
+    MANIFEST,
+    README,
+    CheckpointManifest,
+    find_checkpoint,
+    read_manifest,
+    results_folder,
+)
 from grue.records import UNFINISHED
 from grue.submissions.folder import read_result
 
@@ -44,8 +52,8 @@ def content_of(given: Path, described: Described, samples: bool, warn: Callable[
     if measured is None:
         if samples:
             raise ConfigError(
-                f"{folder.parent}: --samples was asked for, and there is no evaluation of this checkpoint; write one "
-                f"with `grue evaluate --checkpoint {folder}`."
+                f"{results_folder(folder, manifest)}: --samples was asked for, and there is no evaluation of this "
+                f"checkpoint; write one with `grue evaluate --checkpoint {folder}`."
             )
         return content | {README: card.encode()}
     first = measured.first
@@ -60,7 +68,7 @@ def content_of(given: Path, described: Described, samples: bool, warn: Callable[
         text = eval_results([measured], described)
         content[f"{FOLDER}/{first.suite}_{first.task}.yaml"] = text.encode()
     if samples:
-        content |= {f"{ANSWERS}/{part}": folder.parent / part for part in PARTS}
+        content |= {f"{ANSWERS}/{part}": results_folder(folder, manifest) / part for part in PARTS}
     return content | {README: card.encode()}
 
 
@@ -80,14 +88,14 @@ def _evaluated(folder: Path, manifest: CheckpointManifest, warn: Callable[[str],
     Raises:
         DataError: It was changed after the evaluation.
     """
-    path = folder.parent / RESULT
+    path = results_folder(folder, manifest) / RESULT
     if not path.is_file():
         warn(f"{path} is not there, so no scores go along; `grue evaluate --checkpoint {folder}` writes it.")
         return None
     result = read_result(path)
-    fault = fault_of(folder.parent)
+    fault = fault_of(path.parent)
     if fault is not None:
-        raise DataError(f"{folder.parent / fault[0]}: {fault[1]}; `grue evaluate` again makes it whole.")
+        raise DataError(f"{path.with_name(fault[0])}: {fault[1]}; `grue evaluate` again makes it whole.")
     if result.system.get("weights") != manifest.weights:
         warn(f"{path} is of other weights than {folder}, so no scores go along.")
         return None

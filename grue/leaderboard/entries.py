@@ -10,6 +10,7 @@ from grue import files
 from grue.errors import ConfigError, DataError
 from grue.evaluation.prompting import is_by_endpoint, prompting_of
 from grue.leaderboard.board import Prompting
+from grue.lm.checkpoint import run_of
 from grue.records import SEEDLESS, About, Entry, Result, Status
 from grue.runs.algorithms import preset_of
 from grue.submissions.entries import readable_results
@@ -87,7 +88,7 @@ def local_entry(path: Path) -> Entry:
         DataError: It cannot be read, or has a score that is none.
     """
     result = read_result(path)
-    return Entry(result, path, "local", _about(result), _preset(path.with_name("config.toml")))
+    return Entry(result, path, "local", _about(result), _preset(run_of(path.parent) / "config.toml"))
 
 
 def _preset(configuration: Path) -> str:

@@ -18,6 +18,7 @@ from grue import files
 from grue.errors import DataError, escaped
 from grue.files import flush_to_disk, reason, sha256_json
 from grue.lm.folder import CONFIG, LARGEST_JSON, check_file, read_object
+from grue.records import LAST
 from grue.task_files import OWN
 from grue.tasks import Backbone, Generation, Task
 
@@ -209,6 +210,27 @@ def find_checkpoint(folder: Path) -> Path:
     inner = folder / "checkpoint"
     restore_interrupted(inner)
     return inner if inner.is_dir() and not (folder / MANIFEST).exists() else folder
+
+
+def results_folder(folder: Path, manifest: CheckpointManifest) -> Path:
+    """Return where the results of a checkpoint lie: in its run's folder, those of the last beside the best elsewhere.
+
+    They are another system's: those of SYSTEM/seed-1/final lie in SYSTEM+last/seed-1.
+    """
+    run = folder.parent
+    home = run.absolute()
+    if manifest.kept != "final" or home.parts[-2:] != (manifest.system, f"seed-{manifest.seed}"):
+        return run
+    run = run if len(run.parts) > 1 else home
+    return run.parent.with_name(f"{manifest.system}{LAST}") / run.name
+
+
+def run_of(results: Path) -> Path:
+    """Return the folder of the run that results in SYSTEM/seed-1 are of; see `results_folder`."""
+    system = results.parent.name
+    if (results / "config.toml").is_file() or not system.endswith(LAST):
+        return results
+    return results.parent.with_name(system.removesuffix(LAST)) / results.name
 
 
 def is_checkpoint(folder: Path) -> bool:

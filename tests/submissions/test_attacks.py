@@ -536,3 +536,19 @@ def test_a_board_reads_no_more_than_the_check(board, refused):
     for read in (lambda: results(board), *(lambda r=r: r(board.parent, "mini") for r in (read_reported, recomputed))):
         with refused(DataError):
             read()
+
+
+LAST_OF_A_RUN = {"weights": "p" * 64, "config_sha256": "c" * 64, "update": 12}
+
+
+def test_a_run_s_best_policy_may_be_its_last_which_a_person_sees_and_a_claim_of_that_hides_no_copy():
+    said = random_texts(1)
+    best = run("ppo/imdb/seed-1", said, **S_START, **LAST_OF_A_RUN)
+    last = run("ppo+last/imdb/seed-1", said, **S_START, **LAST_OF_A_RUN, kept="last")
+    for one, other in ((last, best), (best, last)):
+        assert codes(check_copies(one, [other], level=0.0, gathered=1.0)) == {52}
+    for change in ({"weights": "q" * 64}, {"config_sha256": "d" * 64}, {"update": 11}, {"kept": "best"}):
+        other = run("ppo+last/imdb/seed-1", said, **{**S_START, **LAST_OF_A_RUN, "kept": "last", **change})
+        assert codes(check_copies(other, [best], level=0.0, gathered=1.0)) == {18}, change
+    nowhere = run("cheat/imdb/seed-1", said, kept="last")
+    assert codes(check_copies(nowhere, [run("row/imdb/seed-1", said)], level=0.0, gathered=1.0)) == {18}

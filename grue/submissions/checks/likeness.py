@@ -33,6 +33,8 @@ SAME_STEPS = 0.8
 Two honest runs from one start have up to .60 of them alike (short answers of NarrativeQA; .48 on ToTTo, .04 on IMDB):
 experiments/honest_copies.py.
 """
+ONE_POLICY = ("weights", "config_sha256", "update")
+"""What the results of one policy of one run say alike; the seed is part of the second."""
 FEW_STEPS = 20  # texts, with fewer of which nothing is said of steps
 
 
@@ -89,6 +91,11 @@ class SketchedRun:
             and other._system("algorithm") == "zero-shot"
             and other._system("backbone") == backbone not in (None, "")
         )
+
+    def is_one_policy_with(self, other: "SketchedRun") -> bool:
+        """Whether the results say that both are one policy of one run: its last, which is also the best."""
+        same = [self._system(key) == other._system(key) not in (None, "") for key in ONE_POLICY]
+        return all(same) and "last" in (self._system("kept"), other._system("kept"))
 
     def is_known_start(self, others: Sequence["SketchedRun"]) -> bool:
         """Whether one of the others is a start with the weights that the result says are its own."""
@@ -159,7 +166,8 @@ def check_twins(
 def check_copies(run: SketchedRun, others: Sequence[SketchedRun], level: float, gathered: float) -> Iterator[Problem]:
     """Yield whether a run has the texts of another system's run, or copies of too many of them, or of many runs' ones.
 
-    A run that kept its start has the texts of that start; whether it may have started there is for a person to see.
+    A run that kept its start has the texts of that start; whether it may have started there is for a person to see. So
+    is whether a run's best policy, a row of its own, is also its last.
 
     Args:
         others: The runs of other systems that it must not be like.
@@ -167,13 +175,19 @@ def check_copies(run: SketchedRun, others: Sequence[SketchedRun], level: float, 
         gathered: The most that `elsewhere` gives where nobody gathers, 0–1.
     """
     same = [other for other in others if equal(run.sketch, other.sketch) == 1]
-    strangers = [other for other in same if not (run.related(other) and (run.kept or other.kept))]
+    twins = [other for other in same if run.is_one_policy_with(other)]
+    kin = [other for other in same if run.related(other) and (run.kept or other.kept)]
+    strangers = [other for other in same if other not in (*twins, *kin)]
     if strangers:
         yield error(18, run.path, f"has the same texts as {_whose(strangers[0])}.")
     elif same and run.kept and any(other.is_a_start for other in same):
         yield warning(45, run.path, f"has the same texts as {_whose(same[0])}.")
     elif same and run.kept:
         yield review(52, run.path, f"has the same texts as {_whose(same[0])}, and says that it kept them as its start.")
+    elif twins and run.is_checked:
+        yield review(
+            52, run.path, f"has the same texts as {_whose(twins[0])}: both say that they are one policy of a run."
+        )
     elif same and run.is_checked and not any(other.is_checked for other in same):
         yield review(52, run.path, f"has the same texts as {_whose(same[0])}, which says that it began there.")
     if same:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from grue import files
+from grue.lm.checkpoint import MANIFEST, CheckpointManifest, run_of
 from grue.records import Result
 from grue.shapes import from_dict
 from grue.submissions.configuration import SCHEMA_VERSION, Configuration, Stage, demands, names_of_stages
@@ -17,7 +18,7 @@ SAVED_EVERY = range(1, 51)  # values of `save_every`, which changes no weight, t
 
 
 def configuration_of_run(folder: Path, result: Result) -> tuple[Configuration | None, str]:
-    """Return the configuration of a run's folder, whose result is `result`, or why it cannot be submitted.
+    """Return the configuration of the run that `result` in a folder is of, or why it cannot be submitted.
 
     Both are nothing for what was not trained, or not on a task of a board.
 
@@ -28,6 +29,7 @@ def configuration_of_run(folder: Path, result: Result) -> tuple[Configuration | 
     on_board = result.suite in SUITES and result.task in task_names(result.suite)
     if result.status == "failed" or not isinstance(recorded, str) or not on_board:
         return None, ""
+    folder = run_of(folder)
     if not (folder / "config.toml").is_file():
         return None, f"{folder} has no config.toml"
     record = files.read_toml(folder / "config.toml")
@@ -49,14 +51,12 @@ def configuration_of_run(folder: Path, result: Result) -> tuple[Configuration | 
 
 def _first_stage(folder: Path, record: Mapping[str, Any]) -> Stage | None:
     """Return the supervised run that a run began from, where `grue train` puts it; None if that is not there."""
-    from grue.lm import checkpoint
-
     first, *others = names_of_stages(record["algorithm"])
     beside = folder.parent.parent / first / folder.name
-    path = beside / "checkpoint" / checkpoint.MANIFEST
+    path = beside / "checkpoint" / MANIFEST
     if not others or not path.is_file() or not (beside / "config.toml").is_file():
         return None
-    manifest, found = files.load_json(path, checkpoint.CheckpointManifest), files.read_toml(beside / "config.toml")
+    manifest, found = files.load_json(path, CheckpointManifest), files.read_toml(beside / "config.toml")
     if manifest.weights != record["init_sha256"] or found.get("init_sha256") or found.get("data_dir"):
         return None
     stage_of(found, str(beside / "config.toml"))

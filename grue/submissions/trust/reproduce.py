@@ -73,7 +73,7 @@ def _places(found: Sequence[Target], given: str) -> list[tuple[Target, Path | st
     root = Path(given)
     if any((root / one.task.suite).is_dir() for one in found):
         runs = [root / one.task.suite / one.task.name / place_of(one.system).name / f"seed-{one.seed}" for one in found]
-        return [(one, _place(str(run))) for one, run in zip(found, runs, strict=True)]
+        return [(one, _place(str(_checkpoint_in(run)))) for one, run in zip(found, runs, strict=True)]
     place = _place(given)
     if isinstance(place, Path) and checkpoint.is_checkpoint(place):
         manifest = checkpoint.read_manifest(place)
@@ -88,6 +88,12 @@ def _places(found: Sequence[Target], given: str) -> list[tuple[Target, Path | st
             "{task} and {seed} in the path."
         )
     return [(found[0], place)]
+
+
+def _checkpoint_in(results: Path) -> Path:
+    """Return the run that results in a folder are of, or its last checkpoint where they are of that."""
+    run = checkpoint.run_of(results)
+    return run if run == results else run / checkpoint.FINAL
 
 
 def _listed(found: Sequence[Target]) -> str:

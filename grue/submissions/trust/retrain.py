@@ -13,6 +13,7 @@ from grue import files
 from grue.data.load import local_data_id
 from grue.errors import DataError, SubmissionError
 from grue.evaluation.systems import checkpoint_system
+from grue.lm.checkpoint import FINAL
 from grue.lm.load import weights_id
 from grue.rl.settings import RewardedConfig
 from grue.runs import train as training
@@ -221,7 +222,8 @@ def compare(planned: Retraining, by: Witness, progress: Callable[[int, int], Non
         DataError: Something cannot be read.
     """
     target, last = planned.target, planned.stages[-1]
-    system = checkpoint_system(target.task, last.checkpoint)
+    final = target.result.system.get("kept") == "last" and last.config.keep == "best"
+    system = checkpoint_system(target.task, last.folder / FINAL if final else last.checkpoint)
     share, now = answer_again(target, system, last.folder, progress)
     same = system.weights == weights_of(target)
     judged = judge_retrained(same, share, now, [scores_of(other) for other in target.others])
