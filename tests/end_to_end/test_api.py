@@ -204,6 +204,23 @@ def test_train_evaluate_score(task, refused):
         grue.train(task, "reinforce", reward=lambda examples, texts: [0.0] * len(texts), seed=3, **SMALL)
 
 
+def test_the_best_and_the_last_of_a_run_are_two_systems_that_are_compared(task):
+    """One update at so high a rate makes nonsense, so that the start is kept."""
+    settings = {**SMALL, "learning_rate": 0.5}
+    made = [grue.train(task, "reinforce", reward=share_of_the, seed=seed, **settings) for seed in (1, 2)]
+    best, last = ([grue.evaluate(run.folder / name, task) for run in made] for name in ("checkpoint", "final"))
+    assert [one.system["name"] for one in (*best, *last)] == [*["reinforce"] * 2, *["reinforce+last"] * 2]
+    assert [(one.system["update"], one.system["kept"]) for one in last] == [(1, "last")] * 2
+    assert [(one.system["update"], one.system.get("kept")) for one in best] == [(0, None)] * 2
+    assert grue.evaluate(made[0].folder / "final", task) == last[0], "a finished evaluation is read"
+    picked = grue.evaluate(made[0].folder / "final", task, best_of=2)
+    assert picked.system["name"] == "reinforce+last+best-of-2"
+    said = run("compare", "reinforce", "reinforce+last", "--task", task).stdout
+    assert "reinforce" in said and "reinforce+last" in said
+    results = sorted(str(path.parent) for path in Path("runs").glob("own/words/*/seed-1/result.json"))
+    assert results == sorted(f"runs/own/words/reinforce{end}/seed-1" for end in ("", "+last", "+last+best-of-2"))
+
+
 def test_a_stop_between_two_stages_holds(task, refused):
     """The last update of a stage ends it, whatever was asked for; the next does not begin."""
     done = []

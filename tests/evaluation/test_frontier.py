@@ -6,6 +6,7 @@ import re
 import shutil
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -134,6 +135,7 @@ def finished(tmp_path_factory):
     manifest = {"suite": "mini", "task": "imdb", "task_hash": "", "system": "ppo", "algorithm": "ppo", "backbone": "m"}
     manifest |= {"seed": 1, "update": 2, "config_sha256": "", "validation": {}, "training": {}}
     files.write_json(folder / "checkpoint/grue.json", manifest)
+    files.write_json(folder / "final/grue.json", manifest | {"update": 4, "kept": "final"})
     files.write_toml(folder / "config.toml", {"reward": "sentiment", "backbone_weights": began})
     lines = [
         {"update": n, "validation/kl": kl, "validation/sampled_reward": reward, "validation/reward": 0.1}
@@ -178,6 +180,14 @@ def test_the_command_prints_curves_and_what_runs_gained(written, found, run):
     assert placed["share"] == pytest.approx(0.02 / best)
     path = [(0.0, 0.0), (0.25, pytest.approx(0.02)), (90.0, pytest.approx(-0.1))]
     assert [(at["kl"], at["reward"]) for at in placed["path"]] == path
+
+
+def test_a_run_s_last_policy_is_placed_by_its_folder(found, run, monkeypatch):
+    best, last = (frontier.place(found, run / name) for name in ("checkpoint", "final"))
+    assert (best.update, best.kl, best.share) == (2, 0.25, frontier.place(found, run).share)
+    assert (last.update, last.kl, last.share, last.path) == (4, 90.0, None, best.path)
+    monkeypatch.chdir(run / "final")
+    assert frontier.place(found, Path()) == replace(last, run=".")
 
 
 def test_a_result_says_which_share_of_the_frontier_its_checkpoint_gained(path, found, run, refused):

@@ -127,6 +127,16 @@ def test_a_push_brings_the_checkpoint_its_card_and_its_scores_once(written, held
     assert len([path for method, path, _ in written.requests if method == "PUT"]) == 1, "the weights are sent once"
 
 
+def test_the_last_policy_of_a_run_brings_its_own_scores(written, held, run, trained):
+    made = grue.evaluate(run / "final", trained / "words.toml")
+    assert made.system["name"] == "ppo+last"
+    done = CliRunner().invoke(main, ["push", str(run / "final"), "--to", "me/words", "--samples"])
+    assert done.exit_code == 0, done.output
+    sent = json.loads(held()["evaluation/result.json"])
+    assert (sent["system"]["name"], sent["system"]["weights"]) == ("ppo+last", made.system["weights"])
+    assert json.loads((run.parents[1] / "ppo+last/seed-1/result.json").read_text()) == sent
+
+
 def test_samples_go_along_and_the_pushed_model_evaluates_alike(written, held, push, run, trained, tmp_path):
     push("--samples")
     found = held()
