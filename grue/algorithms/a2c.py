@@ -11,6 +11,7 @@ from torch import Tensor
 
 from grue.algorithms import ppo
 from grue.algorithms.cards.a2c import CARD, A2CConfig
+from grue.rl import functional as rl
 from grue.rl.experience import Minibatch
 from grue.rl.trainer import Trainer, TrainState, implement
 
@@ -22,9 +23,8 @@ def update(trainer: Trainer, state: TrainState, config: A2CConfig, n: int) -> di
 
 
 def gradient_loss(batch: Minibatch, advantages: Tensor) -> tuple[Tensor, Mapping[str, Tensor]]:
-    """Return −log π·A of each token [b, T], and the largest |ratio − 1|."""
-    error = ((batch.new.detach() - batch.old).exp() - 1.0).abs() * batch.mask
-    return -batch.new * advantages, {"ratio_error": error.max()}
+    """Return −log π·A of each token [b, T], and how far the ratio is from 1."""
+    return -batch.new * advantages, rl.ratio_errors(batch.new - batch.old, batch.mask)
 
 
 ALGORITHM = implement(CARD, update)

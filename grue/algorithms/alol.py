@@ -27,7 +27,7 @@ from grue.errors import TrainingError
 from grue.lm.forward import trunk_states
 from grue.lm.seeds import derived_seed, generator
 from grue.lm.tokens import Tokens, length_batches
-from grue.rl.groups import GroupBatch, collect_groups, grouped, improve, start, with_reference
+from grue.rl.groups import GroupBatch, collect_groups, grouped, improve, start
 from grue.rl.responses import draw
 from grue.rl.trainer import Trainer, TrainState, implement
 from grue.rl.values import explained, ridge
@@ -56,10 +56,10 @@ def update(trainer: Trainer, state: TrainState, config: ALoLConfig, n: int) -> d
         kept = kept[torch.multinomial(weights, len(kept), replacement=True, generator=chance)]
     size = groups.scores.shape[1]
     singles = replace(groups, scores=worth).pick(kept // size, (kept % size).unsqueeze(1))
-    singles = with_reference(trainer, state, config, singles)
     everyone = torch.ones(len(kept), device=worth.device)
     figures = {**figures, "objective/used": float(usable.sum() / groups.counts.sum())}
-    return {**figures, **improve(trainer, state, config, singles, partial(weighted_loss, config), n, everyone)}
+    loss = partial(weighted_loss, config)
+    return {**figures, **improve(trainer, state, config, singles, loss, n, everyone, reference=True)}
 
 
 def weighted_loss(config: ALoLConfig, batch: GroupBatch) -> tuple[Tensor, Mapping[str, Tensor]]:

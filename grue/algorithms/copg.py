@@ -22,7 +22,6 @@ from grue.rl.groups import (
     mean_over_pairs,
     pair_figures,
     start,
-    with_reference,
 )
 from grue.rl.trainer import Trainer, TrainState, implement
 
@@ -31,8 +30,8 @@ def update(trainer: Trainer, state: TrainState, config: CoPGConfig, n: int) -> d
     """Carry out update `n`; return its figures for the log."""
     groups, figures = collect_groups(trainer, state, config, n)
     several = (groups.counts.sum(1) > 1).float()
-    groups = with_reference(trainer, state, config, groups)
-    return {**figures, **improve(trainer, state, config, groups, partial(contrast_loss, config), n, several)}
+    loss = partial(contrast_loss, config)
+    return {**figures, **improve(trainer, state, config, groups, loss, n, several, reference=True)}
 
 
 def contrast_loss(config: CoPGConfig, batch: GroupBatch) -> tuple[Tensor, Mapping[str, Tensor]]:

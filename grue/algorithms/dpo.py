@@ -25,7 +25,6 @@ from grue.rl.groups import (
     mean_over_pairs,
     pair_figures,
     start,
-    with_reference,
 )
 from grue.rl.trainer import Trainer, TrainState, implement
 
@@ -36,8 +35,8 @@ def update(trainer: Trainer, state: TrainState, config: DPOConfig, n: int) -> di
     differ = ~groups.flat
     if config.pairs == "extremes":
         groups = groups.columns(torch.stack([groups.best(), groups.worst()], 1))
-    groups = with_reference(trainer, state, config, groups)
-    return {**figures, **improve(trainer, state, config, groups, partial(pair_loss, config), n, differ.float())}
+    loss = partial(pair_loss, config)
+    return {**figures, **improve(trainer, state, config, groups, loss, n, differ.float(), reference=True)}
 
 
 def pair_loss(config: DPOConfig, batch: GroupBatch) -> tuple[Tensor, Mapping[str, Tensor]]:

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from grue.algorithms.cards.grpo import CARD, GRPOConfig
 from grue.rl import functional as rl
+from grue.rl.agreement import mismatch
 from grue.rl.experience import (
     Experience,
     Minibatch,
@@ -96,7 +97,8 @@ def token_losses(
         told = told * experience.scored.sum() / experience.mask.sum()
     log_ratio = batch.new - batch.old
     new = batch.new if config.ratio_of == "tokens" else batch.old + rl.row_mean(log_ratio, batch.mask)
-    policy = rl.clipped_policy_loss(new, batch.old, advantages[batch.rows].unsqueeze(1), config.clip, config.clip_high)
+    worth = advantages[batch.rows].unsqueeze(1) * batch.part(experience.weights)
+    policy = rl.clipped_policy_loss(new, batch.old, worth, config.clip, config.clip_high)
     reference = batch.part(experience.reference)
     penalty = rl.kl_loss(now.over(config.kl_over), reference, log_ratio, config.kl_estimator, config.kl_corrected)
     loss = regularised(policy + kl_coefficient * penalty, now, config)
@@ -108,6 +110,7 @@ def token_losses(
             new, batch.old, told if config.ratio_of == "tokens" else weight, config.clip, config.clip_high
         ),
         "approx_kl": (rl.kl_k3(batch.old, batch.new.detach()) * told).sum(),
+        **mismatch(now.restricted, batch.drawn, batch.mask),
     }
 
 

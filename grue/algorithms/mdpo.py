@@ -34,7 +34,7 @@ def mirror_loss(step_size: float, batch: Minibatch, advantages: Tensor) -> tuple
     divergence = ratio * log_ratio - ratio + 1.0
     figures = {
         "approx_kl": (rl.kl_k3(batch.old, batch.new.detach()) * batch.mask).sum(),
-        "ratio_error": ((ratio.detach() - 1.0).abs() * batch.mask).max(),
+        **rl.ratio_errors(log_ratio, batch.mask),
     }
     return divergence / step_size - ratio * advantages, figures
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from grue.algorithms.cards.ppo import CARD, PPOConfig
 from grue.rl import functional as rl
+from grue.rl.agreement import mismatch
 from grue.rl.experience import (
     Experience,
     Minibatch,
@@ -50,6 +51,7 @@ def improve(
     """
     experience = collect_valued(trainer, state, config, n)
     advantages, returns = advantages_and_returns(experience, config)
+    advantages = advantages * experience.weights
 
     def losses_of(rows: Tensor) -> Mapping[str, Tensor]:
         batch = score_minibatch(trainer, state, config, experience, rows)
@@ -84,6 +86,7 @@ def token_losses(
         "policy_loss": (policy * mask).sum(),
         "value_loss": (value * mask).sum(),
         **figures,
+        **mismatch(now.restricted, batch.drawn, mask),
     }
 
 

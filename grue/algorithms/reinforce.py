@@ -18,6 +18,7 @@ from torch import Tensor
 
 from grue.algorithms.cards.reinforce import CARD, ReinforceConfig
 from grue.rl import functional as rl
+from grue.rl.agreement import mismatch
 from grue.rl.experience import (
     Experience,
     Minibatch,
@@ -52,7 +53,7 @@ def improve(
         advantages_of: What the tokens of each response are worth, [B, T], or [B, 1] where that is one number.
     """
     experience = collect(trainer, state, config, n)
-    advantages = advantages_of(experience)
+    advantages = advantages_of(experience) * experience.weights
 
     def losses_of(rows: Tensor) -> Mapping[str, Tensor]:
         return token_losses(score_minibatch(trainer, state, config, experience, rows), config, advantages)
@@ -87,6 +88,7 @@ def token_losses(batch: Minibatch, config: ReinforceConfig, advantages: Tensor) 
         "loss": (loss * batch.mask).sum(),
         "policy_loss": (policy * batch.mask).sum(),
         **rl.ratio_figures(batch.new, batch.old, batch.mask, config.clip),
+        **mismatch(batch.now.restricted, batch.drawn, batch.mask),
     }
 
 

@@ -30,17 +30,17 @@ from grue.lm.forward import forward, trunk_states
 from grue.lm.model import freeze
 from grue.lm.sampling import Rollout
 from grue.lm.seeds import generator
-from grue.lm.tokens import Tokens, length_batches
+from grue.lm.tokens import Tokens
 from grue.rl import functional as rl
 from grue.rl import trainer as base
+from grue.rl.agreement import check_ratio, figures_of, mismatch
 from grue.rl.experience import (
     Experience,
     advantages_and_returns,
     describe,
     next_kl_coefficient,
 )
-from grue.rl.gradient import minibatch_gradient, step
-from grue.rl.optimize import check_ratio, rows_that_count
+from grue.rl.gradient import micro_batches, minibatch_gradient, rows_that_count, step
 from grue.rl.settings import rollout_settings
 from grue.rl.trainer import Trainer, TrainState, implement, make_optimizer
 from grue.rl.values import collect_valued, explained_variance
@@ -56,8 +56,9 @@ def start(trainer: Trainer, config: TRPOConfig) -> TrainState:
 
 def update(trainer: Trainer, state: TrainState, config: TRPOConfig, n: int) -> dict[str, float]:
     """Collect rollouts, move the policy, fit the critic, adapt the penalty; return figures for the log."""
-    experience = collect_valued(trainer, state, config, n)
+    experience = collect_valued(trainer, state, config, n, lambda learnt: [learnt])
     advantages, returns = advantages_and_returns(experience, config)
+    advantages = advantages * experience.weights
     figures = describe(experience, state) | explained_variance(experience, config)
     figures |= improve_policy(TrustRegion(trainer, state.policy, config, experience, advantages), n)
     figures |= improve_critic(trainer, state, config, experience, returns, n)
@@ -104,7 +105,7 @@ def improve_policy(region: TrustRegion, n: int) -> dict[str, float]:
     longest = sqrt(2.0 * config.trust_region / curvature) if curvature else 0.0
     return {
         "loss/policy": float(measured["loss/total"]),
-        "policy/ratio_error": float(measured["policy/ratio_error"]),
+        **figures_of(measured),
         "policy/grad_norm": float(gradient.norm()),
         "policy/cg_residual": float(residual.norm()),
         **line_search(region, parameters, longest * direction, -float(measured["loss/total"])),
@@ -147,23 +148,25 @@ def line_search(
 
 
 def surrogate_losses(region: TrustRegion, rows: Tensor) -> Mapping[str, Tensor]:
-    """Return the sum over the tokens of some rows of −(r·A + c·H), and the largest |r − 1|."""
-    logits = open_logits(region, region.policy, rows)
-    surrogate, ratio = surrogate_and_ratio(region, logits, rows)
-    error = (ratio.detach() - 1.0).abs() * region.experience.mask[rows, : logits.shape[1]]
-    return {"loss": -surrogate.sum(), "ratio_error": error.max()}
+    """Return the sum over the tokens of some rows of −(r·A + c·H), and how far r is from 1, and from the sampler."""
+    experience, logits = region.experience, open_logits(region, region.policy, rows)
+    surrogate, log_ratio = surrogate_and_log_ratio(region, logits, rows)
+    mask, old, drawn = (
+        one[rows, : logits.shape[1]] for one in (experience.mask, experience.policy.restricted, experience.drawn)
+    )
+    return {"loss": -surrogate.sum(), **rl.ratio_errors(log_ratio, mask), **mismatch(old, drawn, mask)}
 
 
-def surrogate_and_ratio(region: TrustRegion, logits: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Return r·A + c·H of each token of some rows, 0 where nothing counts, and r; [b, T] each."""
+def surrogate_and_log_ratio(region: TrustRegion, logits: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Return r·A + c·H of each token of some rows, 0 where nothing counts, and log r; [b, T] each."""
     experience, width = region.experience, logits.shape[1]
     mask = experience.mask[rows, :width]
     new = distributions.log_probs(logits, experience.rollout.responses.ids[rows, :width]).masked_fill(~mask, 0.0)
-    ratio = (new - experience.log_probs[rows, :width]).exp()
-    surrogate = ratio * region.advantages[rows, :width]
+    log_ratio = new - experience.log_probs[rows, :width]
+    surrogate = log_ratio.exp() * region.advantages[rows, :width]
     if region.config.entropy_coefficient:
         surrogate = surrogate + region.config.entropy_coefficient * distributions.entropy(logits)
-    return surrogate * mask, ratio
+    return surrogate * mask, log_ratio
 
 
 @torch.no_grad()
@@ -173,7 +176,7 @@ def surrogate_and_kl(region: TrustRegion, before: PreTrainedModel) -> tuple[floa
     sums = torch.zeros(2, device=mask.device)
     for rows in own_parts(region, rows_that_count(mask)):
         logits = open_logits(region, region.policy, rows)
-        surrogate, _ = surrogate_and_ratio(region, logits, rows)
+        surrogate, _ = surrogate_and_log_ratio(region, logits, rows)
         kl = distributions.kl_divergence(open_logits(region, before, rows), logits)
         kl = kl.masked_fill(~mask[rows, : logits.shape[1]], 0.0)
         sums += torch.stack([surrogate.sum(), kl.sum()])
@@ -220,10 +223,7 @@ def open_logits(region: TrustRegion, policy: PreTrainedModel, rows: Tensor) -> T
 
 def own_parts(region: TrustRegion, rows: Tensor) -> list[Tensor]:
     """Return this rank's share of some rows in micro-batches."""
-    distributed = region.trainer.distributed
-    mine = rows[distributed.rank :: distributed.size]
-    parts = length_batches(region.experience.mask, mine, region.config.micro_batch_size)
-    return [part for part in parts if len(part)]
+    return micro_batches(region.trainer, region.experience.mask, rows, region.config.micro_batch_size)
 
 
 # --- the critic ------------------------------------------------------------------------------------------------------

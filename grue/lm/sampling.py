@@ -23,9 +23,9 @@ from grue.lm.stops import Stops
 from grue.lm.tokens import Tokens
 from grue.tasks import Generation
 
-# What a sampler keeps of what the policy says: the log-probabilities and entropy of the drawn tokens, or with them the
-# states, which a critic on the policy's trunk reads.
-Kept = Literal["scores", "states"]
+# What a sampler keeps of what the policy says of the drawn tokens: log π over their supports, to compare others with;
+# with them log π over the vocabulary and the entropy; or the states, too, which a critic on the policy's trunk reads.
+Kept = Literal["drawn", "scores", "states"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,8 @@ def sample_responses(
         if opened is not None:
             disagreements.append(~opened.gather(-1, logits.argmax(-1, keepdim=True)).squeeze(-1))
         if keep is not None:
-            scores = token_scores(logits, drawn, support, 1.0, want_plain=True, want_entropy=True)
+            everything = keep != "drawn"
+            scores = token_scores(logits, drawn, support, 1.0, want_plain=everything, want_entropy=everything)
             said.append([score.masked_fill(~running, 0.0) for score in scores] + ([] if state is None else [state]))
         broken, running = broken & running, running & ~torch.isin(drawn, ending)
         if stops is not None and stops.spread:
@@ -216,5 +217,6 @@ def _stack_said(steps: list[list[Tensor]]) -> TokenLogProbs | None:
     """Stack what was kept at each step: `token_scores`, and after them the states, if they were kept."""
     if not steps:
         return None
-    restricted, plain, entropy, *states = (torch.stack(column, 1) for column in zip(*steps, strict=True))
-    return TokenLogProbs(plain, restricted, entropy, states[0] if states else None)
+    restricted, *more = (torch.stack(column, 1) for column in zip(*steps, strict=True))
+    plain, entropy, states = (*more, None, None, None)[:3]
+    return TokenLogProbs(plain, restricted, entropy, states)

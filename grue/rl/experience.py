@@ -6,6 +6,7 @@ controller, the log) is computed alike everywhere, over the whole batch.
 B = responses of an update, b = some of them, T = response time.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 
 import torch
@@ -13,12 +14,13 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from grue.lm.critic import Critic
-from grue.lm.distributed import DistributedContext
 from grue.lm.log_probs import token_log_probs
 from grue.lm.sampling import Kept, Rollout
 from grue.lm.sharding import gathered
 from grue.lm.tokens import length_batches
 from grue.rl import functional as rl
+from grue.rl.agreement import importance_weights
+from grue.rl.gradient import epochs, micro_batches, rows_that_count
 from grue.rl.masking import mask_of_update
 from grue.rl.responses import Responses, describe_responses, gather, sample, score
 from grue.rl.settings import ActorCriticConfig, RolloutConfig, rollout_settings
@@ -65,6 +67,8 @@ class Experience:
         responses: What was drawn, and its scores.
         policy: What the rollout policy said of its tokens.
         log_probs: The same as the ratio needs it.
+        drawn: What the sampler said of them, log π over the support.
+        weights: What a token counts in the policy's loss, to make up for drawing from the sampler; 1 in float32.
         kl: Estimate against the reference at each token, as the penalty takes it.
         kl_vocabulary: The same over the full vocabulary, for the log.
         reference: log π_0 over the same set as `kl`.
@@ -75,6 +79,8 @@ class Experience:
     responses: Responses
     policy: ScoredTokens
     log_probs: Tensor
+    drawn: Tensor
+    weights: Tensor
     kl: Tensor
     kl_vocabulary: Tensor
     reference: Tensor
@@ -114,6 +120,7 @@ class Minibatch:
         now: Policy and critic as they are, with gradients.
         new: Log-probabilities as the ratio needs them, with gradients.
         old: The same of the policy that was sampled.
+        drawn: What the sampler said, log π over the support.
         mask: Where a token counts.
     """
 
@@ -121,6 +128,7 @@ class Minibatch:
     now: ScoredTokens
     new: Tensor
     old: Tensor
+    drawn: Tensor
     mask: Tensor
 
     def part(self, values: Tensor) -> Tensor:
@@ -128,8 +136,17 @@ class Minibatch:
         return values[self.rows, : self.mask.shape[1]]
 
 
-def collect(trainer: Trainer, state: TrainState, config: RolloutConfig, n: int) -> Experience:
+# Rows that something is learnt from → the minibatches in which an update reads all of them first.
+Minibatches = Callable[[Tensor], Sequence[Tensor]]
+
+
+def collect(
+    trainer: Trainer, state: TrainState, config: RolloutConfig, n: int, minibatches: Minibatches | None = None
+) -> Experience:
     """Sample responses to the prompts of update `n`, reward them, and score them under policy, critic and reference.
+
+    Args:
+        minibatches: In which learning reads its rows first; None for those of `optimize`.
 
     Returns:
         The experience of all ranks; responses to the same prompt stand side by side.
@@ -137,22 +154,28 @@ def collect(trainer: Trainer, state: TrainState, config: RolloutConfig, n: int) 
     Raises:
         TrainingError: No response has a score, or one has what cannot be a score.
     """
-    temperature, distributed = rollout_settings(trainer.task, config).temperature, trainer.distributed
+    temperature = rollout_settings(trainer.task, config).temperature
     mask, keep = mask_of_update(trainer, state, config), kept(trainer, state, n)
     with gathered(trainer.sharded):
         sampled = sample(trainer, state, config, n, mask, keep=keep)
+        found = score(trainer, state, config, n, gather(trainer, sampled))
+        reading = reading_of(trainer, config, sampled.rollout, found, minibatches or first_epoch(trainer, config, n))
+        policy = state.policy if keep == "drawn" else None
         with trainer.autocast():
-            policy = None if keep else state.policy
-            now = score_all(policy, state.critic, sampled.rollout, temperature, config, entropy=True)
+            now = score_all(policy, state.critic, reading, temperature, config, entropy=True)
     with state.reference_policy() as reference, trainer.autocast():
-        before = score_all(reference, None, sampled.rollout, temperature, config)
-    now, before = gather_scored(now, distributed), gather_scored(before, distributed)
-    found = score(trainer, state, config, n, gather(trainer, sampled))
+        before = score_all(reference, None, reading, temperature, config)
+    now, before = joined(now, reading), joined(before, reading)
+    said = sampled.rollout.said
+    assert said is not None, "the sampler was to keep what the policy says"
+    drawn = trainer.distributed.gather_rows(said.restricted)
     kl = rl.kl_k1(now.over(config.kl_over), before.over(config.kl_over))
     return Experience(
         responses=found,
         policy=now,
         log_probs=now.over(config.ratio_over),
+        drawn=drawn,
+        weights=importance_weights(now.restricted, drawn, config, config.importance_cap),
         kl=kl,
         kl_vocabulary=rl.kl_k1(now.over("vocabulary"), before.over("vocabulary")),
         reference=before.over(config.kl_over),
@@ -160,16 +183,60 @@ def collect(trainer: Trainer, state: TrainState, config: RolloutConfig, n: int) 
     )
 
 
-def kept(trainer: Trainer, state: TrainState, n: int) -> Kept | None:
-    """Return what the sampler shall keep at update `n`, so that the policy need not read its own responses again.
+def kept(trainer: Trainer, state: TrainState, n: int) -> Kept:
+    """Return what the sampler shall keep at update `n`: all, if the policy need not read its own responses again.
 
-    Nothing in bfloat16, where a pass over whole responses computes other log-probabilities than one token by token. And
-    nothing at the first update, whose policy is the reference: the same pass of both gives a KL of exactly 0, where
-    rounding would be all that there is to learn if no response had a reward.
+    It must in bfloat16, where a pass over whole responses computes other log-probabilities than one token by token. And
+    at the first update, whose policy is the reference: the same pass of both gives a KL of exactly 0, where rounding
+    would be all that there is to learn if no response had a reward.
     """
     if trainer.precision != "float32" or n == 0:
-        return None
+        return "drawn"
     return "states" if state.critic is not None and state.critic.trunk is None else "scores"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """In what shapes a rollout is read to score its tokens.
+
+    Attributes:
+        rollout: What this rank reads of.
+        batches: The rows that it reads together.
+        join: Makes one tensor of what the ranks have found, [B, T].
+    """
+
+    rollout: Rollout
+    batches: Sequence[Tensor]
+    join: Callable[[Tensor], Tensor]
+
+
+def reading_of(
+    trainer: Trainer, config: RolloutConfig, own: Rollout, found: Responses, minibatches: Minibatches
+) -> Reading:
+    """Return how tokens are scored: in bfloat16, in the very micro-batches that learning reads first.
+
+    A value in bfloat16 depends on the shapes of the matrices that it comes from, so that in others neither would the
+    first ratio be 1 nor, if policy and reference were read in two ways, their first KL be 0. In float32 shapes move the
+    sixth digit, and each rank reads what it has drawn, in the order of length.
+
+    Args:
+        own: What this rank has drawn.
+        found: The responses of all ranks.
+    """
+    size, distributed = config.micro_batch_size, trainer.distributed
+    if trainer.precision == "float32":
+        mask = own.responses.mask
+        return Reading(own, length_batches(mask, torch.arange(len(mask)), size), distributed.gather_rows)
+    learnt = rows_that_count(found.mask)
+    without_score = rows_that_count(~found.scored.unsqueeze(1))
+    together = [*minibatches(learnt), without_score]
+    batches = [part for rows in together for part in micro_batches(trainer, found.mask, rows, size)]
+    return Reading(found.rollout, batches, distributed.sum)
+
+
+def first_epoch(trainer: Trainer, config: RolloutConfig, n: int) -> Minibatches:
+    """Return what splits rows into the minibatches of the first epoch of update `n`."""
+    return lambda learnt: next(epochs(trainer, config, learnt, n))
 
 
 def score_minibatch(
@@ -203,6 +270,7 @@ def score_minibatch(
         now=now,
         new=now.over(config.ratio_over),
         old=experience.log_probs[rows, :width],
+        drawn=experience.drawn[rows, :width],
         mask=experience.mask[rows, :width],
     )
 
@@ -249,15 +317,16 @@ def score_tokens(
 def score_all(
     policy: PreTrainedModel | None,
     critic: Critic | None,
-    rollout: Rollout,
+    reading: Reading,
     temperature: float,
     config: RolloutConfig,
     entropy: bool = False,
 ) -> ScoredTokens:
-    """Run `score_tokens` over a whole rollout in micro-batches of similar length, padded back to [B, T]."""
+    """Run `score_tokens` over what this rank reads of a rollout, padded back to [B, T]; 0 where it reads nothing."""
+    rollout = reading.rollout
     size, width = rollout.responses.ids.shape
     parts: dict[str, Tensor] = {}
-    for rows in length_batches(rollout.responses.mask, torch.arange(size), config.micro_batch_size):
+    for rows in reading.batches:
         scored = score_tokens(policy, critic, rollout, rows, temperature, config, entropy)
         for name in ScoredTokens.__slots__:
             part = getattr(scored, name)
@@ -267,14 +336,10 @@ def score_all(
     return ScoredTokens(**{name: parts.get(name) for name in ScoredTokens.__slots__})  # type: ignore[arg-type]
 
 
-def gather_scored(scored: ScoredTokens, distributed: DistributedContext) -> ScoredTokens:
+def joined(scored: ScoredTokens, reading: Reading) -> ScoredTokens:
     """Return what all ranks scored as one."""
-    if distributed.size == 1:
-        return scored
     values = {field.name: getattr(scored, field.name) for field in fields(scored)}
-    return replace(
-        scored, **{name: distributed.gather_rows(value) for name, value in values.items() if value is not None}
-    )
+    return replace(scored, **{name: reading.join(value) for name, value in values.items() if value is not None})
 
 
 def advantages_and_returns(experience: Experience, config: ActorCriticConfig) -> tuple[Tensor, Tensor]:

@@ -155,7 +155,7 @@ def ratio_figures(
 
     Returns:
         Weighted sums of k3's estimate of KL(old‖new) and of the tokens with r outside [1 − clip, 1 + clip_high], and
-        the largest |r − 1|.
+        `ratio_errors`.
     """
     new = new.detach()
     ratio = (new - old).exp()
@@ -163,8 +163,14 @@ def ratio_figures(
     return {
         "approx_kl": (kl_k3(old, new) * weights).sum(),
         "clip_fraction": (outside * weights).sum(),
-        "ratio_error": ((ratio - 1.0).abs() * (weights != 0)).max(),
+        **ratio_errors(new - old, weights),
     }
+
+
+def ratio_errors(log_ratio: Tensor, weights: Tensor) -> dict[str, Tensor]:
+    """Return the largest |r − 1| and the weighted sum of |r − 1|, with r = π_new/π_old; [B, T] each."""
+    error = (log_ratio.detach().exp() - 1.0).abs()
+    return {"ratio_error": (error * (weights != 0)).max(), "ratio_error_mean": (error * weights).sum()}
 
 
 def value_loss(values: Tensor, returns: Tensor, old_values: Tensor, clip: float | None = None) -> Tensor:

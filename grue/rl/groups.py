@@ -25,6 +25,7 @@ from grue.lm.seeds import generator
 from grue.lm.tokens import Tokens, encode_prompts, encode_responses, length_batches
 from grue.records import Example
 from grue.rl import trainer as base
+from grue.rl.gradient import epochs, micro_batches, rows_that_count
 from grue.rl.optimize import optimize
 from grue.rl.responses import Responses, describe_responses, draw, draw_positions, replace_rows
 from grue.rl.settings import RewardedConfig, ScoredConfig
@@ -198,7 +199,7 @@ def fix(trainer: Trainer, state: TrainState, config: ScoredConfig, data: ScoredD
     seen = sorted({at for n in range(config.updates) for at in line_numbers(lines, config, trainer.seed, n)})
     groups = encode_groups(trainer, data, seen)
     if reference:
-        groups = with_reference(trainer, state, config, groups)
+        groups = with_reference(trainer, state, config, groups, by_length(trainer, config, groups))
     return FixedGroups(lines, {line: row for row, line in enumerate(seen)}, groups, data.budget)
 
 
@@ -318,25 +319,29 @@ def with_references(trainer: Trainer, groups: Groups, n: int) -> Groups:
 # --- log-probabilities -----------------------------------------------------------------------------------------------
 
 
-def with_reference(trainer: Trainer, state: TrainState, config: RewardedConfig, groups: Groups) -> Groups:
-    """Return groups with the log-probabilities of π_0, unless they have them; each rank computes a share.
+def with_reference(
+    trainer: Trainer, state: TrainState, config: RewardedConfig, groups: Groups, batches: Sequence[Tensor]
+) -> Groups:
+    """Return groups with the log-probabilities of π_0: the initial policy, or what `reference` names in its place.
 
-    π_0 is the initial policy, or what `reference` names in its place.
+    Args:
+        batches: The groups that this rank reads together; what no rank reads stays 0.
     """
-    if groups.reference is not None:
-        return groups
+    count, size = groups.scores.shape
+    found = torch.zeros(count, size, groups.responses.ids.shape[1], device=groups.scores.device)
+    with state.reference_policy() as policy, torch.no_grad(), trainer.autocast():
+        for part in batches:
+            tokens = response_log_probs(policy, groups, part, config)
+            found[part.to(found.device), :, : tokens.shape[-1]] = tokens.float()
+    return replace(groups, reference=trainer.distributed.sum(found))
+
+
+def by_length(trainer: Trainer, config: RewardedConfig, groups: Groups) -> list[Tensor]:
+    """Return this rank's share of groups, in batches of similar length."""
     count, size = groups.scores.shape
     mine = torch.arange(count)[trainer.distributed.share(count)]
-    found = torch.zeros(len(mine), size * groups.responses.ids.shape[1], device=groups.scores.device)
-    with state.reference_policy() as policy, torch.no_grad(), trainer.autocast():
-        for part in length_batches(_longest(groups), mine, max(1, config.micro_batch_size // size)):
-            if len(part):
-                tokens = response_log_probs(policy, groups, part, config)
-                wide = torch.nn.functional.pad(tokens, (0, groups.responses.ids.shape[1] - tokens.shape[-1]))
-                found[(part - mine[0]).to(found.device)] = wide.flatten(1)
-    return replace(
-        groups, reference=trainer.distributed.gather_rows(found).view(count, size, groups.responses.ids.shape[1])
-    )
+    batches = length_batches(_longest(groups), mine, max(1, config.micro_batch_size // size))
+    return [part for part in batches if len(part)]
 
 
 def response_log_probs(policy: PreTrainedModel, groups: Groups, rows: Tensor, config: RewardedConfig) -> Tensor:
@@ -371,15 +376,26 @@ def improve(
     loss: GroupLoss,
     n: int,
     counts: Tensor,
+    reference: bool = False,
 ) -> dict[str, float]:
     """Take the optimiser steps of update `n` on groups; return the means of what was measured at each.
 
     Args:
         counts: [P], what each group counts in the mean of the losses; one that counts 0 is left out.
+        reference: Whether the loss compares with π_0. In bfloat16 that reads drawn groups in the very micro-batches
+            that learning reads first, so that a policy that has not moved does not seem to have.
     """
+    size = groups.scores.shape[1]
     weights = _longest(groups) * counts.unsqueeze(1)
+    if reference and groups.reference is None:
+        batches = by_length(trainer, config, groups)
+        if trainer.precision != "float32":
+            first = next(epochs(trainer, config, rows_that_count(weights), n, size), ())
+            micro_batch = max(1, config.micro_batch_size // size)
+            batches = [part for rows in first for part in micro_batches(trainer, weights, rows, micro_batch)]
+        groups = with_reference(trainer, state, config, groups, batches)
     losses_of = partial(_losses, trainer, state, config, groups, loss)
-    return optimize(trainer, state, config, weights, losses_of, n, counts, groups.scores.shape[1])
+    return optimize(trainer, state, config, weights, losses_of, n, counts, size)
 
 
 def _losses(

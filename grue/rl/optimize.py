@@ -5,16 +5,13 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from grue.errors import TrainingError
 from grue.lm.adapters import dropping_out, recomputing
-from grue.lm.seeds import derived_seed, generator
-from grue.rl.gradient import TokenLosses, minibatch_gradient, step
+from grue.lm.seeds import derived_seed
+from grue.rl.agreement import FIGURES, check_ratio, figures_of
+from grue.rl.gradient import TokenLosses, epochs, minibatch_gradient, rows_that_count, step
 from grue.rl.references import supervised_gradient
 from grue.rl.settings import RewardedConfig, RolloutConfig
 from grue.rl.trainer import Trainer, TrainState
-
-# The first minibatch meets the very policy that was sampled: its ratio is 1 up to the rounding of other batch shapes.
-RATIO_TOLERANCE = {"float32": 1e-3, "bfloat16": 0.3}
 
 
 def optimize(
@@ -39,13 +36,11 @@ def optimize(
     Raises:
         TrainingError: The first minibatch does not find the policy that was sampled, or a gradient is not finite.
     """
-    chance = generator(trainer.seed, "minibatches", n)
     seen: list[dict[str, Tensor]] = []
-    learnt = rows_that_count(weights)
-    minibatch, micro_batch = (max(1, size // sequences) for size in (config.minibatch_size, config.micro_batch_size))
+    micro_batch = max(1, config.micro_batch_size // sequences)
     stop_kl = config.stop_kl if isinstance(config, RolloutConfig) else None
-    for _ in range(config.epochs if len(learnt) else 0):
-        for rows in learnt[torch.randperm(len(learnt), generator=chance)].split(minibatch):
+    for minibatches in epochs(trainer, config, rows_that_count(weights), n, sequences):
+        for rows in minibatches:
             seed = derived_seed(trainer.seed, "dropout", n, len(seen), trainer.distributed.rank)
             with recomputing(state.policy, state.critic), dropping_out(state.policy, config.dropout, seed):
                 measured = minibatch_gradient(trainer, rows, weights, losses_of, micro_batch, counts)
@@ -62,29 +57,10 @@ def optimize(
     return _means(seen)
 
 
-def rows_that_count(weights: Tensor) -> Tensor:
-    """Return the rows of [B, T] in which a token counts, on the CPU, where minibatches are drawn."""
-    return (weights != 0).any(1).nonzero()[:, 0].cpu()
-
-
 def _means(seen: Sequence[Mapping[str, Tensor]]) -> dict[str, float]:
-    names = seen[0] if seen else ()
+    names = [name for name in (seen[0] if seen else ()) if name not in FIGURES]
     means = {name: float(torch.stack([one[name].detach().float() for one in seen]).mean()) for name in names}
-    if "policy/ratio_error" in means:
-        means["policy/ratio_error"] = float(seen[0]["policy/ratio_error"])
+    if seen:
+        means |= figures_of(seen[0])
     steps = float(sum(bool(one["policy/grad_norm"] > 0) for one in seen))
     return means | {"policy/steps": steps, "steps": steps}
-
-
-def check_ratio(measured: Mapping[str, Tensor], config: RewardedConfig, n: int) -> None:
-    """Make sure that the policy about to learn is the one that was sampled, where a loss has a ratio.
-
-    Raises:
-        TrainingError: A ratio is off 1 by more than rounding.
-    """
-    error = float(measured.get("policy/ratio_error", 0.0))
-    if not error <= RATIO_TOLERANCE[config.precision]:  # nor is NaN one
-        raise TrainingError(
-            f"update {n}: the first policy ratio is off 1 by {error:.2g}: sampling and training see different "
-            "policies. This is a bug; please report it with config.toml."
-        )

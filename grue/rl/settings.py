@@ -224,7 +224,7 @@ class RewardedConfig(Common):
 LATER: Mapping[str, Any] = {
     **{"select": None, "reference": None, "redraws": 0, "calibration_samples": 0, "calibration_tilt": 0.0},
     **{"supervised_coefficient": 0.0, "overlong_buffer": 0, "overlong_penalty": 1.0},
-    **{"ratio_of": "tokens", "kl_estimator": "k3", "kl_corrected": False},
+    **{"ratio_of": "tokens", "kl_estimator": "k3", "kl_corrected": False, "importance_cap": 2.0},
     **{"validate_on": "decoding", "keep": "best"},
 }
 """Settings that came after runs were recorded, and the values with which they change nothing."""
@@ -338,6 +338,10 @@ class RolloutConfig(RewardedConfig):
         kl_over: "support": both policies renormalised over what the sampler could draw; "vocabulary": the full softmax,
             as RL4LMs. The two differ only where sampling is truncated, and there the latter can be gamed.
         ratio_over: The same choice for the policy ratio.
+        importance_cap: Largest weight of a token in truncated importance sampling: its policy loss is weighted by
+            min(π/π_sampler, cap), π being what the pass that learns says before the first step (Yao et al. 2025; TRL's
+            `token_truncate`, verl's `rollout_is = "token"`); none weighs nothing. 1 for all in float32, where both say
+            the same.
         stop_kl: Approximate KL of a minibatch to the rollout policy at which the update stops early (`target_kl` in
             CleanRL and SB3); none never stops.
     """
@@ -351,6 +355,7 @@ class RolloutConfig(RewardedConfig):
     kl_horizon: Annotated[int, POSITIVE] = 10_000
     kl_over: Annotated[Literal["support", "vocabulary"], Paper("vocabulary")] = "support"
     ratio_over: Literal["support", "vocabulary"] = "support"
+    importance_cap: Annotated[float | None, POSITIVE] = 2.0
     stop_kl: Annotated[float | None, POSITIVE] = None
 
     def problems(self) -> Iterator[str]:
@@ -367,6 +372,8 @@ class RolloutConfig(RewardedConfig):
         for name in ("kl_controller", "kl_gain", "kl_horizon") if self.kl_target is None else ():
             yield name, f"{name} does nothing without kl_target; set kl_target, or leave it out."
         unread = "kl_horizon" if self.kl_controller == "rl4lms" else "kl_gain"
+        if self.precision == "float32":
+            yield "importance_cap", 'importance_cap does nothing with precision = "float32"; leave it out.'
         yield unread, f'{unread} does nothing with kl_controller = "{self.kl_controller}"; leave it out.'
 
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from grue.lm.forward import trunk_states
 from grue.lm.tokens import length_batches
 from grue.rl import functional as rl
-from grue.rl.experience import Experience, collect, step_rewards
+from grue.rl.experience import Experience, Minibatches, collect, step_rewards
 from grue.rl.settings import ActorCriticConfig
 from grue.rl.trainer import Trainer, TrainState
 
@@ -29,9 +29,11 @@ EQUAL = 1e-6
 """Targets that differ by less, as a share of the largest, are equal but for rounding."""
 
 
-def collect_valued(trainer: Trainer, state: TrainState, config: ActorCriticConfig, n: int) -> Experience:
+def collect_valued(
+    trainer: Trainer, state: TrainState, config: ActorCriticConfig, n: int, minibatches: Minibatches | None = None
+) -> Experience:
     """Collect the rollouts of update `n`, as `collect`; before the first update, fit the critic to them."""
-    experience = collect(trainer, state, config, n)
+    experience = collect(trainer, state, config, n, minibatches)
     if n == 0 and config.value_start == "regression":
         values = fit_head(state, config, experience)
         experience = replace(experience, policy=replace(experience.policy, values=values))

@@ -18,7 +18,7 @@ transformers, loading, data, predicting, rewards = lates(
     "transformers grue.lm.load grue.data.load grue.evaluation.predict grue.evaluation.rewards"
 )
 adapters, lm, scoring, sampling, tokens = lates("adapters model log_probs sampling tokens", "grue.lm.")
-experience, optimize, trainer = lates("experience optimize trainer", "grue.rl.")
+agreement, experience, trainer = lates("agreement experience trainer", "grue.rl.")
 EOS = 1
 
 
@@ -216,10 +216,12 @@ def test_the_policy_reads_its_responses_again_only_in_half_precision(
 
 
 @pytest.mark.parametrize("family", ["causal", "seq2seq"])
-def test_half_precision_stays_far_inside_its_tolerance(family, tmp_path):
+def test_half_precision_finds_what_was_scored_bit_for_bit_and_stays_near_the_sampler(family, tmp_path):
     settings = {"task_": tiny.task(family, top_k=9), "precision": "bfloat16", "micro_batch_size": 5, "epochs": 1}
     lines = tiny.updated(tiny.run(family, "ppo", tmp_path, **settings), 3)
-    assert max(line["policy/ratio_error"] for line in lines) < 0.5 * optimize.RATIO_TOLERANCE["bfloat16"]
+    assert all(line["policy/ratio_error"] < 1e-6 for line in lines)
+    assert all(0 < line["policy/mismatch"] < 0.5 * agreement.NOISE for line in lines)
+    assert lines[0]["objective/kl"] == 0 != lines[1]["objective/kl"]
 
 
 @pytest.mark.parametrize("algorithm", ["supervised", "dpo", "es", "ppo"])

@@ -107,7 +107,10 @@ def test_the_head_is_fitted_to_the_states_of_the_first_rollouts(family, value_mo
     monkeypatch.setattr(values, "ridge", lambda *given: seen.append(given[2]) or ridge(*given))
     found = values.collect_valued(run.trainer, state, config, 0)
     mask, returns = found.mask, values.discounted_returns(found, config)
-    scored = experience.score_all(state.policy, state.critic, found.rollout, 1.0, config)
+    reading = experience.reading_of(
+        run.trainer, config, found.rollout, found.responses, experience.first_epoch(run.trainer, config, 0)
+    )
+    scored = experience.score_all(state.policy, state.critic, reading, 1.0, config)
     assert float((scored.values - returns)[mask].square().mean()) < float(returns[mask].var())
     assert not torch.allclose(found.policy.values[mask], scored.values[mask])  # those have not seen their prompt
     assert not found.policy.values[~mask].any()
