@@ -258,7 +258,7 @@ def test_leftover_lunch_draws_in_proportion_to_the_advantage(tmp_path, monkeypat
     )
     counts, chosen = dict.fromkeys((1.0, 2.0, 5.0, 0.0), 0), importlib.import_module("grue.algorithms.alol")
 
-    def seen(trainer, state, config, groups, *rest):
+    def seen(trainer, state, config, groups, *rest, **named):
         for score in groups.scores.flatten().tolist():
             counts[score] += 1
         return {}
