@@ -173,8 +173,8 @@ OF_UPDATES = (
     ),
     LoggedFigure(
         "policy/ratio_error",
-        "Largest |ratio − 1| in the first minibatch: rounding, or dropout; 0 where the policy was scored by the very pass "
-        "that learns, as in bfloat16.",
+        "Largest |ratio − 1| in the first minibatch: rounding, or dropout. 0 in bfloat16, where scoring reads what "
+        "learning reads.",
         (RolloutConfig,),
     ),
     LoggedFigure("policy/ratio_error_mean", "Mean |ratio − 1| in the first minibatch.", (RolloutConfig,)),
