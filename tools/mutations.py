@@ -138,11 +138,11 @@ MUTATIONS = (
     Mutation(
         "every process learns all rows",
         "grue/rl/gradient.py",
-        "mine = rows[distributed.rank :: distributed.size]",
+        "mine = rows[trainer.distributed.rank :: trainer.distributed.size]",
         "mine = rows",
         RL,
     ),
-    Mutation("the same minibatches at each update", "grue/rl/optimize.py", '"minibatches", n)', '"minibatches")', RL),
+    Mutation("the same minibatches at each update", "grue/rl/gradient.py", '"minibatches", n)', '"minibatches")', RL),
     Mutation("supervised loss on padding", "grue/rl/references.py", ".masked_fill(~targets.mask, 0.0)", "", RL),
     Mutation(
         "resuming forgets the best",
