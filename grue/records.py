@@ -202,6 +202,26 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
+class Searched:
+    """What a result says of answers that were searched as a task's `[search]` says, beside its score and never in it.
+
+    Attributes:
+        generation: How they were decoded.
+        scores: Metric → corpus value on the metric's own scale.
+        preference, naturalness: As in `Result`.
+        counts: As in `Result`.
+        predictions: sha256 of the answers.
+    """
+
+    generation: Mapping[str, Any] = field(repr=False)
+    scores: Mapping[str, float] = field(repr=False)
+    preference: Annotated[float | None, PERCENT]
+    naturalness: Annotated[float | None, PERCENT]
+    counts: Mapping[str, int]
+    predictions: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """A run's scores and everything needed to reproduce them: the content of `result.json`.
 
@@ -219,6 +239,7 @@ class Result:
             ranked and cannot be submitted.
         errors: Metrics that could not be computed, and why.
         notes: What to know before the scores are believed: blank references, metrics that see nothing of them.
+        searched: Of the answers that were searched beside; None where none were.
     """
 
     schema: int
@@ -244,6 +265,7 @@ class Result:
     limited: bool
     errors: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    searched: Searched | None = field(default=None, metadata=LATER)
 
 
 def other_examples(hashes: Mapping[str, str], others: Mapping[str, str]) -> str | None:

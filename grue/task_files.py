@@ -190,7 +190,8 @@ def _problems(task: Task) -> Iterator[str]:
         graphlib.TopologicalSorter({name: split.without for name, split in task.data.splits.items()}).prepare()
     except graphlib.CycleError as error:
         yield f"data.splits: {' is without '.join(error.args[1])}, a circle; remove one `without`."
-    for key, part in (("prompt", task.prompt), ("decoding", task.decoding), ("rollout", task.rollout)):
+    parts = {"prompt": task.prompt, "decoding": task.decoding, "rollout": task.rollout}
+    for key, part in {**parts, **({"search": task.search} if task.search else {})}.items():
         yield from (f"{key}: {problem}" for problem in violations(part))
         if isinstance(part, Generation) and part.min_new_tokens > part.max_new_tokens:
             yield f"{key}: min_new_tokens = {part.min_new_tokens} is above max_new_tokens = {part.max_new_tokens}."
@@ -198,10 +199,12 @@ def _problems(task: Task) -> Iterator[str]:
             cure = "leave it out" if key == "rollout" else "leave it out, or set do_sample = false"
             yield f"{key}: num_beams = {part.num_beams} says nothing of samples, which do_sample = true draws; {cure}."
         if isinstance(part, Generation) and part.samples > 1 and not (key == "decoding" and part.do_sample):
-            what = "only [decoding] says how many are drawn" if key == "rollout" else "do_sample = false draws none"
+            what = "only [decoding] says how many are drawn" if part.do_sample else "do_sample = false draws none"
             yield f"{key}: samples = {part.samples}, but {what}; leave it out."
         if isinstance(part, Generation) and not all(part.stop):
             yield f"{key}: stop: an empty text would end every response at once; leave it out."
+    if task.search is not None and task.search.do_sample:
+        yield "search: do_sample = true, and what is drawn is not searched; leave it out, or the table."
     if not task.rollout.do_sample:
         yield (
             "rollout: do_sample = false, and rollouts are always samples; leave it out, and write how evaluation "

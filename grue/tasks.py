@@ -277,6 +277,8 @@ class Task:
         families: Groups of metrics that move together, so that a reward of one raises the others; see
             `experiments/relatives.py`.
         folder: The folder that paths of local files are relative to: the task file's; empty without local files.
+        search: How evaluation decodes a second time, by beams or the likeliest token, for a figure that is shown beside
+            the score; None where it does not.
     """
 
     schema: int
@@ -296,6 +298,7 @@ class Task:
     changelog: tuple[str, ...] = ()
     families: tuple[tuple[str, ...], ...] = ()
     folder: str = ""
+    search: Generation | None = None
 
     @property
     def hash(self) -> str:

@@ -95,7 +95,9 @@ rollout = {do_sample = false, num_beams = 4}
 rollout.stop = [".", ""]
 rollout.samples = 4
 decoding.samples = 0
-decoding = {max_new_tokens = 48, num_beams = 2, samples = 4}
+search = {max_new_tokens = 48, samples = 4}
+search = {max_new_tokens = 48, do_sample = true}
+search = {max_new_tokens = 0}
 rollout.num_beams = 4
 decoding.num_beams = 4
 prompt.chat.user = "Go on: {prompt} {title}"

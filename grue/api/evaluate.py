@@ -51,6 +51,7 @@ def evaluate(
     frontier: str | Path | None = None,
     output: str | Path | None = None,
     force: bool = False,
+    search: bool = True,
     runs: str | Path = "runs",
     data_dir: str | Path | None = None,
     offline: bool = False,
@@ -76,6 +77,7 @@ def evaluate(
         frontier: What `grue frontier -o` wrote of the run's start: the result says which share of it the run gained.
         output: Folder for predictions.jsonl, scores.jsonl and result.json. [default: the run's]
         force: Replace an evaluation that is there, once everything for this one is at hand.
+        search: Whether a model's answers are also searched, where the task has a `[search]`.
         progress: Called with (done, total) examples.
         warn: Called where a finished evaluation is scored again, because its files are not what was written.
 
@@ -119,6 +121,7 @@ def evaluate(
         data_dir=optional_path(data_dir),
         offline=offline,
         force=force,
+        search=search,
         progress=progress,
         warn=warn,
     )

@@ -93,6 +93,7 @@ Kind = Literal["checkpoint", "model", "baseline"]
     "-o", "--output", type=click.Path(path_type=Path), help="Folder to write to. [default: the run's folder]"
 )
 @options.option("--force", is_flag=True, help="Replace an evaluation that is there.")
+@options.option("--no-search", is_flag=True, help="Leave out the searched answers that the task's [search] asks for.")
 @options.runs
 @options.data
 @options.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
@@ -121,6 +122,7 @@ def evaluate(
     frontier: Path | None,
     output: Path | None,
     force: bool,
+    no_search: bool,
     runs: Path,
     data_dir: Path | None,
     offline: bool,
@@ -204,6 +206,7 @@ def evaluate(
                 frontier=frontier,
                 output=folder,
                 force=force,
+                search=not no_search,
                 data_dir=data_dir,
                 offline=offline,
                 progress=progress,
@@ -283,7 +286,18 @@ def summary(result: "Result", folder: Path, places: Mapping[str, str]) -> str:
         f"{result.system['name']} on {result.suite}/{result.task}, {result.split}, seed {result.seed}: {notes}{limited}"
     )
     table = score_table(result.scores, result.preference, result.naturalness, places, result.notes)
-    return f"{head}\n{table}{_asked(result)}\n→ {folder / 'result.json'}"
+    return f"{head}\n{table}{_searched(result)}{_asked(result)}\n→ {folder / 'result.json'}"
+
+
+def _searched(result: "Result") -> str:
+    """Return what searched answers reached, as a line; empty where none were searched."""
+    found = result.searched
+    if found is None:
+        return ""
+    axes = (("preference", found.preference), ("naturalness", found.naturalness))
+    reached = ", ".join(f"{axis} {value:.1f}" for axis, value in axes if value is not None)
+    beams = found.generation.get("num_beams", 1)
+    return f"\n  searched, {f'{beams} beams' if beams != 1 else 'the likeliest tokens'}, outside the score: {reached}"
 
 
 def _asked(result: "Result") -> str:

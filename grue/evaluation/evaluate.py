@@ -27,11 +27,19 @@ from grue.evaluation.by_endpoint import (
 )
 from grue.evaluation.chat import Chatting, chatting, unbounded
 from grue.evaluation.client import Client
-from grue.evaluation.folder import ANSWERS, ASKED, CODE, PREDICTIONS, SCORES, claim, discard, seal, withdraw
-from grue.evaluation.predict import Answer, predict_file
+from grue.evaluation.folder import ANSWERS, ASKED, CODE, PREDICTIONS, SCORES, SEARCHED, claim, discard, seal, withdraw
+from grue.evaluation.predict import Answer, predict, predict_file
 from grue.evaluation.predictions import write_predictions
 from grue.evaluation.prompting import CHAT, SHOTS, Asking, Question, asked_hash, by_chat
-from grue.evaluation.scoring import Scored, check_examples, score_predictions, unavailable, write_per_example
+from grue.evaluation.scoring import (
+    Prepare,
+    Scored,
+    check_examples,
+    prepared_once,
+    score_predictions,
+    unavailable,
+    write_per_example,
+)
 from grue.evaluation.systems import System
 from grue.lm.chat import cut_text
 from grue.lm.checks import check_lengths
@@ -40,7 +48,7 @@ from grue.lookups.find import find_lookup
 from grue.metrics.registry import own_code
 from grue.metrics.tokens import sentences
 from grue.provenance import code_version, machine, package_versions
-from grue.records import LOOKUPS, SCHEMA_VERSION, UNFINISHED, Example, Prediction, Result
+from grue.records import LOOKUPS, SCHEMA_VERSION, UNFINISHED, Example, Prediction, Result, Searched
 from grue.tasks import Task
 
 LEAD_SENTENCES = 3
@@ -62,17 +70,20 @@ def evaluate(
     data_dir: Path | None = None,
     offline: bool = False,
     force: bool = False,
+    search: bool = True,
     progress: Progress = lambda done, total: None,
     warn: Callable[[str], None] = warnings.warn,
 ) -> Result:
     """Write `predictions.jsonl`, `scores.jsonl` and `result.json` into `folder`, and return the result.
 
     An interrupted evaluation resumes after the predictions that are there; a finished one is only read. The replies of
-    an endpoint are kept in `answers.jsonl`.
+    an endpoint are kept in `answers.jsonl`, answers that were searched beside in `searched.jsonl`.
 
     Args:
         split: A split of the task, or a file of rows (.jsonl, .jsonl.gz) in the data set's columns.
         force: Replace an evaluation that is there, once everything for this one is at hand.
+        search: Whether a model's answers are also searched as the task says; a finished evaluation that lacks them is
+            added to.
         warn: Called where a finished evaluation is scored again, because its files are not what was written.
 
     Raises:
@@ -96,7 +107,9 @@ def evaluate(
     finished = claim(folder, identity, warn)
     if finished is None and cut is _uncut:
         warn(f"{told_uncut(task)} The result is never ranked.")
-    if finished is not None:
+    plain = system.model is not None and system.best_of is None and not system.chat
+    searches = search and task.search is not None and plain
+    if finished is not None and (finished.searched is not None or not searches):
         return _at_prices(finished, system, folder, identity)
     try:
         ready = ready or _make_ready(task, system, split, limit, data_dir, offline, cut, warn)
@@ -107,13 +120,23 @@ def evaluate(
             withdraw(folder)  # what never began must not stand in the way of another evaluation
         raise
     generated = time.monotonic()
+    prepare = prepared_once(task.folder)
+    if finished is not None:
+        finished = replace(finished, searched=_search(task, split, ready, folder, batch_size, progress, prepare))
+        seal(folder, identity, finished)
+        return finished
     try:
-        scored = score_predictions(task, split, ready.examples, predictions)
+        scored = score_predictions(task, split, ready.examples, predictions, prepare=prepare)
     except DataError as error:
         kept = f"The answers are kept: `grue score {folder / PREDICTIONS}` scores them, by --metrics of your choice."
         raise type(error)(f"{error} {kept}") from error
     _refuse_unscored(task, scored, folder / PREDICTIONS)
     timing = {"generation_seconds": generated - started, "scoring_seconds": time.monotonic() - generated}
+    searched = None
+    if searches:
+        began = time.monotonic()
+        searched = _search(task, split, ready, folder, batch_size, progress, prepare)
+        timing["search_seconds"] = time.monotonic() - began
     if is_file(task, split):
         split, limited = Path(split).name, True
     else:
@@ -121,9 +144,39 @@ def evaluate(
     if cut is _uncut:
         scored = replace(scored, notes=(told_uncut(task), *scored.notes))
     result = make_result(task, split, scored, ready.loaded, system, timing, limited=limited, batch_size=batch_size)
+    result = replace(result, searched=searched)
     write_per_example(folder / SCORES, scored)
     seal(folder, identity, result)
     return result
+
+
+def _search(
+    task: Task, split: str, ready: "_Ready", folder: Path, batch_size: int, progress: Progress, prepare: Prepare
+) -> Searched:
+    """Write what a model's search answers, going on where an earlier evaluation was cut off, and score it."""
+    system, examples, settings = ready.system, ready.examples, task.search
+    assert system.model is not None and system.tokenizer is not None and settings is not None
+    model, tokenizer = system.model, system.tokenizer
+    predictions = predict_file(
+        model,
+        tokenizer,
+        task,
+        examples,
+        system.seed,
+        folder / SEARCHED,
+        batch_size,
+        lambda done: progress(done, len(examples)),
+        lambda batch: predict(model, tokenizer, task, batch, settings, system.seed),
+    )
+    scored = score_predictions(task, split, examples, predictions, prepare=prepare)
+    return Searched(
+        generation=files.plain(settings),
+        scores={score.metric: score.value for score in scored.scores},
+        preference=scored.preference,
+        naturalness=scored.naturalness,
+        counts=scored.counts,
+        predictions=scored.hashes["predictions"],
+    )
 
 
 def _identity(task: Task, system: System, split: str, limit: int | None, data_dir: Path | None) -> dict[str, Any]:

@@ -15,6 +15,8 @@ from grue.evaluation.predictions import read_predictions
 from grue.records import UNFINISHED, Result
 
 CLAIM, PREDICTIONS, SCORES, RESULT = "evaluation.json", "predictions.jsonl", "scores.jsonl", "result.json"
+SEARCHED = "searched.jsonl"
+"""The answers that were searched beside the predictions, where a task's `[search]` says how."""
 ANSWERS = "answers.jsonl"
 """What an endpoint replied, from which the predictions of such an evaluation follow."""
 CODE = "code"
@@ -78,15 +80,15 @@ def claim(folder: Path, identity: Mapping[str, Any], warn: Callable[[str], None]
     if fault is None:
         return files.load_json(folder / RESULT, Result)
     name, what = fault
-    if name == PREDICTIONS and (folder / PREDICTIONS).exists():
+    if name in (PREDICTIONS, SEARCHED) and (folder / name).exists():
         raise DataError(
             f"{folder / name}: {what}: these are not the answers that were scored. Restore the file, or answer and "
             "score anew with `grue evaluate --force`; `grue score` scores any file of predictions as it is."
         )
     if (folder / RESULT).exists():
-        warn(f"{folder / name}: {what}; {'answering' if name == PREDICTIONS else 'scoring'} again.")
+        warn(f"{folder / name}: {what}; {'answering' if name in (PREDICTIONS, SEARCHED) else 'scoring'} again.")
         (folder / RESULT).unlink()
-    if name == PREDICTIONS:
+    if name in (PREDICTIONS, SEARCHED):
         files.write_json(path, identity)  # else answers made until the next kill would be taken for changed ones
     return None
 
@@ -118,7 +120,8 @@ def seal(folder: Path, identity: Mapping[str, Any], result: Result) -> None:
         DataError: The folder cannot be written.
     """
     text = files.indented_json(result)
-    sums = {name: files.sha256_file(folder / name) for name in (PREDICTIONS, SCORES)}
+    names = (PREDICTIONS, SCORES, *((SEARCHED,) if result.searched else ()))
+    sums = {name: files.sha256_file(folder / name) for name in names}
     files.write_json(folder / CLAIM, {**identity, SHA256: {**sums, RESULT: files.sha256_text(text)}})
     files.write_text(folder / RESULT, text)
 
@@ -134,7 +137,7 @@ def fault_of(folder: Path) -> tuple[str, str] | None:
     sums = _read_claim(folder).get(SHA256) if (folder / CLAIM).exists() else None
     if not isinstance(sums, dict):
         return _fault_by_result(folder)
-    for name in (PREDICTIONS, SCORES, RESULT):
+    for name in (PREDICTIONS, *((SEARCHED,) if SEARCHED in sums else ()), SCORES, RESULT):
         if not (folder / name).exists():
             return name, "is missing"
         if files.sha256_file(folder / name) != sums.get(name):
@@ -170,7 +173,7 @@ def weights_of(folder: Path) -> str:
 
 def discard(folder: Path) -> None:
     """Remove an evaluation, and nothing else, from a run's folder."""
-    for name in (CLAIM, ANSWERS, PREDICTIONS, SCORES, RESULT):
+    for name in (CLAIM, ANSWERS, PREDICTIONS, SEARCHED, SCORES, RESULT):
         (folder / name).unlink(missing_ok=True)
 
 

@@ -102,6 +102,8 @@ class Cell:
         presets: The presets of its algorithm's settings (`grue.runs.algorithms.preset_of`).
         backbones: The models that it was trained from, where they are not the task's.
         held_out_metrics: The metrics that `held_out` is the mean of.
+        searched: The preference of answers that were searched beside, as the results of all seeds state it; None where
+            they do not. It is no part of any score.
     """
 
     seeds: tuple[int, ...]
@@ -124,6 +126,7 @@ class Cell:
     presets: tuple[str, ...] = ()
     backbones: tuple[str, ...] = ()
     held_out_metrics: tuple[str, ...] = ()
+    searched: Estimate | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from grue.leaderboard.made import (
     whole_of,
 )
 from grue.leaderboard.trained_on import rewards_of, terms_of
-from grue.records import Entry
+from grue.records import Entry, Result
 from grue.stats.intervals import mean, sd
 from grue.submissions.folder import does_not_compete, stated
 from grue.tasks import MetricSpec, Task
@@ -127,7 +127,15 @@ def _cell(entries: Sequence[Entry], task: BoardTask) -> Cell:
         algorithms=algorithms_of(results),
         presets=tuple(sorted({entry.preset for entry in entries if entry.preset})),
         backbones=backbones_of(entries, task.backbone),
+        searched=_searched(results),
     )
+
+
+def _searched(results: Sequence[Result]) -> Estimate | None:
+    """Return the preference of searched answers; None unless every seed states it."""
+    found = {result.seed: result.searched.preference for result in results if result.searched is not None}
+    known = {seed: value for seed, value in found.items() if value is not None}
+    return estimate(known) if known and len(known) == len(results) else None
 
 
 def _axis(entries: Sequence[Entry], axis: ScoredAxis) -> Estimate | None:

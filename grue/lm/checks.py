@@ -33,7 +33,8 @@ def check_positions(config: PretrainedConfig, name: str, task: Task) -> None:
     Raises:
         ConfigError: They do not fit; says by how much.
     """
-    prompt, response = task.prompt.max_tokens, max(task.rollout.max_new_tokens, task.decoding.max_new_tokens)
+    ways = (task.rollout, task.decoding, *((task.search,) if task.search else ()))
+    prompt, response = task.prompt.max_tokens, max(way.max_new_tokens for way in ways)
     if config.is_encoder_decoder:
         parts = {
             "prompt takes": (prompt, _positions(config, "encoder")),

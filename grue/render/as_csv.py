@@ -58,6 +58,7 @@ def _lines(board: Board) -> Iterator[tuple[object, ...]]:
 def _values(task: BoardTask, cell: Cell, scaled: bool) -> Iterator[tuple[object, ...]]:
     """Yield axis, metric, direction, seed, failed, trained_on, value, scaled."""
     axes = {"preference": cell.preference, "held_out": cell.held_out, "naturalness": cell.naturalness}
+    axes |= {"searched": cell.searched} if cell.searched else {}
     for axis, reached in axes.items():
         for seed, value in reached.by_seed.items() if reached else ():
             yield axis, axis, "higher", seed, seed in cell.failed, False, value, value

@@ -26,7 +26,14 @@ def render(board: Board) -> str:
 
 def _row(row: Row) -> dict[str, Any]:
     """Return a row without what few rows have; a reader fills that in."""
-    usual = {"prompting": "plain", "by_endpoint": False, "presets": [], "backbones": [], "held_out_metrics": []}
+    usual = {
+        "prompting": "plain",
+        "by_endpoint": False,
+        "presets": [],
+        "backbones": [],
+        "held_out_metrics": [],
+        "searched": None,
+    }
 
     def without(known: dict[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in known.items() if key not in usual or value != usual[key]}

@@ -61,6 +61,7 @@ def _others(board: Board) -> Iterator[str]:
         yield f"{BOLD}: no ranked system is significantly better, by the same test."
     yield from _unlearned(board)
     yield from _trained_on(board)
+    yield from _searched(board)
     if any(variants(row) for row in board.rows):
         yield f"{VARIANTS}."
     yield from _asked(board)
@@ -108,6 +109,15 @@ def _trained_on(board: Board) -> Iterator[str]:
         yield f"{HELD_OUT}."
     if any(cell.rewards for row in board.rows for cell in row.cells.values()):
         yield f"{TRAINED_ON} marks a metric that the row was trained on or picked by, as its result states."
+
+
+def _searched(board: Board) -> Iterator[str]:
+    """Yield what searched answers are."""
+    if any(cell.searched for row in board.rows for cell in row.cells.values()):
+        yield (
+            "Searched answers are decoded by beams or the likeliest tokens, as the task's [search] says. Their "
+            "preference is what the results state, outside every score and test; nothing of it is recomputed."
+        )
 
 
 def _asked(board: Board) -> Iterator[str]:

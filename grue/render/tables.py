@@ -68,6 +68,8 @@ def _of_suite(board: Board) -> Iterator[TextTable]:
         columns = [_axis(board, rows, task, axis, header(task)) for task in board.tasks if task.has(axis)]
         if columns:
             yield as_table(f"{axis.capitalize()} by task", [*_who(rows)[:2], *columns])
+    if columns := [_searched(rows, task, task.name) for task in board.tasks if _has_searched(rows, task)]:
+        yield as_table("Preference of searched answers, outside the score", [*_who(rows)[:2], *columns])
     if any(row.task_ranks for row in rows):
         places = {task.name: [row.task_ranks.get(task.name) for row in rows] for task in board.tasks}
         columns = [Series(Heading(name), _ranks(ranks)) for name, ranks in places.items()]
@@ -158,6 +160,8 @@ def _of_task(board: Board, task: BoardTask) -> Iterator[TextTable]:
         estimates = [held_out_on(row, task) for row in rows]
         best = _best(board, rows, _competing(rows, task, estimates))
         scored.insert(1, Series(held, _with_deviations(estimates, 1), best))
+    if _has_searched(rows, task):
+        scored.append(_searched(rows, task, "searched: preference ↑"))
     yield as_table("", [*_who(rows), *scored, *_iqm(rows)])
     yield as_table("Metrics", [*_who(rows)[:2], *_metrics(board, rows, task, AXES)])
     if task.has("diversity"):
@@ -246,6 +250,16 @@ def _axis(board: Board, rows: Sequence[Row], task: BoardTask, axis: Axis, header
         return Series(Heading(header), _with_deviations(estimates, 1), best)
     intervals = [None if (cell := row.cells.get(task.name)) is None else cell.interval for row in rows]
     return Series(Heading(header), _with_intervals(list(zip(map(_mean, estimates), intervals, strict=True))), best)
+
+
+def _has_searched(rows: Sequence[Row], task: BoardTask) -> bool:
+    return any(cell.searched for row in rows if (cell := row.cells.get(task.name)))
+
+
+def _searched(rows: Sequence[Row], task: BoardTask, header: str) -> Series:
+    """Return the preference of answers that were searched, as the results state it; nothing of it is tested."""
+    cells = [row.cells.get(task.name) for row in rows]
+    return Series(Heading(header), _with_deviations([None if cell is None else cell.searched for cell in cells], 1))
 
 
 def _holds_out(task: BoardTask, rows: Sequence[Row]) -> bool:

@@ -150,6 +150,8 @@ def read_result(path: Path) -> Result:
 def _out_of_scale(result: Result) -> Iterator[str]:
     """Yield the figures of a result that are not on their scale."""
     yield from (f"{name}: {told}" for name, told in outside(result))
+    if result.searched is not None:
+        yield from _at("searched", result.searched)
     for score in result.scores:
         low, high = CARDS[score.metric].range if score.metric in CARDS else (-math.inf, math.inf)
         if low - ROUNDING <= score.value <= high + ROUNDING:

@@ -55,7 +55,7 @@ def answer_again(
     then = target.read()
     said = target.result.determinism.get("batch_size")
     size = said if type(said) is int and 0 < said <= MOST_AT_ONCE else 64
-    result = evaluate(target.task, system, folder, batch_size=size, progress=progress)
+    result = evaluate(target.task, system, folder, batch_size=size, search=False, progress=progress)
     now = {one.id: one for one in read_predictions(folder / "predictions.jsonl")}
     return equal_share(then, [now[one.id] for one in then]), scores_of(result)
 
