@@ -243,18 +243,21 @@ class MetricSpec:
         return "lower" if lower else "higher"
 
 
+Family = Literal["causal", "seq2seq"]
+
+
 @dataclass(frozen=True, slots=True)
 class Backbone:
     """The model that training starts from: a hub id, a local folder, or `mini:<asset>`.
 
     Attributes:
-        family: "causal" or "seq2seq", an encoder-decoder.
+        family: "causal" or "seq2seq", an encoder-decoder. A backbone that is taken instead may be of the other.
         revision: Commit or tag of a hub model; empty means the newest.
         warm_start: A published model that was trained on the task by maximum likelihood, if there is one: `grue train
             --warm-start` starts from it. It is not in the task's hash.
     """
 
-    family: Literal["causal", "seq2seq"]
+    family: Family
     model: str
     revision: str = ""
     warm_start: str = ""

@@ -17,10 +17,10 @@ from grue.evaluation.prompting import CHAT, ENDPOINT, chat_prompt, require_shots
 from grue.lm import checkpoint
 from grue.lm.chat import chat_template
 from grue.lm.device import scoring_device
-from grue.lm.load import Family, LoadedModel, load_language_model, weights_id
+from grue.lm.load import LoadedModel, family_of, load_language_model, weights_id
 from grue.lookups.find import find_lookup
 from grue.records import BASELINES, EXTERNAL, LAST, LOOKUPS, SYSTEM_NAME, UNFINISHED, check_system_name
-from grue.tasks import Task
+from grue.tasks import Family, Task
 
 LONGEST_MODEL = 40  # characters of a model's name in that of its system
 
@@ -61,7 +61,8 @@ def checkpoint_system(task: Task, folder: Path) -> System:
     """
     manifest = checkpoint.read_manifest(folder)
     checkpoint.check_task(manifest, folder, task)
-    model, tokenizer = _load(task.backbone.family, str(folder))
+    family = family_of(str(folder))
+    model, tokenizer = _load(family, str(folder))
     name = f"{manifest.system}{LAST}" if manifest.kept == "final" else manifest.system
     record = {
         "name": name,
@@ -73,6 +74,7 @@ def checkpoint_system(task: Task, folder: Path) -> System:
         "validation": dict(manifest.validation),
         "config_sha256": manifest.config_sha256,
     }
+    record |= _family(family, task)
     if manifest.kept != "best":
         record["kept"] = "last"
     if manifest.start:
@@ -176,14 +178,24 @@ def check_name(name: str) -> str:
     return name
 
 
+def _family(family: Family, task: Task) -> dict[str, str]:
+    """Return what a result says of a model's family: nothing where it is that of the task's backbone."""
+    return {} if family == task.backbone.family else {"family": family}
+
+
 def _as_it_is(task: Task, model: str, seed: int, name: str) -> System:
     """Return the system of a Hugging Face model that answers the plain prompts here: a folder, or a hub id."""
-    loaded, tokenizer = _load(task.backbone.family, model)
+    return _loaded(task, model, seed, name, family_of(model))
+
+
+def _loaded(task: Task, model: str, seed: int, name: str, family: Family) -> System:
+    loaded, tokenizer = _load(family, model)
     record = {
         "name": name,
         "algorithm": EXTERNAL,
         "backbone": model,
         "parameters": sum(p.numel() for p in loaded.parameters()),
+        **_family(family, task),
     }
     return System(name, record, seed, weights_id(model), loaded, tokenizer)
 
@@ -198,7 +210,7 @@ def _asked_by_chat(task: Task, model: str, seed: int, name: str) -> System:
         DataError: The model is not available, or no causal one.
     """
     chat_prompt(task)
-    plain = _as_it_is(replace(task, backbone=replace(task.backbone, family="causal")), model, seed, name)
+    plain = _loaded(task, model, seed, name, "causal")
     assert plain.tokenizer is not None
     chat_template(model, plain.tokenizer)
     return replace(plain, chat=True)

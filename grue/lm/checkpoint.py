@@ -328,22 +328,15 @@ def _how_named(manifest: CheckpointManifest) -> str:
 
 
 def check_task(manifest: CheckpointManifest, folder: Path, task: Task) -> None:
-    """Refuse a checkpoint of another task or of a model family that the task cannot use.
+    """Refuse a checkpoint of another task.
 
     Raises:
-        DataError: It belongs to another task, its model is of the other family, or its configuration is no object.
+        DataError: It belongs to another task.
     """
     if (manifest.suite, manifest.task) != (task.suite, task.name):
         raise DataError(
             f"{folder}: trained on {manifest.suite}/{manifest.task}, not on {task.suite}/{task.name}; "
             f"use {_how_named(manifest)}, or another checkpoint."
-        )
-    config = read_object(folder / CONFIG)
-    family = "seq2seq" if config.get("is_encoder_decoder", False) else "causal"
-    if family != task.backbone.family:
-        raise DataError(
-            f"{folder}: its model is {family}, and {task.suite}/{task.name} is for {task.backbone.family} models; "
-            "use another checkpoint."
         )
 
 
@@ -351,12 +344,17 @@ def check_start(manifest: CheckpointManifest, folder: Path, start: Backbone) -> 
     """Refuse a checkpoint trained from another model than the run's backbone.
 
     Raises:
-        DataError: It was trained from another model, whose vocabulary may differ.
+        DataError: It was trained from another model, whose vocabulary may differ, or its model is of the other family.
     """
     if manifest.backbone != start.model:
         raise DataError(
             f"{folder}: trained from {manifest.backbone}, and this run starts from {start.model}; "
             f"add --backbone {manifest.backbone}, or use another checkpoint."
+        )
+    family = "seq2seq" if read_object(folder / CONFIG).get("is_encoder_decoder", False) else "causal"
+    if family != start.family:
+        raise DataError(
+            f"{folder}: its model is {family}, and {start.model} is {start.family}; use another checkpoint."
         )
 
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from transformers import (
@@ -49,14 +49,15 @@ from grue.lm.folder import (
     check_folder,
     locate_model,
     no_safetensors,
+    read_object,
     source_sha256,
     weight_shapes,
 )
 from grue.lm.plain_text import read_as_text
 from grue.lm.quiet import quiet
 from grue.lm.tokenizer_parts import check_loaded, check_tokenizer_file
+from grue.tasks import Family
 
-Family = Literal["causal", "seq2seq"]
 FolderState = tuple[tuple[Path, int, int], ...]
 """Path, size and time of change of each file of a folder."""
 LoadedModel = tuple[PreTrainedModel, PreTrainedTokenizerBase]
@@ -103,6 +104,17 @@ def state_of(name: str) -> FolderState:
 @lru_cache(maxsize=64)
 def _sha256_of(state: FolderState) -> str:
     return files.sha256_json({path.name: files.sha256_file(path) for path, _, _ in state})
+
+
+def family_of(name: str, revision: str = "") -> Family:
+    """Return which family a model is of, by its configuration alone: what it may be loaded as.
+
+    One without a configuration is taken for a causal one, as which it is refused where it is loaded.
+
+    Args and errors as in `load_language_model`.
+    """
+    path = model_folder(name, revision, weights=False) / CONFIG
+    return "seq2seq" if path.exists() and read_object(path).get("is_encoder_decoder") is True else "causal"
 
 
 def load_language_model(family: Family, name: str, revision: str = "") -> LoadedModel:

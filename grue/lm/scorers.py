@@ -13,7 +13,8 @@ from transformers import AutoModel, AutoModelForSequenceClassification, PreTrain
 from grue.errors import ConfigError, DataError
 from grue.lm.device import scoring_device
 from grue.lm.folder import source_sha256
-from grue.lm.load import Family, FolderState, LoadedModel, load_language_model, load_pretrained, state_of, weights_id
+from grue.lm.load import FolderState, LoadedModel, load_language_model, load_pretrained, state_of, weights_id
+from grue.tasks import Family
 
 KEPT = 16  # models of a kind that a process keeps, the last ones that were asked for
 

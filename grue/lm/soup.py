@@ -10,7 +10,8 @@ from transformers import PreTrainedModel
 
 from grue.errors import DataError, escaped
 from grue.lm.adapters import fuse_activations
-from grue.lm.load import Family, LoadedModel, load_language_model
+from grue.lm.load import LoadedModel, load_language_model
+from grue.tasks import Family
 
 
 def soup(family: Family, folders: Sequence[Path], start: LoadedModel) -> PreTrainedModel:

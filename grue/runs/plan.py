@@ -22,7 +22,7 @@ from grue.runs.algorithms import GIVEN, split_algorithm
 from grue.runs.recipes import adds_mask, make_config
 from grue.runs.request import RunRequest
 from grue.task_files import SUITES
-from grue.tasks import Backbone, Task, split_of
+from grue.tasks import Backbone, Family, Task, split_of
 
 OF_ALL_STAGES = ("precision",)
 """Settings that say how a machine computes, and hold for a warm start too; the others are those of the last stage."""
@@ -177,6 +177,8 @@ def stages_of(request: RunRequest) -> list[Plan]:
         )
     if request.reward == "":
         raise ConfigError("--reward: is empty; name a reward, or leave it out for the task's.")
+    start = None if request.init is None else checkpoint.find_checkpoint(request.init)
+    family = task.backbone.family if other is None else _family(other, start)
     plans: list[Plan] = []
     for stage in stages:
         last = stage == stages[-1]
@@ -188,7 +190,10 @@ def stages_of(request: RunRequest) -> list[Plan]:
             config = replace(config, precision="bfloat16" if able else "float32")
         usual = with_backbone(system_of(name) + ("-masked" if adds_mask(name, config) else ""), other)
         title = check_system_name(usual if request.system is None or not last else request.system)
-        start = None if request.init is None else checkpoint.find_checkpoint(request.init)
+        if family == "causal" and config.freeze_encoder:  # as the recipe of a task for encoder-decoders says
+            if "freeze_encoder" in request.settings and last:
+                raise ConfigError(f"freeze_encoder needs an encoder; {other} is a causal model.")
+            config = replace(config, freeze_encoder=False)
         plans.append(
             Plan(
                 task=task,
@@ -199,7 +204,7 @@ def stages_of(request: RunRequest) -> list[Plan]:
                 system=title,
                 folder=request.runs / task.suite / task.name / title / f"seed-{request.seed}",
                 init=plans[-1].checkpoint if plans else start,
-                backbone=Backbone(task.backbone.family, backbone) if backbone else None,
+                backbone=Backbone(family, backbone) if backbone else None,
                 data_dir=request.data_dir,
                 offline=request.offline,
             )
@@ -211,6 +216,13 @@ def stages_of(request: RunRequest) -> list[Plan]:
     check_reward(plans[-1].reward, task)
     learned.check_reward_of_data(plans[-1].config, plans[-1].reward, task)
     return plans
+
+
+def _family(backbone: str, start: Path | None) -> Family:
+    """Return the family of another backbone than the task's, or of the checkpoint that was trained from it."""
+    from grue.lm.load import family_of
+
+    return family_of(backbone if start is None else str(start))
 
 
 def _is_own(algorithm: str) -> bool:

@@ -10,7 +10,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -310,7 +310,7 @@ class Run:
         on_hub = "" if Path(locate_model(base)).is_dir() else base
         versions = {**training_versions(), "threads": str(torch.get_num_threads())}  # other sums, other bits
         readme = card(
-            plan.task,
+            replace(plan.task, backbone=plan.start),
             manifest,
             learned.told(self.record["reward"]),
             files.plain(plan.config),

@@ -182,7 +182,7 @@ def _about(source: str, task: Task, seed: int) -> dict[str, Any]:
 
 def _job_of_model(entry: ModelEntry, source: str, task: Task, seed: int) -> Job:
     from grue.evaluation.systems import check_name, external_name
-    from grue.lm.load import check_language_model, state_of
+    from grue.lm.load import check_language_model, family_of, state_of
 
     if entry.endpoint is not None:
         checked_url(entry.endpoint.url)
@@ -193,7 +193,7 @@ def _job_of_model(entry: ModelEntry, source: str, task: Task, seed: int) -> Job:
     asked: dict[str, Any] = {"model": entry.model, "chat": entry.chat, "endpoint": entry.endpoint}
     job = Job(algorithm=EXTERNAL, system=check_name(name), **about, **asked)
     if entry.endpoint is None and state_of(entry.model):  # a model of the hub is fetched when its job runs
-        check_language_model("causal" if entry.chat else task.backbone.family, entry.model)
+        check_language_model("causal" if entry.chat else family_of(entry.model), entry.model)
     return job
 
 

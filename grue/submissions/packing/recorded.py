@@ -8,7 +8,7 @@ from typing import Any, get_args, get_type_hints
 
 from grue import files
 from grue.lm.checkpoint import MANIFEST, CheckpointManifest, run_of
-from grue.records import Result
+from grue.records import Result, with_backbone
 from grue.shapes import from_dict
 from grue.submissions.configuration import SCHEMA_VERSION, Configuration, Stage, demands, names_of_stages
 from grue.task_files import SUITES, load_task, task_names
@@ -35,12 +35,13 @@ def configuration_of_run(folder: Path, result: Result) -> tuple[Configuration | 
     record = files.read_toml(folder / "config.toml")
     if record.get("data_dir"):
         return None, f"{folder} was trained on a folder of this machine (--data-dir)"
-    stage = stage_of(record, str(folder / "config.toml"))
-    asked = demands(Configuration(SCHEMA_VERSION, (stage,)), load_task(result.task, result.suite))
+    stage, task = stage_of(record, str(folder / "config.toml")), load_task(result.task, result.suite)
+    asked = demands(Configuration(SCHEMA_VERSION, (stage,)), task)
     if (why := next(asked, None)) is not None:
         return None, f"{folder}: {why.rstrip('.')}"
     start = record.get("init_sha256")
-    first = _first_stage(folder.absolute(), record) if start else None
+    other = None if stage.backbone == task.backbone.model else stage.backbone
+    first = _first_stage(folder.absolute(), record, other) if start else None
     if start and first is None:
         return None, f"{folder} began from a checkpoint whose run is not beside it"
     last = as_recorded(record, recorded)
@@ -49,10 +50,14 @@ def configuration_of_run(folder: Path, result: Result) -> tuple[Configuration | 
     return Configuration(SCHEMA_VERSION, (last,) if first is None else (first, last)), ""
 
 
-def _first_stage(folder: Path, record: Mapping[str, Any]) -> Stage | None:
-    """Return the supervised run that a run began from, where `grue train` puts it; None if that is not there."""
+def _first_stage(folder: Path, record: Mapping[str, Any], backbone: str | None) -> Stage | None:
+    """Return the supervised run that a run began from, where `grue train` puts it; None if that is not there.
+
+    Args:
+        backbone: The model that both began from, if it is not the task's.
+    """
     first, *others = names_of_stages(record["algorithm"])
-    beside = folder.parent.parent / first / folder.name
+    beside = folder.parent.parent / with_backbone(first, backbone) / folder.name
     path = beside / "checkpoint" / MANIFEST
     if not others or not path.is_file() or not (beside / "config.toml").is_file():
         return None

@@ -14,7 +14,7 @@ from grue.data.load import local_data_id
 from grue.errors import DataError, SubmissionError
 from grue.evaluation.systems import checkpoint_system
 from grue.lm.checkpoint import FINAL
-from grue.lm.load import weights_id
+from grue.lm.load import family_of, weights_id
 from grue.rl.settings import RewardedConfig
 from grue.runs import train as training
 from grue.runs.algorithms import find_card
@@ -171,7 +171,8 @@ def _backbone(stage: Stage, task: Task, where: str, download: bool) -> Backbone 
     if origin_of(stage.backbone, task) == "hub" and not download:
         raise SubmissionError(f"{where}: starts from {stage.backbone!r} of the hub; allow that with --allow-download.")
     _, at, revision = stage.backbone_weights.rpartition("@")
-    return Backbone(task.backbone.family, stage.backbone, revision if at and revision != "main" else "")
+    revision = revision if at and revision != "main" else ""
+    return Backbone(family_of(stage.backbone, revision), stage.backbone, revision)
 
 
 def _refuse_changed(plan: Plan, stage: Stage, where: str) -> None:

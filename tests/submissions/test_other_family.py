@@ -1,0 +1,101 @@
+"""A decoder-only model on a task whose backbone is an encoder-decoder, and the other way round: trained, evaluated, packed,
+reproduced and trained again as the task's own."""
+
+from dataclasses import replace
+
+import pytest
+from click.testing import CliRunner
+from support.late import late
+
+import grue
+from grue import files
+from grue.cli.main import main
+from grue.errors import ConfigError
+from grue.submissions.checks.check import check
+from grue.submissions.trust.ladder import read_seen
+
+tiny_row, collect, packing = (
+    late("support.tiny_row"),
+    late("grue.submissions.packing.collect"),
+    late("grue.submissions.packing.pack"),
+)
+plan, checkpoint, load = late("grue.runs.plan"), late("grue.lm.checkpoint"), late("grue.lm.load")
+TASK, OTHER = "narrativeqa", "mini:causal"  # its recipe keeps the encoder fixed
+SEEDS = (1, 2)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder with a run of PPO and its packed row."""
+    home = tmp_path_factory.mktemp("other")
+    with tiny_row.few_examples():
+        for seed in SEEDS:
+            one = grue.train(
+                TASK,
+                "supervised+ppo",
+                seed=seed,
+                backbone=OTHER,
+                runs=home / "runs",
+                system="ours",
+                **tiny_row.SETTINGS,
+            )
+            grue.evaluate(one)
+        runs = [collect.read_run(folder) for folder in collect.find_runs([home / f"runs/mini/{TASK}/ours"])]
+        packing.pack(runs, replace(tiny_row.SAID, seeds=SEEDS), home / "submissions")
+        yield home
+
+
+def test_the_result_and_the_card_say_which_family_it_is_and_the_checkpoint_has_it(made):
+    folder = made / f"runs/mini/{TASK}/ours/seed-1"
+    result = files.read_json(folder / "result.json")
+    assert (result["system"]["family"], result["system"]["backbone"]) == ("causal", OTHER)
+    assert load.family_of(str(folder / "checkpoint")) == "causal"
+    assert "AutoModelForCausalLM" in (folder / "checkpoint/README.md").read_text()
+    config = files.read_json(made / f"submissions/mini/ours/{TASK}/config.json")["stages"][-1]
+    assert config["config"]["freeze_encoder"] is False and config["config"]["value_model"] == "shared"
+
+
+def test_its_row_passes_the_checks_and_is_made_again(made, tmp_path, monkeypatch):
+    monkeypatch.setattr("grue.provenance.code_is_changed", lambda: False)
+    row = made / "submissions/mini/ours"
+    assert [one for one in check(row) if one.severity == "error" and "narrativeqa" in str(one.path)] == []
+    for command in (
+        ["reproduce", row, "--checkpoint", made / "runs"],
+        ["retrain", row, "--seed", 2, "--runs", tmp_path],
+    ):
+        done = CliRunner().invoke(main, ["submit", *map(str, command), "--record", "--by", "A. M."])
+        assert done.exit_code == 0, done.output
+    assert [one.rung for one in read_seen(row)] == ["reproduced"] * 2 + ["retrained"]
+    assert {one.verdict for one in read_seen(row)} == {"equal texts", "equal weights"}
+
+
+@pytest.mark.parametrize(("task", "model", "family"), [(TASK, OTHER, "causal"), ("imdb", "mini:seq2seq", "seq2seq")])
+def test_a_model_made_elsewhere_answers_the_same_prompts(task, model, family, tmp_path):
+    with tiny_row.few_examples():
+        result = grue.evaluate(model, task, runs=tmp_path)
+        again = grue.evaluate(model, task, runs=tmp_path / "again")
+    assert result.system["family"] == family and result.hashes == again.hashes
+    own = grue.evaluate("null", task, runs=tmp_path)
+    assert "family" not in own.system
+
+
+@pytest.mark.parametrize(("task", "model", "algorithm"), [(TASK, OTHER, "nlpo"), ("imdb", "mini:seq2seq", "grpo")])
+def test_other_algorithms_train_it(task, model, algorithm, tmp_path):
+    settings = {key: tiny_row.SETTINGS[key] for key in ("learning_rate", "updates", "rollouts", "validation_examples")}
+    more = {"minibatch_size": 8} | ({"samples_per_prompt": 4} if algorithm == "grpo" else {})
+    with tiny_row.few_examples():
+        made = grue.train(task, algorithm, backbone=model, runs=tmp_path, **settings, **more)
+        assert grue.evaluate(made).counts["scored"] == tiny_row.FEW
+
+
+def test_a_fixed_encoder_cannot_be_asked_of_a_model_without_one(refused):
+    from grue.runs.request import RunRequest
+    from grue.task_files import load_task
+
+    request = RunRequest(task=load_task(TASK), algorithm="ppo", backbone=OTHER)
+    (usual,) = plan.stages_of(request)
+    assert usual.config.freeze_encoder is False and usual.start.family == "causal"
+    (own,) = plan.stages_of(replace(request, backbone=None))
+    assert own.config.freeze_encoder is True and own.start.family == "seq2seq"
+    with refused(ConfigError):
+        plan.stages_of(replace(request, settings={"freeze_encoder": True}))
