@@ -92,7 +92,6 @@ def test_a_dry_run_prints_the_plan_and_does_nothing(tmp_path):
         "--backbone mini:nope",
         "--backbone ./nope",
         "--backbone no/such",
-        "--backbone mini:seq2seq",
         "--backbone bare",
         "--init bare",
         "--data-dir nowhere",

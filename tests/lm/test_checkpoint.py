@@ -143,6 +143,7 @@ def test_a_manifest_that_cannot_be_is_refused(tmp_path, refused):
     [
         (["--task", "commongen"], {}, None),
         (["--task", "commongen"], {"task": "commongen"}, None),
+        (["--task", "commongen"], {"task": "commongen", "backbone": "mini:seq2seq"}, None),
         (["--task", "imdb", "--backbone", "gpt2"], {}, None),
         (["--task", "imdb"], {"backbone": "gpt2"}, None),
         (["--task", "imdb"], {}, "model.safetensors"),
@@ -165,10 +166,10 @@ def test_a_start_that_cannot_be_is_refused_before_anything_is_loaded(command, fa
 def test_a_checkpoint_is_of_its_task_family_and_backbone(tmp_path, refused):
     saved.save(folder := tmp_path / "checkpoint", "seq2seq")
     manifest = checkpoint.read_manifest(folder)
-    checkpoint.check_task(manifest, folder, tiny.task("seq2seq"))
+    checkpoint.check_task(manifest, folder, tiny.task("causal"))
     checkpoint.check_start(manifest, folder, Backbone("seq2seq", "tiny"))
     with refused(DataError):
-        checkpoint.check_task(manifest, folder, tiny.task("causal"))
+        checkpoint.check_start(manifest, folder, Backbone("causal", "tiny"))
 
 
 def test_a_checkpoint_with_a_larger_vocabulary_than_its_model_is_refused(tmp_path, refused):
