@@ -154,21 +154,21 @@ def _search(
     task: Task, split: str, ready: "_Ready", folder: Path, batch_size: int, progress: Progress, prepare: Prepare
 ) -> Searched:
     """Write what a model's search answers, going on where an earlier evaluation was cut off, and score it."""
-    system, examples, settings = ready.system, ready.examples, task.search
+    system, settings, (asked, shown) = ready.system, task.search, ready.asked
     assert system.model is not None and system.tokenizer is not None and settings is not None
     model, tokenizer = system.model, system.tokenizer
     predictions = predict_file(
         model,
         tokenizer,
-        task,
-        examples,
+        asked,
+        shown,
         system.seed,
         folder / SEARCHED,
         batch_size,
-        lambda done: progress(done, len(examples)),
-        lambda batch: predict(model, tokenizer, task, batch, settings, system.seed),
+        lambda done: progress(done, len(shown)),
+        lambda batch: predict(model, tokenizer, asked, batch, settings, system.seed),
     )
-    scored = score_predictions(task, split, examples, predictions, prepare=prepare)
+    scored = score_predictions(task, split, ready.examples, predictions, prepare=prepare)
     return Searched(
         generation=files.plain(settings),
         scores={score.metric: score.value for score in scored.scores},
