@@ -30,6 +30,12 @@ Kind = Literal["checkpoint", "model", "baseline"]
     "Repeat for several.",
 )
 @options.option(
+    "--last",
+    is_flag=True,
+    help="With --checkpoint: the last policy of each run, final/, instead of the best; the result is another system's, "
+    "NAME+last.",
+)
+@options.option(
     "--model", help="Hugging Face model trained elsewhere: a folder, a hub id or mini:causal. Needs --task."
 )
 @options.option(
@@ -99,6 +105,7 @@ Kind = Literal["checkpoint", "model", "baseline"]
 @options.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def evaluate(
     folders: tuple[Path, ...],
+    last: bool,
     model: str | None,
     chat: bool,
     url: str | None,
@@ -144,6 +151,8 @@ def evaluate(
         raise ConfigError("--price-in and --price-out belong together; give both, per million tokens.")
     if sum(bool(choice) for choice in (folders, model is not None, baseline)) != 1:
         raise ConfigError("Say what to evaluate: one of --checkpoint FOLDER, --model NAME or --baseline NAME.")
+    if last and not folders:
+        raise ConfigError("--last is about the policies of runs: name these with --checkpoint FOLDER.")
     if pick_by is not None and best_of is None:
         raise ConfigError("--pick-by says how the best of several samples is picked; add --best-of N.")
     if not folders and task_name is None:
@@ -153,7 +162,7 @@ def evaluate(
     from grue.api import evaluate as api
     from grue.cli.progress import evaluation_progress
     from grue.evaluation.endpoint import Endpoint
-    from grue.lm.checkpoint import find_checkpoint, is_checkpoint, read_manifest
+    from grue.lm.checkpoint import find_checkpoint, is_checkpoint, last_checkpoint, read_manifest
 
     seeds = options.parse_seeds(seed, seed_range)
     wanted: list[tuple[str | Path, Kind, int]] = []
@@ -163,6 +172,7 @@ def evaluate(
             continue
         if seed or seed_range:
             raise ConfigError("A checkpoint is evaluated with the seed that it was trained with; leave out --seed.")
+        folder = last_checkpoint(folder) if last else folder
         read_manifest(find_checkpoint(folder))  # one that is damaged is refused before any is evaluated
         wanted.append((folder, "checkpoint", 0))
     if not folders:

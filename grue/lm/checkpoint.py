@@ -212,6 +212,16 @@ def find_checkpoint(folder: Path) -> Path:
     return inner if inner.is_dir() and not (folder / MANIFEST).exists() else folder
 
 
+def last_checkpoint(folder: Path) -> Path:
+    """Return the folder of a run's last checkpoint, given that of the run or of what it kept.
+
+    Raises:
+        DataError: What it kept is no checkpoint, or is damaged.
+    """
+    kept = find_checkpoint(folder)
+    return kept.parent / FINAL if read_manifest(kept).kept == "best" else kept
+
+
 def results_folder(folder: Path, manifest: CheckpointManifest) -> Path:
     """Return where the results of a checkpoint lie: in its run's folder, those of the last beside the best elsewhere.
 

@@ -213,11 +213,18 @@ def test_the_best_and_the_last_of_a_run_are_two_systems_that_are_compared(task):
     assert [(one.system["update"], one.system["kept"]) for one in last] == [(1, "last")] * 2
     assert [(one.system["update"], one.system.get("kept")) for one in best] == [(0, None)] * 2
     assert grue.evaluate(made[0].folder / "final", task) == last[0], "a finished evaluation is read"
+    for folder in (made[0].folder.parent, made[0].folder, made[0].folder / "checkpoint", made[0].folder / "final"):
+        found = json.loads(run("evaluate", "--checkpoint", folder, "--last", "--task", task, "--json").stdout)
+        assert [one["system"]["name"] for one in found] == ["reinforce+last"] * (1 + (folder == made[0].folder.parent))
+    kept = grue.train(task, "reinforce", reward=share_of_the, system="mine", keep="last", **SMALL)
+    (found,) = json.loads(run("evaluate", "--checkpoint", kept.folder, "--last", "--task", task, "--json").stdout)
+    assert (found["system"]["name"], found["system"]["kept"]) == ("mine", "last")
+    assert "--last is about the policies of runs" in refusal("evaluate", "--baseline", "copy", "--task", task, "--last")
     picked = grue.evaluate(made[0].folder / "final", task, best_of=2)
     assert picked.system["name"] == "reinforce+last+best-of-2"
     said = run("compare", "reinforce", "reinforce+last", "--task", task).stdout
     assert "reinforce" in said and "reinforce+last" in said
-    results = sorted(str(path.parent) for path in Path("runs").glob("own/words/*/seed-1/result.json"))
+    results = sorted(str(path.parent) for path in Path("runs").glob("own/words/rein*/seed-1/result.json"))
     assert results == sorted(f"runs/own/words/reinforce{end}/seed-1" for end in ("", "+last", "+last+best-of-2"))
 
 
