@@ -1,10 +1,11 @@
 """Where models compute: the environment variable GRUE_DEVICE, else the GPU if there is one, else the CPU.
 
-And whether bfloat16 is fast there.
+And whether bfloat16 is fast there, and how much memory it has left.
 """
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from grue.errors import ConfigError
@@ -43,3 +44,27 @@ def multiplies_bfloat16(device: "torch.device") -> bool:
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     able: Mapping[str, object] = getattr(torch.cpu, "get_capabilities", dict)()  # older versions of torch cannot say
     return device.type == "cpu" and bool(able.get("amx_bf16") or able.get("avx512_bf16"))
+
+
+def available_on(device: "torch.device") -> int | None:
+    """Return the bytes that a device has left, or None where it does not tell."""
+    import torch
+
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    return available() if device.type == "cpu" else None
+
+
+def available(meminfo: Path = Path("/proc/meminfo"), cgroup: Path = Path("/sys/fs/cgroup")) -> int | None:
+    """Return the bytes available to new processes, or None on other systems than Linux."""
+    if not meminfo.exists():
+        return None
+    fields = dict(line.split(":", 1) for line in meminfo.read_text().splitlines() if ":" in line)
+    free = int(fields["MemAvailable"].split()[0]) * 1024
+    limit, used = cgroup / "memory.max", cgroup / "memory.current"
+    if limit.exists() and used.exists() and limit.read_text().strip() != "max":
+        # The page cache counts towards the limit, but is released on demand.
+        stat = dict(line.split() for line in (cgroup / "memory.stat").read_text().splitlines())
+        taken = int(used.read_text()) - int(stat.get("inactive_file", 0))
+        free = min(free, int(limit.read_text()) - taken)
+    return free

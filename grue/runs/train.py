@@ -48,6 +48,7 @@ from grue.runs.alarms import alarms
 from grue.runs.algorithms import find_algorithm, split_algorithm
 from grue.runs.card import card, training_versions
 from grue.runs.folder import begin, claim_folder, finished, owner_of, sole_owner
+from grue.runs.memory import check_memory
 from grue.runs.observers import Observer
 from grue.runs.plan import Plan, check_backbone
 from grue.runs.select import check_selection, narrowed, selection
@@ -436,6 +437,8 @@ def prepare(plan: Plan, observer: Observer, stop: Callable[[], bool], distribute
     check_lengths(policy, plan.task)
     anchor = load_anchor(plan, (policy, tokenizer), distributed)
     adapt(policy, plan.config, plan.seed)
+    if distributed.size == 1:
+        check_memory(policy, plan.config)
     check_ranks(plan.config, distributed)
     check_sharding(plan.config, distributed)
     trainer = Trainer(

@@ -16,21 +16,6 @@ COPIES = 16
 COPIES_READ = 4
 
 
-def available(meminfo: Path = Path("/proc/meminfo"), cgroup: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """Return the bytes available to new processes, or None on other systems than Linux."""
-    if not meminfo.exists():
-        return None
-    fields = dict(line.split(":", 1) for line in meminfo.read_text().splitlines() if ":" in line)
-    free = int(fields["MemAvailable"].split()[0]) * 1024
-    limit, used = cgroup / "memory.max", cgroup / "memory.current"
-    if limit.exists() and used.exists() and limit.read_text().strip() != "max":
-        # The page cache counts towards the limit, but is released on demand.
-        stat = dict(line.split() for line in (cgroup / "memory.stat").read_text().splitlines())
-        taken = int(used.read_text()) - int(stat.get("inactive_file", 0))
-        free = min(free, int(limit.read_text()) - taken)
-    return free
-
-
 def resident(pid: int, proc: Path = Path("/proc")) -> int:
     """Return the resident bytes of a process; 0 if it has ended."""
     try:

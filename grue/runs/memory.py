@@ -1,0 +1,75 @@
+"""Whether a run fits into memory, by what it is certain to hold: weights, their gradients and the optimiser's moments.
+
+What else it takes, logits and activations, depends on lengths and on how they are cut into parts, and is not counted: a
+run that is refused here could not have been trained.
+"""
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel
+
+from grue.data.cache import size_text
+from grue.errors import Unavailable
+from grue.lm.device import available_on
+from grue.rl.settings import ActorCriticConfig, Common, RewardedConfig
+
+NUMBER = 4  # bytes: weights, gradients and moments are float32 in any precision
+RANK = 16
+CURES: tuple[Mapping[str, Any], ...] = (
+    {"value_model": "shared"},
+    {"lora_rank": RANK},
+    {"lora_rank": RANK, "value_model": "shared"},
+)
+"""Settings that hold less, those that change least first."""
+
+
+def held(weights: int, trained: int, config: Common) -> dict[str, int]:
+    """Return the bytes that a run holds beside its policy's own weights, by what they are for.
+
+    Args:
+        weights: Of the policy.
+        trained: Those of them that learn, without adapters, which are small.
+    """
+    moments = 2 if config.optimizer == "adamw" else 1
+    learning = 0 if config.lora_rank else trained * (1 + moments)
+    found = {"gradients and moments": learning}
+    if isinstance(config, RewardedConfig):
+        found["reference"] = 0 if config.lora_rank else weights
+        frozen = config.mask_source == "frozen" and not config.lora_rank
+        found["masking policy"] = weights if config.mask in ("learned_top_p", "learned_top_k") and not frozen else 0
+    if isinstance(config, ActorCriticConfig) and config.value_model == "separate":
+        found["critic"] = weights + learning
+    return {name: NUMBER * count for name, count in found.items() if count}
+
+
+def check_memory(policy: PreTrainedModel, config: Common) -> None:
+    """Refuse a run that cannot fit where its policy lies.
+
+    Raises:
+        Unavailable: It cannot; says which settings would.
+    """
+    free = available_on(torch.device(str(policy.device)))
+    weights = sum(weight.numel() for weight in policy.parameters())
+    trained = sum(weight.numel() for weight in policy.parameters() if weight.requires_grad)
+    parts = held(weights, trained, config)
+    if free is None or sum(parts.values()) <= free:
+        return
+    listed = ", ".join(f"{name} {size_text(size)}" for name, size in parts.items())
+    raise Unavailable(
+        f"Training needs at least {size_text(sum(parts.values()))} beside the policy ({listed}), and {size_text(free)} "
+        f"are free on {policy.device}. {_cure(weights, trained, config, free)}"
+    )
+
+
+def _cure(weights: int, trained: int, config: Common, free: int) -> str:
+    known = {field.name for field in fields(config)}
+    for cure in CURES:
+        change = {name: value for name, value in cure.items() if name in known and getattr(config, name) != value}
+        needed = sum(held(weights, trained, replace(config, **change)).values())
+        if change and needed <= free:
+            given = " ".join(f"--set {name}={value}" for name, value in change.items())
+            return f"It fits with {given} ({size_text(needed)}); precision changes none of this."
+    return "No setting makes it fit: take a smaller model, or a machine with more memory."

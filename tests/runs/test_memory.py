@@ -1,0 +1,84 @@
+"""A run that cannot fit into memory is refused before it trains, with the settings that would fit."""
+
+import pytest
+from support.late import late
+
+import grue
+from grue.errors import Unavailable
+
+memory, device, algorithms = late("grue.runs.memory"), late("grue.lm.device"), late("grue.runs.algorithms")
+tiny, loading = late("support.tiny"), late("grue.lm.load")
+
+WEIGHTS = 268_098_176  # of Gemma 3 270M: 1.07 GB in float32
+
+
+def held(algorithm, **settings):
+    """In weights of the policy."""
+    config = algorithms.find_card(algorithm).settings(**settings)
+    trained = 0 if config.lora_rank else WEIGHTS
+    return {name: size / (4 * WEIGHTS) for name, size in memory.held(WEIGHTS, trained, config).items()}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "settings", "expected"),
+    [
+        ("supervised", {}, {"gradients and moments": 3}),
+        ("supervised", {"optimizer": "rmsprop"}, {"gradients and moments": 2}),
+        ("grpo", {}, {"gradients and moments": 3, "reference": 1}),
+        ("grpo", {"lora_rank": 4}, {}),
+        ("ppo", {}, {"gradients and moments": 3, "reference": 1, "critic": 4}),
+        ("ppo", {"value_model": "shared"}, {"gradients and moments": 3, "reference": 1}),
+        ("ppo", {"lora_rank": 4}, {"critic": 1}),
+        ("nlpo", {}, {"gradients and moments": 3, "reference": 1, "masking policy": 1, "critic": 4}),
+        ("nlpo", {"mask_source": "frozen"}, {"gradients and moments": 3, "reference": 1, "critic": 4}),
+        ("nlpo", {"mask_source": "frozen", "lora_rank": 4}, {"masking policy": 1, "critic": 1}),
+    ],
+)
+def test_what_a_run_holds_beside_its_policy(algorithm, settings, expected):
+    assert held(algorithm, **settings) == expected
+
+
+@pytest.mark.parametrize("algorithm", ["supervised", "grpo", "ppo", "nlpo", "es"])
+def test_what_is_counted_is_what_a_state_holds_after_an_update(algorithm, tmp_path):
+    run = tiny.run("causal", algorithm, tmp_path, **tiny.SMALL.get(algorithm, {}))
+    trainer, config, found = run.trainer, run.plan.config, algorithms.find_algorithm(algorithm)
+    state = found.start(trainer, config)
+    for n in range(2):  # where the mask leaves one token everywhere, as NLPO's first here, nothing is learnt
+        found.update(trainer, state, config, n)
+    assert state.optimizer.state, "a step was made"
+    models = {id(one): one for one in (state.reference, state.mask_model, state.critic) if one is not None}
+    weights = {id(value): value for one in models.values() for value in one.parameters()}
+    learning = [group["params"] for group in state.optimizer.param_groups]
+    moments = [value for kept in state.optimizer.state.values() for value in kept.values() if value.dim()]
+    gradients = [value for values in learning for value in values]  # of which each has one during an update
+    found = sum(value.numel() for value in [*weights.values(), *moments, *gradients])
+    count = sum(value.numel() for value in trainer.policy.parameters())
+    expected = sum(memory.held(count, count, config).values()) / 4
+    assert found == pytest.approx(expected, rel=0.02), "a value head is more"
+
+
+@pytest.mark.parametrize("free", [1_000_000, 40_000_000])
+def test_what_cannot_fit_is_refused_with_the_settings_that_fit(free, monkeypatch, refused):
+    policy, _ = loading.load_language_model("causal", "mini:causal")
+    config = algorithms.find_card("ppo").settings(value_model="separate")
+    monkeypatch.setattr(device, "available", lambda: free)
+    with refused(Unavailable):
+        memory.check_memory(policy, config)
+    for enough in (46_000_000, None):  # 8 × 5.7 MB; a system that does not tell refuses nothing
+        monkeypatch.setattr(device, "available", lambda enough=enough: enough)
+        memory.check_memory(policy, config)
+
+
+def test_a_model_that_is_too_large_for_any_setting_is_told(monkeypatch, refused):
+    policy, _ = loading.load_language_model("causal", "mini:causal")
+    monkeypatch.setattr(device, "available", lambda: 1_000_000)
+    with refused(Unavailable):
+        memory.check_memory(policy, algorithms.find_card("nlpo").settings())
+
+
+def test_a_run_is_refused_before_it_trains(tmp_path, monkeypatch):
+    monkeypatch.setattr(device, "available", lambda: 1_000_000)
+    monkeypatch.setenv("GRUE_DEVICE", "cpu")
+    with pytest.raises(Unavailable, match="Training needs at least"):
+        grue.train("imdb", "grpo", runs=tmp_path, updates=1)
+    assert not list(tmp_path.rglob("config.toml")), "the folder is not claimed"
