@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from grue.errors import DataError, UnknownName
+from grue.lm.device import available as available
 from grue.sweep.jobs import Job
 from grue.sweep.record import SweepEvent, alike
 
