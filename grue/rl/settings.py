@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, Literal
 
 from grue import files
-from grue.bounds import NON_NEGATIVE, POSITIVE, RATE, SEVERAL, SHARE, UNIT, Paper
+from grue.bounds import NON_NEGATIVE, POSITIVE, RATE, SEVERAL, SHARE, UNIT, Bounds, Paper
 from grue.errors import ConfigError
 from grue.lm.settings import ModelSettings
 from grue.rl.switches import parse_reference, parse_select
@@ -355,7 +355,7 @@ class RolloutConfig(RewardedConfig):
     kl_horizon: Annotated[int, POSITIVE] = 10_000
     kl_over: Annotated[Literal["support", "vocabulary"], Paper("vocabulary")] = "support"
     ratio_over: Literal["support", "vocabulary"] = "support"
-    importance_cap: Annotated[float | None, POSITIVE] = 2.0
+    importance_cap: Annotated[float | None, Bounds(least=1.0)] = 2.0
     stop_kl: Annotated[float | None, POSITIVE] = None
 
     def problems(self) -> Iterator[str]:

@@ -3,14 +3,16 @@
 import math
 
 import pytest
-from support.late import lates
+from support.late import late, lates
 
 from grue.algorithms.cards.ppo import PPOConfig
 from grue.errors import TrainingError
 
-torch, tiny, exactness, scored = lates("torch support.tiny support.exactness support.scored")
-agreement, experience, rl, trainers = lates("agreement experience functional trainer", "grue.rl.")
-tokens, lm = lates("tokens model", "grue.lm.")
+torch, tiny, exactness, scored, processes = lates(
+    "torch support.tiny support.exactness support.scored support.processes"
+)
+agreement, experience, rl = lates("agreement experience functional", "grue.rl.")
+tokens = late("grue.lm.tokens")
 
 
 def measured(gaps, ratios=None):
@@ -138,3 +140,31 @@ def test_a_bug_ends_the_run_in_its_first_update(where, bug, precision, tmp_path,
     settings = {"precision": precision, "top_p": 0.8, "rollouts": 48, "minibatch_size": 48, "value_model": "shared"}
     with pytest.raises(TrainingError, match="see different policies"):
         tiny.updated(tiny.run("causal", "nlpo", tmp_path, task_=task, reward=exactness.letters, **settings))
+
+
+RANKS = """
+from pathlib import Path
+import torch
+from support import scored, tiny
+from grue.lm.distributed import join_processes, leave_processes
+
+torch.set_num_threads(1)
+world, out = join_processes(), {}
+for algorithm in ("ppo", "trpo", "dpo"):
+    settings = {"precision": "bfloat16", "micro_batch_size": 2, **tiny.SMALL.get(algorithm, {})}
+    run = tiny.run("causal", algorithm, Path(OUT) / f"{algorithm}-{world.rank}", reward=scored.fine, **settings)
+    run.trainer.distributed = world
+    out[algorithm] = tiny.updated(run, 2)
+torch.save(out, f"{OUT}/{world.rank}.pt")
+leave_processes()
+"""
+
+
+def test_ranks_score_the_rows_that_they_learn_from(tmp_path):
+    """Whoever drew them: a row that nobody scored would have a ratio far from 1."""
+    one, two = processes.together(RANKS, tmp_path)
+    assert one == two
+    for algorithm in ("ppo", "trpo"):
+        assert all(line["policy/ratio_error"] < 1e-6 for line in one[algorithm])
+        assert one[algorithm][0]["objective/kl"] == 0 != one[algorithm][1]["objective/kl"]
+    assert one["dpo"][0]["policy/steps"] > 1 and all(math.isfinite(x) for line in one["dpo"] for x in line.values())
