@@ -107,7 +107,10 @@ BUGS = (colder, a_position_late, without_mask, support_of_another_row, padding_t
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_a_bug_is_told_from_the_noise_of_a_precision(precision, tmp_path, monkeypatch):
-    """Of 16 answers of at most 12 tokens; a bug of scoring and learning alike, where the ratio is 1, and of one alone."""
+    """Of 16 answers of at most 12 tokens: of scoring and learning alike, where the ratio is 1, and of learning alone.
+
+    A few tokens of padding that are read move log π no more than bfloat16 does, and only float32 tells it.
+    """
     sizes = {"rollouts": 16, "minibatch_size": 16, "epochs": 1, "value_model": "shared", "top_p": 0.9}
     run = gemma.run("nlpo", tmp_path, prompts=16, tokens=12, precision=precision, **sizes)
     trainer, config = run.trainer, run.plan.config
@@ -125,7 +128,7 @@ def test_a_bug_is_told_from_the_noise_of_a_precision(precision, tmp_path, monkey
         agreement.check_ratio({f"policy/{name}": value for name, value in sums.items()}, config, 0)
 
     judge()
-    for bug in BUGS:
+    for bug in BUGS if precision == "float32" else BUGS[:-1]:
         for everywhere in (True, False):
             with pytest.raises(TrainingError, match="see different policies") as caught:
                 judge(bug, everywhere)
