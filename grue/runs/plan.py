@@ -82,7 +82,8 @@ class Plan:
     def told_validation(self) -> str:
         """`validated_on` for people to read: of own data, how much there is may not be known yet."""
         counted = split_of(self.task, "validation").examples
-        return f"validated on {'' if counted else 'at most '}{self.validated_on} examples"
+        how = ", answered as rollouts are drawn" if self.config.validate_on == "rollouts" else ""
+        return f"validated on {'' if counted else 'at most '}{self.validated_on} examples{how}"
 
     @property
     def learned_reward(self) -> str:

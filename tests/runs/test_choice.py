@@ -111,6 +111,19 @@ def test_rollouts_are_what_checkpoints_are_compared_on_if_that_is_asked_for(tmp_
     assert all(figures["reward"] != figures["sampled_reward"] for figures in again)
 
 
+def test_a_mask_restricts_no_validation_and_supervised_training_is_asked_as_the_task_says(tmp_path):
+    """A mask that leaves one token open fixes every rollout; answers of the start stay what they are."""
+    opened, closed = (
+        run_of(tmp_path / str(top_p), "nlpo", updates=1, top_p=top_p, validate_on="rollouts")[0]
+        for top_p in (1.0, 0.01)
+    )
+    assert opened.observer.validations[0] == closed.observer.validations[0]
+    task = load_task("commongen", "mini")
+    assert validation.answering(task, make_config(task, "supervised", {"validate_on": "rollouts"})) == task.rollout
+    assert task.rollout.temperature == 0.7 != task.decoding.temperature
+    assert validation.answering(task, make_config(task, "ppo", {"validate_on": "rollouts"})).temperature == 1.0
+
+
 def test_by_default_answers_are_decoded_as_before_and_the_record_is_what_it_was():
     task = load_task("commongen", "mini")
     assert (task.decoding.num_beams, task.rollout.do_sample) == (4, True)
@@ -132,6 +145,9 @@ def test_the_last_is_kept_where_that_is_asked_for_better_or_not(tmp_path):
     assert (final.kept, best.kept) == ("final", "best")
     assert final.files == last.files  # the choice changes no update
     assert not (tmp_path / "last" / FINAL).exists()
+    whole, stopped = (golden.trace("causal", "ppo", stop_after=after, keep="last") for after in (None, 3))
+    of_both = [read_manifest(one.folder / "checkpoint") for one in (whole, stopped)]
+    assert [(one.update, one.files) for one in of_both] == [(4, of_both[0].files)] * 2
 
 
 def test_a_run_that_resumes_compares_with_the_same_start(tmp_path):
