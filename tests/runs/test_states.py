@@ -14,7 +14,7 @@ from grue.errors import DataError
 from grue.lm.checkpoint import read_manifest
 
 torch, tiny, states, training = late("torch"), late("support.tiny"), late("grue.runs.states"), late("grue.runs.train")
-commands = late("support.commands")
+commands, validation = late("support.commands"), late("grue.runs.validate")
 
 
 def names(folder):
@@ -207,8 +207,12 @@ def run(folder, **changes):
 def train(run_):
     """Train so that the policy after the second update is the best."""
     preference = {0: 1.0, 2: 3.0, 4: 2.0}
+
+    def found(value):
+        return validation.Validated({"reward": 0.0, "preference": value}, None)
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training, "validate", lambda *given: {"reward": 0.0, "preference": preference[given[-1]]})
+        patch.setattr(training, "validate", lambda *given: found(preference[given[4]]))
         return tiny.train(run_)
 
 
