@@ -129,6 +129,7 @@ def filled(table: Mapping[str, Any], path: Path) -> dict[str, Any]:
         if isinstance(found[key], Mapping):  # any other value is refused later, with its place
             found[key] = {**values, **found[key]}
     found.setdefault("decoding", found["rollout"])
+    found = _with_models_beside(found, path)
     return _with_local_files(found, path) if _local_sources(found) else found
 
 
@@ -161,6 +162,38 @@ def _with_local_files(table: Mapping[str, Any], path: Path) -> dict[str, Any]:
     return {**table, "data": {"splits": splits, **data, "sources": sources}, "folder": str(folder)}
 
 
+def _with_models_beside(table: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """Return a task file's table in which models that lie beside the file have whole paths, and their folder.
+
+    What is not there keeps its name: an id of the hub, or a path from the working directory.
+    """
+    folder = (path.absolute().parent / str(table.get("folder", ""))).resolve()
+
+    def whole(value: Any) -> Any:
+        relative = isinstance(value, str) and value and not Path(value).is_absolute()
+        return f"{folder}/{value}" if relative and (folder / value).exists() else value
+
+    def named(text: Any) -> Any:  # model:DIR, in a reward or as a metric
+        return re.sub(r"(?<=\bmodel:)\S+", lambda found: whole(found[0]), text) if isinstance(text, str) else text
+
+    def with_paths(part: Any, *keys: str) -> Any:
+        known = part.keys() & set(keys) if isinstance(part, Mapping) else ()
+        return {**part, **{key: whole(part[key]) for key in known}} if known else part
+
+    def of_metric(metric: Any) -> Any:
+        known = {"name": named, "options": lambda options: with_paths(options, "model", "dir")}
+        if not isinstance(metric, Mapping):
+            return metric
+        return {key: known[key](value) if key in known else value for key, value in metric.items()}
+
+    found = {key: named(value) if key == "reward" else value for key, value in table.items()}
+    if "backbone" in found:
+        found["backbone"] = with_paths(found["backbone"], "model", "warm_start")
+    if isinstance(found["metrics"], list):
+        found["metrics"] = [of_metric(metric) for metric in found["metrics"]]
+    return found if found == table else {**found, "folder": str(folder)}
+
+
 def _problems(task: Task) -> Iterator[str]:
     """Yield the problems of a task file that its types cannot express."""
     for key, name in (("name", task.name), ("suite", task.suite)):
@@ -170,6 +203,9 @@ def _problems(task: Task) -> Iterator[str]:
         yield f"version: {task.version} is below 1, the first."
     if not task.data.sources:
         yield "data.sources: at least one source is needed."
+    for source in task.data.sources:
+        if source.folder and (source.kind != "local" or source.files):
+            yield f"data.sources: {source.name!r}: a folder is for a local source without files; leave one out."
     if task.data.evaluation not in task.data.splits:
         close = did_you_mean(task.data.evaluation, task.data.splits)
         yield f"data.evaluation: no split {task.data.evaluation!r}.{close} Known: {', '.join(task.data.splits)}."

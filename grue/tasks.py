@@ -38,7 +38,7 @@ class Source:
 
     Attributes:
         kind: "mini" reads the embedded rows, "hub" reads parquet from the Hugging Face hub, "files" the official
-            files from their addresses, "local" your own files.
+            files from their addresses, "local" your own files, or a folder in the data set's original layout.
         name: The mini task, the hub's data set id, the layout of official files (a name in `grue/data/sets`), or a
             title for local files.
         config: The data set's configuration on the hub.
@@ -48,6 +48,7 @@ class Source:
         columns: The columns to read, nested ones with dots ("document.summary.text"); empty means all.
         urls: Addresses of the official files.
         sha256: Address → sha256 of the file, if known.
+        folder: Of a local source, the folder that is read in place of `files`, as `--data-dir` takes it.
     """
 
     kind: Literal["mini", "hub", "files", "local"]
@@ -58,6 +59,7 @@ class Source:
     columns: tuple[str, ...] = ()
     urls: tuple[str, ...] = ()
     sha256: Mapping[str, str] = field(default_factory=dict)
+    folder: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +281,7 @@ class Task:
         changelog: One line for each version.
         families: Groups of metrics that move together, so that a reward of one raises the others; see
             `experiments/relatives.py`.
-        folder: The folder that paths of local files are relative to: the task file's; empty without local files.
+        folder: The folder that paths are relative to: the task file's; empty without any.
         search: How evaluation decodes a second time, by beams or the likeliest token, for a figure that is shown beside
             the score; None where it does not.
     """
@@ -314,7 +316,7 @@ class Task:
         for *path, key in PROSE:
             table = identity[path[0]] if path else identity
             table.pop(key, None)
-        return files.sha256_json(identity)
+        return files.sha256_json(_as_written(identity, f"{self.folder}/") if self.folder else identity)
 
     @property
     def chat_hash(self) -> str:
@@ -346,6 +348,15 @@ def without_defaults(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: without_defaults(item) for key, item in value.items()}
     return [without_defaults(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _as_written(value: Any, folder: str) -> Any:
+    """Return tables and lists with the paths in their texts relative to the task file again."""
+    if isinstance(value, dict):
+        return {key: _as_written(item, folder) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_as_written(item, folder) for item in value]
+    return value.replace(folder, "") if isinstance(value, str) else value
 
 
 def _default(key: Field[Any]) -> Any:

@@ -219,7 +219,7 @@ def obtain(task: Task, split: str, data_dir: Path | None, offline: bool, progres
         if source.kind == "mini":
             return _rows_of_mini(source, name)
         if source.kind == "local":
-            return _rows_of_file(task, source, name)
+            return _rows_of_local(task, source, name)
         held = mirror.find(source, name)
         return held_rows(held) if held is not None else fetch_from(source, task, split, offline, progress)
 
@@ -295,9 +295,26 @@ def local_data_id(task: Task, data_dir: Path | None = None, *splits: str) -> str
     """
     if data_dir is not None:
         return files.sha256_json([_contents_in(data_dir, task, one) for one in splits if not is_file(task, one)])
-    local = [source for source in task.data.sources if source.kind == "local"]
-    sums = [{name: files.sha256_file(local_path(task, one, name)) for name in sorted(one.files)} for one in local]
+    read = [split for split in splits if not is_file(task, split)]
+    sums: list[Any] = []
+    for source in (source for source in task.data.sources if source.kind == "local"):
+        if source.folder:
+            sums.append([_contents_in(local_folder(task, source), task, split) for split in read])
+        else:
+            sums.append({name: files.sha256_file(local_path(task, source, name)) for name in sorted(source.files)})
     return files.sha256_json(sums) if sums else ""
+
+
+def local_folder(task: Task, source: Source) -> Path:
+    """Return the folder in a data set's original layout that a local source names.
+
+    Raises:
+        DataError: It does not exist.
+    """
+    path = Path(task.folder) / source.folder
+    if not path.is_dir():
+        raise DataError(f"{path}: no such folder.")
+    return path
 
 
 def _rows_of_mini(source: Source, name: str) -> LocalRows:
@@ -307,7 +324,9 @@ def _rows_of_mini(source: Source, name: str) -> LocalRows:
     )
 
 
-def _rows_of_file(task: Task, source: Source, name: str) -> LocalRows:
+def _rows_of_local(task: Task, source: Source, name: str) -> LocalRows:
+    if source.folder:
+        return _rows_of_folder(task.data.format, local_folder(task, source), name)
     path = local_path(task, source, name)
     content = files.sha256_file(path)
     identity = files.sha256_json([content, path.suffixes, _code_hash(read_rows)])

@@ -17,6 +17,7 @@ from grue.data.load import (
     held_rows,
     is_offline,
     load_examples,
+    local_folder,
     local_path,
     obtain,
     read_split,
@@ -72,10 +73,10 @@ def _mini_place(source: Source, name: str) -> DataLocation:
 
 def _local_place(task: Task, source: Source, name: str) -> DataLocation:
     try:
-        path = local_path(task, source, name)
+        path = local_folder(task, source) if source.folder else local_path(task, source, name)
     except DataError as error:
         return DataLocation("local", source.name, False, None, str(error))
-    return DataLocation("local", str(path), True, path.stat().st_size)
+    return DataLocation("local", str(path), True, None if source.folder else path.stat().st_size)
 
 
 def _held_places(task: Task, split: str, held: mirror.Held) -> Iterator[DataLocation]:

@@ -1,5 +1,8 @@
 """What cannot be had is said before anything is generated, asked or trained, and by `grue tasks validate`."""
 
+import shutil
+from dataclasses import replace
+
 import pytest
 from click.testing import CliRunner
 from support import openai_server as server
@@ -7,10 +10,12 @@ from support import openai_server as server
 import grue
 from grue import files
 from grue.cli.main import main
-from grue.errors import Unavailable
+from grue.data.load import load_examples, local_data_id
+from grue.errors import ConfigError, DataError, Unavailable
 from grue.evaluation import evaluate as evaluation
 from grue.evaluation.endpoint import Endpoint
 from grue.evaluation.needed_models import needed_models
+from grue.mini.manifest import HERE
 from grue.runs.plan import stages_of
 from grue.runs.request import RunRequest
 from grue.task_files import load_task
@@ -154,3 +159,80 @@ def test_precision_reaches_both_stages(precision):
     first, last = stages_of(request)
     assert (first.config.precision, last.config.precision) == (precision, precision)
     assert last.config.learning_rate == 0.5 != first.config.learning_rate
+
+
+def test_models_of_a_task_file_lie_where_the_file_does(own, tmp_path, monkeypatch):
+    shutil.copytree(HERE / "models" / "causal", tmp_path / "models" / "start")
+    shutil.copytree(HERE / "models" / "sentiment", tmp_path / "scorer")
+    metric = SENTIMENT | {"options": {"model": "scorer", "label": 1}}
+    own([metric, {"name": "model:scorer"}], backbone="models/start")
+    text = (tmp_path / "words.toml").read_text().replace('reward = "rouge1"', 'reward = "0.5*model:scorer + rouge1"')
+    (tmp_path / "words.toml").write_text(text)
+    before = load_task("words.toml")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    found = load_task("../words.toml")
+    assert found.backbone.model == f"{tmp_path}/models/start" and found.folder == str(tmp_path)
+    assert found.metrics[0].options["model"] == f"{tmp_path}/scorer"
+    assert found.metrics[1].name == f"model:{tmp_path}/scorer"
+    assert found.reward == f"0.5*model:{tmp_path}/scorer + rouge1"
+    moved = shutil.copytree(tmp_path, tmp_path.with_name(f"{tmp_path.name}-moved"))
+    assert load_task(str(moved / "words.toml")).hash == found.hash == before.hash, "wherever the folder lies"
+    plain = replace(
+        found, folder="", reward="0.5*model:scorer + rouge1", backbone=replace(found.backbone, model="models/start")
+    )
+    metrics = (
+        replace(found.metrics[0], options={"model": "scorer", "label": 1}),
+        replace(found.metrics[1], name="model:scorer"),
+    )
+    assert replace(plain, metrics=metrics).hash == found.hash, "that of the names as they are written"
+
+
+def test_an_evaluation_finds_them_from_anywhere(own, tmp_path, monkeypatch):
+    shutil.copytree(HERE / "models" / "sentiment", tmp_path / "scorer")
+    own([SENTIMENT | {"options": {"model": "scorer", "label": 1}}])
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    found = grue.evaluate("copy", "../words.toml")
+    assert found.errors == () and found.preference is not None
+    assert "model:scorer|revision:sha256-" in found.scores[0].signature
+
+
+def test_a_folder_in_the_original_layout_can_be_a_source(tmp_path, monkeypatch, refused):
+    for split, sets in {"train": ["dog run", "cat sleep"], "dev": ["bird fly high"]}.items():
+        (tmp_path / "cg").mkdir(exist_ok=True)
+        (tmp_path / "cg" / f"commongen.{split}.src_alpha.txt").write_text("\n".join(sets) + "\n")
+        (tmp_path / "cg" / f"commongen.{split}.tgt.txt").write_text("\n".join(f"A {one} ." for one in sets) + "\n")
+    table = {
+        "reward": "rouge1",
+        "metrics": [{"name": "rouge1", "axis": "preference", "range": [0, 1]}],
+        "data": {
+            "format": "commongen",
+            "evaluation": "validation",
+            "sources": [{"kind": "local", "folder": "cg"}],
+            "splits": {"train": {"source": "train"}, "validation": {"source": "validation", "examples": 1}},
+        },
+        "backbone": {"family": "causal", "model": "mini:causal"},
+    }
+    files.write_toml(tmp_path / "sets.toml", table)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    task = load_task("../sets.toml")
+    asked = load_examples(task, "validation").examples
+    assert [one.references for one in asked] == [("A bird fly high .",)]
+    assert [one.prompt for one in asked] == [
+        one.prompt for one in load_examples(task, "validation", tmp_path / "cg").examples
+    ]
+    before = local_data_id(task, None, "train", "validation")
+    (tmp_path / "cg" / "commongen.train.tgt.txt").write_text("Changed .\nTwice .\n")
+    assert local_data_id(task, None, "train", "validation") != before
+    assert load_examples(task, "train").examples[0].references == ("Changed .",)
+    shutil.rmtree(tmp_path / "cg")
+    with refused(DataError):
+        load_examples(task, "train")
+    files.write_toml(
+        tmp_path / "sets.toml",
+        table | {"data": table["data"] | {"sources": [{"kind": "hub", "name": "a/b", "folder": "cg"}]}},
+    )
+    with refused(ConfigError):
+        load_task("../sets.toml")

@@ -271,16 +271,11 @@ def test_gemma_reads_and_writes_english(cache):
     ours = {token: float(found[token]) for token in theirs}
     assert all(abs(ours[token] - value) < 0.3 for token, value in theirs.items()), ours
 
-
-@pytest.mark.slow
-@needs_packages
-@pytest.mark.skipif(not REAL.is_dir(), reason=f"needs the real data sets in {REAL}")
-def test_gemma_finds_real_text_likely(cache):
-    """Beyond the window of 512 tokens too: with full attention or one base of positions it falls apart."""
-    model, tokenizer = loading.load_language_model("causal", "small:gemma-3-270m")
+    if not REAL.is_dir():
+        pytest.skip(f"its perplexity is measured on the real data sets in {REAL}")
     lines = (REAL / "wmt16" / "newstest2016.en").read_text(encoding="utf-8").splitlines()[100:140]
     ids = tokenizer("\n".join(lines), return_tensors="pt").input_ids
     with torch.no_grad():
         found = torch.log_softmax(model(ids).logits[0, :-1], -1).gather(1, ids[0, 1:, None])[:, 0]
     near, far = (math.exp(-float(part.mean())) for part in (found[:400], found[600:]))
-    assert ids.shape[1] == 995 and near < 15 and far < 15, (near, far)
+    assert ids.shape[1] == 995 and near < 15 and far < 15, (near, far)  # beyond the window of 512 tokens, too
