@@ -181,10 +181,11 @@ def _with_models_beside(table: Mapping[str, Any], path: Path) -> dict[str, Any]:
         return {**part, **{key: whole(part[key]) for key in known}} if known else part
 
     def of_metric(metric: Any) -> Any:
-        known = {"name": named, "options": lambda options: with_paths(options, "model", "dir")}
         if not isinstance(metric, Mapping):
             return metric
-        return {key: known[key](value) if key in known else value for key, value in metric.items()}
+        known = {key: named(value) for key, value in metric.items() if key == "name"}
+        known |= {key: with_paths(value, "model", "dir") for key, value in metric.items() if key == "options"}
+        return {**metric, **known}
 
     found = {key: named(value) if key == "reward" else value for key, value in table.items()}
     if "backbone" in found:
