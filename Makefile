@@ -108,7 +108,7 @@ notebooks: $(READY)  ## Run docs/notebooks again and keep what their cells print
 	$(BIN)/python tools/run_notebooks.py
 
 bench: $(READY)  ## Run the benchmarks; each takes minutes, and measures what it compares side by side.
-	for file in $(filter-out benchmarks/cost.py,$(wildcard benchmarks/*.py)); do $(BIN)/python $$file || exit 1; done
+	for file in $(filter-out benchmarks/cost.py benchmarks/memory.py,$(wildcard benchmarks/*.py)); do $(BIN)/python $$file || exit 1; done
 
 findings: $(READY)  ## Run the grids of experiments/findings and print their tables (hours).
 	for file in experiments/findings/*.toml; do $(GRUE) sweep --config $$file --runs runs || exit 1; done

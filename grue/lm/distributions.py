@@ -10,13 +10,16 @@ from typing import Any
 
 import numpy
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 # --- supports and draws ----------------------------------------------------------------------------------------------
 
-SPAN = 256  # tokens that `sample` sums first
+SPAN = 256  # tokens that are summed, or whose maximum is taken, before single ones are looked at
+LEVELS = (1e-3, 1e-4, 1e-5)  # probabilities above which a nucleus is looked for
+ROUNDING = 1e-5  # by which a sum of probabilities may be off
 
 
 def top_k_support(logits: Tensor, k: int) -> Tensor:
@@ -42,26 +45,45 @@ def _kth_largest(values: Tensor, k: int) -> Tensor:
     """Return the k-th largest value of each row of [N, V], [N, 1]."""
     if not values.is_cpu:
         return values.topk(k, dim=-1).values[:, -1:]
+    spans = _spans(values.detach(), float("-inf"))
+    if k < spans.shape[1]:  # the k largest values lie in the k spans with the largest maxima
+        best = spans.amax(-1).topk(k).indices
+        spans = spans.gather(1, best.unsqueeze(-1).expand(-1, -1, SPAN))
     # On a CPU numpy's partition is faster than topk.
-    return torch.from_numpy(numpy.partition(values.detach().numpy(), -k, axis=-1)[:, -k, None])
+    return torch.from_numpy(numpy.partition(spans.flatten(1).numpy(), -k, axis=-1)[:, -k, None])
+
+
+def _spans(values: Tensor, fill: float) -> Tensor:
+    """Cut rows [N, V] into spans, the last one filled up: [N, ⌈V/SPAN⌉, SPAN]; a copy only where V needs filling."""
+    missing = -values.shape[-1] % SPAN
+    filled = F.pad(values, (0, missing), value=fill) if missing else values
+    return filled.view(len(values), -1, SPAN)
 
 
 def _likeliest(probabilities: Tensor, p: float, keep: int) -> Tensor:
     """Return the largest of each row [N, V], in descending order and padded with 0: at least `keep`, and all of V^p.
 
-    On a CPU only those are sorted that are not surely outside: all up to (1 − p) / V together have at most 1 − p, and
-    half of that leaves room for rounding.
+    On a CPU only those are sorted that are not surely outside: what lies above a level, if that reaches p; else all up
+    to (1 − p) / V together have at most 1 − p, and half of that leaves room for rounding.
     """
     if not probabilities.is_cpu:
         return probabilities.sort(-1, descending=True).values
     values = probabilities.detach().numpy()
-    bound = (1.0 - p) / (2 * values.shape[-1])
-    kept = [row[row > bound] for row in values]
-    rows = [numpy.sort(some if len(some) >= keep else row)[::-1] for some, row in zip(kept, values, strict=True)]
+    rows = [numpy.sort(_above(row, p, keep))[::-1] for row in values]
     padded = numpy.zeros((len(rows), max(map(len, rows), default=0)), values.dtype)
     for place, row in zip(padded, rows, strict=True):
         place[: len(row)] = row
     return torch.from_numpy(padded)
+
+
+def _above(row: NDArray[numpy.float32], p: float, keep: int) -> NDArray[numpy.float32]:
+    """Return those of [V] probabilities that can be among the `keep` largest or in V^p, and few others."""
+    for level in LEVELS:
+        some = row[row > level]
+        if len(some) >= keep and some.sum() > p + ROUNDING:
+            return some
+    some = row[row > (1.0 - p) / (2 * len(row))]
+    return some if len(some) >= keep else row
 
 
 def _nucleus(probabilities: Tensor, likeliest: Tensor, p: float, keep: int) -> Tensor:
@@ -106,7 +128,7 @@ def sample(logits: Tensor, uniforms: Tensor) -> Tensor:
         [B] token ids; a closed token is never drawn. A row that is `broken` gets any id.
     """
     probabilities = logits.float().softmax(-1)
-    spans = F.pad(probabilities, (0, -logits.shape[-1] % SPAN)).unflatten(-1, (-1, SPAN))
+    spans = _spans(probabilities, 0.0)
     # First the span of the vocabulary, then the token in it: only sums of a few hundred numbers need double.
     until = spans.sum(-1).double().cumsum(-1)
     target = uniforms.double().unsqueeze(-1) * until[:, -1:]
@@ -153,9 +175,13 @@ class _LogProbs(torch.autograd.Function):
 
 
 def _blocks(logits: Tensor) -> Iterator[slice]:
-    rows, size = logits.shape
-    step = max(1, BLOCK.get(logits.device.type, 2**24) // size)
-    return (slice(start, start + step) for start in range(0, max(1, rows), step))
+    step = _block(logits)
+    return (slice(start, start + step) for start in range(0, max(1, len(logits)), step))
+
+
+def _block(logits: Tensor) -> int:
+    """Return how many rows of [N, V] are processed at once."""
+    return max(1, BLOCK.get(logits.device.type, 2**24) // logits.shape[-1])
 
 
 def _opened(logits: Tensor, support: Tensor | None, rows: slice) -> Tensor:
@@ -238,8 +264,29 @@ class _BothLogProbs(torch.autograd.Function):
 def entropy(logits: Tensor, support: Tensor | None = None) -> Tensor:
     """Return the entropy in nats of the distribution over the support (bool or bit-packed), [B, T]."""
     flat, packed = logits.flatten(0, -2), None if support is None else support.flatten(0, -2)
-    parts = [_entropy(_opened(flat, packed, rows)) for rows in _blocks(flat)]
-    return torch.cat(parts).view(logits.shape[:-1])
+    out: Tensor = _Entropy.apply(flat, packed)  # type: ignore[no-untyped-call]
+    return out.view(logits.shape[:-1])
+
+
+class _Entropy(torch.autograd.Function):
+    """`entropy` of logits [N, V], a block of rows at a time; computed again in the backward pass instead of kept."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, support: Tensor | None) -> Tensor:
+        ctx.save_for_backward(logits, support)
+        return torch.cat([_entropy(_opened(logits, support, rows)) for rows in _blocks(logits)])
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        logits, support = ctx.saved_tensors
+        out = torch.empty_like(logits)
+        for rows in _blocks(logits):
+            with torch.enable_grad():
+                part, packed = logits[rows].detach().requires_grad_(), None if support is None else support[rows]
+                found = _entropy(_opened(part, packed, slice(None)))
+            out[rows] = torch.autograd.grad(found, part, gradient[rows])[0]
+        return out, None
 
 
 def _entropy(logits: Tensor) -> Tensor:
@@ -252,6 +299,12 @@ def kl_divergence(logits: Tensor, other: Tensor) -> Tensor:
 
     Where p is 0, a token adds nothing; where q alone is 0, the divergence is infinite.
     """
+    p, q = logits.reshape(-1, logits.shape[-1]), other.reshape(-1, other.shape[-1])
+    parts = zip(p.split(_block(p)), q.split(_block(p)), strict=True)
+    return torch.cat([_kl_divergence(*part) for part in parts]).view(logits.shape[:-1])
+
+
+def _kl_divergence(logits: Tensor, other: Tensor) -> Tensor:
     log_p, log_q = logits.float().log_softmax(-1), other.float().log_softmax(-1)
     return (log_p.exp() * (log_p - log_q).masked_fill(log_p.isneginf(), 0.0)).sum(-1)
 
@@ -263,9 +316,10 @@ _BITS = tuple(1 << i for i in range(8))
 
 def pack_bits(support: Tensor) -> Tensor:
     """Pack a bool tensor [..., V] into uint8 [..., ⌈V/8⌉], an eighth of its size."""
-    eights = F.pad(support, (0, -support.shape[-1] % 8)).contiguous().view(torch.int64)
+    missing = -support.shape[-1] % 8
+    eights = (F.pad(support, (0, missing)) if missing else support).contiguous().view(torch.int64)
     # The product moves the lowest bit of the i-th byte to bit 56 + i.
-    return (eights * 0x0102040810204080 >> 56).to(torch.uint8)
+    return (eights * 0x0102040810204080).bitwise_right_shift_(56).to(torch.uint8)
 
 
 def unpack_bits(packed: Tensor, size: int) -> Tensor:

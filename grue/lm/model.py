@@ -1,6 +1,8 @@
 """What a language model is, causal or encoder-decoder: its special tokens, head, sizes, frozen parts, dropout."""
 
 import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -76,6 +78,22 @@ def freeze(model: PreTrainedModel) -> PreTrainedModel:
     """Return a copy of the model that is never trained: the reference, or the masking policy."""
     frozen: PreTrainedModel = copy.deepcopy(model).requires_grad_(False).eval()
     return frozen
+
+
+@contextmanager
+def cast_once(*models: PreTrainedModel | None) -> Iterator[None]:
+    """Let autocast cast frozen weights once in its block, not at each step; for passes that need no gradient.
+
+    It keeps casts only of weights that require a gradient, as those of an adapted model or of a masking policy do not.
+    """
+    frozen = [p for model in models if model is not None for p in model.parameters() if not p.requires_grad]
+    for parameter in frozen:
+        parameter.requires_grad_(True)
+    try:
+        yield
+    finally:
+        for parameter in frozen:
+            parameter.requires_grad_(False)
 
 
 def freeze_encoder(model: PreTrainedModel) -> None:

@@ -133,7 +133,8 @@ def sample_responses(
         tokens.append(drawn)
         counts.append(running)
         supports.append(None if support is None else distributions.pack_bits(support))
-        sizes.append(torch.ones_like(uniforms[:, t]) if support is None else support.float().mean(-1))
+        full = torch.ones_like(uniforms[:, t])
+        sizes.append(full if support is None else support.sum(-1, dtype=torch.int32) / logits.shape[-1])
         if opened is not None:
             disagreements.append(~opened.gather(-1, logits.argmax(-1, keepdim=True)).squeeze(-1))
         if keep is not None:

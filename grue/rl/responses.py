@@ -21,7 +21,7 @@ from grue.errors import TrainingError
 from grue.lm.distributed import DistributedContext
 from grue.lm.forward import encode
 from grue.lm.log_probs import TokenLogProbs
-from grue.lm.model import eos_id, is_seq2seq
+from grue.lm.model import cast_once, eos_id, is_seq2seq
 from grue.lm.sampling import Kept, Mask, Rollout, sample_responses
 from grue.lm.seeds import generator
 from grue.lm.sharding import gathered
@@ -182,7 +182,7 @@ def _sample_rows(
     examples = [trainer.examples[position] for position in positions.tolist()]
     prompts = encode_prompts(policy, trainer.tokenizer, [one.prompt for one in examples], trainer.task.prompt)
     eos, stops = eos_id(policy, trainer.tokenizer), find_stops(trainer.tokenizer, settings.stop)
-    with torch.no_grad(), trainer.autocast():
+    with torch.no_grad(), trainer.autocast(), cast_once(policy, None if mask is None else mask.model):
         encoded = encode(policy, prompts) if config.freeze_encoder else None
         rollout = sample_responses(policy, prompts, settings, uniforms, eos, mask, encoded, keep, stops)
     given = reward_responses(trainer, examples, rollout, n)

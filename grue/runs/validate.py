@@ -12,7 +12,7 @@ from grue.evaluation.predict import Response, as_predictions, as_responses, plai
 from grue.evaluation.rewards import Reward, mean
 from grue.evaluation.scoring import Prepare, score_predictions
 from grue.lm.divergence import kl_divergence
-from grue.lm.model import eos_id
+from grue.lm.model import cast_once, eos_id
 from grue.lm.sampling import sample_responses
 from grue.lm.seeds import example_uniforms
 from grue.lm.sharding import gathered
@@ -69,7 +69,7 @@ def validate(
     policy, tokenizer, task, reward = state.policy, trainer.tokenizer, trainer.task, trainer.reward
     settings = answering(task, config)
     learns = isinstance(config, RewardedConfig)
-    with gathered(trainer.sharded), trainer.autocast():
+    with gathered(trainer.sharded), trainer.autocast(), torch.no_grad(), cast_once(policy):
         drawn = [pair for batch in batches for pair in sampled(trainer, state, batch)] if learns else []
         if learns and settings == plain_sampling(task):  # then these are the same draws
             answered = [one for one, _ in drawn]

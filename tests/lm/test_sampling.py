@@ -10,7 +10,8 @@ from grue.errors import TrainingError
 from grue.tasks import Generation, Prompt
 
 torch, tiny, sampling, tokens = late("torch"), late("support.tiny"), late("grue.lm.sampling"), late("grue.lm.tokens")
-predicting, seeds = late("grue.evaluation.predict"), late("grue.lm.seeds")
+predicting, seeds, models = late("grue.evaluation.predict"), late("grue.lm.seeds"), late("grue.lm.model")
+profiler = late("torch.profiler")
 
 FAMILIES = ["causal", "seq2seq"]
 TEXTS = ("the dog sees", "a cat likes the red ball", "man")
@@ -76,3 +77,25 @@ def test_no_response_ends_before_its_minimum_length(family):
     support = rollout.open_vocabulary(torch.arange(3), rollout.responses.ids.shape[1], model.config.vocab_size)
     assert not support[:, :4, 1].any()
     assert support[:, 4:, 1].all()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_frozen_weights_are_cast_once_for_all_tokens_and_the_draws_are_those_of_casting_each_time(family):
+    model, prompts = asked(family)
+    model.requires_grad_(False)
+    settings, head = (
+        Generation(max_new_tokens=6, min_new_tokens=6, do_sample=True),
+        model.get_output_embeddings().weight,
+    )
+
+    def drawn(*once):
+        low, watched = torch.autocast("cpu", torch.bfloat16), profiler.profile(record_shapes=True)
+        with torch.no_grad(), low, models.cast_once(*once), watched as profile:
+            ids = sampling.sample_responses(model, prompts, settings, uniforms(), eos=1).responses.ids
+        shapes = [one.input_shapes[:1] for one in profile.events() if one.name == "aten::_to_copy"]
+        return ids, shapes.count([list(head.shape)])
+
+    (each, many), (kept, once) = drawn(None), drawn(model, None)
+    assert torch.equal(each, kept)
+    assert (many, once) == (6, 1)
+    assert not any(parameter.requires_grad for parameter in model.parameters())

@@ -66,6 +66,42 @@ def test_top_k_keeps_the_largest():
     assert distributions.top_k_support(logits, 0).all() and distributions.top_k_support(logits, 9).all()
 
 
+@pytest.mark.parametrize("size", [300, 5000])
+@pytest.mark.parametrize("k", [1, 7, 60, 250])
+def test_top_k_of_a_large_vocabulary_is_that_of_sorting_and_ties_stay_together(size, k, chance):
+    values = (torch.randn(3, size, generator=chance) * 20).round() / 4
+    values[0, size // 4 :] = float("-inf")
+    for row, kept in zip(values.tolist(), distributions.top_k_support(values, k).tolist(), strict=True):
+        least = sorted(row, reverse=True)[k - 1]
+        assert kept == [value >= least for value in row]
+
+
+@pytest.mark.parametrize("rows", [1, 3, 100])
+def test_entropy_and_its_gradient_do_not_depend_on_how_many_rows_are_computed_at_once(rows, chance, monkeypatch):
+    monkeypatch.setitem(distributions.BLOCK, "cpu", rows * V)
+    logits, weights = torch.randn(B, T, V, generator=chance) * 3, torch.rand(B, T, generator=chance)
+    support = torch.rand(B, T, V, generator=chance) < 0.6
+    support[..., 0] = True
+    learnt = logits.clone().requires_grad_()
+    found = distributions.entropy(learnt, distributions.pack_bits(support))
+    (found * weights).sum().backward()
+    p = logits.double().masked_fill(~support, float("-inf")).softmax(-1)
+    surprise = -torch.where(support, p, 1.0).log()
+    entropy = (p * surprise).sum(-1, keepdim=True)
+    assert torch.allclose(found.double(), entropy.squeeze(-1), atol=1e-5)
+    # ∂H/∂logit of a token with probability p is p (−log p − H).
+    assert torch.allclose(learnt.grad.double(), weights.unsqueeze(-1) * p * (surprise - entropy), atol=1e-6)
+
+
+@pytest.mark.parametrize("rows", [1, 5, 100])
+def test_kl_divergence_does_not_depend_on_how_many_rows_are_computed_at_once(rows, chance, monkeypatch):
+    monkeypatch.setitem(distributions.BLOCK, "cpu", rows * V)
+    logits, other = (torch.randn(B, T, V, generator=chance) * 2 for _ in range(2))
+    p, q = logits.double().softmax(-1), other.double().softmax(-1)
+    expected = (p * (p / q).log()).sum(-1)
+    assert torch.allclose(distributions.kl_divergence(logits, other).double(), expected, atol=1e-5)
+
+
 def test_samples_follow_the_distribution_and_never_leave_the_support():
     logits = torch.tensor([0.0, 1.0, 2.0, 0.5, -1.0])
     support = torch.tensor([True, False, True, True, False])
