@@ -27,7 +27,7 @@ SUPERVISED = {
 ONLY_WHERE_SET = (
     *("select", "reference", "redraws", "calibration_samples", "calibration_tilt", "supervised_coefficient"),
     *("overlong_buffer", "overlong_penalty", "mask", "top_p", "top_k", "min_tokens_to_keep", "always_open"),
-    *("mask_updates", "mask_source", "mass_coefficient", "validate_on", "keep"),
+    *("mask_updates", "mask_source", "mass_coefficient", "validate_on", "keep", "importance_cap"),
 )
 
 
