@@ -124,7 +124,8 @@ def main() -> None:
     if options.row:
         measure(options, options.row[0], options.row[1:])
         return
-    print("| | CPU s | of it system | wall s | peak GB, updates | peak GB, else | GB at rest |", "|---" * 7 + "|", sep="\n")
+    print("| | CPU s | of it system | wall s | peak GB, updates | peak GB, else | GB at rest |")
+    print("|---" * 7 + "|")
     environment = os.environ | {"OMP_NUM_THREADS": str(options.threads), "TOKENIZERS_PARALLELISM": "false"}
     for algorithm, precision, weights in product(options.algos, options.precisions, options.weights):
         row = [algorithm, f"precision={precision}", *WEIGHTS[weights], *options.settings]
