@@ -56,14 +56,19 @@ def fetch(
 
     if output is not None:
         os.environ["GRUE_DATA"] = str(output.resolve())
-    tasks = _tasks(names, suite)
+    tasks, failed = _tasks(names, suite), list[str]()
     for task in tasks:
         for split in _splits(task, wanted):
-            with _bar(f"{task.name} {split}") as progress:
-                loaded, origin = fetch_split(task, split, offline, progress)
+            try:
+                with _bar(f"{task.name} {split}") as progress:
+                    loaded, origin = fetch_split(task, split, offline, progress)
+            except DataError as error:
+                if not models:
+                    raise
+                failed.append(str(error))  # models may be had where data is not
+                continue
             place = "nothing to fetch" if origin.held is None else str(origin.held.path)
             click.echo(f"{task.suite}/{task.name} {split}: {_figures(loaded)} → {place}")
-    failed = []
     for name, revision in dict.fromkeys(pair for task in tasks if models for pair in needed_models(task)):
         try:
             with _bar(name):

