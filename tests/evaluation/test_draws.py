@@ -23,6 +23,8 @@ from grue.submissions.reading import read_untrusted_predictions
 from grue.tasks import Generation, MetricSpec
 
 tiny, predict, seeds = late("support.tiny"), late("grue.evaluation.predict"), late("grue.lm.seeds")
+chat_models = late("support.chat_models")
+CHAT = {"version": 1, "user": "{prompt}"}
 
 EXAMPLES = [
     Example("a", "dog run", ("the dog runs fast .", "a dog ran"), {"concepts": ["dog", "run"]}),
@@ -197,6 +199,20 @@ def test_a_checkpoint_of_such_a_task_says_how_it_is_decoded(own):
     grue("train", "--task", own, "--algo", "supervised", "--set", "epochs=1")
     found = printed_json("evaluate", "--checkpoint", "runs/own/words/supervised/seed-1", "--task", own)[0]
     assert found["counts"]["samples"] == 2
+
+
+def test_a_chat_model_is_asked_as_often(own, tmp_path):
+    chat_models.chat_model(tmp_path / "talk")
+    table = files.read_toml(own) | {"prompt": {"max_tokens": 8, "truncation": "left", "chat": CHAT}}
+    found = {}
+    for samples in (1, 2):
+        files.write_toml(own, table | {"decoding": table["decoding"] | {"samples": samples}})
+        path = tmp_path / str(samples) / "predictions.jsonl"
+        one = printed_json("evaluate", "--model", "talk", "--chat", "--task", own, "-o", path.parent)[0]
+        assert one["counts"].get("samples", 1) == samples
+        found[samples] = read_predictions(path)
+    assert [one.text for one in found[1]] == [one.text for one in found[2]]
+    assert any(one.text != one.more[0].text for one in found[2])
 
 
 # --- submissions -----------------------------------------------------------------------------------------------------
