@@ -57,7 +57,8 @@ def _first_stage(folder: Path, record: Mapping[str, Any], backbone: str | None) 
         backbone: The model that both began from, if it is not the task's.
     """
     first, *others = names_of_stages(record["algorithm"])
-    beside = folder.parent.parent / with_backbone(first, backbone) / folder.name
+    usual, named = (folder.parent.parent / name / folder.name for name in (first, with_backbone(first, backbone)))
+    beside = named if named.is_dir() else usual
     path = beside / "checkpoint" / MANIFEST
     if not others or not path.is_file() or not (beside / "config.toml").is_file():
         return None

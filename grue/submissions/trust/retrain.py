@@ -14,7 +14,7 @@ from grue.data.load import local_data_id
 from grue.errors import DataError, SubmissionError
 from grue.evaluation.systems import checkpoint_system
 from grue.lm.checkpoint import FINAL
-from grue.lm.load import family_of, weights_id
+from grue.lm.load import family_of, is_here, weights_id
 from grue.rl.settings import RewardedConfig
 from grue.runs import train as training
 from grue.runs.algorithms import find_card
@@ -172,7 +172,8 @@ def _backbone(stage: Stage, task: Task, where: str, download: bool) -> Backbone 
         raise SubmissionError(f"{where}: starts from {stage.backbone!r} of the hub; allow that with --allow-download.")
     _, at, revision = stage.backbone_weights.rpartition("@")
     revision = revision if at and revision != "main" else ""
-    return Backbone(family_of(stage.backbone, revision), stage.backbone, revision)
+    known = is_here(stage.backbone, revision)  # what is yet to be fetched is taken for the usual kind
+    return Backbone(family_of(stage.backbone, revision) if known else task.backbone.family, stage.backbone, revision)
 
 
 def _refuse_changed(plan: Plan, stage: Stage, where: str) -> None:
