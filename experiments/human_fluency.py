@@ -4,7 +4,7 @@
 
 FOLDER holds the task's data in the original layout. Of each example of the evaluation split, the first reference is
 read, cut to as many tokens as a response may have. `perplexity:bounded` depends on its `typical`; the number that is
-printed is the one that is its own value.
+printed is the one that is its own value, as nearly as there is one.
 """
 
 import math
@@ -34,12 +34,13 @@ def main(task: str, folder: Path, judge: str | None, split: str | None, limit: i
     tokenizer, room = load_tokenizer(judge), Prompt(of_task.decoding.max_new_tokens, "right")
     found = load_examples(of_task, split or of_task.data.evaluation, folder).examples
     examples = [one for one in found if one.references][:limit]
+    context = next(int(spec.options["context"]) for spec in of_task.metrics if "context" in spec.options)
     texts = [cut_text(tokenizer, one.references[0], room) for one in examples]
-    losses, tokens = Perplexity(judge, "", 16).statistics(examples, texts).T
+    losses, tokens = Perplexity(judge, "", 16, context).statistics(examples, texts).T
     each = losses / tokens
-    plain, typical = math.exp(losses.sum() / tokens.sum()), 0.0
-    while abs(typical - (typical := bounded(each, typical or float(each.mean())))) > 1e-9:
-        pass
+    plain = math.exp(losses.sum() / tokens.sum())
+    steps = np.linspace(each.min(), each.max(), 100_001)
+    typical = float(min(steps, key=lambda step: abs(bounded(each, step) - step)))
     spread = each.std(ddof=1) / math.sqrt(len(each))
     click.echo(
         f"{task}: {math.exp(typical):.1f} (± {100 * spread:.0f} %, one standard error), of {len(each)} references of "

@@ -135,14 +135,14 @@ def tensors(batch: Batch, pad: int) -> tuple[torch.Tensor, torch.Tensor, torch.T
 
 
 def parts(learned: dict[str, torch.nn.Parameter]) -> dict[str, torch.Tensor]:
-    """Return A and B of each layer and the head, in float16, under the names of the layers that they change."""
+    """Return the factors of each layer and the head as `grue.lm.merged` reads them."""
     endings = {".lora_A.default.weight": ".A", ".lora_B.default.weight": ".B", ".modules_to_save.default": ""}
     found = {}
     for name, parameter in learned.items():
         place = name.removeprefix("base_model.model.")
         for theirs, ours in endings.items():
             place = place.replace(theirs, ours)
-        found[place] = parameter.detach().half().contiguous()
+        found[place] = (parameter.detach() * (ALPHA / RANK if place.endswith(".B") else 1)).half().contiguous()
     return found
 
 

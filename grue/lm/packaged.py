@@ -63,7 +63,11 @@ MODELS = {
         "cf4e538230192cf987f7ff033d906fd151bbfef797688e662d8214ea3115bf04",
     ),
     "minilm": MINILM,
-    "sentiment": replace(MINILM, weights="", adapter="sentiment.safetensors"),  # made by tools/train_sentiment.py
+    "sentiment": replace(  # made by tools/train_sentiment.py
+        MINILM,
+        weights="d9f17e40b61f56c03356457aaa9a32838269280282c68e7c6fffdc7541f56396",
+        adapter="sentiment.safetensors",
+    ),
 }
 
 

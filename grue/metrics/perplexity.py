@@ -9,20 +9,24 @@ from grue.metrics.card import Card
 from grue.metrics.metric import Metric
 
 
-def perplexity(model: str, revision: str = "", batch_size: int = 32) -> Metric:
+def perplexity(model: str, revision: str = "", batch_size: int = 32, context: int = 0) -> Metric:
     """Return the perplexity of the texts, given their prompts, under a language model that is not the policy.
 
     Args:
         model: Hub id, local folder or `mini:<asset>` of a causal language model.
         revision: Commit or tag of a hub model.
         batch_size: Windows at a time; does not change the values.
+        context: How many of a prompt's tokens are read, the last ones; 0 reads all.
+
+    Raises:
+        ConfigError: `context` is negative.
     """
     from grue.metrics.neural.perplexity import Perplexity
 
-    return Perplexity(model, revision, batch_size)
+    return Perplexity(model, revision, batch_size, context)
 
 
-def bounded(model: str, typical: float, revision: str = "", batch_size: int = 32) -> Metric:
+def bounded(model: str, typical: float, revision: str = "", batch_size: int = 32, context: int = 0) -> Metric:
     """Return a perplexity that a few texts cannot move and loops cannot win: the geometric mean over texts.
 
     Perplexity weighs tokens alike, so a few long or strange texts decide its corpus value, and it calls a loop natural,
@@ -34,13 +38,14 @@ def bounded(model: str, typical: float, revision: str = "", batch_size: int = 32
         typical: Perplexity of human text under that model, given its prompts.
         revision: Commit or tag of a hub model.
         batch_size: Windows at a time; does not change the values.
+        context: As for `perplexity`.
 
     Raises:
-        ConfigError: `typical` is no perplexity.
+        ConfigError: `typical` is no perplexity, or `context` is negative.
     """
     from grue.metrics.neural.perplexity import BoundedPerplexity
 
-    return BoundedPerplexity(model, typical, revision, batch_size)
+    return BoundedPerplexity(model, typical, revision, batch_size, context)
 
 
 def policy_on_references(

@@ -36,20 +36,27 @@ class Perplexity:
     """Perplexity of the texts, given their prompts, under a language model that is not the policy; 1 is the best.
 
     The corpus value is exp(total negative log-likelihood / total tokens). An empty text counts as one token, the
-    model's end of text. A text longer than the model's window is scored piece by piece, each token with at least half
-    a window before it.
+    model's end of text. What its tokenizer puts before every text stands before the prompt. A text longer than the
+    model's window is scored piece by piece, each token with at least half a window before it.
 
     Its arguments are the metric's options, and the name of the metric that errors give.
     """
 
     direction: Direction = "lower"
 
-    def __init__(self, model: str, revision: str, batch_size: int, metric: str = "perplexity") -> None:
+    def __init__(
+        self, model: str, revision: str, batch_size: int, context: int = 0, metric: str = "perplexity"
+    ) -> None:
+        if context < 0:
+            raise ConfigError(f"The metric {metric!r}: context must be 0 or more, found {context}.")
         self._metric = metric
+        self._context = context
         self._name = model
         self._model, self._tokenizer = load_scoring_model("causal", model, revision)
         self._batch_size = batch_size
-        self.signature = f"perplexity|{signed(model, revision)}|of:text given prompt|empty:end of text"
+        self._opening = _opening(self._tokenizer)
+        self.beside = f"{'|opened:bos' if self._opening else ''}{f'|context:{context}' if context else ''}"
+        self.signature = f"perplexity|{signed(model, revision)}|of:text given prompt|empty:end of text{self.beside}"
 
     def prepare(self, examples: Sequence[Example]) -> None:
         """Do nothing: only prompts and texts count."""
@@ -78,7 +85,7 @@ class Perplexity:
         context, continuation = seam(prompt, text)
         end = self._tokenizer.eos_token_id
         start = end if self._tokenizer.bos_token_id is None else self._tokenizer.bos_token_id
-        before = self._ids(context) or [start]
+        before = [*self._opening, *self._ids(context)[-self._context :]] or [start]
         after = self._ids(continuation) if text.strip() else []
         ids = before + (after or [end])
         longest = window(self._model, self._tokenizer) or len(ids)
@@ -92,6 +99,12 @@ class Perplexity:
             "input_ids"
         ]
         return found
+
+
+def _opening(tokenizer: Any) -> list[int]:
+    """Return the token that opens every text of a model, if its tokenizer writes it: Gemma is lost without."""
+    ids: list[int] = tokenizer("a", verbose=False)["input_ids"]
+    return [tokenizer.bos_token_id] if tokenizer.bos_token_id is not None and ids[0] == tokenizer.bos_token_id else []
 
 
 class BoundedPerplexity:
@@ -109,12 +122,13 @@ class BoundedPerplexity:
 
     direction: Direction = "lower"
 
-    def __init__(self, model: str, typical: float, revision: str, batch_size: int) -> None:
+    def __init__(self, model: str, typical: float, revision: str, batch_size: int, context: int = 0) -> None:
         if not (math.isfinite(typical) and typical >= 1):
             raise ConfigError(f"The metric {BOUNDED!r}: typical must be a perplexity, 1 or more, found {typical!r}.")
-        self._plain = Perplexity(model, revision, batch_size, BOUNDED)
+        self._plain = Perplexity(model, revision, batch_size, context, BOUNDED)
         self._typical = math.log(typical)
-        self.signature = f"{BOUNDED}|{signed(model, revision)}|typical:{typical:.15g}|of:text given prompt|mean:texts"
+        read = f"{signed(model, revision)}|typical:{typical:.15g}|of:text given prompt|mean:texts{self._plain.beside}"
+        self.signature = f"{BOUNDED}|{read}"
 
     def prepare(self, examples: Sequence[Example]) -> None:
         """Do nothing: only prompts and texts count."""
